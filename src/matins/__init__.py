@@ -1,0 +1,61 @@
+"""Matins wakes AI agents on time."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from matins._version import __version__
+
+if TYPE_CHECKING:
+    from matins.app import parse_trigger, trigger_from_dict
+    from matins.engine.instants import Surprise
+    from matins.engine.triggers import Trigger
+    from matins.errors import (
+        CronParseError,
+        InstantError,
+        IntervalParseError,
+        InvalidInput,
+        MatinsError,
+        PhraseError,
+        RruleError,
+        TimezoneError,
+        TriggerError,
+    )
+
+__all__ = [
+    "CronParseError",
+    "InstantError",
+    "IntervalParseError",
+    "InvalidInput",
+    "MatinsError",
+    "PhraseError",
+    "RruleError",
+    "Surprise",
+    "TimezoneError",
+    "Trigger",
+    "TriggerError",
+    "__version__",
+    "parse_trigger",
+    "trigger_from_dict",
+]
+
+_HOMES = {
+    "Surprise": "matins.engine.instants",
+    "Trigger": "matins.engine.triggers",
+    "parse_trigger": "matins.app",
+    "trigger_from_dict": "matins.app",
+}
+
+
+def __getattr__(name: str) -> Any:
+    # Loaded on first use, so that `import matins` and `matins --help` stay quick.
+    if name not in __all__:
+        raise AttributeError(f"module 'matins' has no attribute {name!r}")
+    value = getattr(import_module(_HOMES.get(name, "matins.errors")), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

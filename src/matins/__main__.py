@@ -1,0 +1,3 @@
+from matins.app import main
+
+main()

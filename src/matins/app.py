@@ -1,0 +1,69 @@
+"""The composition root: the only place that wires the parts together."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from matins.model.trigger import Anchor, DstGap, DstOverlap, First
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from matins.engine.triggers import Trigger
+    from matins.service import Service
+
+
+def parse_trigger(
+    text: str,
+    *,
+    timezone: str | None = None,
+    now: datetime | None = None,
+    dst_gap: DstGap = "after",
+    dst_overlap: DstOverlap = "first",
+    strict: bool = False,
+    anchor: Anchor = "completion",
+    first: First = "after_interval",
+) -> Trigger:
+    """The trigger that a text stands for: cron, an alias, a duration, English, an ISO instant, or an RRULE.
+
+    `now` is what relative phrases count from, the clock by default. `timezone` is an IANA name, "local" for the
+    machine's own, or None for UTC (or the zone that a DTSTART names).
+    """
+    from matins.engine.parse import parse_trigger as parse
+    from matins.engine.triggers import to_ms
+    from matins.runtime.clock import SystemClock
+
+    clock = SystemClock()
+    return parse(
+        text,
+        now_ms=clock.now_ms() if now is None else to_ms(now),
+        timezone=clock.local_zone() if timezone == "local" else timezone,
+        dst_gap=dst_gap,
+        dst_overlap=dst_overlap,
+        strict=strict,
+        anchor=anchor,
+        first=first,
+    )
+
+
+def trigger_from_dict(data: Mapping[str, Any]) -> Trigger:
+    """The trigger that `Trigger.to_dict` wrote."""
+    from matins.engine.definitions import from_dict
+    from matins.engine.triggers import compile_trigger
+
+    return compile_trigger(from_dict(data))
+
+
+def build_service() -> Service:
+    from matins.runtime.clock import SystemClock
+    from matins.service import Service
+
+    return Service(SystemClock())
+
+
+def main() -> None:
+    """The `matins` command."""
+    from matins.surfaces.cli import cli
+
+    cli(obj=build_service)

@@ -1,0 +1,1 @@
+"""Pure decisions: functions of their arguments, `now` among them."""

@@ -1,0 +1,56 @@
+"""Durations such as `30s`, `5m`, `2h`, `1d`."""
+
+from __future__ import annotations
+
+import re
+
+from matins.errors import IntervalParseError
+
+UNITS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+LONGEST_MS = 36_525 * UNITS["d"]
+_NUMBER = re.compile(r"([+-]?)([0-9]*)(\.[0-9]*)?(.*)", re.DOTALL)
+
+
+def parse_duration(text: str) -> int:
+    """Milliseconds."""
+    text = text.strip()
+    match = _NUMBER.fullmatch(text)
+    assert match is not None
+    sign, digits, decimals, unit = match.groups()
+    unit = unit.strip()
+    if not digits and decimals in (None, "."):
+        raise _error(text, f'"{text}" is not a duration', "write a number and a unit, such as 5m")
+    if sign == "-":
+        raise _error(text, "Negative intervals are not allowed", f"write {digits}{unit}")
+    if decimals is not None:
+        raise _error(text, "Decimal values are not supported", "use a smaller unit: 90s for 1.5m")
+    if not unit:
+        raise _error(
+            text,
+            'Missing time unit. Expected format: "{number}{unit}"',
+            f"write {digits}s, {digits}m, {digits}h or {digits}d",
+        )
+    if unit not in UNITS:
+        raise _error(
+            text, f'Invalid time unit "{unit}". Valid units are: s, m, h, d', "one number and one unit: 90m for 1h30m"
+        )
+    milliseconds = int(digits[:12]) * UNITS[unit]
+    if milliseconds == 0:
+        raise _error(text, "Zero interval is not allowed", "the shortest is 1s")
+    if len(digits) > 12 or milliseconds > LONGEST_MS:
+        raise _error(
+            text, f"An interval of {digits[:20]}{unit} is longer than a hundred years", "the longest is 36525d"
+        )
+    return milliseconds
+
+
+def format_duration(milliseconds: int) -> str:
+    """The shortest exact text, in the largest unit that divides it; milliseconds where no unit does."""
+    for name in ("d", "h", "m", "s"):
+        if milliseconds % UNITS[name] == 0:
+            return f"{milliseconds // UNITS[name]}{name}"
+    return f"{milliseconds}ms"
+
+
+def _error(value: str, message: str, hint: str) -> IntervalParseError:
+    return IntervalParseError(message, value=value, field="interval", allowed="{number}{s|m|h|d}", hint=hint)

@@ -1,0 +1,391 @@
+"""Grammars as data: rules read from a file, and a parser that finds every way to read a list of words.
+
+    # a comment              up to the end of the line
+    > some words             an example of the rule that follows
+    name = ... ;             a rule
+    name 'a label' = ... ;   a rule with the name that error messages use
+    NAME = /shape/ ;         one word of this shape (a regular expression)
+
+"word" stands for itself, [ x ] may be left out, { x } may come any number of times, x | y is one or the other,
+( ) groups. A rule may use any other, but not itself.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    pattern: re.Pattern[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sequence:
+    items: tuple[Expression, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    options: tuple[Expression, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Maybe:
+    item: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    item: Expression
+
+
+Expression = Word | Shape | Ref | Sequence | Choice | Maybe | Repeat
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    name: str
+    label: str | None
+    body: Expression
+    examples: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """How one rule reads the words from `start` up to `end`."""
+
+    rule: str
+    children: tuple[Tree | str, ...]
+    start: int
+    end: int
+
+    def all(self, *rules: str) -> list[Tree]:
+        """The topmost trees below this one that stand for one of these rules, from left to right."""
+        return list(self._find(rules))
+
+    def first(self, *rules: str) -> Tree | None:
+        return next(self._find(rules), None)
+
+    def words(self) -> list[str]:
+        return [word for child in self.children for word in ([child] if isinstance(child, str) else child.words())]
+
+    def _find(self, rules: tuple[str, ...]) -> Iterator[Tree]:
+        for child in self.children:
+            if isinstance(child, str):
+                continue
+            if child.rule in rules:
+                yield child
+            else:
+                yield from child._find(rules)
+
+
+class Grammar:
+    def __init__(self, rules: dict[str, Rule]) -> None:
+        self.rules = rules
+        self._uses = {name: references(rule.body) for name, rule in rules.items()}
+
+    def examples(self, start: str) -> list[str]:
+        """The examples of every rule that `start` leads to, in the order of the file."""
+        used = self.reachable(start)
+        return [text for name, rule in self.rules.items() if name in used for text in rule.examples]
+
+    def reachable(self, *starts: str) -> set[str]:
+        """These rules, and all that they lead to."""
+        found, pending = set(starts), list(starts)
+        while pending:
+            new = self._uses[pending.pop()] - found
+            found |= new
+            pending += new
+        return found
+
+    def vocabulary(self, start: str) -> list[str]:
+        """Every word that stands for itself."""
+        bodies = (self.rules[name].body for name in self.reachable(start))
+        return sorted({word for body in bodies for word in literals(body)})
+
+    def parse(self, start: str, words: list[str]) -> Reading:
+        return Reading(self, start, words)
+
+
+def parts(expression: Expression) -> tuple[Expression, ...]:
+    """What an expression is made of."""
+    match expression:
+        case Sequence(items):
+            return items
+        case Choice(options):
+            return options
+        case Maybe(item) | Repeat(item):
+            return (item,)
+        case _:
+            return ()
+
+
+def references(expression: Expression) -> set[str]:
+    if isinstance(expression, Ref):
+        return {expression.name}
+    return set[str]().union(*(references(part) for part in parts(expression)))
+
+
+def literals(expression: Expression) -> set[str]:
+    if isinstance(expression, Word):
+        return {expression.text}
+    return set[str]().union(*(literals(part) for part in parts(expression)))
+
+
+Children = tuple[Tree | str, ...]
+Ends = dict[int, tuple[Children, ...]]
+"""Where a match may end, and what lies before that end: two ways at most, which is enough to see an ambiguity."""
+
+
+@dataclass(slots=True)
+class Reading:
+    """One attempt to read all of the words; also says how far it came, and what it looked for there."""
+
+    grammar: Grammar
+    start: str
+    words: list[str]
+    steps: int = 0
+    farthest: int = 0
+    wanted: dict[str, bool] = field(default_factory=dict[str, bool])
+    """What was looked for at `farthest`, in the order of the file; true where it is a word, false where a label."""
+    trees: tuple[Tree, ...] = ()
+    _memo: dict[tuple[str, int], Ends] = field(default_factory=dict[tuple[str, int], Ends])
+    _labels: list[tuple[str, int]] = field(default_factory=list[tuple[str, int]])
+
+    def __post_init__(self) -> None:
+        ends = self._rule(self.start, 0)
+        for end in ends:  # there, more words could follow nothing
+            if end > self.farthest:
+                self.farthest, self.wanted = end, {}
+        whole = ends.get(len(self.words), ())
+        self.trees = tuple(child for children in whole for child in children if isinstance(child, Tree))
+
+    @property
+    def could_end(self) -> bool:
+        """Whether the words before `farthest` are complete in themselves."""
+        return self.farthest in self._rule(self.start, 0)
+
+    def _match(self, expression: Expression, start: int) -> Ends:
+        self.steps += 1
+        match expression:
+            case Word(text):
+                return self._one_word(start, start < len(self.words) and self.words[start] == text, text)
+            case Shape(pattern):
+                fits = start < len(self.words) and pattern.fullmatch(self.words[start]) is not None
+                return self._one_word(start, fits, None)
+            case Ref(name):
+                return self._rule(name, start)
+            case Sequence(items):
+                return self._sequence(items, start)
+            case Choice(options):
+                return _merge([self._match(option, start) for option in options])
+            case Maybe(item):
+                return _merge([{start: ((),)}, self._match(item, start)])
+            case Repeat(item):
+                return self._repeat(item, start)
+
+    def _one_word(self, start: int, fits: bool, word: str | None) -> Ends:
+        if fits:
+            return {start + 1: ((self.words[start],),)}
+        self._note_failure(start, word)
+        return {}
+
+    def _note_failure(self, at: int, word: str | None) -> None:
+        if at > self.farthest:
+            self.farthest, self.wanted = at, {}
+        if at == self.farthest:
+            label = next((label for label, begun in self._labels if begun == at), word)
+            if label is not None:
+                self.wanted.setdefault(label, label == word)
+
+    def _rule(self, name: str, start: int) -> Ends:
+        ends = self._memo.get((name, start))
+        if ends is None:
+            ends = self._memo[name, start] = self._read_rule(self.grammar.rules[name], start)
+        return ends
+
+    def _read_rule(self, rule: Rule, start: int) -> Ends:
+        if rule.label is not None:
+            self._labels.append((rule.label, start))
+        ends = self._match(rule.body, start)
+        if rule.label is not None:
+            self._labels.pop()
+        return {end: tuple((Tree(rule.name, children, start, end),) for children in ways) for end, ways in ends.items()}
+
+    def _sequence(self, items: tuple[Expression, ...], start: int) -> Ends:
+        ends: Ends = {start: ((),)}
+        for item in items:
+            ends = _merge([_append(ways, self._match(item, middle)) for middle, ways in ends.items()])
+        return ends
+
+    def _repeat(self, item: Expression, start: int) -> Ends:
+        ends: Ends = {start: ((),)}
+        pending = [start]
+        while pending:  # nearest first: an item takes a word or more, so what lies behind is complete
+            middle = min(pending)
+            pending.remove(middle)
+            longer = _append(ends[middle], self._match(item, middle))
+            pending += [end for end in longer if end not in ends]
+            _add(ends, longer)
+        return ends
+
+
+def _append(heads: tuple[Children, ...], ends: Ends) -> Ends:
+    return {end: tuple(head + tail for head in heads for tail in tails)[:2] for end, tails in ends.items()}
+
+
+def _merge(alternatives: list[Ends]) -> Ends:
+    merged: Ends = {}
+    for ends in alternatives:
+        _add(merged, ends)
+    return merged
+
+
+def _add(known: Ends, more: Ends) -> None:
+    for end, ways in more.items():
+        before = known.get(end, ())
+        known[end] = (before + tuple(way for way in ways if way not in before))[:2] if before else ways
+
+
+_NOTATION = re.compile(
+    r"""\s*(?: \#[^\n]* | (?P<example>>[^\n]*) | "(?P<word>[^"\n]+)" | '(?P<label>[^'\n]+)'
+             | /(?P<shape>[^\n]+?)/(?=\s*;) | (?P<name>\w+) | (?P<sign>[=;|()\[\]{}]) | (?P<end>$) )""",
+    re.VERBOSE,
+)
+
+
+def load_grammar(text: str) -> Grammar:
+    """The grammar of a file's text; ValueError where the file itself is at fault."""
+    rules: dict[str, Rule] = {}
+    for rule in _Loader(text).rules():
+        if rule.name in rules:
+            raise ValueError(f"{rule.name} is defined twice")
+        rules[rule.name] = rule
+    grammar = Grammar(rules)
+    for check in (_refuse_missing, _refuse_recursive, _refuse_endless):
+        for rule in rules.values():
+            check(rule, grammar)
+    return grammar
+
+
+def _refuse_missing(rule: Rule, grammar: Grammar) -> None:
+    missing = references(rule.body) - grammar.rules.keys()
+    if missing:
+        raise ValueError(f"{rule.name} uses {', '.join(sorted(missing))}, which no rule defines")
+
+
+def _refuse_recursive(rule: Rule, grammar: Grammar) -> None:
+    if rule.name in grammar.reachable(*references(rule.body)):
+        raise ValueError(f"{rule.name} leads back to itself")
+
+
+def _refuse_endless(rule: Rule, grammar: Grammar) -> None:
+    if _repeats_nothing(rule.body, grammar):
+        raise ValueError(f"{rule.name} repeats something that may be empty")
+
+
+def _repeats_nothing(expression: Expression, grammar: Grammar) -> bool:
+    if isinstance(expression, Repeat) and may_be_empty(expression.item, grammar):
+        return True
+    return any(_repeats_nothing(part, grammar) for part in parts(expression))
+
+
+def may_be_empty(expression: Expression, grammar: Grammar) -> bool:
+    match expression:
+        case Maybe() | Repeat():
+            return True
+        case Ref(name):
+            return may_be_empty(grammar.rules[name].body, grammar)
+        case Sequence(items):
+            return all(may_be_empty(item, grammar) for item in items)
+        case Choice(options):
+            return any(may_be_empty(option, grammar) for option in options)
+        case _:
+            return False
+
+
+class _Loader:
+    """Reads the notation, one token ahead."""
+
+    def __init__(self, text: str) -> None:
+        self._tokens = _tokens(text)
+        self._kind, self._text = next(self._tokens)
+
+    def rules(self) -> Iterator[Rule]:
+        while self._kind != "end":
+            examples: list[str] = []
+            while self._kind == "example":
+                examples.append(self._take("example")[1:].strip())
+            name = self._take("name")
+            label = self._take("label") if self._kind == "label" else None
+            self._take("sign", "=")
+            body = self._choice()
+            self._take("sign", ";")
+            yield Rule(name, label, body, tuple(examples))
+
+    def _take(self, kind: str, text: str | None = None) -> str:
+        taken = self._text
+        if self._kind != kind or text not in (None, taken):
+            raise ValueError(f"expected {text or kind}, found {self._kind} {taken!r}")
+        self._kind, self._text = next(self._tokens, ("end", ""))
+        return taken
+
+    def _choice(self) -> Expression:
+        options = [self._sequence()]
+        while self._text == "|" and self._kind == "sign":
+            self._take("sign")
+            options.append(self._sequence())
+        return options[0] if len(options) == 1 else Choice(tuple(options))
+
+    def _sequence(self) -> Expression:
+        items = [self._item()]
+        while self._kind in ("word", "shape", "name") or (self._kind == "sign" and self._text in "([{"):
+            items.append(self._item())
+        return items[0] if len(items) == 1 else Sequence(tuple(items))
+
+    def _item(self) -> Expression:
+        match self._kind, self._text:
+            case "word", _:
+                return Word(self._take("word"))
+            case "shape", _:
+                return Shape(re.compile(self._take("shape")))
+            case "name", _:
+                return Ref(self._take("name"))
+            case _, "(":
+                return self._bracketed("(", ")")
+            case _, "[":
+                return Maybe(self._bracketed("[", "]"))
+            case _:
+                return Repeat(self._bracketed("{", "}"))
+
+    def _bracketed(self, opening: str, closing: str) -> Expression:
+        self._take("sign", opening)
+        inner = self._choice()
+        self._take("sign", closing)
+        return inner
+
+
+def _tokens(text: str) -> Iterator[tuple[str, str]]:
+    at = 0
+    while True:
+        found = _NOTATION.match(text, at)
+        if found is None:
+            raise ValueError(f"cannot read {text[at : at + 40].strip()!r}")
+        at = found.end()
+        if found.lastgroup is not None:
+            yield found.lastgroup, found[found.lastgroup]
+        if found.lastgroup == "end":
+            return

@@ -1,0 +1,1 @@
+"""What runs: clocks now, the loops later."""

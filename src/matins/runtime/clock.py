@@ -1,0 +1,34 @@
+"""The system's clock: the one place that reads it."""
+
+from __future__ import annotations
+
+import os
+import time
+import zoneinfo
+from pathlib import Path
+
+
+class SystemClock:
+    def now_ms(self) -> int:
+        return time.time_ns() // 1_000_000
+
+    def local_zone(self) -> str:
+        """From TZ, from /etc/timezone, or from where /etc/localtime leads; UTC when none of them names a zone."""
+        for name in (_from_variable(), _from_file(), _from_link()):
+            if name and name in zoneinfo.available_timezones():
+                return name
+        return "UTC"
+
+
+def _from_variable() -> str:
+    return os.environ.get("TZ", "").removeprefix(":")
+
+
+def _from_file() -> str:
+    path = Path("/etc/timezone")
+    return path.read_text(encoding="utf-8").strip() if path.is_file() else ""
+
+
+def _from_link() -> str:
+    _, _, name = str(Path("/etc/localtime").resolve()).partition("/zoneinfo/")
+    return name

@@ -1,0 +1,16 @@
+"""docs/coverage.md tells the truth."""
+
+from row_coverage import PAGE, proofs, rendered, row_ids
+
+
+def test_the_page_is_what_the_tests_say() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    assert page == rendered(page), "run .venv/bin/python tests/docs/row_coverage.py"
+
+
+def test_every_row_id_in_a_test_is_a_row() -> None:
+    assert set(proofs()) <= row_ids(PAGE.read_text(encoding="utf-8"))
+
+
+def test_rows_are_there() -> None:
+    assert len(row_ids(PAGE.read_text(encoding="utf-8"))) == 10 + 16 + 13 + 13 + 9 + 14

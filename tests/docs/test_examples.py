@@ -1,0 +1,58 @@
+"""Every example in the documentation runs, and prints what the page says."""
+
+from __future__ import annotations
+
+import doctest
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+_CONSOLE = re.compile(r"```console\n(.*?)```", re.DOTALL)
+
+
+def _examples() -> list[tuple[str, str, str]]:
+    """(page, command, what it prints) for each `$ matins …` with fixed output."""
+    found: list[tuple[str, str, str]] = []
+    for page in PAGES:
+        for block in _CONSOLE.findall(page.read_text(encoding="utf-8")):
+            for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+                command, _, output = part.partition("\n")
+                if command.startswith("matins ") and "TEXT" not in command:
+                    found.append((page.name, command, output))
+    return found
+
+
+def test_there_are_examples() -> None:
+    assert len(_examples()) >= 3
+
+
+@pytest.mark.parametrize(("page", "command", "output"), _examples())
+def test_console_examples_print_what_the_page_says(page: str, command: str, output: str) -> None:
+    words = shlex.split(command, comments=True)[1:]
+    result = subprocess.run([sys.executable, "-m", "matins", *words], capture_output=True, text=True, timeout=60)
+    assert result.stdout + result.stderr == output, page
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_python_examples_print_what_the_page_says(page: Path) -> None:
+    assert doctest.testfile(str(page), module_relative=False).failed == 0
+
+
+def test_make_targets_in_the_documentation_exist() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    for page in PAGES:
+        for target in re.findall(r"^\$ make ([a-z]+)", page.read_text(encoding="utf-8"), re.MULTILINE):
+            assert re.search(rf"^{target}:", makefile, re.MULTILINE), (page.name, target)
+
+
+def test_links_lead_somewhere() -> None:
+    for page in PAGES:
+        for link in re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8")):
+            if "://" not in link:
+                assert (page.parent / link).exists(), (page.name, link)

@@ -1,0 +1,41 @@
+"""What `import matins` offers, and nothing else."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import matins
+
+SOURCE = Path(matins.__file__).parent
+
+
+def test_every_name_can_be_had() -> None:
+    for name in matins.__all__:
+        assert getattr(matins, name) is not None
+    assert dir(matins) == sorted(matins.__all__)
+
+
+def test_other_names_cannot() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'parse'"):
+        matins.parse  # noqa: B018
+
+
+def test_errors_have_stable_codes_of_their_own() -> None:
+    errors = [getattr(matins, name) for name in matins.__all__ if isinstance(getattr(matins, name), type)]
+    codes = [error.code for error in errors if issubclass(error, matins.MatinsError)]
+    assert len(codes) == len(set(codes)) == 9
+
+
+@pytest.mark.parametrize("path", sorted(SOURCE.rglob("*.py")), ids=lambda path: str(path.relative_to(SOURCE)))
+def test_only_the_clock_reads_the_clock(path: Path) -> None:
+    """`now` is an argument everywhere else."""
+    calls = {"now", "utcnow", "today", "time", "time_ns", "monotonic", "perf_counter"}
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    reads = [
+        f"{node.func.value.id}.{node.func.attr}"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in calls
+        if isinstance(node.func.value, ast.Name) and node.func.value.id in {"datetime", "date", "time"}
+    ]
+    assert not reads or path.parts[-2:] == ("runtime", "clock.py")
