@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from datetime import datetime
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from matins.model.trigger import Anchor, DstGap, DstOverlap, First
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from matins.engine.triggers import Trigger
+    from matins.runtime.clock import SystemClock
     from matins.service import Service
 
 
@@ -30,11 +32,7 @@ def parse_trigger(
     `now` is what relative phrases count from, the clock by default. `timezone` is an IANA name, "local" for the
     machine's own, or None for UTC (or the zone that a DTSTART names).
     """
-    from matins.engine.parse import parse_trigger as parse
-    from matins.engine.triggers import to_ms
-    from matins.runtime.clock import SystemClock
-
-    clock = SystemClock()
+    parse, to_ms, clock = _parser()
     return parse(
         text,
         now_ms=clock.now_ms() if now is None else to_ms(now),
@@ -47,6 +45,16 @@ def parse_trigger(
     )
 
 
+@cache
+def _parser() -> tuple[Callable[..., Trigger], Callable[[datetime], int], SystemClock]:
+    # Loaded on first use, and once: import statements cost more than parsing does.
+    from matins.engine.parse import parse_trigger as parse
+    from matins.engine.triggers import to_ms
+    from matins.runtime.clock import SystemClock
+
+    return parse, to_ms, SystemClock()
+
+
 def trigger_from_dict(data: Mapping[str, Any]) -> Trigger:
     """The trigger that `Trigger.to_dict` wrote."""
     from matins.engine.definitions import from_dict
@@ -56,10 +64,13 @@ def trigger_from_dict(data: Mapping[str, Any]) -> Trigger:
 
 
 def build_service() -> Service:
+    from matins.library import open_store
+    from matins.runtime.catalog import Catalog
     from matins.runtime.clock import SystemClock
     from matins.service import Service
 
-    return Service(SystemClock())
+    clock = SystemClock()
+    return Service(open_store("sqlite://", clock), clock, Catalog())
 
 
 def main() -> None:

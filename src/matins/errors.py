@@ -1,14 +1,23 @@
 """Every error that Matins raises on purpose.
 
 MatinsError
-└── InvalidInput             something given cannot be used: nothing was written
-    └── TriggerError         a text or definition of *when*
-        ├── CronParseError
-        ├── IntervalParseError
-        ├── PhraseError      English
-        ├── RruleError
-        ├── InstantError     an ISO instant, or one that does not exist
-        └── TimezoneError
+├── InvalidInput             something given cannot be used: nothing was written
+│   ├── TriggerError         a text or definition of *when*
+│   │   ├── CronParseError
+│   │   ├── IntervalParseError
+│   │   ├── PhraseError      English
+│   │   ├── RruleError
+│   │   ├── InstantError     an ISO instant, or one that does not exist
+│   │   └── TimezoneError
+│   ├── NotFound             no such schedule or run
+│   └── Conflict             a name that is taken, or a change that does not fit the state
+├── StoreError               the database
+│   ├── StoreVersionError    made by another version of Matins
+│   ├── StoreCorrupt         it cannot be read
+│   ├── StoreBusy            another engine owns it
+│   ├── StoreUnavailable     it does not answer, or has no room: try again
+│   └── NetworkFilesystem    SQLite is not safe there
+└── SchedulerShutdownError   jobs were still running when the time to stop was up
 
 `code` is stable and may be matched on; the sentence may change. Errors carry data, not only words:
 the offending `value`, the `field` it stands in, what is `allowed`, and a `hint` that says how to mend it.
@@ -76,3 +85,53 @@ class InstantError(TriggerError):
 
 class TimezoneError(TriggerError):
     code = "timezone_invalid"
+
+
+class NotFound(InvalidInput):
+    code = "not_found"
+
+
+class Conflict(InvalidInput):
+    code = "conflict"
+
+
+class StoreError(MatinsError):
+    """The database."""
+
+    code = "store_error"
+    retryable = False
+
+
+class StoreVersionError(StoreError):
+    code = "store_version"
+
+
+class StoreCorrupt(StoreError):  # noqa: N818
+    code = "store_corrupt"
+
+
+class StoreBusy(StoreError):  # noqa: N818
+    code = "store_busy"
+
+
+class StoreUnavailable(StoreError):  # noqa: N818
+    code = "store_unavailable"
+    retryable = True
+
+
+class NetworkFilesystem(StoreError):  # noqa: N818
+    code = "network_filesystem"
+
+
+class SchedulerShutdownError(MatinsError):
+    """Jobs were still running when the time to stop was up."""
+
+    code = "shutdown_timed_out"
+
+    def __init__(self, timeout_ms: int, running_job_count: int) -> None:
+        super().__init__(
+            f"Scheduler shutdown timed out after {timeout_ms}ms with {running_job_count} job(s) still running",
+            hint="give it more time, or let the jobs honour their limits",
+        )
+        self.timed_out = True
+        self.running_job_count = running_job_count

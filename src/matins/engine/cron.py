@@ -84,7 +84,7 @@ class Cron(NamedTuple):
         dom, dow, months = self.days_of_month, self.days_of_week, self.months.mask
         if dom.mask == ALL_DAYS and months == ALL_MONTHS and not dow.calendar and dom.starred:
             return week_days(dow.mask)
-        return CronDays(months, dom.mask, dom.calendar, dow.mask, dow.calendar, both=dom.starred or dow.starred)
+        return cron_days(months, dom.mask, dom.calendar, dow.mask, dow.calendar, dom.starred or dow.starred)
 
     def walls(self) -> WallTimes:
         minutes = spread(self.hours.mask, 60) * self.minutes.mask
@@ -93,9 +93,9 @@ class Cron(NamedTuple):
         return WallTimes(self.days(), spread(minutes, 60) * self.seconds.mask, SECOND_MS)
 
 
-@lru_cache(maxsize=128)
-def week_days(mask: int) -> WeekDays:
-    return WeekDays(mask)
+# Sets of days are shared, so that one trigger's memory of a month serves all that name the same days.
+week_days = lru_cache(maxsize=128)(WeekDays)
+cron_days = lru_cache(maxsize=1024)(CronDays)
 
 
 def parse_cron(text: str, *, strict: bool = False) -> Cron:
@@ -184,6 +184,8 @@ def parse_field(kind: Kind, token: str) -> Field:
     """One field. Kept by its text, since expressions share few fields."""
     if token == "*":
         return Field(_range_mask(kind, kind.low, kind.high, 1), starred=True)
+    if token.isdigit() and token.isascii():
+        return Field(_item_mask(kind, token))
     if not token.isascii():
         odd = next(c for c in token if not c.isascii())
         raise _FieldError(kind, token, f'{kind.name} has "{odd}", which is not an ASCII character', "use 0-9")
@@ -224,8 +226,9 @@ def _item_mask(kind: Kind, item: str) -> int:
 
 def _range_mask(kind: Kind, low: int, high: int, step: int) -> int:
     if kind is DAY_OF_WEEK:
-        return sum(1 << n for n in {n % 7 for n in range(low, high + 1 if low or high < 7 else 7, step)})
-    return sum(1 << n for n in range(low, high + 1, step))
+        last = high if low or high < 7 else 6  # 0-7 names Sunday twice
+        return sum(1 << n for n in {n % 7 for n in range(low, last + 1, step)})
+    return (2 << high) - (1 << low) if step == 1 else sum([1 << n for n in range(low, high + 1, step)])
 
 
 def _step(kind: Kind, item: str, text: str) -> int:
@@ -293,20 +296,20 @@ def _refuse_impossible(cron: Cron, tokens: list[str]) -> None:
         return  # either day field may match
     if dom.mask & 0x1FFF_FFFF or (dom.calendar and not _only_late_nearest(dom)):
         return  # every month has a 28th, and a last day
-    earliest = min(_lowest_days(dom))
-    if not any(cron.months.mask >> month & 1 for month in _MONTHS_WITH[earliest]):
+    earliest = min(_late_days(dom)) if dom.calendar else (dom.mask & -dom.mask).bit_length() - 1
+    if not cron.months.mask & _MONTHS_WITH[earliest]:
         value, months = tokens[-3], tokens[-2]
         problem = f"day of month {value} does not exist in month {months}"
         raise _FieldError(DAY_OF_MONTH, value, problem, "no such date ever comes; mend the day or the month")
 
 
-_MONTHS_WITH = {29: range(1, 13), 30: (1, *range(3, 13)), 31: (1, 3, 5, 7, 8, 10, 12)}
+_MONTHS_WITH = {29: ALL_MONTHS, 30: ALL_MONTHS & ~(1 << 2), 31: sum(1 << month for month in (1, 3, 5, 7, 8, 10, 12))}
 
 
 def _only_late_nearest(dom: Field) -> bool:
     return all(rule[:-1].isdigit() and int(rule[:-1]) > 28 for rule in dom.calendar)
 
 
-def _lowest_days(dom: Field) -> list[int]:
+def _late_days(dom: Field) -> list[int]:
     plain = [n for n in (29, 30, 31) if dom.mask >> n & 1]
     return plain + [int(rule[:-1]) for rule in dom.calendar]

@@ -15,7 +15,6 @@ class CronDays(MonthDays):
         dom_rules: tuple[str, ...],
         dow: int,
         dow_rules: tuple[str, ...],
-        *,
         both: bool,
     ) -> None:
         super().__init__(months)

@@ -18,6 +18,7 @@ _CYCLE_YEARS = 400  # the calendar repeats itself then, weekdays included
 _CYCLE_MONTHS = _CYCLE_YEARS * 12
 _LENGTHS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 _MEMO_LIMIT = 1024
+_WEEKDAY_OF_PLACE = (4, 5, 6, 0, 1, 2, 3)  # day 0 was a Thursday
 
 
 def is_leap(year: int) -> bool:
@@ -78,8 +79,9 @@ class WeekDays(Days):
     def __init__(self, mask: int) -> None:
         self.mask = mask
         # How far from a day number's place in its week to the next and the last day of the set.
-        self.ahead = tuple(_distance(mask, (place + 4) % 7, 1) for place in range(7))
-        self._behind = tuple(_distance(mask, (place + 4) % 7, -1) for place in range(7))
+        weeks = mask | mask << 7
+        self.ahead = tuple([lowest_bit(weeks >> start) for start in _WEEKDAY_OF_PLACE])
+        self._behind = tuple([s + 8 - (weeks & ((2 << s + 7) - 1)).bit_length() for s in _WEEKDAY_OF_PLACE])
 
     def next(self, day: int) -> int:
         return day + self.ahead[day % 7]
@@ -95,10 +97,6 @@ class WeekDays(Days):
 
     def smallest_gap(self) -> int:
         return min(1 + self.ahead[(place + 1) % 7] for place in range(7) if self.ahead[place] == 0)
-
-
-def _distance(mask: int, start: int, direction: int) -> int:
-    return next(n for n in range(7) if mask >> (start + direction * n) % 7 & 1)
 
 
 class MonthDays(Days):

@@ -1,13 +1,6 @@
-"""Grammars as data: rules read from a file, and a parser that finds every way to read a list of words.
+"""Grammars: rules, the trees that they make of words, and a parser that finds every way to read a list of words.
 
-    # a comment              up to the end of the line
-    > some words             an example of the rule that follows
-    name = ... ;             a rule
-    name 'a label' = ... ;   a rule with the name that error messages use
-    NAME = /shape/ ;         one word of this shape (a regular expression)
-
-"word" stands for itself, [ x ] may be left out, { x } may come any number of times, x | y is one or the other,
-( ) groups. A rule may use any other, but not itself.
+`grammar_file` describes the notation, and reads a grammar from it.
 """
 
 from __future__ import annotations
@@ -21,10 +14,16 @@ from dataclasses import dataclass, field
 class Word:
     text: str
 
+    def fits(self, word: str) -> bool:
+        return word == self.text
+
 
 @dataclass(frozen=True, slots=True)
 class Shape:
     pattern: re.Pattern[str]
+
+    def fits(self, word: str) -> bool:
+        return self.pattern.fullmatch(word) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +95,7 @@ class Grammar:
     def __init__(self, rules: dict[str, Rule]) -> None:
         self.rules = rules
         self._uses = {name: references(rule.body) for name, rule in rules.items()}
+        self._openings: dict[str, tuple[frozenset[str], list[Shape]]] = {}
 
     def examples(self, start: str) -> list[str]:
         """The examples of every rule that `start` leads to, in the order of the file."""
@@ -116,8 +116,46 @@ class Grammar:
         bodies = (self.rules[name].body for name in self.reachable(start))
         return sorted({word for body in bodies for word in literals(body)})
 
+    def can_begin(self, name: str, word: str) -> bool:
+        """Whether a rule can read a text that begins with this word."""
+        openings = self._openings.get(name)
+        if openings is None:
+            first = list(self._first_words(self.rules[name].body))
+            words = frozenset(opening.text for opening in first if isinstance(opening, Word))
+            openings = self._openings[name] = words, [opening for opening in first if isinstance(opening, Shape)]
+        words, shapes = openings
+        return word in words or any(shape.fits(word) for shape in shapes)
+
+    def may_be_empty(self, expression: Expression) -> bool:
+        match expression:
+            case Maybe() | Repeat():
+                return True
+            case Ref(name):
+                return self.may_be_empty(self.rules[name].body)
+            case Sequence(items):
+                return all(self.may_be_empty(item) for item in items)
+            case Choice(options):
+                return any(self.may_be_empty(option) for option in options)
+            case _:
+                return False
+
     def parse(self, start: str, words: list[str]) -> Reading:
         return Reading(self, start, words)
+
+    def _first_words(self, expression: Expression) -> Iterator[Word | Shape]:
+        match expression:
+            case Word() | Shape():
+                yield expression
+            case Ref(name):
+                yield from self._first_words(self.rules[name].body)
+            case Sequence(items):
+                for item in items:
+                    yield from self._first_words(item)
+                    if not self.may_be_empty(item):
+                        break
+            case _:
+                for part in parts(expression):
+                    yield from self._first_words(part)
 
 
 def parts(expression: Expression) -> tuple[Expression, ...]:
@@ -181,11 +219,8 @@ class Reading:
     def _match(self, expression: Expression, start: int) -> Ends:
         self.steps += 1
         match expression:
-            case Word(text):
-                return self._one_word(start, start < len(self.words) and self.words[start] == text, text)
-            case Shape(pattern):
-                fits = start < len(self.words) and pattern.fullmatch(self.words[start]) is not None
-                return self._one_word(start, fits, None)
+            case Word() | Shape():
+                return self._one_word(expression, start)
             case Ref(name):
                 return self._rule(name, start)
             case Sequence(items):
@@ -197,10 +232,10 @@ class Reading:
             case Repeat(item):
                 return self._repeat(item, start)
 
-    def _one_word(self, start: int, fits: bool, word: str | None) -> Ends:
-        if fits:
+    def _one_word(self, expression: Word | Shape, start: int) -> Ends:
+        if start < len(self.words) and expression.fits(self.words[start]):
             return {start + 1: ((self.words[start],),)}
-        self._note_failure(start, word)
+        self._note_failure(start, expression.text if isinstance(expression, Word) else None)
         return {}
 
     def _note_failure(self, at: int, word: str | None) -> None:
@@ -218,6 +253,8 @@ class Reading:
         return ends
 
     def _read_rule(self, rule: Rule, start: int) -> Ends:
+        if start < self.farthest and not self.grammar.can_begin(rule.name, self.words[start]):
+            return {}  # it came farther already: why it fails here is of no interest
         if rule.label is not None:
             self._labels.append((rule.label, start))
         ends = self._match(rule.body, start)
@@ -229,6 +266,8 @@ class Reading:
         ends: Ends = {start: ((),)}
         for item in items:
             ends = _merge([_append(ways, self._match(item, middle)) for middle, ways in ends.items()])
+            if not ends:
+                break
         return ends
 
     def _repeat(self, item: Expression, start: int) -> Ends:
@@ -258,134 +297,3 @@ def _add(known: Ends, more: Ends) -> None:
     for end, ways in more.items():
         before = known.get(end, ())
         known[end] = (before + tuple(way for way in ways if way not in before))[:2] if before else ways
-
-
-_NOTATION = re.compile(
-    r"""\s*(?: \#[^\n]* | (?P<example>>[^\n]*) | "(?P<word>[^"\n]+)" | '(?P<label>[^'\n]+)'
-             | /(?P<shape>[^\n]+?)/(?=\s*;) | (?P<name>\w+) | (?P<sign>[=;|()\[\]{}]) | (?P<end>$) )""",
-    re.VERBOSE,
-)
-
-
-def load_grammar(text: str) -> Grammar:
-    """The grammar of a file's text; ValueError where the file itself is at fault."""
-    rules: dict[str, Rule] = {}
-    for rule in _Loader(text).rules():
-        if rule.name in rules:
-            raise ValueError(f"{rule.name} is defined twice")
-        rules[rule.name] = rule
-    grammar = Grammar(rules)
-    for check in (_refuse_missing, _refuse_recursive, _refuse_endless):
-        for rule in rules.values():
-            check(rule, grammar)
-    return grammar
-
-
-def _refuse_missing(rule: Rule, grammar: Grammar) -> None:
-    missing = references(rule.body) - grammar.rules.keys()
-    if missing:
-        raise ValueError(f"{rule.name} uses {', '.join(sorted(missing))}, which no rule defines")
-
-
-def _refuse_recursive(rule: Rule, grammar: Grammar) -> None:
-    if rule.name in grammar.reachable(*references(rule.body)):
-        raise ValueError(f"{rule.name} leads back to itself")
-
-
-def _refuse_endless(rule: Rule, grammar: Grammar) -> None:
-    if _repeats_nothing(rule.body, grammar):
-        raise ValueError(f"{rule.name} repeats something that may be empty")
-
-
-def _repeats_nothing(expression: Expression, grammar: Grammar) -> bool:
-    if isinstance(expression, Repeat) and may_be_empty(expression.item, grammar):
-        return True
-    return any(_repeats_nothing(part, grammar) for part in parts(expression))
-
-
-def may_be_empty(expression: Expression, grammar: Grammar) -> bool:
-    match expression:
-        case Maybe() | Repeat():
-            return True
-        case Ref(name):
-            return may_be_empty(grammar.rules[name].body, grammar)
-        case Sequence(items):
-            return all(may_be_empty(item, grammar) for item in items)
-        case Choice(options):
-            return any(may_be_empty(option, grammar) for option in options)
-        case _:
-            return False
-
-
-class _Loader:
-    """Reads the notation, one token ahead."""
-
-    def __init__(self, text: str) -> None:
-        self._tokens = _tokens(text)
-        self._kind, self._text = next(self._tokens)
-
-    def rules(self) -> Iterator[Rule]:
-        while self._kind != "end":
-            examples: list[str] = []
-            while self._kind == "example":
-                examples.append(self._take("example")[1:].strip())
-            name = self._take("name")
-            label = self._take("label") if self._kind == "label" else None
-            self._take("sign", "=")
-            body = self._choice()
-            self._take("sign", ";")
-            yield Rule(name, label, body, tuple(examples))
-
-    def _take(self, kind: str, text: str | None = None) -> str:
-        taken = self._text
-        if self._kind != kind or text not in (None, taken):
-            raise ValueError(f"expected {text or kind}, found {self._kind} {taken!r}")
-        self._kind, self._text = next(self._tokens, ("end", ""))
-        return taken
-
-    def _choice(self) -> Expression:
-        options = [self._sequence()]
-        while self._text == "|" and self._kind == "sign":
-            self._take("sign")
-            options.append(self._sequence())
-        return options[0] if len(options) == 1 else Choice(tuple(options))
-
-    def _sequence(self) -> Expression:
-        items = [self._item()]
-        while self._kind in ("word", "shape", "name") or (self._kind == "sign" and self._text in "([{"):
-            items.append(self._item())
-        return items[0] if len(items) == 1 else Sequence(tuple(items))
-
-    def _item(self) -> Expression:
-        match self._kind, self._text:
-            case "word", _:
-                return Word(self._take("word"))
-            case "shape", _:
-                return Shape(re.compile(self._take("shape")))
-            case "name", _:
-                return Ref(self._take("name"))
-            case _, "(":
-                return self._bracketed("(", ")")
-            case _, "[":
-                return Maybe(self._bracketed("[", "]"))
-            case _:
-                return Repeat(self._bracketed("{", "}"))
-
-    def _bracketed(self, opening: str, closing: str) -> Expression:
-        self._take("sign", opening)
-        inner = self._choice()
-        self._take("sign", closing)
-        return inner
-
-
-def _tokens(text: str) -> Iterator[tuple[str, str]]:
-    at = 0
-    while True:
-        found = _NOTATION.match(text, at)
-        if found is None:
-            raise ValueError(f"cannot read {text[at : at + 40].strip()!r}")
-        at = found.end()
-        if found.lastgroup is not None:
-            yield found.lastgroup, found[found.lastgroup]
-        if found.lastgroup == "end":
-            return

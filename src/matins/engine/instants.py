@@ -15,14 +15,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from matins.engine.days import EPOCH, LAST_DAY
 from matins.engine.walltimes import DAY_MS, WallSet
-from matins.engine.zones import Stretch, Zone
+from matins.engine.zones import MAX_MS, MIN_MS, Stretch, Zone
 from matins.model.trigger import DstGap, DstOverlap
-
-# A few days are kept free at both ends of what a datetime can say, so that no offset and no step leads out of it.
-MIN_MS = (4 - EPOCH) * DAY_MS
-MAX_MS = (LAST_DAY - 3) * DAY_MS
 
 Effect = Literal["moved", "skipped", "shifted", "first_only", "repeated", "not_reached"]
 FireEffect = Literal["moved", "shifted", "first", "second"]
@@ -77,10 +72,10 @@ class Instants:
         if near >= MAX_MS:
             return None
         stretch = self.zone.stretch_at(near)
-        at, calm = wall - stretch.offset, self._calm_in(stretch)
-        if not calm[0] <= at < calm[1]:
+        at = wall - stretch.offset
+        if not stretch.calm[0] <= at < stretch.calm[1]:
             return None
-        self._calm = calm
+        self._calm = stretch.calm
         return at
 
     def prev(self, before: int) -> int | None:
@@ -132,11 +127,15 @@ class Instants:
             return None
         after = max(after, MIN_MS)
         index = self.zone.stretch_index(after)
+        calm = self.zone.stretch_at(after).calm
+        if calm is not self._calm and calm[0] <= after < calm[1]:
+            self._calm = self.zone.recent = calm
+            return self.next(after)
         adjacent = True
         while (stretch := self.zone.stretch(index)) is not None:
             at = self._first_in(stretch, after)
             if at is not None:
-                self._calm = self.zone.recent = self._calm_in(stretch)
+                self._calm = self.zone.recent = stretch.calm
                 return at if at < MAX_MS else None
             index = self._index_after(stretch, index, after, adjacent)
             adjacent = False
@@ -184,11 +183,6 @@ class Instants:
     def _first_wall(self, stretch: Stretch) -> int:
         """From here on the stretch's wall times count; those before it were had in the stretch before."""
         return stretch.start + (max(stretch.offset, stretch.before) if self._once_only else stretch.offset)
-
-    def _calm_in(self, stretch: Stretch) -> tuple[int, int, int]:
-        """The part of a stretch where neither a gap nor an overlap at its beginning has a say, and its offset."""
-        start = max(stretch.start + abs(stretch.offset - stretch.before), MIN_MS)
-        return start, min(stretch.end, MAX_MS), stretch.offset
 
     def _first_swallowed(self, stretch: Stretch, after: int) -> int | None:
         """The first instant after `after` that stands for wall times swallowed at the beginning of a stretch."""

@@ -21,5 +21,9 @@ def jitter_ms(schedule_id: int | str, slot_ms: int, period_ms: int, percent: flo
         )
     if percent == 0 or period_ms <= 0:
         return 0
-    digest = blake2b(f"{schedule_id}:{slot_ms}".encode(), digest_size=8).digest()
-    return int(period_ms * percent / 100) * int.from_bytes(digest) >> 64
+    return int(period_ms * percent / 100 * fraction(f"{schedule_id}:{slot_ms}"))
+
+
+def fraction(text: str) -> float:
+    """A number from 0 up to 1 that looks random and is fixed by the text."""
+    return int.from_bytes(blake2b(text.encode(), digest_size=6).digest()) / (1 << 48)

@@ -8,11 +8,10 @@ from datetime import datetime
 
 from matins.engine.definitions import wall_text
 from matins.engine.durations import parse_duration
-from matins.engine.instants import MAX_MS, MIN_MS
 from matins.engine.rrule import parse_rule, split_recurrence, wall_of_naive
 from matins.engine.triggers import Trigger, compile_trigger, to_ms
 from matins.engine.walltimes import MINUTE_MS
-from matins.engine.zones import Zone, load_zone
+from matins.engine.zones import MAX_MS, MIN_MS, Zone, load_zone
 from matins.errors import InstantError, RruleError, TriggerError
 from matins.model.trigger import Anchor, Cron, DstGap, DstOverlap, First, Interval, Once, Rrule, TriggerDefinition, When
 

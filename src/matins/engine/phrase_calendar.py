@@ -40,22 +40,31 @@ def dates_of(tree: Tree, context: Context) -> Dates:
         case "every_nth_day":
             return Dates("* * *")
         case "every_other_day" | "every_nth_week":
-            days = sorted(days_of(tree, context), key=lambda day: (day - 1) % 7)
-            return Dates(f"* * {_numbers(days)}", (_by_day(DAYS[day] for day in days),))
+            return week_dates(days_of(tree, context))
         case _:
             return _month_dates(tree, context)
+
+
+def week_dates(days: set[int]) -> Dates:
+    """These days of every week."""
+    from_monday = sorted(days, key=lambda day: (day - 1) % 7)
+    return Dates(f"* * {_numbers(from_monday)}", (_by_day(DAYS[day] for day in from_monday),))
 
 
 def _month_dates(tree: Tree, context: Context) -> Dates:
     months = months_of(tree)
     scope = _numbers(months) or "*"
+    of_months = (f"BYMONTH={scope}",) if months else ()
     chosen = the(tree, "month_date", "month_dates", "nth_days", "end_weekday", "nearest")
     match chosen.rule:
         case "nth_days":
-            return _nth_days(chosen, scope, context)
+            nths = _nth_days(chosen, context)
+            field = ",".join(f"{day}L" if nth == _LAST else f"{day}#{nth}" for nth, day in nths)
+            return Dates(f"* {scope} {field}", (*of_months, _by_day(f"{nth}{DAYS[day]}" for nth, day in nths)))
         case "end_weekday":
             first = chosen.words()[0] == "first"
-            return Dates(f"{'1W' if first else 'LW'} {scope} *", (_by_day(DAYS[1:6]),), 1 if first else _LAST)
+            field, position = ("1W", 1) if first else ("LW", _LAST)
+            return Dates(f"{field} {scope} *", (*of_months, _by_day(DAYS[1:6])), position)
         case "nearest":
             day = day_in_month(the(chosen, "ORDINAL"))
             _check_dates([day], chosen, months, context)
@@ -63,34 +72,35 @@ def _month_dates(tree: Tree, context: Context) -> Dates:
         case _:
             days = _dates(chosen)
             _check_dates(days, chosen, months, context)
-            of_month = (f"BYMONTH={scope}",) if months else ()
             field = ",".join("L" if day == _LAST else str(day) for day in days)
-            return Dates(f"{field} {scope} *", (*of_month, f"BYMONTHDAY={_numbers(days)}"))
+            return Dates(f"{field} {scope} *", (*of_months, f"BYMONTHDAY={_numbers(days)}"))
 
 
 def _dates(tree: Tree) -> list[int]:
     if tree.rule == "month_date":
         return [day_in_month(the(tree, "DAY", "ORDINAL"))]
-    return _in_order({nth_number(item.words()[0]) for item in tree.all("month_dates_item")})
+    dates = {nth_number(item.words()[0]) for item in tree.all("month_dates_item")}
+    return sorted(dates, key=_last_last)
 
 
-def _nth_days(tree: Tree, scope: str, context: Context) -> Dates:
-    day = days_of(tree, context).pop()
-    nths = _in_order({nth_number(nth.words()[0]) for nth in tree.all("nth")})
-    if 5 in nths:
-        context.note(f"months without a fifth {the(tree, 'day_name').words()[0]} do not fire")
-    field = ",".join(f"{day}L" if nth == _LAST else f"{day}#{nth}" for nth in nths)
-    return Dates(f"* {scope} {field}", (_by_day(f"{nth}{DAYS[day]}" for nth in nths),))
+def _nth_days(tree: Tree, context: Context) -> list[tuple[int, int]]:
+    """(n, day of the week), each once."""
+    found: set[tuple[int, int]] = set()
+    for group in tree.all("nth_day"):
+        day = days_of(group, context).pop()
+        found |= {(nth_number(nth.words()[0]), day) for nth in group.all("nth")}
+    if any(nth == 5 for nth, _ in found):
+        context.note("months without a fifth one do not fire on it")
+    return sorted(found, key=lambda item: (_last_last(item[0]), item[1]))
+
+
+def _last_last(nth: int) -> tuple[bool, int]:
+    return nth == _LAST, nth
 
 
 def nth_number(word: str) -> int:
     """Of "first", "1st", "last" (-1)."""
     return _NTHS[word] if word in _NTHS else int(word[:-2])
-
-
-def _in_order(nths: set[int]) -> list[int]:
-    """The last comes last."""
-    return sorted(nths, key=lambda nth: (nth == _LAST, nth))
 
 
 def _numbers(items: Iterable[int]) -> str:

@@ -14,7 +14,7 @@ _MOST_WORDS = 30
 _MOST_EDITS = 3
 _MOST_INSERTIONS = 8
 _LIKENESS = 0.65
-_CLOCK = re.compile(r"(?P<hour>[0-9]{1,4})(?P<sign>[:.h])?(?P<minute>[0-9]{1,4})?(?P<half>am|pm)?")
+_CLOCK = re.compile(r"(?P<hour>[0-9]{1,2})(?P<sign>[:.h])?(?P<minute>[0-9]{1,2})?(?P<half>am|pm)?")
 _TEMPLATES = (
     "{} 09:00",
     "{} at 09:00",
@@ -87,8 +87,8 @@ def _edits(reading: Reading, vocabulary: list[str]) -> Iterator[str]:
             yield join([*before, missing, word, *after])
     else:
         yield join(words[:-1])
-    for template in _TEMPLATES:
-        yield template.format(join(words))
+    if at in (0, len(words)):
+        yield from (template.format(join(words)) for template in _TEMPLATES)
 
 
 def _replacements(word: str, reading: Reading, vocabulary: list[str]) -> Iterator[str]:

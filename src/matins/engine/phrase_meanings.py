@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime
 
 from matins.engine.days import weekday
 from matins.engine.grammar import Tree
-from matins.engine.phrase_calendar import dates_of, first_day, never_fires
+from matins.engine.instants import MAX_MS
+from matins.engine.phrase_calendar import Dates, dates_of, first_day, never_fires, week_dates
 from matins.engine.phrase_values import (
     DAY_MS,
     HOUR_MS,
@@ -28,6 +30,7 @@ from matins.engine.phrase_values import (
     the,
     turns,
 )
+from matins.engine.triggers import to_ms
 from matins.model.trigger import Cron, Daily, Interval, Once, Rrule, Weekly, When
 
 _ALL_DAYS = set(range(7))
@@ -151,9 +154,12 @@ def _on(days: set[int], times: tuple[int, ...]) -> Daily | Weekly:
 
 
 def _by_days(tree: Tree, context: Context) -> Daily | Weekly:
-    which = the(tree, "which_days")
+    return _on(_which_days(the(tree, "which_days"), context), minutes_of_day(tree, context))
+
+
+def _which_days(which: Tree, context: Context) -> set[int]:
     days = days_of(the(which, "chosen_days"), context) or _ALL_DAYS
-    return _on(_without(days, which, context), minutes_of_day(tree, context))
+    return _without(days, which, context)
 
 
 def _by_months(tree: Tree, context: Context) -> Cron:
@@ -185,23 +191,34 @@ def _by_turns(tree: Tree, context: Context) -> Rrule:
     frequency, unit = _FREQUENCIES[period.rule]
     interval = 2 if period.rule == "every_other_day" else turns(period, context)
     bounded(interval * unit * DAY_MS, period, context)
-    dates = dates_of(period, context)
+    return _rrule(tree, frequency, interval, dates_of(period, context), context)
+
+
+def _from_a_date(tree: Tree, context: Context) -> Rrule:
+    which = the(tree, "which_days", "which_dates")
+    if which.rule == "which_dates":
+        dates = dates_of(which, context)
+        if not dates.parts:
+            end = the(tree, "starting")
+            raise RefusalError("the nearest weekday cannot start at a date", end.words()[0], context.instead(end, ""))
+        return _rrule(tree, "MONTHLY", 1, dates, context)
+    days = _which_days(which, context)
+    if days == _ALL_DAYS:
+        return _rrule(tree, "DAILY", 1, Dates("* * *"), context)
+    return _rrule(tree, "WEEKLY", 1, week_dates(days), context)
+
+
+def _rrule(tree: Tree, frequency: str, interval: int, dates: Dates, context: Context) -> Rrule:
+    """The rule, and the day that it counts from: the one that is named, or the first that is still to come."""
     hours, minutes = _clock_lists(tree, context)
     times = minutes_of_day(tree, context)
-    parts = [
-        f"FREQ={frequency}",
-        f"INTERVAL={interval}",
-        *dates.rule_parts(len(times)),
-        f"BYHOUR={hours}",
-        f"BYMINUTE={minutes}",
-    ]
-    starting = tree.first("date")
-    start = date_day(starting, context) if starting else first_day(dates, times[-1], context)
+    parts = [f"FREQ={frequency}", f"INTERVAL={interval}", *dates.rule_parts(len(times))]
+    parts += [f"BYHOUR={hours}", f"BYMINUTE={minutes}"]
+    starting = tree.first("starting")
+    start = date_day(the(starting, "date"), context) if starting else first_day(dates, times[-1], context)
     rrule = Rrule(";".join(parts), start * DAY_MS)
     if starting and never_fires(rrule):
-        raise RefusalError(
-            f'"{context.text(period)}" never comes, counted from {iso_date(start)}', starting.words()[-1]
-        )
+        raise RefusalError(f"no such day ever comes, counted from {iso_date(start)}", starting.words()[-1])
     return rrule
 
 
@@ -228,6 +245,19 @@ def _moment(tree: Tree, context: Context) -> Once:
     at_ms = _existing(wall, exact, context)
     if at_ms <= context.now_ms:
         raise RefusalError(f'"{context.text(tree)}" has passed', which.words()[-1], context.instead(which, "tomorrow"))
+    return Once(at_ms)
+
+
+def _instant(tree: Tree, context: Context) -> Once:
+    word = the(tree, "INSTANT").words()[0]
+    try:
+        at_ms = to_ms(datetime.fromisoformat(word.upper()))
+    except ValueError:
+        raise RefusalError(f'there is no "{word}"', word) from None
+    if at_ms <= context.now_ms:
+        raise RefusalError(f'"{word}" has passed', word)
+    if at_ms >= MAX_MS:
+        raise RefusalError(f'"{word}" is too far away', word)
     return Once(at_ms)
 
 
@@ -266,6 +296,8 @@ _MEANINGS: dict[str, Callable[[Tree, Context], When]] = {
     "by_days": _by_days,
     "by_months": _by_months,
     "by_turns": _by_turns,
+    "from_a_date": _from_a_date,
     "delay": _delay,
     "moment": _moment,
+    "instant": _instant,
 }

@@ -10,7 +10,8 @@ from functools import cache
 from importlib import resources
 
 from matins.engine import phrase_hints
-from matins.engine.grammar import Grammar, Reading, load_grammar
+from matins.engine.grammar import Grammar, Reading
+from matins.engine.grammar_file import load_grammar
 from matins.engine.phrase_meanings import meaning_of
 from matins.engine.phrase_refusals import reason_of
 from matins.engine.phrase_values import Context, RefusalError, join, listed

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Protocol
 
-from matins.engine.instants import MAX_MS, MIN_MS, FireEffect, Surprise
+from matins.engine.instants import FireEffect, Surprise
+from matins.engine.zones import MAX_MS, MIN_MS
 
 
 class Source(Protocol):

@@ -10,12 +10,12 @@ from matins.engine import definitions
 from matins.engine.cron import parse_cron, week_days
 from matins.engine.days import ALL_WEEKDAYS
 from matins.engine.describe import describe
-from matins.engine.instants import MAX_MS, FireEffect, Instants, Surprise
+from matins.engine.instants import FireEffect, Instants, Surprise
 from matins.engine.rrule import Rule, parse_rule, until_wall
 from matins.engine.rrule_walls import last_wall, rule_walls
 from matins.engine.sources import Bounded, Grid, Moment, Since, Source
 from matins.engine.walltimes import WallSet, WallTimes, minutes_mask
-from matins.engine.zones import Zone, load_zone
+from matins.engine.zones import MAX_MS, Zone, load_zone
 from matins.errors import InstantError, RruleError
 from matins.model.trigger import Cron, Daily, Interval, Once, Rrule, TriggerDefinition, Weekly
 
@@ -75,7 +75,9 @@ class Trigger:
 
     def local(self, at_ms: int) -> datetime:
         """An instant as the trigger's zone shows it."""
-        return (EPOCH + timedelta(milliseconds=at_ms)).astimezone(self.zone.info)
+        seconds, rest = divmod(at_ms, 1000)  # a float of seconds would be wrong by microseconds in far years
+        moment = datetime.fromtimestamp(seconds, self.zone.info)
+        return moment.replace(microsecond=rest * 1000) if rest else moment
 
     def surprises(self, start: datetime, end: datetime) -> list[Surprise]:
         """What the clock changes from `start` to `end` do to this trigger's times."""

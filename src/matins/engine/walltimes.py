@@ -56,7 +56,8 @@ class WallTimes:
         return self._unit
 
     def next(self, wall: int) -> int | None:
-        day, time = divmod(wall // self._unit + 1, self._per_day)
+        tick = wall // self._unit + 1
+        day, time = divmod(tick, self._per_day)
         if time > self._last:
             day += 1
             time = 0
@@ -64,7 +65,7 @@ class WallTimes:
         found = day + ahead[day % 7] if ahead is not None else self.days.next(day)
         if found == day and time > self._first:
             rest = self.times >> time
-            return (day * self._per_day + time + (rest & -rest).bit_length() - 1) * self._unit
+            return (tick + (rest & -rest).bit_length() - 1) * self._unit
         return None if found is None else (found * self._per_day + self._first) * self._unit
 
     def prev(self, wall: int) -> int | None:

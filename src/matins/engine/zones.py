@@ -15,10 +15,14 @@ from importlib import resources
 from pathlib import Path
 from typing import NamedTuple
 
+from matins.engine.days import FIRST_DAY, LAST_DAY
 from matins.engine.zone_rules import ZoneRule, parse_zone_rule
 from matins.errors import TimezoneError
 
 FOREVER = 1 << 62
+# A few days are kept free at both ends of what a datetime can say, so that no offset and no step leads out of it.
+MIN_MS = (FIRST_DAY + 3) * 86_400_000
+MAX_MS = (LAST_DAY - 3) * 86_400_000
 _FIRST_HORIZON_YEAR = 2050
 _LAST_YEAR = 9999
 
@@ -30,6 +34,8 @@ class Stretch(NamedTuple):
     end: int
     offset: int
     before: int
+    calm: tuple[int, int, int]
+    """(from, to, offset) of the part where neither a gap nor an overlap at its beginning has a say."""
 
 
 class Zone:
@@ -116,7 +122,11 @@ def _stretches(transitions: list[tuple[int, int]], first_offset: int) -> list[St
             offsets.append(offset)
     ends = [*starts[1:], FOREVER]
     befores = [first_offset, *offsets[:-1]]
-    return [Stretch(*row) for row in zip(starts, ends, offsets, befores, strict=True)]
+    return [Stretch(*row, _calm(*row)) for row in zip(starts, ends, offsets, befores, strict=True)]
+
+
+def _calm(start: int, end: int, offset: int, before: int) -> tuple[int, int, int]:
+    return max(start + abs(offset - before), MIN_MS), min(end, MAX_MS), offset
 
 
 @lru_cache(maxsize=1024)

@@ -7,10 +7,15 @@ import time
 import zoneinfo
 from pathlib import Path
 
+_BOOT = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
 
 class SystemClock:
     def now_ms(self) -> int:
         return time.time_ns() // 1_000_000
+
+    def boot_ms(self) -> int:
+        return time.clock_gettime_ns(_BOOT) // 1_000_000
 
     def local_zone(self) -> str:
         """From TZ, from /etc/timezone, or from where /etc/localtime leads; UTC when none of them names a zone."""

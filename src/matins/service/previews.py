@@ -1,4 +1,4 @@
-"""The use cases. Surfaces translate, call one of these, and translate back."""
+"""What a text means, and when it would fire."""
 
 from __future__ import annotations
 
@@ -41,9 +41,8 @@ class Preview:
     """What the clock changes between the first and the last fire do."""
 
 
-class Service:
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
+class Previews:
+    _clock: Clock
 
     def next_fires(
         self,

@@ -1,0 +1,140 @@
+"""What to record for one schedule whose time has come."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from matins.engine.catch_up import Covered, decide, grace_of
+from matins.engine.gates import GATES, Candidate, Gate, judge
+from matins.engine.jitter import jitter_ms
+from matins.engine.triggers import Trigger
+from matins.model.run import RunState
+from matins.model.schedule import ScheduleDefinition
+from matins.model.trigger import Interval
+
+
+class Birth(NamedTuple):
+    """A record to make."""
+
+    slot: int | None
+    first: int | None
+    slots: int
+    state: RunState
+    reason: str | None = None
+    evidence: dict[str, Any] | None = None
+
+
+class Plan(NamedTuple):
+    births: list[Birth]
+    next_slot: int | None
+    due_at: int | None
+    window_used: int
+    executions: int
+    cancel: tuple[int, ...] = ()
+
+
+class Rule:
+    """A schedule's definition, made ready for planning."""
+
+    __slots__ = ("_plain", "completion", "definition", "exclusive", "trigger")
+
+    def __init__(self, definition: ScheduleDefinition, trigger: Trigger) -> None:
+        self.definition = definition
+        self.trigger = trigger
+        when = definition.trigger.when
+        self.completion = isinstance(when, Interval) and when.anchor == "completion"
+        """Whether the next slot is known only when the run is over."""
+        self.exclusive = definition.overlap != "allow"
+        elapsed = isinstance(when, Interval) and when.anchor != "grid"
+        self._plain = not elapsed and definition.max_executions is None and not definition.jitter
+
+    def due_at(self, schedule_id: int, slot: int | None) -> int | None:
+        """When a slot is due: later than the slot itself by its jitter."""
+        if slot is None or not self.definition.jitter:
+            return slot
+        following = self.trigger.next_ms(slot)
+        period = following - slot if following is not None else 0
+        return slot + jitter_ms(schedule_id, slot, period, self.definition.jitter)
+
+    def plan(
+        self,
+        schedule_id: int,
+        slot: int,
+        window_used: int,
+        executions: int,
+        live: Sequence[tuple[int, int]],
+        full: bool,
+        now: int,
+        gates: Sequence[tuple[str, Gate]] = GATES,
+    ) -> Plan:
+        """`slot` is the first one without a record; its time has come."""
+        if self._plain:  # on time, and nothing in between: most of all plans
+            following = self.trigger.next_ms(slot)
+            if following is not None and following > now and now - slot <= grace_of(self.definition, slot, following):
+                candidate = Candidate(self.definition, slot, live, executions, False, full, now)
+                verdict = judge(candidate, gates)
+                if verdict is None:
+                    return Plan([Birth(slot, None, 1, RunState.READY)], following, following, 0, executions + 1)
+        return self._plan_window(schedule_id, slot, window_used, executions, live, full, now, gates)
+
+    def _plan_window(
+        self,
+        schedule_id: int,
+        slot: int,
+        window_used: int,
+        executions: int,
+        live: Sequence[tuple[int, int]],
+        full: bool,
+        now: int,
+        gates: Sequence[tuple[str, Gate]],
+    ) -> Plan:
+        decision = decide(self.definition, self.trigger, slot, now, window_used)
+        births = [_missed(covered) for covered in decision.missed]
+        in_the_way = list(live)
+        cancel: tuple[int, ...] = ()
+        for covered in _to_run(decision.late, decision.on_time):
+            candidate = Candidate(self.definition, covered.slot, in_the_way, executions, bool(decision.late), full, now)
+            verdict = judge(candidate, gates)
+            first = covered.first if covered.slots > 1 else None
+            if verdict is None:
+                births.append(Birth(covered.slot, first, covered.slots, RunState.READY))
+            else:
+                births.append(Birth(covered.slot, first, covered.slots, *verdict[:3]))
+                cancel += tuple(run for run in verdict.cancel if run)
+            if births[-1].state < RunState.SUCCEEDED:
+                executions += 1
+                in_the_way.append((0, births[-1].state))
+        return self._moved_on(schedule_id, births, decision.next_slot, decision.window_used, executions, cancel)
+
+    def _moved_on(
+        self,
+        schedule_id: int,
+        births: list[Birth],
+        next_slot: int | None,
+        used: int,
+        executions: int,
+        cancel: tuple[int, ...],
+    ) -> Plan:
+        most = self.definition.max_executions
+        if most is not None and executions >= most:
+            next_slot = None
+        waits = self.completion and any(birth.state < RunState.SUCCEEDED for birth in births)
+        due_at = None if waits else self.due_at(schedule_id, next_slot)
+        return Plan(births, next_slot, due_at, used, executions, cancel)
+
+    def after_completion(self, schedule_id: int, slot: int | None, ended: int) -> tuple[int, int]:
+        """The next slot of an interval that counts from completion, and when it is due."""
+        when = self.definition.trigger.when
+        assert isinstance(when, Interval)
+        following = max(ended, slot or 0) + when.every_ms
+        return following, self.due_at(schedule_id, following) or following
+
+
+def _missed(covered: Covered) -> Birth:
+    first = covered.first if covered.slots > 1 else None
+    return Birth(covered.slot, first, covered.slots, RunState.MISSED, "missed")
+
+
+def _to_run(late: list[Covered], on_time: int | None) -> list[Covered]:
+    return late if on_time is None else [*late, Covered(on_time, on_time, 1)]

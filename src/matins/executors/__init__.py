@@ -1,0 +1,1 @@
+"""What runs a run: one file for each kind."""

@@ -1,0 +1,286 @@
+"""Python functions, sync and async, in this process."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import threading
+import traceback
+from collections.abc import Callable
+from datetime import datetime
+from queue import Empty, SimpleQueue
+from typing import Any
+
+from matins.model.run import Outcome, RunState
+from matins.ports import Clock
+from matins.runtime.work import Ended, Work
+
+Job = Callable[["JobRun"], Any]
+MOST_AHEAD = 512
+_AHEAD_AT_FIRST = 4
+_SLOW_START_MS = 1_000
+
+
+class JobRun:
+    """What a job is told about its run."""
+
+    __slots__ = ("_executor", "_work")
+
+    def __init__(self, work: Work, executor: PythonExecutor) -> None:
+        self._work = work
+        self._executor = executor
+
+    @property
+    def id(self) -> int:
+        return self._work.run_id
+
+    @property
+    def schedule(self) -> str:
+        return self._work.known.name
+
+    @property
+    def agent(self) -> str:
+        return self._work.known.agent
+
+    @property
+    def slot(self) -> datetime | None:
+        """The nominal instant, in the schedule's zone; None for a manual run."""
+        return self._local(self._work.slot)
+
+    @property
+    def key(self) -> str:
+        """The same for every attempt of this run, and for no other run."""
+        return f"{self._executor.key_prefix}-{self._work.run_id}"
+
+    @property
+    def attempt(self) -> int:
+        return self._work.attempt
+
+    @property
+    def payload(self) -> Any:
+        return self._work.known.definition.payload
+
+    @property
+    def late_by(self) -> float:
+        """Seconds from the slot to the start."""
+        slot = self._work.slot
+        return 0.0 if slot is None else max(0, self._work.started_at - slot) / 1000
+
+    @property
+    def covered(self) -> int:
+        """How many slots this run stands for; more than one after a catch-up."""
+        return self._work.covered
+
+    @property
+    def covered_from(self) -> datetime | None:
+        """The first of them, when there are several."""
+        return self._local(self._work.covered_from)
+
+    @property
+    def previous(self) -> str | None:
+        """How the run before this one ended, if one did."""
+        state = self._executor.previous(self._work)
+        return None if state is None else state.word
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether somebody wants this run to end: a long sync job should look now and then."""
+        return self._executor.is_cancelled(self._work.run_id)
+
+    def _local(self, at: int | None) -> datetime | None:
+        return None if at is None else self._work.known.rule.trigger.local(at)
+
+    def __repr__(self) -> str:
+        return f"<JobRun {self.id} of {self.schedule!r}, slot {self.slot}, attempt {self.attempt}>"
+
+
+def run_job(executor: PythonExecutor, work: Work) -> Outcome:
+    """Call a sync job; whatever it raises is its outcome."""
+    job = executor.jobs.get(work.known.definition.do)
+    if job is None:
+        return Outcome(False, error=f'no job is registered as "{work.known.definition.do}" in this process')
+    try:
+        return Outcome(True, job(JobRun(work, executor)))
+    except BaseException as error:  # a job may raise anything, SystemExit too; the thread goes on
+        return Outcome(False, error=_told(error))
+
+
+class PythonExecutor:
+    """Sync jobs on a few threads, async jobs on a loop in a thread of its own."""
+
+    def __init__(
+        self,
+        jobs: dict[str, Job],
+        clock: Clock,
+        wake: Callable[[], None],
+        *,
+        threads: int,
+        key_prefix: str,
+        previous: Callable[[Work], RunState | None],
+    ) -> None:
+        self.jobs = jobs
+        self._clock = clock
+        self._wake = wake
+        self._threads = threads
+        self.key_prefix = key_prefix
+        self.previous = previous
+        self._queue: SimpleQueue[Work | None] = SimpleQueue()
+        self._ended: SimpleQueue[Ended] = SimpleQueue()
+        self._taken: dict[int, tuple[Work, int]] = {}
+        self._begun: dict[int, int] = {}
+        self._overdue: set[int] = set()
+        self._withdrawn: set[tuple[int, int]] = set()
+        self._cancelled: set[int] = set()
+        self._ahead = threads * _AHEAD_AT_FIRST
+        self._pool: list[threading.Thread] = []
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._tasks: dict[int, asyncio.Task[None]] = {}
+
+    def start(self) -> None:
+        if not self._pool:
+            self._pool = [
+                threading.Thread(target=self._work, name=f"matins-job-{n}", daemon=True) for n in range(self._threads)
+            ]
+            for thread in self._pool:
+                thread.start()
+
+    def stop(self) -> None:
+        for _ in self._pool:
+            self._queue.put(None)
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._loop = None
+        self._pool = []
+
+    def submit(self, batch: list[Work]) -> None:
+        boot = self._clock.boot_ms()
+        on_loop: list[Work] = []
+        for work in batch:
+            self._taken[work.run_id] = work, boot
+            job = self.jobs.get(work.known.definition.do)
+            if job is not None and inspect.iscoroutinefunction(job):
+                on_loop.append(work)
+            else:
+                self._queue.put(work)
+        if on_loop:
+            self._event_loop().call_soon_threadsafe(self._begin_all, on_loop)
+
+    def drain(self) -> list[Ended]:
+        ended: list[Ended] = []
+        try:
+            while True:
+                ended.append(self._ended.get_nowait())
+        except Empty:
+            pass
+        for item in ended:
+            self._taken.pop(item.work.run_id, None)
+            self._overdue.discard(item.work.run_id)
+        if ended and self._queue.qsize() < self._threads:
+            # The threads are nearly through with what was taken: jobs are short, so more may be taken at a time.
+            self._ahead = min(self._ahead * 2, MOST_AHEAD)
+        return ended
+
+    def room(self) -> int:
+        return self._ahead - len(self._taken)
+
+    def running(self) -> int:
+        return len(self._taken)
+
+    def busy(self) -> bool:
+        return len(self._taken) > self._ended.qsize()
+
+    def withdraw(self) -> list[Work]:
+        boot = self._clock.boot_ms()
+        late = [
+            work
+            for work, taken in list(self._taken.values())
+            if boot - taken > _SLOW_START_MS and work.run_id not in self._begun and work.run_id not in self._overdue
+        ]
+        if late:
+            self._ahead = self._threads  # jobs are long: take no more than can start
+        back: list[Work] = []
+        for work in late:
+            mark = (work.run_id, work.epoch)
+            self._withdrawn.add(mark)
+            if work.run_id in self._begun:  # it began in this very moment
+                self._withdrawn.discard(mark)
+            else:
+                self._taken.pop(work.run_id, None)
+                back.append(work)
+        return back
+
+    def overdue(self) -> list[Work]:
+        boot = self._clock.boot_ms()
+        late: list[Work] = []
+        for run_id, begun in list(self._begun.items()):
+            taken = self._taken.get(run_id)
+            if taken is None or run_id in self._overdue:
+                continue
+            limit = taken[0].known.definition.timeout_ms
+            if limit is not None and boot - begun > limit:
+                self._overdue.add(run_id)
+                if run_id in self._tasks:
+                    self.cancel({run_id})
+                else:
+                    late.append(taken[0])
+        return late
+
+    def cancel(self, run_ids: set[int]) -> None:
+        """Async jobs are cancelled; a sync job sees it when it asks, since no thread can be ended from outside."""
+        self._cancelled |= run_ids
+        for run_id in run_ids:
+            task = self._tasks.get(run_id)
+            if task is not None and self._loop is not None:
+                self._loop.call_soon_threadsafe(task.cancel)
+
+    def is_cancelled(self, run_id: int) -> bool:
+        return run_id in self._cancelled
+
+    # -- in the job threads
+
+    def _work(self) -> None:
+        while (work := self._queue.get()) is not None:
+            self._begun[work.run_id] = self._clock.boot_ms()
+            if (work.run_id, work.epoch) in self._withdrawn:
+                self._withdrawn.discard((work.run_id, work.epoch))
+                self._begun.pop(work.run_id, None)
+                continue
+            self._end(work, run_job(self, work))
+
+    def _end(self, work: Work, outcome: Outcome) -> None:
+        self._begun.pop(work.run_id, None)
+        if work.run_id in self._overdue:
+            outcome = Outcome(False, error=outcome.error or "it ended after its limit", timed_out=True)
+        elif work.run_id in self._cancelled and not outcome.succeeded:
+            outcome = Outcome(False, error=outcome.error, cancelled=True)
+        self._cancelled.discard(work.run_id)
+        self._ended.put(Ended(work, outcome))
+        self._wake()
+
+    # -- on the loop
+
+    def _event_loop(self) -> asyncio.AbstractEventLoop:
+        if self._loop is None:
+            self._loop = asyncio.new_event_loop()
+            threading.Thread(target=self._loop.run_forever, name="matins-async", daemon=True).start()
+        return self._loop
+
+    def _begin_all(self, works: list[Work]) -> None:
+        assert self._loop is not None
+        for work in works:
+            self._begun[work.run_id] = self._clock.boot_ms()
+            self._tasks[work.run_id] = self._loop.create_task(self._await(work))
+
+    async def _await(self, work: Work) -> None:
+        try:
+            outcome = Outcome(True, await self.jobs[work.known.definition.do](JobRun(work, self)))
+        except asyncio.CancelledError:
+            outcome = Outcome(False, error="cancelled", cancelled=True)
+        except BaseException as error:
+            outcome = Outcome(False, error=_told(error))
+        self._tasks.pop(work.run_id, None)
+        self._end(work, outcome)
+
+
+def _told(error: BaseException) -> str:
+    return "".join(traceback.format_exception(error, limit=-20))[-8_000:]

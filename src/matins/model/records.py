@@ -1,0 +1,139 @@
+"""The rows that pass between the loops and a store. Plain tuples with names: this is the hot path."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from matins.model.run import RunState
+
+
+class Due(NamedTuple):
+    """A schedule whose time has come."""
+
+    schedule_id: int
+    slot: int
+    rev: int
+    window_used: int
+    executions: int
+
+
+class Cursor(NamedTuple):
+    """Where a schedule goes on; taken only if it still stands at `slot` and `rev`."""
+
+    schedule_id: int
+    slot: int
+    rev: int
+    next_slot: int | None
+    due_at: int | None
+    window_used: int
+    executions: int
+
+
+class NewRun(NamedTuple):
+    id: int
+    schedule_id: int
+    rev: int
+    slot: int | None
+    request_key: str | None
+    state: int
+    exclusive: int
+    scope: str | None
+    epoch: int
+    attempt: int
+    owner: int | None
+    not_before: int | None
+    planned_at: int
+    started_at: int | None
+    ended_at: int | None
+    covered: int
+    covered_from: int | None
+    reason: str | None
+    evidence: str | None
+
+
+class Ready(NamedTuple):
+    """A run that may start."""
+
+    id: int
+    schedule_id: int
+    rev: int
+    slot: int | None
+    epoch: int
+    attempt: int
+    covered: int
+    covered_from: int | None
+    planned_at: int
+    cancelling: int
+
+
+class Started(NamedTuple):
+    """A run that some worker has started."""
+
+    id: int
+    schedule_id: int
+    rev: int
+    slot: int | None
+    epoch: int
+    attempt: int
+    state: int
+    owner: int
+    cancelling: int
+
+
+class Settlement(NamedTuple):
+    """A named transition of a started run, from its own epoch only."""
+
+    run_id: int
+    epoch: int
+    low: RunState
+    high: RunState
+    target: RunState
+    not_before: int | None
+    ended_at: int | None
+    reason: str | None
+    outcome: str | None
+
+
+class Settled(NamedTuple):
+    run_id: int
+    schedule_id: int
+    cancelling: int
+
+
+class NewEvent(NamedTuple):
+    at: int
+    type: str
+    schedule_id: int | None
+    run_id: int | None
+    data: Any = None
+
+
+class StoredEvent(NamedTuple):
+    id: int
+    writer: int
+    seq: int
+    at: int
+    type: str
+    schedule_id: int | None
+    run_id: int | None
+    data: str | None
+    hash: bytes
+
+
+class Said(NamedTuple):
+    """What a schedule said at a revision."""
+
+    schedule_id: int
+    rev: int
+    name: str
+    agent: str
+    definition: str
+
+
+class NewSchedule(NamedTuple):
+    id: int
+    agent: str
+    name: str
+    definition: str
+    next_slot: int | None
+    due_at: int | None

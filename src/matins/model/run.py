@@ -1,0 +1,76 @@
+"""A run: the record of one slot, or of one manual start."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+
+class RunState(IntEnum):
+    """Below 10 a run is live; from 10 on it is over and never changes again."""
+
+    PARKED = 0
+    QUEUED = 1
+    READY = 2
+    STARTING = 3
+    RUNNING = 4
+    HELD = 5
+    SUCCEEDED = 10
+    FAILED = 11
+    SKIPPED = 12
+    MISSED = 13
+    CANCELLED = 14
+    DENIED = 15
+    EXPIRED = 16
+    INTERRUPTED = 17
+    UNKNOWN = 18
+    OVER_BUDGET = 19
+    BLOCKED = 20
+
+    @property
+    def live(self) -> bool:
+        return self < RunState.SUCCEEDED
+
+    @property
+    def word(self) -> str:
+        return self.name.lower()
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What is known of a run. Instants are UTC milliseconds."""
+
+    id: int
+    schedule_id: int
+    schedule: str
+    rev: int
+    state: RunState
+    slot: int | None
+    """The nominal instant; None for a manual run."""
+    request_key: str | None
+    covered: int
+    """How many slots this record stands for."""
+    covered_from: int | None
+    """The first of them, when there are several."""
+    epoch: int
+    attempt: int
+    not_before: int | None
+    planned_at: int
+    started_at: int | None
+    ended_at: int | None
+    reason: str | None
+    evidence: dict[str, Any] | None
+    outcome: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How an attempt ended, as the executor saw it."""
+
+    succeeded: bool
+    result: Any = None
+    """What the job returned, where JSON can hold it."""
+    error: str | None = None
+    timed_out: bool = False
+    cancelled: bool = False

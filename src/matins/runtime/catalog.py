@@ -1,0 +1,71 @@
+"""Definitions, compiled once per schedule and revision."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
+
+from matins.engine.planning import Rule
+from matins.engine.schedules import decode
+from matins.engine.triggers import compile_trigger
+from matins.ports import Transaction
+
+_MOST = 200_000
+GLOBAL = "global"
+
+
+@lru_cache(maxsize=4096)
+def _rule(text: str) -> Rule:
+    """Shared by all schedules that say the same."""
+    definition = decode(text)
+    return Rule(definition, compile_trigger(definition.trigger))
+
+
+class Known:
+    """A schedule at one revision."""
+
+    __slots__ = ("agent", "definition", "exclusive", "name", "rev", "rule", "schedule_id", "scope", "scopes")
+
+    def __init__(self, schedule_id: int, rev: int, name: str, agent: str, text: str) -> None:
+        self.schedule_id = schedule_id
+        self.rev = rev
+        self.name = name
+        self.agent = agent
+        self.rule = _rule(text)
+        self.definition = self.rule.definition
+        self.exclusive = int(self.rule.exclusive)
+        self.scope = f"agent:{agent}" if agent else None
+        self.scopes = frozenset([GLOBAL, self.scope]) if self.scope else frozenset([GLOBAL])
+
+
+class Catalog:
+    def __init__(self) -> None:
+        self._known: dict[tuple[int, int], Known] = {}
+
+    def get(
+        self, transaction: Transaction, keys: Iterable[tuple[int, int]]
+    ) -> dict[tuple[int, int], Known | Exception]:
+        """What is known of these schedules at these revisions; an exception where a definition cannot be used."""
+        found: dict[tuple[int, int], Known | Exception] = {}
+        missing: list[tuple[int, int]] = []
+        for key in keys:
+            known = self._known.get(key)
+            if known is None:
+                missing.append(key)
+            else:
+                found[key] = known
+        if missing:
+            if len(self._known) > _MOST:
+                self._known.clear()
+            found.update(self._load(transaction, missing))
+        return found
+
+    def _load(self, transaction: Transaction, keys: list[tuple[int, int]]) -> dict[tuple[int, int], Known | Exception]:
+        loaded: dict[tuple[int, int], Known | Exception] = {}
+        for said in transaction.definitions(keys):
+            key = (said.schedule_id, said.rev)
+            try:
+                loaded[key] = self._known[key] = Known(*said)
+            except Exception as error:  # whatever is wrong with one row must not stop the others
+                loaded[key] = error
+        return loaded

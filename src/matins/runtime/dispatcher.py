@@ -1,0 +1,62 @@
+"""From ready to starting: claims what there is room for, with its permits."""
+
+from __future__ import annotations
+
+from matins.engine.transitions import CLAIM, RELEASE
+from matins.model.records import NewEvent, Ready
+from matins.ports import Transaction
+from matins.runtime.catalog import GLOBAL, Catalog, Known
+from matins.runtime.limits import Free
+from matins.runtime.work import Work
+
+
+class Dispatcher:
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+
+    def claim(self, transaction: Transaction, now: int, worker: int, free: Free) -> list[Work]:
+        """Ready runs that are ours now. Those without a permit stay ready."""
+        exhausted = free.exhausted()
+        if free.room <= 0 or GLOBAL in exhausted:
+            return []
+        rows = transaction.ready(now, free.room, exhausted)
+        if not rows:
+            return []
+        known = self._catalog.get(transaction, {(row.schedule_id, row.rev) for row in rows})
+        chosen: list[tuple[Ready, Known]] = []
+        for row in rows:
+            item = known.get((row.schedule_id, row.rev))
+            if isinstance(item, Known) and _permitted(transaction, row, item, free):
+                chosen.append((row, item))
+        claimed = transaction.claim([(row.id, row.epoch, worker, now) for row, _ in chosen])
+        won = [(row, item) for row, item in chosen if row.id in claimed]
+        transaction.insert_attempts([(row.id, row.epoch + 1, worker, now) for row, _ in won])
+        transaction.events.extend(NewEvent(now, CLAIM.event, row.schedule_id, row.id) for row, _ in won)
+        free.room -= len(won)
+        return [_work(row, item, now) for row, item in won]
+
+
+def release(transaction: Transaction, works: list[Work], now: int) -> None:
+    """Claimed but never dispatched: somebody else may have them."""
+    released = transaction.release([(work.run_id, work.epoch, now) for work in works])
+    transaction.release_permits(released)
+    for work in works:
+        if work.run_id in released:
+            transaction.events.append(NewEvent(now, RELEASE.event, work.known.schedule_id, work.run_id))
+
+
+def _permitted(transaction: Transaction, row: Ready, item: Known, free: Free) -> bool:
+    """Take a permit of each limited scope, always in the same order; all of them or none."""
+    scopes = sorted(free.limited & item.scopes)
+    for scope in scopes:
+        if not transaction.take_permit(scope, row.id):
+            free.use_up(scope)
+            transaction.release_permits([row.id])
+            return False
+    for scope in scopes:
+        free.used(scope)
+    return True
+
+
+def _work(row: Ready, item: Known, now: int) -> Work:
+    return Work(row.id, row.epoch + 1, row.attempt + 1, row.slot, row.covered, row.covered_from, now, item)

@@ -1,0 +1,177 @@
+"""The engine: one thread that does all database work, one transaction a turn.
+
+A turn records what has ended, plans what is due, claims what may start, and then hands the batch over. It returns how long
+nothing will happen; the loop sleeps for that long, or until something changes.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from matins.engine.gates import GATES, Gate
+from matins.errors import StoreError
+from matins.ports import Clock, Store, Transaction
+from matins.runtime import recorder
+from matins.runtime.catalog import Catalog
+from matins.runtime.dispatcher import Dispatcher, release
+from matins.runtime.keeping import Keeping
+from matins.runtime.limits import Free
+from matins.runtime.planner import Planner
+from matins.runtime.reaper import Reaper
+from matins.runtime.replan import replan
+from matins.runtime.timekeeper import Timekeeper
+from matins.runtime.work import Ended, Executor, Work
+
+log = logging.getLogger("matins")
+BATCH = 500
+_SMALL_BATCH = 64
+_DOUBT_MS = 250
+_BACK_OFF_MS = (50, 200, 1_000, 5_000)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    lease_ms: int = 15_000
+    beat_ms: int = 3_000
+    threads: int = 8
+    history_days: float | None = 90
+    history_runs: int | None = None
+    check_interval_ms: int = 1_000
+    """A ceiling on sleep, never added delay."""
+
+
+class Engine:
+    """The duties in their order. Knows no threads: `Loop` drives it, and so do tests and the simulation."""
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        catalog: Catalog,
+        settings: Settings,
+        gates: Sequence[tuple[str, Gate]] = GATES,
+    ) -> None:
+        self.store = store
+        self.clock = clock
+        self.settings = settings
+        self.planner = Planner(catalog, gates)
+        self.dispatcher = Dispatcher(catalog)
+        self.reaper = Reaper(store, clock, catalog, settings.lease_ms, settings.beat_ms)
+        self.keeping = Keeping(store, settings.history_days, settings.history_runs)
+        self.worker = 0
+        self.stale = 0
+        """Outcomes that were refused because somebody else had taken the run over."""
+        self.accepting = True
+        """Whether new runs are planned and started."""
+        self.fenced = False
+        """Whether others may think that this worker is dead."""
+        self._catalog = catalog
+        self._ended: list[Ended] = []
+        self._batch = BATCH
+        self._trouble = 0
+        self._timekeeper = Timekeeper(clock.now_ms(), clock.boot_ms())
+
+    def open(self, executor: Executor, identity: str) -> None:
+        """Become a worker of this store, and take up what dead workers left."""
+        self.executor = executor
+        now = self.clock.now_ms()
+        with self.store.transaction(now) as transaction:
+            self.worker = transaction.insert_worker(identity, now)
+        self.reaper.open(self.worker, now)
+
+    def close(self) -> None:
+        """No longer a worker. What still runs in this process is left for others to find."""
+        now = self.clock.now_ms()
+        self.keeping.seal(now)
+        if not self.unfinished():
+            with self.store.transaction(now) as transaction:
+                transaction.stop_worker(self.worker, now)
+        self.store.checkpoint()
+
+    def unfinished(self) -> int:
+        """Runs of ours that have not ended, or whose end is not written yet."""
+        return self.executor.running() + len(self._ended)
+
+    def run_once(self) -> int:
+        """One turn, whatever happens in it; the milliseconds until the next."""
+        try:
+            delay = self.turn()
+        except StoreError as error:
+            log.warning("the store: %s", error)
+            return self._in_trouble()
+        except Exception:
+            log.exception("a turn of the engine failed; it goes on with fewer schedules at a time")
+            self._batch = max(1, self._batch // 8)
+            return self._in_trouble()
+        self._trouble = 0
+        return delay
+
+    def turn(self) -> int:
+        now, boot = self.clock.now_ms(), self.clock.boot_ms()
+        verdict = self._timekeeper.look(now, boot)
+        if verdict == "wait":
+            return _DOUBT_MS
+        if verdict == "back":
+            replan(self.store, self._catalog, now)
+        self._ended += self.executor.drain()
+        start, next_at = self._transact(now)
+        self._hand_over(start, boot)
+        self.keeping.turn(now, boot)
+        self.reaper.turn(now, boot)
+        longest = self.settings.check_interval_ms
+        return longest if next_at is None else max(0, min(next_at - self.clock.now_ms(), longest))
+
+    def _transact(self, now: int) -> tuple[list[Work], int | None]:
+        """One transaction: everything that this turn decides, durable before anything starts."""
+        late, back = self.executor.overdue(), self.executor.withdraw()
+        start: list[Work] = []
+        next_at: int | None = None
+        with self.store.transaction(now) as transaction:
+            scopes = transaction.scopes()
+            stale = recorder.record(transaction, self._ended, now, limited=bool(scopes))
+            if late:
+                recorder.hold(transaction, late, now)
+            if back:
+                release(transaction, back, now)
+            if self.accepting and not self.fenced:
+                if scopes and self._ended:
+                    scopes = transaction.scopes()  # what has ended gave permits back
+                free = Free(self.executor.room(), scopes)
+                # What has no room is planned too, or it would be late; but in small helpings, since it may find room.
+                limit = min(self._batch, max(2 * free.room, _SMALL_BATCH))
+                planned = self.planner.plan(transaction, now, self.worker, free, limit)
+                start = planned.start + self.dispatcher.claim(transaction, now, self.worker, free)
+                next_at = now if planned.taken == limit else _next_at(transaction, free)
+            self.keeping.dirty = self.keeping.dirty or bool(transaction.events)
+        self.stale += stale
+        self._ended = []
+        self._batch = BATCH
+        return start, next_at
+
+    def _hand_over(self, start: list[Work], since: int) -> None:
+        """Only if the commit did not take so long that others may have taken the runs over."""
+        if not start:
+            return
+        if self.store.shared and self.clock.boot_ms() - since > self.settings.lease_ms // 2:
+            start = self._still_ours(start)
+        self.executor.submit(start)
+
+    def _still_ours(self, start: list[Work]) -> list[Work]:
+        with self.store.reading() as transaction:
+            ours = {(row.id, row.epoch) for row in transaction.started(self.worker, mine=True)}
+        return [work for work in start if (work.run_id, work.epoch) in ours]
+
+    def _in_trouble(self) -> int:
+        """What has ended is kept in memory, nothing is planned or started, and it is tried again."""
+        delay = _BACK_OFF_MS[min(self._trouble, len(_BACK_OFF_MS) - 1)]
+        self._trouble += 1
+        return delay
+
+
+def _next_at(transaction: Transaction, free: Free) -> int | None:
+    """When the next thing happens: a schedule is due, or a run may start that there is room for."""
+    due = transaction.next_due()
+    ready = transaction.next_ready(free.exhausted()) if free.room > 0 else None
+    return min((at for at in (due, ready) if at is not None), default=None)

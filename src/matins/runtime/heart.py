@@ -1,0 +1,79 @@
+"""A sign of life from a thread of its own, so that no job and no slow turn can hold it back."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+
+from matins.errors import MatinsError
+from matins.model.records import Started
+from matins.ports import Clock, Store
+
+log = logging.getLogger("matins")
+
+
+class Heart:
+    """Beats on a store that several engines share; everywhere it learns which of its runs shall end."""
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        *,
+        every_ms: int,
+        lease_ms: int,
+        cancel: Callable[[set[int]], None],
+        fenced: Callable[[bool], None],
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._every = every_ms
+        self._lease = lease_ms
+        self._cancel = cancel
+        self._fenced = fenced
+        self._last = 0
+        self._worker = 0
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def start(self, worker: int) -> None:
+        self._worker = worker
+        self._last = self._clock.boot_ms()
+        self._thread = threading.Thread(target=self._run, name="matins-heart", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join(timeout=10)
+
+    def beat(self) -> None:
+        """One beat. Without one for two thirds of the lease this worker starts nothing: others may think it dead."""
+        try:
+            alive, cancelling = self._ask()
+        except MatinsError as error:
+            log.warning("no beat: %s", error)
+            self._fenced(self._clock.boot_ms() - self._last > self._lease * 2 // 3)
+            return
+        if alive:
+            self._last = self._clock.boot_ms()
+        self._fenced(not alive)
+        if cancelling:
+            self._cancel(cancelling)
+
+    def _ask(self) -> tuple[bool, set[int]]:
+        if not self._store.shared:
+            with self._store.reading() as transaction:
+                return True, _cancelling(transaction.started(self._worker, mine=True))
+        with self._store.transaction(self._clock.now_ms()) as transaction:
+            alive = transaction.beat(self._worker) is not None
+            return alive, _cancelling(transaction.started(self._worker, mine=True))
+
+    def _run(self) -> None:
+        while not self._stop.wait(self._every / 1000):
+            self.beat()
+
+
+def _cancelling(rows: list[Started]) -> set[int]:
+    return {row.id for row in rows if row.cancelling}

@@ -1,0 +1,49 @@
+"""House-keeping: seals the event chains, forgets old history, folds the log back."""
+
+from __future__ import annotations
+
+from matins.ports import Store
+
+_SEAL_MS = 1_000
+_PRUNE_MS = 3_600_000
+_PRUNE_BATCH = 1_000
+_DAY_MS = 86_400_000
+
+
+class Keeping:
+    def __init__(self, store: Store, history_days: float | None, history_runs: int | None) -> None:
+        self._store = store
+        self._days = history_days
+        self._runs = history_runs
+        self._sealed = 0
+        self._next_seal = 0
+        self._next_prune = 0
+        self.dirty = True
+        """Whether events were written since the last seal."""
+
+    def turn(self, now: int, boot: int) -> None:
+        if self.dirty and boot >= self._next_seal:
+            self._next_seal = boot + _SEAL_MS
+            self.seal(now)
+        if boot >= self._next_prune:
+            # A full batch means that there is more: go on soon, but let the loops have their turns.
+            self._next_prune = boot + (_SEAL_MS if self.prune(now) == _PRUNE_BATCH else _PRUNE_MS)
+
+    def seal(self, now: int) -> None:
+        with self._store.transaction(now) as transaction:
+            self._sealed = transaction.seal(now, self._sealed)
+        self.dirty = False
+
+    def prune(self, now: int) -> int:
+        """Forget runs and events beyond what is kept. Cursors are not touched, so nothing fires again."""
+        with self._store.transaction(now) as transaction:
+            old: list[int] = []
+            if self._days is not None:
+                before = now - int(self._days * _DAY_MS)
+                old = transaction.prunable(before, _PRUNE_BATCH)
+                transaction.prune_events(before)
+            if self._runs is not None and len(old) < _PRUNE_BATCH:
+                old += transaction.prunable_beyond(self._runs, _PRUNE_BATCH - len(old))
+            if old:
+                transaction.delete_runs(old)
+        return len(old)

@@ -1,0 +1,37 @@
+"""How much more may start: places in this process, and permits of limited scopes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from matins.runtime.catalog import Known
+
+
+class Free:
+    """What is free in one turn. Permits are a forecast here; they are taken when a run is claimed."""
+
+    def __init__(self, room: int, scopes: Iterable[tuple[str, int, int]] = ()) -> None:
+        self.room = room
+        self._permits = {scope: size - taken for scope, size, taken in scopes}
+        self.limited = frozenset(self._permits)
+
+    def none_for(self, item: Known) -> bool:
+        """Whether there is no place for a run of this schedule now."""
+        return self.room <= 0 or any(self._permits[scope] <= 0 for scope in self.limited & item.scopes)
+
+    def take_unlimited(self, item: Known) -> bool:
+        """Take a place for a run that needs no permit."""
+        if self.room <= 0 or not self.limited.isdisjoint(item.scopes):
+            return False
+        self.room -= 1
+        return True
+
+    def exhausted(self) -> list[str]:
+        return [scope for scope, left in self._permits.items() if left <= 0]
+
+    def used(self, scope: str) -> None:
+        self._permits[scope] -= 1
+
+    def use_up(self, scope: str) -> None:
+        """Somebody else was quicker: there is none left."""
+        self._permits[scope] = 0

@@ -1,0 +1,94 @@
+"""The engine in a thread: sleeps until the next thing, or until something changes."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import threading
+import time
+from queue import Empty, SimpleQueue
+
+from matins.errors import SchedulerShutdownError
+from matins.runtime.engine import Engine
+from matins.runtime.heart import Heart
+from matins.runtime.work import Executor
+
+_FLUSH_MS = 2
+_STOP_LOOK_S = 0.005
+
+
+class Loop:
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self._inbox: SimpleQueue[None] = SimpleQueue()
+        self._awake = False
+        self._stopping = threading.Event()
+        self._thread: threading.Thread | None = None
+        settings = engine.settings
+        self._heart = Heart(
+            engine.store,
+            engine.clock,
+            every_ms=settings.beat_ms,
+            lease_ms=settings.lease_ms,
+            cancel=lambda runs: engine.executor.cancel(runs),
+            fenced=self._fence,
+        )
+
+    def wake(self) -> None:
+        """Something changed: look at once."""
+        if not self._awake:
+            self._awake = True
+            self._inbox.put(None)
+
+    def start(self, executor: Executor) -> None:
+        identity = json.dumps({"host": socket.gethostname(), "pid": os.getpid()})
+        self.engine.open(executor, identity)
+        executor.start()
+        self.engine.store.listen(self.wake)
+        self._heart.start(self.engine.worker)
+        self._thread = threading.Thread(target=self._run, name="matins-engine", daemon=True)
+        self._thread.start()
+
+    def stop(self, *, wait: bool, timeout_ms: int) -> None:
+        """No new runs; wait for those that run; then stop. Raises when the time is up before they are done."""
+        engine = self.engine
+        engine.accepting = False
+        deadline = engine.clock.boot_ms() + timeout_ms
+        while wait and engine.unfinished() and engine.clock.boot_ms() < deadline:
+            self.wake()
+            self._stopping.wait(_STOP_LOOK_S)
+        self._stopping.set()
+        self.wake()
+        if self._thread is not None:
+            self._thread.join()
+        engine.run_once()  # what ended while the thread was stopping
+        self._heart.stop()
+        left = engine.executor.running()
+        engine.executor.stop()
+        engine.close()
+        if wait and left:
+            raise SchedulerShutdownError(timeout_ms, left)
+
+    def _fence(self, fenced: bool) -> None:
+        changed = fenced != self.engine.fenced
+        self.engine.fenced = fenced
+        if changed:
+            self.wake()
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            self._awake = False  # before looking for work, so that what comes now is not missed
+            delay = self.engine.run_once()
+            if delay <= 0 or self._stopping.is_set():
+                continue
+            try:
+                self._inbox.get(timeout=delay / 1000)
+            except Empty:
+                continue
+            self._gather(delay)
+
+    def _gather(self, delay: int) -> None:
+        """While jobs are ending one after the other, wait a moment, so that their ends are written together."""
+        if delay > _FLUSH_MS and self.engine.executor.busy() and not self._stopping.is_set():
+            time.sleep(_FLUSH_MS / 1000)

@@ -1,0 +1,152 @@
+"""From due slots to runs: one batch in an open transaction."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import orjson
+
+from matins.engine.gates import GATES, Gate
+from matins.engine.planning import Birth, Plan
+from matins.engine.transitions import BORN
+from matins.model.records import Cursor, Due, NewEvent, NewRun
+from matins.model.run import RunState
+from matins.ports import Transaction
+from matins.runtime.catalog import Catalog, Known
+from matins.runtime.limits import Free
+from matins.runtime.work import Work
+
+MOST_BIRTHS = 5_000
+"""Records in one transaction; what is due beyond that waits for the next."""
+
+
+class Planned(NamedTuple):
+    start: list[Work]
+    """Runs that are ours already: claimed as they were made."""
+    taken: int
+    """How many due schedules were looked at."""
+
+
+class Planner:
+    def __init__(self, catalog: Catalog, gates: Sequence[tuple[str, Gate]] = GATES) -> None:
+        self._catalog = catalog
+        self._gates = gates
+        self._newest_first = False
+
+    def plan(self, transaction: Transaction, now: int, worker: int, free: Free, limit: int) -> Planned:
+        due = transaction.due(now, limit, newest=self._newest_first)
+        # Behind a backlog every other batch begins with what is on time.
+        self._newest_first = len(due) == limit and not self._newest_first
+        return Planned(self.plan_rows(transaction, due, now, worker, free) if due else [], len(due))
+
+    def plan_rows(self, transaction: Transaction, due: list[Due], now: int, worker: int, free: Free) -> list[Work]:
+        """Make the records of these schedules' slots; a schedule that cannot be planned is parked as broken."""
+        known = self._catalog.get(transaction, [(row.schedule_id, row.rev) for row in due])
+        live = live_runs(transaction, [row.schedule_id for row in due])
+        plans: dict[int, tuple[Known, Plan]] = {}
+        cursors: list[Cursor] = []
+        births = 0
+        for row in due:
+            if births > MOST_BIRTHS:
+                break  # the rest stays due
+            schedule_id, slot, rev, used, executions = row
+            item = known.get((schedule_id, rev))
+            if not isinstance(item, Known):
+                mark_broken(transaction, row, item, now)
+                continue
+            try:
+                plan = item.rule.plan(
+                    schedule_id,
+                    slot,
+                    used,
+                    executions,
+                    live.get(schedule_id, ()),
+                    free.none_for(item),
+                    now,
+                    self._gates,
+                )
+            except Exception as error:  # one bad schedule never stops the others
+                mark_broken(transaction, row, error, now)
+                continue
+            plans[schedule_id] = item, plan
+            births += len(plan.births)
+            cursors.append(
+                Cursor(schedule_id, slot, rev, plan.next_slot, plan.due_at, plan.window_used, plan.executions)
+            )
+        moved = transaction.advance(cursors)
+        return _insert(transaction, [plans[sid] for sid in plans if sid in moved], now, worker, free)
+
+
+def _insert(transaction: Transaction, plans: list[tuple[Known, Plan]], now: int, worker: int, free: Free) -> list[Work]:
+    """Records for the schedules whose cursor moved. What can start at once is claimed as it is made."""
+    runs: list[NewRun] = []
+    start: list[Work] = []
+    cancel: list[int] = []
+    events = transaction.events
+    run_ids = iter(transaction.run_ids(sum(len(plan.births) for _, plan in plans)))
+    for item, plan in plans:
+        cancel += plan.cancel
+        for birth in plan.births:
+            run_id = next(run_ids)
+            if birth.state is RunState.READY and not plan.cancel and free.take_unlimited(item):
+                runs.append(_starting(run_id, item, birth, now, worker))
+                start.append(Work(run_id, 1, 1, birth.slot, birth.slots, birth.first, now, item))
+                events.append(NewEvent(now, "run.started", item.schedule_id, run_id))
+            else:
+                runs.append(new_run(run_id, item, birth, now, None))
+                events.append(_event(run_id, item, birth, now))
+    transaction.insert_runs(runs)
+    transaction.insert_attempts([(work.run_id, 1, worker, now) for work in start])
+    if cancel:
+        cancel_runs(transaction, cancel, now, "cancelled_by_newer")
+    return start
+
+
+def live_runs(transaction: Transaction, schedule_ids: list[int]) -> dict[int, list[tuple[int, int]]]:
+    live: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    for schedule_id, run_id, state in transaction.live(schedule_ids):
+        live[schedule_id].append((run_id, state))
+    return live
+
+
+def _starting(run_id: int, item: Known, birth: Birth, now: int, worker: int) -> NewRun:
+    """Made and claimed in one: epoch and attempt 1, ours."""
+    return NewRun(
+        run_id, item.schedule_id, item.rev, birth.slot, None, RunState.STARTING, item.exclusive, item.scope, 1, 1, worker,
+        None, now, now, None, birth.slots, birth.first, None, None,
+    )  # fmt: skip
+
+
+def new_run(run_id: int, item: Known, birth: Birth, now: int, request_key: str | None) -> NewRun:
+    """A record as it is made, in the state that the plan gave it."""
+    live = birth.state < RunState.SUCCEEDED
+    evidence = None if birth.evidence is None else orjson.dumps(birth.evidence).decode()
+    return NewRun(
+        run_id, item.schedule_id, item.rev, birth.slot, request_key, birth.state, item.exclusive, item.scope, 0, 0, None,
+        now if live else None, now, None, None if live else now, birth.slots, birth.first, birth.reason, evidence,
+    )  # fmt: skip
+
+
+def _event(run_id: int, item: Known, birth: Birth, now: int) -> NewEvent:
+    data = None
+    if birth.reason is not None:
+        data = {"reason": birth.reason, "slot": birth.slot, "slots": birth.slots, **(birth.evidence or {})}
+    return NewEvent(now, BORN[birth.state], item.schedule_id, run_id, data)
+
+
+def cancel_runs(transaction: Transaction, run_ids: list[int], now: int, reason: str) -> None:
+    """Waiting runs end at once; started ones are marked, and end when their worker has ended them."""
+    for run_id, schedule_id in transaction.cancel_waiting(run_ids, now, reason):
+        transaction.events.append(NewEvent(now, "run.cancelled", schedule_id, run_id, {"reason": reason}))
+    for run_id, schedule_id, _ in transaction.mark_cancelling(run_ids):
+        transaction.events.append(NewEvent(now, "run.cancelling", schedule_id, run_id, {"reason": reason}))
+
+
+def mark_broken(transaction: Transaction, row: Due, error: object, now: int) -> None:
+    """Park a schedule that cannot be planned, with the reason; its cursor stays, so nothing is lost."""
+    note = f"{type(error).__name__}: {error}" if isinstance(error, Exception) else "its definition is missing"
+    transaction.set_schedule_state(row.schedule_id, "broken", now, note[:500], "matins")
+    transaction.replace_cursor(row.schedule_id, row.slot, None, row.rev)
+    transaction.events.append(NewEvent(now, "schedule.broken", row.schedule_id, None, {"error": note[:500]}))

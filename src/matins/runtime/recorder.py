@@ -1,0 +1,149 @@
+"""From started to over: every way in which a started run changes goes through here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import orjson
+
+from matins.engine.retry import next_attempt_at
+from matins.engine.transitions import CANCEL, FAIL, HOLD, LOSE, RETRY, SUCCEED, Transition
+from matins.model.records import NewEvent, Settlement, Started
+from matins.model.run import Outcome, RunState
+from matins.ports import Transaction
+from matins.runtime.catalog import Known
+from matins.runtime.work import Ended, Work
+
+
+class Change(NamedTuple):
+    """A transition of a started run, with what it leaves behind."""
+
+    run_id: int
+    epoch: int
+    slot: int | None
+    known: Known
+    transition: Transition
+    at: int
+    not_before: int | None = None
+    reason: str | None = None
+    outcome: str | None = None
+
+    @property
+    def over(self) -> bool:
+        return self.transition.target >= RunState.SUCCEEDED
+
+
+def record(transaction: Transaction, ended: Sequence[Ended], now: int, *, limited: bool) -> int:
+    """Write how attempts ended; how many were refused because somebody else had taken the run over."""
+    changes = [_change_of(work, outcome, now) for work, outcome in ended]
+    return len(changes) - apply(transaction, changes, now, limited=limited)
+
+
+def hold(transaction: Transaction, works: Sequence[Work], now: int) -> None:
+    """Past its limit and not to be ended: held, with its capacity, until it ends."""
+    changes = [Change(work.run_id, work.epoch, work.slot, work.known, HOLD, now, reason="timed_out") for work in works]
+    apply(transaction, changes, now)
+
+
+def lose(transaction: Transaction, rows: Sequence[tuple[Started, Known]], now: int) -> None:
+    """Nobody knows how these ended: their worker is gone. The policy says whether they are tried again."""
+    changes: list[Change] = []
+    for row, known in rows:
+        if row.cancelling:
+            transition, reason = CANCEL, "worker_lost"
+        elif known.definition.on_unknown == "retry":
+            transition, reason = RETRY, "worker_lost"
+        else:
+            transition, reason = (HOLD if row.state < RunState.HELD else LOSE), "worker_lost"
+        not_before = now if transition is RETRY else None
+        changes.append(Change(row.id, row.epoch, row.slot, known, transition, now, not_before, reason))
+    apply(transaction, changes, now)
+
+
+def _change_of(work: Work, outcome: Outcome, now: int) -> Change:
+    run_id, epoch, attempt, slot, _, _, _, known = work
+    if outcome.succeeded:
+        result = None if outcome.result is None else _json({"result": outcome.result})
+        return Change(run_id, epoch, slot, known, SUCCEED, now, outcome=result)
+    if outcome.cancelled:
+        return Change(
+            run_id, epoch, slot, known, CANCEL, now, reason="cancelled", outcome=_json({"error": outcome.error})
+        )
+    error = _json({"error": outcome.error})
+    again = None if outcome.timed_out else next_attempt_at(known.definition, run_id, attempt, now)
+    if again is not None:
+        return Change(run_id, epoch, slot, known, RETRY, now, again, "failed_attempt", error)
+    return Change(
+        run_id, epoch, slot, known, FAIL, now, reason="timed_out" if outcome.timed_out else "failed", outcome=error
+    )
+
+
+def apply(transaction: Transaction, changes: Sequence[Change], now: int, *, limited: bool = True) -> int:
+    """All that follows from a change follows from the rows that came back: a stale epoch changes nothing."""
+    if not changes:
+        return 0
+    settled = {row.run_id: row for row in transaction.settle([_settlement(change) for change in changes])}
+    taken = [change for change in changes if change.run_id in settled]
+    for change in taken:
+        transaction.events.append(_event(change))
+    over = [change for change in taken if change.over]
+    if limited:
+        transaction.release_permits([change.run_id for change in taken if change.transition is not HOLD])
+    _move_cursors(transaction, over)
+    _count_failures(transaction, over)
+    _promote(transaction, over, now)
+    return len(taken)
+
+
+def _settlement(change: Change) -> Settlement:
+    t = change.transition
+    ended_at = change.at if change.over else None
+    return Settlement(
+        change.run_id, change.epoch, t.low, t.high, t.target, change.not_before, ended_at, change.reason, change.outcome
+    )
+
+
+def _event(change: Change) -> NewEvent:
+    data: dict[str, Any] | None = None
+    if change.reason is not None:
+        data = {"reason": change.reason, "epoch": change.epoch}
+    return NewEvent(change.at, change.transition.event, change.known.schedule_id, change.run_id, data)
+
+
+def _move_cursors(transaction: Transaction, over: list[Change]) -> None:
+    """Intervals that count from completion go on, however the run ended."""
+    rows: list[tuple[int, int, int, int]] = []
+    for change in over:
+        rule = change.known.rule
+        if rule.completion:
+            next_slot, due_at = rule.after_completion(change.known.schedule_id, change.slot, change.at)
+            rows.append((change.known.schedule_id, change.known.rev, next_slot, due_at))
+    if rows:
+        transaction.set_cursors(rows)
+
+
+def _count_failures(transaction: Transaction, over: list[Change]) -> None:
+    rows: list[tuple[int, bool]] = []
+    for change in over:
+        if change.transition is FAIL:
+            rows.append((change.known.schedule_id, True))
+        elif change.transition is SUCCEED:
+            rows.append((change.known.schedule_id, False))
+    transaction.count_failures(rows)
+
+
+def _promote(transaction: Transaction, over: list[Change], now: int) -> None:
+    waiting = {change.known.schedule_id for change in over if _may_queue(change.known)}
+    if waiting:
+        for run_id, schedule_id in transaction.promote(sorted(waiting), now):
+            transaction.events.append(NewEvent(now, "run.promoted", schedule_id, run_id))
+
+
+def _may_queue(known: Known) -> bool:
+    definition = known.definition
+    return definition.overlap in ("queue", "cancel_other") or definition.catch_up == "run_all_capped"
+
+
+def _json(value: Any) -> str:
+    return orjson.dumps(value, default=repr, option=orjson.OPT_NON_STR_KEYS).decode()

@@ -1,0 +1,30 @@
+"""Whether the wall clock can be believed."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+Verdict = Literal["steady", "back", "wait"]
+_BACK_MS = 1_000
+_FORWARD_MS = 3_600_000
+
+
+class Timekeeper:
+    """Compares wall time with boot time. A step back means a new plan; a leap forward is believed when it is still there
+    at the second reading."""
+
+    def __init__(self, now: int, boot: int) -> None:
+        self._offset = now - boot
+        self._doubted: int | None = None
+
+    def look(self, now: int, boot: int) -> Verdict:
+        step = (now - boot) - self._offset
+        if step > _FORWARD_MS and not self._confirmed(now - boot):
+            self._doubted = now - boot
+            return "wait"
+        self._doubted = None
+        self._offset = now - boot
+        return "back" if step < -_BACK_MS else "steady"
+
+    def _confirmed(self, offset: int) -> bool:
+        return self._doubted is not None and abs(offset - self._doubted) <= _BACK_MS

@@ -1,0 +1,60 @@
+"""What the loops hand to an executor, and what it hands back."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+from matins.model.run import Outcome
+from matins.runtime.catalog import Known
+
+
+class Work(NamedTuple):
+    """An attempt that is durable and shall start."""
+
+    run_id: int
+    epoch: int
+    attempt: int
+    slot: int | None
+    covered: int
+    covered_from: int | None
+    started_at: int
+    known: Known
+
+
+class Ended(NamedTuple):
+    work: Work
+    outcome: Outcome
+
+
+class Executor(Protocol):
+    def start(self) -> None: ...
+    def submit(self, batch: list[Work]) -> None:
+        """Take these; never blocks."""
+        ...
+
+    def drain(self) -> list[Ended]:
+        """What has ended since the last time."""
+        ...
+
+    def room(self) -> int:
+        """How many more it would take now."""
+        ...
+
+    def running(self) -> int:
+        """How many it has taken that have not ended."""
+        ...
+
+    def busy(self) -> bool:
+        """Whether some of them still run."""
+        ...
+
+    def withdraw(self) -> list[Work]:
+        """Take back what has waited too long for a place, so that others may have it."""
+        ...
+
+    def overdue(self) -> list[Work]:
+        """What has run past its limit since the last time and cannot be ended."""
+        ...
+
+    def cancel(self, run_ids: set[int]) -> None: ...
+    def stop(self) -> None: ...

@@ -1,0 +1,257 @@
+"""Use cases on schedules."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
+from typing import Any, NamedTuple
+
+from matins.engine.planning import Rule
+from matins.engine.schedules import decode, define, encode
+from matins.engine.triggers import Trigger, compile_trigger
+from matins.errors import Conflict, InvalidInput, NotFound
+from matins.model.principal import Principal
+from matins.model.records import Due, NewEvent, NewSchedule
+from matins.model.schedule import Schedule, ScheduleDefinition
+from matins.ports import Clock, Store, Transaction
+from matins.runtime.catalog import Catalog, Known
+from matins.runtime.limits import Free
+from matins.runtime.planner import Planner, cancel_runs, live_runs
+
+LONGEST_NAME = 200
+
+
+class Schedules:
+    _store: Store
+    _clock: Clock
+    _catalog: Catalog
+    _changed: Callable[[], None]
+
+    def add(self, principal: Principal, name: str, when: str | Trigger, agent: str = "", **words: Any) -> Schedule:
+        """A new schedule. A name that is taken is an error: nothing is replaced unasked."""
+        ids = self.add_many(principal, [{"name": name, "when": when, "agent": agent, **words}])
+        return self._by_id(ids[0])
+
+    def add_many(self, principal: Principal, schedules: Sequence[Mapping[str, Any]]) -> list[int]:
+        """Many at once, in the words of `add`; all of them or, when one cannot be used, none."""
+        now = self._clock.now_ms()
+        defined = [_defined(words, now) for words in schedules]
+        with self._store.transaction(now) as transaction:
+            ids = transaction.schedule_ids(len(defined))
+            rows = [item.row(schedule_id) for schedule_id, item in zip(ids, defined, strict=True)]
+            _refuse_twins(rows)
+            _refuse_taken(transaction, rows)
+            transaction.insert_schedules(rows, now)
+            for row in rows:
+                data = {"name": row.name, "agent": row.agent, "by": principal.name}
+                transaction.events.append(NewEvent(now, "schedule.created", row.id, None, data))
+        self._changed()
+        return list(ids)
+
+    def edit(self, principal: Principal, name: str, agent: str | None = None, **words: Any) -> Schedule:
+        """Change what a schedule says. What is due under the old words is planned first; runs in flight keep theirs."""
+        now = self._clock.now_ms()
+        with self._store.transaction(now) as transaction:
+            schedule = self._find(transaction, name, agent)
+            definition, trigger = _edited(schedule.definition, words, now)
+            cursor = self._plan_what_is_due(transaction, schedule, now)
+            rev = schedule.rev + 1
+            transaction.insert_revision(schedule.id, rev, encode(definition), now)
+            slot = trigger.next_ms(max(now, cursor - 1)) if "when" not in words and cursor else trigger.first_ms(now)
+            due_at = Rule(definition, trigger).due_at(schedule.id, slot)
+            transaction.replace_cursor(schedule.id, slot, None if schedule.state == "paused" else due_at, rev)
+            data = {"rev": rev, "words": sorted(words), "by": principal.name}
+            transaction.events.append(NewEvent(now, "schedule.updated", schedule.id, None, data))
+        self._changed()
+        return self._by_id(schedule.id)
+
+    def pause(self, principal: Principal, name: str, agent: str | None = None, note: str | None = None) -> Schedule:
+        """Nothing new starts; runs that wait are held back; runs that have started go on."""
+        now = self._clock.now_ms()
+        with self._store.transaction(now) as transaction:
+            schedule = self._find(transaction, name, agent)
+            self._plan_what_is_due(transaction, schedule, now)
+            schedule = self._find(transaction, name, agent)
+            transaction.set_schedule_state(schedule.id, "paused", now, note, principal.name)
+            transaction.replace_cursor(
+                schedule.id, schedule.next_slot, None, schedule.rev, waiting=schedule.due_at is None
+            )
+            transaction.park(schedule.id)
+            transaction.events.append(
+                NewEvent(now, "schedule.paused", schedule.id, None, {"by": principal.name, "note": note})
+            )
+        self._changed()
+        return self._by_id(schedule.id)
+
+    def resume(self, principal: Principal, name: str, agent: str | None = None) -> Schedule:
+        """Go on: an interval from now, everything else at its next occurrence."""
+        now = self._clock.now_ms()
+        with self._store.transaction(now) as transaction:
+            schedule = self._find(transaction, name, agent)
+            if schedule.state == "active":
+                return schedule
+            known = self._known(transaction, schedule)
+            slot = known.rule.trigger.next_ms(now)
+            if schedule.next_slot is None:
+                slot = None
+            transaction.set_schedule_state(schedule.id, "active", now, None, None)
+            transaction.replace_cursor(schedule.id, slot, known.rule.due_at(schedule.id, slot), schedule.rev)
+            transaction.unpark(schedule.id, now)
+            transaction.promote([schedule.id], now)
+            transaction.events.append(NewEvent(now, "schedule.resumed", schedule.id, None, {"by": principal.name}))
+        self._changed()
+        return self._by_id(schedule.id)
+
+    def remove(self, principal: Principal, name: str, agent: str | None = None) -> bool:
+        """Gone from every list, its history stays. False when there is no such schedule."""
+        now = self._clock.now_ms()
+        with self._store.transaction(now) as transaction:
+            found = transaction.schedules_named(name, agent)
+            if not found:
+                return False
+            schedule = self._find(transaction, name, agent)
+            transaction.set_schedule_state(schedule.id, "removed", now, None, principal.name)
+            transaction.replace_cursor(schedule.id, None, None, schedule.rev)
+            waiting = [run for run, _ in live_runs(transaction, [schedule.id]).get(schedule.id, [])]
+            cancel_runs(transaction, waiting, now, "schedule_removed")
+            transaction.events.append(NewEvent(now, "schedule.removed", schedule.id, None, {"by": principal.name}))
+        self._changed()
+        return True
+
+    def get(self, principal: Principal, name: str, agent: str | None = None) -> Schedule:
+        with self._store.reading() as transaction:
+            return self._find(transaction, name, agent)
+
+    def list(self, principal: Principal, agent: str | None = None, after: int = 0, limit: int = 100) -> list[Schedule]:
+        """A page of schedules in the order in which they were made."""
+        with self._store.reading() as transaction:
+            return [schedule_of(row) for row in transaction.schedules(after, agent, limit)]
+
+    def limit(self, principal: Principal, scope: str, size: int) -> None:
+        """At most `size` runs of a scope at once, over all processes: "global", or "agent:NAME"."""
+        if size < 1:
+            raise InvalidInput(f"a limit must be 1 or more, got {size}", value=size, field="size")
+        now = self._clock.now_ms()
+        with self._store.transaction(now) as transaction:
+            transaction.resize_scope(scope, size)
+            transaction.events.append(NewEvent(now, "limit.set", None, None, {"scope": scope, "size": size}))
+        self._changed()
+
+    def _find(self, transaction: Transaction, name: str, agent: str | None) -> Schedule:
+        if agent is None and "/" in name and not transaction.schedules_named(name, None):
+            agent, name = name.split("/", 1)
+        ids = transaction.schedules_named(name, agent)
+        if len(ids) == 1:
+            row = transaction.schedule(ids[0])
+            assert row is not None
+            return schedule_of(row)
+        if not ids:
+            raise NotFound(f'There is no schedule "{name}"', value=name, field="name", hint=_nearest(transaction, name))
+        names = [f"{s.agent}/{s.name}" for s in map(schedule_of, filter(None, map(transaction.schedule, ids)))]
+        raise Conflict(f'"{name}" is the name of several schedules', value=name, hint=f"say which: {', '.join(names)}")
+
+    def _by_id(self, schedule_id: int) -> Schedule:
+        with self._store.reading() as transaction:
+            row = transaction.schedule(schedule_id)
+        assert row is not None, schedule_id
+        return schedule_of(row)
+
+    def _known(self, transaction: Transaction, schedule: Schedule) -> Known:
+        known = self._catalog.get(transaction, [(schedule.id, schedule.rev)])[schedule.id, schedule.rev]
+        if isinstance(known, Exception):
+            raise Conflict(
+                f'"{schedule.name}" cannot be used: {known}', value=schedule.name, hint="edit it, then resume it"
+            ) from known
+        return known
+
+    def _plan_what_is_due(self, transaction: Transaction, schedule: Schedule, now: int) -> int:
+        """Slots that came before a change get their records under the old words; where the cursor stands then."""
+        rows = [row for row in transaction.due_rows([schedule.id]) if row.slot is not None]  # pyright: ignore
+        due = [row for row in rows if schedule.due_at is not None and schedule.due_at <= now]
+        if due:
+            Planner(self._catalog).plan_rows(transaction, due, now, 0, Free(0))
+            rows = transaction.due_rows([schedule.id])
+        return _cursor(rows)
+
+
+def _cursor(rows: Sequence[Due]) -> int:
+    return rows[0].slot if rows and rows[0].slot else 0
+
+
+class _Defined(NamedTuple):
+    """A schedule that has no id yet."""
+
+    agent: str
+    name: str
+    text: str
+    slot: int | None
+    rule: Rule
+
+    def row(self, schedule_id: int) -> NewSchedule:
+        due_at = self.rule.due_at(schedule_id, self.slot)
+        return NewSchedule(schedule_id, self.agent, self.name, self.text, self.slot, due_at)
+
+
+def _defined(words: Mapping[str, Any], now: int) -> _Defined:
+    words = dict(words)
+    name, when, agent = words.pop("name", None), words.pop("when", None), words.pop("agent", "")
+    check_name("name", name)
+    if agent:
+        check_name("agent", agent)
+    if when is None:
+        raise InvalidInput(f'"{name}" needs "when"', value=None, field="when", hint='when="every weekday at 9am"')
+    definition, trigger = define(when, words, now)
+    return _Defined(agent, name, encode(definition), trigger.first_ms(now), Rule(definition, trigger))
+
+
+def check_name(field: str, name: object) -> None:
+    if not isinstance(name, str) or not name.strip() or len(name) > LONGEST_NAME or not name.isprintable():
+        raise InvalidInput(
+            f'"{field}" must be a text of 1 to {LONGEST_NAME} printable characters, got {str(name)[:60]!r}',
+            value=name,
+            field=field,
+        )
+
+
+def _refuse_twins(rows: Sequence[NewSchedule]) -> None:
+    seen: set[tuple[str, str]] = set()
+    for row in rows:
+        if (row.agent, row.name) in seen:
+            raise Conflict(f'"{row.name}" is given twice', value=row.name, field="name")
+        seen.add((row.agent, row.name))
+
+
+def _refuse_taken(transaction: Transaction, rows: Sequence[NewSchedule]) -> None:
+    for name in transaction.taken_names([(row.agent, row.name) for row in rows]):
+        raise Conflict(
+            f'There is a schedule "{name}" already',
+            value=name,
+            field="name",
+            hint="edit it, remove it, or use another name",
+        )
+
+
+def _edited(definition: ScheduleDefinition, words: Mapping[str, Any], now: int) -> tuple[ScheduleDefinition, Trigger]:
+    words = dict(words)
+    when = words.pop("when", None) or compile_trigger(definition.trigger)
+    changed, trigger = define(when, {"do": definition.do, **words}, now)
+    kept = {f.name: getattr(definition, f.name) for f in fields(definition)}
+    new = {f.name: getattr(changed, f.name) for f in fields(changed)}
+    given = {"trigger", *(_FIELD.get(word, word) for word in words)}
+    return ScheduleDefinition(**{name: new[name] if name in given else kept[name] for name in kept}), trigger
+
+
+_FIELD = {"grace": "grace_ms", "retry": "retry_ms", "retry_most": "retry_most_ms", "timeout": "timeout_ms"}
+
+
+def _nearest(transaction: Transaction, name: str) -> str | None:
+    names = [row[1] for row in transaction.schedules(0, None, 1_000)]
+    close = difflib.get_close_matches(name, names, n=1)
+    return f'did you mean "{close[0]}"?' if close else None
+
+
+def schedule_of(row: Sequence[Any]) -> Schedule:
+    values = list(row)
+    values[5] = decode(values[5])
+    return Schedule(*values)

@@ -1,0 +1,90 @@
+"""Hash chains of events: one per writer, each link over the one before it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from hashlib import sha256
+
+import orjson
+
+from matins.model.records import NewEvent, StoredEvent
+
+GENESIS = bytes(32)
+
+
+class Chain:
+    """The chain of one writer. `head` moves only when what was linked has been committed."""
+
+    def __init__(self, writer: int) -> None:
+        self.writer = writer
+        self._seq = 0
+        self._head = GENESIS
+        self._pending = (0, GENESIS)
+
+    def link(self, events: Iterable[NewEvent]) -> list[tuple[object, ...]]:
+        """Rows for the events, linked to the head."""
+        writer, seq, head = self.writer, self._seq, self._head
+        rows: list[tuple[object, ...]] = []
+        for at, kind, schedule_id, run_id, data in events:
+            seq += 1
+            text = None if data is None else orjson.dumps(data).decode()
+            head = sha256(head + _body(seq, at, kind, schedule_id, run_id, text)).digest()
+            rows.append((writer, seq, at, kind, schedule_id, run_id, text, head))
+        self._pending = (seq, head)
+        return rows
+
+    def committed(self) -> None:
+        self._seq, self._head = self._pending
+
+
+def _body(seq: int, at: int, kind: str, schedule_id: int | None, run_id: int | None, data: str | None) -> bytes:
+    return f"{seq}|{at}|{kind}|{schedule_id}|{run_id}|{data or ''}".encode()
+
+
+def seal_hash(before: bytes, at: int, heads: str) -> bytes:
+    return sha256(before + f"{at}|{heads}".encode()).digest()
+
+
+def faults(
+    events: Iterable[StoredEvent],
+    writers: Iterable[tuple[int, int, bytes | None]],
+    seals: Iterable[tuple[int, int, str, bytes]],
+) -> Iterator[str]:
+    """What is wrong with chains and seals, the first bad row of each named."""
+    begins = {writer: (seq, bytes(head) if head else GENESIS) for writer, seq, head in writers}
+    heads = dict(begins)
+    hashes: dict[tuple[int, int], bytes] = {}
+    bad: set[int] = set()
+    for event in events:
+        if event.writer in bad:
+            continue
+        seq, head = heads.get(event.writer, (0, GENESIS))
+        expected = sha256(head + _body(*event[2:8])).digest()
+        if event.seq != seq + 1:
+            bad.add(event.writer)
+            yield f"event {event.id}: number {seq + 1} of writer {event.writer} is missing"
+        elif expected != bytes(event.hash):
+            bad.add(event.writer)
+            yield f"event {event.id}: it is not what was written"
+        heads[event.writer] = (event.seq, expected)
+        hashes[event.writer, event.seq] = bytes(event.hash)
+    yield from _seal_faults(seals, hashes, begins)
+
+
+def _seal_faults(
+    seals: Iterable[tuple[int, int, str, bytes]],
+    hashes: dict[tuple[int, int], bytes],
+    begins: dict[int, tuple[int, bytes]],
+) -> Iterator[str]:
+    before = GENESIS
+    for number, at, heads, seal in seals:
+        if seal_hash(before, at, heads) != bytes(seal):
+            yield f"seal {number}: it is not what was written"
+            return
+        before = bytes(seal)
+        for writer, seq, head in orjson.loads(heads):
+            pruned, pruned_head = begins.get(writer, (0, GENESIS))
+            found = pruned_head if seq == pruned else hashes.get((writer, seq))
+            if seq >= pruned and (found is None or found.hex() != head):
+                yield f"seal {number}: event {seq} of writer {writer} is gone or changed"
+                return

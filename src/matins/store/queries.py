@@ -1,0 +1,31 @@
+"""Named SQL: `.sql` files in which each statement follows a line `-- name: what it does`."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from importlib import resources
+
+_NAMED = re.compile(r"^-- (\w+): .*\n", re.MULTILINE)
+
+
+@lru_cache(maxsize=8)
+def load_queries(package: str) -> dict[str, str]:
+    """The statements of a package's `queries.sql`, by name."""
+    text = resources.files(package).joinpath("queries.sql").read_text(encoding="utf-8")
+    pieces = _NAMED.split(text)
+    names, bodies = pieces[1::2], pieces[2::2]
+    if len(set(names)) != len(names):
+        raise ValueError(f"a name stands twice in {package}/queries.sql")
+    return {name: body.strip().rstrip(";") for name, body in zip(names, bodies, strict=True)}
+
+
+@lru_cache(maxsize=8)
+def load_migrations(package: str) -> list[tuple[int, str, str]]:
+    """(number, name, SQL) of a package's `migrations/NNNN_name.sql`, in order and without a gap."""
+    folder = resources.files(package).joinpath("migrations")
+    files = sorted((f for f in folder.iterdir() if f.name.endswith(".sql")), key=lambda f: f.name)
+    found = [(int(f.name[:4]), f.name[5:-4], f.read_text(encoding="utf-8")) for f in files]
+    if [number for number, _, _ in found] != list(range(1, len(found) + 1)):
+        raise ValueError(f"migrations of {package} are not numbered from 1 without a gap")
+    return found

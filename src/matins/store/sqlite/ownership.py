@@ -1,0 +1,111 @@
+"""Who owns a SQLite file: a lock beside it, never on it, that says how to reach the owner."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import tempfile
+from hashlib import sha256
+from pathlib import Path
+
+from matins.errors import NetworkFilesystem
+
+_NETWORK = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "ceph", "glusterfs", "lustre", "gpfs", "beegfs", "9p"}
+_NETWORK_FUSE = ("fuse.sshfs", "fuse.s3fs", "fuse.rclone", "fuse.gcsfuse", "fuse.glusterfs", "fuse.davfs")
+_LONGEST_SOCKET = 100
+
+
+class Ownership:
+    """At most one process has it. In memory there is nobody to share with."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = Path(f"{path}.lock") if path is not None else None
+        self._file: int | None = None
+        self._pid = os.getpid()
+        self.socket = socket_path(path) if path is not None else None
+
+    def take(self) -> bool:
+        """Win the lock, or say that somebody else has it."""
+        if self._path is None or self._file is not None:
+            return True
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(file)
+            return False
+        os.ftruncate(file, 0)
+        os.pwrite(file, b"{}", 0)
+        self._file = file
+        self._pid = os.getpid()
+        os.register_at_fork(after_in_child=self._forget)
+        return True
+
+    def announce(self) -> None:
+        """Say in the lock how to reach the engine that holds it."""
+        if self._file is not None:
+            text = json.dumps({"pid": os.getpid(), "boot": boot_id(), "socket": str(self.socket)})
+            os.ftruncate(self._file, 0)
+            os.pwrite(self._file, text.encode(), 0)
+
+    def owner(self) -> dict[str, str | int]:
+        """What the present owner says of itself; empty for one that is there for a moment only."""
+        if self._path is None or not self._path.exists():
+            return {}
+        try:
+            return json.loads(self._path.read_text(encoding="utf-8") or "{}")
+        except json.JSONDecodeError:
+            return {}  # caught between truncation and writing
+
+    def close(self) -> None:
+        if self._file is not None and self._pid == os.getpid():
+            os.ftruncate(self._file, 0)
+            os.close(self._file)
+        self._file = None
+
+    def _forget(self) -> None:
+        """A forked child shares the lock: it must let go of its copy, or the lock outlives its owner."""
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+
+def socket_path(database: Path) -> Path:
+    """Beside the database, or in the temporary folder where that would be too long for a socket."""
+    beside = Path(f"{database.absolute()}.sock")
+    if len(os.fsencode(beside)) <= _LONGEST_SOCKET:
+        return beside
+    name = sha256(os.fsencode(beside)).hexdigest()[:16]
+    return Path(tempfile.gettempdir(), f"matins-{os.getuid()}", f"{name}.sock")
+
+
+def boot_id() -> str:
+    path = Path("/proc/sys/kernel/random/boot_id")
+    return path.read_text(encoding="ascii").strip() if path.exists() else ""
+
+
+def refuse_network_filesystem(path: Path) -> None:
+    mounts = Path("/proc/self/mountinfo")
+    if mounts.exists():
+        kind = network_filesystem(path.absolute(), mounts.read_text(encoding="utf-8"))
+        if kind:
+            raise NetworkFilesystem(
+                f"{path} is on a network file system ({kind}), where SQLite's locks do not hold",
+                hint="keep it on a local disk, or use postgresql://",
+            )
+
+
+def network_filesystem(path: Path, mountinfo: str) -> str | None:
+    """The kind of network file system that holds a path, by the text of /proc/self/mountinfo."""
+    best, kind = -1, ""
+    for line in mountinfo.splitlines():
+        left, _, right = line.partition(" - ")
+        fields = left.split()
+        if len(fields) < 5 or not right:
+            continue
+        mount = fields[4].encode().decode("unicode_escape")
+        if (str(path) + "/").startswith(mount.rstrip("/") + "/") and len(mount) >= best:
+            best, kind = len(mount), right.split()[0]
+    return kind if kind in _NETWORK or kind.startswith(_NETWORK_FUSE) else None

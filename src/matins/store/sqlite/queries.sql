@@ -1,0 +1,246 @@
+-- due_oldest: schedules whose time has come, the longest waiting first
+SELECT schedule_id, next_slot, rev, window_used, executions FROM due WHERE due_at <= ?1 ORDER BY due_at LIMIT ?2;
+
+-- due_newest: the same, the latest first, so that a backlog does not starve what is on time
+SELECT schedule_id, next_slot, rev, window_used, executions FROM due WHERE due_at <= ?1 ORDER BY due_at DESC LIMIT ?2;
+
+-- due_rows: the cursors of these schedules
+SELECT d.schedule_id, d.next_slot, d.rev, d.window_used, d.executions
+FROM json_each(?1) j JOIN due d ON d.schedule_id = j.value;
+
+-- next_due: the instant of the next due schedule
+SELECT min(due_at) FROM due WHERE due_at IS NOT NULL;
+
+-- next_ready: the instant at which the next ready run may start
+SELECT min(not_before) FROM runs WHERE state = 2 AND (scope IS NULL OR scope NOT IN (SELECT value FROM json_each(?1)));
+
+-- cursors: a page of cursors that stand somewhere
+SELECT schedule_id, next_slot, rev, window_used, executions FROM due
+WHERE schedule_id > ?1 AND due_at IS NOT NULL ORDER BY schedule_id LIMIT ?2;
+
+-- definitions: what schedules said at a revision
+SELECT s.id, v.rev, s.name, s.agent, v.definition
+FROM json_each(?1) j JOIN revisions v ON v.schedule_id = j.value ->> 0 AND v.rev = j.value ->> 1
+JOIN schedules s ON s.id = v.schedule_id;
+
+-- live: runs of these schedules that are not over
+SELECT r.schedule_id, r.id, r.state FROM json_each(?1) j JOIN runs r ON r.schedule_id = j.value WHERE r.state BETWEEN 0 AND 5;
+
+-- advance: move a cursor, if it still stands where it was read
+UPDATE due SET next_slot = ?4, due_at = ?5, window_used = ?6, executions = ?7, waiting = ?5 IS NULL AND ?4 IS NOT NULL
+WHERE schedule_id = ?1 AND next_slot = ?2 AND rev = ?3 RETURNING schedule_id;
+
+-- set_cursor: the next slot of an interval that counts from completion
+UPDATE due SET next_slot = ?3, due_at = CASE WHEN paused THEN NULL ELSE ?4 END, waiting = 0
+WHERE schedule_id = ?1 AND rev = ?2 AND waiting = 1;
+
+-- insert_run: a slot's record
+INSERT INTO runs (id, schedule_id, rev, slot, request_key, state, exclusive, scope, epoch, attempt, owner, not_before,
+  planned_at, started_at, ended_at, covered, covered_from, reason, evidence)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+
+-- insert_attempt: the intent to start, durable before the start
+INSERT INTO attempts (run_id, epoch, owner, started_at) VALUES (?, ?, ?, ?);
+
+-- ready: runs that may start
+SELECT id, schedule_id, rev, slot, epoch, attempt, covered, covered_from, planned_at, cancelling FROM runs
+WHERE state = 2 AND not_before <= ?1 AND (scope IS NULL OR scope NOT IN (SELECT value FROM json_each(?3)))
+ORDER BY not_before LIMIT ?2;
+
+-- claim: from ready to starting, under a new epoch
+UPDATE runs SET state = 3, epoch = epoch + 1, attempt = attempt + 1, owner = ?3, started_at = ?4
+WHERE id = ?1 AND epoch = ?2 AND state = 2 RETURNING id;
+
+-- take_permit: one free unit of a scope
+UPDATE permits SET run_id = ?2 WHERE scope = ?1 AND n = (SELECT min(n) FROM permits WHERE scope = ?1 AND run_id IS NULL)
+RETURNING n;
+
+-- release_permits: what these runs held
+UPDATE permits SET run_id = NULL WHERE run_id IN (SELECT value FROM json_each(?1));
+
+-- settle: a named transition of a started run, from its own epoch only
+UPDATE runs SET state = ?5, not_before = ?6, ended_at = ?7, reason = ?8, outcome = ?9
+WHERE id = ?1 AND epoch = ?2 AND state BETWEEN ?3 AND ?4 RETURNING id, schedule_id, cancelling;
+
+-- release: claimed but never dispatched: ready again, and the attempt does not count
+UPDATE runs SET state = 2, attempt = attempt - 1, owner = NULL, not_before = ?3 WHERE id = ?1 AND epoch = ?2 AND state = 3
+RETURNING id;
+
+-- promote: the oldest queued run of each of these schedules becomes ready, when nothing is in its way
+UPDATE runs SET state = 2, not_before = ?2 WHERE id IN (
+  SELECT min(q.id) FROM json_each(?1) j JOIN runs q ON q.schedule_id = j.value
+  WHERE q.state BETWEEN 0 AND 5 GROUP BY q.schedule_id HAVING max(q.state) = 1 AND min(q.state) = 1)
+RETURNING id, schedule_id;
+
+-- count_failure: one more failure in a row, or none any more
+UPDATE due SET failures = CASE WHEN ?2 THEN failures + 1 ELSE 0 END WHERE schedule_id = ?1 AND (?2 OR failures > 0);
+
+-- mark_cancelling: runs that shall end
+UPDATE runs SET cancelling = 1 WHERE id IN (SELECT value FROM json_each(?1)) AND state BETWEEN 3 AND 5 AND cancelling = 0
+RETURNING id, schedule_id, owner;
+
+-- cancel_waiting: runs that have not started end at once
+UPDATE runs SET state = 14, ended_at = ?2, reason = ?3 WHERE id IN (SELECT value FROM json_each(?1)) AND state BETWEEN 0 AND 2
+RETURNING id, schedule_id;
+
+-- started: started runs, of one worker or of all but one
+SELECT id, schedule_id, rev, slot, epoch, attempt, state, owner, cancelling FROM runs
+WHERE state BETWEEN 0 AND 5 AND state >= 3 AND (owner = ?1) = ?2;
+
+-- insert_event: one link of a chain
+INSERT INTO events (writer, seq, at, type, schedule_id, run_id, data, hash) VALUES (?, ?, ?, ?, ?, ?, ?, ?);
+
+-- chain_heads: the last link of every chain
+SELECT w.id, coalesce(max(e.seq), w.pruned_seq) FROM writers w LEFT JOIN events e ON e.writer = w.id GROUP BY w.id;
+
+-- last_schedule: the newest schedule's id
+SELECT max(id) FROM schedules;
+
+-- taken_names: which of these (agent, name) exist
+SELECT s.name FROM json_each(?1) j JOIN schedules s ON s.name = j.value ->> 1 AND s.agent = j.value ->> 0
+WHERE s.state <> 'removed' LIMIT 1;
+
+-- park: runs of a paused schedule that wait are held back
+UPDATE runs SET state = 0, reason = 'paused' WHERE schedule_id = ?1 AND state BETWEEN 0 AND 5 AND state IN (1, 2)
+RETURNING id;
+
+-- unpark: and go on waiting when it resumes
+UPDATE runs SET state = CASE WHEN exclusive THEN 1 ELSE 2 END, reason = NULL, not_before = max(not_before, ?2)
+WHERE schedule_id = ?1 AND state BETWEEN 0 AND 5 AND state = 0 AND reason = 'paused';
+
+-- insert_schedule: a new schedule
+INSERT INTO schedules (id, agent, name, state, rev, created_at, updated_at) VALUES (?1, ?2, ?3, 'active', 1, ?4, ?4);
+
+-- insert_revision: what a schedule says from now on
+INSERT INTO revisions (schedule_id, rev, definition) VALUES (?, ?, ?);
+
+-- insert_due: the cursor of a new schedule
+INSERT INTO due (schedule_id, next_slot, due_at, rev) VALUES (?, ?, ?, 1);
+
+-- schedules_named: schedules of this name that are not removed
+SELECT id FROM schedules WHERE name = ?1 AND state <> 'removed' AND (?2 IS NULL OR agent = ?2);
+
+-- schedule: a schedule by its id
+SELECT s.id, s.name, s.agent, s.state, s.rev, v.definition, s.note, s.paused_by, s.paused_at, d.next_slot, d.due_at,
+  d.executions, d.failures, s.created_at, s.updated_at
+FROM schedules s JOIN revisions v ON v.schedule_id = s.id AND v.rev = s.rev JOIN due d ON d.schedule_id = s.id
+WHERE s.id = ?1;
+
+-- schedules: a page of schedules in the order of their ids
+SELECT s.id, s.name, s.agent, s.state, s.rev, v.definition, s.note, s.paused_by, s.paused_at, d.next_slot, d.due_at,
+  d.executions, d.failures, s.created_at, s.updated_at
+FROM schedules s JOIN revisions v ON v.schedule_id = s.id AND v.rev = s.rev JOIN due d ON d.schedule_id = s.id
+WHERE s.id > ?1 AND s.state <> 'removed' AND (?2 IS NULL OR s.agent = ?2) ORDER BY s.id LIMIT ?3;
+
+-- edit_schedule: the next revision
+UPDATE schedules SET rev = ?2, updated_at = ?3 WHERE id = ?1;
+
+-- set_schedule_state: paused, active, broken or removed, and why
+UPDATE schedules SET state = ?2, note = ?3, paused_by = ?4, paused_at = ?5, updated_at = ?6 WHERE id = ?1;
+
+-- replace_cursor: where a schedule goes on after an edit, a pause or a step of the clock
+UPDATE due SET next_slot = ?2, due_at = ?3, rev = ?4, paused = ?3 IS NULL, waiting = ?5 WHERE schedule_id = ?1;
+
+-- run_by_request: the run that a request key stands for
+SELECT id FROM runs WHERE schedule_id = ?1 AND request_key = ?2;
+
+-- run: a run by its id
+SELECT r.id, r.schedule_id, s.name, r.rev, r.state, r.slot, r.request_key, r.covered, r.covered_from, r.epoch, r.attempt,
+  r.not_before, r.planned_at, r.started_at, r.ended_at, r.reason, r.evidence, r.outcome
+FROM runs r JOIN schedules s ON s.id = r.schedule_id WHERE r.id = ?1;
+
+-- runs_of: a schedule's runs, the newest first
+SELECT r.id, r.schedule_id, s.name, r.rev, r.state, r.slot, r.request_key, r.covered, r.covered_from, r.epoch, r.attempt,
+  r.not_before, r.planned_at, r.started_at, r.ended_at, r.reason, r.evidence, r.outcome
+FROM runs r JOIN schedules s ON s.id = r.schedule_id
+WHERE r.schedule_id = ?1 AND r.id < ?2 ORDER BY r.id DESC LIMIT ?3;
+
+-- covering: the last record of a schedule that covers a slot at or after an instant
+SELECT max(slot) FROM runs WHERE schedule_id = ?1 AND slot >= ?2;
+
+-- previous_state: how the run before this one ended
+SELECT state FROM runs WHERE schedule_id = ?1 AND id < ?2 AND state IN (10, 11, 17, 18) ORDER BY id DESC LIMIT 1;
+
+-- resize_scope_down: drop units that are too many and free
+DELETE FROM permits WHERE scope = ?1 AND n > ?2 AND run_id IS NULL;
+
+-- resize_scope_up: a unit, unless it is there
+INSERT INTO permits (scope, n) VALUES (?1, ?2) ON CONFLICT DO NOTHING;
+
+-- scopes: limited scopes, their size and how much is taken
+SELECT scope, count(*), count(run_id) FROM permits GROUP BY scope;
+
+-- insert_worker: a process that runs the loops
+INSERT INTO workers (identity, beat, started_at) VALUES (?1, 0, ?2) RETURNING id;
+
+-- beat: a sign of life
+UPDATE workers SET beat = beat + 1 WHERE id = ?1 AND stopped_at IS NULL RETURNING beat;
+
+-- workers: those that have not stopped
+SELECT id, identity, beat FROM workers WHERE stopped_at IS NULL;
+
+-- stop_worker: it has stopped, or is taken to be dead
+UPDATE workers SET stopped_at = ?2 WHERE id = ?1 AND stopped_at IS NULL RETURNING id;
+
+-- insert_writer: a connection that writes events
+INSERT INTO writers (uuid, opened_at) VALUES (?1, ?2) RETURNING id;
+
+-- heads: the last link of every chain that grew since a seal
+SELECT e.writer, max(e.seq), e.hash FROM events e WHERE e.id > ?1 GROUP BY e.writer ORDER BY e.writer;
+
+-- last_event: the newest event
+SELECT max(id) FROM events;
+
+-- last_seal: the newest seal
+SELECT id, heads, hash FROM seals ORDER BY id DESC LIMIT 1;
+
+-- insert_seal: the heads of all chains together
+INSERT INTO seals (at, heads, hash) VALUES (?, ?, ?);
+
+-- all_seals: for verification
+SELECT id, at, heads, hash FROM seals ORDER BY id;
+
+-- all_events: for verification, chain by chain
+SELECT id, writer, seq, at, type, schedule_id, run_id, data, hash FROM events ORDER BY writer, seq;
+
+-- all_writers: for verification
+SELECT id, pruned_seq, pruned_hash FROM writers ORDER BY id;
+
+-- events_after: a page of events
+SELECT id, writer, seq, at, type, schedule_id, run_id, data, hash FROM events WHERE id > ?1 ORDER BY id LIMIT ?2;
+
+-- prunable: runs that are over and older than an instant, or more than the newest N of their schedule
+SELECT id FROM runs WHERE ended_at < ?1 AND state >= 10 ORDER BY id LIMIT ?2;
+
+-- prunable_beyond: runs that are over and beyond the newest N of their schedule
+SELECT id FROM (
+  SELECT id, state, row_number() OVER (PARTITION BY schedule_id ORDER BY id DESC) AS place FROM runs)
+WHERE place > ?1 AND state >= 10 ORDER BY id LIMIT ?2;
+
+-- delete_runs: forget runs
+DELETE FROM runs WHERE id IN (SELECT value FROM json_each(?1)) AND state >= 10;
+
+-- delete_attempts: forget their attempts
+DELETE FROM attempts WHERE run_id IN (SELECT value FROM json_each(?1));
+
+-- prunable_events: the last event of each chain that is older than an instant
+SELECT writer, max(seq) FROM events WHERE at < ?1 GROUP BY writer;
+
+-- event_hash: the hash of one link
+SELECT hash FROM events WHERE writer = ?1 AND seq = ?2;
+
+-- mark_pruned: where a chain begins now
+UPDATE writers SET pruned_seq = ?2, pruned_hash = ?3 WHERE id = ?1 AND pruned_seq < ?2;
+
+-- delete_events: forget the beginning of a chain
+DELETE FROM events WHERE writer = ?1 AND seq <= ?2;
+
+-- meta: a fact about the store
+SELECT value FROM meta WHERE key = ?1;
+
+-- reserve_run_ids: a block of run ids that nobody else gets
+UPDATE meta SET value = value + ?1 WHERE key = 'next_run_id' RETURNING value - ?1;
+
+-- stats: figures
+SELECT (SELECT count(*) FROM schedules WHERE state = 'active'), (SELECT count(*) FROM schedules WHERE state = 'paused'),
+  (SELECT count(*) FROM runs WHERE state BETWEEN 0 AND 5 AND state = 2), (SELECT count(*) FROM runs WHERE state BETWEEN 0 AND 5 AND state >= 3);
