@@ -22,6 +22,7 @@ from matins.runtime.engine import Engine, Settings
 from matins.runtime.loop import Loop
 from matins.runtime.work import Work
 from matins.service import Service
+from matins.surfaces.control import ControlServer, call_owner
 
 
 class Matins:
@@ -35,6 +36,7 @@ class Matins:
         self._catalog = Catalog()
         self._service = Service(self._store, self.clock, self._catalog, self._changed)
         self._loop: Loop | None = None
+        self._control: ControlServer | None = None
 
     # -- jobs
 
@@ -52,43 +54,59 @@ class Matins:
     # -- schedules and runs
 
     def add(self, name: str, *, when: str | Trigger, do: str, agent: str = "", **words: Any) -> Schedule:
-        return self._service.add(OWNER, name, when, agent, do=do, **words)
+        return self._call("add", name, when, agent, do=do, **words)
 
     def add_many(self, schedules: Sequence[Mapping[str, Any]]) -> list[int]:
-        return self._service.add_many(OWNER, schedules)
+        return self._call("add_many", schedules)
 
     def edit(self, name: str, *, agent: str | None = None, **words: Any) -> Schedule:
-        return self._service.edit(OWNER, name, agent, **words)
+        return self._call("edit", name, agent, **words)
 
     def pause(self, name: str, *, agent: str | None = None, note: str | None = None) -> Schedule:
-        return self._service.pause(OWNER, name, agent, note)
+        return self._call("pause", name, agent, note)
 
     def resume(self, name: str, *, agent: str | None = None) -> Schedule:
-        return self._service.resume(OWNER, name, agent)
+        return self._call("resume", name, agent)
 
     def remove(self, name: str, *, agent: str | None = None) -> bool:
-        return self._service.remove(OWNER, name, agent)
+        return self._call("remove", name, agent)
 
     def get(self, name: str, *, agent: str | None = None) -> Schedule:
-        return self._service.get(OWNER, name, agent)
+        return self._call("get", name, agent)
 
     def list(self, *, agent: str | None = None, after: int = 0, limit: int = 100) -> list[Schedule]:
-        return self._service.list(OWNER, agent, after, limit)
+        return self._call("list", agent, after, limit)
 
     def run(self, name: str, *, key: str | None = None, agent: str | None = None) -> Run:
-        return self._service.run(OWNER, name, key, agent)
+        return self._call("run", name, key, agent)
 
     def cancel(self, run_id: int) -> Run:
-        return self._service.cancel(OWNER, run_id)
+        return self._call("cancel", run_id)
 
     def runs(self, name: str, *, agent: str | None = None, before: int | None = None, limit: int = 100) -> list[Run]:
-        return self._service.runs(OWNER, name, agent, before, limit)
+        return self._call("runs", name, agent, before, limit)
 
     def limit(self, scope: str, size: int) -> None:
-        self._service.limit(OWNER, scope, size)
+        self._call("limit", scope, size)
 
     def verify_audit(self) -> list[str]:
-        return self._service.verify_audit(OWNER)
+        return self._call("verify_audit")
+
+    def _call(self, use_case: str, *arguments: Any, **options: Any) -> Any:
+        """Nobody writes beside an engine that owns the file: a change goes through the owner, or is made while the file
+        is ours for its moment."""
+        store = self._store
+        if store.shared or self._loop is not None or use_case in Service.READS:
+            return getattr(self._service, use_case)(OWNER, *arguments, **options)
+        if not store.own(patiently=True):
+            owner = store.owner_socket()
+            if owner is None:
+                raise StoreBusy("Another process holds the store and does not let go", hint="stop it, or try again")
+            return call_owner(owner, use_case, *arguments, **options)
+        try:
+            return getattr(self._service, use_case)(OWNER, *arguments, **options)
+        finally:
+            store.disown()
 
     # -- life
 
@@ -100,16 +118,27 @@ class Matins:
             raise StoreBusy(
                 "Another engine runs on this store", hint="one engine for a SQLite file; use it, or stop it"
             )
-        loop = Loop(Engine(self._store, self.clock, self._catalog, self.settings))
+        self._loop = loop = Loop(Engine(self._store, self.clock, self._catalog, self.settings))
         loop.start(self._executor(loop))
-        self._loop = loop
+        path = self._store.socket_path()
+        if path is not None:
+            self._control = ControlServer(path, self._service)
+            self._store.announce(path)
         return self
 
     def stop(self, *, wait: bool = True, timeout: float = 30) -> None:
         """No new runs; wait for those that run, up to `timeout` seconds."""
-        loop, self._loop = self._loop, None
-        if loop is not None:
+        loop = self._loop
+        if loop is None:
+            return
+        if self._control is not None:
+            self._control.close()
+            self._control = None
+        try:
             loop.stop(wait=wait, timeout_ms=round(timeout * 1000))
+        finally:
+            self._loop = None
+            self._store.disown()
 
     def close(self) -> None:
         self.stop()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Any, Protocol
 
 from matins.model.records import (
@@ -169,8 +170,22 @@ class Store(Protocol):
         """A look without a write."""
         ...
 
-    def own(self) -> bool:
-        """Become the engine of this store; False when it can have only one and has it."""
+    def own(self, *, patiently: bool = False) -> bool:
+        """Have this store to oneself; False when it can have only one owner and has it. Patiently: wait for others
+        who have it for a moment only."""
+        ...
+
+    def disown(self) -> None: ...
+    def announce(self, socket: Path) -> None:
+        """Tell other processes where the engine of this store listens."""
+        ...
+
+    def owner_socket(self) -> Path | None:
+        """Where the engine that owns this store listens; None when nobody says."""
+        ...
+
+    def socket_path(self) -> Path | None:
+        """Where an engine on this store should listen; None where other processes need not ask it."""
         ...
 
     def listen(self, wake: Callable[[], None]) -> None:

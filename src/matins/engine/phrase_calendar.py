@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 from matins.engine.cron import parse_cron
 from matins.engine.grammar import Tree
-from matins.engine.phrase_values import YEAR, Context, RefusalError, day_in_month, days_of, listed, months_of, the
+from matins.engine.phrase_values import YEAR, Context, RefusalError, day_in_month, days_of, months_of, the
 from matins.engine.rrule import DAYS, parse_rule
 from matins.engine.rrule_walls import rule_walls
 from matins.engine.walltimes import DAY_MS, MINUTE_MS
+from matins.engine.words import listed, ordinal
 from matins.model.trigger import Rrule
 
 _LAST = -1
@@ -115,13 +116,13 @@ def _check_dates(days: list[int], tree: Tree, months: list[int], context: Contex
     """Refuses what no year has, and says what not every month or year has."""
     named = months or list(range(1, 13))
     if not any(day <= _LONGEST[month - 1] for day in days for month in named):
-        names = listed((YEAR[month - 1] for month in named), "or")
+        names = listed([YEAR[month - 1] for month in named], "or")
         possible = _shorter(days, tree, named, context)
-        raise RefusalError(f"no year has a day {min(days)} in {names}", tree.words()[-1], *possible)
+        raise RefusalError(f"No year has a day {min(days)} in {names}", tree.words()[-1], *possible)
     if months == [2] and 29 in days:
         context.note("29 february comes in leap years only")
     elif max(days) > min(28 if month == 2 else _LONGEST[month - 1] for month in named):
-        context.note(f"months without a {_ordinal(max(days))} do not fire on it")
+        context.note(f"months without a {ordinal(max(days))} do not fire on it")
 
 
 def _shorter(days: list[int], tree: Tree, months: list[int], context: Context) -> list[str]:
@@ -130,11 +131,7 @@ def _shorter(days: list[int], tree: Tree, months: list[int], context: Context) -
     number = tree.first("ORDINAL", "DAY")
     if number is None or len(days) > 1:
         return []
-    return [context.instead(number, str(last) if number.rule == "DAY" else _ordinal(last))]
-
-
-def _ordinal(day: int) -> str:
-    return f"{day}{'st' if day in (21, 31) else 'th'}"
+    return [context.instead(number, str(last) if number.rule == "DAY" else ordinal(last))]
 
 
 def first_day(dates: Dates, last_time: int, context: Context) -> int:

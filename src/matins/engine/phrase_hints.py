@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator
 from difflib import SequenceMatcher, get_close_matches
 from itertools import islice
 
+from matins.engine.definitions import clock_text
 from matins.engine.grammar import Grammar, Reading
-from matins.engine.phrase_values import clock, join
+from matins.engine.phrase_values import join
 
 _MOST_WORDS = 30
 _MOST_EDITS = 3
@@ -55,7 +56,7 @@ def mended_time(word: str) -> str | None:
     hour, minute, half = int(found["hour"]), int(found["minute"] or 0), found["half"] or ""
     if minute > 59 or hour > 24 or len(found["minute"] or "00") != 2:
         return None
-    return f"{hour}:{minute:02}{half}" if half and 1 <= hour <= 12 else clock(hour % 24 * 60 + minute)
+    return f"{hour}:{minute:02}{half}" if half and 1 <= hour <= 12 else clock_text(hour % 24 * 60 + minute)
 
 
 def mended(words: list[str], grammar: Grammar, works: Callable[[str], bool]) -> str | None:

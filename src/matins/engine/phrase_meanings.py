@@ -6,6 +6,7 @@ from collections.abc import Callable
 from datetime import datetime
 
 from matins.engine.days import weekday
+from matins.engine.definitions import clock_text
 from matins.engine.grammar import Tree
 from matins.engine.instants import MAX_MS
 from matins.engine.phrase_calendar import Dates, dates_of, first_day, never_fires, week_dates
@@ -17,12 +18,10 @@ from matins.engine.phrase_values import (
     Context,
     RefusalError,
     bounded,
-    clock,
     date_day,
     days_of,
     duration,
     iso_date,
-    listed,
     milliseconds_of_day,
     minute_of_day,
     minutes_of_day,
@@ -31,6 +30,7 @@ from matins.engine.phrase_values import (
     turns,
 )
 from matins.engine.triggers import to_ms
+from matins.engine.words import listed
 from matins.model.trigger import Cron, Daily, Interval, Once, Rrule, Weekly, When
 
 _ALL_DAYS = set(range(7))
@@ -91,7 +91,7 @@ def _past_the_hour(tree: Tree, context: Context) -> Cron:
     for counted in tree.all("count"):
         if number(counted) > 59:
             raise RefusalError(
-                "minutes past the hour go from 0 to 59", counted.words()[0], context.instead(counted, "59")
+                "Minutes past the hour go from 0 to 59", counted.words()[0], context.instead(counted, "59")
             )
     minutes = sorted({number(counted) for counted in tree.all("count")})
     return Cron(f"{','.join(map(str, minutes))} * * * {_weekdays(tree, context)}")
@@ -132,17 +132,19 @@ def _window(tree: Tree, context: Context) -> Daily | Weekly:
     if start >= end:
         raise _backwards(start, end, bounds[1], context)
     if start + size > end:
-        once = f"every day at {clock(start)}"
+        once = f"every day at {clock_text(start)}"
         raise RefusalError(
-            f'"{context.text(step)}" is longer than from {clock(start)} to {clock(end)}', step.words()[-1], once
+            f'"{context.text(step)}" is longer than from {clock_text(start)} to {clock_text(end)}',
+            step.words()[-1],
+            once,
         )
     return _on(_on_days(tree, context), tuple(range(start, end + 1, size)))
 
 
 def _backwards(start: int, end: int, last: Tree, context: Context) -> RefusalError:
-    afternoon = [context.instead(last, clock(end + 720))] if start < end + 720 < 1440 else []
+    afternoon = [context.instead(last, clock_text(end + 720))] if start < end + 720 < 1440 else []
     return RefusalError(
-        f"{clock(start)} to {clock(end)} runs past midnight: a window begins and ends on one day",
+        f"{clock_text(start)} to {clock_text(end)} runs past midnight: a window begins and ends on one day",
         last.words()[0],
         *afternoon,
         context.instead(last, "23:59"),
@@ -176,7 +178,7 @@ def _clock_lists(tree: Tree, context: Context) -> tuple[str, str]:
     hours, *others = by_minute.values()
     if any(other != hours for other in others):
         place = the(tree, "at_times")
-        groups = [listed([clock(h * 60 + minute) for h in hours]) for minute, hours in by_minute.items()]
+        groups = [listed([clock_text(h * 60 + minute) for h in hours]) for minute, hours in by_minute.items()]
         raise RefusalError(
             f'"{context.text(place)}" cannot be one schedule of this kind: every hour must have the same minutes',
             place.words()[-1],
@@ -200,7 +202,7 @@ def _from_a_date(tree: Tree, context: Context) -> Rrule:
         dates = dates_of(which, context)
         if not dates.parts:
             end = the(tree, "starting")
-            raise RefusalError("the nearest weekday cannot start at a date", end.words()[0], context.instead(end, ""))
+            raise RefusalError("The nearest weekday cannot start at a date", end.words()[0], context.instead(end, ""))
         return _rrule(tree, "MONTHLY", 1, dates, context)
     days = _which_days(which, context)
     if days == _ALL_DAYS:
@@ -218,7 +220,8 @@ def _rrule(tree: Tree, frequency: str, interval: int, dates: Dates, context: Con
     start = date_day(the(starting, "date"), context) if starting else first_day(dates, times[-1], context)
     rrule = Rrule(";".join(parts), start * DAY_MS)
     if starting and never_fires(rrule):
-        raise RefusalError(f"no such day ever comes, counted from {iso_date(start)}", starting.words()[-1])
+        without = context.instead(starting, "")
+        raise RefusalError(f"No such day ever comes, counted from {iso_date(start)}", starting.words()[-1], without)
     return rrule
 
 
@@ -240,7 +243,7 @@ def _moment(tree: Tree, context: Context) -> Once:
     day = _day_of(which, context)
     time = exact.first("time")
     if time:
-        minute_of_day(time, context, "at ")
+        minute_of_day(time, context, "at ")  # for what it has to say
     wall = day * DAY_MS + milliseconds_of_day(exact)
     at_ms = _existing(wall, exact, context)
     if at_ms <= context.now_ms:
@@ -253,7 +256,7 @@ def _instant(tree: Tree, context: Context) -> Once:
     try:
         at_ms = to_ms(datetime.fromisoformat(word.upper()))
     except ValueError:
-        raise RefusalError(f'there is no "{word}"', word) from None
+        raise RefusalError(f'There is no "{word}"', word) from None
     if at_ms <= context.now_ms:
         raise RefusalError(f'"{word}" has passed', word)
     if at_ms >= MAX_MS:
@@ -281,7 +284,7 @@ def _existing(wall: int, exact: Tree, context: Context) -> int:
     where = f"on {iso_date(wall // DAY_MS)} in {zone.name}"
     if not instants:
         after = zone.wall_of(zone.resolve(wall))
-        later = f"on {iso_date(after // DAY_MS)} at {clock(after % DAY_MS // MINUTE_MS)}"
+        later = f"on {iso_date(after // DAY_MS)} at {clock_text(after % DAY_MS // MINUTE_MS)}"
         raise RefusalError(f'"{text}" does not exist {where}: the clocks jump over it', exact.words()[0], later)
     if len(instants) > 1:
         context.note(f'"{text}" comes twice {where}: the first is taken')

@@ -8,21 +8,20 @@ from dataclasses import dataclass, field
 from datetime import date
 
 from matins.engine.days import date_of, day_number, days_in_month
+from matins.engine.definitions import clock_text
 from matins.engine.durations import LONGEST_MS
 from matins.engine.durations import UNITS as LETTERS
 from matins.engine.grammar import Tree
 from matins.engine.walltimes import DAY_MS, MINUTE_MS, SECOND_MS
+from matins.engine.words import DAYS, MONTHS
 from matins.engine.zones import Zone
 
 HOUR_MS = 60 * MINUTE_MS
 UNITS = {"second": SECOND_MS, "minute": MINUTE_MS, "hour": HOUR_MS, "day": DAY_MS, "week": 7 * DAY_MS}
 UNIT_RULES = tuple(name + ending for name in UNITS for ending in ("", "s"))
-WEEK = ("sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday")
+WEEK = tuple(day.lower() for day in DAYS)
 GROUPS = {"weekday": {1, 2, 3, 4, 5}, "weekend": {0, 6}}
-YEAR = (
-    *("january", "february", "march", "april", "may", "june"),
-    *("july", "august", "september", "october", "november", "december"),
-)
+YEAR = tuple(month.lower() for month in MONTHS)
 _NUMBERS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 _CLOCK = re.compile(
     r"(?P<hour>[0-9]+)(:(?P<minute>[0-9]+))?(:(?P<second>[0-9]+))?(\.(?P<milli>[0-9]+))?(?P<half>am|pm)?"
@@ -67,11 +66,6 @@ def join(words: Iterable[str]) -> str:
     return " ".join(word for word in words if word).replace(" ,", ",")
 
 
-def listed(items: Iterable[str], last: str = "and") -> str:
-    *head, tail = items
-    return f"{', '.join(head)} {last} {tail}" if head else tail
-
-
 def the(tree: Tree, *rules: str) -> Tree:
     """The part that the grammar says must be there."""
     found = tree.first(*rules)
@@ -91,7 +85,7 @@ def turns(tree: Tree, context: Context) -> int:
     if counted is None:
         return 2 if "other" in tree.words() else 1
     if number(counted) == 0:
-        raise RefusalError("every 0 is never: a step is 1 or more", "0", context.instead(counted, "2"))
+        raise RefusalError("Every 0 is never: a step is 1 or more", "0", context.instead(counted, "2"))
     return number(counted)
 
 
@@ -124,10 +118,6 @@ def bounded(milliseconds: int, tree: Tree, context: Context) -> int:
     return milliseconds
 
 
-def clock(minute: int) -> str:
-    return f"{minute // 60:02}:{minute % 60:02}"
-
-
 def milliseconds_of_day(tree: Tree) -> int:
     """A `time` or an `exact_time`."""
     text = "".join(tree.words())
@@ -146,7 +136,7 @@ def minute_of_day(tree: Tree, context: Context, before: str = "") -> int:
     """A `time`; says how a bare hour was read where it could be read otherwise."""
     minute = milliseconds_of_day(tree) // MINUTE_MS
     if tree.first("HOUR") and 1 <= minute // 60 <= 12:
-        context.note(f'"{before}{tree.words()[0]}" read as {clock(minute)} (24-hour clock)')
+        context.note(f'"{before}{tree.words()[0]}" read as {clock_text(minute)} (24-hour clock)')
     return minute
 
 
@@ -200,10 +190,10 @@ def date_day(tree: Tree, context: Context) -> int:
         )
     text = context.text(tree)
     if not (1 <= month <= 12 and 1 <= year < date.max.year):
-        raise RefusalError(f'there is no "{text}"', text)
+        raise RefusalError(f'There is no "{text}"', text)
     if not 1 <= day <= days_in_month(year, month):
         last = date(year, month, days_in_month(year, month)).isoformat()
-        raise RefusalError(f'there is no "{text}"', text, context.instead(tree, last))
+        raise RefusalError(f'There is no "{text}"', text, context.instead(tree, last))
     return day_number(year, month, day)
 
 

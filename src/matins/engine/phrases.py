@@ -14,7 +14,8 @@ from matins.engine.grammar import Grammar, Reading
 from matins.engine.grammar_file import load_grammar
 from matins.engine.phrase_meanings import meaning_of
 from matins.engine.phrase_refusals import reason_of
-from matins.engine.phrase_values import Context, RefusalError, join, listed
+from matins.engine.phrase_values import Context, RefusalError, join
+from matins.engine.words import listed
 from matins.engine.zones import Zone
 from matins.errors import PhraseError
 from matins.model.trigger import When
@@ -64,7 +65,7 @@ def _foreign(word: str, text: str) -> RefusalError:
 def _read(text: str, now_ms: int, zone: Zone) -> PhraseMeaning:
     words = split_words(text)
     if not words:
-        raise RefusalError("there are no words", text)
+        raise RefusalError("There are no words", text)
     reading = phrase_grammar().parse("phrase", words)
     context = Context(words, now_ms, zone)
     if not reading.trees:

@@ -1,7 +1,7 @@
 """The engine: one thread that does all database work, one transaction a turn.
 
-A turn records what has ended, plans what is due, claims what may start, and then hands the batch over. It returns how long
-nothing will happen; the loop sleeps for that long, or until something changes.
+A turn records what has ended, plans what is due, claims what may start, and then hands the batch over. It returns how
+long nothing will happen; the loop sleeps for that long, or until something changes.
 """
 
 from __future__ import annotations

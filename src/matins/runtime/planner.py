@@ -114,8 +114,8 @@ def live_runs(transaction: Transaction, schedule_ids: list[int]) -> dict[int, li
 def _starting(run_id: int, item: Known, birth: Birth, now: int, worker: int) -> NewRun:
     """Made and claimed in one: epoch and attempt 1, ours."""
     return NewRun(
-        run_id, item.schedule_id, item.rev, birth.slot, None, RunState.STARTING, item.exclusive, item.scope, 1, 1, worker,
-        None, now, now, None, birth.slots, birth.first, None, None,
+        run_id, item.schedule_id, item.rev, birth.slot, None, RunState.STARTING, item.exclusive, item.scope, 1, 1,
+        worker, None, now, now, None, birth.slots, birth.first, None, None,
     )  # fmt: skip
 
 
@@ -124,8 +124,8 @@ def new_run(run_id: int, item: Known, birth: Birth, now: int, request_key: str |
     live = birth.state < RunState.SUCCEEDED
     evidence = None if birth.evidence is None else orjson.dumps(birth.evidence).decode()
     return NewRun(
-        run_id, item.schedule_id, item.rev, birth.slot, request_key, birth.state, item.exclusive, item.scope, 0, 0, None,
-        now if live else None, now, None, None if live else now, birth.slots, birth.first, birth.reason, evidence,
+        run_id, item.schedule_id, item.rev, birth.slot, request_key, birth.state, item.exclusive, item.scope, 0, 0,
+        None, now if live else None, now, None, None if live else now, birth.slots, birth.first, birth.reason, evidence,
     )  # fmt: skip
 
 

@@ -10,8 +10,8 @@ _FORWARD_MS = 3_600_000
 
 
 class Timekeeper:
-    """Compares wall time with boot time. A step back means a new plan; a leap forward is believed when it is still there
-    at the second reading."""
+    """Compares wall time with boot time. A step back means a new plan; a leap forward is believed when it is still
+    there at the second reading."""
 
     def __init__(self, now: int, boot: int) -> None:
         self._offset = now - boot

@@ -16,6 +16,11 @@ __all__ = ["Fire", "Preview", "Service"]
 class Service(Previews, Schedules, Runs):
     """`changed` is called after a change that the loops should look at."""
 
+    READS = frozenset(["get", "list", "get_run", "runs", "verify_audit"])
+    CHANGES = frozenset(["add", "add_many", "edit", "pause", "resume", "remove", "limit", "run", "cancel"])
+    USE_CASES = READS | CHANGES
+    """What can be called by name."""
+
     def __init__(
         self, store: Store, clock: Clock, catalog: Catalog, changed: Callable[[], None] = lambda: None
     ) -> None:

@@ -6,6 +6,8 @@ import fcntl
 import json
 import os
 import tempfile
+import time
+import weakref
 from hashlib import sha256
 from pathlib import Path
 
@@ -14,6 +16,8 @@ from matins.errors import NetworkFilesystem
 _NETWORK = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "ceph", "glusterfs", "lustre", "gpfs", "beegfs", "9p"}
 _NETWORK_FUSE = ("fuse.sshfs", "fuse.s3fs", "fuse.rclone", "fuse.gcsfuse", "fuse.glusterfs", "fuse.davfs")
 _LONGEST_SOCKET = 100
+_PATIENCE = 1_000
+_LOOK_S = 0.005
 
 
 class Ownership:
@@ -24,6 +28,8 @@ class Ownership:
         self._file: int | None = None
         self._pid = os.getpid()
         self.socket = socket_path(path) if path is not None else None
+        owned = weakref.ref(self)
+        os.register_at_fork(after_in_child=lambda: _forget(owned()))
 
     def take(self) -> bool:
         """Win the lock, or say that somebody else has it."""
@@ -40,13 +46,22 @@ class Ownership:
         os.pwrite(file, b"{}", 0)
         self._file = file
         self._pid = os.getpid()
-        os.register_at_fork(after_in_child=self._forget)
         return True
 
-    def announce(self) -> None:
+    def take_patiently(self) -> bool:
+        """Win the lock from others who have it for a moment only; False when an engine has it, or patience ends."""
+        for _ in range(_PATIENCE):
+            if self.take():
+                return True
+            if self.owner():
+                return False
+            time.sleep(_LOOK_S)
+        return False
+
+    def announce(self, socket: Path) -> None:
         """Say in the lock how to reach the engine that holds it."""
         if self._file is not None:
-            text = json.dumps({"pid": os.getpid(), "boot": boot_id(), "socket": str(self.socket)})
+            text = json.dumps({"pid": os.getpid(), "boot": boot_id(), "socket": str(socket)})
             os.ftruncate(self._file, 0)
             os.pwrite(self._file, text.encode(), 0)
 
@@ -59,17 +74,26 @@ class Ownership:
         except json.JSONDecodeError:
             return {}  # caught between truncation and writing
 
-    def close(self) -> None:
+    @property
+    def held(self) -> bool:
+        return self._path is None or self._file is not None
+
+    def release(self) -> None:
         if self._file is not None and self._pid == os.getpid():
             os.ftruncate(self._file, 0)
             os.close(self._file)
         self._file = None
 
-    def _forget(self) -> None:
+    def forget(self) -> None:
         """A forked child shares the lock: it must let go of its copy, or the lock outlives its owner."""
         if self._file is not None:
             os.close(self._file)
             self._file = None
+
+
+def _forget(ownership: Ownership | None) -> None:
+    if ownership is not None:
+        ownership.forget()
 
 
 def socket_path(database: Path) -> Path:

@@ -12,7 +12,7 @@ from typing import Any
 
 import apsw
 
-from matins.errors import StoreCorrupt, StoreError, StoreUnavailable, StoreVersionError
+from matins.errors import StoreBusy, StoreCorrupt, StoreError, StoreUnavailable, StoreVersionError
 from matins.store.chain import Chain
 from matins.store.queries import load_migrations
 from matins.store.sqlite.ownership import Ownership, refuse_network_filesystem
@@ -52,7 +52,7 @@ class SqliteStore:
     def close(self) -> None:
         with self._lock:
             self._connection.close()
-        self.ownership.close()
+        self.ownership.release()
 
     @contextmanager
     def transaction(self, now: int) -> Generator[SqliteTransaction]:
@@ -80,8 +80,23 @@ class SqliteStore:
         with self._lock, told(self.path):
             yield SqliteTransaction(self._connection, Chain(0), range(0))
 
-    def own(self) -> bool:
-        return self.ownership.take()
+    def own(self, *, patiently: bool = False) -> bool:
+        return self.ownership.take_patiently() if patiently else self.ownership.take()
+
+    def disown(self) -> None:
+        self.ownership.release()
+
+    def announce(self, socket: Path) -> None:
+        self.ownership.announce(socket)
+
+    def owner_socket(self) -> Path | None:
+        """Where the engine that owns this file listens; None when nobody says."""
+        said = self.ownership.owner().get("socket")
+        return Path(str(said)) if said else None
+
+    def socket_path(self) -> Path | None:
+        """Where an engine on this store listens; None where nobody needs to ask it."""
+        return self.ownership.socket
 
     def listen(self, wake: Callable[[], None]) -> None:
         """Nobody writes beside the owner: changes of other processes come through its socket."""
@@ -118,13 +133,24 @@ class SqliteStore:
                 hint="upgrade Matins; nothing was changed",
             )
         self._check_known(migrations[:have])
-        for number, name, sql in migrations[have:]:
-            checksum = _checksum(sql)
-            with self._connection:
-                self._connection.execute(sql)
-                self._connection.execute("INSERT INTO migrations VALUES (?, ?, ?, ?)", (number, name, checksum, now))
-                self._connection.execute(f"PRAGMA user_version = {number}")
-                self._connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        if have < len(migrations):
+            self._upgrade(migrations, now)
+
+    def _upgrade(self, migrations: list[tuple[int, str, str]], now: int) -> None:
+        """Only while nobody else has the file: an engine must not find another schema under its feet."""
+        if not self.ownership.take_patiently():
+            raise StoreBusy(f"{self.path} must be upgraded, but an engine runs on it", hint="stop it first")
+        try:
+            have = self._connection.pragma("user_version")  # somebody may have done it while we waited
+            for number, name, sql in migrations[have:]:
+                with self._connection:
+                    self._connection.execute(sql)
+                    row = (number, name, _checksum(sql), now)
+                    self._connection.execute("INSERT INTO migrations VALUES (?, ?, ?, ?)", row)
+                    self._connection.execute(f"PRAGMA user_version = {number}")
+                    self._connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        finally:
+            self.ownership.release()
 
     def _check_known(self, applied: list[tuple[int, str, str]]) -> None:
         if not applied:
@@ -133,7 +159,7 @@ class SqliteStore:
         for number, name, sql in applied:
             if rows.get(number) != _checksum(sql):
                 raise StoreVersionError(
-                    f"{self.path} was made by another Matins: its migration {number} ({name}) is not the one known here",
+                    f"{self.path} was made by another Matins: its migration {number} ({name}) is not known here",
                     hint="use the version that made it; nothing was changed",
                 )
 
