@@ -12,25 +12,52 @@ if TYPE_CHECKING:
     from matins.engine.instants import Surprise
     from matins.engine.triggers import Trigger
     from matins.errors import (
+        Conflict,
         CronParseError,
         InstantError,
         IntervalParseError,
         InvalidInput,
         MatinsError,
+        NetworkFilesystem,
+        NotFound,
         PhraseError,
         RruleError,
+        SchedulerShutdownError,
+        StoreBusy,
+        StoreCorrupt,
+        StoreError,
+        StoreUnavailable,
+        StoreVersionError,
         TimezoneError,
         TriggerError,
     )
+    from matins.executors.python import JobRun
+    from matins.library import Matins
+    from matins.model.run import Run, RunState
+    from matins.model.schedule import Schedule
 
 __all__ = [
+    "Conflict",
     "CronParseError",
     "InstantError",
     "IntervalParseError",
     "InvalidInput",
+    "JobRun",
+    "Matins",
     "MatinsError",
+    "NetworkFilesystem",
+    "NotFound",
     "PhraseError",
     "RruleError",
+    "Run",
+    "RunState",
+    "Schedule",
+    "SchedulerShutdownError",
+    "StoreBusy",
+    "StoreCorrupt",
+    "StoreError",
+    "StoreUnavailable",
+    "StoreVersionError",
     "Surprise",
     "TimezoneError",
     "Trigger",
@@ -41,6 +68,11 @@ __all__ = [
 ]
 
 _HOMES = {
+    "JobRun": "matins.executors.python",
+    "Matins": "matins.library",
+    "Run": "matins.model.run",
+    "RunState": "matins.model.run",
+    "Schedule": "matins.model.schedule",
     "Surprise": "matins.engine.instants",
     "Trigger": "matins.engine.triggers",
     "parse_trigger": "matins.app",

@@ -83,6 +83,10 @@ class Matins:
     def cancel(self, run_id: int) -> Run:
         return self._call("cancel", run_id)
 
+    def resolve(self, run_id: int, end: str) -> Run:
+        """Say what became of a held run: succeeded, failed, unknown, or retry."""
+        return self._call("resolve", run_id, end)
+
     def runs(self, name: str, *, agent: str | None = None, before: int | None = None, limit: int = 100) -> list[Run]:
         return self._call("runs", name, agent, before, limit)
 
@@ -182,7 +186,7 @@ class Matins:
     def _changed(self) -> None:
         self._store.notify()
         if self._loop is not None:
-            self._loop.wake()
+            self._loop.changed()
 
 
 def open_store(url: str, clock: Clock) -> Store:

@@ -90,7 +90,7 @@ class InlineExecutor(PythonExecutor):
     def running(self) -> int:
         return len(self._done)
 
-    def withdraw(self) -> list[Work]:
+    def withdraw(self, *, everything: bool = False) -> list[Work]:
         return []
 
     def overdue(self) -> list[Work]:

@@ -106,14 +106,13 @@ def _broken_off(reading: Reading) -> str:
 
 
 def _works(phrase: str, now_ms: int, zone: Zone) -> bool:
-    reading = phrase_grammar().parse("phrase", split_words(phrase))
-    if not reading.trees:
-        return False
     try:
-        _meaning(reading, Context(reading.words, now_ms, zone))
+        reading = phrase_grammar().parse("phrase", split_words(phrase))
+        if reading.trees:
+            _meaning(reading, Context(reading.words, now_ms, zone))
     except RefusalError:
         return False
-    return True
+    return bool(reading.trees)
 
 
 def _hint(text: str, refusal: RefusalError, works: Callable[[str], bool]) -> str:

@@ -30,11 +30,13 @@ HOLD = Transition("held", S.STARTING, S.RUNNING, S.HELD)
 RETRY = Transition("retrying", S.STARTING, S.HELD, S.READY)
 SUCCEED = Transition("succeeded", S.STARTING, S.HELD, S.SUCCEEDED)
 FAIL = Transition("failed", S.STARTING, S.HELD, S.FAILED)
-CANCEL = Transition("cancelled", S.PARKED, S.HELD, S.CANCELLED)
-SKIP = Transition("skipped", S.PARKED, S.READY, S.SKIPPED)
+CANCEL = Transition("cancelled", S.STARTING, S.HELD, S.CANCELLED)
+CALL_OFF = Transition("cancelled", S.PARKED, S.READY, S.CANCELLED)
+PARK = Transition("parked", S.QUEUED, S.READY, S.PARKED)
+UNPARK = Transition("unparked", S.PARKED, S.PARKED, S.QUEUED)
 LOSE = Transition("unknown", S.STARTING, S.HELD, S.UNKNOWN)
 
-ALL = (CLAIM, RELEASE, PROMOTE, CONFIRM, HOLD, RETRY, SUCCEED, FAIL, CANCEL, SKIP, LOSE)
+ALL = (CLAIM, RELEASE, PROMOTE, CONFIRM, HOLD, RETRY, SUCCEED, FAIL, CANCEL, CALL_OFF, PARK, UNPARK, LOSE)
 BORN = {
     S.READY: "run.planned",
     S.QUEUED: "run.queued",

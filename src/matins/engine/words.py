@@ -44,7 +44,8 @@ def every(count: int, unit: str) -> str:
 
 def every_duration(milliseconds: int) -> str:
     """In the largest unit that divides it. One day is 24 hours here: "every day" would promise a time of day."""
-    size, unit = next((s, u) for s, u in _UNITS if milliseconds % s == 0 and milliseconds != _UNITS[0][0])
+    units = _UNITS[1:] if milliseconds == _UNITS[0][0] else _UNITS
+    size, unit = next((size, unit) for size, unit in units if milliseconds % size == 0)
     return every(milliseconds // size, unit)
 
 

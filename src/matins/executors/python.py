@@ -189,12 +189,13 @@ class PythonExecutor:
     def busy(self) -> bool:
         return len(self._taken) > self._ended.qsize()
 
-    def withdraw(self) -> list[Work]:
+    def withdraw(self, *, everything: bool = False) -> list[Work]:
+        patience = -1 if everything else _SLOW_START_MS
         boot = self._clock.boot_ms()
         late = [
             work
             for work, taken in list(self._taken.values())
-            if boot - taken > _SLOW_START_MS and work.run_id not in self._begun and work.run_id not in self._overdue
+            if boot - taken > patience and work.run_id not in self._begun and work.run_id not in self._overdue
         ]
         if late:
             self._ahead = self._threads  # jobs are long: take no more than can start

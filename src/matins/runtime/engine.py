@@ -69,6 +69,8 @@ class Engine:
         """Whether others may think that this worker is dead."""
         self._catalog = catalog
         self._ended: list[Ended] = []
+        self._late: list[Work] = []
+        self._back: list[Work] = []
         self._batch = BATCH
         self._trouble = 0
         self._timekeeper = Timekeeper(clock.now_ms(), clock.boot_ms())
@@ -90,9 +92,13 @@ class Engine:
                 transaction.stop_worker(self.worker, now)
         self.store.checkpoint()
 
+    def give_back(self) -> None:
+        """What was claimed and has not begun: somebody else may have it."""
+        self._back += self.executor.withdraw(everything=True)
+
     def unfinished(self) -> int:
         """Runs of ours that have not ended, or whose end is not written yet."""
-        return self.executor.running() + len(self._ended)
+        return self.executor.running() + len(self._ended) + len(self._back)
 
     def run_once(self) -> int:
         """One turn, whatever happens in it; the milliseconds until the next."""
@@ -125,16 +131,17 @@ class Engine:
 
     def _transact(self, now: int) -> tuple[list[Work], int | None]:
         """One transaction: everything that this turn decides, durable before anything starts."""
-        late, back = self.executor.overdue(), self.executor.withdraw()
+        self._late += self.executor.overdue()
+        self._back += self.executor.withdraw()
         start: list[Work] = []
         next_at: int | None = None
         with self.store.transaction(now) as transaction:
             scopes = transaction.scopes()
             stale = recorder.record(transaction, self._ended, now, limited=bool(scopes))
-            if late:
-                recorder.hold(transaction, late, now)
-            if back:
-                release(transaction, back, now)
+            if self._late:
+                recorder.hold(transaction, self._late, now)
+            if self._back:
+                release(transaction, self._back, now)
             if self.accepting and not self.fenced:
                 if scopes and self._ended:
                     scopes = transaction.scopes()  # what has ended gave permits back
@@ -146,7 +153,7 @@ class Engine:
                 next_at = now if planned.taken == limit else _next_at(transaction, free)
             self.keeping.dirty = self.keeping.dirty or bool(transaction.events)
         self.stale += stale
-        self._ended = []
+        self._ended, self._late, self._back = [], [], []
         self._batch = BATCH
         return start, next_at
 

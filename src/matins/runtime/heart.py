@@ -34,7 +34,8 @@ class Heart:
         self._fenced = fenced
         self._last = 0
         self._worker = 0
-        self._stop = threading.Event()
+        self._stop = False
+        self._soon = threading.Event()
         self._thread: threading.Thread | None = None
 
     def start(self, worker: int) -> None:
@@ -43,8 +44,13 @@ class Heart:
         self._thread = threading.Thread(target=self._run, name="matins-heart", daemon=True)
         self._thread.start()
 
+    def nudge(self) -> None:
+        """Beat now: something may have to end."""
+        self._soon.set()
+
     def stop(self) -> None:
-        self._stop.set()
+        self._stop = True
+        self._soon.set()
         if self._thread is not None:
             self._thread.join(timeout=10)
 
@@ -71,7 +77,9 @@ class Heart:
             return alive, _cancelling(transaction.started(self._worker, mine=True))
 
     def _run(self) -> None:
-        while not self._stop.wait(self._every / 1000):
+        while not self._stop:
+            self._soon.wait(self._every / 1000)
+            self._soon.clear()
             self.beat()
 
 

@@ -15,7 +15,6 @@ class Keeping:
         self._store = store
         self._days = history_days
         self._runs = history_runs
-        self._sealed = 0
         self._next_seal = 0
         self._next_prune = 0
         self.dirty = True
@@ -31,7 +30,7 @@ class Keeping:
 
     def seal(self, now: int) -> None:
         with self._store.transaction(now) as transaction:
-            self._sealed = transaction.seal(now, self._sealed)
+            transaction.seal(now)
         self.dirty = False
 
     def prune(self, now: int) -> int:

@@ -41,6 +41,11 @@ class Loop:
             self._awake = True
             self._inbox.put(None)
 
+    def changed(self) -> None:
+        """A use case changed something; runs may have to end."""
+        self.wake()
+        self._heart.nudge()
+
     def start(self, executor: Executor) -> None:
         identity = json.dumps({"host": socket.gethostname(), "pid": os.getpid()})
         self.engine.open(executor, identity)
@@ -62,6 +67,7 @@ class Loop:
         self.wake()
         if self._thread is not None:
             self._thread.join()
+        engine.give_back()
         engine.run_once()  # what ended while the thread was stopping
         self._heart.stop()
         left = engine.executor.running()

@@ -16,6 +16,7 @@ from matins.model.run import RunState
 from matins.ports import Transaction
 from matins.runtime.catalog import Catalog, Known
 from matins.runtime.limits import Free
+from matins.runtime.recorder import end_runs
 from matins.runtime.work import Work
 
 MOST_BIRTHS = 5_000
@@ -76,18 +77,21 @@ class Planner:
                 Cursor(schedule_id, slot, rev, plan.next_slot, plan.due_at, plan.window_used, plan.executions)
             )
         moved = transaction.advance(cursors)
-        return _insert(transaction, [plans[sid] for sid in plans if sid in moved], now, worker, free)
+        made = [plans[schedule_id] for schedule_id in plans if schedule_id in moved]
+        start = _insert(transaction, made, now, worker, free)
+        cancel = [run_id for _, plan in made for run_id in plan.cancel]
+        if cancel:
+            end_runs(transaction, self._catalog, cancel, now, "cancelled_by_newer")
+        return start
 
 
 def _insert(transaction: Transaction, plans: list[tuple[Known, Plan]], now: int, worker: int, free: Free) -> list[Work]:
     """Records for the schedules whose cursor moved. What can start at once is claimed as it is made."""
     runs: list[NewRun] = []
     start: list[Work] = []
-    cancel: list[int] = []
     events = transaction.events
     run_ids = iter(transaction.run_ids(sum(len(plan.births) for _, plan in plans)))
     for item, plan in plans:
-        cancel += plan.cancel
         for birth in plan.births:
             run_id = next(run_ids)
             if birth.state is RunState.READY and not plan.cancel and free.take_unlimited(item):
@@ -99,8 +103,6 @@ def _insert(transaction: Transaction, plans: list[tuple[Known, Plan]], now: int,
                 events.append(_event(run_id, item, birth, now))
     transaction.insert_runs(runs)
     transaction.insert_attempts([(work.run_id, 1, worker, now) for work in start])
-    if cancel:
-        cancel_runs(transaction, cancel, now, "cancelled_by_newer")
     return start
 
 
@@ -136,17 +138,9 @@ def _event(run_id: int, item: Known, birth: Birth, now: int) -> NewEvent:
     return NewEvent(now, BORN[birth.state], item.schedule_id, run_id, data)
 
 
-def cancel_runs(transaction: Transaction, run_ids: list[int], now: int, reason: str) -> None:
-    """Waiting runs end at once; started ones are marked, and end when their worker has ended them."""
-    for run_id, schedule_id in transaction.cancel_waiting(run_ids, now, reason):
-        transaction.events.append(NewEvent(now, "run.cancelled", schedule_id, run_id, {"reason": reason}))
-    for run_id, schedule_id, _ in transaction.mark_cancelling(run_ids):
-        transaction.events.append(NewEvent(now, "run.cancelling", schedule_id, run_id, {"reason": reason}))
-
-
 def mark_broken(transaction: Transaction, row: Due, error: object, now: int) -> None:
     """Park a schedule that cannot be planned, with the reason; its cursor stays, so nothing is lost."""
     note = f"{type(error).__name__}: {error}" if isinstance(error, Exception) else "its definition is missing"
     transaction.set_schedule_state(row.schedule_id, "broken", now, note[:500], "matins")
-    transaction.replace_cursor(row.schedule_id, row.slot, None, row.rev)
+    transaction.replace_cursor(row.schedule_id, row.slot, None, row.rev, paused=True)
     transaction.events.append(NewEvent(now, "schedule.broken", row.schedule_id, None, {"error": note[:500]}))

@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 import orjson
 
 from matins.engine.retry import next_attempt_at
-from matins.engine.transitions import CANCEL, FAIL, HOLD, LOSE, RETRY, SUCCEED, Transition
+from matins.engine.transitions import CALL_OFF, CANCEL, FAIL, HOLD, LOSE, RETRY, SUCCEED, Transition
 from matins.model.records import NewEvent, Settlement, Started
 from matins.model.run import Outcome, RunState
 from matins.ports import Transaction
-from matins.runtime.catalog import Known
+from matins.runtime.catalog import Catalog, Known
 from matins.runtime.work import Ended, Work
 
 
@@ -58,6 +58,20 @@ def lose(transaction: Transaction, rows: Sequence[tuple[Started, Known]], now: i
             transition, reason = (HOLD if row.state < RunState.HELD else LOSE), "worker_lost"
         not_before = now if transition is RETRY else None
         changes.append(Change(row.id, row.epoch, row.slot, known, transition, now, not_before, reason))
+    apply(transaction, changes, now)
+
+
+def end_runs(transaction: Transaction, catalog: Catalog, run_ids: Sequence[int], now: int, reason: str) -> None:
+    """Runs that wait end at once; started ones are marked, and end when their worker has ended them."""
+    rows = transaction.live_runs(run_ids)
+    known = catalog.get(transaction, {(row.schedule_id, row.rev) for row in rows})
+    changes = [
+        Change(row.id, row.epoch, row.slot, item, CALL_OFF, now, reason=reason)
+        for row in rows
+        if row.state <= RunState.READY and isinstance(item := known.get((row.schedule_id, row.rev)), Known)
+    ]
+    for run_id, schedule_id, _ in transaction.mark_cancelling(run_ids):
+        transaction.events.append(NewEvent(now, "run.cancelling", schedule_id, run_id, {"reason": reason}))
     apply(transaction, changes, now)
 
 

@@ -48,8 +48,8 @@ class Executor(Protocol):
         """Whether some of them still run."""
         ...
 
-    def withdraw(self) -> list[Work]:
-        """Take back what has waited too long for a place, so that others may have it."""
+    def withdraw(self, *, everything: bool = False) -> list[Work]:
+        """Take back what has waited too long for a place (or all that waits), so that others may have it."""
         ...
 
     def overdue(self) -> list[Work]:

@@ -17,7 +17,7 @@ class Service(Previews, Schedules, Runs):
     """`changed` is called after a change that the loops should look at."""
 
     READS = frozenset(["get", "list", "get_run", "runs", "verify_audit"])
-    CHANGES = frozenset(["add", "add_many", "edit", "pause", "resume", "remove", "limit", "run", "cancel"])
+    CHANGES = frozenset(["add", "add_many", "edit", "pause", "resume", "remove", "limit", "run", "cancel", "resolve"])
     USE_CASES = READS | CHANGES
     """What can be called by name."""
 

@@ -10,6 +10,7 @@ import orjson
 
 from matins.engine.gates import Candidate, judge
 from matins.engine.planning import Birth
+from matins.engine.transitions import FAIL, LOSE, RETRY, SUCCEED
 from matins.errors import Conflict, InvalidInput, NotFound
 from matins.model.principal import Principal
 from matins.model.records import NewEvent
@@ -17,10 +18,12 @@ from matins.model.run import Run, RunState
 from matins.model.schedule import Schedule
 from matins.ports import Clock, Store, Transaction
 from matins.runtime.catalog import Catalog, Known
-from matins.runtime.planner import cancel_runs, live_runs, new_run
+from matins.runtime.planner import live_runs, new_run
+from matins.runtime.recorder import Change, apply, end_runs
 from matins.store.chain import faults
 
 _NEWEST = 1 << 62
+_ENDS = {"succeeded": SUCCEED, "failed": FAIL, "unknown": LOSE, "retry": RETRY}
 
 
 class Runs:
@@ -48,7 +51,7 @@ class Runs:
             (run_id,) = transaction.run_ids(1)
             transaction.insert_runs([new_run(run_id, known, birth, now, key)])
             if verdict is not None and verdict.cancel:
-                cancel_runs(transaction, list(verdict.cancel), now, "cancelled_by_newer")
+                end_runs(transaction, self._catalog, verdict.cancel, now, "cancelled_by_newer")
             data = {"by": principal.name, "reason": birth.reason}
             transaction.events.append(NewEvent(now, f"run.{birth.state.word}", schedule.id, run_id, data))
             run = self._run(transaction, run_id)
@@ -62,8 +65,27 @@ class Runs:
             run = self._run(transaction, run_id)
             if not run.state.live:
                 raise Conflict(f"Run {run_id} is over: {run.state.word}", value=run_id, field="run")
-            cancel_runs(transaction, [run_id], now, reason)
-            transaction.promote([run.schedule_id], now)
+            end_runs(transaction, self._catalog, [run_id], now, reason)
+            run = self._run(transaction, run_id)
+        self._changed()
+        return run
+
+    def resolve(self, principal: Principal, run_id: int, end: str) -> Run:
+        """Say what became of a run that is held because nobody knows: succeeded, failed, unknown, or retry it."""
+        if end not in _ENDS:
+            allowed = ", ".join(_ENDS)
+            raise InvalidInput(f'"{end}" is no end', value=end, field="end", allowed=allowed, hint=f"one of: {allowed}")
+        now = self._clock.now_ms()
+        with self._store.transaction(now) as transaction:
+            run = self._run(transaction, run_id)
+            if run.state is not RunState.HELD:
+                raise Conflict(f"Run {run_id} is not held: {run.state.word}", value=run_id, field="run")
+            known = self._catalog.get(transaction, [(run.schedule_id, run.rev)])[run.schedule_id, run.rev]
+            assert isinstance(known, Known), known
+            transition = _ENDS[end]
+            not_before = now if transition is RETRY else None
+            reason = f"resolved_by_{principal.name}"
+            apply(transaction, [Change(run.id, run.epoch, run.slot, known, transition, now, not_before, reason)], now)
             run = self._run(transaction, run_id)
         self._changed()
         return run

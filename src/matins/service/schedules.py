@@ -12,12 +12,13 @@ from matins.engine.schedules import decode, define, encode
 from matins.engine.triggers import Trigger, compile_trigger
 from matins.errors import Conflict, InvalidInput, NotFound
 from matins.model.principal import Principal
-from matins.model.records import Due, NewEvent, NewSchedule
+from matins.model.records import NewEvent, NewSchedule
 from matins.model.schedule import Schedule, ScheduleDefinition
 from matins.ports import Clock, Store, Transaction
 from matins.runtime.catalog import Catalog, Known
 from matins.runtime.limits import Free
-from matins.runtime.planner import Planner, cancel_runs, live_runs
+from matins.runtime.planner import Planner, live_runs
+from matins.runtime.recorder import end_runs
 
 LONGEST_NAME = 200
 
@@ -58,9 +59,10 @@ class Schedules:
             cursor = self._plan_what_is_due(transaction, schedule, now)
             rev = schedule.rev + 1
             transaction.insert_revision(schedule.id, rev, encode(definition), now)
-            slot = trigger.next_ms(max(now, cursor - 1)) if "when" not in words and cursor else trigger.first_ms(now)
-            due_at = Rule(definition, trigger).due_at(schedule.id, slot)
-            transaction.replace_cursor(schedule.id, slot, None if schedule.state == "paused" else due_at, rev)
+            slot = trigger.first_ms(now) if "when" in words or (cursor is not None and cursor <= now) else cursor
+            paused = schedule.state == "paused"
+            due_at = None if paused else Rule(definition, trigger).due_at(schedule.id, slot)
+            transaction.replace_cursor(schedule.id, slot, due_at, rev, paused=paused)
             data = {"rev": rev, "words": sorted(words), "by": principal.name}
             transaction.events.append(NewEvent(now, "schedule.updated", schedule.id, None, data))
         self._changed()
@@ -92,9 +94,7 @@ class Schedules:
             if schedule.state == "active":
                 return schedule
             known = self._known(transaction, schedule)
-            slot = known.rule.trigger.next_ms(now)
-            if schedule.next_slot is None:
-                slot = None
+            slot = _resumed(known.rule.trigger, schedule.next_slot, now)
             transaction.set_schedule_state(schedule.id, "active", now, None, None)
             transaction.replace_cursor(schedule.id, slot, known.rule.due_at(schedule.id, slot), schedule.rev)
             transaction.unpark(schedule.id, now)
@@ -113,8 +113,8 @@ class Schedules:
             schedule = self._find(transaction, name, agent)
             transaction.set_schedule_state(schedule.id, "removed", now, None, principal.name)
             transaction.replace_cursor(schedule.id, None, None, schedule.rev)
-            waiting = [run for run, _ in live_runs(transaction, [schedule.id]).get(schedule.id, [])]
-            cancel_runs(transaction, waiting, now, "schedule_removed")
+            live = [run for run, _ in live_runs(transaction, [schedule.id]).get(schedule.id, [])]
+            end_runs(transaction, self._catalog, live, now, "schedule_removed")
             transaction.events.append(NewEvent(now, "schedule.removed", schedule.id, None, {"by": principal.name}))
         self._changed()
         return True
@@ -165,18 +165,20 @@ class Schedules:
             ) from known
         return known
 
-    def _plan_what_is_due(self, transaction: Transaction, schedule: Schedule, now: int) -> int:
+    def _plan_what_is_due(self, transaction: Transaction, schedule: Schedule, now: int) -> int | None:
         """Slots that came before a change get their records under the old words; where the cursor stands then."""
-        rows = [row for row in transaction.due_rows([schedule.id]) if row.slot is not None]  # pyright: ignore
-        due = [row for row in rows if schedule.due_at is not None and schedule.due_at <= now]
-        if due:
-            Planner(self._catalog).plan_rows(transaction, due, now, 0, Free(0))
+        rows = transaction.due_rows([schedule.id])
+        if schedule.due_at is not None and schedule.due_at <= now:
+            Planner(self._catalog).plan_rows(transaction, rows, now, 0, Free(0))
             rows = transaction.due_rows([schedule.id])
-        return _cursor(rows)
+        return rows[0].slot
 
 
-def _cursor(rows: Sequence[Due]) -> int:
-    return rows[0].slot if rows and rows[0].slot else 0
+def _resumed(trigger: Trigger, cursor: int | None, now: int) -> int | None:
+    """Where a paused schedule goes on. A one-shot keeps its time: whether it is too late, its grace decides."""
+    if cursor is None or trigger.kind == "once":
+        return cursor
+    return trigger.next_ms(now)
 
 
 class _Defined(NamedTuple):
@@ -254,4 +256,6 @@ def _nearest(transaction: Transaction, name: str) -> str | None:
 def schedule_of(row: Sequence[Any]) -> Schedule:
     values = list(row)
     values[5] = decode(values[5])
+    if values[3] == "active" and values[9] is None:
+        values[3] = "completed"
     return Schedule(*values)

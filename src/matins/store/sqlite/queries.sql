@@ -79,9 +79,9 @@ UPDATE due SET failures = CASE WHEN ?2 THEN failures + 1 ELSE 0 END WHERE schedu
 UPDATE runs SET cancelling = 1 WHERE id IN (SELECT value FROM json_each(?1)) AND state BETWEEN 3 AND 5 AND cancelling = 0
 RETURNING id, schedule_id, owner;
 
--- cancel_waiting: runs that have not started end at once
-UPDATE runs SET state = 14, ended_at = ?2, reason = ?3 WHERE id IN (SELECT value FROM json_each(?1)) AND state BETWEEN 0 AND 2
-RETURNING id, schedule_id;
+-- live_runs: those of these runs that are not over
+SELECT r.id, r.schedule_id, r.rev, r.slot, r.epoch, r.attempt, r.state, r.owner, r.cancelling
+FROM json_each(?1) j JOIN runs r ON r.id = j.value WHERE r.state BETWEEN 0 AND 5;
 
 -- started: started runs, of one worker or of all but one
 SELECT id, schedule_id, rev, slot, epoch, attempt, state, owner, cancelling FROM runs
@@ -139,7 +139,7 @@ UPDATE schedules SET rev = ?2, updated_at = ?3 WHERE id = ?1;
 UPDATE schedules SET state = ?2, note = ?3, paused_by = ?4, paused_at = ?5, updated_at = ?6 WHERE id = ?1;
 
 -- replace_cursor: where a schedule goes on after an edit, a pause or a step of the clock
-UPDATE due SET next_slot = ?2, due_at = ?3, rev = ?4, paused = ?3 IS NULL, waiting = ?5 WHERE schedule_id = ?1;
+UPDATE due SET next_slot = ?2, due_at = ?3, rev = ?4, paused = ?5, waiting = ?6 WHERE schedule_id = ?1;
 
 -- run_by_request: the run that a request key stands for
 SELECT id FROM runs WHERE schedule_id = ?1 AND request_key = ?2;
@@ -192,10 +192,10 @@ SELECT e.writer, max(e.seq), e.hash FROM events e WHERE e.id > ?1 GROUP BY e.wri
 SELECT max(id) FROM events;
 
 -- last_seal: the newest seal
-SELECT id, heads, hash FROM seals ORDER BY id DESC LIMIT 1;
+SELECT id, upto, hash FROM seals ORDER BY id DESC LIMIT 1;
 
 -- insert_seal: the heads of all chains together
-INSERT INTO seals (at, heads, hash) VALUES (?, ?, ?);
+INSERT INTO seals (at, upto, heads, hash) VALUES (?, ?, ?, ?);
 
 -- all_seals: for verification
 SELECT id, at, heads, hash FROM seals ORDER BY id;
@@ -209,8 +209,9 @@ SELECT id, pruned_seq, pruned_hash FROM writers ORDER BY id;
 -- events_after: a page of events
 SELECT id, writer, seq, at, type, schedule_id, run_id, data, hash FROM events WHERE id > ?1 ORDER BY id LIMIT ?2;
 
--- prunable: runs that are over and older than an instant, or more than the newest N of their schedule
-SELECT id FROM runs WHERE ended_at < ?1 AND state >= 10 ORDER BY id LIMIT ?2;
+-- prunable: runs that are over and ended before an instant, among the oldest
+SELECT id FROM (SELECT id, ended_at, state FROM runs ORDER BY id LIMIT 20000)
+WHERE ended_at < ?1 AND state >= 10 ORDER BY id LIMIT ?2;
 
 -- prunable_beyond: runs that are over and beyond the newest N of their schedule
 SELECT id FROM (

@@ -99,8 +99,8 @@ class SqliteTransaction:
     def mark_cancelling(self, run_ids: Iterable[int]) -> list[tuple[int, int, int]]:
         return self._all("mark_cancelling", _json(run_ids))
 
-    def cancel_waiting(self, run_ids: Iterable[int], now: int, reason: str) -> list[tuple[int, int]]:
-        return self._all("cancel_waiting", _json(run_ids), now, reason)
+    def live_runs(self, run_ids: Iterable[int]) -> list[Started]:
+        return [Started(*row) for row in self._all("live_runs", _json(run_ids))]
 
     def started(self, worker: int, *, mine: bool) -> list[Started]:
         return [Started(*row) for row in self._all("started", worker, int(mine))]
@@ -142,9 +142,16 @@ class SqliteTransaction:
         self._all("set_schedule_state", schedule_id, state, note, by, now if by else None, now)
 
     def replace_cursor(
-        self, schedule_id: int, next_slot: int | None, due_at: int | None, rev: int, *, waiting: bool = False
+        self,
+        schedule_id: int,
+        next_slot: int | None,
+        due_at: int | None,
+        rev: int,
+        *,
+        paused: bool = False,
+        waiting: bool = False,
     ) -> None:
-        self._all("replace_cursor", schedule_id, next_slot, due_at, rev, int(waiting))
+        self._all("replace_cursor", schedule_id, next_slot, due_at, rev, int(paused), int(waiting))
 
     def run_by_request(self, schedule_id: int, key: str) -> int | None:
         row = self._first("run_by_request", schedule_id, key)
@@ -218,15 +225,12 @@ class SqliteTransaction:
     def events_after(self, event_id: int, limit: int) -> list[StoredEvent]:
         return [StoredEvent(*row) for row in self._all("events_after", event_id, limit)]
 
-    def seal(self, now: int, since: int) -> int:
-        """Seal what the chains hold after event `since`; returns the newest event."""
+    def seal(self, now: int) -> None:
         newest = self._one("last_event")[0] or 0
+        _, since, before = self._first("last_seal") or (0, 0, bytes(32))
         if newest > since:
             heads = orjson.dumps([(w, seq, bytes(h).hex()) for w, seq, h in self._all("heads", since)]).decode()
-            last = self._first("last_seal")
-            before = bytes(last[2]) if last else bytes(32)
-            self._all("insert_seal", now, heads, seal_hash(before, now, heads))
-        return newest
+            self._all("insert_seal", now, newest, heads, seal_hash(bytes(before), now, heads))
 
     def audit(self) -> tuple[list[StoredEvent], list[tuple[Any, ...]], list[tuple[Any, ...]]]:
         """Events by chain, writers and seals, for verification."""

@@ -118,6 +118,7 @@ CREATE TABLE writers (
 CREATE TABLE seals (
   id INTEGER PRIMARY KEY,
   at INTEGER NOT NULL,
+  upto INTEGER NOT NULL, -- the newest event that it covers
   heads TEXT NOT NULL,
   hash BLOB NOT NULL
 ) STRICT;
