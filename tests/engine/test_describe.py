@@ -74,6 +74,11 @@ def parse(text: str) -> Trigger:
             "every other month on the last Friday at 09:00 starting 2026-03-27",
         ),
         ("in 2 hours", "once on 2026-03-25 at 14:00"),
+        ("0 11-13 15 * *", "on the 15th of every month at 11:00, 12:00 and 13:00"),
+        (
+            "RRULE:FREQ=MONTHLY;BYDAY=MO,TU,WE,TH,FR;BYSETPOS=-1;BYHOUR=9;BYMINUTE=0",
+            "every month on the last weekday at 09:00 starting 2026-03-25",
+        ),
         ("2026-07-01T09:30:15Z", "once on 2026-07-01 at 10:30:15"),
         ("daily at 9am and 5:30pm", "every day at 09:00 and 17:30"),
     ],

@@ -137,6 +137,8 @@ def test_an_ambiguous_grammar_shows_two_trees() -> None:
     assert len(grammar.parse("s", ["x"]).trees) == 1
     assert len(grammar.parse("s", ["x"] * 30).trees) == 2
     assert len(grammar.parse("s", ["x", *["y"] * 30]).trees) == 1
+    uneven = load_grammar('s = "z" { a } ; a = "x" | "x" "x" | "y" ;')
+    assert len(uneven.parse("s", ["z", "x", "x", "y"]).trees) == 2
 
 
 @pytest.mark.parametrize(

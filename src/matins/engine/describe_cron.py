@@ -6,6 +6,7 @@ from matins.engine.cron import ALL_DAYS, Cron, Field, parse_cron
 from matins.engine.days import ALL_MONTHS, ALL_WEEKDAYS, bits
 from matins.engine.words import (
     DAYS,
+    LONGEST_LIST,
     MONTHS,
     at_times,
     even_step,
@@ -56,7 +57,7 @@ def _by_date(cron: Cron) -> str:
     """Days that the month decides."""
     dates = _dates(cron)
     clock, times = _clock(cron), _times(cron)
-    step = even_step(times)
+    step = even_step(times) if len(times) > LONGEST_LIST else None
     if clock:
         return f"{clock}, {dates}"
     return f"{window(times, step)}, {dates}" if step else f"{dates} {at_times(times)}"

@@ -7,7 +7,18 @@ from matins.engine.definitions import wall_text
 from matins.engine.rrule import Rule, parse_rule, until_wall
 from matins.engine.rrule_walls import minutes_of, rule_walls
 from matins.engine.walltimes import DAY_MS, MINUTE_MS
-from matins.engine.words import DAYS, MONTHS, at_times, every, every_duration, listed, ordinal, place, week_order
+from matins.engine.words import (
+    DAYS,
+    MONTHS,
+    WEEKDAYS,
+    at_times,
+    every,
+    every_duration,
+    listed,
+    ordinal,
+    place,
+    week_order,
+)
 from matins.model.trigger import Rrule
 
 _UNITS = {"YEARLY": "year", "MONTHLY": "month", "WEEKLY": "week", "DAILY": "day"}
@@ -27,9 +38,16 @@ def _pattern(rule: Rule, start_wall: int) -> str:
     seconds = start_wall // 1000 % 60
     if seconds:
         parts.append(f"and {seconds} seconds")
-    if rule.positions:
+    if rule.positions and not _is_one_weekday(rule, len(times)):
         parts.append(f"(of these only the {listed([place(p) for p in rule.positions])} in each {_UNITS[rule.freq]})")
     return " ".join(parts)
+
+
+def _is_one_weekday(rule: Rule, times: int) -> bool:
+    """Monday to Friday, and of these the first or last of the month, with all its times."""
+    workdays = {(0, day) for day in WEEKDAYS}
+    ends = (tuple(range(1, times + 1)), tuple(range(-times, 0)))
+    return rule.freq == "MONTHLY" and not rule.month_days and {*rule.week_days} == workdays and rule.positions in ends
 
 
 def _days(rule: Rule, start: int) -> str:
@@ -40,7 +58,10 @@ def _days(rule: Rule, start: int) -> str:
     weekdays = rule.week_days or (((0, weekday(start)),) if rule.freq == "WEEKLY" else ())
     if unit == "week" and not rule.months and len(weekdays) == 1 and interval <= 2:
         return f"every{' other' * (interval - 1)} {DAYS[weekdays[0][1]]}"
-    names = [f"on {listed(_chosen(rule, weekdays, start, unit))}"] if _chosen(rule, weekdays, start, unit) else []
+    chosen = _chosen(rule, weekdays, start, unit)
+    if rule.positions and _is_one_weekday(rule, len(rule.positions)):
+        chosen = [f"the {place(rule.positions[0] if rule.positions[0] > 0 else -1)} weekday"]
+    names = [f"on {listed(chosen)}"] if chosen else []
     months = [f"in {listed([MONTHS[m - 1] for m in _months(rule, start)])}"] if _months(rule, start) else []
     return " ".join([often, *months, *names])
 

@@ -17,7 +17,7 @@ from matins.model.trigger import Anchor, Cron, DstGap, DstOverlap, First, Interv
 
 LONGEST_TEXT = 1000
 _DURATION = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?[^\W_]*|[+-]?\.[0-9]+[^\W_]*")
-_ISO = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}([T ].*)?", re.DOTALL | re.IGNORECASE)
+_ISO = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9].*)?", re.DOTALL | re.IGNORECASE)
 _RRULE = re.compile(r"RRULE:|DTSTART[:;]|FREQ=", re.IGNORECASE)
 _CRON_STARTS = "0123456789*?"
 

@@ -14,7 +14,7 @@ from matins.engine.gates import GATES, Gate
 from matins.errors import StoreError
 from matins.ports import Clock, Store, Transaction
 from matins.runtime import recorder
-from matins.runtime.catalog import Catalog
+from matins.runtime.catalog import GLOBAL, Catalog
 from matins.runtime.dispatcher import Dispatcher, release
 from matins.runtime.keeping import Keeping
 from matins.runtime.limits import Free
@@ -180,5 +180,6 @@ class Engine:
 def _next_at(transaction: Transaction, free: Free) -> int | None:
     """When the next thing happens: a schedule is due, or a run may start that there is room for."""
     due = transaction.next_due()
-    ready = transaction.next_ready(free.exhausted()) if free.room > 0 else None
+    exhausted = free.exhausted()
+    ready = None if free.room <= 0 or GLOBAL in exhausted else transaction.next_ready(exhausted)
     return min((at for at in (due, ready) if at is not None), default=None)

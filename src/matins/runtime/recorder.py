@@ -8,12 +8,14 @@ from typing import Any, NamedTuple
 import orjson
 
 from matins.engine.retry import next_attempt_at
-from matins.engine.transitions import CALL_OFF, CANCEL, FAIL, HOLD, LOSE, RETRY, SUCCEED, Transition
+from matins.engine.transitions import CALL_OFF, CANCEL, FAIL, HOLD, LOSE, PROMOTE, RETRY, SUCCEED, Transition
 from matins.model.records import NewEvent, Settlement, Started
 from matins.model.run import Outcome, RunState
 from matins.ports import Transaction
 from matins.runtime.catalog import Catalog, Known
 from matins.runtime.work import Ended, Work
+
+_LONGEST_PLAIN = 8_000
 
 
 class Change(NamedTuple):
@@ -107,6 +109,8 @@ def apply(transaction: Transaction, changes: Sequence[Change], now: int, *, limi
     _move_cursors(transaction, over)
     _count_failures(transaction, over)
     _promote(transaction, over, now)
+    unwanted = [change for change in taken if change.transition is RETRY and settled[change.run_id].cancelling]
+    apply(transaction, [change._replace(transition=CANCEL, not_before=None) for change in unwanted], now)
     return len(taken)
 
 
@@ -148,16 +152,21 @@ def _count_failures(transaction: Transaction, over: list[Change]) -> None:
 
 
 def _promote(transaction: Transaction, over: list[Change], now: int) -> None:
-    waiting = {change.known.schedule_id for change in over if _may_queue(change.known)}
-    if waiting:
-        for run_id, schedule_id in transaction.promote(sorted(waiting), now):
-            transaction.events.append(NewEvent(now, "run.promoted", schedule_id, run_id))
+    """Of every schedule: one that skips overlaps queues too, when it catches up or after an edit."""
+    if over:
+        for run_id, schedule_id in transaction.promote(sorted({change.known.schedule_id for change in over}), now):
+            transaction.events.append(NewEvent(now, PROMOTE.event, schedule_id, run_id))
 
 
-def _may_queue(known: Known) -> bool:
-    definition = known.definition
-    return definition.overlap in ("queue", "cancel_other") or definition.catch_up == "run_all_capped"
+def _json(value: dict[str, Any]) -> str:
+    try:
+        return orjson.dumps(value, default=repr, option=orjson.OPT_NON_STR_KEYS).decode()
+    except Exception:  # a job may return or raise anything; what JSON cannot hold must not stop the others
+        return orjson.dumps({key: _plain(told) for key, told in value.items()}).decode()
 
 
-def _json(value: Any) -> str:
-    return orjson.dumps(value, default=repr, option=orjson.OPT_NON_STR_KEYS).decode()
+def _plain(value: object) -> str:
+    try:
+        return ascii(value)[:_LONGEST_PLAIN]
+    except Exception as error:
+        return f"<{type(value).__name__} that cannot be shown: {type(error).__name__}>"
