@@ -1,12 +1,15 @@
 # Each target works on a machine that has only Python 3.11+, make and the package registries: it makes .venv itself.
 PYTHON ?= python3
 BIN := .venv/bin
-BENCH := .venv-bench-cron
+KILLS ?= 300
+SECONDS ?= 0
+SEED ?= 1
+SEEDS ?= 200
 .DEFAULT_GOAL := help
-.PHONY: help up test check bench clean
+.PHONY: help up test check torture simulate bench bench-cron bench-durable clean
 
 help:  ## what there is
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
 up: .venv/run  ## install Matins and show it answering
 	@$(BIN)/matins next "every weekday at 9am" --timezone Europe/London --count 3
@@ -24,8 +27,19 @@ check: .venv/test  ## style, types, layers
 	$(BIN)/pyright
 	$(BIN)/lint-imports --no-logo
 
-bench: $(BENCH)/bench  ## Matins beside its peers, with ratios
-	$(BENCH)/bin/python benchmarks/cron.py
+torture: .venv/test  ## real processes, killed as often as KILLS=, SECONDS=, SEED= say; one JSON line per store
+	$(BIN)/python tests/torture/run.py --kills $(KILLS) --seconds $(SECONDS) --seed $(SEED)
+
+simulate: .venv/test  ## the loops under a virtual clock and SEEDS= seeds of faults
+	$(BIN)/python tests/simulation/run.py --seeds $(SEEDS)
+
+bench: bench-cron bench-durable  ## Matins beside its peers, with ratios
+
+bench-cron: .venv-bench-cron/installed  ## when: parsing and the next fire
+	.venv-bench-cron/bin/python benchmarks/cron.py
+
+bench-durable: .venv-bench-durable/installed .venv-bench-apscheduler4/installed  ## firing, with durable records
+	.venv-bench-durable/bin/python benchmarks/durable.py
 
 clean:  ## remove what the other targets made
 	rm -rf .venv .venv-bench-* .pytest_cache .ruff_cache .hypothesis .import_linter_cache
@@ -37,14 +51,14 @@ clean:  ## remove what the other targets made
 	  { echo "Python's venv module is missing: on Debian and Ubuntu 'apt-get install python3-venv' brings it"; rm -rf $*; exit 1; }
 	@$@ -m pip install --quiet --upgrade "pip>=25"
 
-# A stamp for each set of extras, renewed when pyproject.toml changes.
-.venv/run: EXTRAS :=
-.venv/test: EXTRAS := [test]
-$(BENCH)/bench: EXTRAS := [bench]
-.venv/run .venv/test: .venv/bin/python pyproject.toml
-	$(BIN)/python -m pip install --quiet --editable ".$(EXTRAS)"
+# A stamp for each set of packages, renewed when pyproject.toml changes.
+.venv/run: .venv/bin/python pyproject.toml
+	$(BIN)/python -m pip install --quiet --editable "."
 	@touch $@
-$(BENCH)/bench: $(BENCH)/bin/python pyproject.toml
-	$(BENCH)/bin/python -m pip install --quiet --editable ".$(EXTRAS)"
+.venv/test: .venv/bin/python pyproject.toml
+	$(BIN)/python -m pip install --quiet --editable ".[test]"
+	@touch $@
+.venv-bench-cron/installed .venv-bench-durable/installed .venv-bench-apscheduler4/installed: .venv-bench-%/installed: .venv-bench-%/bin/python pyproject.toml
+	.venv-bench-$*/bin/python -m pip install --quiet --editable ".[bench-$*]"
 	@touch $@
 .PRECIOUS: %/bin/python

@@ -10,8 +10,10 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from cron_texts import days_of_month, days_of_week, months
 from hostile_texts import HONEST, NASTY, ZONES, hostile_texts
-from walk import instant
+from hypothesis import HealthCheck, given, settings
+from walk import CronText, instant
 
 from matins.engine.parse import parse_trigger
 from matins.errors import CronParseError
@@ -131,6 +133,28 @@ def test_h7_a_cron_error_speaks_herdctls_sentence(text: str, sentence: str) -> N
 @pytest.mark.parametrize("text", ["0 0 30 2 *", "0 0 31 2,4,6 *", "0 0 31 4-6/2,11 ?", "0 0 30W 2 *", "0 0 30 2 */2"])
 def test_p3_dates_that_never_come_are_refused(text: str) -> None:
     assert refused(text).field == "day of month"
+
+
+# A starred day field means that both must match: these days of the month never fall on these days of the week.
+NEVER_BOTH = ["0 0 LW * */7", "0 0 15W * */6", "0 0 */31 * 0#5", "0 0 */30 * 1#2", "0 0 */15 2 1L"]
+
+
+@pytest.mark.parametrize("text", NEVER_BOTH)
+def test_p3_days_that_never_meet_are_refused(text: str) -> None:
+    assert not CronText(text).is_possible()
+    refused(text)
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(days_of_month, months, days_of_week)
+def test_p3_what_is_accepted_fires_and_what_is_refused_never_would(dom: str, month: str, dow: str) -> None:
+    text = f"0 0 {dom} {month} {dow}"
+    try:
+        trigger = parse_trigger(text, now_ms=0)
+    except CronParseError:
+        assert not CronText(text).is_possible()
+    else:
+        assert trigger.next_ms(0) is not None
 
 
 @pytest.mark.parametrize(

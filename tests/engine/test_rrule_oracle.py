@@ -13,6 +13,7 @@ import pytest
 from dateutil import rrule as dateutil
 from hypothesis import HealthCheck, assume, event, given, settings
 from hypothesis import strategies as st
+from steps import at_most
 
 from matins.engine.parse import parse_trigger
 from matins.engine.triggers import Trigger, compile_trigger
@@ -151,7 +152,7 @@ def following(trigger: Trigger, after: int, how_many: int, cap: int) -> list[int
     return fires
 
 
-thorough = settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+thorough = settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @thorough
@@ -229,6 +230,7 @@ def test_b10_examples_of_the_rfc(rule: str, start: str, fires: str) -> None:
     assert following(trigger, 0, 10, ms(datetime(2120, 1, 1))) == expected
 
 
+@thorough
 @given(rules())
 def test_b10_text_and_definition_are_the_same_rule(rule: Rule) -> None:
     trigger = compiled(rule)
@@ -237,3 +239,32 @@ def test_b10_text_and_definition_are_the_same_rule(rule: Rule) -> None:
     text = f"DTSTART:{rule.start:%Y%m%dT%H%M%S}Z\nRRULE:{rule.text}"
     parsed = parse_trigger(text, now_ms=ms(rule.start))
     assert following(parsed, 0, 10, ms(rule.cap)) == following(trigger, 0, 10, ms(rule.cap))
+
+
+FAR_FROM_SIMPLE = [
+    "FREQ=WEEKLY;INTERVAL=2;BYDAY=TU;BYHOUR=14;BYMINUTE=30",
+    "FREQ=WEEKLY;INTERVAL=2;BYDAY=MO,WE;WKST=SU;UNTIL=20301231T000000Z",
+    "FREQ=WEEKLY;BYMINUTE=0,1;BYSETPOS=1,4",
+    "FREQ=WEEKLY;BYDAY=SA;BYHOUR=8;BYMINUTE=31,51;BYSETPOS=6,2",
+    "FREQ=MONTHLY;BYHOUR=1,15;BYMINUTE=4,23;BYSETPOS=5,2;WKST=FR",
+    "FREQ=MONTHLY;BYDAY=MO,TU,WE,TH,FR;BYSETPOS=-1",
+    "FREQ=YEARLY;BYDAY=24FR,25MO;BYHOUR=15;BYMINUTE=15,55;BYSETPOS=5,-3",
+    "FREQ=YEARLY;COUNT=1000000",
+    "FREQ=DAILY;INTERVAL=9999;BYHOUR=23;BYDAY=SU,SA;COUNT=3",
+    "FREQ=MONTHLY;BYMONTHDAY=29;COUNT=1000",
+]
+
+
+@pytest.mark.parametrize("rule", FAR_FROM_SIMPLE)
+def test_s4_a_rule_answers_in_few_steps(rule: str) -> None:
+    """Compiling may look at a cycle of the calendar; asking for the next fire, decades from DTSTART, may not."""
+    start = datetime(1990, 1, 1, 9, 30)
+    with at_most(2_000_000):
+        trigger = compile_trigger(TriggerDefinition(Rrule(rule, ms(start))))
+        trigger.smallest_gap()
+        trigger.count(ms(start), ms(HORIZON))
+    for year in (1991, 2026, 2060):
+        with at_most(20_000):
+            trigger.next_ms(ms(datetime(year, 5, 17)))
+        with at_most(20_000):
+            trigger.prev_ms(ms(datetime(year, 5, 17)))

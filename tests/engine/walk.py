@@ -142,8 +142,8 @@ class CronText:
         return (in_month and in_week) if starred else (in_month or in_week)
 
     def is_possible(self) -> bool:
-        """Whether any day of the Gregorian calendar, which repeats after 400 years, matches."""
-        return any(self.on(date(2000, 1, 1) + timedelta(days=n)) for n in range(146_097))
+        """Whether any day matches: 28 years have each kind of year, leap or not, beginning on each weekday."""
+        return any(self.on(date(2001, 1, 1) + timedelta(days=n)) for n in range(28 * 365 + 7))
 
 
 # --- the walk -----------------------------------------------------------------------------------------------

@@ -64,11 +64,14 @@ def _after(trigger: Trigger, slot: int, now: int) -> int | None:
 
 
 def grace_of(definition: ScheduleDefinition, slot: int, next_slot: int | None) -> int:
+    """How late a slot may start and still be on time. What its jitter adds is not late."""
+    when = definition.trigger.when
+    period = when.every_ms if isinstance(when, Interval) else 0 if next_slot is None else next_slot - slot
     if definition.grace_ms is not None:
-        return definition.grace_ms
-    if isinstance(definition.trigger.when, Once) or next_slot is None:
+        return definition.grace_ms + int(period * definition.jitter / 100)
+    if isinstance(when, Once) or next_slot is None:
         return DAY_MS
-    return min((next_slot - slot) // 2, LONGEST_GRACE_MS)
+    return min(period // 2, LONGEST_GRACE_MS)
 
 
 def _late(definition: ScheduleDefinition, trigger: Trigger, window: Covered, used: int) -> tuple[list[Covered], int]:

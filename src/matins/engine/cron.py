@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from matins.engine.cron_days import CronDays
-from matins.engine.days import ALL_MONTHS, Days, WeekDays
+from matins.engine.days import ALL_MONTHS, ALL_WEEKDAYS, Days, WeekDays, bits
 from matins.engine.walltimes import SECOND_MS, WallTimes, spread
 from matins.errors import CronParseError
 
@@ -290,24 +290,36 @@ def _refuse_near_calendar(kind: Kind, item: str) -> None:
 
 
 def _refuse_impossible(cron: Cron, tokens: list[str]) -> None:
-    """A date that no year has, such as 30 February."""
-    dom = cron.days_of_month
-    if not dom.starred and not cron.days_of_week.starred:
+    """A date that no year has, such as 30 February, or days that never meet."""
+    dom, dow = cron.days_of_month, cron.days_of_week
+    if not dom.starred and not dow.starred:
         return  # either day field may match
-    if dom.mask & 0x1FFF_FFFF or (dom.calendar and not _only_late_nearest(dom)):
-        return  # every month has a 28th, and a last day
-    earliest = min(_late_days(dom)) if dom.calendar else (dom.mask & -dom.mask).bit_length() - 1
-    if not cron.months.mask & _MONTHS_WITH[earliest]:
-        value, months = tokens[-3], tokens[-2]
-        problem = f"day of month {value} does not exist in month {months}"
-        raise _FieldError(DAY_OF_MONTH, value, problem, "no such date ever comes; mend the day or the month")
+    if not dom.mask & 0x1FFF_FFFF and not _in_every_month(dom):  # no day up to the 28th
+        earliest = min(_late_days(dom)) if dom.calendar else (dom.mask & -dom.mask).bit_length() - 1
+        if not cron.months.mask & _MONTHS_WITH[earliest]:
+            problem = f"day of month {tokens[-3]} does not exist in month {tokens[-2]}"
+            raise _FieldError(DAY_OF_MONTH, tokens[-3], problem, "no such date ever comes; mend the day or the month")
+    if dom.mask != ALL_DAYS and (dow.mask != ALL_WEEKDAYS or dow.calendar) and not _ever_meet(cron):
+        problem = f"day of month {tokens[-3]} never falls on day of week {tokens[-1]}"
+        raise _FieldError(
+            DAY_OF_WEEK, tokens[-1], problem, "a field that begins with * must match as well as the other"
+        )
+
+
+def _ever_meet(cron: Cron) -> bool:
+    """In 28 years each month begins on each day of the week, in leap years and others."""
+    days = cron.days()
+    assert isinstance(days, CronDays)
+    months = bits(cron.months.mask)
+    return any(days.pick(year, month) for year in range(2000, 2028) for month in months)
 
 
 _MONTHS_WITH = {29: ALL_MONTHS, 30: ALL_MONTHS & ~(1 << 2), 31: sum(1 << month for month in (1, 3, 5, 7, 8, 10, 12))}
 
 
-def _only_late_nearest(dom: Field) -> bool:
-    return all(rule[:-1].isdigit() and int(rule[:-1]) > 28 for rule in dom.calendar)
+def _in_every_month(dom: Field) -> bool:
+    """Whether one of its rules (`L`, `LW`, `15W`) finds a day in every month."""
+    return any(not rule[:-1].isdigit() or int(rule[:-1]) <= 28 for rule in dom.calendar)
 
 
 def _late_days(dom: Field) -> list[int]:

@@ -106,6 +106,8 @@ class MonthDays(Days):
         self.months = months
         self._masks: dict[int, int] = {}
         self._firsts: dict[int, int] = {}
+        self._barren = 1 << 62
+        """From this month on there is none any more."""
 
     @abstractmethod
     def pick(self, year: int, month: int) -> int:
@@ -156,6 +158,9 @@ class MonthDays(Days):
             last_day = first + mask.bit_length() - 1
         return smallest
 
+    def mask_of(self, year: int, month: int) -> int:
+        return self._mask(year * 12 + month - 1)
+
     def _mask(self, month: int) -> int:
         mask = self._masks.get(month)
         if mask is None:
@@ -167,8 +172,12 @@ class MonthDays(Days):
         return mask
 
     def _first_from(self, month: int) -> int | None:
+        if month >= self._barren:
+            return None
         found = self._search(month)
-        if found is not None:
+        if found is None:
+            self._barren = month
+        else:
             if len(self._firsts) >= _MEMO_LIMIT:
                 self._firsts.clear()
             self._firsts[month] = found

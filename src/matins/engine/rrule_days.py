@@ -2,9 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from matins.engine.cron_days import weekdays_mask
-from matins.engine.days import ALL_MONTHS, MonthDays, bits, date_of, days_in_month, first_of_month, weekday
+from matins.engine.days import (
+    ALL_MONTHS,
+    FIRST_DAY,
+    LAST_DAY,
+    MonthDays,
+    bits,
+    date_of,
+    days_in_month,
+    first_of_month,
+    weekday,
+)
 from matins.engine.rrule import Rule
+
+_CYCLE_DAYS = 146_097  # 400 years
 
 
 class RruleDays(MonthDays):
@@ -17,8 +31,10 @@ class RruleDays(MonthDays):
         self._start_month = first.year * 12 + first.month - 1
         self._month_days, self._week_days, self._positions = rule.month_days, rule.week_days, positions
         self._week_start = rule.week_start
+        self._sparse = rule.freq in ("DAILY", "WEEKLY") and rule.interval * (1 if rule.freq == "DAILY" else 7) > 31
         self._by_year = rule.freq == "YEARLY" and not rule.months
         self._years: dict[int, set[int]] = {}
+        self._months_allowed: dict[tuple[int, int], int] = {}
         if rule.month_days or rule.week_days:
             return
         if rule.freq == "WEEKLY":
@@ -27,6 +43,32 @@ class RruleDays(MonthDays):
             self._month_days = (first.day,)
             if self._by_year:
                 self.months = 1 << first.month
+
+    def next(self, day: int) -> int | None:
+        if not self._sparse:
+            return super().next(day)
+        return next(self._sparse_days(day, min(LAST_DAY, day + _CYCLE_DAYS)), None)
+
+    def prev(self, day: int) -> int | None:
+        if not self._sparse:
+            return super().prev(day)
+        return next(self._sparse_days(max(FIRST_DAY + 7, day - _CYCLE_DAYS), day + 1, backwards=True), None)
+
+    def count(self, first: int, end: int) -> int:
+        return sum(1 for _ in self._sparse_days(first, end)) if self._sparse else super().count(first, end)
+
+    def _sparse_days(self, first: int, end: int, *, backwards: bool = False) -> Iterator[int]:
+        """The days of the set in [first, end), from one due period to the next: for periods further apart than months."""
+        length = 1 if self._freq == "DAILY" else 7
+        origin = self._start if self._freq == "DAILY" else self._week(self._start)
+        step = length * self._interval
+        periods = range(first - (first - origin) % step, end, step)
+        for period in reversed(periods) if backwards else periods:
+            days = range(max(period, first), min(period + length, end))
+            for day in reversed(days) if backwards else days:
+                d = date_of(day)
+                if self.mask_of(d.year, d.month) >> d.day & 1:
+                    yield day
 
     def pick(self, year: int, month: int) -> int:
         if not self._positions or self._freq == "DAILY":
@@ -51,8 +93,10 @@ class RruleDays(MonthDays):
             mask &= sum(1 << day for day in {d if d > 0 else length + 1 + d for d in self._month_days} if day > 0)
         if self._week_days:
             mask &= self._weekdays_of(year, month, first, length)
-        if self._freq in ("DAILY", "WEEKLY") and self._interval > 1:
-            mask &= sum(1 << n + 1 for n in range(length) if self._day_is_due(first + n))
+        if self._interval > 1 and self._freq == "DAILY":
+            mask &= sum([1 << n + 1 for n in range((self._start - first) % self._interval, length, self._interval)])
+        elif self._interval > 1 and self._freq == "WEEKLY":
+            mask &= self._due_weeks(first, length)
         return mask
 
     def _month_is_due(self, year: int, month: int) -> bool:
@@ -60,10 +104,12 @@ class RruleDays(MonthDays):
             return (year * 12 + month - 1 - self._start_month) % self._interval == 0
         return self._freq != "YEARLY" or (year - self._start_month // 12) % self._interval == 0
 
-    def _day_is_due(self, day: int) -> bool:
-        if self._freq == "DAILY":
-            return (day - self._start) % self._interval == 0
-        return (self._week(day) - self._week(self._start)) // 7 % self._interval == 0
+    def _due_weeks(self, first: int, length: int) -> int:
+        """The days from `first` on that lie in weeks which the interval chooses."""
+        passed = (self._week(first) - self._week(self._start)) // 7 % self._interval
+        week = self._week(first) + 7 * ((self._interval - passed) % self._interval)
+        starts = range(week - first + 1, length + 1, 7 * self._interval)
+        return sum([0b111_1111 << start if start >= 0 else 0b111_1111 >> -start for start in starts])
 
     def _week(self, day: int) -> int:
         """The first day of the week that holds a day."""
@@ -101,7 +147,12 @@ class RruleDays(MonthDays):
 
     def _allows(self, day: int) -> bool:
         d = date_of(day)
-        return bool(self._allowed(d.year, d.month) >> d.day & 1)
+        month = (d.year, d.month)
+        if month not in self._months_allowed:
+            if len(self._months_allowed) > 12:
+                self._months_allowed.clear()
+            self._months_allowed[month] = self._allowed(*month)
+        return bool(self._months_allowed[month] >> d.day & 1)
 
 
 def _bit(day: int, low: int, high: int, first: int) -> int:

@@ -14,6 +14,8 @@ from matins.engine.rrule_days import RruleDays
 from matins.engine.walltimes import DAY_MS, MINUTE_MS, SECOND_MS, Together, WallSet, WallTimes, spread
 from matins.errors import RruleError
 
+_CENTURIES_MS = 500 * 366 * DAY_MS
+
 
 def rule_walls(rule: Rule, start_wall: int) -> WallSet:
     """The wall times that a rule allows, before DTSTART, COUNT and UNTIL have their say."""
@@ -27,8 +29,29 @@ def rule_walls(rule: Rule, start_wall: int) -> WallSet:
         raise RruleError("RRULE names no time of day that its FREQ and INTERVAL reach", value=rule.freq)
     if not rule.positions:
         return on(_days(rule, start_wall, ()), minutes)
-    parts = [on(_days(rule, start_wall, days), 1 << at) for at, days in _positions(rule.positions, minutes).items()]
+    most = _most_days(rule)
+    chosen = {at: [d for d in days if abs(d) <= most] for at, days in _positions(rule.positions, minutes).items()}
+    parts = [on(_days(rule, start_wall, tuple(days)), 1 << at) for at, days in chosen.items() if days]
+    if not parts:
+        raise RruleError(
+            "RRULE BYSETPOS asks for more than a period can have", value=str(rule.positions), field="BYSETPOS"
+        )
     return parts[0] if len(parts) == 1 else Together(tuple(parts))
+
+
+def _most_days(rule: Rule) -> int:
+    """More days than this a period of the rule cannot have."""
+    if rule.freq == "DAILY":
+        return 1
+    if rule.freq == "WEEKLY":
+        return len({day for _, day in rule.week_days}) or 1
+    months = 1 if rule.freq == "MONTHLY" else len(rule.months) or (12 if rule.month_days or rule.week_days else 1)
+    if not rule.month_days and not rule.week_days:
+        return months
+    in_year = rule.freq == "YEARLY" and not rule.months
+    by_date = len(rule.month_days) * months or 366
+    by_weekday = sum(5 * months + 1 if n == 0 else 1 if in_year else months for n, _ in rule.week_days) or 366
+    return min(by_date, by_weekday)
 
 
 def minutes_of(rule: Rule, start: int) -> int:
@@ -60,6 +83,11 @@ def _positions(positions: tuple[int, ...], minutes: int) -> dict[int, tuple[int,
 
 def _days(rule: Rule, start_wall: int, positions: tuple[int, ...]) -> Days:
     start = start_wall // DAY_MS
+    if positions and rule.freq == "WEEKLY" and not rule.months:
+        # Every week has the same days, so positions among them are days of the week.
+        week = sorted({d for _, d in rule.week_days} or {weekday(start)}, key=lambda d: (d - rule.week_start) % 7)
+        chosen = {week[p - 1 if p > 0 else p] for p in positions}
+        return _days(replace(rule, week_days=tuple((0, d) for d in sorted(chosen))), start_wall, ())
     plain = rule.interval == 1 or rule.follows_clock
     if plain and not (rule.months or rule.month_days or positions):
         if rule.freq == "WEEKLY":
@@ -69,19 +97,18 @@ def _days(rule: Rule, start_wall: int, positions: tuple[int, ...]) -> Days:
     return RruleDays(replace(rule, freq="DAILY", interval=1) if rule.follows_clock else rule, start, positions)
 
 
-def last_wall(walls: WallSet, start_wall: int, count: int, limit: int) -> int | None:
-    """The wall time of the `count`-th fire from `start_wall` on, by bisection; None when `limit` comes first."""
-    low, width = start_wall, DAY_MS
-    while walls.count(start_wall, low + width) < count:
-        low += width
-        width *= 2
-        if low + width > limit:
+def last_wall(walls: WallSet, start_wall: int, count: int) -> int | None:
+    """The wall time of the `count`-th fire from `start_wall` on, by bisection; None when that is centuries away."""
+    low, width, before = start_wall, DAY_MS, 0
+    while (within := walls.count(low, low + width)) + before < count:
+        low, before, width = low + width, before + within, width * 2
+        if low > start_wall + _CENTURIES_MS:
             return None
-    high = low + width
-    while high - low > 1:
-        middle = (low + high) // 2
-        if walls.count(start_wall, middle) < count:
-            low = middle
+    while width > 1:
+        half = width // 2
+        within = walls.count(low, low + half)
+        if before + within >= count:
+            width = half
         else:
-            high = middle
-    return high - 1
+            low, before, width = low + half, before + within, width - half
+    return low

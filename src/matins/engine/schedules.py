@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping
 from dataclasses import fields
-from typing import Any
+from typing import Any, get_args
 
 import orjson
 
@@ -13,9 +13,9 @@ from matins.engine import definitions
 from matins.engine.durations import parse_duration
 from matins.engine.parse import parse_trigger
 from matins.engine.triggers import Trigger
-from matins.errors import InvalidInput
+from matins.errors import IntervalParseError, InvalidInput
 from matins.model.schedule import ScheduleDefinition
-from matins.model.trigger import TriggerDefinition
+from matins.model.trigger import Anchor, DstGap, DstOverlap, First, Once, TriggerDefinition
 
 _DEFAULTS = {field.name: field.default for field in fields(ScheduleDefinition)}
 _CHOICES = {
@@ -26,9 +26,18 @@ _CHOICES = {
 }
 _NUMBERS = {"cap": (1, 1000), "queue_limit": (1, 100_000), "retries": (0, 100), "max_executions": (1, 1 << 53)}
 _DURATIONS = {"grace": "grace_ms", "retry": "retry_ms", "retry_most": "retry_most_ms", "timeout": "timeout_ms"}
-_TRIGGER = ("timezone", "dst_gap", "dst_overlap", "strict", "anchor", "first")
+_TRIGGER_CHOICES = {
+    "dst_gap": get_args(DstGap),
+    "dst_overlap": get_args(DstOverlap),
+    "anchor": get_args(Anchor),
+    "first": get_args(First),
+    "strict": (True, False),
+}
+_TRIGGER = ("timezone", *_TRIGGER_CHOICES)
 WORDS = ("do", "payload", "jitter", *_CHOICES, *_NUMBERS, *_DURATIONS, *_TRIGGER)
 MOST_PAYLOAD = 1 << 20
+UNREADABLE = ScheduleDefinition(TriggerDefinition(Once(0)), do="")
+"""Stands for a definition that the store gives back damaged."""
 
 
 def define(when: str | Trigger, words: Mapping[str, Any], now_ms: int) -> tuple[ScheduleDefinition, Trigger]:
@@ -39,7 +48,7 @@ def define(when: str | Trigger, words: Mapping[str, Any], now_ms: int) -> tuple[
             hint = f'did you mean "{close[0]}"?' if close else f"known: {', '.join(WORDS)}"
             raise InvalidInput(f'A schedule has no "{word}"', value=word, field=word, hint=hint)
     do = words.get("do")
-    if not isinstance(do, str) or not do:
+    if not isinstance(do, str) or not do.isprintable() or not do:
         raise InvalidInput('A schedule needs "do": the job that it starts', value=do, field="do", hint='do="record"')
     trigger = _trigger(when, words, now_ms)
     values: dict[str, Any] = {"trigger": trigger.definition, "do": do}
@@ -51,6 +60,11 @@ def define(when: str | Trigger, words: Mapping[str, Any], now_ms: int) -> tuple[
 
 def _trigger(when: str | Trigger, words: Mapping[str, Any], now_ms: int) -> Trigger:
     options = {word: words[word] for word in _TRIGGER if words.get(word) is not None}
+    for word, choices in _TRIGGER_CHOICES.items():
+        if word in options and options[word] not in choices:
+            raise _wrong(word, options[word], " or ".join(map(str, choices)))
+    if not isinstance(options.get("timezone", ""), str):
+        raise _wrong("timezone", options["timezone"], "a text")
     if isinstance(when, Trigger):
         if options:
             word = next(iter(options))
@@ -74,12 +88,20 @@ def _checked(word: str, value: Any) -> Any:
     if word in _DURATIONS:
         if not isinstance(value, str):
             raise _wrong(word, value, 'a duration such as "5m"')
-        return parse_duration(value)
+        return _duration(word, value)
     if word == "jitter":
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 10:
             raise _wrong(word, value, "0 to 10 percent")
         return value
     return _payload(value)
+
+
+def _duration(word: str, text: str) -> int:
+    try:
+        return parse_duration(text)
+    except IntervalParseError as error:
+        message = f'"{word}": {error.message}'
+        raise IntervalParseError(message, value=text, field=word, allowed=error.allowed, hint=error.hint) from None
 
 
 def _payload(value: Any) -> Any:
@@ -93,7 +115,11 @@ def _payload(value: Any) -> Any:
 
 
 def _wrong(word: str, value: object, allowed: str) -> InvalidInput:
-    return InvalidInput(f'"{word}" must be {allowed}, got {value!r}', value=value, field=word, allowed=allowed)
+    usual = _DEFAULTS.get(_DURATIONS.get(word, word))
+    hint = "leave it out" if usual is None else f"leave it out for {usual}"
+    return InvalidInput(
+        f'"{word}" must be {allowed}, got {value!r}', value=value, field=word, allowed=allowed, hint=hint
+    )
 
 
 def encode(definition: ScheduleDefinition) -> str:

@@ -15,7 +15,7 @@ from matins.engine.rrule import Rule, parse_rule, until_wall
 from matins.engine.rrule_walls import last_wall, rule_walls
 from matins.engine.sources import Bounded, Grid, Moment, Since, Source
 from matins.engine.walltimes import WallSet, WallTimes, minutes_mask
-from matins.engine.zones import MAX_MS, Zone, load_zone
+from matins.engine.zones import Zone, load_zone
 from matins.errors import InstantError, RruleError
 from matins.model.trigger import Cron, Daily, Interval, Once, Rrule, TriggerDefinition, Weekly
 
@@ -172,24 +172,27 @@ def _recurrence(rrule: Rrule, definition: TriggerDefinition, zone: Zone) -> Sour
         last = start + rule.elapsed_ms * (rule.count - 1) if rule.count else _until(rule, zone)
         return Bounded(grid, start, last)
     walls = rule_walls(rule, rrule.start_wall)
+    if walls.next(rrule.start_wall - 1) is None:
+        raise _never(rrule)
     source = Bounded(
         _instants(walls, definition, zone, fixed=not rule.follows_clock),
         start,
         _last(rule, rrule.start_wall, walls, zone),
     )
     if source.next(start - 1) is None:
-        raise RruleError(
-            "This RRULE never fires",
-            value=rrule.rule,
-            hint="its parts contradict each other, or it ends before it begins",
-        )
+        raise _never(rrule)
     return source
+
+
+def _never(rrule: Rrule) -> RruleError:
+    hint = "its parts contradict each other, or it ends before it begins"
+    return RruleError("This RRULE never fires", value=rrule.rule, hint=hint)
 
 
 def _last(rule: Rule, start_wall: int, walls: WallSet, zone: Zone) -> int | None:
     if rule.count is None:
         return _until(rule, zone)
-    wall = last_wall(walls, start_wall, rule.count, MAX_MS)
+    wall = last_wall(walls, start_wall, rule.count)
     return None if wall is None else zone.resolve(wall)
 
 
