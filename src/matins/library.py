@@ -10,7 +10,7 @@ from types import FrameType, TracebackType
 from typing import Any, Self
 
 from matins.engine.triggers import Trigger
-from matins.errors import Conflict, InvalidInput, StoreBusy
+from matins.errors import Conflict, InvalidInput, StoreBusy, StoreError
 from matins.executors.python import Job, PythonExecutor
 from matins.model.principal import OWNER
 from matins.model.run import Run, RunState
@@ -195,6 +195,14 @@ def open_store(url: str, clock: Clock) -> Store:
 
         name = url.removeprefix("sqlite://").removeprefix("/")
         return SqliteStore(Path(name) if name else None, clock.now_ms())
+    if url.startswith(("postgresql://", "postgres://")):
+        try:
+            from matins.store.postgres.store import PostgresStore
+        except ModuleNotFoundError as error:
+            raise StoreError(
+                f"PostgreSQL needs a part that is not installed: {error.name}", hint='pip install "matins[postgres]"'
+            ) from error
+        return PostgresStore(url, clock.now_ms())
     raise InvalidInput(
         f'"{url}" is not a store',
         value=url,

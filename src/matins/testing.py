@@ -78,7 +78,8 @@ class InlineExecutor(PythonExecutor):
     def submit(self, batch: list[Work]) -> None:
         for work in batch:
             self.before(work)
-            self._done.append(Ended(work, run_job(self, work)))
+            outcome = run_job(self, work)  # may turn the engine itself, and so drain what was done before
+            self._done.append(Ended(work, outcome))
 
     def drain(self) -> list[Ended]:
         done, self._done = self._done, []
@@ -151,9 +152,13 @@ class Bench(Matins):
         return ", ".join(f"{run.state.word}({run.reason})" if run.reason else run.state.word for run in runs) or "none"
 
     def _until_next(self) -> int | None:
+        now = self.clock.now_ms()
         with self._store.reading() as transaction:
-            moments = [at for at in (transaction.next_due(), transaction.next_ready()) if at is not None]
-        return max(0, min(moments) - self.clock.now_ms()) if moments else None
+            due, ready = transaction.next_due(), transaction.next_ready()
+        if ready is not None and ready <= now:  # it waits for a place
+            ready = now + self.settings.check_interval_ms
+        moments = [at for at in (due, ready) if at is not None]
+        return max(0, min(moments) - now) if moments else None
 
 
 def iso(milliseconds: int | None) -> str | None:

@@ -2,8 +2,10 @@
 
 import pytest
 
+from matins import JobRun
 from matins.errors import CronParseError, IntervalParseError
 from matins.seeds.corvid import validate_schedule_frequency
+from matins.testing import Bench, ManualClock
 
 
 def test_v1_every_minute_is_too_frequent() -> None:
@@ -59,3 +61,62 @@ def test_v1_the_minimum_can_be_set() -> None:
 def test_v1_nothing_to_check() -> None:
     """V1"""
     validate_schedule_frequency(None, None)
+
+
+def bench() -> Bench:
+    made = Bench(clock=ManualClock("2026-03-27T08:00:00Z"))
+    made.job("action")(lambda run: run.payload)
+    return made
+
+
+def test_v3_at_most_two_actions_at_once_and_the_rest_wait() -> None:
+    """V3: "At most MAX_CONCURRENT_EXECUTIONS (2) actions run simultaneously." """
+    corvid = bench()
+    running: list[int] = []
+    most: list[int] = []
+
+    @corvid.job("nest")
+    def nest(run: JobRun) -> None:
+        running.append(run.id)
+        most.append(len(running))
+        corvid.engine.turn()
+        running.remove(run.id)
+
+    corvid.limit("global", 2)
+    corvid.add_many([{"name": f"s{n}", "when": "*/5 * * * *", "do": "nest"} for n in range(7)])
+    corvid.run_until("2026-03-27T08:06:00Z")
+    assert max(most) <= 2
+    for n in range(7):
+        corvid.assert_ran(f"s{n}", times=1)
+    corvid.close()
+
+
+def test_v5_max_executions_then_completed() -> None:
+    """V5: "When maxExecutions is reached, the schedule status is set to completed and no further executions occur" """
+    corvid = bench()
+    corvid.add("three", when="*/5 * * * *", do="action", max_executions=3)
+    corvid.run_until("2026-03-28T08:00:00Z")
+    corvid.assert_ran("three", times=3)
+    assert corvid.get("three").state == "completed"
+    assert len(corvid.runs("three")) == 3
+    corvid.close()
+
+
+def test_v7_config_snapshot_isolation() -> None:
+    """V7: "Each execution captures a snapshot of the schedule config at creation time, so mid-flight edits don't
+    corrupt running executions" """
+    corvid = bench()
+
+    @corvid.job("edited")
+    def edited(run: JobRun) -> object:
+        before = run.payload
+        corvid.edit("s", payload="new", do="action")
+        assert run.payload == before
+        return run.payload
+
+    corvid.add("s", when="*/5 * * * *", do="edited", payload="old")
+    corvid.run_until("2026-03-27T08:10:00Z")
+    newer, older = corvid.runs("s")
+    assert (older.rev, older.outcome) == (1, {"result": "old"})
+    assert (newer.rev, newer.outcome) == (2, {"result": "new"})
+    corvid.close()

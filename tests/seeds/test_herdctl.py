@@ -1,10 +1,13 @@
 """herdctl's own sentences (seeds/herdctl)."""
 
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
-from matins.errors import CronParseError, IntervalParseError
+from matins import JobRun
+from matins.errors import CronParseError, IntervalParseError, SchedulerShutdownError
 from matins.seeds.herdctl import (
     calculate_next_cron_trigger,
     calculate_next_trigger,
@@ -13,6 +16,7 @@ from matins.seeds.herdctl import (
     parse_cron_expression,
     parse_interval,
 )
+from matins.testing import Bench, ManualClock
 
 NOW = datetime(2025, 1, 19, 12, tzinfo=UTC)
 LAST = datetime(2025, 1, 19, 10, tzinfo=UTC)
@@ -140,3 +144,120 @@ def test_h7_offending_value_travels_with_the_error() -> None:
         parse_cron_expression("5-1 * * * *")
     assert caught.value.value == "5-1"
     assert caught.value.field == "minute"
+
+
+@pytest.fixture
+def bench() -> Iterator[Bench]:
+    made = Bench(clock=ManualClock(NOW))
+    made.job("work")(lambda run: None)
+    yield made
+    made.close()
+
+
+def test_h2_an_error_in_one_schedule_does_not_end_the_loop(bench: Bench) -> None:
+    """H2: "catch (error) { this.logger.error(`Error during schedule check" """
+
+    @bench.job("broken")
+    def broken(run: JobRun) -> None:
+        raise SystemExit("the agent is gone")
+
+    bench.add("check-issues", when="5m", do="broken", agent="a", first="immediately")
+    bench.add("write-report", when="5m", do="work", agent="b", first="immediately")
+    bench.run_until(NOW + timedelta(minutes=5))
+    assert [run.state.word for run in bench.runs("check-issues")] == ["failed", "failed"]
+    bench.assert_ran("write-report", times=2)
+
+
+def test_h3_the_interval_begins_when_the_job_is_done(bench: Bench) -> None:
+    """H3: measured from completion, and the first run at once"""
+    begun: list[datetime] = []
+
+    @bench.job("slow")
+    def slow(run: JobRun) -> None:
+        assert run.slot is not None
+        begun.append(run.slot)
+        bench.clock.advance(7 * 60_000)
+
+    bench.add("check-issues", when="5m", do="slow", first="immediately")
+    bench.run_until(NOW + timedelta(minutes=30))
+    assert begun == [NOW + timedelta(minutes=minutes) for minutes in (0, 12, 24)]
+
+
+def test_h3_jitter_is_a_part_of_the_interval(bench: Bench) -> None:
+    """H3: 0 to 10 %"""
+    bench.add("check-issues", when="1h", do="work", jitter=10)
+    shown = bench.get("check-issues")
+    assert shown.due_at is not None
+    assert shown.next_slot is not None
+    assert 0 < shown.due_at - shown.next_slot <= 360_000
+    bench.run_until(NOW + timedelta(hours=2))
+    started = bench.runs("check-issues")[-1].started_at
+    assert started is not None
+    assert 0 <= started - shown.due_at < 2
+
+
+def test_h8_state_is_persisted_and_nothing_is_stuck_after_a_crash(tmp_path: Path) -> None:
+    """H8: "may be stale after an unclean shutdown (a schedule could be stuck in running status …)": not here"""
+    url = f"sqlite:///{tmp_path}/herdctl.db"
+    bench = Bench(url, clock=ManualClock(NOW))
+
+    @bench.job("crash")
+    def crash(run: JobRun) -> None:
+        """The process ends here: what came after this never happened."""
+
+    bench.add("check-issues", when="5m", do="crash")
+    bench.clock.advance(300_000)
+    bench.engine.turn()
+    assert bench.runs("check-issues")[0].state.word == "starting"
+    again = Bench(url, clock=bench.clock)
+    assert again.runs("check-issues")[0].state.word == "ready"
+
+    @again.job("crash")
+    def recovered(run: JobRun) -> None:
+        raise ValueError("it had been half done")
+
+    again.settle()
+    (run,) = again.runs("check-issues")
+    assert (run.state.word, run.attempt) == ("failed", 2)
+    assert "it had been half done" in run.outcome["error"], "last_error"
+    assert run.started_at == again.clock.now_ms(), "last_run_at"
+    assert again.get("check-issues").next_slot == again.clock.now_ms() + 300_000, "next_run_at"
+    bench.close()
+    again.close()
+
+
+def test_h10_max_concurrent_really_takes_effect_above_one(bench: Bench) -> None:
+    """H10: "Agent is at its max_concurrent limit" """
+    running: list[str] = []
+    most: list[int] = []
+
+    @bench.job("nest")
+    def nest(run: JobRun) -> None:
+        running.append(run.schedule)
+        most.append(len(running))
+        bench.engine.turn()
+        running.remove(run.schedule)
+
+    bench.limit("agent:my-agent", 2)
+    for n in range(5):
+        bench.add(f"s{n}", when="5m", do="nest", agent="my-agent", first="immediately", max_executions=1)
+    bench.run_until(NOW + timedelta(minutes=1))
+    assert max(most) <= 2
+    assert len(most) == 5
+
+
+def test_h10_at_capacity_is_a_reason(bench: Bench) -> None:
+    """H10: "at_capacity" """
+    bench.limit("agent:my-agent", 1)
+    bench.add("first", when="5m", do="work", agent="my-agent", first="immediately", at_capacity="skip")
+    bench.add("second", when="5m", do="work", agent="my-agent", first="immediately", at_capacity="skip")
+    bench.settle()
+    reasons = sorted(str(bench.runs(name)[0].reason) for name in ("first", "second"))
+    assert reasons == ["None", "at_capacity"]
+
+
+def test_h2_shutdown_in_the_seeds_words() -> None:
+    """H2: "Scheduler shutdown timed out after ${timeout}ms with ${count} job(s) still running" """
+    error = SchedulerShutdownError(30_000, 2)
+    assert str(error) == "Scheduler shutdown timed out after 30000ms with 2 job(s) still running"
+    assert (error.timed_out, error.running_job_count) == (True, 2)

@@ -1,10 +1,12 @@
 """Polpo's own sentences (seeds/polpo)."""
 
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
-from matins import CronParseError, parse_trigger
+from matins import CronParseError, JobRun, parse_trigger
+from matins.testing import Bench, ManualClock
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
 
@@ -87,3 +89,39 @@ def test_p3_february_29_is_found_across_2100() -> None:
     """P3"""
     trigger = parse_trigger("0 0 29 2 *")
     assert trigger.next_after(datetime(2096, 3, 1, tzinfo=UTC)) == datetime(2104, 2, 29, tzinfo=UTC)
+
+
+def test_p8_on_startup_every_stored_schedule_is_registered(tmp_path: Path) -> None:
+    """P8: "on startup, Polpo scans all missions with a schedule field … and registers them" """
+    clock = ManualClock("2026-03-27T08:00:00Z")
+    before = Bench(f"sqlite:///{tmp_path}/polpo.db", clock=clock)
+    before.add_many([{"name": f"sched-{n}", "when": "0 9 * * *", "do": "mission"} for n in range(20)])
+    before.pause("sched-7")
+    before.close()
+    bench = Bench(f"sqlite:///{tmp_path}/polpo.db", clock=clock)
+    bench.job("mission")(lambda run: None)
+    bench.run_until("2026-03-27T09:00:00Z")
+    for n in range(20):
+        bench.assert_ran(f"sched-{n}", times=0 if n == 7 else 1)
+    bench.close()
+
+
+def test_p8_double_execution_of_active_missions_is_prevented() -> None:
+    """P8: "Missions in active … status are skipped. This prevents double execution of active missions." """
+    bench = Bench(clock=ManualClock("2026-03-27T08:00:00Z"))
+    active: list[int] = []
+
+    @bench.job("mission")
+    def mission(run: JobRun) -> None:
+        active.append(run.id)
+        assert len(active) == 1, "a second run of an active one"
+        bench.clock.advance(3_600_000)
+        bench.engine.turn()
+        assert bench.run("sched-1").reason == "already_running"
+        active.remove(run.id)
+
+    bench.add("sched-1", when="0 * * * *", do="mission")
+    bench.run_until("2026-03-27T09:00:00Z")
+    states = [(run.state.word, run.reason) for run in reversed(bench.runs("sched-1"))]
+    assert states[:3] == [("succeeded", None), ("skipped", "already_running"), ("skipped", "already_running")]
+    bench.close()

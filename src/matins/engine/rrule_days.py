@@ -58,7 +58,7 @@ class RruleDays(MonthDays):
         return sum(1 for _ in self._sparse_days(first, end)) if self._sparse else super().count(first, end)
 
     def _sparse_days(self, first: int, end: int, *, backwards: bool = False) -> Iterator[int]:
-        """The days of the set in [first, end), from one due period to the next: for periods further apart than months."""
+        """The days of the set in [first, end), due period by due period: for periods further apart than months."""
         length = 1 if self._freq == "DAILY" else 7
         origin = self._start if self._freq == "DAILY" else self._week(self._start)
         step = length * self._interval

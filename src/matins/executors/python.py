@@ -17,6 +17,7 @@ from matins.runtime.work import Ended, Work
 
 Job = Callable[["JobRun"], Any]
 MOST_AHEAD = 512
+MOST_TASKS = 5_000
 _AHEAD_AT_FIRST = 4
 _SLOW_START_MS = 1_000
 
@@ -100,7 +101,8 @@ def run_job(executor: PythonExecutor, work: Work) -> Outcome:
     if job is None:
         return Outcome(False, error=f'no job is registered as "{work.known.definition.do}" in this process')
     try:
-        return Outcome(True, job(JobRun(work, executor)))
+        result = job(JobRun(work, executor))
+        return Outcome(True, asyncio.run(result) if inspect.iscoroutine(result) else result)
     except BaseException as error:  # a job may raise anything, SystemExit too; the thread goes on
         return Outcome(False, error=_told(error))
 
@@ -181,7 +183,8 @@ class PythonExecutor:
         return ended
 
     def room(self) -> int:
-        return self._ahead - len(self._taken)
+        on_loop = len(self._tasks)  # they need no thread, so they are not in the way of others
+        return min(self._ahead - (len(self._taken) - on_loop), MOST_TASKS - on_loop)
 
     def running(self) -> int:
         return len(self._taken)
@@ -263,7 +266,7 @@ class PythonExecutor:
     def _event_loop(self) -> asyncio.AbstractEventLoop:
         if self._loop is None:
             self._loop = asyncio.new_event_loop()
-            threading.Thread(target=self._loop.run_forever, name="matins-async", daemon=True).start()
+            threading.Thread(target=_serve, args=(self._loop,), name="matins-async", daemon=True).start()
         return self._loop
 
     def _begin_all(self, works: list[Work]) -> None:
@@ -281,6 +284,13 @@ class PythonExecutor:
             outcome = Outcome(False, error=_told(error))
         self._tasks.pop(work.run_id, None)
         self._end(work, outcome)
+
+
+def _serve(loop: asyncio.AbstractEventLoop) -> None:
+    try:
+        loop.run_forever()
+    finally:
+        loop.close()
 
 
 def _told(error: BaseException) -> str:

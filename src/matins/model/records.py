@@ -96,6 +96,7 @@ class Settlement(NamedTuple):
 
 class Settled(NamedTuple):
     run_id: int
+    epoch: int
     schedule_id: int
     cancelling: int
 

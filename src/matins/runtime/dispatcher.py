@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from matins.engine.transitions import CLAIM, RELEASE
 from matins.model.records import NewEvent, Ready
 from matins.ports import Transaction
 from matins.runtime.catalog import GLOBAL, Catalog, Known
 from matins.runtime.limits import Free
+from matins.runtime.planner import mark_broken
 from matins.runtime.work import Work
 
 
@@ -23,6 +26,7 @@ class Dispatcher:
         if not rows:
             return []
         known = self._catalog.get(transaction, {(row.schedule_id, row.rev) for row in rows})
+        self._set_aside(transaction, known, now)
         chosen: list[tuple[Ready, Known]] = []
         for row in rows:
             item = known.get((row.schedule_id, row.rev))
@@ -34,6 +38,14 @@ class Dispatcher:
         transaction.events.extend(NewEvent(now, CLAIM.event, row.schedule_id, row.id) for row, _ in won)
         free.room -= len(won)
         return [_work(row, item, now) for row, item in won]
+
+    def _set_aside(
+        self, transaction: Transaction, known: Mapping[tuple[int, int], Known | Exception], now: int
+    ) -> None:
+        """Runs of a schedule that cannot be read wait with it, or they would be looked at for ever."""
+        broken = {key[0]: error for key, error in known.items() if isinstance(error, Exception)}
+        for row in transaction.due_rows(broken):
+            mark_broken(transaction, row, broken[row.schedule_id], now)
 
 
 def release(transaction: Transaction, works: list[Work], now: int) -> None:
@@ -49,7 +61,7 @@ def _permitted(transaction: Transaction, row: Ready, item: Known, free: Free) ->
     """Take a permit of each limited scope, always in the same order; all of them or none."""
     scopes = sorted(free.limited & item.scopes)
     for scope in scopes:
-        if not transaction.take_permit(scope, row.id):
+        if free.left(scope) <= 0 or not transaction.take_permit(scope, row.id):
             free.use_up(scope)
             transaction.release_permits([row.id])
             return False

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from matins.engine.gates import GATES, Gate
 from matins.errors import StoreError
+from matins.model.run import RunState
 from matins.ports import Clock, Store, Transaction
 from matins.runtime import recorder
 from matins.runtime.catalog import GLOBAL, Catalog
@@ -21,7 +22,7 @@ from matins.runtime.limits import Free
 from matins.runtime.planner import Planner
 from matins.runtime.reaper import Reaper
 from matins.runtime.replan import replan
-from matins.runtime.timekeeper import Timekeeper
+from matins.runtime.timekeeper import BACK_MS, Timekeeper
 from matins.runtime.work import Ended, Executor, Work
 
 log = logging.getLogger("matins")
@@ -71,17 +72,25 @@ class Engine:
         self._ended: list[Ended] = []
         self._late: list[Work] = []
         self._back: list[Work] = []
+        self._doubtful: list[Work] = []
+        """Claimed, but not handed over yet: should the commit give no answer, nobody else would find them."""
         self._batch = BATCH
         self._trouble = 0
         self._timekeeper = Timekeeper(clock.now_ms(), clock.boot_ms())
+        self._went_back = False
 
     def open(self, executor: Executor, identity: str) -> None:
         """Become a worker of this store, and take up what dead workers left."""
         self.executor = executor
-        now = self.clock.now_ms()
+        self._identity = identity
+        self._enlist(self.clock.now_ms())
+
+    def _enlist(self, now: int) -> None:
         with self.store.transaction(now) as transaction:
-            self.worker = transaction.insert_worker(identity, now)
-        self.reaper.open(self.worker, now)
+            worker = transaction.insert_worker(self._identity, now)
+            self._went_back |= transaction.last_written() > now + BACK_MS  # while nobody was there to see it
+        self.worker, self.fenced = worker, False
+        self.reaper.open(worker, now)
 
     def close(self) -> None:
         """No longer a worker. What still runs in this process is left for others to find."""
@@ -119,8 +128,12 @@ class Engine:
         verdict = self._timekeeper.look(now, boot)
         if verdict == "wait":
             return _DOUBT_MS
-        if verdict == "back":
+        self._went_back |= verdict == "back"
+        if self._went_back:
             replan(self.store, self._catalog, now)
+            self._went_back = False
+        if self.fenced:
+            self._come_back(now)
         self._ended += self.executor.drain()
         start, next_at = self._transact(now)
         self._hand_over(start, boot)
@@ -140,10 +153,12 @@ class Engine:
             stale = recorder.record(transaction, self._ended, now, limited=bool(scopes))
             if self._late:
                 recorder.hold(transaction, self._late, now)
-            if self._back:
-                release(transaction, self._back, now)
+            if self._back or self._doubtful:
+                release(transaction, self._back + self._still_ours(transaction, self._doubtful), now)
+            if self.store.shared and transaction.beat(self.worker) is None:
+                self.fenced = True  # taken for dead: what it claimed now nobody would ever look for
             if self.accepting and not self.fenced:
-                if scopes and self._ended:
+                if scopes and (self._ended or self._back):
                     scopes = transaction.scopes()  # what has ended gave permits back
                 free = Free(self.executor.room(), scopes)
                 # What has no room is planned too, or it would be late; but in small helpings, since it may find room.
@@ -151,6 +166,7 @@ class Engine:
                 planned = self.planner.plan(transaction, now, self.worker, free, limit)
                 start = planned.start + self.dispatcher.claim(transaction, now, self.worker, free)
                 next_at = now if planned.taken == limit else _next_at(transaction, free)
+            self._doubtful = start
             self.keeping.dirty = self.keeping.dirty or bool(transaction.events)
         self.stale += stale
         self._ended, self._late, self._back = [], [], []
@@ -162,13 +178,24 @@ class Engine:
         if not start:
             return
         if self.store.shared and self.clock.boot_ms() - since > self.settings.lease_ms // 2:
-            start = self._still_ours(start)
+            with self.store.reading() as transaction:
+                start = self._still_ours(transaction, start)
+        self._doubtful = []
         self.executor.submit(start)
 
-    def _still_ours(self, start: list[Work]) -> list[Work]:
-        with self.store.reading() as transaction:
-            ours = {(row.id, row.epoch) for row in transaction.started(self.worker, mine=True)}
-        return [work for work in start if (work.run_id, work.epoch) in ours]
+    def _still_ours(self, transaction: Transaction, claimed: list[Work]) -> list[Work]:
+        if not claimed:
+            return []
+        rows = transaction.started(self.worker, mine=True)
+        ours = {(row.id, row.epoch) for row in rows if row.state == RunState.STARTING}
+        return [work for work in claimed if (work.run_id, work.epoch) in ours]
+
+    def _come_back(self, now: int) -> None:
+        """Whom others took for dead goes on as a new worker: what the old one had is theirs."""
+        with self.store.transaction(now) as transaction:
+            self.fenced = transaction.beat(self.worker) is None
+        if self.fenced:
+            self._enlist(now)
 
     def _in_trouble(self) -> int:
         """What has ended is kept in memory, nothing is planned or started, and it is tried again."""

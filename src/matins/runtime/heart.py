@@ -21,6 +21,7 @@ class Heart:
         store: Store,
         clock: Clock,
         *,
+        worker: Callable[[], int],
         every_ms: int,
         lease_ms: int,
         cancel: Callable[[set[int]], None],
@@ -28,18 +29,17 @@ class Heart:
     ) -> None:
         self._store = store
         self._clock = clock
+        self._worker = worker
         self._every = every_ms
         self._lease = lease_ms
         self._cancel = cancel
         self._fenced = fenced
-        self._last = 0
-        self._worker = 0
+        self._last = clock.boot_ms()
         self._stop = False
         self._soon = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def start(self, worker: int) -> None:
-        self._worker = worker
+    def start(self) -> None:
         self._last = self._clock.boot_ms()
         self._thread = threading.Thread(target=self._run, name="matins-heart", daemon=True)
         self._thread.start()
@@ -71,10 +71,11 @@ class Heart:
     def _ask(self) -> tuple[bool, set[int]]:
         if not self._store.shared:
             with self._store.reading() as transaction:
-                return True, _cancelling(transaction.started(self._worker, mine=True))
+                return True, _cancelling(transaction.started(self._worker(), mine=True))
+        worker = self._worker()
         with self._store.transaction(self._clock.now_ms()) as transaction:
-            alive = transaction.beat(self._worker) is not None
-            return alive, _cancelling(transaction.started(self._worker, mine=True))
+            alive = transaction.beat(worker) is not None
+            return alive, _cancelling(transaction.started(worker, mine=True))
 
     def _run(self) -> None:
         while not self._stop:

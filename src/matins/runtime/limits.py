@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 
 from matins.runtime.catalog import Known
@@ -14,10 +15,16 @@ class Free:
         self.room = room
         self._permits = {scope: size - taken for scope, size, taken in scopes}
         self.limited = frozenset(self._permits)
+        self._promised: Counter[str] = Counter()
 
     def none_for(self, item: Known) -> bool:
         """Whether there is no place for a run of this schedule now."""
-        return self.room <= 0 or any(self._permits[scope] <= 0 for scope in self.limited & item.scopes)
+        promised = self._promised
+        return self.room <= 0 or any(self._permits[scope] <= promised[scope] for scope in self.limited & item.scopes)
+
+    def promise(self, item: Known) -> None:
+        """A run was planned that will want its permits in this turn: the next in line sees them gone."""
+        self._promised.update(self.limited & item.scopes)
 
     def take_unlimited(self, item: Known) -> bool:
         """Take a place for a run that needs no permit."""
@@ -25,6 +32,10 @@ class Free:
             return False
         self.room -= 1
         return True
+
+    def left(self, scope: str) -> int:
+        """Below 0 after a limit was lowered, until enough of what it had let in has ended."""
+        return self._permits[scope]
 
     def exhausted(self) -> list[str]:
         return [scope for scope, left in self._permits.items() if left <= 0]

@@ -7,6 +7,7 @@ import os
 import socket
 import threading
 import time
+from contextlib import suppress
 from queue import Empty, SimpleQueue
 
 from matins.errors import SchedulerShutdownError
@@ -15,7 +16,7 @@ from matins.runtime.heart import Heart
 from matins.runtime.work import Executor
 
 _FLUSH_MS = 2
-_STOP_LOOK_S = 0.005
+_STOP_LOOK_S = 0.05
 
 
 class Loop:
@@ -29,6 +30,7 @@ class Loop:
         self._heart = Heart(
             engine.store,
             engine.clock,
+            worker=lambda: engine.worker,
             every_ms=settings.beat_ms,
             lease_ms=settings.lease_ms,
             cancel=lambda runs: engine.executor.cancel(runs),
@@ -51,7 +53,7 @@ class Loop:
         self.engine.open(executor, identity)
         executor.start()
         self.engine.store.listen(self.wake)
-        self._heart.start(self.engine.worker)
+        self._heart.start()
         self._thread = threading.Thread(target=self._run, name="matins-engine", daemon=True)
         self._thread.start()
 
@@ -60,15 +62,18 @@ class Loop:
         engine = self.engine
         engine.accepting = False
         deadline = engine.clock.boot_ms() + timeout_ms
-        while wait and engine.unfinished() and engine.clock.boot_ms() < deadline:
-            self.wake()
-            self._stopping.wait(_STOP_LOOK_S)
         self._stopping.set()
         self.wake()
         if self._thread is not None:
-            self._thread.join()
+            self._thread.join()  # first of all: the turn that is under way may still start something
+        while wait and engine.unfinished() and engine.clock.boot_ms() < deadline:
+            self._awake = False
+            engine.run_once()
+            if engine.unfinished():
+                with suppress(Empty):
+                    self._inbox.get(timeout=_STOP_LOOK_S)
         engine.give_back()
-        engine.run_once()  # what ended while the thread was stopping
+        engine.run_once()
         self._heart.stop()
         left = engine.executor.running()
         engine.executor.stop()

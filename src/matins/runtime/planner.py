@@ -73,6 +73,8 @@ class Planner:
                 continue
             plans[schedule_id] = item, plan
             births += len(plan.births)
+            if free.limited and any(birth.state is RunState.READY for birth in plan.births):
+                free.promise(item)
             cursors.append(
                 Cursor(schedule_id, slot, rev, plan.next_slot, plan.due_at, plan.window_used, plan.executions)
             )
@@ -97,7 +99,8 @@ def _insert(transaction: Transaction, plans: list[tuple[Known, Plan]], now: int,
             if birth.state is RunState.READY and not plan.cancel and free.take_unlimited(item):
                 runs.append(_starting(run_id, item, birth, now, worker))
                 start.append(Work(run_id, 1, 1, birth.slot, birth.slots, birth.first, now, item))
-                events.append(NewEvent(now, "run.started", item.schedule_id, run_id))
+                covers = None if birth.slots == 1 else {"slot": birth.slot, "slots": birth.slots}
+                events.append(NewEvent(now, "run.started", item.schedule_id, run_id, covers))
             else:
                 runs.append(new_run(run_id, item, birth, now, None))
                 events.append(_event(run_id, item, birth, now))
@@ -133,7 +136,7 @@ def new_run(run_id: int, item: Known, birth: Birth, now: int, request_key: str |
 
 def _event(run_id: int, item: Known, birth: Birth, now: int) -> NewEvent:
     data = None
-    if birth.reason is not None:
+    if birth.reason is not None or birth.slots > 1:
         data = {"reason": birth.reason, "slot": birth.slot, "slots": birth.slots, **(birth.evidence or {})}
     return NewEvent(now, BORN[birth.state], item.schedule_id, run_id, data)
 
@@ -143,4 +146,5 @@ def mark_broken(transaction: Transaction, row: Due, error: object, now: int) -> 
     note = f"{type(error).__name__}: {error}" if isinstance(error, Exception) else "its definition is missing"
     transaction.set_schedule_state(row.schedule_id, "broken", now, note[:500], "matins")
     transaction.replace_cursor(row.schedule_id, row.slot, None, row.rev, paused=True)
+    transaction.park(row.schedule_id)
     transaction.events.append(NewEvent(now, "schedule.broken", row.schedule_id, None, {"error": note[:500]}))

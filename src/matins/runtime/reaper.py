@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from matins.model.records import Started
+from matins.model.run import RunState
 from matins.ports import Clock, Store, Transaction
 from matins.runtime import recorder
 from matins.runtime.catalog import Catalog, Known
@@ -29,6 +30,9 @@ class Reaper:
             with self._store.transaction(now) as transaction:
                 dead = {other for other, _, _ in transaction.workers() if other != worker}
                 self._bury(transaction, dead, now)
+                # Whoever lost its lock and went on for a while may have claimed more after it was buried.
+                orphans = [row for row in transaction.started(worker, mine=False) if row.state < RunState.HELD]
+                self._lose(transaction, orphans, now)
 
     def turn(self, now: int, boot: int) -> None:
         """Look round, every few seconds."""
@@ -41,7 +45,8 @@ class Reaper:
         self._seen = {worker: seen for worker, seen in self._seen.items() if worker in {w for w, _, _ in workers}}
         if dead:
             with self._store.transaction(now) as transaction:
-                self._bury(transaction, dead, now)
+                if transaction.beat(self._worker) is not None:  # the dead bury nobody
+                    self._bury(transaction, dead, now)
 
     def _still(self, worker: int, beat: int, boot: int) -> bool:
         last, since = self._seen.get(worker, (None, boot))
@@ -56,9 +61,10 @@ class Reaper:
                 continue  # another reaper was quicker
             rows = transaction.started(worker, mine=True)
             self.reaped += len(rows)
-            recorder.lose(transaction, self._known(transaction, rows), now)
+            self._lose(transaction, rows, now)
 
-    def _known(self, transaction: Transaction, rows: list[Started]) -> list[tuple[Started, Known]]:
+    def _lose(self, transaction: Transaction, rows: list[Started], now: int) -> None:
         known = self._catalog.get(transaction, {(row.schedule_id, row.rev) for row in rows})
         pairs = [(row, known.get((row.schedule_id, row.rev))) for row in rows]
-        return [(row, item) for row, item in pairs if isinstance(item, Known)]
+        recorder.lose(transaction, [(row, item) for row, item in pairs if isinstance(item, Known)], now)
+        recorder.give_up(transaction, [row for row, item in pairs if not isinstance(item, Known)], now)

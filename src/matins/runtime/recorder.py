@@ -63,15 +63,28 @@ def lose(transaction: Transaction, rows: Sequence[tuple[Started, Known]], now: i
     apply(transaction, changes, now)
 
 
+def give_up(transaction: Transaction, rows: Sequence[Started], now: int) -> None:
+    """Lost runs whose definition cannot be read: there is no policy to ask, and nothing to try again."""
+    t = LOSE
+    lost = [Settlement(row.id, row.epoch, t.low, t.high, t.target, None, now, "unreadable", None) for row in rows]
+    for row in transaction.settle(lost) if lost else []:
+        transaction.release_permits([row.run_id])
+        transaction.events.append(NewEvent(now, t.event, row.schedule_id, row.run_id, {"reason": "unreadable"}))
+
+
 def end_runs(transaction: Transaction, catalog: Catalog, run_ids: Sequence[int], now: int, reason: str) -> None:
-    """Runs that wait end at once; started ones are marked, and end when their worker has ended them."""
+    """Runs that wait end at once, and those that are held for a worker that is gone; started ones are marked, and end
+    when their worker has ended them."""
     rows = transaction.live_runs(run_ids)
     known = catalog.get(transaction, {(row.schedule_id, row.rev) for row in rows})
-    changes = [
-        Change(row.id, row.epoch, row.slot, item, CALL_OFF, now, reason=reason)
-        for row in rows
-        if row.state <= RunState.READY and isinstance(item := known.get((row.schedule_id, row.rev)), Known)
-    ]
+    workers = {worker for worker, _, _ in transaction.workers()} if rows else set[int]()
+    changes: list[Change] = []
+    for row in rows:
+        item = known.get((row.schedule_id, row.rev))
+        orphan = row.state == RunState.HELD and row.owner not in workers
+        if isinstance(item, Known) and (row.state <= RunState.READY or orphan):
+            transition = CANCEL if orphan else CALL_OFF
+            changes.append(Change(row.id, row.epoch, row.slot, item, transition, now, reason=reason))
     for run_id, schedule_id, _ in transaction.mark_cancelling(run_ids):
         transaction.events.append(NewEvent(now, "run.cancelling", schedule_id, run_id, {"reason": reason}))
     apply(transaction, changes, now)
@@ -99,8 +112,9 @@ def apply(transaction: Transaction, changes: Sequence[Change], now: int, *, limi
     """All that follows from a change follows from the rows that came back: a stale epoch changes nothing."""
     if not changes:
         return 0
-    settled = {row.run_id: row for row in transaction.settle([_settlement(change) for change in changes])}
-    taken = [change for change in changes if change.run_id in settled]
+    rows = transaction.settle([_settlement(change) for change in changes])
+    settled = {(row.run_id, row.epoch): row for row in rows}  # two attempts of one run may end in one turn
+    taken = [change for change in changes if (change.run_id, change.epoch) in settled]
     for change in taken:
         transaction.events.append(_event(change))
     over = [change for change in taken if change.over]
@@ -109,8 +123,10 @@ def apply(transaction: Transaction, changes: Sequence[Change], now: int, *, limi
     _move_cursors(transaction, over)
     _count_failures(transaction, over)
     _promote(transaction, over, now)
-    unwanted = [change for change in taken if change.transition is RETRY and settled[change.run_id].cancelling]
-    apply(transaction, [change._replace(transition=CANCEL, not_before=None) for change in unwanted], now)
+    unwanted = [
+        change for change in taken if change.transition is RETRY and settled[change.run_id, change.epoch].cancelling
+    ]
+    apply(transaction, [change._replace(transition=CALL_OFF, not_before=None) for change in unwanted], now)
     return len(taken)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from matins.engine.triggers import Trigger
 from matins.model.records import NewEvent
 from matins.model.trigger import Interval
 from matins.ports import Store, Transaction
@@ -20,22 +21,35 @@ def replan(store: Store, catalog: Catalog, now: int) -> None:
                 item = known.get((row.schedule_id, row.rev))
                 if isinstance(item, Known):
                     _go_back(transaction, row.schedule_id, row.slot, item, now)
+            if not after:
+                transaction.recall(now)
         if len(page) < _PAGE:
             return
         after = page[-1].schedule_id
 
 
 def _go_back(transaction: Transaction, schedule_id: int, slot: int, item: Known, now: int) -> None:
-    trigger = item.rule.trigger
-    covered = transaction.covered_until(schedule_id, now)
-    if isinstance(trigger.definition.when, Interval) and trigger.definition.when.anchor != "grid":
-        following = trigger.next_ms(now)
-        if covered is not None and following is not None and following <= covered:
-            following = covered + trigger.definition.when.every_ms
-    else:
-        following = trigger.next_ms(now if covered is None else max(covered, now))
+    following = next_free(transaction, schedule_id, item.rule.trigger, now)
     if following is not None and following < slot:
         transaction.replace_cursor(schedule_id, following, item.rule.due_at(schedule_id, following), item.rev)
         transaction.events.append(
             NewEvent(now, "schedule.replanned", schedule_id, None, {"from": slot, "to": following})
         )
+
+
+def next_free(transaction: Transaction, schedule_id: int, trigger: Trigger, now: int) -> int | None:
+    """The first slot after now that no record covers: the clock may have been ahead."""
+    covered = transaction.covered_until(schedule_id, now)
+    when = trigger.definition.when
+    if isinstance(when, Interval) and when.anchor != "grid":
+        following = now + when.every_ms
+        return following if covered is None or following > covered else covered + when.every_ms
+    return trigger.next_ms(now if covered is None else max(covered, now))
+
+
+def first_free(transaction: Transaction, schedule_id: int, trigger: Trigger, now: int) -> int | None:
+    """The first slot of new words that no record of the old ones covers."""
+    first = trigger.first_ms(now)
+    covered = transaction.covered_until(schedule_id, now)
+    free = first is None or covered is None or first > covered
+    return first if free else next_free(transaction, schedule_id, trigger, now)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 Verdict = Literal["steady", "back", "wait"]
-_BACK_MS = 1_000
+BACK_MS = 1_000
 _FORWARD_MS = 3_600_000
 
 
@@ -22,9 +22,10 @@ class Timekeeper:
         if step > _FORWARD_MS and not self._confirmed(now - boot):
             self._doubted = now - boot
             return "wait"
+        taken_back = self._doubted is not None and step <= _FORWARD_MS  # users may have written by it meanwhile
         self._doubted = None
         self._offset = now - boot
-        return "back" if step < -_BACK_MS else "steady"
+        return "back" if step < -BACK_MS or taken_back else "steady"
 
     def _confirmed(self, offset: int) -> bool:
-        return self._doubted is not None and abs(offset - self._doubted) <= _BACK_MS
+        return self._doubted is not None and abs(offset - self._doubted) <= BACK_MS

@@ -32,6 +32,7 @@ class Runs:
     _catalog: Catalog
     _changed: Callable[[], None]
     _find: Callable[[Transaction, str, str | None], Schedule]
+    _find_locked: Callable[[Transaction, str, str | None], Schedule]
     _known: Callable[[Transaction, Schedule], Known]
 
     def run(self, principal: Principal, name: str, key: str | None = None, agent: str | None = None) -> Run:
@@ -39,12 +40,11 @@ class Runs:
         now = self._clock.now_ms()
         key = _checked_key(key)
         with self._store.transaction(now) as transaction:
-            schedule = self._find(transaction, name, agent)
+            schedule = self._find_locked(transaction, name, agent)  # overlap and the key are decided under the lock
             existing = transaction.run_by_request(schedule.id, key)
             if existing is not None:
                 return self._run(transaction, existing)
             known = self._known(transaction, schedule)
-            transaction.due_rows([schedule.id])  # the lock under which overlap is decided
             live = live_runs(transaction, [schedule.id]).get(schedule.id, [])
             verdict = judge(Candidate(known.definition, None, live, 0, False, False, now))
             birth = Birth(None, None, 1, RunState.READY) if verdict is None else Birth(None, None, 1, *verdict[:3])

@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any, NamedTuple
 
 from matins.engine.planning import Rule
-from matins.engine.schedules import decode, define, encode
+from matins.engine.schedules import UNREADABLE, decode, define, encode
 from matins.engine.triggers import Trigger, compile_trigger
 from matins.errors import Conflict, InvalidInput, NotFound
 from matins.model.principal import Principal
 from matins.model.records import NewEvent, NewSchedule
 from matins.model.schedule import Schedule, ScheduleDefinition
 from matins.ports import Clock, Store, Transaction
-from matins.runtime.catalog import Catalog, Known
+from matins.runtime.catalog import GLOBAL, Catalog, Known
 from matins.runtime.limits import Free
 from matins.runtime.planner import Planner, live_runs
 from matins.runtime.recorder import end_runs
+from matins.runtime.replan import first_free, next_free
 
 LONGEST_NAME = 200
+LONGEST_NOTE = 2_000
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")  # half a pair of UTF-16: no database takes it
+MOST_PERMITS = 10_000
 
 
 class Schedules:
@@ -37,7 +42,8 @@ class Schedules:
     def add_many(self, principal: Principal, schedules: Sequence[Mapping[str, Any]]) -> list[int]:
         """Many at once, in the words of `add`; all of them or, when one cannot be used, none."""
         now = self._clock.now_ms()
-        defined = [_defined(words, now) for words in schedules]
+        same: dict[object, tuple[str, int | None, Rule]] = {}
+        defined = [_defined(self._located(words), now, same) for words in schedules]
         with self._store.transaction(now) as transaction:
             ids = transaction.schedule_ids(len(defined))
             rows = [item.row(schedule_id) for schedule_id, item in zip(ids, defined, strict=True)]
@@ -54,15 +60,19 @@ class Schedules:
         """Change what a schedule says. What is due under the old words is planned first; runs in flight keep theirs."""
         now = self._clock.now_ms()
         with self._store.transaction(now) as transaction:
-            schedule = self._find(transaction, name, agent)
-            definition, trigger = _edited(schedule.definition, words, now)
+            schedule = self._find_locked(transaction, name, agent)
+            definition, trigger = _edited(schedule, self._located(words), now)
             cursor = self._plan_what_is_due(transaction, schedule, now)
             rev = schedule.rev + 1
             transaction.insert_revision(schedule.id, rev, encode(definition), now)
-            slot = trigger.first_ms(now) if "when" in words or (cursor is not None and cursor <= now) else cursor
-            paused = schedule.state == "paused"
+            slot = first_free(transaction, schedule.id, trigger, now) if "when" in words else cursor
+            if slot is not None and slot < now:  # it waits for a completion
+                slot = trigger.next_ms(now)
+            paused = schedule.state in ("paused", "broken")
             due_at = None if paused else Rule(definition, trigger).due_at(schedule.id, slot)
             transaction.replace_cursor(schedule.id, slot, due_at, rev, paused=paused)
+            if schedule.state == "broken":  # nobody but the reader of its row may have noticed yet
+                transaction.set_schedule_state(schedule.id, "broken", now, "edited: resume it", principal.name)
             data = {"rev": rev, "words": sorted(words), "by": principal.name}
             transaction.events.append(NewEvent(now, "schedule.updated", schedule.id, None, data))
         self._changed()
@@ -70,14 +80,16 @@ class Schedules:
 
     def pause(self, principal: Principal, name: str, agent: str | None = None, note: str | None = None) -> Schedule:
         """Nothing new starts; runs that wait are held back; runs that have started go on."""
+        _check_note(note)
         now = self._clock.now_ms()
         with self._store.transaction(now) as transaction:
-            schedule = self._find(transaction, name, agent)
+            schedule = self._find_locked(transaction, name, agent)
             self._plan_what_is_due(transaction, schedule, now)
             schedule = self._find(transaction, name, agent)
             transaction.set_schedule_state(schedule.id, "paused", now, note, principal.name)
+            waiting = schedule.due_at is None and schedule.next_slot is not None
             transaction.replace_cursor(
-                schedule.id, schedule.next_slot, None, schedule.rev, waiting=schedule.due_at is None
+                schedule.id, schedule.next_slot, None, schedule.rev, paused=True, waiting=waiting
             )
             transaction.park(schedule.id)
             transaction.events.append(
@@ -90,11 +102,11 @@ class Schedules:
         """Go on: an interval from now, everything else at its next occurrence."""
         now = self._clock.now_ms()
         with self._store.transaction(now) as transaction:
-            schedule = self._find(transaction, name, agent)
+            schedule = self._find_locked(transaction, name, agent)
             if schedule.state == "active":
                 return schedule
             known = self._known(transaction, schedule)
-            slot = _resumed(known.rule.trigger, schedule.next_slot, now)
+            slot = _resumed(transaction, schedule, known.rule.trigger, now)
             transaction.set_schedule_state(schedule.id, "active", now, None, None)
             transaction.replace_cursor(schedule.id, slot, known.rule.due_at(schedule.id, slot), schedule.rev)
             transaction.unpark(schedule.id, now)
@@ -107,10 +119,10 @@ class Schedules:
         """Gone from every list, its history stays. False when there is no such schedule."""
         now = self._clock.now_ms()
         with self._store.transaction(now) as transaction:
-            found = transaction.schedules_named(name, agent)
-            if not found:
+            try:
+                schedule = self._find_locked(transaction, name, agent)
+            except NotFound:
                 return False
-            schedule = self._find(transaction, name, agent)
             transaction.set_schedule_state(schedule.id, "removed", now, None, principal.name)
             transaction.replace_cursor(schedule.id, None, None, schedule.rev)
             live = [run for run, _ in live_runs(transaction, [schedule.id]).get(schedule.id, [])]
@@ -130,13 +142,25 @@ class Schedules:
 
     def limit(self, principal: Principal, scope: str, size: int) -> None:
         """At most `size` runs of a scope at once, over all processes: "global", or "agent:NAME"."""
-        if size < 1:
-            raise InvalidInput(f"a limit must be 1 or more, got {size}", value=size, field="size")
+        if type(size) is not int or not 1 <= size <= MOST_PERMITS:
+            raise InvalidInput(
+                f'"size" must be a whole number from 1 to {MOST_PERMITS}, got {size!r}', value=size, field="size"
+            )
+        if scope != GLOBAL and not (scope.startswith("agent:") and scope.isprintable() and len(scope) > len("agent:")):
+            raise InvalidInput(f'"{scope}" has no limit', value=scope, field="scope", hint='"global", or "agent:NAME"')
         now = self._clock.now_ms()
         with self._store.transaction(now) as transaction:
             transaction.resize_scope(scope, size)
             transaction.events.append(NewEvent(now, "limit.set", None, None, {"scope": scope, "size": size}))
         self._changed()
+
+    def _located(self, words: Mapping[str, Any]) -> Mapping[str, Any]:
+        return {**words, "timezone": self._clock.local_zone()} if words.get("timezone") == "local" else words
+
+    def _find_locked(self, transaction: Transaction, name: str, agent: str | None) -> Schedule:
+        """With its cursor locked: what is read from here on stays true until the commit."""
+        transaction.due_rows([self._find(transaction, name, agent).id])
+        return self._find(transaction, name, agent)
 
     def _find(self, transaction: Transaction, name: str, agent: str | None) -> Schedule:
         if agent is None and "/" in name and not transaction.schedules_named(name, None):
@@ -168,17 +192,17 @@ class Schedules:
     def _plan_what_is_due(self, transaction: Transaction, schedule: Schedule, now: int) -> int | None:
         """Slots that came before a change get their records under the old words; where the cursor stands then."""
         rows = transaction.due_rows([schedule.id])
-        if schedule.due_at is not None and schedule.due_at <= now:
+        if schedule.due_at is not None and rows[0].slot <= now:  # its jitter may not be over: there is no later
             Planner(self._catalog).plan_rows(transaction, rows, now, 0, Free(0))
             rows = transaction.due_rows([schedule.id])
         return rows[0].slot
 
 
-def _resumed(trigger: Trigger, cursor: int | None, now: int) -> int | None:
+def _resumed(transaction: Transaction, schedule: Schedule, trigger: Trigger, now: int) -> int | None:
     """Where a paused schedule goes on. A one-shot keeps its time: whether it is too late, its grace decides."""
-    if cursor is None or trigger.kind == "once":
-        return cursor
-    return trigger.next_ms(now)
+    if schedule.next_slot is None or trigger.kind == "once":
+        return schedule.next_slot
+    return next_free(transaction, schedule.id, trigger, now)
 
 
 class _Defined(NamedTuple):
@@ -195,16 +219,26 @@ class _Defined(NamedTuple):
         return NewSchedule(schedule_id, self.agent, self.name, self.text, self.slot, due_at)
 
 
-def _defined(words: Mapping[str, Any], now: int) -> _Defined:
+def _defined(words: Mapping[str, Any], now: int, same: dict[object, tuple[str, int | None, Rule]]) -> _Defined:
+    """`same` keeps what the same words meant before: schedules made in bulk differ in little but their names."""
     words = dict(words)
-    name, when, agent = words.pop("name", None), words.pop("when", None), words.pop("agent", "")
+    name, when, agent = words.pop("name", None), words.pop("when", None), words.pop("agent", None) or ""
     check_name("name", name)
     if agent:
         check_name("agent", agent)
     if when is None:
         raise InvalidInput(f'"{name}" needs "when"', value=None, field="when", hint='when="every weekday at 9am"')
-    definition, trigger = define(when, words, now)
-    return _Defined(agent, name, encode(definition), trigger.first_ms(now), Rule(definition, trigger))
+    try:
+        key = (when, *sorted(words.items()))
+        meaning = same.get(key)
+    except TypeError:  # words that cannot be compared, such as a payload
+        key = meaning = None
+    if meaning is None:
+        definition, trigger = define(when, words, now)
+        meaning = encode(definition), trigger.first_ms(now), Rule(definition, trigger)
+        if key is not None:
+            same[key] = meaning
+    return _Defined(agent, name, *meaning)
 
 
 def check_name(field: str, name: object) -> None:
@@ -214,6 +248,13 @@ def check_name(field: str, name: object) -> None:
             value=name,
             field=field,
         )
+
+
+def _check_note(note: object) -> None:
+    if note is None:
+        return
+    if not isinstance(note, str) or len(note) > LONGEST_NOTE or _LONE_SURROGATE.search(note):
+        raise InvalidInput(f'"note" must be a text of at most {LONGEST_NOTE} characters', value=note, field="note")
 
 
 def _refuse_twins(rows: Sequence[NewSchedule]) -> None:
@@ -234,8 +275,12 @@ def _refuse_taken(transaction: Transaction, rows: Sequence[NewSchedule]) -> None
         )
 
 
-def _edited(definition: ScheduleDefinition, words: Mapping[str, Any], now: int) -> tuple[ScheduleDefinition, Trigger]:
-    words = dict(words)
+def _edited(schedule: Schedule, words: Mapping[str, Any], now: int) -> tuple[ScheduleDefinition, Trigger]:
+    words, definition = dict(words), schedule.definition
+    if definition is UNREADABLE and not ("when" in words and "do" in words):
+        raise Conflict(
+            f'What "{schedule.name}" said cannot be read', value=schedule.name, hint='say it anew: "when" and "do"'
+        )
     when = words.pop("when", None) or compile_trigger(definition.trigger)
     changed, trigger = define(when, {"do": definition.do, **words}, now)
     kept = {f.name: getattr(definition, f.name) for f in fields(definition)}
@@ -255,7 +300,10 @@ def _nearest(transaction: Transaction, name: str) -> str | None:
 
 def schedule_of(row: Sequence[Any]) -> Schedule:
     values = list(row)
-    values[5] = decode(values[5])
+    try:
+        values[5] = decode(values[5])
+    except Exception as error:  # one bad row must not hide the others
+        values[3], values[5], values[6] = "broken", UNREADABLE, f"{type(error).__name__}: {error}"
     if values[3] == "active" and values[9] is None:
         values[3] = "completed"
     return Schedule(*values)

@@ -55,19 +55,22 @@ WHERE id = ?1 AND epoch = ?2 AND state = 2 RETURNING id;
 UPDATE permits SET run_id = ?2 WHERE scope = ?1 AND n = (SELECT min(n) FROM permits WHERE scope = ?1 AND run_id IS NULL)
 RETURNING n;
 
+-- drop_surplus_permits: what these runs held beyond a limit that was lowered meanwhile
+DELETE FROM permits WHERE n < 0 AND run_id IN (SELECT value FROM json_each(?1));
+
 -- release_permits: what these runs held
 UPDATE permits SET run_id = NULL WHERE run_id IN (SELECT value FROM json_each(?1));
 
 -- settle: a named transition of a started run, from its own epoch only
 UPDATE runs SET state = ?5, not_before = ?6, ended_at = ?7, reason = ?8, outcome = ?9
-WHERE id = ?1 AND epoch = ?2 AND state BETWEEN ?3 AND ?4 RETURNING id, schedule_id, cancelling;
+WHERE id = ?1 AND epoch = ?2 AND state BETWEEN ?3 AND ?4 RETURNING id, epoch, schedule_id, cancelling;
 
 -- release: claimed but never dispatched: ready again, and the attempt does not count
 UPDATE runs SET state = 2, attempt = attempt - 1, owner = NULL, not_before = ?3 WHERE id = ?1 AND epoch = ?2 AND state = 3
 RETURNING id;
 
 -- promote: the oldest queued run of each of these schedules becomes ready, when nothing is in its way
-UPDATE runs SET state = 2, not_before = ?2 WHERE id IN (
+UPDATE runs SET state = 2, not_before = ?2, reason = NULL WHERE id IN (
   SELECT min(q.id) FROM json_each(?1) j JOIN runs q ON q.schedule_id = j.value
   WHERE q.state BETWEEN 0 AND 5 GROUP BY q.schedule_id HAVING max(q.state) = 1 AND min(q.state) = 1)
 RETURNING id, schedule_id;
@@ -107,6 +110,9 @@ RETURNING id;
 -- unpark: and go on waiting when it resumes
 UPDATE runs SET state = CASE WHEN exclusive THEN 1 ELSE 2 END, reason = NULL, not_before = max(not_before, ?2)
 WHERE schedule_id = ?1 AND state BETWEEN 0 AND 5 AND state = 0 AND reason = 'paused';
+
+-- recall: after the clock went back, what was put off until a time that is far away now may start
+UPDATE runs SET not_before = ?1 WHERE state BETWEEN 0 AND 5 AND state <= 2 AND not_before > ?1;
 
 -- insert_schedule: a new schedule
 INSERT INTO schedules (id, agent, name, state, rev, created_at, updated_at) VALUES (?1, ?2, ?3, 'active', 1, ?4, ?4);
@@ -156,7 +162,9 @@ FROM runs r JOIN schedules s ON s.id = r.schedule_id
 WHERE r.schedule_id = ?1 AND r.id < ?2 ORDER BY r.id DESC LIMIT ?3;
 
 -- covering: the last record of a schedule that covers a slot at or after an instant
-SELECT max(slot) FROM runs WHERE schedule_id = ?1 AND slot >= ?2;
+SELECT max(slot) FROM (
+  SELECT max(slot) AS slot FROM runs WHERE schedule_id = ?1 AND slot >= ?2
+  UNION ALL SELECT purged_slot FROM schedules WHERE id = ?1 AND purged_slot >= ?2);
 
 -- previous_state: how the run before this one ended
 SELECT state FROM runs WHERE schedule_id = ?1 AND id < ?2 AND state IN (10, 11, 17, 18) ORDER BY id DESC LIMIT 1;
@@ -164,11 +172,17 @@ SELECT state FROM runs WHERE schedule_id = ?1 AND id < ?2 AND state IN (10, 11, 
 -- resize_scope_down: drop units that are too many and free
 DELETE FROM permits WHERE scope = ?1 AND n > ?2 AND run_id IS NULL;
 
+-- resize_scope_surplus: those that are taken stay until they are given back, under a number below 0
+UPDATE permits SET n = -n WHERE scope = ?1 AND n > ?2;
+
+-- resize_scope_back: and count again when the limit is raised
+UPDATE permits SET n = -n WHERE scope = ?1 AND n < 0 AND n >= -?2;
+
 -- resize_scope_up: a unit, unless it is there
 INSERT INTO permits (scope, n) VALUES (?1, ?2) ON CONFLICT DO NOTHING;
 
 -- scopes: limited scopes, their size and how much is taken
-SELECT scope, count(*), count(run_id) FROM permits GROUP BY scope;
+SELECT scope, count(*) FILTER (WHERE n > 0), count(run_id) FROM permits GROUP BY scope;
 
 -- insert_worker: a process that runs the loops
 INSERT INTO workers (identity, beat, started_at) VALUES (?1, 0, ?2) RETURNING id;
@@ -187,6 +201,9 @@ INSERT INTO writers (uuid, opened_at) VALUES (?1, ?2) RETURNING id;
 
 -- heads: the last link of every chain that grew since a seal
 SELECT e.writer, max(e.seq), e.hash FROM events e WHERE e.id > ?1 GROUP BY e.writer ORDER BY e.writer;
+
+-- last_written: the latest instant of the newest events; users may have written some since an engine last looked
+SELECT max(at) FROM (SELECT at FROM events ORDER BY id DESC LIMIT 1000) newest;
 
 -- last_event: the newest event
 SELECT max(id) FROM events;
@@ -217,6 +234,11 @@ WHERE ended_at < ?1 AND state >= 10 ORDER BY id LIMIT ?2;
 SELECT id FROM (
   SELECT id, state, row_number() OVER (PARTITION BY schedule_id ORDER BY id DESC) AS place FROM runs)
 WHERE place > ?1 AND state >= 10 ORDER BY id LIMIT ?2;
+
+-- note_purged: the last slots that will be forgotten
+UPDATE schedules SET purged_slot = p.slot FROM (
+  SELECT schedule_id, max(slot) AS slot FROM runs WHERE id IN (SELECT value FROM json_each(?1)) GROUP BY schedule_id) p
+WHERE schedules.id = p.schedule_id AND p.slot > coalesce(purged_slot, p.slot - 1);
 
 -- delete_runs: forget runs
 DELETE FROM runs WHERE id IN (SELECT value FROM json_each(?1)) AND state >= 10;

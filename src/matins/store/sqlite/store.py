@@ -69,6 +69,8 @@ class SqliteStore:
                 self._run_ids = range(0)  # what was reserved here may be reserved again; none of it was used
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
+                else:
+                    self._chain = None  # the commit may have happened: only a new chain is sure to be whole
                 raise
             self._chain, self._run_ids = chain, transaction.spare_run_ids
             if transaction.events:

@@ -82,7 +82,9 @@ class SqliteTransaction:
         return bool(self._all("take_permit", scope, run_id))
 
     def release_permits(self, run_ids: Iterable[int]) -> None:
-        self._all("release_permits", _json(run_ids))
+        ids = _json(run_ids)
+        self._all("drop_surplus_permits", ids)
+        self._all("release_permits", ids)
 
     def settle(self, rows: Sequence[Settlement]) -> list[Settled]:
         return [Settled(*row) for row in self._connection.executemany(SQL["settle"], rows)]
@@ -124,6 +126,12 @@ class SqliteTransaction:
 
     def unpark(self, schedule_id: int, now: int) -> None:
         self._all("unpark", schedule_id, now)
+
+    def recall(self, now: int) -> None:
+        self._all("recall", now)
+
+    def last_written(self) -> int:
+        return self._one("last_written")[0] or 0
 
     def schedules_named(self, name: str, agent: str | None) -> list[int]:
         return [row[0] for row in self._all("schedules_named", name, agent)]
@@ -181,7 +189,8 @@ class SqliteTransaction:
     # -- limits and workers
 
     def resize_scope(self, scope: str, size: int) -> None:
-        self._all("resize_scope_down", scope, size)
+        for change in ("resize_scope_down", "resize_scope_surplus", "resize_scope_back"):
+            self._all(change, scope, size)
         self._many("resize_scope_up", [(scope, n) for n in range(1, size + 1)])
 
     def scopes(self) -> list[tuple[str, int, int]]:
@@ -210,6 +219,7 @@ class SqliteTransaction:
 
     def delete_runs(self, run_ids: Iterable[int]) -> None:
         ids = _json(run_ids)
+        self._all("note_purged", ids)
         self._all("delete_attempts", ids)
         self._all("delete_runs", ids)
 

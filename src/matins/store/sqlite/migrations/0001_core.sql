@@ -14,7 +14,8 @@ CREATE TABLE schedules (
   paused_by TEXT,
   paused_at INTEGER,
   created_at INTEGER NOT NULL,
-  updated_at INTEGER NOT NULL
+  updated_at INTEGER NOT NULL,
+  purged_slot INTEGER -- the last slot whose record is forgotten: even when the clock goes back it is not planned again
 ) STRICT;
 CREATE UNIQUE INDEX schedules_name ON schedules (name, agent) WHERE state <> 'removed';
 

@@ -1,0 +1,157 @@
+"""A PostgreSQL schema: READ COMMITTED and row locks, many engines, no leader."""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from hashlib import sha256
+from pathlib import Path
+
+from matins.errors import StoreError, StoreUnavailable, StoreVersionError
+from matins.store.postgres.listener import Listener
+from matins.store.postgres.session import SQL, Session, Sessions
+from matins.store.postgres.transaction import PostgresTransaction
+from matins.store.queries import load_migrations
+
+log = logging.getLogger("matins")
+_OLDEST_SERVER = 140_000
+_LOOK = b"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+_OURS = {"migrations", "meta", "schedules", "revisions", "due", "runs", "attempts", "permits", "workers", "events",
+         "writers", "seals"}  # fmt: skip
+
+
+class PostgresStore:
+    """`url` is a libpq URL; the tables stand in the first schema of its search path."""
+
+    kind = "postgresql"
+    shared = True
+    """Whether several engines may run on it."""
+
+    def __init__(self, url: str, now: int) -> None:
+        self.sessions = Sessions(url)
+        self._me = str(uuid.uuid4())
+        self._listener: Listener | None = None
+        try:
+            self.store_id = self._open(now)
+        except BaseException:
+            self.sessions.close()
+            raise
+        self._channel = f"matins_{self.store_id}"
+        self._notify = f"NOTIFY {self._channel}, '{self._me}'".encode()
+
+    def close(self) -> None:
+        if self._listener is not None:
+            self._listener.stop()
+        self.sessions.close()
+
+    @contextmanager
+    def transaction(self, now: int) -> Generator[PostgresTransaction]:
+        """Everything in it or nothing, durable when it returns."""
+        with self.sessions.lend(b"BEGIN") as session:
+            transaction = PostgresTransaction(session)
+            yield transaction
+            chain = transaction.link_events(now)
+            session.chain = None  # while the commit is in doubt, so is the chain
+            session.cursor.execute(b"COMMIT")
+            if chain is not None and transaction.events:
+                chain.committed()
+            session.chain = chain
+
+    @contextmanager
+    def reading(self) -> Generator[PostgresTransaction]:
+        """A look without a write: one snapshot."""
+        with self.sessions.lend(_LOOK) as session:
+            yield PostgresTransaction(session)
+            session.cursor.execute(b"COMMIT")
+
+    def own(self, *, patiently: bool = False) -> bool:
+        return True
+
+    def disown(self) -> None:
+        """Nobody owns it."""
+
+    def announce(self, socket: Path) -> None:
+        """Nobody needs to ask an engine: every process writes for itself."""
+
+    def owner_socket(self) -> Path | None:
+        return None
+
+    def socket_path(self) -> Path | None:
+        return None
+
+    def listen(self, wake: Callable[[], None]) -> None:
+        """Call `wake` when another process changed something that the loops should look at."""
+        if self._listener is not None:
+            self._listener.stop()
+        self._listener = Listener(self.sessions.connect, self._channel, self._me, wake)
+        self._listener.start()
+
+    def notify(self) -> None:
+        """Tell other processes. The change itself is committed already, so that a failure here is no failure of it."""
+        try:
+            with self.sessions.lend(self._notify):
+                pass  # a statement of its own
+        except StoreUnavailable as error:
+            log.warning("other engines see the change within a second, not at once: %s", error)
+
+    def checkpoint(self) -> None:
+        """The server sees to that."""
+
+    def database_time(self) -> int:
+        """The server's clock, in UTC milliseconds."""
+        with self.sessions.lend(SQL["database_time"]) as session:
+            row = session.cursor.fetchone()
+        assert row is not None
+        return row[0]
+
+    def _open(self, now: int) -> str:
+        with self.sessions.lend(b"BEGIN") as session:
+            self._migrate(session, now)
+            row = session.cursor.execute(SQL["meta"], {"key": "store_id"}).fetchone()
+            session.cursor.execute(b"COMMIT")
+        assert row is not None
+        return row[0]
+
+    def _migrate(self, session: Session, now: int) -> None:
+        """One process at a time, all or nothing."""
+        name, cursor = self.sessions.name, session.cursor
+        if session.connection.info.server_version < _OLDEST_SERVER:
+            raise StoreVersionError(f"{name} is older than PostgreSQL 14", hint="upgrade the server")
+        session.connection.execute(SQL["patience"])
+        schema, tables = cursor.execute(SQL["tables"]).fetchone() or (None, None)
+        if schema is None:
+            raise StoreError(f"{name} has no schema on the search path", hint="CREATE SCHEMA, or name another one")
+        migrations = load_migrations("matins.store.postgres")
+        there = _OURS.intersection(tables or ())
+        if there and there != _OURS:
+            raise StoreError(
+                f'The schema "{schema}" of {name} has a table "{min(there)}" that is not of Matins',
+                hint="give Matins a schema of its own: CREATE SCHEMA matins, then …?options=-csearch_path%3Dmatins",
+            )
+        applied = dict(cursor.execute(SQL["applied"]).fetchall()) if there else {}
+        self._check_known(applied, migrations)
+        for number, title, sql in migrations[len(applied) :]:
+            session.connection.execute(sql.encode())
+            values = {"number": number, "name": title, "checksum": _checksum(sql), "now": now}
+            cursor.execute(SQL["insert_migration"], values)
+        cursor.execute(SQL["rebase"])
+
+    def _check_known(self, applied: dict[int, str], migrations: list[tuple[int, str, str]]) -> None:
+        name = self.sessions.name
+        if len(applied) > len(migrations):
+            raise StoreVersionError(
+                f"{name} was made by a newer Matins (schema {len(applied)}; this one knows {len(migrations)})",
+                hint="upgrade Matins; nothing was changed",
+            )
+        for number, title, sql in migrations[: len(applied)]:
+            if applied.get(number) != _checksum(sql):
+                raise StoreVersionError(
+                    f"{name} was made by another Matins: its migration {number} ({title}) is not the one known here",
+                    hint="use the version that made it; nothing was changed",
+                )
+
+
+def _checksum(sql: str) -> str:
+    return sha256(sql.encode()).hexdigest()

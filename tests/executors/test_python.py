@@ -1,0 +1,321 @@
+"""Python functions as jobs: real threads, a clock that the test moves."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from matins.engine.schedules import define, encode
+from matins.executors.python import JobRun, PythonExecutor
+from matins.model.run import Outcome, RunState
+from matins.runtime.catalog import Known
+from matins.runtime.work import Ended, Work
+from matins.testing import ManualClock, instant
+
+SLOT = instant("2026-03-27T09:00:00Z")
+PATIENCE = 20
+
+
+class Hall:
+    """An executor, and the means to wait for what it says."""
+
+    def __init__(self, threads: int) -> None:
+        self.clock = ManualClock(SLOT)
+        self.jobs: dict[str, Callable[[JobRun], Any]] = {}
+        self.said = threading.Semaphore(0)
+        self.executor = PythonExecutor(
+            self.jobs,
+            self.clock,
+            self.said.release,
+            threads=threads,
+            key_prefix="store",
+            previous=lambda work: RunState.FAILED,
+        )
+        self.executor.start()
+
+    def submit(self, do: str, *run_ids: int, covered: int = 1, **words: Any) -> list[Work]:
+        text = encode(define("0 9 * * *", {"do": do, "timezone": "Europe/London", **words}, SLOT)[0])
+        known = Known(7, 1, "morning", "scout", text)
+        works = [
+            Work(run_id, 1, 1, SLOT, covered, SLOT - 86_400_000 if covered > 1 else None, SLOT + 1_500, known)
+            for run_id in run_ids
+        ]
+        self.executor.submit(works)
+        return works
+
+    def wait(self, ends: int = 1) -> list[Ended]:
+        for _ in range(ends):
+            assert self.said.acquire(timeout=PATIENCE)
+        return self.executor.drain()
+
+
+@pytest.fixture
+def hall() -> Iterator[Hall]:
+    made = Hall(2)
+    yield made
+    made.executor.stop()
+
+
+def test_a_sync_job(hall: Hall) -> None:
+    """H2"""
+    hall.jobs["work"] = lambda run: {"of": run.id}
+    hall.submit("work", 5)
+    ((work, outcome),) = hall.wait()
+    assert (work.run_id, outcome) == (5, Outcome(True, {"of": 5}))
+    assert hall.executor.running() == 0
+
+
+def test_what_a_job_is_told(hall: Hall) -> None:
+    """S4 V7"""
+    told: list[JobRun] = []
+    hall.jobs["work"] = told.append
+    hall.submit("work", 5, payload={"a": 1}, covered=2)
+    hall.wait()
+    (run,) = told
+    assert (run.id, run.schedule, run.agent, run.key, run.attempt) == (5, "morning", "scout", "store-5", 1)
+    assert (run.payload, run.late_by, run.covered, run.previous) == ({"a": 1}, 1.5, 2, "failed")
+    assert str(run.slot) == "2026-03-27 09:00:00+00:00"
+    assert str(run.covered_from) == "2026-03-26 09:00:00+00:00"
+    assert repr(run) == "<JobRun 5 of 'morning', slot 2026-03-27 09:00:00+00:00, attempt 1>"
+
+
+async def asynchronous(run: JobRun) -> int:
+    await asyncio.sleep(0)
+    return run.id
+
+
+class Later:
+    async def __call__(self, run: JobRun) -> int:
+        return await asynchronous(run)
+
+
+@pytest.mark.parametrize("job", [asynchronous, Later(), lambda run: asynchronous(run)])
+def test_an_async_job_however_it_is_written(hall: Hall, job: Any) -> None:
+    """H2"""
+    hall.jobs["work"] = job
+    hall.submit("work", 5)
+    ((_, outcome),) = hall.wait()
+    assert outcome == Outcome(True, 5)
+
+
+def test_async_jobs_wait_side_by_side(hall: Hall) -> None:
+    """H2: far more of them than threads"""
+    waiting: list[asyncio.Event] = []
+    all_there = threading.Event()
+
+    async def wait(run: JobRun) -> None:
+        waiting.append(asyncio.Event())
+        if len(waiting) == 100:
+            all_there.set()
+            for event in waiting:
+                event.set()
+        await waiting[-1].wait()
+
+    hall.jobs["work"] = wait
+    hall.submit("work", *range(100))
+    assert all_there.wait(PATIENCE)
+    assert len(hall.wait(100)) == 100
+
+
+@pytest.mark.parametrize("kind", ["sync", "async"])
+@pytest.mark.parametrize("error", [ValueError, SystemExit, KeyboardInterrupt])
+def test_a_job_that_raises_leaves_its_thread_alive(hall: Hall, kind: str, error: type[BaseException]) -> None:
+    """H2"""
+
+    def fail(run: JobRun) -> None:
+        raise error("no luck")
+
+    async def fail_later(run: JobRun) -> None:
+        raise error("no luck")
+
+    hall.jobs["fail"] = fail if kind == "sync" else fail_later
+    hall.jobs["work"] = lambda run: None
+    hall.submit("fail", *range(10))
+    outcomes = [outcome for _, outcome in hall.wait(10)]
+    assert not any(outcome.succeeded for outcome in outcomes)
+    assert "no luck" in str(outcomes[0].error)
+    assert error.__name__ in str(outcomes[0].error)
+    hall.submit("work", 11)
+    assert hall.wait()[0].outcome.succeeded
+
+
+def test_an_unknown_job(hall: Hall) -> None:
+    """H2"""
+    hall.submit("nobody", 1)
+    ((_, outcome),) = hall.wait()
+    assert outcome.error == 'no job is registered as "nobody" in this process'
+
+
+class Gate:
+    """A job that stands until it is let go."""
+
+    def __init__(self) -> None:
+        self.begun = threading.Semaphore(0)
+        self.open = threading.Event()
+        self.saw_cancel = False
+
+    def __call__(self, run: JobRun) -> None:
+        self.begun.release()
+        assert self.open.wait(PATIENCE)
+        self.saw_cancel = run.cancelled
+
+
+def test_a_sync_job_past_its_limit_is_told_of_once_and_seen_until_it_ends(hall: Hall) -> None:
+    """H2: no thread can be ended from outside"""
+    gate = hall.jobs["gate"] = Gate()
+    (work,) = hall.submit("gate", 1, timeout="1m")
+    assert gate.begun.acquire(timeout=PATIENCE)
+    hall.clock.advance(60_000)
+    assert hall.executor.overdue() == []
+    hall.clock.advance(1)
+    assert hall.executor.overdue() == [work]
+    assert hall.executor.overdue() == []
+    assert hall.executor.running() == 1
+    gate.open.set()
+    ((_, outcome),) = hall.wait()
+    assert outcome == Outcome(False, error="it ended after its limit", timed_out=True)
+    assert hall.executor.running() == 0
+
+
+def test_the_limit_is_time_that_passed_and_not_the_wall_clock(hall: Hall) -> None:
+    """H2"""
+    gate = hall.jobs["gate"] = Gate()
+    hall.submit("gate", 1, timeout="1m")
+    assert gate.begun.acquire(timeout=PATIENCE)
+    hall.clock.step(3_600_000)
+    assert hall.executor.overdue() == []
+    gate.open.set()
+    assert hall.wait()[0].outcome.succeeded
+
+
+def test_an_async_job_past_its_limit_is_ended(hall: Hall) -> None:
+    """H2"""
+    begun = threading.Event()
+
+    async def stand(run: JobRun) -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    hall.jobs["stand"] = stand
+    hall.submit("stand", 1, timeout="1m")
+    assert begun.wait(PATIENCE)
+    hall.clock.advance(60_001)
+    assert hall.executor.overdue() == [], "it is ended, and need not be held"
+    ((_, outcome),) = hall.wait()
+    assert (outcome.succeeded, outcome.timed_out) == (False, True)
+
+
+def test_cancel_ends_an_async_job(hall: Hall) -> None:
+    """B8"""
+    begun = threading.Event()
+
+    async def stand(run: JobRun) -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    hall.jobs["stand"] = stand
+    hall.submit("stand", 1)
+    assert begun.wait(PATIENCE)
+    hall.executor.cancel({1})
+    ((_, outcome),) = hall.wait()
+    assert (outcome.succeeded, outcome.cancelled) == (False, True)
+
+
+def test_cancel_is_seen_by_a_sync_job_that_asks(hall: Hall) -> None:
+    """B8: one that succeeds all the same has succeeded"""
+    gate = hall.jobs["gate"] = Gate()
+    hall.submit("gate", 1)
+    assert gate.begun.acquire(timeout=PATIENCE)
+    hall.executor.cancel({1})
+    gate.open.set()
+    ((_, outcome),) = hall.wait()
+    assert gate.saw_cancel
+    assert outcome.succeeded
+    assert not hall.executor.is_cancelled(1), "forgotten when it is over"
+
+
+def test_a_cancelled_sync_job_that_raises_is_cancelled(hall: Hall) -> None:
+    """B8"""
+    begun, go = threading.Event(), threading.Event()
+
+    def leave(run: JobRun) -> None:
+        begun.set()
+        assert go.wait(PATIENCE)
+        raise InterruptedError
+
+    hall.jobs["leave"] = leave
+    hall.submit("leave", 1)
+    assert begun.wait(PATIENCE)
+    hall.executor.cancel({1})
+    go.set()
+    ((_, outcome),) = hall.wait()
+    assert outcome.cancelled
+
+
+def test_what_waits_too_long_for_a_thread_is_given_back_and_does_not_begin(hall: Hall) -> None:
+    """H2 B1: somebody else may have it; it never runs here as well"""
+    gate = hall.jobs["gate"] = Gate()
+    began: list[int] = []
+    hall.jobs["work"] = lambda run: began.append(run.id)
+    hall.submit("gate", 1, 2)
+    for _ in range(2):
+        assert gate.begun.acquire(timeout=PATIENCE)
+    waiting = hall.submit("work", 3, 4)
+    assert hall.executor.withdraw() == []
+    hall.clock.advance(1_001)
+    assert hall.executor.withdraw() == waiting
+    assert hall.executor.withdraw() == []
+    assert hall.executor.running() == 2
+    gate.open.set()
+    hall.submit("work", 5)
+    assert {ended.work.run_id for ended in hall.wait(3)} == {1, 2, 5}
+    assert began == [5]
+
+
+def test_on_the_way_out_all_that_waits_is_given_back(hall: Hall) -> None:
+    """B1"""
+    gate = hall.jobs["gate"] = Gate()
+    hall.submit("gate", 1, 2)
+    for _ in range(2):
+        assert gate.begun.acquire(timeout=PATIENCE)
+    waiting = hall.submit("gate", 3)
+    assert hall.executor.withdraw(everything=True) == waiting
+    gate.open.set()
+    hall.wait(2)
+
+
+def test_room_grows_while_jobs_are_short_and_shrinks_to_the_threads_when_they_are_long(hall: Hall) -> None:
+    """H2"""
+    hall.jobs["work"] = lambda run: None
+    first = hall.executor.room()
+    assert first == 8
+    for batch in range(20):
+        hall.submit("work", *range(batch * 8, batch * 8 + 8))
+        hall.wait(8)
+    assert hall.executor.room() > first
+    gate = hall.jobs["gate"] = Gate()
+    hall.submit("gate", *range(500, 504))
+    for _ in range(2):
+        assert gate.begun.acquire(timeout=PATIENCE)
+    hall.clock.advance(1_001)
+    assert len(hall.executor.withdraw()) == 2
+    assert hall.executor.room() == 0
+    gate.open.set()
+    hall.wait(2)
+
+
+def test_stop_ends_the_threads() -> None:
+    """H2"""
+    hall = Hall(3)
+    hall.jobs["work"] = asynchronous
+    hall.submit("work", 1)
+    hall.wait()
+    mine = [*hall.executor._pool]
+    hall.executor.stop()
+    for thread in mine:
+        thread.join(PATIENCE)
+        assert not thread.is_alive()

@@ -1,0 +1,136 @@
+"""Signs of life, and what the heart learns from them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from matins.errors import StoreUnavailable
+from matins.ports import Transaction
+from matins.runtime.heart import Heart
+from matins.testing import Bench
+
+LEASE = 15_000
+
+
+class Shared:
+    """A store that several engines share, as far as the heart can tell; it can stop answering."""
+
+    shared = True
+
+    def __init__(self, bench: Bench) -> None:
+        self._bench = bench
+        self.answers = True
+
+    @contextmanager
+    def transaction(self, now: int) -> Iterator[Transaction]:
+        if not self.answers:
+            raise StoreUnavailable("gone")
+        with self._bench._store.transaction(now) as transaction:
+            yield transaction
+
+
+def heart(bench: Bench, store: Any, cancelled: list[int], fenced: list[bool]) -> Heart:
+    return Heart(
+        store,
+        bench.clock,
+        worker=lambda: bench.engine.worker,
+        every_ms=3_600_000,
+        lease_ms=LEASE,
+        cancel=cancelled.extend,
+        fenced=fenced.append,
+    )
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_a_beat_tells_which_runs_shall_end(theatre: Bench, shared: bool) -> None:
+    """B8: cancelling reaches the worker"""
+    theatre.add("s", when="*/5 * * * *", do="work", overlap="allow")
+    theatre.run_until("2026-03-27T08:10:00Z")
+    second, _ = theatre.runs("s")
+    theatre.cancel(second.id)
+    cancelled: list[int] = []
+    heart(theatre, Shared(theatre) if shared else theatre._store, cancelled, []).beat()
+    assert cancelled == [second.id]
+
+
+def test_a_beat_moves_on_a_shared_store(theatre: Bench) -> None:
+    """S2"""
+    beating = heart(theatre, Shared(theatre), [], [])
+    beating.beat()
+    beating.beat()
+    with theatre._store.reading() as transaction:
+        assert [beat for _, _, beat in transaction.workers()] == [2]
+
+
+def test_who_was_declared_dead_starts_nothing_more(theatre: Bench) -> None:
+    """S2"""
+    with theatre._store.transaction(0) as transaction:
+        transaction.stop_worker(theatre.engine.worker, 0)
+    fenced: list[bool] = []
+    heart(theatre, Shared(theatre), [], fenced).beat()
+    assert fenced == [True]
+
+
+def test_without_an_answer_for_two_thirds_of_the_lease_it_starts_nothing_more(theatre: Bench) -> None:
+    """S2: by its own boot time; others may think it dead soon"""
+    store, fenced = Shared(theatre), []
+    beating = heart(theatre, store, [], fenced)
+    store.answers = False
+    for _ in range(4):
+        theatre.clock.advance(3_000)
+        beating.beat()
+    assert fenced == [False, False, False, True]
+    store.answers = True
+    beating.beat()
+    assert fenced[-1] is False
+
+
+def test_whom_others_took_for_dead_goes_on_as_a_new_worker(theatre: Bench) -> None:
+    """S2: what it claimed as the old one, nobody would ever look for"""
+    theatre.add("s", when="*/5 * * * *", do="work")
+    before = theatre.engine.worker
+    with theatre._store.transaction(0) as transaction:
+        transaction.stop_worker(before, 0)
+    theatre.engine.fenced = True
+    theatre.run_until("2026-03-27T08:05:00Z")
+    assert theatre.engine.worker != before
+    assert not theatre.engine.fenced
+    with theatre._store.reading() as transaction:
+        assert [row.owner for row in transaction.started(theatre.engine.worker, mine=True)] == [theatre.engine.worker]
+
+
+def test_an_engine_that_is_fenced_on_a_shared_store_starts_nothing_in_that_turn(theatre: Bench) -> None:
+    """S2: it learns so from the transaction itself"""
+    theatre.add("s", when="*/5 * * * *", do="work")
+    theatre.clock.advance_to("2026-03-27T08:05:00Z")
+    theatre._store.shared = True  # as PostgreSQL is
+    with theatre._store.transaction(0) as transaction:
+        transaction.stop_worker(theatre.engine.worker, 0)
+    theatre.engine.turn()
+    assert theatre.runs("s") == []
+    theatre.engine.turn()
+    assert theatre.stage.names() == ["s"]
+
+
+def test_its_own_thread_beats_at_once_when_nudged_and_ends_when_stopped(theatre: Bench) -> None:
+    """S2: no job and no slow turn can hold it back"""
+    seen = threading.Event()
+
+    class Seen(list[int]):
+        def extend(self, runs: Any) -> None:
+            seen.set()
+
+    theatre.add("s", when="*/5 * * * *", do="work")
+    theatre.run_until("2026-03-27T08:05:00Z")
+    beating = heart(theatre, theatre._store, Seen(), [])
+    beating.start()
+    theatre.cancel(theatre.runs("s")[0].id)
+    beating.nudge()
+    assert seen.wait(20)
+    beating.stop()
+    assert not [thread for thread in threading.enumerate() if thread.name == "matins-heart"]

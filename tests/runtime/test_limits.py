@@ -1,0 +1,180 @@
+"""Limits: of an agent, and of all together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from matins.errors import InvalidInput
+from matins.testing import Bench
+
+AT = "2026-03-27T08:05:00Z"
+Lines = Callable[..., list[str]]
+
+
+def add(bench: Bench, agent: str, count: int, **words: str) -> None:
+    bench.add_many(
+        [
+            {"name": f"{agent or 'none'}-{n}", "agent": agent, "when": "5 8 27 3 *", "do": "work", **words}
+            for n in range(count)
+        ]
+    )
+
+
+def test_an_agents_limit_holds_and_the_rest_wait(theatre: Bench) -> None:
+    """H10 V3: above 1 too; the rest wait and are not lost"""
+    theatre.limit("agent:x", 2)
+    add(theatre, "x", 5)
+    theatre.run_until(AT)
+    seen = []
+    while theatre.stage.on:
+        assert len(theatre.stage.on) <= 2
+        seen.append(theatre.stage.names()[0])
+        theatre.end(seen[-1])
+    assert sorted(seen) == [f"x-{n}" for n in range(5)]
+
+
+def test_other_agents_are_not_held_up(theatre: Bench) -> None:
+    """H10: the first hundred in line all want the same agent"""
+    theatre.limit("agent:x", 1)
+    add(theatre, "x", 100)
+    add(theatre, "y", 3)
+    add(theatre, "", 3)
+    theatre.run_until(AT)
+    assert theatre.stage.names() == ["none-0", "none-1", "none-2", *theatre.stage.names()[3:4], "y-0", "y-1", "y-2"]
+
+
+def test_a_global_limit_is_for_all_together(theatre: Bench) -> None:
+    """V3"""
+    theatre.limit("global", 3)
+    theatre.limit("agent:x", 2)
+    add(theatre, "x", 4)
+    add(theatre, "", 4)
+    theatre.run_until(AT)
+    ended = 0
+    while theatre.stage.on:
+        names = theatre.stage.names()
+        assert len(names) <= 3
+        assert sum(name.startswith("x") for name in names) <= 2
+        theatre.end(names[-1])
+        ended += 1
+    assert ended == 8
+
+
+def test_with_nothing_free_the_engine_sleeps(theatre: Bench) -> None:
+    """H10: it does not look again and again for what cannot start"""
+    theatre.limit("global", 1)
+    add(theatre, "", 2)
+    theatre.run_until(AT)
+    assert len(theatre.stage.on) == 1
+    assert theatre.engine.turn() == theatre.settings.check_interval_ms
+
+
+def test_wait_is_the_default_and_skip_leaves_a_record(theatre: Bench, lines: Lines) -> None:
+    """H10"""
+    theatre.limit("agent:x", 1)
+    theatre.add("first", when="5 8 27 3 *", do="work", agent="x")
+    theatre.add("waits", when="6 8 27 3 *", do="work", agent="x")
+    theatre.add("skips", when="6 8 27 3 *", do="work", agent="x", at_capacity="skip")
+    theatre.run_until("2026-03-27T08:07:00Z")
+    assert lines(theatre, "waits") == ["08:06 ready"]
+    assert lines(theatre, "skips") == ["08:06 skipped at_capacity"]
+
+
+def test_skip_counts_what_is_planned_in_the_same_moment(theatre: Bench, lines: Lines) -> None:
+    """H10"""
+    theatre.limit("agent:x", 2)
+    add(theatre, "x", 4, at_capacity="skip")
+    theatre.run_until(AT)
+    found = sorted(line for n in range(4) for line in lines(theatre, f"x-{n}"))
+    assert found == ["08:05 skipped at_capacity"] * 2 + ["08:05 starting"] * 2
+
+
+@pytest.mark.parametrize("how", ["failed", "cancelled", "retrying", "held"])
+def test_what_ends_gives_its_place_back_and_what_is_held_keeps_it(theatre: Bench, how: str) -> None:
+    """H10"""
+    theatre.limit("agent:x", 1)
+    add(theatre, "x", 2, **({"retries": 1} if how == "retrying" else {}))
+    theatre.run_until(AT)
+    (name,) = theatre.stage.names()
+    if how == "held":
+        theatre.engine._late = list(theatre.stage.on.values())
+        theatre.settle()
+        theatre.settle()
+        assert theatre.stage.names() == [name]
+        assert [run.state.word for run in theatre.runs(name)] == ["held"]
+    else:
+        theatre.end(name, error=None if how == "cancelled" else "no luck", cancelled=how == "cancelled")
+        (other,) = theatre.stage.names()
+        assert other != name
+
+
+def test_a_crash_gives_places_back(reopen: Callable[..., Bench]) -> None:
+    """H10 H8"""
+    theatre = reopen()
+    theatre.limit("agent:x", 1)
+    add(theatre, "x", 2, on_unknown="retry")
+    theatre.run_until(AT)
+    assert len(theatre.stage.on) == 1
+    theatre = reopen()
+    theatre.settle()
+    assert len(theatre.stage.on) == 1
+    theatre.end(theatre.stage.names()[0])
+    theatre.end(theatre.stage.names()[0])
+    theatre.assert_ran("x-0", times=1)
+    theatre.assert_ran("x-1", times=1)
+
+
+def test_a_limit_can_grow_and_shrink(theatre: Bench) -> None:
+    """H10"""
+    theatre.limit("agent:x", 1)
+    add(theatre, "x", 6)
+    theatre.run_until(AT)
+    theatre.limit("agent:x", 4)
+    theatre.settle()
+    assert len(theatre.stage.on) == 4
+    theatre.limit("agent:x", 2)
+    for expected in (3, 2, 2, 2, 1, 0):
+        theatre.end(theatre.stage.names()[0])
+        assert len(theatre.stage.on) == expected
+
+
+@pytest.mark.parametrize(
+    ("scope", "size", "field"),
+    [
+        ("agent:x", 0, "size"),
+        ("agent:x", -1, "size"),
+        ("agent:x", "2", "size"),
+        ("agent:x", 1.5, "size"),
+        ("agent:x", True, "size"),
+        ("agent:x", 1 << 40, "size"),
+        ("agnet:x", 1, "scope"),
+        ("agent:", 1, "scope"),
+        ("", 1, "scope"),
+    ],
+)
+def test_bad_limits_are_refused(bench: Bench, scope: str, size: int, field: str) -> None:
+    """H10"""
+    with pytest.raises(InvalidInput) as caught:
+        bench.limit(scope, size)
+    assert caught.value.field == field
+    with bench._store.reading() as transaction:
+        assert transaction.scopes() == []
+
+
+def test_a_permit_is_not_kept_by_a_run_that_lacks_another(theatre: Bench) -> None:
+    """H10 V3: all of them or none"""
+    theatre.limit("global", 1)
+    theatre.limit("agent:x", 1)
+    add(theatre, "", 1)
+    add(theatre, "x", 1)
+    theatre.run("none-0")
+    theatre.clock.advance(1)
+    theatre.run("x-0")
+    theatre.settle()
+    assert theatre.stage.names() == ["none-0"]
+    with theatre._store.reading() as transaction:
+        assert sorted(transaction.scopes()) == [("agent:x", 1, 0), ("global", 1, 1)]
+    theatre.end("none-0")
+    assert theatre.stage.names() == ["x-0"]

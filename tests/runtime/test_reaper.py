@@ -1,0 +1,204 @@
+"""Runs whose worker is gone: a theatre is dropped without a word, and another opens on the same file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from matins.errors import Conflict, InvalidInput
+from matins.model.run import RunState
+from matins.runtime.reaper import Reaper
+from matins.testing import Bench, ManualClock
+
+AT = "2026-03-27T08:05:00Z"
+Reopen = Callable[..., Bench]
+Lines = Callable[..., list[str]]
+
+
+def crashed(reopen: Reopen, **words: object) -> Bench:
+    theatre = reopen()
+    theatre.add("s", when="*/5 * * * *", do="work", **words)
+    theatre.run_until(AT)
+    assert theatre.stage.names() == ["s"]
+    return reopen()
+
+
+def test_retry_starts_it_again_under_a_new_epoch_and_the_same_key(reopen: Reopen) -> None:
+    """H8 S2: at least once, and nothing stuck in running after a crash"""
+    theatre = crashed(reopen, on_unknown="retry")
+    (run,) = theatre.runs("s")
+    assert (run.state, run.reason, run.epoch) == (RunState.READY, "worker_lost", 1)
+    theatre.settle()
+    (work,) = theatre.stage.on.values()
+    assert (work.run_id, work.epoch, work.attempt) == (run.id, 2, 2)
+    theatre.end("s")
+    theatre.assert_ran("s", times=1)
+
+
+def test_retry_is_the_default_for_python_jobs(reopen: Reopen) -> None:
+    """H8"""
+    theatre = crashed(reopen)
+    assert theatre.runs("s")[0].state is RunState.READY
+
+
+def test_hold_waits_for_a_person(reopen: Reopen, lines: Lines) -> None:
+    """H8: effects happen at most once"""
+    theatre = crashed(reopen, on_unknown="hold")
+    theatre.run_until("2026-03-27T08:10:00Z")
+    assert lines(theatre, "s") == ["08:05 held worker_lost", "08:10 skipped already_running"]
+    assert not theatre.stage.on
+
+
+@pytest.mark.parametrize(
+    ("end", "state"), [("succeeded", "succeeded"), ("failed", "failed"), ("unknown", "unknown"), ("retry", "starting")]
+)
+def test_a_person_says_what_became_of_it(reopen: Reopen, end: str, state: str) -> None:
+    """H8"""
+    theatre = crashed(reopen, on_unknown="hold")
+    (run,) = theatre.runs("s")
+    theatre.resolve(run.id, end)
+    theatre.settle()
+    assert theatre.runs("s")[0].state.word == state
+    if end != "retry":
+        with pytest.raises(Conflict, match="is not held"):
+            theatre.resolve(run.id, end)
+
+
+def test_only_known_ends(reopen: Reopen) -> None:
+    """H8"""
+    theatre = crashed(reopen, on_unknown="hold")
+    with pytest.raises(InvalidInput) as caught:
+        theatre.resolve(theatre.runs("s")[0].id, "lost")
+    assert caught.value.field == "end"
+    assert theatre.runs("s")[0].state is RunState.HELD
+
+
+def test_a_held_run_can_be_cancelled(reopen: Reopen, lines: Lines) -> None:
+    """H8: there is no worker that would end it"""
+    theatre = crashed(reopen, on_unknown="hold")
+    assert theatre.cancel(theatre.runs("s")[0].id).state is RunState.CANCELLED
+    theatre.run_until("2026-03-27T08:10:00Z")
+    assert lines(theatre, "s") == ["08:05 cancelled cancelled", "08:10 starting"]
+
+
+def test_a_run_that_was_to_end_is_cancelled(reopen: Reopen, lines: Lines) -> None:
+    """H8"""
+    theatre = reopen()
+    theatre.add("s", when="*/5 * * * *", do="work")
+    theatre.run_until(AT)
+    theatre.cancel(theatre.runs("s")[0].id)
+    theatre = reopen()
+    assert lines(theatre, "s") == ["08:05 cancelled worker_lost"]
+
+
+def test_what_queued_behind_a_lost_run_goes_on(reopen: Reopen, lines: Lines) -> None:
+    """H8"""
+    theatre = reopen()
+    theatre.add("s", when="*/5 * * * *", do="work", overlap="queue", on_unknown="hold")
+    theatre.run_until("2026-03-27T08:10:00Z")
+    theatre = reopen()
+    theatre.settle()
+    assert lines(theatre, "s") == ["08:05 held worker_lost", "08:10 queued waiting_for"]
+    theatre.resolve(theatre.runs("s")[1].id, "failed")
+    theatre.settle()
+    assert lines(theatre, "s")[1] == "08:10 starting"
+
+
+def test_the_dead_workers_word_is_not_taken(reopen: Reopen) -> None:
+    """S2: no write from a stale epoch is accepted"""
+    first = reopen()
+    first.add("s", when="*/5 * * * *", do="work")
+    first.run_until(AT)
+    second = reopen()
+    second.settle()
+    first.stage.end("s", result="old")
+    first.engine.accepting = False
+    first.settle()
+    assert first.engine.stale == 1
+    assert second.runs("s")[0].state is RunState.STARTING
+    second.end("s", result="new")
+    assert second.runs("s")[0].outcome == {"result": "new"}
+
+
+def test_a_lost_run_that_nobody_can_read_is_over_and_frees_its_place(reopen: Reopen, lines: Lines) -> None:
+    """H8 H2: there is no policy to ask"""
+    theatre = reopen()
+    theatre.limit("global", 1)
+    theatre.add("s", when="*/5 * * * *", do="work")
+    theatre.add("other", when="*/5 * * * *", do="work")
+    theatre.run_until(AT)
+    (running,) = theatre.stage.names()
+    waiting = "other" if running == "s" else "s"
+    theatre._store._connection.execute(  # type: ignore[attr-defined]
+        "UPDATE revisions SET definition = '{' WHERE schedule_id = (SELECT id FROM schedules WHERE name = ?)",
+        (running,),
+    )
+    theatre = reopen()
+    theatre.settle()
+    assert lines(theatre, running) == ["08:05 unknown unreadable"]
+    assert theatre.stage.names() == [waiting]
+
+
+def test_a_run_of_its_own_is_left_alone(theatre: Bench) -> None:
+    """H8"""
+    theatre.add("s", when="*/5 * * * *", do="work")
+    theatre.run_until(AT)
+    theatre.engine.reaper.open(theatre.engine.worker, theatre.clock.now_ms())
+    assert theatre.runs("s")[0].state is RunState.STARTING
+    assert theatre.engine.reaper.reaped == 0
+
+
+class Shared:
+    """A store that several engines share, as far as the reaper can tell."""
+
+    shared = True
+
+    def __init__(self, store: object) -> None:
+        self._store = store
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._store, name)
+
+
+def test_on_a_shared_store_a_worker_is_dead_when_its_beat_stands_still_for_a_lease(theatre: Bench) -> None:
+    """S2: by the reaper's own boot time, whatever the wall clock does"""
+    theatre.add("s", when="*/5 * * * *", do="work")
+    theatre.run_until(AT)
+    store, clock = theatre._store, theatre.clock
+    reaper = Reaper(Shared(store), clock, theatre._catalog, 15_000, 3_000)  # type: ignore[arg-type]
+    with store.transaction(0) as transaction:
+        reaper.open(transaction.insert_worker("other", 0), 0)
+
+    def look(milliseconds: int) -> str:
+        clock.advance(milliseconds)
+        clock.step(86_400_000)
+        reaper.turn(clock.now_ms(), clock.boot_ms())
+        return theatre.runs("s")[0].state.word
+
+    assert [look(5_000) for _ in range(4)] == ["starting"] * 4
+    with store.transaction(0) as transaction:
+        transaction.beat(theatre.engine.worker)
+    assert [look(5_000) for _ in range(4)] == ["starting"] * 4
+    assert look(5_000) == "ready"
+    assert reaper.reaped == 1
+    assert look(60_000) == "ready"
+    assert reaper.reaped == 1
+
+
+def test_looking_round_is_not_done_every_turn(theatre: Bench) -> None:
+    """S2"""
+    reads: list[str] = []
+
+    class Counting(Shared):
+        def reading(self) -> object:
+            reads.append("read")
+            return theatre._store.reading()
+
+    clock = ManualClock()
+    reaper = Reaper(Counting(theatre._store), clock, theatre._catalog, 15_000, 3_000)  # type: ignore[arg-type]
+    reaper.open(theatre.engine.worker, 0)
+    for _ in range(100):
+        clock.advance(100)
+        reaper.turn(clock.now_ms(), clock.boot_ms())
+    assert len(reads) == 4

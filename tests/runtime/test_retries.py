@@ -1,0 +1,198 @@
+"""Failed attempts, and intervals that count from completion."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+
+import pytest
+
+from matins.executors.python import JobRun
+from matins.model.run import RunState
+from matins.testing import Bench, iso
+
+MINUTE = 60_000
+Lines = Callable[..., list[str]]
+
+
+def test_retries_are_rows_with_an_instant(bench: Bench) -> None:
+    """B8 S7: nothing is held in memory only"""
+    bench.add("s", when="0 9 * * *", do="fail", retries=3)
+    bench.run_until("2026-03-27T09:00:00Z")
+    (run,) = bench.runs("s")
+    assert (run.state, run.attempt, run.reason) == (RunState.READY, 1, "failed_attempt")
+    assert run.not_before is not None
+    assert run.slot is not None
+    assert 10_000 <= run.not_before - run.slot <= 11_000
+    assert "no luck" in run.outcome["error"]
+
+
+def test_back_off_doubles_and_then_it_has_failed(bench: Bench) -> None:
+    """B8"""
+    begun: list[int] = []
+
+    @bench.job("try")
+    def try_it(run: JobRun) -> None:
+        begun.append(bench.clock.now_ms())
+        assert run.attempt == len(begun)
+        assert run.key == f"{bench._store.store_id}-{run.id}"
+        raise ValueError(f"attempt {run.attempt}")
+
+    bench.add("s", when="0 9 * * *", do="try", retries=3)
+    bench.run_until("2026-03-27T12:00:00Z")
+    (run,) = bench.runs("s")
+    assert (run.state, run.attempt) == (RunState.FAILED, 4)
+    assert "attempt 4" in run.outcome["error"]
+    waits = [(later - earlier) // 10_000 for earlier, later in pairwise(begun)]
+    assert waits == [1, 2, 4]
+    assert bench.get("s").failures == 1
+
+
+def test_a_restart_keeps_the_instant(reopen: Callable[..., Bench]) -> None:
+    """B8 S7"""
+    theatre = reopen()
+    theatre.add("s", when="0 9 * * *", do="work", retries=1, retry="10m")
+    theatre.run_until("2026-03-27T09:00:00Z")
+    theatre.end("s", error="no luck")
+    at = theatre.runs("s")[0].not_before
+    theatre = reopen()
+    assert theatre.runs("s")[0].not_before == at
+    theatre.run_until("2026-03-27T09:09:59Z")
+    assert not theatre.stage.on
+    theatre.run_until("2026-03-27T09:11:00Z")
+    assert [work.attempt for work in theatre.stage.on.values()] == [2]
+
+
+def test_success_after_a_failure(bench: Bench) -> None:
+    """B8"""
+
+    @bench.job("second time")
+    def second_time(run: JobRun) -> int:
+        return 1 // (run.attempt - 1)
+
+    bench.add("s", when="0 9 * * *", do="second time", retries=1)
+    bench.run_until("2026-03-27T10:00:00Z")
+    (run,) = bench.assert_ran("s", times=1)
+    assert (run.attempt, run.outcome) == (2, {"result": 1})
+    assert bench.get("s").failures == 0
+
+
+def test_failures_in_a_row_are_counted_and_forgotten(bench: Bench) -> None:
+    """H8"""
+    works = iter([False, False, True])
+
+    @bench.job("perhaps")
+    def perhaps(run: JobRun) -> None:
+        if not next(works):
+            raise ValueError
+
+    bench.add("s", when="0 * * * *", do="perhaps")
+    counted = []
+    for hour in (9, 10, 11):
+        bench.run_until(f"2026-03-27T{hour:02}:30:00Z")
+        counted.append(bench.get("s").failures)
+    assert counted == [1, 2, 0]
+
+
+# -- intervals
+
+
+def next_slot(bench: Bench) -> str | None:
+    return iso(bench.get("s").due_at)
+
+
+def test_an_interval_counts_from_the_end_of_its_run(theatre: Bench) -> None:
+    """H3"""
+    theatre.add("s", when="5m", do="work")
+    theatre.run_until("2026-03-27T08:05:00Z")
+    assert next_slot(theatre) is None, "nobody knows yet"
+    theatre.run_until("2026-03-27T08:32:00Z")
+    theatre.end("s")
+    assert next_slot(theatre) == "2026-03-27T08:37:00Z"
+
+
+@pytest.mark.parametrize("how", ["failed", "cancelled", "retried"])
+def test_an_interval_goes_on_however_its_run_ends(theatre: Bench, how: str) -> None:
+    """H3"""
+    theatre.add("s", when="5m", do="work", retries=1 if how == "retried" else 0)
+    theatre.run_until("2026-03-27T08:06:00Z")
+    if how == "retried":
+        theatre.end("s", error="no luck")
+        assert next_slot(theatre) is None
+        theatre.run_until("2026-03-27T08:07:00Z")
+    theatre.end("s", error=None if how == "cancelled" else "no luck", cancelled=how == "cancelled")
+    ended = "2026-03-27T08:12:00Z" if how == "retried" else "2026-03-27T08:11:00Z"
+    assert next_slot(theatre) == ended
+
+
+def test_an_interval_goes_on_when_a_run_is_called_off_before_it_starts(bench: Bench, lines: Lines) -> None:
+    """H3"""
+    bench.add("s", when="5m", do="fail", retries=1, retry="1h")
+    bench.run_until("2026-03-27T08:06:00Z")
+    bench.cancel(bench.runs("s")[0].id)
+    assert next_slot(bench) == "2026-03-27T08:11:00Z"
+    bench.run_until("2026-03-27T08:11:00Z")
+    assert lines(bench, "s") == ["08:05 cancelled cancelled", "08:11 ready failed_attempt"]
+
+
+@pytest.mark.parametrize("policy", ["retry", "hold"])
+def test_an_interval_goes_on_when_its_run_is_lost(reopen: Callable[..., Bench], policy: str) -> None:
+    """H3 H8"""
+    theatre = reopen()
+    theatre.add("s", when="5m", do="work", on_unknown=policy)
+    theatre.run_until("2026-03-27T08:05:00Z")
+    theatre = reopen()
+    theatre.run_until("2026-03-27T08:30:00Z")
+    if policy == "hold":
+        assert next_slot(theatre) is None
+        theatre.resolve(theatre.runs("s")[0].id, "unknown")
+    else:
+        theatre.end("s")
+    assert next_slot(theatre) == "2026-03-27T08:35:00Z"
+
+
+def test_the_first_run_can_be_at_once(bench: Bench, lines: Lines) -> None:
+    """H3"""
+    bench.add("s", when="5m", do="work", first="immediately")
+    bench.run_until("2026-03-27T08:10:00Z")
+    assert lines(bench, "s") == ["08:00 succeeded", "08:05 succeeded", "08:10 succeeded"]
+
+
+def test_a_start_anchored_interval_counts_from_its_slot(theatre: Bench, lines: Lines) -> None:
+    """H3"""
+    theatre.add("s", when="5m", do="work", anchor="start")
+    theatre.run_until("2026-03-27T08:08:00Z")
+    theatre.end("s")
+    theatre.run_until("2026-03-27T08:10:00Z")
+    assert lines(theatre, "s") == ["08:05 succeeded", "08:10 starting"]
+
+
+def test_max_executions_then_completed(bench: Bench, lines: Lines) -> None:
+    """V5"""
+    for name, when in (("cron", "*/5 * * * *"), ("interval", "5m")):
+        bench.add(name, when=when, do="work", max_executions=2)
+        assert bench.get(name).state == "active"
+    bench.run_until("2026-03-28T09:00:00Z")
+    for name in ("cron", "interval"):
+        assert lines(bench, name) == ["08:05 succeeded", "08:10 succeeded"]
+        shown = bench.get(name)
+        assert (shown.state, shown.executions, shown.next_slot) == ("completed", 2, None)
+    assert [schedule.state for schedule in bench.list()] == ["completed", "completed"]
+
+
+def test_a_failed_run_counts_as_an_execution_and_its_retries_do_not(bench: Bench) -> None:
+    """V5"""
+    bench.add("s", when="*/5 * * * *", do="fail", retries=2, retry="1s", max_executions=2)
+    bench.run_until("2026-03-27T09:00:00Z")
+    assert [run.attempt for run in bench.runs("s")] == [3, 3]
+    assert bench.get("s").state == "completed"
+
+
+def test_more_executions_can_be_granted(bench: Bench) -> None:
+    """V5"""
+    bench.add("s", when="*/5 * * * *", do="work", max_executions=1)
+    bench.run_until("2026-03-27T09:01:00Z")
+    bench.edit("s", max_executions=3, when="*/5 * * * *")
+    bench.run_until("2026-03-27T10:00:00Z")
+    bench.assert_ran("s", times=3)
+    assert bench.get("s").state == "completed"

@@ -1,0 +1,58 @@
+"""Whether the wall clock can be believed."""
+
+from __future__ import annotations
+
+import pytest
+
+from matins.runtime.timekeeper import Timekeeper
+
+HOUR = 3_600_000
+NOW, BOOT = 1_774_598_400_000, 5_000
+
+
+def test_time_that_passes_is_steady() -> None:
+    """H2"""
+    keeper = Timekeeper(NOW, BOOT)
+    assert [keeper.look(NOW + n * 10 * HOUR, BOOT + n * 10 * HOUR) for n in range(3)] == ["steady"] * 3
+
+
+@pytest.mark.parametrize(
+    ("step", "verdict"),
+    [(-1_000, "steady"), (-1_001, "back"), (-365 * 24 * HOUR, "back"), (HOUR, "steady"), (HOUR + 1, "wait")],
+)
+def test_a_step(step: int, verdict: str) -> None:
+    """H2"""
+    assert Timekeeper(NOW, BOOT).look(NOW + step, BOOT) == verdict
+
+
+def test_a_leap_forward_is_believed_when_it_is_still_there() -> None:
+    """H2"""
+    keeper = Timekeeper(NOW, BOOT)
+    year = 365 * 24 * HOUR
+    assert [keeper.look(NOW + year + ms, BOOT + ms) for ms in (0, 250, 500)] == ["wait", "steady", "steady"]
+
+
+def test_a_leap_that_is_taken_back_never_was() -> None:
+    """H2"""
+    keeper = Timekeeper(NOW, BOOT)
+    assert keeper.look(NOW + 2 * HOUR, BOOT) == "wait"
+    assert keeper.look(NOW + 250, BOOT + 250) == "steady"
+    assert keeper.look(NOW + 2 * HOUR + 500, BOOT + 500) == "wait", "and a new one is doubted again"
+
+
+def test_a_leap_that_goes_on_leaping_is_doubted_again() -> None:
+    """H2"""
+    keeper = Timekeeper(NOW, BOOT)
+    assert [keeper.look(NOW + n * 2 * HOUR, BOOT) for n in (1, 2, 3)] == ["wait"] * 3
+
+
+def test_a_step_back_is_told_once() -> None:
+    """H2"""
+    keeper = Timekeeper(NOW, BOOT)
+    assert [keeper.look(NOW - HOUR + ms, BOOT + ms) for ms in (0, 10)] == ["back", "steady"]
+
+
+def test_many_small_steps_back_are_each_too_small() -> None:
+    """H2: as a clock does that is slewed"""
+    keeper = Timekeeper(NOW, BOOT)
+    assert {keeper.look(NOW - n * 500, BOOT) for n in range(1, 50)} == {"steady"}

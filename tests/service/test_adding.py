@@ -1,0 +1,151 @@
+"""Making schedules and looking at them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from matins.errors import Conflict, InvalidInput, NotFound
+from matins.testing import Bench, iso
+
+Rows = Callable[[], list[Any]]
+
+
+# -- add
+
+
+def test_add_gives_the_schedule_as_it_stands(bench: Bench) -> None:
+    """P8 S7"""
+    shown = bench.add("s", when="0 9 * * *", do="work", agent="scout", timezone="Europe/London", payload={"a": 1})
+    assert (shown.name, shown.agent, shown.state, shown.rev, shown.executions) == ("s", "scout", "active", 1, 0)
+    assert iso(shown.next_slot) == iso(shown.due_at) == "2026-03-27T09:00:00Z"
+    assert shown.definition.payload == {"a": 1}
+    assert shown == bench.get("s")
+
+
+def test_local_is_the_machines_own_zone(bench: Bench) -> None:
+    """S7"""
+    assert bench.add("s", when="0 9 * * *", do="work", timezone="local").definition.trigger.timezone == "Asia/Tokyo"
+    bench.edit("s", when="0 10 * * *", timezone="local")
+    assert bench.get("s").definition.trigger.timezone == "Asia/Tokyo"
+
+
+BAD: list[dict[str, Any]] = [
+    {"name": ""},
+    {"name": " "},
+    {"name": None},
+    {"name": 5},
+    {"name": "a\nb"},
+    {"name": "x" * 201},
+    {"name": "\ud800"},
+    {"agent": "a\nb"},
+    {"agent": "x" * 201},
+    {"when": None},
+    {"when": ""},
+    {"when": 5},
+    {"when": "sometimes"},
+    {"when": "99 * * * *"},
+    {"when": "0 0 30 2 *"},
+    {"do": ""},
+    {"do": None},
+    {"timezone": "Mars/Olympus"},
+    {"overlap": "maybe"},
+    {"catch_up": "maybe"},
+    {"at_capacity": "maybe"},
+    {"on_unknown": "maybe"},
+    {"cap": 0},
+    {"retries": -1},
+    {"grace": "soon"},
+    {"retry": 5},
+    {"timeout": "0s"},
+    {"jitter": 50},
+    {"payload": object()},
+    {"max_executions": 0},
+    {"queue_limit": 0},
+    {"colour": "red"},
+]
+
+
+@pytest.mark.parametrize("bad", BAD, ids=lambda bad: f"{next(iter(bad))}")
+def test_a_bad_word_is_named_and_nothing_is_written(bench: Bench, rows: Rows, bad: dict[str, Any]) -> None:
+    """B8"""
+    before = rows()
+    good = {"name": "s", "when": "0 9 * * *", "do": "work"}
+    with pytest.raises(InvalidInput) as caught:
+        bench.add_many([good, {**good, "name": "t", **bad}])
+    (word,) = bad
+    if word != "when":
+        assert caught.value.field == word
+    assert caught.value.hint or word in ("name", "agent", "when")
+    assert rows() == before
+
+
+def test_a_taken_name_is_refused(bench: Bench, rows: Rows) -> None:
+    """P8: nothing is replaced unasked"""
+    bench.add("s", when="0 9 * * *", do="work")
+    before = rows()
+    with pytest.raises(Conflict, match='There is a schedule "s" already') as caught:
+        bench.add("s", when="0 10 * * *", do="work")
+    assert (caught.value.field, bool(caught.value.hint)) == ("name", True)
+    with pytest.raises(Conflict, match='"t" is given twice'):
+        bench.add_many([{"name": "t", "when": "5m", "do": "work"}] * 2)
+    assert rows() == before
+
+
+def test_names_are_unique_per_agent_and_a_bare_one_works_while_it_is_unique(bench: Bench) -> None:
+    """P8"""
+    bench.add("s", when="0 9 * * *", do="work", agent="scout")
+    assert bench.get("s").agent == "scout"
+    bench.add("s", when="0 9 * * *", do="work", agent="writer")
+    bench.add("s", when="0 9 * * *", do="work")
+    with pytest.raises(Conflict, match="the name of several schedules") as caught:
+        bench.get("s")
+    assert "scout/s" in str(caught.value.hint)
+    assert "writer/s" in str(caught.value.hint)
+    assert bench.get("scout/s").agent == bench.get("s", agent="scout").agent == "scout"
+    assert bench.get("s", agent="").agent == ""
+    assert bench.remove("scout/s") is True
+    assert bench.remove("scout/s") is False
+
+
+def test_a_name_may_hold_a_stroke(bench: Bench) -> None:
+    """P8"""
+    bench.add("daily/report", when="0 9 * * *", do="work")
+    assert bench.get("daily/report").name == "daily/report"
+
+
+def test_an_unknown_name_is_not_found_with_the_nearest(bench: Bench) -> None:
+    """P8"""
+    bench.add("nightly", when="0 9 * * *", do="work")
+    for use in (bench.get, bench.pause, bench.resume, bench.run, bench.runs, bench.edit):
+        with pytest.raises(NotFound, match='There is no schedule "nihtly"') as caught:
+            use("nihtly")
+        assert caught.value.hint == 'did you mean "nightly"?'
+
+
+# -- looking
+
+
+def test_looking_never_moves_a_cursor(bench: Bench, rows: Rows) -> None:
+    """P8"""
+    bench.add("s", when="*/5 * * * *", do="work")
+    bench.add("i", when="5m", do="work")
+    bench.clock.advance(3_600_000)
+    before = rows()
+    for _ in range(3):
+        bench.get("s")
+        bench.list()
+        bench.list(agent="nobody")
+        bench.runs("s")
+        bench.verify_audit()
+    assert rows() == before
+
+
+def test_a_list_comes_in_pages(bench: Bench) -> None:
+    """P8"""
+    ids = bench.add_many([{"name": f"s{n}", "when": "5m", "do": "work", "agent": "ab"[n % 2]} for n in range(10)])
+    assert [schedule.id for schedule in bench.list(limit=4)] == ids[:4]
+    assert [schedule.id for schedule in bench.list(limit=4, after=ids[3])] == ids[4:8]
+    assert [schedule.id for schedule in bench.list(agent="b")] == ids[1::2]

@@ -1,0 +1,267 @@
+"""Pausing, editing and removing schedules: what it changes, and what it leaves alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from matins.errors import InvalidInput, NotFound
+from matins.executors.python import JobRun
+from matins.testing import Bench, ManualClock, iso
+
+START = "2026-03-27T08:00:00Z"
+Rows = Callable[[], list[Any]]
+Slots = Callable[..., list[str]]
+
+
+# -- pause and resume
+
+
+def test_nothing_is_due_while_it_is_paused(bench: Bench) -> None:
+    """B8: with a note, and who, and when"""
+    bench.add("s", when="*/5 * * * *", do="work")
+    shown = bench.pause("s", note="the database moves")
+    assert (shown.state, shown.due_at, shown.note, shown.paused_by) == ("paused", None, "the database moves", "owner")
+    assert iso(shown.paused_at) == START
+    bench.run_until("2026-03-27T10:01:00Z")
+    assert bench.runs("s") == []
+
+
+@pytest.mark.parametrize(
+    ("when", "following"), [("*/5 * * * *", "2026-03-27T10:05:00Z"), ("7m", "2026-03-27T10:08:00Z")]
+)
+def test_resume_goes_on_from_now(bench: Bench, when: str, following: str) -> None:
+    """B8: now + interval, or the next occurrence"""
+    bench.add("s", when=when, do="work")
+    bench.pause("s")
+    bench.run_until("2026-03-27T10:01:00Z")
+    shown = bench.resume("s")
+    assert (shown.state, iso(shown.next_slot), iso(shown.due_at)) == ("active", following, following)
+    assert (shown.note, shown.paused_by, shown.paused_at) == (None, None, None)
+    bench.run_until(following)
+    bench.assert_ran("s", times=1)
+    assert len(bench.runs("s")) == 1, "slots of the pause are nobody's"
+
+
+def test_a_one_shot_that_was_paused_over_its_time(bench: Bench, slots: Slots) -> None:
+    """B8"""
+    bench.add("soon", when="2026-03-27T09:00:00Z", do="work")
+    bench.add("late", when="2026-03-27T09:00:00Z", do="work", grace="1m")
+    for name in ("soon", "late"):
+        bench.pause(name)
+    bench.run_until("2026-03-27T10:00:00Z")
+    for name in ("soon", "late"):
+        bench.resume(name)
+    bench.settle()
+    assert slots("soon") == ["09:00 succeeded"]
+    assert slots("late") == ["09:00 missed"]
+
+
+def test_pause_first_records_what_was_due_and_holds_what_waits(bench: Bench, slots: Slots) -> None:
+    """B8 B1"""
+    bench.add("s", when="*/5 * * * *", do="work")
+    bench.clock.advance_to("2026-03-27T08:05:01Z")
+    bench.pause("s")
+    bench.run_until("2026-03-27T08:30:00Z")
+    assert slots() == ["08:05 parked"]
+    bench.resume("s")
+    bench.settle()
+    assert slots() == ["08:05 succeeded"]
+
+
+def test_a_slot_whose_jitter_is_not_over_gets_its_record_too(bench: Bench, slots: Slots) -> None:
+    """B8 B1"""
+    bench.add("s", when="0 * * * *", do="work", jitter=10)
+    due = bench.get("s").due_at
+    assert due is not None
+    bench.clock.advance_to(due - 1)
+    bench.pause("s")
+    bench.resume("s")
+    bench.settle()
+    assert slots() == ["09:00 succeeded"]
+
+
+def test_an_interval_whose_run_ends_during_the_pause_stays_paused(bench: Bench, slots: Slots) -> None:
+    """B8 H3"""
+
+    @bench.job("pauses itself")
+    def pauses_itself(run: JobRun) -> None:
+        bench.pause("s")
+
+    bench.add("s", when="5m", do="pauses itself")
+    bench.run_until("2026-03-27T09:00:00Z")
+    assert slots() == ["08:05 succeeded"]
+    assert bench.get("s").due_at is None
+    bench.resume("s")
+    assert iso(bench.get("s").due_at) == "2026-03-27T09:05:00Z"
+
+
+def test_pause_and_resume_twice_are_no_trouble(bench: Bench, slots: Slots) -> None:
+    """B8"""
+    bench.add("s", when="5m", do="work")
+    bench.resume("s")
+    assert iso(bench.get("s").next_slot) == "2026-03-27T08:05:00Z"
+    bench.pause("s", note="a")
+    assert bench.pause("s", note="b").note == "b"
+    bench.resume("s")
+    bench.run_until("2026-03-27T08:05:00Z")
+    assert slots() == ["08:05 succeeded"]
+
+
+@pytest.mark.parametrize("note", ["x" * 2_001, "\ud800", 5])
+def test_a_bad_note_is_refused(bench: Bench, note: Any) -> None:
+    """B8"""
+    bench.add("s", when="5m", do="work")
+    with pytest.raises(InvalidInput) as caught:
+        bench.pause("s", note=note)
+    assert caught.value.field == "note"
+    assert bench.get("s").state == "active"
+
+
+def test_a_pause_survives_a_restart(tmp_path: Path) -> None:
+    """H8: disabled is persisted"""
+    clock = ManualClock(START)
+    first = Bench(f"sqlite:///{tmp_path}/matins.db", clock=clock)
+    first.add("s", when="*/5 * * * *", do="work")
+    first.pause("s", note="why")
+    second = Bench(f"sqlite:///{tmp_path}/matins.db", clock=clock)
+    second.run_until("2026-03-27T09:00:00Z")
+    assert (second.get("s").state, second.get("s").note, second.runs("s")) == ("paused", "why", [])
+    first.close()
+    second.close()
+
+
+# -- edit
+
+
+def test_an_edit_does_not_fire_again(bench: Bench, slots: Slots) -> None:
+    """V7"""
+    bench.add("s", when="*/5 * * * *", do="work")
+    bench.run_until("2026-03-27T08:05:00Z")
+    for words in ({"payload": 1}, {"when": "*/5 * * * *"}, {"overlap": "allow"}, {"when": "*/10 * * * *"}):
+        assert bench.edit("s", **words).rev > 1
+        bench.settle()
+    assert slots() == ["08:05 succeeded"]
+    bench.run_until("2026-03-27T08:20:00Z")
+    assert slots() == ["08:05 succeeded", "08:10 succeeded", "08:20 succeeded"]
+
+
+def test_an_edit_plans_first_what_was_due(bench: Bench, slots: Slots) -> None:
+    """V7 B1: under the old words"""
+    told: list[object] = []
+    bench.job("tell")(lambda run: told.append(run.payload))
+    bench.add("s", when="*/5 * * * *", do="tell", payload="old")
+    bench.clock.advance_to("2026-03-27T08:05:01Z")
+    bench.edit("s", payload="new", when="*/7 * * * *")
+    bench.run_until("2026-03-27T08:07:00Z")
+    assert told == ["old", "new"]
+    assert slots() == ["08:05 succeeded", "08:07 succeeded"]
+
+
+def test_runs_in_flight_keep_the_words_they_were_planned_under(bench: Bench) -> None:
+    """V7"""
+    told: list[object] = []
+
+    @bench.job("tell")
+    def tell(run: JobRun) -> None:
+        told.append(run.payload)
+        if run.attempt == 1:
+            bench.edit("s", payload="new", retries=0)
+            raise ValueError
+
+    bench.add("s", when="0 9 * * *", do="tell", payload="old", retries=1)
+    bench.run_until("2026-03-27T10:00:00Z")
+    assert told == ["old", "old"]
+    assert [run.rev for run in bench.runs("s")] == [1]
+    bench.run_until("2026-03-28T10:00:00Z")
+    assert told[2:] == ["new"]
+
+
+@pytest.mark.parametrize("first", ["after_interval", "immediately"])
+def test_an_edit_leaves_an_interval_where_it_stands(bench: Bench, first: str) -> None:
+    """V7 H3"""
+    bench.add("s", when="5m", do="work", first=first)
+    bench.settle()
+    before = bench.get("s").next_slot
+    bench.clock.advance(240_000)
+    assert bench.edit("s", payload=1).next_slot == before
+
+
+def test_words_that_are_not_named_stay(bench: Bench) -> None:
+    """V7"""
+    bench.add("s", when="0 9 * * *", do="work", timezone="Asia/Tokyo", retries=3, grace="1m", payload={"a": 1})
+    definition = bench.edit("s", retries=5).definition
+    assert (definition.retries, definition.grace_ms, definition.payload) == (5, 60_000, {"a": 1})
+    assert definition.trigger.timezone == "Asia/Tokyo"
+
+
+def test_a_bad_edit_changes_nothing(bench: Bench, rows: Rows) -> None:
+    """V7"""
+    bench.add("s", when="*/5 * * * *", do="work")
+    bench.clock.advance(600_000)
+    before = rows()
+    for words in ({"retries": -1}, {"when": "sometimes"}, {"colour": 1}):
+        with pytest.raises(InvalidInput):
+            bench.edit("s", **words)
+    assert rows() == before
+
+
+def test_an_edit_of_a_paused_schedule_does_not_wake_it(bench: Bench) -> None:
+    """B8"""
+    bench.add("s", when="*/5 * * * *", do="work")
+    bench.pause("s")
+    assert bench.edit("s", when="* * * * *").due_at is None
+    bench.run_until("2026-03-27T09:00:00Z")
+    assert bench.runs("s") == []
+    assert iso(bench.resume("s").next_slot) == "2026-03-27T09:01:00Z"
+
+
+# -- remove
+
+
+def test_remove_is_idempotent(bench: Bench, rows: Rows) -> None:
+    """P8"""
+    bench.add("s", when="*/5 * * * *", do="work")
+    assert bench.remove("s") is True
+    before = rows()
+    assert bench.remove("s") is False
+    assert bench.remove("never was") is False
+    assert rows() == before
+    bench.run_until("2026-03-27T09:00:00Z")
+    with pytest.raises(NotFound):
+        bench.get("s")
+    assert bench.list() == []
+
+
+def test_the_name_of_what_was_removed_is_free(bench: Bench) -> None:
+    """P8"""
+    old = bench.add("s", when="*/5 * * * *", do="work")
+    bench.run_until("2026-03-27T08:05:00Z")
+    bench.remove("s")
+    new = bench.add("s", when="*/5 * * * *", do="work")
+    assert new.id != old.id
+    assert bench.runs("s") == []
+    bench.run_until("2026-03-27T08:10:00Z")
+    bench.assert_ran("s", times=1)
+
+
+def test_remove_ends_what_waits(bench: Bench) -> None:
+    """P8"""
+
+    @bench.job("fail")
+    def fail(run: JobRun) -> None:
+        raise ValueError
+
+    schedule = bench.add("s", when="5m", do="fail", retries=1, retry="1h")
+    bench.run_until("2026-03-27T08:05:00Z")
+    run_id = bench.runs("s")[0].id
+    bench.remove("s")
+    bench.run_until("2026-03-27T12:00:00Z")
+    with bench._store.reading() as transaction:
+        row = transaction.run(run_id)
+        assert transaction.schedule(schedule.id) is not None, "its history stays"
+    assert row is not None
+    assert (row[4], row[15]) == (14, "schedule_removed")

@@ -1,0 +1,186 @@
+"""Invariants 1, 2 and 3: slots, their records and the cursor, checked for each commit and over all of time."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from itertools import pairwise
+
+import orjson
+from sim_rows import CursorRow, EventRow, Reader, RunRow, counts_from_runs
+from sim_violation import require
+
+from matins.engine.catch_up import grace_of
+from matins.engine.planning import Rule
+from matins.model.run import RunState
+from matins.model.trigger import Once
+
+_REPLACED = {
+    "schedule.updated",
+    "schedule.paused",
+    "schedule.resumed",
+    "schedule.removed",
+    "schedule.replanned",
+    "schedule.broken",
+}
+
+
+class CursorRules:
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+        self._covered: dict[int, list[tuple[int, int]]] = defaultdict(list)
+        """(first, last) of every record there ever was, by schedule, in order."""
+        self._window: Counter[int] = Counter()
+        """How many runs made up for slots of the present missed window."""
+
+    def check(
+        self,
+        old: CursorRow | None,
+        new: CursorRow,
+        births: list[RunRow],
+        ended: list[RunRow],
+        events: list[EventRow],
+        now: int,
+    ) -> None:
+        kinds = {event.type for event in events}
+        require(1, "schedule.broken" not in kinds, f"a sound schedule was taken for broken: {events}")
+        if old is None:
+            require(2, not births, f"a record without a cursor: {births}")
+            return
+        rule = self._reader.rule(old.schedule_id, old.rev)
+        births = sorted(births, key=lambda run: run.first)
+        changing = bool(kinds & {"schedule.updated", "schedule.paused"})
+        # Before a change a slot is planned even when its jitter is not over: afterwards there is no later.
+        comes = old.next_slot if changing and old.due_at is not None else old.due_at
+        was_due = comes is not None and comes <= now
+        require(2, was_due or not births, f"planned before its time, or while paused: {old} at {now}: {births}")
+        following = self._check_births(old, births, rule)
+        self._check_cap(births, rule, now)
+        if changing:
+            require(1, bool(births) or not was_due, f"changed before what was due was planned: {old} became {new}")
+        if not kinds & _REPLACED:
+            _check_moved(old, new, births, ended, following, rule, now)
+        elif new.due_at is not None:
+            self._check_replaced(old, new, kinds, following, now, events)
+
+    def check_no_slot_twice(self) -> None:
+        for schedule_id, spans in self._covered.items():
+            for (_, last), (first, _) in pairwise(spans):
+                require(1, last < first, f"two records of schedule {schedule_id} cover {first}")
+
+    def check_nothing_passed_over(self, cursors: Iterable[CursorRow], now: int) -> None:
+        """A cursor may not stand beyond a slot that is to come and has no record, whatever the clock did before."""
+        for cursor in cursors:
+            if cursor.due_at is None or cursor.next_slot is None:
+                continue
+            rule = self._reader.rule(cursor.schedule_id, cursor.rev)
+            spans = self._covered[cursor.schedule_id]
+            since = max(now, spans[-1][1]) if spans else now
+            interval = counts_from_runs(rule)
+            first = since + interval.every_ms if interval else rule.trigger.next_ms(since)
+            passed = first is not None and cursor.next_slot > first
+            require(11, not passed, f"slot {first} is to come, but the cursor is beyond it: {cursor}")
+
+    def _check_cap(self, births: list[RunRow], rule: Rule, now: int) -> None:
+        """A missed window gets at most `cap` runs, however many ticks it takes."""
+        if rule.definition.catch_up != "run_all_capped" or not births:
+            return
+        last = births[-1].slot
+        assert last is not None
+        on_time = now - last <= grace_of(rule.definition, last, rule.trigger.next_ms(last))
+        late = [run for run in births if run.state != RunState.MISSED and not (on_time and run.slot == last)]
+        schedule_id = births[0].schedule_id
+        self._window[schedule_id] += len(late)
+        used, cap = self._window[schedule_id], rule.definition.cap
+        require(2, not late or used <= cap, f"a missed window got {used} runs, its cap is {cap}: {late}")
+        if on_time:
+            self._window[schedule_id] = 0
+
+    def _check_births(self, old: CursorRow, births: list[RunRow], rule: Rule) -> int | None:
+        """New records follow each other from the cursor on without a gap; the slot that comes after them."""
+        expected = old.next_slot
+        for run in births:
+            assert run.slot is not None
+            require(1, run.first == expected, f"the next slot is {expected}, the record covers {run.first}: {run}")
+            require(2, run.rev == old.rev, f"planned under another revision than {old.rev}: {run}")
+            if counts_from_runs(rule):
+                require(2, run.covered == 1 and len(births) == 1, f"an interval has one slot at a time: {births}")
+            else:
+                slots = rule.trigger.count(run.first, run.slot + 1)
+                real = rule.trigger.count(run.slot, run.slot + 1) == 1
+                require(2, real and slots == run.covered, f"its slots are not the trigger's ({slots}): {run}")
+                expected = rule.trigger.next_ms(run.slot)
+            self._cover(run)
+        return expected
+
+    def _cover(self, run: RunRow) -> None:
+        assert run.slot is not None
+        spans = self._covered[run.schedule_id]
+        place = bisect_left(spans, (run.first, 0))
+        require(1, place == 0 or spans[place - 1][1] < run.first, f"a second record for a slot: {run}")
+        require(1, place == len(spans) or run.slot < spans[place][0], f"a second record for a slot: {run}")
+        insort(spans, (run.first, run.slot))
+
+    def _has_record(self, schedule_id: int, slot: int) -> bool:
+        spans = self._covered[schedule_id]
+        place = bisect_left(spans, (slot + 1, 0))
+        return place > 0 and spans[place - 1][1] >= slot
+
+    def _check_replaced(
+        self,
+        old: CursorRow,
+        new: CursorRow,
+        kinds: set[str],
+        following: int | None,
+        now: int,
+        events: list[EventRow],
+    ) -> None:
+        assert new.next_slot is not None
+        taken = self._has_record(new.schedule_id, new.next_slot)
+        require(1, not taken, f"the cursor was put on a slot that has its record: {old} became {new}, {kinds}")
+        once = isinstance(self._reader.rule(new.schedule_id, new.rev).definition.trigger.when, Once)
+        ahead = new.next_slot >= now or once  # whether it is too late for a one-shot, its grace decides
+        require(3, ahead, f"the cursor was put into the past: {old} became {new} at {now}, {kinds}")
+        if "schedule.updated" in kinds:
+            require(3, new.rev > old.rev, f"an edit without a new revision: {old} became {new}")
+            if not _edited_when(events) and old.due_at is not None and following is not None and following > now:
+                text = f"an edit of other words moved the cursor from {following}: {old} became {new}"
+                require(3, new.next_slot == following, text)
+
+
+def _edited_when(events: list[EventRow]) -> bool:
+    return any(
+        "when" in orjson.loads(event.data or "{}")["words"] for event in events if event.type == "schedule.updated"
+    )
+
+
+def _check_moved(
+    old: CursorRow,
+    new: CursorRow,
+    births: list[RunRow],
+    ended: list[RunRow],
+    following: int | None,
+    rule: Rule,
+    now: int,
+) -> None:
+    """The cursor of a schedule that nobody changed: it moves with records, or by a completion that it waits for."""
+    require(3, new.rev == old.rev, f"a new revision without an edit: {old} became {new}")
+    interval = counts_from_runs(rule)
+    if not births:
+        if new.next_slot == old.next_slot:
+            return
+        ends = {max(run.ended_at or 0, run.slot or 0) + interval.every_ms for run in ended} if interval else set()
+        require(1, bool(old.waiting), f"the cursor moved without a record: {old} became {new}")
+        require(2, new.next_slot in ends, f"the next slot is none of {ends}: {old} became {new}")
+        return
+    done = rule.definition.max_executions is not None and new.executions >= rule.definition.max_executions
+    if done:
+        require(1, new.next_slot is None, f"it has had its executions, but goes on: {new}")
+        return
+    if interval is None:
+        require(1, new.next_slot == following, f"the cursor went past slots: {following} is next: {old} became {new}")
+    require(3, new.next_slot is None or new.next_slot > now, f"the cursor did not get past {now}: {new}")
+    if rule.completion and not ended:
+        live = any(run.state < RunState.SUCCEEDED for run in births)
+        require(3, bool(new.waiting) == live, f"waits for a completion: {bool(new.waiting)}, live: {live}: {new}")

@@ -1,0 +1,227 @@
+"""Looks at every commit from outside, holds it against the invariants, and keeps the log that nobody inside has."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import orjson
+from sim_cursors import CursorRules
+from sim_rows import CursorRow, EventRow, Reader, RunRow
+from sim_violation import require
+
+from matins.model.records import StoredEvent
+from matins.model.run import RunState
+from matins.runtime.work import Work
+from matins.store.chain import faults as chain_faults
+
+STARTED = range(RunState.STARTING, RunState.HELD + 1)
+WAITING = range(RunState.PARKED, RunState.READY + 1)
+OVER = RunState.SUCCEEDED
+_BORN = {RunState.PARKED, RunState.QUEUED, RunState.READY, RunState.STARTING, RunState.SKIPPED, RunState.MISSED}
+_ENDS_OF_STARTED = {RunState.SUCCEEDED, RunState.FAILED, RunState.CANCELLED, RunState.UNKNOWN}
+_END_EVENTS = {"run.succeeded", "run.failed", "run.cancelled", "run.unknown", "run.skipped", "schedule.missed"}
+
+
+class Observer:
+    """The invariants are those of the architecture, by their numbers."""
+
+    def __init__(self, path: Path) -> None:
+        self.reader = Reader(path)
+        self.runs: dict[int, RunRow] = {}
+        self.cursors: dict[int, CursorRow] = {}
+        self._live: dict[int, dict[int, RunRow]] = defaultdict(dict)
+        self._rules = CursorRules(self.reader)
+        self._dispatched: dict[int, int] = {}
+        self._keys: dict[tuple[int, str], int] = {}
+        self._ends: set[int] = set()
+        self._limits: dict[str, tuple[int, frozenset[int]]] = {}
+        self._digest = sha256()
+        self.commits = 0
+        self.dispatches = 0
+        self.slots = 0
+        self.purged = 0
+
+    def close(self) -> None:
+        self.reader.close()
+
+    def note(self, text: str) -> None:
+        """A line of the trace: the same seed must give the same lines."""
+        self._digest.update(text.encode())
+
+    def trace(self) -> str:
+        return self._digest.hexdigest()
+
+    # -- after every commit
+
+    def committed(self, now: int, changed: dict[str, set[int]]) -> None:
+        self.commits += 1
+        events = self.reader.events(changed.get("events", ()))
+        after = self.reader.runs(changed.get("runs", ()))
+        touched = (
+            {run.schedule_id for run in after.values()} | changed.get("due", set()) | changed.get("schedules", set())
+        )
+        self._digest.update(repr((now, sorted(after.items()))).encode())
+        self._check_ends(events)
+        births, ended = self._check_runs(after)
+        self._check_forgotten(changed.get("runs", set()) - after.keys())
+        cursors = self.reader.cursors(touched)
+        for schedule_id, new in sorted(cursors.items()):
+            of = [event for event in events if event.schedule_id == schedule_id]
+            old = self.cursors.get(schedule_id)
+            self._rules.check(old, new, births[schedule_id], ended[schedule_id], of, now)
+        self.cursors.update(cursors)
+        for schedule_id in sorted(touched):
+            self._check_schedule(schedule_id)
+        if "runs" in changed:
+            self._check_limits()
+        for event in events:
+            if event.type == "limit.set":
+                self._note_limit(event)
+
+    def _check_ends(self, events: list[EventRow]) -> None:
+        for event in events:
+            if event.type in _END_EVENTS and event.run_id is not None:
+                require(6, event.run_id not in self._ends, f"run {event.run_id} ended a second time: {event}")
+                self._ends.add(event.run_id)
+
+    def _check_runs(self, after: dict[int, RunRow]) -> tuple[dict[int, list[RunRow]], dict[int, list[RunRow]]]:
+        births: dict[int, list[RunRow]] = defaultdict(list)
+        ended: dict[int, list[RunRow]] = defaultdict(list)
+        for run_id, new in after.items():
+            old = self.runs.get(run_id)
+            if old is None:
+                self._check_birth(new)
+                if new.slot is not None:
+                    births[new.schedule_id].append(new)
+                    self.slots += new.covered
+            else:
+                _check_change(old, new)
+            if new.state >= OVER and (old is None or old.state < OVER):
+                ended[new.schedule_id].append(new)
+            self.runs[run_id] = new
+            if new.state < OVER:
+                self._live[new.schedule_id][run_id] = new
+            else:
+                self._live[new.schedule_id].pop(run_id, None)
+        return births, ended
+
+    def _check_forgotten(self, run_ids: set[int]) -> None:
+        """Purging takes only what is over; that it never fires anything again, the cursors show."""
+        for run_id in sorted(run_ids):
+            run = self.runs.pop(run_id)
+            require(6, run.state >= OVER, f"a run was purged that is not over: {run}")
+            if run.request_key is not None:
+                del self._keys[run.schedule_id, run.request_key]
+            self.purged += 1
+
+    def _check_birth(self, run: RunRow) -> None:
+        require(6, run.state in _BORN, f"a run was born in state {run.state}: {run}")
+        require(4, run.epoch == int(run.state == RunState.STARTING), f"a new run has epoch {run.epoch}: {run}")
+        if run.request_key is not None:
+            key = run.schedule_id, run.request_key
+            require(8, self._keys.setdefault(key, run.id) == run.id, f"a second run for the key {key}: {run}")
+
+    def _check_schedule(self, schedule_id: int) -> None:
+        live = self._live[schedule_id].values()
+        started = [run.id for run in live if run.state in STARTED and run.exclusive]
+        require(9, len(started) <= 1, f"schedule {schedule_id} does not allow overlap, but {started} are live")
+        queued = [run.id for run in live if run.state == RunState.QUEUED]
+        stuck = queued and len(queued) == len(live)
+        require(
+            11, not stuck, f"runs {queued} of schedule {schedule_id} are queued behind nothing: nobody promotes them"
+        )
+        cursor = self.cursors.get(schedule_id)
+        if cursor is not None and cursor.state == "active" and cursor.next_slot is not None and cursor.due_at is None:
+            require(
+                11, bool(live), f"schedule {schedule_id} waits for a completion, but no run of it is live: {cursor}"
+            )
+
+    def _note_limit(self, event: EventRow) -> None:
+        """It holds from now on; runs that have started already may go on."""
+        data = orjson.loads(event.data or "{}")
+        self._limits[data["scope"]] = data["size"], frozenset(run.id for run in self._started())
+
+    def _started(self) -> list[RunRow]:
+        return [run for live in self._live.values() for run in live.values() if run.state in STARTED]
+
+    def _check_limits(self) -> None:
+        permits = self.reader.permits()
+        for scope, run_id in permits:
+            run = self.runs[run_id]
+            require(9, run.state in STARTED, f"a permit of {scope} is held by a run that has not started: {run}")
+        for scope, (size, before) in self._limits.items():
+            of = [run.id for run in self._started() if scope in ("global", run.scope)]
+            fresh = [run_id for run_id in of if run_id not in before]
+            require(9, len(fresh) <= size, f"{len(of)} runs of {scope} are live, its limit is {size}: {of}")
+
+    # -- what the executors do
+
+    def dispatched(self, worker: int, work: Work) -> None:
+        self.dispatches += 1
+        self._digest.update(f"dispatch {worker} {work.run_id} {work.epoch}".encode())
+        last = self._dispatched.get(work.run_id, 0)
+        require(4, work.epoch > last, f"run {work.run_id} dispatched under epoch {work.epoch} after epoch {last}")
+        self._dispatched[work.run_id] = work.epoch
+        owner = self.reader.attempt_owner(work.run_id, work.epoch)
+        require(
+            5, owner == worker, f"worker {worker} starts ({work.run_id}, {work.epoch}), whose attempt is of {owner}"
+        )
+
+    # -- now and then, and at the end
+
+    def check_everything(self) -> None:
+        """What the cheap checks kept in mind is what the store says."""
+        require(12, self.reader.runs() == self.runs, "runs changed without a commit that was seen")
+        require(12, self.reader.cursors() == self.cursors, "cursors changed without a commit that was seen")
+        self._rules.check_no_slot_twice()
+        self._check_chains()
+
+    def check_the_end(self, now: int) -> None:
+        self.check_everything()
+        self._rules.check_nothing_passed_over(self.cursors.values(), now)
+        found = [row[0] for row in self.reader.query("PRAGMA integrity_check")]
+        require(12, found == ["ok"], f"integrity: {found}")
+
+    def _check_chains(self) -> None:
+        rows: list[Any] = self.reader.query(
+            "SELECT id, writer, seq, at, type, schedule_id, run_id, data, hash FROM events ORDER BY writer, seq"
+        )
+        writers = self.reader.query("SELECT id, pruned_seq, pruned_hash FROM writers ORDER BY id")
+        seals = self.reader.query("SELECT id, at, heads, hash FROM seals ORDER BY id")
+        wrong = list(chain_faults([StoredEvent(*row) for row in rows], writers, seals))
+        require(12, not wrong, f"chains: {wrong}")
+
+    def held(self) -> list[int]:
+        return [run.id for run in self._started() if run.state == RunState.HELD]
+
+    def unfinished(self, planned: set[int], now: int) -> list[str]:
+        """What must not be left once faults have stopped: runs of before that are not over, and due slots."""
+        runs = [self.runs[run_id] for run_id in sorted(planned) if run_id in self.runs]
+        left = [f"not over: {run}" for run in runs if run.state < OVER]
+        late = [cursor for cursor in self.cursors.values() if cursor.due_at is not None and cursor.due_at <= now]
+        return left + [f"due and not planned: {cursor}" for cursor in late]
+
+
+def _check_change(old: RunRow, new: RunRow) -> None:
+    if old == new:
+        return
+    require(6, old.state < OVER, f"a run that was over has changed: {old} became {new}")
+    require(8, old.identity == new.identity, f"what never changes has changed: {old} became {new}")
+    claimed = new.state == RunState.STARTING and (old.state != RunState.STARTING or new.epoch != old.epoch)
+    require(4, new.epoch == old.epoch + claimed, f"the epoch went from {old.epoch} to {new.epoch}: {old} became {new}")
+    if new.state >= OVER:
+        ends = {RunState.CANCELLED} if old.state in WAITING else _ENDS_OF_STARTED
+        require(6, new.state in ends, f"no such transition: {old} became {new}")
+    if new.outcome is not None and new.outcome != old.outcome:
+        require(
+            7, _epoch_told(new.outcome) == old.epoch, f"an outcome of another epoch was written: {old} became {new}"
+        )
+
+
+def _epoch_told(outcome: str) -> int:
+    """The epoch that the simulated job put into its outcome."""
+    told = orjson.loads(outcome)
+    return told["result"]["epoch"] if "result" in told else int(told["error"].removeprefix("epoch "))

@@ -1,0 +1,119 @@
+"""What the observer reads: rows as they are durable, seen through a connection of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import apsw
+
+from matins.engine.planning import Rule
+from matins.engine.schedules import decode
+from matins.engine.triggers import compile_trigger
+from matins.model.trigger import Interval
+
+_RUN = """SELECT id, schedule_id, rev, slot, request_key, state, exclusive, scope, epoch, attempt, owner, planned_at,
+  started_at, ended_at, covered, covered_from, cancelling, reason, outcome FROM runs"""
+_CURSOR = """SELECT d.schedule_id, s.state, d.next_slot, d.due_at, d.rev, d.paused, d.waiting, d.executions
+  FROM due d JOIN schedules s ON s.id = d.schedule_id"""
+
+
+class RunRow(NamedTuple):
+    id: int
+    schedule_id: int
+    rev: int
+    slot: int | None
+    request_key: str | None
+    state: int
+    exclusive: int
+    scope: str | None
+    epoch: int
+    attempt: int
+    owner: int | None
+    planned_at: int
+    started_at: int | None
+    ended_at: int | None
+    covered: int
+    covered_from: int | None
+    cancelling: int
+    reason: str | None
+    outcome: str | None
+
+    @property
+    def identity(self) -> tuple[Any, ...]:
+        """What never changes."""
+        return (*self[:5], self.exclusive, self.planned_at, self.covered, self.covered_from)
+
+    @property
+    def first(self) -> int:
+        """The first slot that it stands for."""
+        assert self.slot is not None
+        return self.slot if self.covered_from is None else self.covered_from
+
+
+class CursorRow(NamedTuple):
+    schedule_id: int
+    state: str
+    next_slot: int | None
+    due_at: int | None
+    rev: int
+    paused: int
+    waiting: int
+    executions: int
+
+
+class EventRow(NamedTuple):
+    type: str
+    schedule_id: int | None
+    run_id: int | None
+    data: str | None
+
+
+class Reader:
+    def __init__(self, path: Path) -> None:
+        self._connection: Any = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def runs(self, ids: Iterable[int] | None = None) -> dict[int, RunRow]:
+        return {row[0]: RunRow(*row) for row in self._rows(_RUN, "id", ids)}
+
+    def cursors(self, ids: Iterable[int] | None = None) -> dict[int, CursorRow]:
+        return {row[0]: CursorRow(*row) for row in self._rows(_CURSOR, "d.schedule_id", ids)}
+
+    def events(self, ids: Iterable[int]) -> list[EventRow]:
+        return [EventRow(*row) for row in self._rows("SELECT type, schedule_id, run_id, data FROM events", "id", ids)]
+
+    def permits(self) -> list[tuple[str, int]]:
+        return self.query("SELECT scope, run_id FROM permits WHERE run_id IS NOT NULL")
+
+    def attempt_owner(self, run_id: int, epoch: int) -> int | None:
+        rows = self.query("SELECT owner FROM attempts WHERE run_id = ? AND epoch = ?", run_id, epoch)
+        return rows[0][0] if rows else None
+
+    def rule(self, schedule_id: int, rev: int) -> Rule:
+        ((text,),) = self.query("SELECT definition FROM revisions WHERE schedule_id = ? AND rev = ?", schedule_id, rev)
+        return _rule(text)
+
+    def query(self, sql: str, *values: Any) -> list[Any]:
+        return self._connection.execute(sql, values).fetchall()
+
+    def _rows(self, select: str, key: str, ids: Iterable[int] | None) -> list[Any]:
+        if ids is None:
+            return self.query(select)
+        return self.query(f"{select} WHERE {key} IN ({','.join(map(str, sorted(ids)))}) ORDER BY {key}")
+
+
+@lru_cache(maxsize=1024)
+def _rule(text: str) -> Rule:
+    definition = decode(text)
+    return Rule(definition, compile_trigger(definition.trigger))
+
+
+def counts_from_runs(rule: Rule) -> Interval | None:
+    """The interval, when slots follow from earlier runs and are not a fixed row of instants."""
+    when = rule.definition.trigger.when
+    return when if isinstance(when, Interval) and when.anchor != "grid" else None

@@ -1,0 +1,169 @@
+"""The users of the simulation: they add, edit, pause, resume, remove, start, cancel and limit, through the service."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+from sim_violation import Violation, require
+from sim_worker import Actor
+
+from matins.errors import InvalidInput, StoreUnavailable
+from matins.model.principal import OWNER
+from matins.model.run import RunState
+from matins.runtime.catalog import Catalog
+from matins.service import Service
+from matins.testing import ManualClock
+
+_WHEN: tuple[dict[str, Any], ...] = (
+    {"when": "*/5 * * * * *"},
+    {"when": "*/20 * * * * *"},
+    {"when": "* * * * *"},
+    {"when": "0 * * * *", "timezone": "Europe/London"},
+    {"when": "7s"},
+    {"when": "9s", "first": "immediately"},
+    {"when": "11s", "anchor": "start"},
+    {"when": "10s", "anchor": "grid"},
+    {"when": "in 40s"},
+)
+_WORDS: dict[str, tuple[Any, ...]] = {
+    "catch_up": ("skip", "run_once", "run_all_capped"),
+    "cap": (1, 2, 4),
+    "grace": (None, "2s", "1m"),
+    "overlap": ("skip", "queue", "cancel_other", "allow"),
+    "queue_limit": (1, 3),
+    "at_capacity": ("wait", "wait", "skip"),
+    "retries": (0, 1, 3),
+    "retry": ("1s",),
+    "retry_most": ("6s",),
+    "on_unknown": ("retry", "retry", "hold"),
+    "jitter": (0, 0, 5),
+    "timeout": (None, "4s"),
+    "max_executions": (None, None, None, 12),
+}
+_SCOPES = ("global", "agent:ann", "agent:bob")
+_ENDS = ("succeeded", "failed", "unknown", "retry")
+_NAMES = tuple(f"job{n}" for n in range(7))
+
+
+class Users(Actor):
+    def __init__(self, clock: ManualClock, rng: Random) -> None:
+        super().__init__("users", clock)
+        self._rng = rng
+        self.actions: Counter[str] = Counter()
+
+    def open(self) -> None:
+        self.service = Service(self.store, self.clock, Catalog())
+
+    def act(self) -> str:
+        """One of them does something; a refusal or a fault is an answer like another."""
+        action = self._rng.choice(ACTIONS)
+        self.actions[action.__name__] += 1
+        try:
+            said = action(self)
+        except InvalidInput as error:
+            said = f"refused: {type(error).__name__}"
+        except StoreUnavailable:
+            said = "failed"
+        except Exception as error:
+            raise Violation(11, f"{action.__name__} failed by itself: {error!r}") from error
+        return f"{action.__name__}: {said}"
+
+    def prepare(self) -> None:
+        for name in self._rng.sample(_NAMES, self._rng.randint(2, 5)):
+            self._add(name)
+        for scope in _SCOPES:
+            if self._rng.random() < 0.3:
+                self.service.limit(OWNER, scope, self._rng.randint(1, 4))
+
+    def resume_all(self) -> None:
+        for schedule in self.service.list(OWNER):
+            self.service.resume(OWNER, schedule.name, schedule.agent)
+
+    def resolve_all(self, run_ids: list[int]) -> None:
+        """What became of runs that are held because their worker is gone, a person must say."""
+        for run_id in run_ids:
+            self.service.resolve(OWNER, run_id, self._rng.choice(_ENDS))
+
+    def add(self) -> str:
+        return self._add(self._name())
+
+    def edit(self) -> str:
+        words = self._words(2)
+        if self._rng.random() < 0.4:
+            words |= self._rng.choice(_WHEN)
+        schedule = self.service.edit(OWNER, self._name(), **words)
+        return f"{schedule.name} {words}"
+
+    def pause(self) -> str:
+        return self.service.pause(OWNER, self._name()).name
+
+    def resume(self) -> str:
+        return self.service.resume(OWNER, self._name()).name
+
+    def remove(self) -> str:
+        return str(self.service.remove(OWNER, self._name()))
+
+    def run(self) -> str:
+        """The same key gives the same run, also after an answer that was lost."""
+        name, key = self._name(), f"key{self._rng.randrange(6)}"
+        run = self.service.run(OWNER, name, key)
+        require(8, run.request_key == key, f"the key {key} gave another run: {run}")
+        return f"{name} {key} is run {run.id}"
+
+    def cancel(self) -> str:
+        with self.store.reading() as transaction:
+            ids = [schedule[0] for schedule in transaction.schedules(0, None, 100)]
+            live = sorted(run for _, run, _ in transaction.live(ids))
+        if not live:
+            return "nothing to cancel"
+        run = self.service.cancel(OWNER, self._rng.choice(live))
+        return f"{run.id} {run.state.word}"
+
+    def resolve(self) -> str:
+        with self.store.reading() as transaction:
+            ids = [schedule[0] for schedule in transaction.schedules(0, None, 100)]
+            held = sorted(run for _, run, state in transaction.live(ids) if state == RunState.HELD)
+        if not held:
+            return "nothing to resolve"
+        run = self.service.resolve(OWNER, self._rng.choice(held), self._rng.choice(_ENDS))
+        return f"{run.id} {run.state.word}"
+
+    def limit(self) -> str:
+        scope, size = self._rng.choice(_SCOPES), self._rng.randint(1, 4)
+        self.service.limit(OWNER, scope, size)
+        return f"{scope} {size}"
+
+    def _add(self, name: str) -> str:
+        words = self._rng.choice(_WHEN) | self._words(len(_WORDS))
+        self.service.add(OWNER, name, agent=self._rng.choice(("", "ann", "bob")), do="job", **words)
+        return f"{name} {words}"
+
+    def _name(self) -> str:
+        return self._rng.choice(_NAMES)
+
+    def _words(self, count: int) -> dict[str, Any]:
+        chosen = self._rng.sample(sorted(_WORDS), count)
+        words = {word: self._rng.choice(_WORDS[word]) for word in sorted(chosen)}
+        return {word: value for word, value in words.items() if value is not None}
+
+
+ACTIONS: tuple[Callable[[Users], str], ...] = (
+    Users.add,
+    Users.add,
+    Users.edit,
+    Users.edit,
+    Users.pause,
+    Users.resume,
+    Users.resume,
+    Users.remove,
+    Users.run,
+    Users.run,
+    Users.run,
+    Users.cancel,
+    Users.cancel,
+    Users.resolve,
+    Users.limit,
+)

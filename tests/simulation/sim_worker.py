@@ -1,0 +1,228 @@
+"""A worker in the simulation: the production engine and heart, jobs that take virtual time, a clock of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from sim_faults import Faults, SimulatedCrash, Wire
+
+from matins.model.run import Outcome
+from matins.runtime.catalog import Catalog
+from matins.runtime.engine import Engine, Settings
+from matins.runtime.heart import Heart
+from matins.runtime.work import Ended, Work
+from matins.store.sqlite.store import SqliteStore
+from matins.store.sqlite.transaction import SqliteTransaction
+from matins.testing import ManualClock
+
+PLACES = 3
+_AHEAD = 5
+_PATIENCE_MS = 1_000
+
+
+class Job:
+    """An attempt in a worker's hands. Its end is fixed when it begins."""
+
+    def __init__(self, work: Work, taken: int) -> None:
+        self.work = work
+        self.taken = taken
+        self.begun: int | None = None
+        self.ends: int | None = None
+        self.succeeds = True
+        self.overdue = False
+        self.cancelled = False
+
+
+class SimulatedExecutor:
+    """Jobs that succeed, fail, or never end; as in the Python executor, a few run and a few wait for a place."""
+
+    def __init__(self, clock: ManualClock, rng: Random, faults: Faults, dispatched: Callable[[Work], None]) -> None:
+        self._clock = clock
+        self._rng = rng
+        self._faults = faults
+        self._dispatched = dispatched
+        self._jobs: dict[tuple[int, int], Job] = {}
+        self.calm = False
+
+    def start(self) -> None: ...
+    def stop(self) -> None: ...
+
+    def submit(self, batch: list[Work]) -> None:
+        for work in batch:
+            self._dispatched(work)
+            self._jobs[work.run_id, work.epoch] = Job(work, self._clock.boot_ms())
+        self._begin()
+
+    def drain(self) -> list[Ended]:
+        boot = self._clock.boot_ms()
+        ended = [job for job in self._jobs.values() if job.begun is not None and self._over(job, boot)]
+        for job in ended:
+            del self._jobs[job.work.run_id, job.work.epoch]
+        self._begin()
+        return [Ended(job.work, _outcome(job)) for job in ended]
+
+    def room(self) -> int:
+        return _AHEAD - len(self._jobs)
+
+    def running(self) -> int:
+        return len(self._jobs)
+
+    def busy(self) -> bool:
+        return bool(self._jobs)
+
+    def withdraw(self, *, everything: bool = False) -> list[Work]:
+        before = self._clock.boot_ms() - (0 if everything else _PATIENCE_MS)
+        late = [job.work for job in self._jobs.values() if job.begun is None and job.taken < before]
+        for work in late:
+            del self._jobs[work.run_id, work.epoch]
+        return late
+
+    def overdue(self) -> list[Work]:
+        boot = self._clock.boot_ms()
+        late: list[Work] = []
+        for job in self._jobs.values():
+            limit = job.work.known.definition.timeout_ms
+            if limit is not None and job.begun is not None and not job.overdue and boot - job.begun > limit:
+                job.overdue = True
+                late.append(job.work)
+        return late
+
+    def cancel(self, run_ids: set[int]) -> None:
+        for job in self._jobs.values():
+            if job.work.run_id in run_ids:
+                job.cancelled = True
+
+    def _over(self, job: Job, boot: int) -> bool:
+        return self.calm or job.cancelled or (job.ends is not None and job.ends <= boot)
+
+    def _begin(self) -> None:
+        running = sum(job.begun is not None for job in self._jobs.values())
+        for job in list(self._jobs.values()):
+            if job.begun is None and running < PLACES:
+                running += 1
+                job.begun = self._clock.boot_ms()
+                self._decide(job)
+
+    def _decide(self, job: Job) -> None:
+        chance = 1.0 if self.calm else self._rng.random()
+        job.ends = self._clock.boot_ms() + self._rng.choice((0, 50, 700, 3_000, 9_000, 14_000))
+        if chance < 0.06:
+            job.ends = None
+            self._faults.injected["job_never_ends"] += 1
+        elif chance < 0.25:
+            job.succeeds = False
+            self._faults.injected["job_fails"] += 1
+
+
+def _outcome(job: Job) -> Outcome:
+    """Carries its epoch, so that the observer sees whose outcome was written."""
+    told = {"epoch": job.work.epoch}
+    if job.overdue:
+        return Outcome(False, error=f"epoch {job.work.epoch}", timed_out=True)
+    if job.cancelled or not job.succeeds:
+        return Outcome(False, error=f"epoch {job.work.epoch}", cancelled=job.cancelled)
+    return Outcome(True, told)
+
+
+class Actor:
+    """Somebody with a connection and a clock: a worker, or the users."""
+
+    def __init__(self, name: str, clock: ManualClock) -> None:
+        self.name = name
+        self.clock = clock
+        self.now = 0
+        """The instant of its present transaction."""
+        self.wire: Wire
+        self.store: SqliteStore
+
+    def connect(self, path: Path, shared: bool, faults: Faults, committed: Callable[[Actor, Any], None]) -> None:
+        store = SqliteStore(path, self.clock.now_ms())
+        store.shared = shared
+        self.wire = Wire(store._connection, faults, lambda changed: committed(self, changed))
+        store._connection = self.wire
+        transaction = store.transaction
+
+        def noted(now: int) -> AbstractContextManager[SqliteTransaction]:
+            self.now = now
+            return transaction(now)
+
+        store.transaction = noted
+        self.store = store
+
+
+class Worker(Actor):
+    def __init__(self, name: str, clock: ManualClock, rng: Random, faults: Faults, settings: Settings) -> None:
+        super().__init__(name, clock)
+        self._settings = settings
+        self._rng = rng
+        self._faults = faults
+        self.up = False
+        self.stalled = False
+        self.stalled_until = 0
+        self.next_beat = 0
+        self.engine: Engine
+        self.executor: SimulatedExecutor
+        self.heart: Heart
+
+    @property
+    def able(self) -> bool:
+        return self.up and not self.stalled
+
+    def start(self, dispatched: Callable[[Worker, Work], None]) -> None:
+        """As `Loop.start` does it, without its threads."""
+        self.engine = Engine(self.store, self.clock, Catalog(), self._settings)
+        self.executor = SimulatedExecutor(self.clock, self._rng, self._faults, lambda work: dispatched(self, work))
+        self.up, self.stalled = True, False
+        self.engine.open(self.executor, self.name)
+        self.heart = Heart(
+            self.store,
+            self.clock,
+            worker=lambda: self.engine.worker,
+            every_ms=self._settings.beat_ms,
+            lease_ms=self._settings.lease_ms,
+            cancel=self.executor.cancel,
+            fenced=self._fence,
+        )
+        self.next_beat = self.clock.boot_ms() + self._settings.beat_ms
+
+    def stall(self, milliseconds: int) -> None:
+        """Gets no time at all; others may take it for dead until it comes back."""
+        self.stalled = True
+        self.stalled_until = self.clock.boot_ms() + milliseconds
+
+    def turn(self) -> None:
+        self.engine.run_once()
+
+    def beat(self) -> None:
+        self.next_beat = self.clock.boot_ms() + self._settings.beat_ms
+        self.heart.beat()
+
+    def stop(self) -> None:
+        self.engine.accepting = False
+        self.engine.give_back()
+        self.engine.run_once()
+        self.engine.close()
+
+    def crash(self) -> None:
+        """Nothing is flushed: an open transaction is rolled back, what was in memory is gone."""
+        self.up = self.stalled = False
+        self.wire.trap = None
+        self.store.close()
+
+    def guarded(self, act: Callable[[], Any]) -> bool:
+        """Do it; False when the worker crashed over it."""
+        try:
+            act()
+        except SimulatedCrash:
+            self.crash()
+            return False
+        finally:
+            self.wire.trap = None
+        return True
+
+    def _fence(self, fenced: bool) -> None:
+        self.engine.fenced = fenced

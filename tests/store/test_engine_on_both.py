@@ -1,0 +1,223 @@
+"""The engine and the use cases on every store, with a clock that the test moves. Rows P8, C9, C12, H2, V3."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from matins.errors import StoreUnavailable
+from matins.executors.python import JobRun
+from matins.ports import Store, Transaction
+from matins.testing import Bench, ManualClock, iso
+
+START = "2026-03-27T08:00:00Z"
+
+
+@pytest.fixture
+def bench(url: str) -> Iterator[Bench]:
+    bench = Bench(url, clock=ManualClock(START))
+    yield bench
+    assert bench.verify_audit() == []
+    bench.close()
+
+
+@pytest.fixture
+def ran(bench: Bench) -> list[JobRun]:
+    """Runs of the job "note", which does nothing else, and of "long", which takes over three minutes the first time."""
+    seen: list[JobRun] = []
+    bench.job("note")(seen.append)
+
+    @bench.job("long")
+    def long(run: JobRun) -> None:
+        seen.append(run)
+        if len(seen) == 1:
+            for _ in range(3):
+                bench.clock.advance(60_000)
+                bench.engine.turn()
+
+    return seen
+
+
+def records(bench: Bench, name: str) -> list[str]:
+    """State and reason of a schedule's records, the oldest first."""
+    return [f"{run.state.word} {run.reason or ''}".strip() for run in reversed(bench.runs(name))]
+
+
+def test_a_schedule_fires_at_each_slot(bench: Bench, ran: list[JobRun]) -> None:
+    """C9."""
+    bench.add("tick", when="*/15 * * * *", do="note", payload={"a": [1, "ß"]})
+    bench.run_until("2026-03-27T09:00:00Z")
+    runs = bench.assert_ran("tick", times=4)
+    assert [iso(run.slot) for run in runs] == [f"2026-03-27T{at}:00Z" for at in ("08:15", "08:30", "08:45", "09:00")]
+    assert [run.payload for run in ran] == [{"a": [1, "ß"]}] * 4
+    assert len({run.key for run in ran}) == 4
+    assert [run.previous for run in ran[-1:]] == ["succeeded"]
+
+
+def test_an_interval_counts_from_completion(bench: Bench, ran: list[JobRun]) -> None:
+    """C9: the second run comes a minute after the end of the first, which took three."""
+    bench.add("poll", when="1m", do="long")
+    bench.run_until("2026-03-27T08:05:30Z")
+    assert [iso(run.slot) for run in bench.assert_ran("poll", times=2)] == [
+        "2026-03-27T08:01:00Z",
+        "2026-03-27T08:05:00Z",
+    ]
+
+
+def test_overlap_skip(bench: Bench, ran: list[JobRun]) -> None:
+    """C12."""
+    bench.add("tick", when="* * * * *", do="long")
+    bench.run_until("2026-03-27T08:05:00Z")
+    assert records(bench, "tick") == ["succeeded", *["skipped already_running"] * 3, "succeeded"]
+
+
+def test_overlap_queue(bench: Bench, ran: list[JobRun]) -> None:
+    """C12: each slot runs, one after the other and in order."""
+    bench.add("tick", when="* * * * *", do="long", overlap="queue")
+    bench.run_until("2026-03-27T08:05:00Z")
+    assert records(bench, "tick") == ["succeeded"] * 5
+    assert [run.slot for run in ran] == sorted(run.slot for run in ran if run.slot)
+
+
+def test_overlap_cancel_other(bench: Bench, ran: list[JobRun]) -> None:
+    """C12: the newest wins over those that wait; the one that runs is asked to end, and here it would not."""
+    bench.add("tick", when="* * * * *", do="long", overlap="cancel_other")
+    bench.run_until("2026-03-27T08:04:30Z")
+    assert records(bench, "tick") == ["succeeded", *["cancelled cancelled_by_newer"] * 2, "succeeded"]
+
+
+def test_overlap_allow(bench: Bench, ran: list[JobRun]) -> None:
+    """C12: the later slots start while the first still runs."""
+    bench.add("tick", when="* * * * *", do="long", overlap="allow")
+    bench.run_until("2026-03-27T08:04:30Z")
+    assert records(bench, "tick") == ["succeeded"] * 4
+    starts, ends = zip(*((run.started_at, run.ended_at) for run in reversed(bench.runs("tick"))), strict=True)
+    assert max(starts) <= ends[0]
+
+
+def test_a_limit_holds_over_schedules(bench: Bench, ran: list[JobRun]) -> None:
+    """C12: while the long one runs, the others wait for its permit."""
+    bench.limit("global", 1)
+    bench.add("a", when="* * * * *", do="long")
+    bench.add("b", when="2 8 * * *", do="note")
+    bench.run_until("2026-03-27T08:06:00Z")
+    (waited,) = bench.assert_ran("b", times=1)
+    assert iso(waited.planned_at) == "2026-03-27T08:02:00Z"
+    assert waited.started_at is not None
+    assert iso(waited.started_at) >= "2026-03-27T08:04:00Z"
+
+
+def test_a_failure_is_tried_again_and_counted(bench: Bench) -> None:
+    """V3: the same run and key, later and later; then it is over."""
+    keys: list[str] = []
+
+    @bench.job("fail")
+    def fail(run: JobRun) -> None:
+        keys.append(run.key)
+        raise ValueError("no ß")
+
+    bench.add("once", when="2026-03-27T08:01:00Z", do="fail", retries=2, retry="10s")
+    bench.run_until("2026-03-27T08:10:00Z")
+    (run,) = bench.runs("once")
+    assert (run.state.word, run.attempt, run.epoch) == ("failed", 3, 3)
+    assert "ValueError: no ß" in run.outcome["error"]
+    assert keys == [keys[0]] * 3
+    assert bench.get("once").failures == 1
+
+
+def test_pause_and_resume(bench: Bench, ran: list[JobRun]) -> None:
+    """P8: a paused schedule has no slots; it goes on with the next."""
+    bench.add("tick", when="0 * * * *", do="note")
+    bench.run_until("2026-03-27T09:30:00Z")
+    assert bench.pause("tick", note="lunch").state == "paused"
+    bench.run_until("2026-03-27T12:30:00Z")
+    assert bench.resume("tick").note is None
+    bench.run_until("2026-03-27T13:00:00Z")
+    assert [iso(run.slot) for run in bench.assert_ran("tick")] == ["2026-03-27T09:00:00Z", "2026-03-27T13:00:00Z"]
+
+
+def test_an_edit_takes_effect_from_now(bench: Bench, ran: list[JobRun]) -> None:
+    bench.add("tick", when="0 * * * *", do="note", payload="old")
+    bench.run_until("2026-03-27T09:10:00Z")
+    assert bench.edit("tick", when="30 * * * *", payload="new").rev == 2
+    bench.run_until("2026-03-27T10:30:00Z")
+    assert [run.payload for run in ran] == ["old", "new", "new"]
+    assert [iso(run.slot) for run in bench.assert_ran("tick")][1:] == ["2026-03-27T09:30:00Z", "2026-03-27T10:30:00Z"]
+
+
+def test_a_key_stands_for_one_run(bench: Bench, ran: list[JobRun]) -> None:
+    """H2: asked twice, done once."""
+    bench.add("report", when="0 0 1 1 *", do="note")
+    first = bench.run("report", key="k")
+    bench.settle()
+    assert bench.run("report", key="k").id == first.id
+    assert bench.run("report", key="other").id != first.id
+    bench.settle()
+    assert len(ran) == 2
+
+
+@pytest.mark.parametrize(
+    ("policy", "expected"),
+    [
+        ("skip", ["missed missed"] * 3),
+        ("run_once", ["succeeded"]),
+        ("run_all_capped", ["missed missed", "succeeded", "succeeded"]),
+    ],
+)
+def test_catch_up_after_a_long_sleep(bench: Bench, ran: list[JobRun], policy: str, expected: list[str]) -> None:
+    """C9: what was missed has its record; how much of it runs is the policy's."""
+    bench.add("tick", when="0 * * * *", do="note", catch_up=policy, cap=2, overlap="queue")
+    bench.clock.advance_to("2026-03-27T11:45:00Z")
+    bench.settle()
+    assert records(bench, "tick") == expected
+    if policy == "run_once":
+        assert [(run.covered, run.late_by) for run in ran] == [(3, 45 * 60.0)]
+
+
+class LosesReplies:
+    """A store that does what it is told, and then says that it does not answer."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.lose = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    @contextmanager
+    def transaction(self, now: int) -> Iterator[Transaction]:
+        with self._store.transaction(now) as transaction:
+            yield transaction
+        if self.lose:
+            self.lose -= 1
+            raise StoreUnavailable("the reply was lost")
+
+
+@pytest.mark.parametrize("turn", [1, 2])
+def test_a_lost_reply_to_a_commit_loses_no_run_and_repeats_none(bench: Bench, ran: list[JobRun], turn: int) -> None:
+    """H10: to the commit that claims (1), or to the one that records (2)."""
+    bench.engine.store = store = LosesReplies(bench._store)
+    bench.add("once", when="2026-03-27T08:01:00Z", do="note")
+    bench.clock.advance_to("2026-03-27T08:01:00Z")
+    for _ in range(turn - 1):
+        bench.engine.run_once()
+    store.lose = 1
+    for _ in range(5):
+        bench.engine.run_once()
+    assert store.lose == 0
+    assert len(ran) == 1
+    (run,) = bench.assert_ran("once", times=1)
+    assert run.attempt == 1
+
+
+def test_a_removed_schedule_is_gone_and_its_name_is_free(bench: Bench, ran: list[JobRun]) -> None:
+    bench.add("tick", when="0 * * * *", do="note")
+    assert bench.remove("tick")
+    bench.run_until("2026-03-27T10:00:00Z")
+    assert ran == []
+    bench.add("tick", when="0 * * * *", do="note")
+    bench.run_until("2026-03-27T11:00:00Z")
+    bench.assert_ran("tick", times=1)

@@ -1,0 +1,216 @@
+"""What only PostgreSQL has: connections that get lost, foreign tables, versions, a clock. Rows H3, H10, S2, V5."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import threading
+
+import psycopg
+import pytest
+from store_records import (
+    NOW,
+    add_schedules,
+    found_faults,
+    page_of_events,
+    say,
+)
+
+from matins.errors import InvalidInput, StoreError, StoreUnavailable, StoreVersionError
+from matins.library import open_store
+from matins.model.records import NewSchedule
+from matins.runtime.clock import SystemClock
+from matins.runtime.engine import Settings
+from matins.store.postgres.clock import DatabaseClock
+from matins.store.postgres.store import PostgresStore
+from matins.testing import ManualClock
+
+MINE = "application_name = current_setting('application_name') AND pid <> pg_backend_pid()"
+
+
+@pytest.fixture
+def store(postgres_store: PostgresStore) -> PostgresStore:
+    return postgres_store
+
+
+def end_backends(url: str) -> None:
+    """What an administrator, a restart or a network does: every connection of this test is gone."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {MINE}")
+
+
+def test_a_connection_lost_while_idle_is_replaced(store: PostgresStore, postgres_url: str) -> None:
+    """H10."""
+    (schedule,) = add_schedules(store)
+    end_backends(postgres_url)
+    with store.transaction(NOW) as transaction:
+        assert [row.schedule_id for row in transaction.due(NOW, 9)] == [schedule]
+
+
+def test_a_connection_lost_in_a_transaction_leaves_nothing_and_the_next_one_works(
+    store: PostgresStore, postgres_url: str
+) -> None:
+    """H10: the caller hears that it may try again; chains begin anew and verify."""
+    say(store, "before")
+    with pytest.raises(StoreUnavailable) as caught:
+        lose_in_a_transaction(store, postgres_url)
+    assert caught.value.retryable
+    say(store, "after")
+    assert found_faults(store) == []
+    assert [event.type for event in page_of_events(store)] == ["before", "after"]
+    with store.reading() as transaction:
+        assert transaction.schedules(0, None, 9) == []
+
+
+def lose_in_a_transaction(store: PostgresStore, url: str) -> None:
+    with store.transaction(NOW) as transaction:
+        transaction.insert_schedules([NewSchedule(1, "", "lost", "{}", None, None)], NOW)
+        end_backends(url)
+
+
+def test_nobody_holds_a_lock_for_a_third_of_the_lease(postgres_url: str) -> None:
+    """H3: and a commit is durable, whatever the server's default is."""
+    names = ("statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout", "synchronous_commit")
+    with (
+        contextlib.closing(
+            PostgresStore(postgres_url.replace("options=", "options=-csynchronous_commit%3Doff%20"), NOW)
+        ) as store,
+        store.sessions.lend(b"BEGIN") as session,
+    ):
+        rows = [
+            session.cursor.execute("SELECT setting FROM pg_settings WHERE name = %s", [name]).fetchone()
+            for name in names
+        ]
+    *timeouts, durable = [row[0] for row in rows if row]
+    assert all(0 < int(timeout) < Settings().lease_ms // 3 for timeout in timeouts)
+    assert durable == "on"
+
+
+def test_a_server_that_is_not_there(tmp_path: object) -> None:
+    """H10: a clear word at once, and the password stays where it is."""
+    with pytest.raises(StoreUnavailable) as caught:
+        PostgresStore(f"postgresql://me:secret@/db?host={tmp_path}", NOW)
+    assert "db on" in caught.value.message
+    assert "secret" not in caught.value.message
+
+
+def test_an_edit_wakes_other_processes_and_not_its_own(store: PostgresStore, other: PostgresStore) -> None:
+    """H3: NOTIFY, heard on a connection of its own, which comes back when it is lost."""
+    mine, theirs = threading.Semaphore(0), threading.Semaphore(0)
+    store.listen(mine.release)
+    other.listen(theirs.release)
+    assert mine.acquire(timeout=10)  # each looks once when it begins to listen
+    assert theirs.acquire(timeout=10)
+    store.notify()
+    assert theirs.acquire(timeout=10)
+    other.notify()
+    assert mine.acquire(timeout=10)
+    assert not mine.acquire(blocking=False)
+    store.listen(mine.release)
+    assert mine.acquire(timeout=10)
+
+
+def test_a_listener_that_lost_its_connection_listens_again_and_looks(store: PostgresStore, postgres_url: str) -> None:
+    woken = threading.Semaphore(0)
+    store.listen(woken.release)
+    assert woken.acquire(timeout=10)
+    end_backends(postgres_url)
+    assert woken.acquire(timeout=10)
+    with contextlib.closing(PostgresStore(postgres_url, NOW)) as other:
+        other.notify()
+    assert woken.acquire(timeout=10)
+
+
+def test_event_ids_go_on_rising_in_a_copy_on_another_server(store: PostgresStore, postgres_url: str) -> None:
+    """A restored copy meets smaller transaction numbers than those that it holds."""
+    say(store, "before")
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute("UPDATE events SET id = id + (1000000::bigint << 22)")
+    with contextlib.closing(PostgresStore(postgres_url, NOW)) as copy:
+        say(copy, "after")
+        assert [event.type for event in page_of_events(copy)] == ["before", "after"]
+
+
+def test_text_that_the_database_cannot_hold(store: PostgresStore) -> None:
+    (schedule,) = add_schedules(store)
+    with pytest.raises(InvalidInput), store.transaction(NOW) as transaction:
+        transaction.set_schedule_state(schedule, "paused", NOW, "a\0b", "me")
+    with pytest.raises(InvalidInput), store.transaction(NOW) as transaction:
+        transaction.taken_names([("", "a\0b")])
+
+
+def test_a_newer_schema_is_refused_and_nothing_is_changed(store: PostgresStore, postgres_url: str) -> None:
+    """S2."""
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute("INSERT INTO migrations VALUES (2, 'later', 'x', 0)")
+        with pytest.raises(StoreVersionError, match="newer Matins"):
+            PostgresStore(postgres_url, NOW)
+        assert connection.execute("SELECT count(*) FROM migrations").fetchone() == (2,)
+
+
+def test_a_schema_of_another_version_is_refused(store: PostgresStore, postgres_url: str) -> None:
+    """S2: the same number, but other words."""
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute("UPDATE migrations SET checksum = 'x'")
+    with pytest.raises(StoreVersionError, match="migration 1"):
+        PostgresStore(postgres_url, NOW)
+
+
+def test_tables_of_somebody_else_are_left_alone(postgres_url: str) -> None:
+    """S2."""
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute("CREATE TABLE events (theirs text)")
+        with pytest.raises(StoreError, match='a table "events"'):
+            PostgresStore(postgres_url, NOW)
+        tables = "SELECT count(*) FROM information_schema.tables WHERE table_schema = current_schema()"
+        assert connection.execute(tables).fetchone() == (1,)
+
+
+def test_a_schema_that_does_not_exist(postgres_server: str) -> None:
+    with pytest.raises(StoreError, match="no schema"):
+        PostgresStore(f"{postgres_server}&options=-csearch_path%3Dnowhere", NOW)
+
+
+def test_the_part_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in [name for name in sys.modules if name.startswith("matins.store.postgres.")]:
+        monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(StoreError) as caught:
+        open_store("postgres://localhost/db", SystemClock())
+    assert caught.value.hint == 'pip install "matins[postgres]"'
+
+
+def test_the_database_says_what_time_it_is(store: PostgresStore) -> None:
+    """V5: a host whose clock is wrong agrees with the others; its own boot time carries it from reading to reading."""
+    wrong = ManualClock("2001-01-01T00:00:00Z", zone="Asia/Tokyo")
+    clock = DatabaseClock(store, wrong)
+    assert abs(clock.now_ms() - SystemClock().now_ms()) < 5_000
+    assert (clock.boot_ms(), clock.local_zone()) == (wrong.boot_ms(), "Asia/Tokyo")
+
+
+class Server:
+    """A clock that tells what it is told, and counts how often it is asked."""
+
+    def __init__(self) -> None:
+        self.time = NOW
+        self.asked = 0
+        self.gone = False
+
+    def database_time(self) -> int:
+        self.asked += 1
+        if self.gone:
+            raise StoreUnavailable("gone")
+        return self.time
+
+
+def test_the_database_is_asked_once_a_second_and_its_silence_is_borne() -> None:
+    server, local = Server(), ManualClock(0)
+    clock = DatabaseClock(server, local)
+    local.advance(999)
+    assert (clock.now_ms(), server.asked) == (NOW + 999, 1)
+    local.advance(1)
+    server.time = NOW + 50
+    assert (clock.now_ms(), clock.now_ms(), server.asked) == (NOW + 50, NOW + 50, 2)
+    server.gone = True
+    local.advance(1_000)
+    assert (clock.now_ms(), server.asked) == (NOW + 1_050, 3)

@@ -1,0 +1,46 @@
+"""The schedules that are tortured: every policy, on every second."""
+
+from __future__ import annotations
+
+from typing import Any
+
+EVERY = "* * * * * *"
+LIMITED = "agent:narrow"
+LIMIT = 2
+PAUSED = ("paused-0", "paused-1")
+EDITED = ("edited-0", "edited-1")
+MANUAL = "by-hand"
+
+
+def _cast() -> list[dict[str, Any]]:
+    return [
+        {"name": "allow", "when": EVERY, "overlap": "allow", "catch_up": "run_all_capped", "cap": 5},
+        {"name": "one-for-all", "when": EVERY, "catch_up": "run_once", "payload": {"ms": 100}},
+        {"name": "skip", "when": EVERY, "payload": {"ms": 600}},
+        {
+            "name": "queue",
+            "when": EVERY,
+            "overlap": "queue",
+            "queue_limit": 5,
+            "catch_up": "run_all_capped",
+            "cap": 3,
+            "payload": {"ms": 250},
+        },
+        {"name": "cancel", "when": EVERY, "overlap": "cancel_other", "queue_limit": 5, "payload": {"ms": 1300}},
+        {"name": "interval", "when": "1s"},
+        {"name": "interval-long", "when": "1s", "payload": {"ms": 400}},
+        {"name": "grid", "when": "1s", "anchor": "grid", "catch_up": "run_once"},
+        {"name": "hold", "when": EVERY, "overlap": "allow", "on_unknown": "hold", "payload": {"ms": 150}},
+        {"name": "fails", "when": EVERY, "retries": 1, "retry": "1s", "payload": {"fails": 1}},
+        {"name": "fails-for-good", "when": EVERY, "payload": {"fails": 9}},
+        {"name": "too-long", "when": EVERY, "timeout": "1s", "payload": {"ms": 1200}},
+        {"name": "awaited", "when": EVERY, "do": "await", "payload": {"ms": 300}},
+        *({"name": f"narrow-{n}", "when": EVERY, "agent": "narrow", "payload": {"ms": 150}} for n in range(3)),
+        *({"name": name, "when": EVERY, "overlap": "queue", "queue_limit": 5} for name in PAUSED),
+        *({"name": name, "when": EVERY, "payload": {"ms": 50}} for name in EDITED),
+        {"name": MANUAL, "when": "0 0 1 1 *", "overlap": "allow"},
+    ]
+
+
+CAST = [{"do": "work", **words} for words in _cast()]
+FEW = [words for words in CAST if words["name"] in ("allow", "one-for-all", "queue", "interval", "grid")]

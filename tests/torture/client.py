@@ -1,0 +1,78 @@
+"""What people and programs do to schedules while engines come and go."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+
+from cast import EDITED, EVERY, MANUAL, PAUSED
+from diary import Diary
+
+from matins import Matins
+from matins.errors import Conflict, NotFound
+
+_ACTS = 6
+_KEYS = 400
+
+
+def play(matins: Matins, rng: Random, diary: Diary) -> None:
+    """A few acts; what is promised is told, so that it can be held against the store afterwards."""
+    for _ in range(_ACTS):
+        act = rng.choice(_CHOICES)
+        try:
+            act(matins, rng, diary)
+        except (Conflict, NotFound) as error:
+            diary.tell("refused", error=str(error))  # another client was quicker
+
+
+def run_by_key(matins: Matins, rng: Random, diary: Diary) -> None:
+    """The same keys are used again and again: each stands for one run."""
+    key = f"key-{rng.randrange(_KEYS)}"
+    diary.tell("promised_run", key=key, run=matins.run(MANUAL, key=key).id)
+
+
+def add(matins: Matins, rng: Random, diary: Diary) -> None:
+    name = f"added-{rng.randrange(6)}"
+    diary.tell("promised_schedule", schedule=matins.add(name, when=EVERY, do="work", catch_up="run_once").id)
+
+
+def remove(matins: Matins, rng: Random, diary: Diary) -> None:
+    matins.remove(f"added-{rng.randrange(6)}")
+
+
+def pause(matins: Matins, rng: Random, diary: Diary) -> None:
+    matins.pause(rng.choice(PAUSED), note="torture")
+
+
+def resume(matins: Matins, rng: Random, diary: Diary) -> None:
+    matins.resume(rng.choice(PAUSED))
+
+
+def edit(matins: Matins, rng: Random, diary: Diary) -> None:
+    matins.edit(rng.choice(EDITED), payload={"ms": rng.choice((0, 50, 300))})
+
+
+def cancel(matins: Matins, rng: Random, diary: Diary) -> None:
+    for run in matins.runs(rng.choice(("queue", "skip", *PAUSED)), limit=5):
+        if run.state.live:
+            matins.cancel(run.id)
+            return
+
+
+def look(matins: Matins, rng: Random, diary: Diary) -> None:
+    matins.list(limit=3)
+    matins.get("queue")
+
+
+_CHOICES: tuple[Callable[[Matins, Random, Diary], None], ...] = (
+    run_by_key,
+    run_by_key,
+    add,
+    remove,
+    pause,
+    resume,
+    resume,
+    edit,
+    cancel,
+    look,
+)

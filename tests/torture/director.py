@@ -1,0 +1,213 @@
+"""Who is killed, stopped and continued on one stage, and when: choices from a seed."""
+
+from __future__ import annotations
+
+import signal
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+
+import worker
+from stage import LEASE_MS, Orders, Stage
+from theatre import Cover, Process, Theatre
+
+_LONGEST_STOP_S = 5 * LEASE_MS / 1000
+_AFTERLIFE_S = 0.6
+_LONG_S = 4.0
+_MILD = ("full", "long", "end", "chance", "chance", "point", "point", "point", "point")
+LIVES = ("stop", *_MILD)
+"""Stopped in the middle of a job; with a full disk; long; asked to stop; killed by chance; killed at a known point."""
+MOSTLY_STOPS = ("stop", "stop", "stop", "long")
+WITHOUT_STOPS = _MILD
+
+
+@dataclass
+class Stop:
+    """A process that stands still, and the attempts (epochs by run) that it was in the middle of."""
+
+    process: Process
+    attempts: dict[int, int]
+    since: float
+    taken_over: bool
+    rival: Process | None = None
+    continued: bool = False
+
+
+class Director:
+    """`engines` and `clients` at once; an engine's life is one of `lives`."""
+
+    def __init__(
+        self, stage: Stage, cover: Cover, seed: str, *, engines: int, clients: int, lives: tuple[str, ...] = LIVES
+    ) -> None:
+        self.stage = stage
+        self.theatre = Theatre(stage, cover)
+        self.forget_epochs = False
+        self.followed = 0
+        """How often a process went on while another was in the middle of the same run."""
+        self._cover = cover
+        self._rng = Random(seed)
+        self._lives = lives
+        self._deck: list[str] = []
+        self._engines: list[Process | None] = [None] * engines
+        self._clients: list[Process | None] = [None] * clients
+        self._to_stop: dict[int, float] = {}
+        self._to_end: dict[int, float] = {}
+        self._stops: list[Stop] = []
+        self._heir = False
+
+    def set_stage(self, *, die: bool = True) -> None:
+        """Make the store and its schedules, dying at every moment of it on the way."""
+        while True:
+            unless = frozenset(self._cover.died) if die else None
+            process = self.theatre.run(Orders("set_stage", "", unless=unless))
+            if process.code != -signal.SIGKILL:
+                assert process.code == 0, self.theatre.findings
+                return
+
+    def step(self) -> None:
+        """Look after every process; start one where there is none."""
+        for place, process in enumerate(self._engines):
+            if process is None:
+                self._engines[place] = self._new_engine()
+            elif process not in self._stopped() and self._engine_over(process):
+                self._engines[place] = None
+        for place, process in enumerate(self._clients):
+            if process is None:
+                self._clients[place] = self._new_client()
+            elif self.theatre.over(process):
+                self._clients[place] = None
+        for stop in list(self._stops):
+            self._look_after(stop)
+
+    def kill_all(self) -> None:
+        rivals = [stop.rival for stop in self._stops]
+        left = [*self._engines, *self._clients, *self._stopped(), *rivals]
+        for process in left:
+            if process is not None and process.code is None:
+                self.theatre.kill(process)
+        self._engines = [None] * len(self._engines)
+        self._clients = [None] * len(self._clients)
+        self._stops, self._to_stop, self._to_end = [], {}, {}
+
+    def finish(self) -> int:
+        """Kill all, then let one engine bring everything to its end; the instant from which it worked."""
+        self.kill_all()
+        while True:
+            settled = self.theatre.run(Orders("settle", "", forget_epochs=self.forget_epochs))
+            if settled.code == 0:
+                return next(line["began"] for line in settled.diary.lines if line["kind"] == "settled")
+            assert settled.code == worker.UNAVAILABLE, self.theatre.findings
+
+    def _new_client(self) -> Process:
+        at = self._rng.choice(sorted(self._cover.died)) if self._cover.died else None
+        return self._start("client", self._rng.uniform(0.01, 0.6), at=at)
+
+    # -- engines
+
+    def _new_engine(self) -> Process:
+        rng, kind = self._rng, self._next_kind()
+        if kind == "long":
+            return self._start("engine", _LONG_S, new=rng.random() < 0.5)
+        if kind == "stop":
+            process = self._start("engine", _LONG_S, new=rng.random() < 0.5)
+            self._to_stop[process.pid] = time.monotonic() + rng.uniform(0.2, 1.5)
+            return process
+        if kind == "full":
+            return self._start("engine", rng.uniform(1.5, 2.5), new=rng.random() < 0.5, full_disk=True)
+        if kind == "end":
+            process = self._start("engine", _LONG_S)
+            self._to_end[process.pid] = time.monotonic() + rng.uniform(0.1, 1.0)
+            return process
+        if kind == "chance":
+            return self._start("engine", rng.uniform(0.02, 1.0))
+        at = rng.choice(sorted(self._cover.died)) if self._cover.died else None
+        return self._start("engine", rng.uniform(0.8, 2.0), at=at)
+
+    def _next_kind(self) -> str:
+        """Every kind of life comes up again and again; the longer ones more often while points are missing."""
+        if self._heir:
+            self._heir = False
+            return "long"
+        if self._cover.never() and self._rng.random() < 0.3:
+            return self._rng.choice(("long", "end"))
+        if not self._deck:
+            self._deck = list(self._lives)
+            self._rng.shuffle(self._deck)
+        return self._deck.pop()
+
+    def _start(
+        self, role: str, kill_after: float, *, new: bool = True, at: str | None = None, full_disk: bool = False
+    ) -> Process:
+        """To die when its time is up, or before: at a point, or (`new`) wherever nobody has died yet."""
+        passage, seed = self._rng.choice((1, 1, 2, 3, 5)), str(self._rng.random())
+        unless = frozenset(self._cover.died) if new and not self.forget_epochs else None
+        threads = self._rng.choice((2, 8))  # with few of them runs have to wait, and are given back
+        orders = Orders(role, seed, at, passage, unless, full_disk, self.forget_epochs, threads)
+        return self.theatre.start(orders, kill_after)
+
+    def _engine_over(self, process: Process) -> bool:
+        if time.monotonic() >= self._to_end.get(process.pid, 1e18):
+            process.send(signal.SIGTERM)
+            del self._to_end[process.pid]
+        if time.monotonic() >= self._to_stop.get(process.pid, 1e18):
+            self.theatre.hear(process)
+            attempts = process.diary.in_flight()
+            enough_others = len(self._stops) < max(1, len(self._engines) // 2)
+            if attempts and enough_others and not process.look():
+                self._stop(process, attempts)
+                return False
+            self._to_stop[process.pid] = time.monotonic() + self._rng.uniform(0.02, 0.1)
+        if not self.theatre.over(process):
+            return False
+        self._to_stop.pop(process.pid, None)
+        self._to_end.pop(process.pid, None)
+        return True
+
+    # -- stops
+
+    def _stopped(self) -> list[Process]:
+        return [stop.process for stop in self._stops]
+
+    def _stop(self, process: Process, attempts: list[tuple[int, int]]) -> None:
+        """Hold a process still in the middle of a job.
+
+        Nobody can follow the owner of a SQLite file while it stands still; so now and then its lock is taken from it.
+        """
+        process.send(signal.SIGSTOP)
+        process.kill_at = None
+        del self._to_stop[process.pid]
+        self.theatre.pauses += 1
+        taken_over = self.stage.sqlite and (self.forget_epochs or self._rng.random() < 0.7)
+        stop = Stop(process, dict(attempts), time.monotonic(), taken_over)
+        self._stops.append(stop)
+        if taken_over:
+            Path(f"{self.stage.database}.lock").unlink()
+            self._engines[self._engines.index(process)] = None
+            self._heir = True
+        elif self.stage.sqlite:
+            stop.rival = self._start("engine", _LONGEST_STOP_S, new=False)
+
+    def _look_after(self, stop: Stop) -> None:
+        now = time.monotonic()
+        if stop.rival is not None and self.theatre.over(stop.rival):
+            if stop.rival.code != worker.BUSY:
+                self.theatre.findings.append(f"a second engine on one file ended with {stop.rival.code}")
+            stop.rival = None
+        if not stop.continued and (self._was_followed(stop) or now - stop.since > _LONGEST_STOP_S):
+            self.followed += now - stop.since <= _LONGEST_STOP_S
+            stop.process.send(signal.SIGCONT)
+            stop.process.kill_at = now + _AFTERLIFE_S
+            stop.continued = True
+        if stop.continued and stop.rival is None and self.theatre.over(stop.process):
+            self._stops.remove(stop)
+            if stop.process in self._engines:
+                self._engines[self._engines.index(stop.process)] = None
+
+    def _was_followed(self, stop: Stop) -> bool:
+        """Whether another process is in the middle of one of the same runs, under a later epoch."""
+        for other in (process for process in self._engines if process is not None and process is not stop.process):
+            self.theatre.hear(other)
+            if any(stop.attempts.get(run, epoch) < epoch for run, epoch in other.diary.in_flight()):
+                return True
+        return False

@@ -1,0 +1,287 @@
+"""The reckoning: what a store holds against what triggers say and what processes told."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import orjson
+from diary import Line
+
+from matins import Matins
+from matins.engine.planning import Rule
+from matins.engine.schedules import decode
+from matins.engine.triggers import Trigger, compile_trigger
+from matins.model.run import RunState
+
+_WAITS_FOR_A_PERSON = (RunState.PARKED, RunState.HELD)
+_ENDS = {f"run.{state.word}": state for state in RunState if not state.live} | {"schedule.missed": RunState.MISSED}
+_ENDS_OF_AN_EPOCH = ("run.retrying", "run.failed", "run.unknown")
+"""The ways in which a run leaves an epoch behind, besides success, which leaves the epoch in its outcome."""
+_RUNS = """SELECT id, schedule_id, slot, request_key, state, epoch, planned_at, covered, covered_from, outcome, reason
+FROM runs ORDER BY schedule_id, slot, id"""
+_SCHEDULES = """SELECT s.id, s.name, s.state, v.definition, d.next_slot, d.due_at, d.waiting
+FROM schedules s JOIN revisions v ON v.schedule_id = s.id AND v.rev = s.rev JOIN due d ON d.schedule_id = s.id"""
+
+
+class Rows:
+    """A connection of its own that looks at what is there."""
+
+    def __init__(self, url: str) -> None:
+        self.sqlite = url.startswith("sqlite")
+        if self.sqlite:
+            import apsw
+
+            self._connection: Any = apsw.Connection(url.removeprefix("sqlite:///"))
+            self._connection.set_busy_timeout(5_000)
+        else:
+            import psycopg
+
+            self._connection = psycopg.connect(url, autocommit=True)
+
+    def all(self, sql: str) -> list[Any]:
+        return self._connection.execute(sql).fetchall()
+
+    def settled(self, before: int) -> bool:
+        """Whether all that was planned before an instant is over, and all that was due is planned."""
+        waits = ", ".join(str(int(state)) for state in _WAITS_FOR_A_PERSON)
+        live = f"SELECT count(*) FROM runs WHERE state < 10 AND state NOT IN ({waits}) AND planned_at < {before}"
+        due = f"SELECT count(*) FROM due WHERE due_at < {before}"
+        return not self.all(live)[0][0] and not self.all(due)[0][0]
+
+    def damage(self) -> list[str]:
+        """What the database itself finds wrong."""
+        if not self.sqlite:
+            return []
+        return [str(row[0]) for row in self.all("PRAGMA integrity_check") if row[0] != "ok"]
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+@dataclass
+class Tally:
+    slots: int = 0
+    lost: int = 0
+    duplicated: int = 0
+    repeated: int = 0
+    stale_accepted: int = 0
+    unfinished: int = 0
+    notes: list[str] = field(default_factory=list[str])
+
+    def add(self, what: str, count: int, note: str) -> None:
+        if count:
+            setattr(self, what, getattr(self, what) + count)
+            self.notes.append(f"{what} {count}: {note}")
+
+    def wrong(self, note: str) -> None:
+        self.notes.append(note)
+
+
+@dataclass(frozen=True)
+class Record:
+    id: int
+    schedule_id: int
+    slot: int | None
+    request_key: str | None
+    state: RunState
+    epoch: int
+    planned_at: int
+    covered: int
+    covered_from: int | None
+    outcome: Any
+    reason: str | None
+
+    @property
+    def first(self) -> int:
+        """The first slot that it stands for."""
+        assert self.slot is not None
+        return self.slot if self.covered_from is None else self.covered_from
+
+    @property
+    def result(self) -> Any:
+        """What the job returned."""
+        return self.outcome.get("result") if isinstance(self.outcome, dict) else None
+
+
+def reckon(url: str, lines: Sequence[Line], settled_at: int, *, memory_ms: int | None = None) -> Tally:
+    """Everything that must hold. Records older than `memory_ms` may be gone."""
+    pruned, since = memory_ms is not None, settled_at - memory_ms if memory_ms is not None else 0
+    rows, tally = Rows(url), Tally()
+    records = [Record(*row[:4], RunState(row[4]), *row[5:9], _json(row[9]), row[10]) for row in rows.all(_RUNS)]
+    events = rows.all("SELECT schedule_id, run_id, type, at, data FROM events ORDER BY id")
+    schedules = rows.all(_SCHEDULES)
+    _check_slots(tally, schedules, records, events, settled_at, since)
+    _check_ends(tally, records, events, settled_at, pruned)
+    _check_epochs(tally, records, events)
+    _check_dispatches(tally, schedules, records, rows.all("SELECT run_id, epoch FROM attempts"), lines, pruned)
+    _check_promises(tally, {row[0] for row in schedules}, records, lines, pruned)
+    _check_permits(tally, records, rows.all("SELECT scope, run_id FROM permits WHERE run_id IS NOT NULL"))
+    for damage in rows.damage():
+        tally.wrong(f"damaged: {damage}")
+    rows.close()
+    matins = Matins(url)
+    for fault in matins.verify_audit():
+        tally.wrong(f"audit: {fault}")
+    matins.close()
+    return tally
+
+
+# -- every slot has exactly one record
+
+
+def _check_slots(
+    tally: Tally, schedules: Iterable[Any], records: list[Record], events: list[Any], settled: int, since: int
+) -> None:
+    by_schedule: dict[int, list[Record]] = defaultdict(list)
+    for record in records:
+        if record.slot is not None:
+            by_schedule[record.schedule_id].append(record)
+            tally.slots += 1
+    gone = _pauses(events)
+    for schedule_id, name, state, definition, cursor, due_at, _ in schedules:
+        rule = Rule(decode(definition), compile_trigger(decode(definition).trigger))
+        mine = by_schedule[schedule_id]
+        live = any(record.state.live for record in mine)
+        if state == "active" and due_at is None and not (rule.completion and live):
+            tally.add("lost", 1, f"{name} stands still: nothing is due, and nothing is awaited")
+        if due_at is not None and due_at < settled:
+            tally.add("lost", 1, f"{name} is due since {settled - due_at} ms and was not planned")
+        if rule.completion:
+            twice = [a for a, b in pairwise(mine) if a.slot == b.slot]
+            tally.add("duplicated", len(twice), f"{name}: {twice[:3]}")
+        else:
+            spans = [(0, since - 1), *gone[schedule_id]]
+            _check_row(tally, name, rule.trigger, mine, cursor if state == "active" else None, spans)
+
+
+def _check_row(
+    tally: Tally, name: str, trigger: Trigger, records: list[Record], cursor: int | None, gone: list[tuple[int, int]]
+) -> None:
+    """Records follow each other without a gap and without touching, up to the cursor; some slots may be gone."""
+    for record in records:
+        assert record.slot is not None
+        if trigger.next_ms(record.slot - 1) != record.slot or trigger.next_ms(record.first - 1) != record.first:
+            tally.wrong(f"{name}: {record} is for a slot that the schedule never had")
+        if trigger.count(record.first, record.slot + 1) != record.covered:
+            tally.wrong(f"{name}: {record} does not cover what it says")
+    starts = [record.first for record in records] + ([cursor] if cursor is not None else [])
+    for record, start in zip(records, starts[1:], strict=False):
+        assert record.slot is not None
+        if start <= record.slot:
+            tally.add("duplicated", trigger.count(start, record.slot + 1), f"{name}: {record}, next {start}")
+        elif trigger.next_ms(record.slot) != start:
+            gap = _slots(trigger, record.slot + 1, start)
+            missing = [slot for slot in gap if not any(a < slot <= b for a, b in gone)]
+            tally.add("lost", len(missing), f"{name}: {missing[:3]} after {record}, next {start}")
+
+
+def _slots(trigger: Trigger, first: int, end: int) -> list[int]:
+    slots: list[int] = []
+    slot = trigger.next_ms(first - 1)
+    while slot is not None and slot < end and len(slots) < 100_000:
+        slots.append(slot)
+        slot = trigger.next_ms(slot)
+    return slots
+
+
+def _pauses(events: Iterable[Any]) -> dict[int, list[tuple[int, int]]]:
+    """When schedules were paused, as (from, until)."""
+    spans: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    since: dict[int, int] = {}
+    for schedule_id, _, kind, at, _ in events:
+        if kind == "schedule.paused":
+            since.setdefault(schedule_id, at)
+        elif kind == "schedule.resumed" and schedule_id in since:
+            spans[schedule_id].append((since.pop(schedule_id), at))
+    for schedule_id, at in since.items():
+        spans[schedule_id].append((at, 1 << 62))
+    return spans
+
+
+# -- every run has exactly one end
+
+
+def _check_ends(tally: Tally, records: list[Record], events: list[Any], settled: int, pruned: bool) -> None:
+    ends: dict[int, list[RunState]] = defaultdict(list)
+    for _, run_id, kind, _, _ in events:
+        if kind in _ENDS and run_id is not None:
+            ends[run_id].append(_ENDS[kind])
+    for record in records:
+        told = ends[record.id]
+        expected = [] if record.state.live else [record.state]
+        if told != expected and not (pruned and not told):
+            tally.wrong(f"{record} has the ends {told}")
+        waits = record.state in _WAITS_FOR_A_PERSON or record.planned_at >= settled
+        if record.state.live and not waits:
+            tally.add("unfinished", 1, f"{record}")
+
+
+# -- no write from an older epoch
+
+
+def _check_epochs(tally: Tally, records: list[Record], events: list[Any]) -> None:
+    """A run leaves each epoch once, and its outcome is of its last. (Events of several writers have no order.)"""
+    left = Counter(
+        (run_id, _json(data)["epoch"]) for _, run_id, kind, _, data in events if kind in _ENDS_OF_AN_EPOCH and data
+    )
+    left.update((record.id, record.result["epoch"]) for record in records if record.result is not None)
+    twice = {run_id for (run_id, _), times in left.items() if times > 1}
+    old = {record.id for record in records if record.result is not None and record.result["epoch"] != record.epoch}
+    tally.add("stale_accepted", len(twice | old), f"runs {sorted(twice | old)[:9]} went on from an epoch that was over")
+
+
+# -- every dispatch was durable before it, and happened once
+
+
+def _check_dispatches(
+    tally: Tally, schedules: list[Any], records: list[Record], attempts: list[Any], lines: Sequence[Line], pruned: bool
+) -> None:
+    begun = Counter((line["run"], line["epoch"]) for line in lines if line["kind"] == "begin")
+    ended = {(line["run"], line["epoch"]) for line in lines if line["kind"] == "end"}
+    durable = {(run_id, epoch) for run_id, epoch in attempts}
+    for pair, times in begun.items():
+        tally.add("duplicated", times - 1, f"(run, epoch) {pair} was dispatched {times} times")
+        if pair not in durable and not pruned:
+            tally.wrong(f"(run, epoch) {pair} was dispatched, but there is no attempt")
+    definitions = {row[0]: decode(row[3]) for row in schedules}
+    dispatches = Counter(run_id for run_id, _ in begun)
+    for record in records:
+        definition = definitions[record.schedule_id]
+        again = max(0, dispatches[record.id] - 1)
+        if again and not definition.retries:
+            what = "repeated" if definition.on_unknown == "retry" else "duplicated"
+            setattr(tally, what, getattr(tally, what) + again)
+        if record.state is RunState.SUCCEEDED and (record.id, record.result["epoch"]) not in ended:
+            tally.wrong(f"{record} succeeded, but its job never ended")
+    keys = {(line["run"], line["key"]) for line in lines if line["kind"] == "begin"}
+    if not len(keys) == len({key for _, key in keys}) == len({run for run, _ in keys}):
+        tally.wrong("an idempotency key changed, or stood for two runs")
+
+
+# -- what was promised is there
+
+
+def _check_promises(
+    tally: Tally, schedules: set[int], records: list[Record], lines: Sequence[Line], pruned: bool
+) -> None:
+    by_key = {record.request_key: record.id for record in records if record.request_key}
+    for line in lines:
+        if line["kind"] == "promised_run" and by_key.get(line["key"]) != line["run"] and not pruned:
+            tally.add("lost", 1, f"{line}; there is {by_key.get(line['key'])}")
+        if line["kind"] == "promised_schedule" and line["schedule"] not in schedules:
+            tally.add("lost", 1, f"{line}")
+
+
+def _check_permits(tally: Tally, records: list[Record], permits: list[Any]) -> None:
+    live = {record.id for record in records if record.state.live}
+    for scope, run_id in permits:
+        if run_id not in live:
+            tally.wrong(f"run {run_id} is over and still holds a permit of {scope}")
+
+
+def _json(text: str | None) -> Any:
+    return orjson.loads(text) if text else None

@@ -1,0 +1,63 @@
+"""One store under torture: where it is, and what its processes are told."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from matins.runtime.clock import SystemClock
+
+LEASE_MS = 1_000
+BEAT_MS = 200
+
+
+@dataclass(frozen=True)
+class Stage:
+    name: str
+    url: str
+    folder: Path
+    history_days: float | None = None
+    few: bool = False
+    """Only a few of the schedules."""
+
+    @property
+    def sqlite(self) -> bool:
+        return self.url.startswith("sqlite")
+
+    @property
+    def database(self) -> Path:
+        return Path(self.url.removeprefix("sqlite:///"))
+
+    @property
+    def offset(self) -> Path:
+        """How far the clock of this stage is from the true one, in milliseconds."""
+        return self.folder / "clock"
+
+    def settings(self) -> dict[str, Any]:
+        return {"lease_ms": LEASE_MS, "beat_ms": BEAT_MS, "history_days": self.history_days}
+
+
+@dataclass(frozen=True)
+class Orders:
+    """What one process shall do, and where it shall die."""
+
+    role: str
+    seed: str
+    at: str | None = None
+    passage: int = 1
+    unless: frozenset[str] | None = None
+    full_disk: bool = False
+    forget_epochs: bool = False
+    threads: int = 8
+
+
+class SteppedClock(SystemClock):
+    """The system's clock, moved by what stands in a file."""
+
+    def __init__(self, offset: Path) -> None:
+        self._file = os.open(offset, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+    def now_ms(self) -> int:
+        return super().now_ms() + int(os.pread(self._file, 32, 0) or b"0")

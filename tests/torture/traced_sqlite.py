@@ -1,0 +1,67 @@
+"""Statement points of the SQLite store, and what can be done to it."""
+
+from __future__ import annotations
+
+import contextlib
+import resource
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+
+from points import Points, Statements
+
+from matins.store.sqlite.store import SqliteStore
+from matins.store.sqlite.transaction import SQL, SqliteTransaction
+
+
+def trace(points: Points) -> None:
+    """From now on every statement of this process passes its points."""
+    names = {text: name for name, text in SQL.items()}
+    open_plain, plain_transaction = SqliteStore._open, SqliteStore.transaction
+
+    def open_traced(store: SqliteStore) -> Any:
+        connection = open_plain(store)
+        statements = Statements(points, names)
+
+        def about_to(cursor: Any, sql: str, bindings: Any) -> bool:
+            statements.before(sql)
+            return True
+
+        connection.exec_trace = about_to
+        _STATEMENTS[id(store)] = statements
+        return connection
+
+    @contextlib.contextmanager
+    def transaction(store: SqliteStore, now: int) -> Generator[SqliteTransaction]:
+        try:
+            with plain_transaction(store, now) as opened:
+                yield opened
+        finally:
+            _STATEMENTS[id(store)].over()
+
+    SqliteStore._open = open_traced
+    SqliteStore.transaction = transaction
+
+
+_STATEMENTS: dict[int, Statements] = {}
+
+
+def forget_epochs() -> None:
+    """Remove the check that a write comes from the epoch that holds the run."""
+    checked = SQL["settle"]
+    SQL["settle"] = checked.replace("AND epoch = ?2", "AND ?2 IS NOT NULL")
+    assert SQL["settle"] != checked
+
+
+class FullDisk:
+    """No file of this process can grow while the disk is full. The diary is far smaller than the database's log."""
+
+    def __init__(self, database: Path) -> None:
+        self._log = Path(f"{database}-wal")
+        self._hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+
+    def fill(self) -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (max(self._log.stat().st_size, 1 << 16), self._hard))
+
+    def clear(self) -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (self._hard, self._hard))

@@ -1,0 +1,240 @@
+"""A process under torture: an engine, a client of one, or the one that sets the stage."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import client
+from cast import CAST, FEW, LIMIT, LIMITED
+from diary import Diary
+from ledger import Rows
+from points import Points
+from stage import Orders, Stage, SteppedClock
+
+from matins import Matins
+from matins.errors import Conflict, StoreBusy, StoreUnavailable
+from matins.executors.python import JobRun, PythonExecutor
+from matins.runtime import recorder
+from matins.runtime.work import Ended, Work
+
+BUSY = 3
+UNAVAILABLE = 4
+_SETTLE_S = 20
+_LOOK_S = 0.05
+
+
+def fork(stage: Stage, orders: Orders, path: Path) -> int:
+    """Start a process of its own; the pid."""
+    pid = os.fork()
+    if pid:
+        return pid
+    diary = Diary(path)
+    try:
+        code = _live(stage, orders, diary)
+    except BaseException:
+        diary.tell("crash", error=traceback.format_exc())
+        code = 1
+    os._exit(code)
+
+
+def _live(stage: Stage, orders: Orders, diary: Diary) -> int:
+    _report_errors(diary)
+    points = Points(diary, orders.at, orders.passage, orders.unless)
+    if stage.sqlite:
+        import traced_sqlite as traced
+    else:
+        import traced_postgres as traced
+    traced.trace(points)
+    _trace_jobs(points)
+    _count_refusals(diary)
+    if orders.forget_epochs:
+        traced.forget_epochs()
+    try:
+        clock = SteppedClock(stage.offset)
+        with contextlib.closing(Matins(stage.url, clock=clock, threads=orders.threads, **stage.settings())) as matins:
+            _ROLES[orders.role](matins, stage, orders, diary, points)
+    except StoreBusy:
+        diary.tell("busy")
+        return BUSY
+    except StoreUnavailable as error:
+        diary.tell("unavailable", error=str(error))
+        return UNAVAILABLE
+    return 0
+
+
+# -- roles
+
+
+def set_stage(matins: Matins, stage: Stage, orders: Orders, diary: Diary, points: Points) -> None:
+    """Comes again when it was killed before."""
+    matins.limit(LIMITED, LIMIT)
+    with contextlib.suppress(Conflict):
+        matins.add_many(FEW if stage.few else CAST)
+
+
+def engine(matins: Matins, stage: Stage, orders: Orders, diary: Diary, points: Points) -> None:
+    """Until it is killed, or asked to stop."""
+    _begin(matins, diary, points)
+    done = threading.Event()
+    signal.signal(signal.SIGTERM, lambda number, frame: done.set())
+    if orders.full_disk:
+        _full_disk(stage, Random(orders.seed), diary, done)
+    while not done.wait(60):
+        pass
+    matins.stop()
+
+
+def settle(matins: Matins, stage: Stage, orders: Orders, diary: Diary, points: Points) -> None:
+    """An engine without faults, until everything that was there before it is over."""
+    began = matins.clock.now_ms()
+    _begin(matins, diary, points)
+    rows, deadline = Rows(stage.url), time.monotonic() + _SETTLE_S
+    while not rows.settled(began) and time.monotonic() < deadline:
+        time.sleep(_LOOK_S)
+    diary.tell("settled", began=began)
+    rows.close()
+    matins.stop()
+
+
+def play_client(matins: Matins, stage: Stage, orders: Orders, diary: Diary, points: Points) -> None:
+    client.play(matins, Random(orders.seed), diary)
+
+
+def newcomers(matins: Matins, stage: Stage, orders: Orders, diary: Diary, points: Points) -> None:
+    """Schedules that begin at the present time of a clock that was stepped."""
+    matins.add_many([{**words, "name": f"{words['name']}-{orders.seed}"} for words in FEW])
+
+
+_ROLES: dict[str, Callable[[Matins, Stage, Orders, Diary, Points], None]] = {
+    "set_stage": set_stage,
+    "engine": engine,
+    "settle": settle,
+    "client": play_client,
+    "newcomers": newcomers,
+}
+
+
+def _begin(matins: Matins, diary: Diary, points: Points) -> None:
+    _register(matins, diary, points)
+    matins.start()
+    diary.tell("started")
+
+
+def _full_disk(stage: Stage, rng: Random, diary: Diary, done: threading.Event) -> None:
+    """Full for a while; then there is room again and the engine must go on by itself."""
+    disk = _disk(stage)
+    done.wait(rng.uniform(0.1, 0.8))
+    disk.fill()
+    diary.tell("full")
+    done.wait(rng.uniform(0.3, 1.0))
+    disk.clear()
+    diary.tell("room")
+
+
+def _disk(stage: Stage) -> Any:
+    if stage.sqlite:
+        from traced_sqlite import FullDisk
+
+        return FullDisk(stage.database)
+    from traced_postgres import FullDisk as FullDatabase
+
+    return FullDatabase()
+
+
+# -- jobs
+
+
+def _register(matins: Matins, diary: Diary, points: Points) -> None:
+    @matins.job("work")
+    def work(run: JobRun) -> dict[str, int]:
+        fact = _begun(run, diary, points)
+        deadline = time.monotonic() + (run.payload or {}).get("ms", 0) / 1000
+        while time.monotonic() < deadline and not run.cancelled:
+            time.sleep(0.01)
+        return _ended(run, fact, diary, points)
+
+    @matins.job("await")
+    async def awaited(run: JobRun) -> dict[str, int]:
+        fact = _begun(run, diary, points)
+        await asyncio.sleep((run.payload or {}).get("ms", 0) / 1000)
+        return _ended(run, fact, diary, points)
+
+
+def _begun(run: JobRun, diary: Diary, points: Points) -> dict[str, int]:
+    fact = {"run": run.id, "epoch": run._work.epoch}
+    points.passed("job: before its effect")
+    slow = (run.payload or {}).get("ms", 0) >= 250
+    diary.tell("begin", schedule=run.schedule, slot=run._work.slot, pid=os.getpid(), key=run.key, slow=slow, **fact)
+    points.passed("job: after its effect")
+    return fact
+
+
+def _ended(run: JobRun, fact: dict[str, int], diary: Diary, points: Points) -> dict[str, int]:
+    diary.tell("end", **fact)
+    points.passed("job: over")
+    if run.attempt <= (run.payload or {}).get("fails", 0):
+        raise RuntimeError(f"attempt {run.attempt} fails, as it should")
+    if run.cancelled:
+        raise RuntimeError("ended because it was cancelled")
+    return {"epoch": fact["epoch"]}
+
+
+def _trace_jobs(points: Points) -> None:
+    """Points between a commit and the start of what it promised, and between the end of a job and its record."""
+    submit, drain = PythonExecutor.submit, PythonExecutor.drain
+
+    def traced_submit(executor: PythonExecutor, batch: list[Work]) -> None:
+        points.passed("dispatch: committed, not handed over")
+        submit(executor, batch)
+        points.passed("dispatch: handed over")
+
+    def traced_drain(executor: PythonExecutor) -> list[Ended]:
+        ended = drain(executor)
+        if ended:
+            points.passed("record: ended, not written")
+        return ended
+
+    PythonExecutor.submit, PythonExecutor.drain = traced_submit, traced_drain
+
+
+def _count_refusals(diary: Diary) -> None:
+    """Tell when an outcome was refused because the run had gone to another epoch."""
+    record = recorder.record
+
+    def counted(*arguments: Any, **options: Any) -> int:
+        refused = record(*arguments, **options)
+        if refused:
+            diary.tell("stale", refused=refused)
+        return refused
+
+    recorder.record = counted
+
+
+def _report_errors(diary: Diary) -> None:
+    """What Matins logs as an error is a finding; its warnings are part of the story."""
+
+    class Handler(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            trace = "".join(traceback.format_exception(*record.exc_info)) if record.exc_info else ""
+            kind = "error" if record.levelno >= logging.ERROR else "warning"
+            diary.tell(kind, text=record.getMessage()[:300], trace=trace[-3000:])
+
+    logger = logging.getLogger("matins")
+    logger.addHandler(Handler())
+    logger.propagate = False
+    threading.excepthook = lambda told: diary.tell(
+        "crash", error="".join(traceback.format_exception(told.exc_type, told.exc_value, told.exc_traceback))
+    )
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)
