@@ -15,7 +15,6 @@ from matins.model.records import (
     NewSchedule,
     Ready,
     Said,
-    Settled,
     Settlement,
     Started,
     StoredEvent,
@@ -88,8 +87,9 @@ class Transaction(Protocol):
 
     def take_permit(self, scope: str, run_id: int) -> bool: ...
     def release_permits(self, run_ids: Iterable[int]) -> None: ...
-    def settle(self, rows: Sequence[Settlement]) -> list[Settled]:
-        """Apply transitions; only those whose epoch and state still hold come back."""
+    def settle(self, rows: Sequence[Settlement]) -> dict[tuple[int, int], bool]:
+        """Apply transitions; only (run, epoch) that still held come back, with whether somebody wants a run that goes
+        on to end."""
         ...
 
     def release(self, rows: Sequence[tuple[int, int, int]]) -> set[int]:

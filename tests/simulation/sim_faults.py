@@ -47,12 +47,9 @@ class Wire:
         """What others do while a commit's answer takes its time."""
         connection.set_update_hook(self._note)
 
-    @property
-    def in_transaction(self) -> bool:
-        return self._connection.in_transaction
-
-    def close(self) -> None:
-        self._connection.close()
+    def __getattr__(self, name: str) -> Any:
+        """Whatever is not a statement."""
+        return getattr(self._connection, name)
 
     def execute(self, sql: str, values: Any = None) -> Any:
         if sql == "COMMIT":

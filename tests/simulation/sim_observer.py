@@ -110,7 +110,7 @@ class Observer:
 
     def _check_forgotten(self, run_ids: set[int]) -> None:
         """Purging takes only what is over; that it never fires anything again, the cursors show."""
-        for run_id in sorted(run_ids):
+        for run_id in sorted(run_ids & self.runs.keys()):
             run = self.runs.pop(run_id)
             require(6, run.state >= OVER, f"a run was purged that is not over: {run}")
             if run.request_key is not None:

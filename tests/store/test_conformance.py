@@ -187,13 +187,13 @@ def test_only_the_present_epoch_settles_a_run_and_only_once(store: Store) -> Non
     (schedule,) = add_schedules(store)
     run = started_run(store, schedule, epoch=2)
     with store.transaction(NOW) as transaction:
-        assert transaction.settle([]) == []
-        assert transaction.settle([end(run, epoch=1)]) == []
-        assert transaction.settle([end(run, epoch=2, low=S.PARKED, high=S.READY)]) == []
+        assert transaction.settle([]) == {}
+        assert transaction.settle([end(run, epoch=1)]) == {}
+        assert transaction.settle([end(run, epoch=2, low=S.PARKED, high=S.READY)]) == {}
         assert state_of(transaction, run) is S.STARTING
         change = end(run, epoch=2, target=S.FAILED, reason="failed", outcome='{"error": "ß"}')
-        assert transaction.settle([change]) == [(run, schedule, 0)]
-        assert transaction.settle([change]) == []
+        assert transaction.settle([change]) == {(run, change.epoch): False}
+        assert transaction.settle([change]) == {}
         row = transaction.run(run)
     assert row is not None
     assert (row[4], row[14], row[15], row[17]) == (S.FAILED, NOW + 5, "failed", '{"error": "ß"}')

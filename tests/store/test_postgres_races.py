@@ -238,9 +238,9 @@ def test_state_is_durable_for_another_process(store: PostgresStore, other: Postg
     (schedule,) = add_schedules(store)
     run = started_run(store, schedule)
     with other.transaction(NOW) as transaction:
-        assert transaction.settle([end(run)]) == [(run, schedule, 0)]
+        assert transaction.settle([end(run)]) == {(run, 1): False}
     with store.transaction(NOW) as transaction:
-        assert transaction.settle([end(run, target=S.FAILED)]) == []
+        assert transaction.settle([end(run, target=S.FAILED)]) == {}
         assert state_of(transaction, run) is S.SUCCEEDED
 
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections import Counter
 from dataclasses import dataclass, field
 
 import worker
 from diary import Line, Reader
 from stage import Orders, Stage
+
+_A_FEW = 3
 
 
 @dataclass
@@ -42,19 +45,20 @@ class Process:
 
 @dataclass
 class Cover:
-    """Which points were passed anywhere, and at which of them somebody died."""
+    """Which points were passed, by how many processes, and at which of them somebody died."""
 
-    passed: set[str] = field(default_factory=set[str])
-    died: dict[str, int] = field(default_factory=dict[str, int])
+    passed: Counter[str] = field(default_factory=Counter[str])
+    died: Counter[str] = field(default_factory=Counter[str])
 
     def hear(self, line: Line) -> None:
         if line["kind"] == "passed":
-            self.passed.add(line["point"])
+            self.passed[line["point"]] += 1
         elif line["kind"] == "died":
-            self.died[line["point"]] = self.died.get(line["point"], 0) + 1
+            self.died[line["point"]] += 1
 
     def never(self) -> list[str]:
-        return sorted(self.passed - self.died.keys())
+        """Points at which nobody died, though there was a chance: a few processes came by."""
+        return sorted(point for point, times in self.passed.items() if times >= _A_FEW and point not in self.died)
 
 
 @dataclass

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping
 from dataclasses import fields
+from functools import lru_cache
 from typing import Any, get_args
 
 import orjson
@@ -134,5 +135,10 @@ def encode(definition: ScheduleDefinition) -> str:
 
 def decode(text: str) -> ScheduleDefinition:
     data = orjson.loads(text)
-    trigger: TriggerDefinition = definitions.from_dict(data.pop("trigger"))
-    return ScheduleDefinition(trigger=trigger, **data)
+    return ScheduleDefinition(trigger=_trigger_of(orjson.dumps(data.pop("trigger"))), **data)
+
+
+@lru_cache(maxsize=4096)
+def _trigger_of(text: bytes) -> TriggerDefinition:
+    """Many schedules share one, whatever else they say."""
+    return definitions.from_dict(orjson.loads(text))

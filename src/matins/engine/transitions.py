@@ -16,25 +16,28 @@ class Transition(NamedTuple):
     low: RunState
     high: RunState
     target: RunState
+    event: str
+    over: bool
+    """Whether the run is over then."""
 
-    @property
-    def event(self) -> str:
-        return f"run.{self.name}"
+
+def _named(name: str, low: RunState, high: RunState, target: RunState) -> Transition:
+    return Transition(name, low, high, target, f"run.{name}", target >= S.SUCCEEDED)
 
 
-CLAIM = Transition("started", S.READY, S.READY, S.STARTING)
-RELEASE = Transition("released", S.STARTING, S.STARTING, S.READY)
-PROMOTE = Transition("promoted", S.QUEUED, S.QUEUED, S.READY)
-CONFIRM = Transition("confirmed", S.STARTING, S.STARTING, S.RUNNING)
-HOLD = Transition("held", S.STARTING, S.RUNNING, S.HELD)
-RETRY = Transition("retrying", S.STARTING, S.HELD, S.READY)
-SUCCEED = Transition("succeeded", S.STARTING, S.HELD, S.SUCCEEDED)
-FAIL = Transition("failed", S.STARTING, S.HELD, S.FAILED)
-CANCEL = Transition("cancelled", S.STARTING, S.HELD, S.CANCELLED)
-CALL_OFF = Transition("cancelled", S.PARKED, S.READY, S.CANCELLED)
-PARK = Transition("parked", S.QUEUED, S.READY, S.PARKED)
-UNPARK = Transition("unparked", S.PARKED, S.PARKED, S.QUEUED)
-LOSE = Transition("unknown", S.STARTING, S.HELD, S.UNKNOWN)
+CLAIM = _named("started", S.READY, S.READY, S.STARTING)
+RELEASE = _named("released", S.STARTING, S.STARTING, S.READY)
+PROMOTE = _named("promoted", S.QUEUED, S.QUEUED, S.READY)
+CONFIRM = _named("confirmed", S.STARTING, S.STARTING, S.RUNNING)
+HOLD = _named("held", S.STARTING, S.RUNNING, S.HELD)
+RETRY = _named("retrying", S.STARTING, S.HELD, S.READY)
+SUCCEED = _named("succeeded", S.STARTING, S.HELD, S.SUCCEEDED)
+FAIL = _named("failed", S.STARTING, S.HELD, S.FAILED)
+CANCEL = _named("cancelled", S.STARTING, S.HELD, S.CANCELLED)
+CALL_OFF = _named("cancelled", S.PARKED, S.READY, S.CANCELLED)
+PARK = _named("parked", S.QUEUED, S.READY, S.PARKED)
+UNPARK = _named("unparked", S.PARKED, S.PARKED, S.QUEUED)
+LOSE = _named("unknown", S.STARTING, S.HELD, S.UNKNOWN)
 
 ALL = (CLAIM, RELEASE, PROMOTE, CONFIRM, HOLD, RETRY, SUCCEED, FAIL, CANCEL, CALL_OFF, PARK, UNPARK, LOSE)
 BORN = {

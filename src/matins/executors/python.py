@@ -16,10 +16,12 @@ from matins.ports import Clock
 from matins.runtime.work import Ended, Work
 
 Job = Callable[["JobRun"], Any]
-MOST_AHEAD = 512
+MOST_AHEAD = 1_024
+"""Two batches, so that a full one can be taken while the one before it runs."""
 MOST_TASKS = 5_000
 _AHEAD_AT_FIRST = 4
 _SLOW_START_MS = 1_000
+_DONE = Outcome(True)
 
 
 class JobRun:
@@ -102,6 +104,8 @@ def run_job(executor: PythonExecutor, work: Work) -> Outcome:
         return Outcome(False, error=f'no job is registered as "{work.known.definition.do}" in this process')
     try:
         result = job(JobRun(work, executor))
+        if result is None:
+            return _DONE
         return Outcome(True, asyncio.run(result) if inspect.iscoroutine(result) else result)
     except BaseException as error:  # a job may raise anything, SystemExit too; the thread goes on
         return Outcome(False, error=_told(error))
@@ -157,10 +161,10 @@ class PythonExecutor:
     def submit(self, batch: list[Work]) -> None:
         boot = self._clock.boot_ms()
         on_loop: list[Work] = []
+        asynchronous = {name for name, job in self.jobs.items() if inspect.iscoroutinefunction(job)}
         for work in batch:
             self._taken[work.run_id] = work, boot
-            job = self.jobs.get(work.known.definition.do)
-            if job is not None and inspect.iscoroutinefunction(job):
+            if work.known.definition.do in asynchronous:
                 on_loop.append(work)
             else:
                 self._queue.put(work)

@@ -94,13 +94,6 @@ class Settlement(NamedTuple):
     outcome: str | None
 
 
-class Settled(NamedTuple):
-    run_id: int
-    epoch: int
-    schedule_id: int
-    cancelling: int
-
-
 class NewEvent(NamedTuple):
     at: int
     type: str

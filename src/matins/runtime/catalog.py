@@ -12,13 +12,17 @@ from matins.ports import Transaction
 
 _MOST = 200_000
 GLOBAL = "global"
+_GLOBAL_ONLY = frozenset([GLOBAL])
+
+
+_compiled = lru_cache(maxsize=4096)(compile_trigger)
 
 
 @lru_cache(maxsize=4096)
 def _rule(text: str) -> Rule:
-    """Shared by all schedules that say the same."""
+    """Shared by all schedules that say the same; those that differ in other words share the trigger."""
     definition = decode(text)
-    return Rule(definition, compile_trigger(definition.trigger))
+    return Rule(definition, _compiled(definition.trigger))
 
 
 class Known:
@@ -35,7 +39,7 @@ class Known:
         self.definition = self.rule.definition
         self.exclusive = int(self.rule.exclusive)
         self.scope = f"agent:{agent}" if agent else None
-        self.scopes = frozenset([GLOBAL, self.scope]) if self.scope else frozenset([GLOBAL])
+        self.scopes = frozenset([GLOBAL, self.scope]) if self.scope else _GLOBAL_ONLY
 
 
 class Catalog:

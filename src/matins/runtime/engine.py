@@ -162,7 +162,7 @@ class Engine:
                     scopes = transaction.scopes()  # what has ended gave permits back
                 free = Free(self.executor.room(), scopes)
                 # What has no room is planned too, or it would be late; but in small helpings, since it may find room.
-                limit = min(self._batch, max(2 * free.room, _SMALL_BATCH))
+                limit = min(self._batch, max(free.room, _SMALL_BATCH))
                 planned = self.planner.plan(transaction, now, self.worker, free, limit)
                 start = planned.start + self.dispatcher.claim(transaction, now, self.worker, free)
                 next_at = now if planned.taken == limit else _next_at(transaction, free)

@@ -19,8 +19,10 @@ class Free:
 
     def none_for(self, item: Known) -> bool:
         """Whether there is no place for a run of this schedule now."""
+        if self.room <= 0 or not self.limited:
+            return self.room <= 0
         promised = self._promised
-        return self.room <= 0 or any(self._permits[scope] <= promised[scope] for scope in self.limited & item.scopes)
+        return any(self._permits[scope] <= promised[scope] for scope in self.limited & item.scopes)
 
     def promise(self, item: Known) -> None:
         """A run was planned that will want its permits in this turn: the next in line sees them gone."""

@@ -31,10 +31,6 @@ class Change(NamedTuple):
     reason: str | None = None
     outcome: str | None = None
 
-    @property
-    def over(self) -> bool:
-        return self.transition.target >= RunState.SUCCEEDED
-
 
 def record(transaction: Transaction, ended: Sequence[Ended], now: int, *, limited: bool) -> int:
     """Write how attempts ended; how many were refused because somebody else had taken the run over."""
@@ -67,9 +63,11 @@ def give_up(transaction: Transaction, rows: Sequence[Started], now: int) -> None
     """Lost runs whose definition cannot be read: there is no policy to ask, and nothing to try again."""
     t = LOSE
     lost = [Settlement(row.id, row.epoch, t.low, t.high, t.target, None, now, "unreadable", None) for row in rows]
-    for row in transaction.settle(lost) if lost else []:
-        transaction.release_permits([row.run_id])
-        transaction.events.append(NewEvent(now, t.event, row.schedule_id, row.run_id, {"reason": "unreadable"}))
+    settled = transaction.settle(lost)
+    for row in rows:
+        if (row.id, row.epoch) in settled:
+            transaction.release_permits([row.id])
+            transaction.events.append(NewEvent(now, t.event, row.schedule_id, row.id, {"reason": "unreadable"}))
 
 
 def end_runs(transaction: Transaction, catalog: Catalog, run_ids: Sequence[int], now: int, reason: str) -> None:
@@ -112,27 +110,24 @@ def apply(transaction: Transaction, changes: Sequence[Change], now: int, *, limi
     """All that follows from a change follows from the rows that came back: a stale epoch changes nothing."""
     if not changes:
         return 0
-    rows = transaction.settle([_settlement(change) for change in changes])
-    settled = {(row.run_id, row.epoch): row for row in rows}  # two attempts of one run may end in one turn
+    settled = transaction.settle([_settlement(change) for change in changes])
     taken = [change for change in changes if (change.run_id, change.epoch) in settled]
     for change in taken:
         transaction.events.append(_event(change))
-    over = [change for change in taken if change.over]
+    over = [change for change in taken if change.transition.over]
     if limited:
         transaction.release_permits([change.run_id for change in taken if change.transition is not HOLD])
     _move_cursors(transaction, over)
     _count_failures(transaction, over)
     _promote(transaction, over, now)
-    unwanted = [
-        change for change in taken if change.transition is RETRY and settled[change.run_id, change.epoch].cancelling
-    ]
+    unwanted = [change for change in taken if change.transition is RETRY and settled[change.run_id, change.epoch]]
     apply(transaction, [change._replace(transition=CALL_OFF, not_before=None) for change in unwanted], now)
     return len(taken)
 
 
 def _settlement(change: Change) -> Settlement:
     t = change.transition
-    ended_at = change.at if change.over else None
+    ended_at = change.at if t.over else None
     return Settlement(
         change.run_id, change.epoch, t.low, t.high, t.target, change.not_before, ended_at, change.reason, change.outcome
     )

@@ -235,7 +235,15 @@ def _defined(words: Mapping[str, Any], now: int, same: dict[object, tuple[str, i
         key = meaning = None
     if meaning is None:
         definition, trigger = define(when, words, now)
-        meaning = encode(definition), trigger.first_ms(now), Rule(definition, trigger)
+        slot = trigger.first_ms(now)
+        if slot is None:
+            raise InvalidInput(
+                f'"{name}" would never fire: {trigger.describe()} is past',
+                value=str(when),
+                field="when",
+                hint="give a time to come",
+            )
+        meaning = encode(definition), slot, Rule(definition, trigger)
         if key is not None:
             same[key] = meaning
     return _Defined(agent, name, *meaning)

@@ -109,7 +109,7 @@ UPDATE runs r SET state = u.target, not_before = u.not_before, ended_at = u.ende
 FROM unnest(%(id)b, %(epoch)b, %(low)b, %(high)b, %(target)b, %(not_before)b, %(ended_at)b, %(reason)b, %(outcome)b)
   u (id, epoch, low, high, target, not_before, ended_at, reason, outcome)
 WHERE r.id = u.id AND r.epoch = u.epoch AND r.state BETWEEN u.low AND u.high
-RETURNING r.id, r.epoch, r.schedule_id, r.cancelling;
+RETURNING r.id, r.epoch, r.cancelling;
 
 -- release: claimed but never dispatched: ready again, and the attempt does not count
 UPDATE runs r SET state = 2, attempt = r.attempt - 1, owner = NULL, not_before = u.not_before

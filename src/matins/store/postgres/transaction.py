@@ -16,7 +16,6 @@ from matins.model.records import (
     NewSchedule,
     Ready,
     Said,
-    Settled,
     Settlement,
     Started,
     StoredEvent,
@@ -98,9 +97,9 @@ class PostgresTransaction:
         self._do("drop_surplus_permits", ids=ids)
         self._do("release_permits", ids=ids)
 
-    def settle(self, rows: Sequence[Settlement]) -> list[Settled]:
+    def settle(self, rows: Sequence[Settlement]) -> dict[tuple[int, int], bool]:
         if not rows:
-            return []
+            return {}
         ids, epochs, lows, highs, targets, not_before, ended_at, reasons, outcomes = _columns(rows, 9)
         packed = self._lock_due_of(ids)
         settled = self._all(
@@ -115,7 +114,7 @@ class PostgresTransaction:
             reason=texts(reasons),
             outcome=texts(outcomes),
         )
-        return [Settled(*row) for row in settled]
+        return {(run_id, epoch): bool(cancelling) for run_id, epoch, cancelling in settled}
 
     def release(self, rows: Sequence[tuple[int, int, int]]) -> set[int]:
         self._lock_due_of([row[0] for row in rows])

@@ -28,7 +28,7 @@ SELECT r.schedule_id, r.id, r.state FROM json_each(?1) j JOIN runs r ON r.schedu
 
 -- advance: move a cursor, if it still stands where it was read
 UPDATE due SET next_slot = ?4, due_at = ?5, window_used = ?6, executions = ?7, waiting = ?5 IS NULL AND ?4 IS NOT NULL
-WHERE schedule_id = ?1 AND next_slot = ?2 AND rev = ?3 RETURNING schedule_id;
+WHERE schedule_id = ?1 AND next_slot = ?2 AND rev = ?3;
 
 -- set_cursor: the next slot of an interval that counts from completion
 UPDATE due SET next_slot = ?3, due_at = CASE WHEN paused THEN NULL ELSE ?4 END, waiting = 0
@@ -63,7 +63,7 @@ UPDATE permits SET run_id = NULL WHERE run_id IN (SELECT value FROM json_each(?1
 
 -- settle: a named transition of a started run, from its own epoch only
 UPDATE runs SET state = ?5, not_before = ?6, ended_at = ?7, reason = ?8, outcome = ?9
-WHERE id = ?1 AND epoch = ?2 AND state BETWEEN ?3 AND ?4 RETURNING id, epoch, schedule_id, cancelling;
+WHERE id = ?1 AND epoch = ?2 AND state BETWEEN ?3 AND ?4;
 
 -- release: claimed but never dispatched: ready again, and the attempt does not count
 UPDATE runs SET state = 2, attempt = attempt - 1, owner = NULL, not_before = ?3 WHERE id = ?1 AND epoch = ?2 AND state = 3
@@ -200,7 +200,9 @@ UPDATE workers SET stopped_at = ?2 WHERE id = ?1 AND stopped_at IS NULL RETURNIN
 INSERT INTO writers (uuid, opened_at) VALUES (?1, ?2) RETURNING id;
 
 -- heads: the last link of every chain that grew since a seal
-SELECT e.writer, max(e.seq), e.hash FROM events e WHERE e.id > ?1 GROUP BY e.writer ORDER BY e.writer;
+SELECT e.writer, e.seq, e.hash FROM writers w JOIN events e
+  ON e.id = (SELECT id FROM events WHERE writer = w.id AND id > ?1 ORDER BY id DESC LIMIT 1)
+ORDER BY e.writer;
 
 -- last_written: the latest instant of the newest events; users may have written some since an engine last looked
 SELECT max(at) FROM (SELECT at FROM events ORDER BY id DESC LIMIT 1000) newest;
@@ -247,7 +249,8 @@ DELETE FROM runs WHERE id IN (SELECT value FROM json_each(?1)) AND state >= 10;
 DELETE FROM attempts WHERE run_id IN (SELECT value FROM json_each(?1));
 
 -- prunable_events: the last event of each chain that is older than an instant
-SELECT writer, max(seq) FROM events WHERE at < ?1 GROUP BY writer;
+SELECT writer, max(seq) FROM events
+WHERE id < coalesce((SELECT id FROM events WHERE at >= ?1 ORDER BY id LIMIT 1), 1 << 62) GROUP BY writer;
 
 -- event_hash: the hash of one link
 SELECT hash FROM events WHERE writer = ?1 AND seq = ?2;

@@ -16,7 +16,6 @@ from matins.model.records import (
     NewSchedule,
     Ready,
     Said,
-    Settled,
     Settlement,
     Started,
     StoredEvent,
@@ -61,7 +60,9 @@ class SqliteTransaction:
         return self._all("live", _json(schedule_ids))
 
     def advance(self, cursors: Sequence[Cursor]) -> set[int]:
-        return {row[0] for row in self._connection.executemany(SQL["advance"], cursors)}
+        if self._all_change("advance", cursors):
+            return {cursor.schedule_id for cursor in cursors}
+        return {row[0] for row in self._connection.executemany(SQL["advance"] + " RETURNING schedule_id", cursors)}
 
     def set_cursors(self, rows: Sequence[tuple[int, int, int, int]]) -> None:
         self._many("set_cursor", rows)
@@ -86,8 +87,11 @@ class SqliteTransaction:
         self._all("drop_surplus_permits", ids)
         self._all("release_permits", ids)
 
-    def settle(self, rows: Sequence[Settlement]) -> list[Settled]:
-        return [Settled(*row) for row in self._connection.executemany(SQL["settle"], rows)]
+    def settle(self, rows: Sequence[Settlement]) -> dict[tuple[int, int], bool]:
+        if all(row.ended_at for row in rows) and self._all_change("settle", rows):
+            return {(row.run_id, row.epoch): False for row in rows}
+        changed = self._connection.executemany(SQL["settle"] + " RETURNING id, epoch, cancelling", rows)
+        return {(run_id, epoch): bool(cancelling) for run_id, epoch, cancelling in changed}
 
     def release(self, rows: Sequence[tuple[int, int, int]]) -> set[int]:
         return {row[0] for row in self._connection.executemany(SQL["release"], rows)}
@@ -266,6 +270,15 @@ class SqliteTransaction:
         row = self._first(name, *values)
         assert row is not None, name
         return row
+
+    def _all_change(self, name: str, rows: Sequence[Sequence[Any]]) -> bool:
+        """Change every row, or none and say so: asking each row whether it changed takes as long as changing it."""
+        before = self._connection.total_changes()
+        self._connection.execute("SAVEPOINT every")
+        self._connection.executemany(SQL[name], rows)
+        changed = self._connection.total_changes() - before == len(rows)
+        self._connection.execute("RELEASE every" if changed else "ROLLBACK TO every; RELEASE every")
+        return changed
 
     def _many(self, name: str, rows: Sequence[Sequence[Any]]) -> None:
         if rows:
