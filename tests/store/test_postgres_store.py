@@ -21,6 +21,7 @@ from matins.library import open_store
 from matins.model.records import NewSchedule
 from matins.runtime.clock import SystemClock
 from matins.runtime.engine import Settings
+from matins.store.chain import Chain
 from matins.store.postgres.clock import DatabaseClock
 from matins.store.postgres.store import PostgresStore
 from matins.testing import ManualClock
@@ -62,6 +63,24 @@ def test_a_connection_lost_in_a_transaction_leaves_nothing_and_the_next_one_work
         assert transaction.schedules(0, None, 9) == []
 
 
+def test_a_chain_that_was_interrupted_after_its_commit_is_not_gone_on_with(
+    store: PostgresStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """H8: where it stands is not known, so that a new one begins."""
+
+    def interrupted(chain: Chain) -> None:
+        raise KeyboardInterrupt
+
+    say(store, "before")
+    with monkeypatch.context() as patch:
+        patch.setattr(Chain, "committed", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            say(store, "during")
+    say(store, "after")
+    assert found_faults(store) == []
+    assert [event.type for event in page_of_events(store)] == ["before", "during", "after"]
+
+
 def lose_in_a_transaction(store: PostgresStore, url: str) -> None:
     with store.transaction(NOW) as transaction:
         transaction.insert_schedules([NewSchedule(1, "", "lost", "{}", None, None)], NOW)
@@ -101,10 +120,11 @@ def test_an_edit_wakes_other_processes_and_not_its_own(store: PostgresStore, oth
     other.listen(theirs.release)
     assert mine.acquire(timeout=10)  # each looks once when it begins to listen
     assert theirs.acquire(timeout=10)
-    store.notify()
-    assert theirs.acquire(timeout=10)
-    other.notify()
-    assert mine.acquire(timeout=10)
+    for _ in range(10):
+        store.notify()
+        assert theirs.acquire(timeout=10)
+        other.notify()
+        assert mine.acquire(timeout=10)
     assert not mine.acquire(blocking=False)
     store.listen(mine.release)
     assert mine.acquire(timeout=10)

@@ -108,13 +108,15 @@ class Director:
     def _new_engine(self) -> Process:
         rng, kind = self._rng, self._next_kind()
         if kind == "long":
-            return self._start("engine", _LONG_S, new=rng.random() < 0.5)
+            return self._start("engine", _LONG_S, new=self._hunting() or rng.random() < 0.5)
         if kind == "stop":
-            process = self._start("engine", _LONG_S, new=rng.random() < 0.5)
+            process = self._start("engine", _LONG_S, new=self._hunting() or rng.random() < 0.5)
             self._to_stop[process.pid] = time.monotonic() + rng.uniform(0.2, 1.5)
             return process
         if kind == "full":
-            return self._start("engine", rng.uniform(1.5, 2.5), new=rng.random() < 0.5, full_disk=True)
+            return self._start(
+                "engine", rng.uniform(1.5, 2.5), new=self._hunting() or rng.random() < 0.5, full_disk=True
+            )
         if kind == "end":
             process = self._start("engine", _LONG_S)
             self._to_end[process.pid] = time.monotonic() + rng.uniform(0.1, 1.0)
@@ -129,12 +131,16 @@ class Director:
         if self._heir:
             self._heir = False
             return "long"
-        if self._cover.never() and self._rng.random() < 0.3:
-            return self._rng.choice(("long", "end"))
+        if self._hunting() and self._rng.random() < 0.6:
+            return self._rng.choice(("long", "long", "end", "stop") if "stop" in self._lives else ("long", "end"))
         if not self._deck:
             self._deck = list(self._lives)
             self._rng.shuffle(self._deck)
         return self._deck.pop()
+
+    def _hunting(self) -> bool:
+        """Whether there are points that were passed and nobody has died at."""
+        return bool(self._cover.never()) and not self.forget_epochs
 
     def _start(
         self, role: str, kill_after: float, *, new: bool = True, at: str | None = None, full_disk: bool = False
@@ -142,7 +148,7 @@ class Director:
         """To die when its time is up, or before: at a point, or (`new`) wherever nobody has died yet."""
         passage, seed = self._rng.choice((1, 1, 2, 3, 5)), str(self._rng.random())
         unless = frozenset(self._cover.died) if new and not self.forget_epochs else None
-        threads = self._rng.choice((2, 8))  # with few of them runs have to wait, and are given back
+        threads = self._rng.choice((2, 2, 8))  # with few of them runs have to wait, and are given back
         orders = Orders(role, seed, at, passage, unless, full_disk, self.forget_epochs, threads)
         return self.theatre.start(orders, kill_after)
 

@@ -10,6 +10,7 @@ from weakref import WeakKeyDictionary
 
 import psycopg
 from points import Points, Statements
+from stage import Stage
 
 from matins.store.postgres.session import SQL
 
@@ -57,6 +58,9 @@ def forget_epochs() -> None:
 
 class FullDisk:
     """The server has no room: it refuses whatever writes."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
 
     def fill(self) -> None:
         _say(True)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from points import Points, Statements
+from stage import Stage
 
 from matins.store.sqlite.store import SqliteStore
 from matins.store.sqlite.transaction import SQL, SqliteTransaction
@@ -56,8 +57,8 @@ def forget_epochs() -> None:
 class FullDisk:
     """No file of this process can grow while the disk is full. The diary is far smaller than the database's log."""
 
-    def __init__(self, database: Path) -> None:
-        self._log = Path(f"{database}-wal")
+    def __init__(self, stage: Stage) -> None:
+        self._log = Path(f"{stage.database}-wal")
         self._hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
 
     def fill(self) -> None:

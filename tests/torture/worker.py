@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import importlib
 import logging
 import os
 import signal
@@ -36,6 +37,7 @@ _LOOK_S = 0.05
 
 def fork(stage: Stage, orders: Orders, path: Path) -> int:
     """Start a process of its own; the pid."""
+    _traced(stage)  # imported once, before the fork
     pid = os.fork()
     if pid:
         return pid
@@ -51,10 +53,7 @@ def fork(stage: Stage, orders: Orders, path: Path) -> int:
 def _live(stage: Stage, orders: Orders, diary: Diary) -> int:
     _report_errors(diary)
     points = Points(diary, orders.at, orders.passage, orders.unless)
-    if stage.sqlite:
-        import traced_sqlite as traced
-    else:
-        import traced_postgres as traced
+    traced = _traced(stage)
     traced.trace(points)
     _trace_jobs(points)
     _count_refusals(diary)
@@ -143,13 +142,11 @@ def _full_disk(stage: Stage, rng: Random, diary: Diary, done: threading.Event) -
 
 
 def _disk(stage: Stage) -> Any:
-    if stage.sqlite:
-        from traced_sqlite import FullDisk
+    return _traced(stage).FullDisk(stage)
 
-        return FullDisk(stage.database)
-    from traced_postgres import FullDisk as FullDatabase
 
-    return FullDatabase()
+def _traced(stage: Stage) -> Any:
+    return importlib.import_module("traced_sqlite" if stage.sqlite else "traced_postgres")
 
 
 # -- jobs

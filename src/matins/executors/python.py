@@ -132,15 +132,16 @@ class PythonExecutor:
         self.previous = previous
         self._queue: SimpleQueue[Work | None] = SimpleQueue()
         self._ended: SimpleQueue[Ended] = SimpleQueue()
-        self._taken: dict[int, tuple[Work, int]] = {}
-        self._begun: dict[int, int] = {}
-        self._overdue: set[int] = set()
+        # By (run, epoch): a held run may be tried again while its first attempt still has a thread.
+        self._taken: dict[tuple[int, int], tuple[Work, int]] = {}
+        self._begun: dict[tuple[int, int], int] = {}
+        self._overdue: set[tuple[int, int]] = set()
         self._withdrawn: set[tuple[int, int]] = set()
         self._cancelled: set[int] = set()
         self._ahead = threads * _AHEAD_AT_FIRST
         self._pool: list[threading.Thread] = []
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._tasks: dict[tuple[int, int], asyncio.Task[None]] = {}
 
     def start(self) -> None:
         if not self._pool:
@@ -163,7 +164,7 @@ class PythonExecutor:
         on_loop: list[Work] = []
         asynchronous = {name for name, job in self.jobs.items() if inspect.iscoroutinefunction(job)}
         for work in batch:
-            self._taken[work.run_id] = work, boot
+            self._taken[work.mark] = work, boot
             if work.known.definition.do in asynchronous:
                 on_loop.append(work)
             else:
@@ -179,8 +180,8 @@ class PythonExecutor:
         except Empty:
             pass
         for item in ended:
-            self._taken.pop(item.work.run_id, None)
-            self._overdue.discard(item.work.run_id)
+            self._taken.pop(item.work.mark, None)
+            self._overdue.discard(item.work.mark)
         if ended and self._queue.qsize() < self._threads:
             # The threads are nearly through with what was taken: jobs are short, so more may be taken at a time.
             self._ahead = min(self._ahead * 2, MOST_AHEAD)
@@ -202,33 +203,32 @@ class PythonExecutor:
         late = [
             work
             for work, taken in list(self._taken.values())
-            if boot - taken > patience and work.run_id not in self._begun and work.run_id not in self._overdue
+            if boot - taken > patience and work.mark not in self._begun and work.mark not in self._overdue
         ]
         if late:
             self._ahead = self._threads  # jobs are long: take no more than can start
         back: list[Work] = []
         for work in late:
-            mark = (work.run_id, work.epoch)
-            self._withdrawn.add(mark)
-            if work.run_id in self._begun:  # it began in this very moment
-                self._withdrawn.discard(mark)
+            self._withdrawn.add(work.mark)
+            if work.mark in self._begun:  # it began in this very moment
+                self._withdrawn.discard(work.mark)
             else:
-                self._taken.pop(work.run_id, None)
+                self._taken.pop(work.mark, None)
                 back.append(work)
         return back
 
     def overdue(self) -> list[Work]:
         boot = self._clock.boot_ms()
         late: list[Work] = []
-        for run_id, begun in list(self._begun.items()):
-            taken = self._taken.get(run_id)
-            if taken is None or run_id in self._overdue:
+        for mark, begun in list(self._begun.items()):
+            taken = self._taken.get(mark)
+            if taken is None or mark in self._overdue:
                 continue
             limit = taken[0].known.definition.timeout_ms
             if limit is not None and boot - begun > limit:
-                self._overdue.add(run_id)
-                if run_id in self._tasks:
-                    self.cancel({run_id})
+                self._overdue.add(mark)
+                if mark in self._tasks:
+                    self.cancel({taken[0].run_id})
                 else:
                     late.append(taken[0])
         return late
@@ -236,9 +236,8 @@ class PythonExecutor:
     def cancel(self, run_ids: set[int]) -> None:
         """Async jobs are cancelled; a sync job sees it when it asks, since no thread can be ended from outside."""
         self._cancelled |= run_ids
-        for run_id in run_ids:
-            task = self._tasks.get(run_id)
-            if task is not None and self._loop is not None:
+        for (run_id, _), task in list(self._tasks.items()):
+            if run_id in run_ids and self._loop is not None:
                 self._loop.call_soon_threadsafe(task.cancel)
 
     def is_cancelled(self, run_id: int) -> bool:
@@ -248,16 +247,16 @@ class PythonExecutor:
 
     def _work(self) -> None:
         while (work := self._queue.get()) is not None:
-            self._begun[work.run_id] = self._clock.boot_ms()
-            if (work.run_id, work.epoch) in self._withdrawn:
-                self._withdrawn.discard((work.run_id, work.epoch))
-                self._begun.pop(work.run_id, None)
+            self._begun[work.mark] = self._clock.boot_ms()
+            if work.mark in self._withdrawn:
+                self._withdrawn.discard(work.mark)
+                self._begun.pop(work.mark, None)
                 continue
             self._end(work, run_job(self, work))
 
     def _end(self, work: Work, outcome: Outcome) -> None:
-        self._begun.pop(work.run_id, None)
-        if work.run_id in self._overdue:
+        self._begun.pop(work.mark, None)
+        if work.mark in self._overdue:
             outcome = Outcome(False, error=outcome.error or "it ended after its limit", timed_out=True)
         elif work.run_id in self._cancelled and not outcome.succeeded:
             outcome = Outcome(False, error=outcome.error, cancelled=True)
@@ -276,8 +275,8 @@ class PythonExecutor:
     def _begin_all(self, works: list[Work]) -> None:
         assert self._loop is not None
         for work in works:
-            self._begun[work.run_id] = self._clock.boot_ms()
-            self._tasks[work.run_id] = self._loop.create_task(self._await(work))
+            self._begun[work.mark] = self._clock.boot_ms()
+            self._tasks[work.mark] = self._loop.create_task(self._await(work))
 
     async def _await(self, work: Work) -> None:
         try:
@@ -286,7 +285,7 @@ class PythonExecutor:
             outcome = Outcome(False, error="cancelled", cancelled=True)
         except BaseException as error:
             outcome = Outcome(False, error=_told(error))
-        self._tasks.pop(work.run_id, None)
+        self._tasks.pop(work.mark, None)
         self._end(work, outcome)
 
 

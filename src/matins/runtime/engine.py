@@ -19,7 +19,7 @@ from matins.runtime.catalog import GLOBAL, Catalog
 from matins.runtime.dispatcher import Dispatcher, release
 from matins.runtime.keeping import Keeping
 from matins.runtime.limits import Free
-from matins.runtime.planner import Planner
+from matins.runtime.planner import Planner, mark_broken
 from matins.runtime.reaper import Reaper
 from matins.runtime.replan import replan
 from matins.runtime.timekeeper import BACK_MS, Timekeeper
@@ -75,6 +75,7 @@ class Engine:
         self._doubtful: list[Work] = []
         """Claimed, but not handed over yet: should the commit give no answer, nobody else would find them."""
         self._batch = BATCH
+        self._planning = False
         self._trouble = 0
         self._timekeeper = Timekeeper(clock.now_ms(), clock.boot_ms())
         self._went_back = False
@@ -116,8 +117,10 @@ class Engine:
         except StoreError as error:
             log.warning("the store: %s", error)
             return self._in_trouble()
-        except Exception:
+        except Exception as error:
             log.exception("a turn of the engine failed; it goes on with fewer schedules at a time")
+            if self._planning and self._batch == 1:
+                self._set_aside(error)
             self._batch = max(1, self._batch // 8)
             return self._in_trouble()
         self._trouble = 0
@@ -144,6 +147,7 @@ class Engine:
 
     def _transact(self, now: int) -> tuple[list[Work], int | None]:
         """One transaction: everything that this turn decides, durable before anything starts."""
+        self._planning = False
         self._late += self.executor.overdue()
         self._back += self.executor.withdraw()
         start: list[Work] = []
@@ -163,7 +167,9 @@ class Engine:
                 free = Free(self.executor.room(), scopes)
                 # What has no room is planned too, or it would be late; but in small helpings, since it may find room.
                 limit = min(self._batch, max(free.room, _SMALL_BATCH))
+                self._planning = True
                 planned = self.planner.plan(transaction, now, self.worker, free, limit)
+                self._planning = False
                 start = planned.start + self.dispatcher.claim(transaction, now, self.worker, free)
                 next_at = now if planned.taken == limit else _next_at(transaction, free)
             self._doubtful = start
@@ -196,6 +202,13 @@ class Engine:
             self.fenced = transaction.beat(self.worker) is None
         if self.fenced:
             self._enlist(now)
+
+    def _set_aside(self, error: Exception) -> None:
+        """The one schedule that was left in the batch cannot be written: park it, so that the others go on."""
+        now = self.clock.now_ms()
+        with self.store.transaction(now) as transaction:
+            for row in self.planner.last_due[:1]:
+                mark_broken(transaction, row, error, now)
 
     def _in_trouble(self) -> int:
         """What has ended is kept in memory, nothing is planned or started, and it is tried again."""

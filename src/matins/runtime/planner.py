@@ -35,9 +35,11 @@ class Planner:
         self._catalog = catalog
         self._gates = gates
         self._newest_first = False
+        self.last_due: list[Due] = []
+        """What the last plan looked at: when it cannot be written, the engine asks which it was."""
 
     def plan(self, transaction: Transaction, now: int, worker: int, free: Free, limit: int) -> Planned:
-        due = transaction.due(now, limit, newest=self._newest_first)
+        due = self.last_due = transaction.due(now, limit, newest=self._newest_first)
         # Behind a backlog every other batch begins with what is on time.
         self._newest_first = len(due) == limit and not self._newest_first
         return Planned(self.plan_rows(transaction, due, now, worker, free) if due else [], len(due))

@@ -20,6 +20,11 @@ class Work(NamedTuple):
     started_at: int
     known: Known
 
+    @property
+    def mark(self) -> tuple[int, int]:
+        """Which attempt this is: a run may come back to the same process under a new epoch."""
+        return self.run_id, self.epoch
+
 
 class Ended(NamedTuple):
     work: Work
