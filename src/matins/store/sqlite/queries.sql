@@ -158,7 +158,7 @@ FROM runs r JOIN schedules s ON s.id = r.schedule_id WHERE r.id = ?1;
 -- runs_of: a schedule's runs, the newest first
 SELECT r.id, r.schedule_id, s.name, r.rev, r.state, r.slot, r.request_key, r.covered, r.covered_from, r.epoch, r.attempt,
   r.not_before, r.planned_at, r.started_at, r.ended_at, r.reason, r.evidence, r.outcome
-FROM runs r JOIN schedules s ON s.id = r.schedule_id
+FROM runs r INDEXED BY runs_slot JOIN schedules s ON s.id = r.schedule_id
 WHERE r.schedule_id = ?1 AND r.id < ?2 ORDER BY r.id DESC LIMIT ?3;
 
 -- covering: the last record of a schedule that covers a slot at or after an instant
@@ -167,7 +167,7 @@ SELECT max(slot) FROM (
   UNION ALL SELECT purged_slot FROM schedules WHERE id = ?1 AND purged_slot >= ?2);
 
 -- previous_state: how the run before this one ended
-SELECT state FROM runs WHERE schedule_id = ?1 AND id < ?2 AND state IN (10, 11, 17, 18) ORDER BY id DESC LIMIT 1;
+SELECT state FROM runs INDEXED BY runs_slot WHERE schedule_id = ?1 AND id < ?2 AND state IN (10, 11, 17, 18) ORDER BY id DESC LIMIT 1;
 
 -- resize_scope_down: drop units that are too many and free
 DELETE FROM permits WHERE scope = ?1 AND n > ?2 AND run_id IS NULL;

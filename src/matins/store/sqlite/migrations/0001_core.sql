@@ -64,7 +64,7 @@ CREATE TABLE runs (
   evidence TEXT,
   outcome TEXT
 ) STRICT;
-CREATE UNIQUE INDEX runs_slot ON runs (schedule_id, slot) WHERE slot IS NOT NULL;
+CREATE UNIQUE INDEX runs_slot ON runs (schedule_id, slot); -- manual runs have none, and may be many
 CREATE UNIQUE INDEX runs_request ON runs (schedule_id, request_key) WHERE request_key IS NOT NULL;
 -- At most one run from ready to running, unless the schedule allows overlap.
 CREATE UNIQUE INDEX runs_active ON runs (schedule_id) WHERE exclusive = 1 AND state BETWEEN 2 AND 4;
