@@ -64,7 +64,9 @@ def memories() -> list[Any]:
     """Every cache in Matins but those of zones, which any process that runs for long has read."""
     kind = type(cache(repr))
     found = [thing for thing in gc.get_objects() if isinstance(thing, kind)]
-    return [one for one in found if one.__module__.startswith("matins.") and one.__module__ != "matins.engine.zones"]
+    return [
+        one for one in found if one.__module__.startswith("matins.") and one.__module__ != "matins.engine.when.zones"
+    ]
 
 
 class Matins(Contestant):

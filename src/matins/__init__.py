@@ -9,8 +9,8 @@ from matins._version import __version__
 
 if TYPE_CHECKING:
     from matins.app import parse_trigger, trigger_from_dict
-    from matins.engine.instants import Surprise
-    from matins.engine.triggers import Trigger
+    from matins.engine.when.instants import Surprise
+    from matins.engine.when.triggers import Trigger
     from matins.errors import (
         Conflict,
         CronParseError,
@@ -73,8 +73,8 @@ _HOMES = {
     "Run": "matins.model.run",
     "RunState": "matins.model.run",
     "Schedule": "matins.model.schedule",
-    "Surprise": "matins.engine.instants",
-    "Trigger": "matins.engine.triggers",
+    "Surprise": "matins.engine.when.instants",
+    "Trigger": "matins.engine.when.triggers",
     "parse_trigger": "matins.app",
     "trigger_from_dict": "matins.app",
 }

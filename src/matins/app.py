@@ -11,7 +11,7 @@ from matins.model.trigger import Anchor, DstGap, DstOverlap, First
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from matins.engine.triggers import Trigger
+    from matins.engine.when.triggers import Trigger
     from matins.runtime.clock import SystemClock
     from matins.service import Service
 
@@ -48,8 +48,8 @@ def parse_trigger(
 @cache
 def _parser() -> tuple[Callable[..., Trigger], Callable[[datetime], int], SystemClock]:
     # Loaded on first use, and once: import statements cost more than parsing does.
-    from matins.engine.parse import parse_trigger as parse
-    from matins.engine.triggers import to_ms
+    from matins.engine.when.parse import parse_trigger as parse
+    from matins.engine.when.triggers import to_ms
     from matins.runtime.clock import SystemClock
 
     return parse, to_ms, SystemClock()
@@ -57,8 +57,8 @@ def _parser() -> tuple[Callable[..., Trigger], Callable[[datetime], int], System
 
 def trigger_from_dict(data: Mapping[str, Any]) -> Trigger:
     """The trigger that `Trigger.to_dict` wrote."""
-    from matins.engine.definitions import from_dict
-    from matins.engine.triggers import compile_trigger
+    from matins.engine.when.definitions import from_dict
+    from matins.engine.when.triggers import compile_trigger
 
     return compile_trigger(from_dict(data))
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any, Self
 
-from matins.engine.triggers import Trigger
+from matins.engine.when.triggers import Trigger
 from matins.errors import Conflict, InvalidInput, StoreBusy, StoreError
 from matins.executors.python import Job, PythonExecutor
 from matins.model.principal import OWNER

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
-from matins.engine.triggers import EPOCH, to_ms
+from matins.engine.when.triggers import EPOCH, to_ms
 from matins.executors.python import PythonExecutor, run_job
 from matins.library import Matins
 from matins.model.run import Run, RunState

@@ -99,8 +99,8 @@ def test_what_matins_remembers_of_texts_can_be_emptied() -> None:
     matins = contestants.MatinsIntegers("Europe/Paris")
     matins.first("7 7 7 7 *", 0)
     sizes = {memory.__module__: memory.cache_info().currsize for memory in contestants.memories()}
-    assert sizes["matins.engine.cron"]
-    assert "matins.engine.zones" not in sizes
+    assert sizes["matins.engine.when.cron"]
+    assert "matins.engine.when.zones" not in sizes
     matins.forget()
     assert not any(memory.cache_info().currsize for memory in contestants.memories())
 

@@ -14,7 +14,7 @@ ID = re.compile(r"\b[PCHVSB]\d+\b")
 
 
 def proofs() -> dict[str, list[str]]:
-    """Row id to `file::test` for every test whose docstring (or whose module's) names the row."""
+    """Row id to `file::test` for every test that names the row."""
     found: dict[str, list[str]] = defaultdict(list)
     for path in sorted((ROOT / "tests").rglob("test_*.py")):
         for name, ids in _tests_of(path):
@@ -27,7 +27,13 @@ def _tests_of(path: Path) -> list[tuple[str, list[str]]]:
     where = path.relative_to(ROOT / "tests")
     tree = ast.parse(path.read_text(encoding="utf-8"))
     tests = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")]
-    return [(f"{where}::{test.name}", ID.findall(ast.get_docstring(test) or "")) for test in tests]
+    return [(f"{where}::{test.name}", _ids(test)) for test in tests]
+
+
+def _ids(test: ast.FunctionDef) -> list[str]:
+    """The rows that a test's docstring names, or its own name: `test_p3_…`."""
+    named = re.match(r"test_([pchvsb]\d+)_", test.name)
+    return sorted({*ID.findall(ast.get_docstring(test) or ""), *([named[1].upper()] if named else [])})
 
 
 def rendered(page: str) -> str:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from matins.engine.catch_up import DAY_MS, MOST_RECORDS, Covered, Decision, decide, grace_of
 from matins.engine.schedules import define
-from matins.engine.triggers import Trigger
+from matins.engine.when.triggers import Trigger
 from matins.model.schedule import ScheduleDefinition
 from matins.testing import instant
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from matins.engine.schedules import WORDS, decode, define, encode
-from matins.engine.triggers import Trigger
+from matins.engine.when.triggers import Trigger
 from matins.errors import InvalidInput
 from matins.model.schedule import ScheduleDefinition
 

@@ -11,7 +11,7 @@ import apsw
 
 from matins.engine.planning import Rule
 from matins.engine.schedules import decode
-from matins.engine.triggers import compile_trigger
+from matins.engine.when.triggers import compile_trigger
 from matins.model.trigger import Interval
 
 _RUN = """SELECT id, schedule_id, rev, slot, request_key, state, exclusive, scope, epoch, attempt, owner, planned_at,

@@ -14,7 +14,7 @@ from diary import Line
 from matins import Matins
 from matins.engine.planning import Rule
 from matins.engine.schedules import decode
-from matins.engine.triggers import Trigger, compile_trigger
+from matins.engine.when.triggers import Trigger, compile_trigger
 from matins.model.run import RunState
 
 _WAITS_FOR_A_PERSON = (RunState.PARKED, RunState.HELD)

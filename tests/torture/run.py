@@ -151,8 +151,8 @@ class Show:
         """Everything that was asked for, and every fault at least a few times."""
         enough = self._kills() >= self._asked.kills and time.monotonic() - began >= self._asked.seconds
         if self._asked.forget_epochs:
-            return enough and self._main.followed >= 2
-        faults = self._main.followed > 0 and self._steps() >= 4 and self._full() > 0
+            return enough and self._main.followed >= 5
+        faults = self._refused() > 0 and self._steps() >= 4 and self._full() > 0
         return enough and faults and (self._restart is None or self._restarts > 0) and not self._cover.never()
 
     def _kills(self) -> int:
@@ -160,11 +160,13 @@ class Show:
 
     def story(self) -> str:
         """What was done, besides what is counted."""
-        refused = sum(director.theatre.refused for director in self._directors)
         return (
-            f"{self._took:.0f} s, {len(self._cover.died)} points died at, {refused} stale writes refused, "
+            f"{self._took:.0f} s, {len(self._cover.died)} points died at, {self._refused()} stale writes refused, "
             f"{self._steps()} steps of the clock, {self._full()} full disks, {self._restarts} restarts"
         )
+
+    def _refused(self) -> int:
+        return sum(director.theatre.refused for director in self._directors)
 
     def _steps(self) -> int:
         return sum(clock.steps for clock in self._clocks)
@@ -185,7 +187,7 @@ class Show:
         wrong += [note for director in self._directors for note in director.theatre.findings]
         wrong += [f"nobody died at {point}" for point in self._cover.never() if not self._asked.forget_epochs]
         wrong += [f"there were no {what}" for what in ("kills", "pauses", "slots") if not line[what]]
-        if not self._asked.forget_epochs and not sum(director.theatre.refused for director in self._directors):
+        if not self._asked.forget_epochs and not self._refused():
             wrong.append("no stale write was ever refused: nothing was tried")
         return line, wrong
 

@@ -13,9 +13,12 @@ from points import Points, Statements
 from stage import Stage
 
 from matins.store.postgres.session import SQL
+from matins.store.queries import load_migrations
 
 _WRITES = re.compile(r"\b(insert|update|delete|copy)\b", re.IGNORECASE)
 _FULL = False
+
+load_migrations("matins.store.postgres")  # once, before the forks: all processes are of one version
 
 
 def trace(points: Points) -> None:

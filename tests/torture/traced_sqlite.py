@@ -11,8 +11,11 @@ from typing import Any
 from points import Points, Statements
 from stage import Stage
 
+from matins.store.queries import load_migrations
 from matins.store.sqlite.store import SqliteStore
 from matins.store.sqlite.transaction import SQL, SqliteTransaction
+
+load_migrations("matins.store.sqlite")  # once, before the forks: all processes are of one version
 
 
 def trace(points: Points) -> None:

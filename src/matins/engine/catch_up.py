@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from matins.engine.triggers import Trigger
+from matins.engine.when.triggers import Trigger
 from matins.model.schedule import ScheduleDefinition
 from matins.model.trigger import Interval, Once
 

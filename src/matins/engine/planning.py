@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 from matins.engine.catch_up import Covered, decide, grace_of
 from matins.engine.gates import GATES, Candidate, Gate, judge
-from matins.engine.jitter import jitter_ms
-from matins.engine.triggers import Trigger
+from matins.engine.when.jitter import jitter_ms
+from matins.engine.when.triggers import Trigger
 from matins.model.run import RunState
 from matins.model.schedule import ScheduleDefinition
 from matins.model.trigger import Interval

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from matins.engine.jitter import fraction
+from matins.engine.when.jitter import fraction
 from matins.model.schedule import ScheduleDefinition
 
 

@@ -10,10 +10,10 @@ from typing import Any, get_args
 
 import orjson
 
-from matins.engine import definitions
-from matins.engine.durations import parse_duration
-from matins.engine.parse import parse_trigger
-from matins.engine.triggers import Trigger
+from matins.engine.when import definitions
+from matins.engine.when.durations import parse_duration
+from matins.engine.when.parse import parse_trigger
+from matins.engine.when.triggers import Trigger
 from matins.errors import IntervalParseError, InvalidInput
 from matins.model.schedule import ScheduleDefinition
 from matins.model.trigger import Anchor, DstGap, DstOverlap, First, Once, TriggerDefinition

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from matins.engine.planning import Rule
 from matins.engine.schedules import decode
-from matins.engine.triggers import compile_trigger
+from matins.engine.when.triggers import compile_trigger
 from matins.ports import Transaction
 
 _MOST = 200_000

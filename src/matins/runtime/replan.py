@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from matins.engine.triggers import Trigger
+from matins.engine.when.triggers import Trigger
 from matins.model.records import NewEvent
 from matins.model.trigger import Interval
 from matins.ports import Store, Transaction

@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import datetime
 
 from matins.app import parse_trigger, trigger_from_dict
-from matins.engine.definitions import instant_text
-from matins.engine.durations import parse_duration
-from matins.engine.triggers import Trigger, to_ms
+from matins.engine.when.definitions import instant_text
+from matins.engine.when.durations import parse_duration
+from matins.engine.when.triggers import Trigger, to_ms
 from matins.errors import TriggerError
 from matins.runtime.clock import SystemClock
 

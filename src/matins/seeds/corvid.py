@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from matins.app import parse_trigger
-from matins.engine.cron import parse_cron
-from matins.engine.durations import format_duration
+from matins.engine.when.cron import parse_cron
+from matins.engine.when.durations import format_duration
 from matins.errors import CronParseError, IntervalParseError
 
 MIN_SCHEDULE_INTERVAL_MS = 300_000

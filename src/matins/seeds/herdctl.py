@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from matins.app import parse_trigger
-from matins.engine.cron import parse_cron
-from matins.engine.durations import parse_duration as parse_interval
-from matins.engine.jitter import jitter_ms
-from matins.engine.triggers import EPOCH, Trigger, to_ms
+from matins.engine.when.cron import parse_cron
+from matins.engine.when.durations import parse_duration as parse_interval
+from matins.engine.when.jitter import jitter_ms
+from matins.engine.when.triggers import EPOCH, Trigger, to_ms
 from matins.errors import CronParseError
 from matins.runtime.clock import SystemClock
 

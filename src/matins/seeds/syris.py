@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 
 from matins.app import parse_trigger
-from matins.engine.cron import parse_cron
-from matins.engine.triggers import Trigger
+from matins.engine.when.cron import parse_cron
+from matins.engine.when.triggers import Trigger
 from matins.errors import InstantError, IntervalParseError, TriggerError
 
 TYPES = ("cron", "interval", "one_shot")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from matins.engine.describe import explain
-from matins.engine.instants import FireEffect
-from matins.engine.parse import parse_trigger
-from matins.engine.triggers import EPOCH, Trigger, to_ms
+from matins.engine.english.describe import explain
+from matins.engine.when.instants import FireEffect
+from matins.engine.when.parse import parse_trigger
+from matins.engine.when.triggers import EPOCH, Trigger, to_ms
 from matins.errors import InstantError, InvalidInput
 from matins.model.trigger import DstGap, DstOverlap
 from matins.ports import Clock

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from matins.engine.planning import Rule
 from matins.engine.schedules import UNREADABLE, decode, define, encode
-from matins.engine.triggers import Trigger, compile_trigger
+from matins.engine.when.triggers import Trigger, compile_trigger
 from matins.errors import Conflict, InvalidInput, NotFound
 from matins.model.principal import Principal
 from matins.model.records import NewEvent, NewSchedule

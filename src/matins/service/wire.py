@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any, cast
 
-from matins.engine.definitions import from_dict
 from matins.engine.schedules import decode, encode
-from matins.engine.triggers import Trigger, compile_trigger
+from matins.engine.when.definitions import from_dict
+from matins.engine.when.triggers import Trigger, compile_trigger
 from matins.model.run import Run, RunState
 from matins.model.schedule import Schedule
 

@@ -12,6 +12,7 @@ import socketserver
 import struct
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -59,8 +60,9 @@ class _Server(socketserver.ThreadingUnixStreamServer):
 def _handler(service: Service) -> Callable[..., socketserver.BaseRequestHandler]:
     class Handler(socketserver.StreamRequestHandler):
         def handle(self) -> None:
-            while line := self.rfile.readline(_LONGEST_CALL):
-                self.wfile.write(orjson.dumps(answer(service, line)) + b"\n")
+            with suppress(BrokenPipeError, ConnectionResetError):  # the caller is gone; what it asked for is done
+                while line := self.rfile.readline(_LONGEST_CALL):
+                    self.wfile.write(orjson.dumps(answer(service, line)) + b"\n")
 
     return Handler
 

@@ -1,0 +1,1 @@
+"""Schedules in English: phrases to triggers, and triggers to descriptions."""

@@ -1,0 +1,71 @@
+"""A trigger in plain English, true to what it does, and in words that parse back wherever the grammar has them."""
+
+from __future__ import annotations
+
+from matins.engine.english.describe_cron import describe_cron
+from matins.engine.english.describe_rrule import describe_rrule
+from matins.engine.english.words import clock_text, every_duration, listed, on_times
+from matins.engine.when.definitions import wall_text
+from matins.engine.when.instants import Surprise
+from matins.engine.when.zones import Zone
+from matins.model.trigger import Cron, Daily, Interval, Once, Rrule, TriggerDefinition, Weekly
+
+_MINUTE_MS = 60_000
+
+
+def describe(definition: TriggerDefinition, zone: Zone) -> str:
+    match definition.when:
+        case Cron(expression):
+            return describe_cron(expression)
+        case Interval() as interval:
+            return _interval(interval)
+        case Daily(times):
+            return on_times(range(7), times)
+        case Weekly(days, times):
+            return on_times(days, times)
+        case Once(at_ms):
+            return _once(at_ms, zone)
+        case Rrule() as rrule:
+            return describe_rrule(rrule)
+
+
+def _interval(interval: Interval) -> str:
+    text = every_duration(interval.every_ms)
+    if interval.anchor == "grid":
+        text += f", counted from {wall_text(interval.origin_ms)}Z"
+    elif interval.anchor == "start":
+        text += ", from start to start"
+    return f"{text}, the first time at once" if interval.first == "immediately" else text
+
+
+def _once(at_ms: int, zone: Zone) -> str:
+    wall = zone.wall_of(at_ms)
+    if wall % 1000 or zone.instants_of(wall)[0] != at_ms:
+        offset = (wall - at_ms) // _MINUTE_MS
+        sign = "-" if offset < 0 else "+"
+        return f"once at {wall_text(wall)}{sign}{clock_text(abs(offset))}"
+    date, _, time = wall_text(wall).partition("T")
+    return f"once on {date} at {time if wall % _MINUTE_MS else time[:5]}"
+
+
+def explain(surprise: Surprise, zone: Zone) -> str:
+    """One sentence on what a change of the clocks does."""
+    times = [wall_text(wall).replace("T", " ").removesuffix(":00") for wall in surprise.walls]
+    if surprise.count > len(times):
+        times = [*times, f"{surprise.count - len(times)} more"]
+    names = listed(times)
+    there, them = ("does not exist", "it") if surprise.count == 1 else ("do not exist", "them")
+    twice = "occurs twice" if surprise.count == 1 else "occur twice"
+    match surprise.effect:
+        case "moved" | "shifted":
+            fires = wall_text(zone.wall_of(surprise.fires_ms or surprise.at_ms)).partition("T")[2][:5]
+            start = (
+                "fires" if surprise.count == 1 else "the first fires" if surprise.effect == "shifted" else "fire once,"
+            )
+            return f"{names} {there}: {start} at {fires}"
+        case "skipped" | "not_reached":
+            return f"{names} {there}: nothing fires for {them}"
+        case "first_only":
+            return f"{names} {twice}: only the first fires"
+        case "repeated":
+            return f"{names} {twice}: both fire"

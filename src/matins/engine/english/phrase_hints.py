@@ -1,0 +1,123 @@
+"""What to offer to someone whose phrase was refused: their own words, mended, or the nearest phrase there is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from difflib import SequenceMatcher, get_close_matches
+from itertools import islice
+
+from matins.engine.english.grammar import Grammar, Reading
+from matins.engine.english.phrase_values import join
+from matins.engine.when.definitions import clock_text
+
+_MOST_WORDS = 30
+_MOST_EDITS = 3
+_MOST_INSERTIONS = 8
+_LIKENESS = 0.65
+_CLOCK = re.compile(r"(?P<hour>[0-9]{1,2})(?P<sign>[:.h])?(?P<minute>[0-9]{1,2})?(?P<half>am|pm)?")
+_TEMPLATES = (
+    "{} 09:00",
+    "{} at 09:00",
+    "{} on monday at 09:00",
+    "{} on the 1st at 09:00",
+    "{} on january 1 at 09:00",
+    "{} of every month at 09:00",
+    "{} minutes",
+    "every {}",
+    "every {} at 09:00",
+    "every day at {}",
+    "every day {}",
+)
+
+
+def time_fault(word: str) -> str | None:
+    """What is wrong with a word that looks like a time."""
+    found = _CLOCK.fullmatch(word)
+    if found is None:
+        return None
+    hour, minute = int(found["hour"]), int(found["minute"] or 0)
+    if found["sign"] not in (":", None) or (found["minute"] and not found["sign"]):
+        return 'hours and minutes are parted by ":"'
+    if found["half"] and not 1 <= hour <= 12:
+        return "with am and pm the hours go from 1 to 12"
+    if hour > 23:
+        return "hours go from 0 to 23, and midnight is 00:00"
+    if minute > 59:
+        return "minutes go from 0 to 59"
+    return None
+
+
+def mended_time(word: str) -> str | None:
+    """The time that such a word seems to mean."""
+    found = _CLOCK.fullmatch(word)
+    if found is None:
+        return None
+    hour, minute, half = int(found["hour"]), int(found["minute"] or 0), found["half"] or ""
+    if minute > 59 or hour > 24 or len(found["minute"] or "00") != 2:
+        return None
+    return f"{hour}:{minute:02}{half}" if half and 1 <= hour <= 12 else clock_text(hour % 24 * 60 + minute)
+
+
+def mended(words: list[str], grammar: Grammar, works: Callable[[str], bool]) -> str | None:
+    """The words with up to three of them corrected, so that they make a phrase that works."""
+    if len(words) > _MOST_WORDS:
+        return None
+    vocabulary = grammar.vocabulary("phrase")
+    for _ in range(_MOST_EDITS):
+        reading = grammar.parse("phrase", words)
+        for candidate in _edits(reading, vocabulary):
+            if works(candidate):
+                return candidate
+        better = _closer(reading, vocabulary, grammar)
+        if better is None:
+            return None
+        words = better
+    return None
+
+
+def _edits(reading: Reading, vocabulary: list[str]) -> Iterator[str]:
+    """The same words with one change where the reading broke off, the likeliest first."""
+    words, at = reading.words, reading.farthest
+    if at < len(words):
+        before, word, after = words[:at], words[at], words[at + 1 :]
+        for other in _replacements(word, reading, vocabulary):
+            yield join([*before, other, *after])
+        yield join([*before, *after])
+        for missing in islice((name for name, is_word in reading.wanted.items() if is_word), _MOST_INSERTIONS):
+            yield join([*before, missing, word, *after])
+    else:
+        yield join(words[:-1])
+    if at in (0, len(words)):
+        yield from (template.format(join(words)) for template in _TEMPLATES)
+
+
+def _replacements(word: str, reading: Reading, vocabulary: list[str]) -> Iterator[str]:
+    time = mended_time(word)
+    if time is not None:
+        yield time
+    yield from get_close_matches(word, vocabulary, cutoff=_LIKENESS)
+    if any(label.startswith("a time") for label in reading.wanted):
+        yield "09:00"
+
+
+def _closer(reading: Reading, vocabulary: list[str], grammar: Grammar) -> list[str] | None:
+    """The words with the one that broke the reading off replaced, where that leads farther."""
+    words, at = reading.words, reading.farthest
+    if at == len(words):
+        return None
+    candidates = [[*words[:at], other, *words[at + 1 :]] for other in _replacements(words[at], reading, vocabulary)]
+    readings = [grammar.parse("phrase", candidate) for candidate in candidates]
+    best = max(readings, key=lambda other: other.farthest, default=reading)
+    return best.words if best.farthest > at else None
+
+
+def nearest(text: str, examples: list[str], works: Callable[[str], bool]) -> str:
+    """The example that is most like a text, by words and then by letters."""
+    words = text.lower().split()[:_MOST_WORDS]
+
+    def likeness(example: str) -> tuple[float, float]:
+        letters = SequenceMatcher(None, example, text[:100].lower()).quick_ratio()
+        return SequenceMatcher(None, example.split(), words).ratio(), letters
+
+    return next(filter(works, sorted(examples, key=likeness, reverse=True)))

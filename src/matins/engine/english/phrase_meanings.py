@@ -1,0 +1,306 @@
+"""What each rule of the phrase grammar means: a tree becomes a trigger's definition."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+
+from matins.engine.english.grammar import Tree
+from matins.engine.english.phrase_calendar import Dates, dates_of, first_day, never_fires, week_dates
+from matins.engine.english.phrase_values import (
+    DAY_MS,
+    HOUR_MS,
+    MINUTE_MS,
+    WEEK,
+    Context,
+    RefusalError,
+    bounded,
+    date_day,
+    days_of,
+    duration,
+    iso_date,
+    milliseconds_of_day,
+    minute_of_day,
+    minutes_of_day,
+    number,
+    the,
+    turns,
+)
+from matins.engine.english.words import listed
+from matins.engine.when.days import weekday
+from matins.engine.when.definitions import clock_text
+from matins.engine.when.instants import MAX_MS
+from matins.engine.when.triggers import to_ms
+from matins.model.trigger import Cron, Daily, Interval, Once, Rrule, Weekly, When
+
+_ALL_DAYS = set(range(7))
+
+
+def meaning_of(tree: Tree, context: Context) -> When:
+    """The definition that a `phrase` stands for; RefusalError where it cannot be used."""
+    part = the(tree, *_MEANINGS)
+    return _MEANINGS[part.rule](part, context)
+
+
+def _elapsed(tree: Tree, context: Context) -> Interval:
+    step = tree.first(*_STEPS)
+    if step is None:
+        return Interval(duration(the(tree, "compound"), context), context.now_ms)
+    every = bounded(turns(step, context) * _STEPS[step.rule], step, context)
+    if step.rule == "day_step":
+        context.note(
+            f'"{context.text(step)}" read as every {every // HOUR_MS} hours; with a time it keeps the wall clock'
+        )
+    return Interval(every, context.now_ms)
+
+
+_STEPS = {"second_step": 1000, "minute_step": MINUTE_MS, "hour_step": HOUR_MS, "day_step": DAY_MS}
+
+
+def _aligned(tree: Tree, context: Context) -> Cron:
+    step = the(tree, "minute_step", "hour_step")
+    count = turns(step, context)
+    by_minutes = step.rule == "minute_step"
+    if count == 1:
+        field = "*"
+    else:
+        _refuse_uneven(step, count, 60 if by_minutes else 24, context)
+        field = f"*/{count}"
+    days = _weekdays(tree, context)
+    return Cron(f"{field} * * * {days}" if by_minutes else f"0 {field} * * {days}")
+
+
+def _refuse_uneven(step: Tree, count: int, size: int, context: Context) -> None:
+    """The clock starts again with every hour and every day: only what divides them comes round evenly."""
+    unit, whole, of_one = (
+        ("minutes", "hour", "every hour on the hour") if size == 60 else ("hours", "day", "every day at 00:00")
+    )
+    if count == size:
+        raise RefusalError(f"{count} {unit} are a whole {whole}", str(count), of_one)
+    if size % count:
+        even = max(n for n in range(1, min(count, size)) if size % n == 0)
+        raise RefusalError(
+            f"{count} {unit} do not divide the {whole}, so they cannot be aligned to the clock",
+            str(count),
+            context.instead(step, f"every {even} {unit}"),
+            f"every {count} {unit}",
+        )
+
+
+def _past_the_hour(tree: Tree, context: Context) -> Cron:
+    for counted in tree.all("count"):
+        if number(counted) > 59:
+            raise RefusalError(
+                "Minutes past the hour go from 0 to 59", counted.words()[0], context.instead(counted, "59")
+            )
+    minutes = sorted({number(counted) for counted in tree.all("count")})
+    return Cron(f"{','.join(map(str, minutes))} * * * {_weekdays(tree, context)}")
+
+
+def _weekdays(tree: Tree, context: Context) -> str:
+    """The days of an optional `on_days`, as a cron field."""
+    days = _on_days(tree, context)
+    if days == _ALL_DAYS:
+        return "*"
+    return "1-5" if days == {1, 2, 3, 4, 5} else ",".join(map(str, sorted(days)))
+
+
+def _on_days(tree: Tree, context: Context) -> set[int]:
+    chosen = tree.first("on_days")
+    if chosen is None:
+        return _ALL_DAYS
+    return _without(_ALL_DAYS, chosen, context) if chosen.first("except") else days_of(chosen, context)
+
+
+def _without(days: set[int], tree: Tree, context: Context) -> set[int]:
+    exception = tree.first("except")
+    excepted = days_of(exception, context) if exception else set[int]()
+    if exception and not excepted < days:
+        wrong = sorted(excepted - days)
+        problem = f"{WEEK[wrong[0]]} is not among the days anyway" if wrong else "no day is left"
+        raise RefusalError(
+            f'"{context.text(exception)}": {problem}', exception.words()[-1], context.instead(exception, "")
+        )
+    return days - excepted
+
+
+def _window(tree: Tree, context: Context) -> Daily | Weekly:
+    step = the(tree, "minute_step", "hour_step")
+    bounds = tree.all("time")
+    start, end = (minute_of_day(time, context) for time in bounds)
+    size = turns(step, context) * (60 if step.rule == "hour_step" else 1)
+    if start >= end:
+        raise _backwards(start, end, bounds[1], context)
+    if start + size > end:
+        once = f"every day at {clock_text(start)}"
+        raise RefusalError(
+            f'"{context.text(step)}" is longer than from {clock_text(start)} to {clock_text(end)}',
+            step.words()[-1],
+            once,
+        )
+    return _on(_on_days(tree, context), tuple(range(start, end + 1, size)))
+
+
+def _backwards(start: int, end: int, last: Tree, context: Context) -> RefusalError:
+    afternoon = [context.instead(last, clock_text(end + 720))] if start < end + 720 < 1440 else []
+    return RefusalError(
+        f"{clock_text(start)} to {clock_text(end)} runs past midnight: a window begins and ends on one day",
+        last.words()[0],
+        *afternoon,
+        context.instead(last, "23:59"),
+    )
+
+
+def _on(days: set[int], times: tuple[int, ...]) -> Daily | Weekly:
+    return Daily(times) if days == _ALL_DAYS else Weekly(tuple(sorted(days)), times)
+
+
+def _by_days(tree: Tree, context: Context) -> Daily | Weekly:
+    return _on(_which_days(the(tree, "which_days"), context), minutes_of_day(tree, context))
+
+
+def _which_days(which: Tree, context: Context) -> set[int]:
+    days = days_of(the(which, "chosen_days"), context) or _ALL_DAYS
+    return _without(days, which, context)
+
+
+def _by_months(tree: Tree, context: Context) -> Cron:
+    dates = dates_of(the(tree, "which_dates"), context)
+    hours, minutes = _clock_lists(tree, context)
+    return Cron(f"{minutes} {hours} {dates.cron}")
+
+
+def _clock_lists(tree: Tree, context: Context) -> tuple[str, str]:
+    """Hours and minutes as two lists, whose combinations are exactly the times asked for."""
+    by_minute: dict[int, list[int]] = {}
+    for time in minutes_of_day(tree, context):
+        by_minute.setdefault(time % 60, []).append(time // 60)
+    hours, *others = by_minute.values()
+    if any(other != hours for other in others):
+        place = the(tree, "at_times")
+        groups = [listed([clock_text(h * 60 + minute) for h in hours]) for minute, hours in by_minute.items()]
+        raise RefusalError(
+            f'"{context.text(place)}" cannot be one schedule of this kind: every hour must have the same minutes',
+            place.words()[-1],
+            *(context.instead(place, f"at {times}") for times in groups),
+            all_needed=True,
+        )
+    return ",".join(map(str, hours)), ",".join(map(str, sorted(by_minute)))
+
+
+def _by_turns(tree: Tree, context: Context) -> Rrule:
+    period = the(tree, *_FREQUENCIES)
+    frequency, unit = _FREQUENCIES[period.rule]
+    interval = 2 if period.rule == "every_other_day" else turns(period, context)
+    bounded(interval * unit * DAY_MS, period, context)
+    return _rrule(tree, frequency, interval, dates_of(period, context), context)
+
+
+def _from_a_date(tree: Tree, context: Context) -> Rrule:
+    which = the(tree, "which_days", "which_dates")
+    if which.rule == "which_dates":
+        dates = dates_of(which, context)
+        if not dates.parts:
+            end = the(tree, "starting")
+            raise RefusalError("The nearest weekday cannot start at a date", end.words()[0], context.instead(end, ""))
+        return _rrule(tree, "MONTHLY", 1, dates, context)
+    days = _which_days(which, context)
+    if days == _ALL_DAYS:
+        return _rrule(tree, "DAILY", 1, Dates("* * *"), context)
+    return _rrule(tree, "WEEKLY", 1, week_dates(days), context)
+
+
+def _rrule(tree: Tree, frequency: str, interval: int, dates: Dates, context: Context) -> Rrule:
+    """The rule, and the day that it counts from: the one that is named, or the first that is still to come."""
+    hours, minutes = _clock_lists(tree, context)
+    times = minutes_of_day(tree, context)
+    parts = [f"FREQ={frequency}", f"INTERVAL={interval}", *dates.rule_parts(len(times))]
+    parts += [f"BYHOUR={hours}", f"BYMINUTE={minutes}"]
+    starting = tree.first("starting")
+    start = date_day(the(starting, "date"), context) if starting else first_day(dates, times[-1], context)
+    rrule = Rrule(";".join(parts), start * DAY_MS)
+    if starting and never_fires(rrule):
+        without = context.instead(starting, "")
+        raise RefusalError(f"No such day ever comes, counted from {iso_date(start)}", starting.words()[-1], without)
+    return rrule
+
+
+_FREQUENCIES = {
+    "every_other_day": ("WEEKLY", 7),
+    "every_nth_day": ("DAILY", 1),
+    "every_nth_week": ("WEEKLY", 7),
+    "every_nth_month": ("MONTHLY", 28),
+    "every_nth_year": ("YEARLY", 365),
+}
+
+
+def _delay(tree: Tree, context: Context) -> Once:
+    return Once(context.now_ms + duration(tree, context))
+
+
+def _moment(tree: Tree, context: Context) -> Once:
+    which, exact = the(tree, "which_date"), the(tree, "exact_time")
+    day = _day_of(which, context)
+    time = exact.first("time")
+    if time:
+        minute_of_day(time, context, "at ")  # for what it has to say
+    wall = day * DAY_MS + milliseconds_of_day(exact)
+    at_ms = _existing(wall, exact, context)
+    if at_ms <= context.now_ms:
+        raise RefusalError(f'"{context.text(tree)}" has passed', which.words()[-1], context.instead(which, "tomorrow"))
+    return Once(at_ms)
+
+
+def _instant(tree: Tree, context: Context) -> Once:
+    word = the(tree, "INSTANT").words()[0]
+    try:
+        at_ms = to_ms(datetime.fromisoformat(word.upper()))
+    except ValueError:
+        raise RefusalError(f'There is no "{word}"', word) from None
+    if at_ms <= context.now_ms:
+        raise RefusalError(f'"{word}" has passed', word)
+    if at_ms >= MAX_MS:
+        raise RefusalError(f'"{word}" is too far away', word)
+    return Once(at_ms)
+
+
+def _day_of(tree: Tree, context: Context) -> int:
+    date = tree.first("date")
+    if date is not None:
+        return date_day(date, context)
+    name = tree.first("day_name")
+    if name is None:
+        return context.today + ("tomorrow" in tree.words())
+    wanted = days_of(tree, context).pop()
+    day = context.today + 1 + (wanted - weekday(context.today + 1)) % 7
+    context.note(f'"next {name.words()[0]}" is {iso_date(day)}')
+    return day
+
+
+def _existing(wall: int, exact: Tree, context: Context) -> int:
+    """The instant of a wall time that the clocks show; the first of two."""
+    zone, text = context.zone, context.text(exact)
+    instants = zone.instants_of(wall)
+    where = f"on {iso_date(wall // DAY_MS)} in {zone.name}"
+    if not instants:
+        after = zone.wall_of(zone.resolve(wall))
+        later = f"on {iso_date(after // DAY_MS)} at {clock_text(after % DAY_MS // MINUTE_MS)}"
+        raise RefusalError(f'"{text}" does not exist {where}: the clocks jump over it', exact.words()[0], later)
+    if len(instants) > 1:
+        context.note(f'"{text}" comes twice {where}: the first is taken')
+    return zone.resolve(wall)
+
+
+_MEANINGS: dict[str, Callable[[Tree, Context], When]] = {
+    "elapsed": _elapsed,
+    "aligned": _aligned,
+    "past_the_hour": _past_the_hour,
+    "window": _window,
+    "by_days": _by_days,
+    "by_months": _by_months,
+    "by_turns": _by_turns,
+    "from_a_date": _from_a_date,
+    "delay": _delay,
+    "moment": _moment,
+    "instant": _instant,
+}

@@ -1,0 +1,135 @@
+"""Phrases that are understood and still refused, since they say two things or too little: why, and what to offer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+
+from matins.engine.english.grammar import Tree
+from matins.engine.english.phrase_calendar import nth_number
+from matins.engine.english.phrase_values import (
+    UNIT_RULES,
+    UNITS,
+    Context,
+    RefusalError,
+    day_in_month,
+    months_of,
+    number,
+    the,
+)
+from matins.engine.when.days import date_of
+
+
+def reason_of(tree: Tree, context: Context) -> RefusalError:
+    """Why a `refused` tree is refused."""
+    part = the(tree, *_REASONS)
+    return _REASONS[part.rule](part, context)
+
+
+def _once_or_weekly(tree: Tree, context: Context) -> RefusalError:
+    days, times = tree.all("day_name"), context.text(the(tree, "at_times"))
+    names = " and ".join(day.words()[0] for day in days)
+    return RefusalError(
+        f'"{names}" may be once or every week',
+        days[0].words()[0],
+        f"every {names} {times}",
+        f"next {names} {times}",
+    )
+
+
+def _once_or_yearly(tree: Tree, context: Context) -> RefusalError:
+    date, times = the(tree, "yearless_date"), context.text(the(tree, "at_times"))
+    month, day = the(date, "month").words()[0], day_in_month(the(date, "DAY", "ORDINAL"))
+    year = date_of(context.today).year
+    coming = [f"on {y}-{months_of(date)[0]:02}-{day:02} {times}" for y in (year, year + 1)]
+    return RefusalError(
+        f'"{month} {day}" may be once or every year', month, f"every year on {month} {day} {times}", *coming
+    )
+
+
+def _weekly_or_monthly(tree: Tree, context: Context) -> RefusalError:
+    nth, day, times = the(tree, "nth").words()[0], the(tree, "day_name").words()[0], context.text(the(tree, "at_times"))
+    weeks = nth_number(nth)
+    by_weeks = [f"every {weeks} weeks on {day} {times}"] if weeks > 1 else []
+    return RefusalError(
+        f'"{nth} {day}" may be counted in weeks or in every month',
+        nth,
+        f"on the {nth} {day} of every month {times}",
+        *by_weeks,
+    )
+
+
+def _every_other_group(tree: Tree, context: Context) -> RefusalError:
+    group, times = tree.words()[2], context.text(the(tree, "at_times"))
+    return RefusalError(
+        f'"every other {group}" may count days or weeks',
+        group,
+        f"every 2 weeks on {group}s {times}",
+        f"every {group} {times}",
+    )
+
+
+def _weeks_alone(tree: Tree, context: Context) -> RefusalError:
+    counted = tree.first("count")
+    text, weeks = context.text(tree), number(counted) if counted else 2
+    return RefusalError(
+        f'"{text}" needs a day and a time', tree.words()[-1], f"{text} on monday at 09:00", f"every {7 * weeks} days"
+    )
+
+
+def _part_of_a_day(tree: Tree, context: Context) -> RefusalError:
+    word, times = tree.words()[1], tree.first("at_times")
+    return RefusalError(
+        f'"{word}" names no hour', word, f"every day {context.text(times) if times else f'at {_PARTS_OF_A_DAY[word]}'}"
+    )
+
+
+_PARTS_OF_A_DAY = {"morning": "09:00", "afternoon": "14:00", "evening": "18:00", "night": "22:00"}
+
+
+def _part_of_a_unit(tree: Tree, context: Context) -> RefusalError:
+    decimal = tree.first("DECIMAL")
+    word = decimal.words()[0] if decimal else "half"
+    part = Fraction(word) if decimal else Fraction(1, 2)
+    unit = the(tree, *UNIT_RULES)
+    length = part * UNITS[unit.rule.removesuffix("s")]
+    whole = [f"{length // size} {name}s" for name, size in UNITS.items() if length and length % size == 0]
+    return RefusalError(
+        f'"{word}" is not a whole number; use a smaller unit',
+        word,
+        *(f"{tree.words()[0]} {text}" for text in whole[::-1][:1]),
+    )
+
+
+def _no_fixed_length(tree: Tree, context: Context) -> RefusalError:
+    counted = tree.first("count")
+    count, unit = number(counted) if counted else 1, tree.words()[-1]
+    days = count * (365 if unit.startswith("year") else 30)
+    return RefusalError(f'"{unit}" has no fixed length: name a date, or count days', unit, f"in {days} days")
+
+
+def _two_meanings(tree: Tree, context: Context) -> RefusalError:
+    word = next(word for word in tree.words() if word in _TWO_MEANINGS)
+    return RefusalError(f'"{word}" means two things', word, *_TWO_MEANINGS[word])
+
+
+def _amount_alone(tree: Tree, context: Context) -> RefusalError:
+    text = context.text(tree)
+    return RefusalError(f'"{text}" may be once or again and again', tree.words()[0], f"every {text}", f"in {text}")
+
+
+_WEEKLY = ("every monday and thursday at 09:00", "every other monday at 09:00")
+_MONTHLY = ("on the 1st and 15th of every month at 09:00", "every other month on the 1st at 09:00")
+_TWO_MEANINGS = {"biweekly": _WEEKLY, "bi-weekly": _WEEKLY, "bimonthly": _MONTHLY, "bi-monthly": _MONTHLY}
+_REASONS: dict[str, Callable[[Tree, Context], RefusalError]] = {
+    "once_or_weekly": _once_or_weekly,
+    "once_or_yearly": _once_or_yearly,
+    "weeks_alone": _weeks_alone,
+    "part_of_a_day": _part_of_a_day,
+    "part_of_a_unit": _part_of_a_unit,
+    "no_fixed_length": _no_fixed_length,
+    "two_meanings": _two_meanings,
+    "weekly_or_monthly": _weekly_or_monthly,
+    "every_other_group": _every_other_group,
+    "amount_alone": _amount_alone,
+}

@@ -1,0 +1,127 @@
+"""English schedules: "every weekday at 9am". The grammar is in `phrases.ebnf`; it uses every word, or refuses."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+
+from matins.engine.english import phrase_hints
+from matins.engine.english.grammar import Grammar, Reading
+from matins.engine.english.grammar_file import load_grammar
+from matins.engine.english.phrase_meanings import meaning_of
+from matins.engine.english.phrase_refusals import reason_of
+from matins.engine.english.phrase_values import Context, RefusalError, join
+from matins.engine.english.words import listed
+from matins.engine.when.zones import Zone
+from matins.errors import PhraseError
+from matins.model.trigger import When
+
+_WORD = re.compile(r"[^\s,]+|,")
+_MOST_WANTED = 8
+
+
+@dataclass(frozen=True, slots=True)
+class PhraseMeaning:
+    """What a phrase stands for, and what to say about how it was read."""
+
+    when: When
+    notes: tuple[str, ...] = ()
+
+
+@cache
+def phrase_grammar() -> Grammar:
+    return load_grammar(resources.files("matins.engine.english").joinpath("phrases.ebnf").read_text("utf-8"))
+
+
+def parse_phrase(text: str, *, now_ms: int, zone: Zone) -> PhraseMeaning:
+    """The meaning of a phrase given at `now_ms`; PhraseError names the word that cannot be used."""
+    try:
+        return _read(text, now_ms, zone)
+    except RefusalError as refusal:
+        hint = _hint(text, refusal, lambda phrase: _works(phrase, now_ms, zone))
+        raise PhraseError(refusal.message, value=refusal.value, hint=hint) from None
+
+
+def split_words(text: str) -> list[str]:
+    """Lower-case words, each comma one of them; what no keyboard phrase holds is refused by name."""
+    for word in _WORD.findall(text):
+        if not word.isascii():
+            raise _foreign(word, text)
+    return _WORD.findall(text.lower())
+
+
+def _foreign(word: str, text: str) -> RefusalError:
+    plain = "".join(str(unicodedata.digit(c, c)) for c in word)
+    if plain != word:
+        return RefusalError(f'"{word}" is not written with the digits 0 to 9', word, text.replace(word, plain))
+    odd = next(c for c in word if not c.isascii())
+    return RefusalError(f'"{word}" cannot be used: no phrase has the character "{odd}"', word)
+
+
+def _read(text: str, now_ms: int, zone: Zone) -> PhraseMeaning:
+    words = split_words(text)
+    if not words:
+        raise RefusalError("There are no words", text)
+    reading = phrase_grammar().parse("phrase", words)
+    context = Context(words, now_ms, zone)
+    if not reading.trees:
+        raise _refusal(reading, context)
+    return _meaning(reading, context)
+
+
+def _meaning(reading: Reading, context: Context) -> PhraseMeaning:
+    meanings = [meaning_of(tree, context) for tree in reading.trees]
+    if any(meaning != meanings[0] for meaning in meanings):
+        raise AssertionError(f"the grammar reads {join(reading.words)!r} in two ways")
+    return PhraseMeaning(meanings[0], tuple(context.notes))
+
+
+def _refusal(reading: Reading, context: Context) -> RefusalError:
+    """Why words that are not a phrase are refused: for a reason that the grammar knows, or at the word it broke off."""
+    understood = phrase_grammar().parse("refused", reading.words).trees
+    if understood:
+        return reason_of(understood[0], context)
+    return RefusalError(_broken_off(reading), [*reading.words, ""][reading.farthest] or reading.words[-1])
+
+
+def _broken_off(reading: Reading) -> str:
+    words, at = reading.words, reading.farthest
+    wanted = [f'"{name}"' if is_word else name for name, is_word in reading.wanted.items()]
+    if reading.could_end:
+        wanted.append("nothing more")
+    if len(wanted) > _MOST_WANTED:
+        wanted[_MOST_WANTED - 1 :] = ["…"]
+    expected = f"expected {listed(wanted, 'or')}"
+    if at == len(words):
+        return f'"{join(words)}" is not complete: after "{words[-1]}" {expected}'
+    fault = phrase_hints.time_fault(words[at])
+    if fault and any(name.startswith("a time") for name in reading.wanted):
+        return f'"{words[at]}" is not a time: {fault}'
+    place = f'after "{words[at - 1]}"' if at else "at the beginning"
+    return f'"{words[at]}" cannot be used {place}: {expected}'
+
+
+def _works(phrase: str, now_ms: int, zone: Zone) -> bool:
+    try:
+        reading = phrase_grammar().parse("phrase", split_words(phrase))
+        if reading.trees:
+            _meaning(reading, Context(reading.words, now_ms, zone))
+    except RefusalError:
+        return False
+    return bool(reading.trees)
+
+
+def _hint(text: str, refusal: RefusalError, works: Callable[[str], bool]) -> str:
+    offered = [f'"{phrase}"' for phrase in refusal.instead if works(phrase)]
+    if offered:
+        together = f"make {len(offered)} schedules: {listed(offered)}"
+        return together if refusal.all_needed else f"did you mean {listed(offered[:2], 'or')}?"
+    grammar = phrase_grammar()
+    mended = phrase_hints.mended(split_words(text), grammar, works) if text.isascii() else None
+    if mended is not None:
+        return f'did you mean "{mended}"?'
+    return f'the nearest phrase is "{phrase_hints.nearest(text, grammar.examples("phrase"), works)}"'

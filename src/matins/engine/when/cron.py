@@ -1,0 +1,327 @@
+"""Cron expressions: text to bit masks, and an error that says field, value and range for whatever is not one.
+
+Five fields (minute, hour, day of month, month, day of week) or six with the seconds in front. A field is kept as a
+`Field`: the mask of its plain values, whether it begins with `*`, and the calendar rules (`L`, `15W`, `5#2`) that
+only a month can answer.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
+
+from matins.engine.when.cron_days import CronDays
+from matins.engine.when.days import ALL_MONTHS, ALL_WEEKDAYS, Days, WeekDays, bits
+from matins.engine.when.walltimes import SECOND_MS, WallTimes, spread
+from matins.errors import CronParseError
+
+ALIASES = {
+    "@hourly": "0 * * * *",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@weekly": "0 0 * * 0",
+    "@monthly": "0 0 1 * *",
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+}
+DAY_NAMES = ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT")
+MONTH_NAMES = ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC")
+ALL_DAYS = (1 << 32) - 2
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Kind:
+    """One of the places in an expression."""
+
+    name: str
+    low: int
+    high: int
+    names: tuple[str, ...] = ()
+
+    @property
+    def allowed(self) -> str:
+        return f"{self.low}-{self.high}"
+
+
+SECOND = Kind("second", 0, 59)
+MINUTE = Kind("minute", 0, 59)
+HOUR = Kind("hour", 0, 23)
+DAY_OF_MONTH = Kind("day of month", 1, 31)
+MONTH = Kind("month", 1, 12, MONTH_NAMES)
+DAY_OF_WEEK = Kind("day of week", 0, 7, DAY_NAMES)
+_FIVE = (MINUTE, HOUR, DAY_OF_MONTH, MONTH, DAY_OF_WEEK)
+_SIX = (SECOND, *_FIVE)
+_NO_CALENDAR: tuple[str, ...] = ()
+
+
+class Field(NamedTuple):
+    """What one field allows."""
+
+    mask: int
+    starred: bool = False
+    calendar: tuple[str, ...] = _NO_CALENDAR
+    """Items that depend on the month: `L`, `LW`, `15W`, `5#2`, `5L`."""
+
+
+class Cron(NamedTuple):
+    """A parsed expression."""
+
+    seconds: Field | None
+    minutes: Field
+    hours: Field
+    days_of_month: Field
+    months: Field
+    days_of_week: Field
+
+    @property
+    def fixed(self) -> bool:
+        """Whether it names times, rather than following the clock."""
+        return not (self.minutes.starred or self.hours.starred)
+
+    def days(self) -> Days:
+        dom, dow, months = self.days_of_month, self.days_of_week, self.months.mask
+        if dom.mask == ALL_DAYS and months == ALL_MONTHS and not dow.calendar and dom.starred:
+            return week_days(dow.mask)
+        return cron_days(months, dom.mask, dom.calendar, dow.mask, dow.calendar, dom.starred or dow.starred)
+
+    def walls(self) -> WallTimes:
+        minutes = spread(self.hours.mask, 60) * self.minutes.mask
+        if self.seconds is None:
+            return WallTimes(self.days(), minutes)
+        return WallTimes(self.days(), spread(minutes, 60) * self.seconds.mask, SECOND_MS)
+
+
+# Sets of days are shared, so that one trigger's memory of a month serves all that name the same days.
+week_days = lru_cache(maxsize=128)(WeekDays)
+cron_days = lru_cache(maxsize=1024)(CronDays)
+
+
+def parse_cron(text: str, *, strict: bool = False) -> Cron:
+    """A cron expression, or CronParseError in words that say what is wrong and where."""
+    if text[:1] == "@":
+        return parse_cron(_expand(text, strict))
+    tokens = text.split()
+    if len(tokens) != 5 and (len(tokens) != 6 or strict):
+        raise _count_error(text, len(tokens), strict)
+    try:
+        if strict:
+            for kind, token in zip(_FIVE, tokens, strict=True):
+                _refuse_extensions(kind, token)
+        if len(tokens) == 5:
+            minute, hour, day, month, weekday = tokens
+            cron = Cron(
+                None,
+                parse_field(MINUTE, minute),
+                parse_field(HOUR, hour),
+                parse_field(DAY_OF_MONTH, day),
+                parse_field(MONTH, month),
+                parse_field(DAY_OF_WEEK, weekday),
+            )
+        else:
+            cron = Cron(*(parse_field(kind, token) for kind, token in zip(_SIX, tokens, strict=True)))
+        _refuse_impossible(cron, tokens)
+    except _FieldError as error:
+        raise error.within(text) from None
+    return cron
+
+
+def _expand(text: str, strict: bool) -> str:
+    expression = ALIASES.get(text.lower())
+    if expression is None:
+        known = ", ".join(ALIASES)
+        hint = "Matins keeps no boot-time jobs; use a schedule" if text.lower() == "@reboot" else f"known: {known}"
+        raise CronParseError(f'Unknown cron alias "{text}"', value=text, allowed=known, hint=hint)
+    if strict:
+        raise CronParseError(
+            f'Invalid cron expression "{text}" - aliases are not allowed in strict mode',
+            value=text,
+            hint=f'write "{expression}"',
+        )
+    return expression
+
+
+def _count_error(text: str, count: int, strict: bool) -> CronParseError:
+    hint = "minute hour day-of-month month day-of-week"
+    if count == 6 and strict:
+        hint = "seconds are not allowed in strict mode; drop the first field"
+    return CronParseError(
+        f'Invalid cron expression "{text}" - expected 5 fields, got {count}', value=text, allowed="5 fields", hint=hint
+    )
+
+
+class _FieldError(Exception):
+    """What is wrong with a field, before the expression around it is known."""
+
+    def __init__(self, kind: Kind, value: str, problem: str, hint: str | None = None, allowed: str = "") -> None:
+        super().__init__(problem)
+        self.kind, self.value, self.problem, self.hint = kind, value, problem, hint
+        self.allowed = allowed or kind.allowed
+
+    def within(self, text: str) -> CronParseError:
+        return CronParseError(
+            f'Invalid cron expression "{text}" - {self.problem}',
+            value=self.value,
+            field=self.kind.name,
+            allowed=self.allowed,
+            hint=self.hint,
+        )
+
+
+_STRICT_ITEM = re.compile(r"(\*|[0-9]+(-[0-9]+)?)(/[0-9]+)?")
+
+
+def _refuse_extensions(kind: Kind, token: str) -> None:
+    for item in token.split(","):
+        if not _STRICT_ITEM.fullmatch(item):
+            problem = f'{kind.name} "{item}" is not allowed in strict mode'
+            raise _FieldError(kind, item, problem, "strict knows numbers, *, ranges, steps and lists")
+
+
+@lru_cache(maxsize=8192)
+def parse_field(kind: Kind, token: str) -> Field:
+    """One field. Kept by its text, since expressions share few fields."""
+    if token == "*":
+        return Field(_range_mask(kind, kind.low, kind.high, 1), starred=True)
+    if token.isdigit() and token.isascii():
+        return Field(_item_mask(kind, token))
+    if not token.isascii():
+        odd = next(c for c in token if not c.isascii())
+        raise _FieldError(kind, token, f'{kind.name} has "{odd}", which is not an ASCII character', "use 0-9")
+    mask, calendar = 0, _NO_CALENDAR
+    for item in token.split(","):
+        rule = _calendar_item(kind, item.upper())
+        if rule is not None:
+            calendar = (*calendar, rule)
+        else:
+            mask |= _item_mask(kind, item)
+    return Field(mask, token[0] in "*?", calendar)
+
+
+def _item_mask(kind: Kind, item: str) -> int:
+    base, slash, step_text = item.partition("/")
+    step = _step(kind, item, step_text) if slash else 1
+    if base == "*":
+        return _range_mask(kind, kind.low, kind.high, step)
+    if base == "?":
+        if kind not in (DAY_OF_MONTH, DAY_OF_WEEK) or slash:
+            raise _FieldError(kind, item, f'{kind.name} "{item}": ? stands alone, in the day fields only', "write *")
+        return _range_mask(kind, kind.low, kind.high, 1)
+    low_text, dash, high_text = base.partition("-")
+    low = _number(kind, item, low_text)
+    if not dash:
+        if slash:
+            hint = f"{low}-{kind.high}/{step}"
+            raise _FieldError(kind, item, f'{kind.name} "{item}" is a step without a range', f"write {hint}")
+        return 1 << (low % 7 if kind is DAY_OF_WEEK else low)
+    high = _number(kind, item, high_text)
+    if kind is DAY_OF_WEEK and high == 0 and low > 0 and not high_text.isdigit():
+        high = 7  # FRI-SUN
+    if low > high:
+        hint = f"write {low_text}-{kind.high},{kind.low}-{high_text}" if kind is not DAY_OF_WEEK else "list the days"
+        raise _FieldError(kind, item, f'{kind.name} range "{item}" runs backwards', hint)
+    return _range_mask(kind, low, high, step)
+
+
+def _range_mask(kind: Kind, low: int, high: int, step: int) -> int:
+    if kind is DAY_OF_WEEK:
+        last = high if low or high < 7 else 6  # 0-7 names Sunday twice
+        return sum(1 << n for n in {n % 7 for n in range(low, last + 1, step)})
+    return (2 << high) - (1 << low) if step == 1 else sum([1 << n for n in range(low, high + 1, step)])
+
+
+def _step(kind: Kind, item: str, text: str) -> int:
+    size = kind.high - kind.low + (0 if kind is DAY_OF_WEEK else 1)
+    if not text.isdigit():
+        raise _FieldError(kind, item, f'{kind.name} step "{text}" must be 1-{size}', allowed=f"1-{size}")
+    step = _bounded_int(text)
+    if not 1 <= step <= size:
+        hint = "a step counts 1, 2, 3 …" if step == 0 else f"the field has {size} values"
+        raise _FieldError(kind, item, f"{kind.name} step must be 1-{size}, got {text}", hint, f"1-{size}")
+    return step
+
+
+def _number(kind: Kind, item: str, text: str) -> int:
+    if text.isdigit():
+        number = _bounded_int(text)
+        if kind.low <= number <= kind.high:
+            return number
+    elif text.upper() in kind.names:
+        return kind.names.index(text.upper()) + kind.low
+    names = f" or {kind.names[0]}-{kind.names[-1]}" if kind.names else ""
+    hint = "a field is a number, *, a range a-b, a step */n, or a list a,b" if not text.isdigit() else None
+    raise _FieldError(kind, item, f"{kind.name} must be {kind.allowed}{names if not text.isdigit() else ''}", hint)
+
+
+def _bounded_int(text: str) -> int:
+    """No field holds more than four digits; what is longer is out of range whatever it says."""
+    return int(text[:5])
+
+
+_CALENDAR = {
+    DAY_OF_MONTH: re.compile(r"L|LW|WL|([0-9]{1,2})W"),
+    DAY_OF_WEEK: re.compile(r"([0-7]|SUN|MON|TUE|WED|THU|FRI|SAT)(L|#([0-9]+))"),
+}
+
+
+def _calendar_item(kind: Kind, item: str) -> str | None:
+    """The item in its plain spelling when it depends on the month (`friL` is `5L`), else None."""
+    pattern = _CALENDAR.get(kind)
+    match = pattern.fullmatch(item) if pattern else None
+    if match is None:
+        _refuse_near_calendar(kind, item)
+        return None
+    if kind is DAY_OF_MONTH:
+        if match[1] and not 1 <= int(match[1]) <= 31:
+            raise _FieldError(kind, item, f"{kind.name} must be {kind.allowed}")
+        return "LW" if item == "WL" else item
+    if match[3] and not 1 <= int(match[3][:3]) <= 5:
+        raise _FieldError(kind, item, f'{kind.name} "{item}": a weekday comes 1 to 5 times a month', allowed="1-5")
+    day = DAY_NAMES.index(match[1]) if match[1] in DAY_NAMES else int(match[1]) % 7
+    return f"{day}{match[2]}"
+
+
+def _refuse_near_calendar(kind: Kind, item: str) -> None:
+    if kind is DAY_OF_MONTH and item.startswith("L-"):
+        raise _FieldError(kind, item, f'{kind.name} "{item}" is not supported', "L is the last day of the month")
+    if kind is DAY_OF_WEEK and item == "L":
+        raise _FieldError(kind, item, f'{kind.name} "L" needs a day', "5L is the last Friday; 6 is Saturday")
+
+
+def _refuse_impossible(cron: Cron, tokens: list[str]) -> None:
+    """A date that no year has, such as 30 February, or days that never meet."""
+    dom, dow = cron.days_of_month, cron.days_of_week
+    if not dom.starred and not dow.starred:
+        return  # either day field may match
+    if not dom.mask & 0x1FFF_FFFF and not _in_every_month(dom):  # no day up to the 28th
+        earliest = min(_late_days(dom)) if dom.calendar else (dom.mask & -dom.mask).bit_length() - 1
+        if not cron.months.mask & _MONTHS_WITH[earliest]:
+            problem = f"day of month {tokens[-3]} does not exist in month {tokens[-2]}"
+            raise _FieldError(DAY_OF_MONTH, tokens[-3], problem, "no such date ever comes; mend the day or the month")
+    if dom.mask != ALL_DAYS and (dow.mask != ALL_WEEKDAYS or dow.calendar) and not _ever_meet(cron):
+        problem = f"day of month {tokens[-3]} never falls on day of week {tokens[-1]}"
+        raise _FieldError(
+            DAY_OF_WEEK, tokens[-1], problem, "a field that begins with * must match as well as the other"
+        )
+
+
+def _ever_meet(cron: Cron) -> bool:
+    """In 28 years each month begins on each day of the week, in leap years and others."""
+    days = cron.days()
+    assert isinstance(days, CronDays)
+    months = bits(cron.months.mask)
+    return any(days.pick(year, month) for year in range(2000, 2028) for month in months)
+
+
+_MONTHS_WITH = {29: ALL_MONTHS, 30: ALL_MONTHS & ~(1 << 2), 31: sum(1 << month for month in (1, 3, 5, 7, 8, 10, 12))}
+
+
+def _in_every_month(dom: Field) -> bool:
+    """Whether one of its rules (`L`, `LW`, `15W`) finds a day in every month."""
+    return any(not rule[:-1].isdigit() or int(rule[:-1]) <= 28 for rule in dom.calendar)
+
+
+def _late_days(dom: Field) -> list[int]:
+    plain = [n for n in (29, 30, 31) if dom.mask >> n & 1]
+    return plain + [int(rule[:-1]) for rule in dom.calendar]

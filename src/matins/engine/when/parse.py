@@ -1,0 +1,138 @@
+"""From the text a person writes to a trigger. Each kind of text has its own shape; what has none of them is English."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from datetime import datetime
+
+from matins.engine.when.definitions import wall_text
+from matins.engine.when.durations import parse_duration
+from matins.engine.when.rrule import parse_rule, split_recurrence, wall_of_naive
+from matins.engine.when.triggers import Trigger, compile_trigger, to_ms
+from matins.engine.when.walltimes import MINUTE_MS
+from matins.engine.when.zones import MAX_MS, MIN_MS, Zone, load_zone
+from matins.errors import InstantError, RruleError, TriggerError
+from matins.model.trigger import Anchor, Cron, DstGap, DstOverlap, First, Interval, Once, Rrule, TriggerDefinition, When
+
+LONGEST_TEXT = 1000
+_DURATION = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?[^\W_]*|[+-]?\.[0-9]+[^\W_]*")
+_ISO = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9].*)?", re.DOTALL | re.IGNORECASE)
+_RRULE = re.compile(r"RRULE:|DTSTART[:;]|FREQ=", re.IGNORECASE)
+_CRON_STARTS = "0123456789*?"
+
+
+def parse_trigger(
+    text: str,
+    *,
+    now_ms: int,
+    timezone: str | None = None,
+    dst_gap: DstGap = "after",
+    dst_overlap: DstOverlap = "first",
+    strict: bool = False,
+    anchor: Anchor = "completion",
+    first: First = "after_interval",
+) -> Trigger:
+    """A cron expression or alias, a duration, an ISO instant, an RRULE, or an English phrase."""
+    text = _readable(text)
+    zone_name = "UTC" if timezone is None else timezone
+    notes: tuple[str, ...] = ()
+    if _looks_like_cron(text):
+        when: When = Cron(text, strict)
+    elif _DURATION.fullmatch(text):
+        when = Interval(parse_duration(text), now_ms, anchor, first)
+    elif _ISO.fullmatch(text):
+        when, notes = _instant(text, load_zone(zone_name))
+    elif _RRULE.match(text):
+        when, zone_name = _recurrence(text, now_ms, timezone)
+    else:
+        when, notes = _phrase(text, now_ms, load_zone(zone_name), anchor, first)
+    return compile_trigger(TriggerDefinition(when, zone_name, dst_gap, dst_overlap), notes)
+
+
+def _readable(text: str) -> str:
+    text = text.strip()
+    if not text:
+        raise TriggerError("There is no text that says when", value=text, hint='for example "every weekday at 9am"')
+    if len(text) > LONGEST_TEXT:
+        raise TriggerError(
+            f"The text is {len(text)} characters long; {LONGEST_TEXT} is the most",
+            value=text[:60] + "…",
+            allowed=f"{LONGEST_TEXT} characters",
+        )
+    return text
+
+
+def _looks_like_cron(text: str) -> bool:
+    """An alias, a star anywhere but in English, or two words in a row that begin with a number."""
+    if text[0] in "@*?":
+        return True
+    words = text.split(None, 2)
+    if len(words) == 1:
+        return "*" in text
+    if words[0][0] in _CRON_STARTS and words[1][0] in _CRON_STARTS:
+        return _ISO.fullmatch(text) is None
+    return "*" in text
+
+
+def _instant(text: str, zone: Zone) -> tuple[Once, tuple[str, ...]]:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as error:
+        hint = "for example 2026-03-24T14:00:00Z or 2026-03-24T14:00"
+        raise InstantError(f'"{text}" is not an ISO instant: {error}', value=text, hint=hint) from None
+    if len(text) <= 10:
+        raise InstantError(f'"{text}" is a date without a time', value=text, hint=f"write {text}T09:00")
+    if moment.tzinfo is not None:
+        return Once(_in_range(to_ms(moment), text)), ()
+    return _local_instant(text, wall_of_naive(moment), zone)
+
+
+def _local_instant(text: str, wall: int, zone: Zone) -> tuple[Once, tuple[str, ...]]:
+    instants = zone.instants_of(_in_range(wall, text))
+    if not instants:
+        raise InstantError(
+            f'"{text}" does not exist in {zone.name}: the clocks jump over it',
+            value=text,
+            hint=f"the first time after the jump is {wall_text(zone.wall_of(zone.resolve(wall)))}",
+        )
+    notes = [f"no offset given: read as the time in {zone.name}"]
+    if len(instants) > 1:
+        notes.append(f"{text} occurs twice in {zone.name}: the first one is meant; add an offset to choose")
+    return Once(min(instants)), tuple(notes)
+
+
+def _in_range(at_ms: int, text: str) -> int:
+    if not MIN_MS < at_ms < MAX_MS:
+        raise InstantError(f'"{text}" is out of range', value=text, allowed="the years 1 to 9999")
+    return at_ms
+
+
+def _recurrence(text: str, now_ms: int, timezone: str | None) -> tuple[Rrule, str]:
+    recurrence = split_recurrence(text)
+    if timezone is not None and recurrence.timezone not in (None, timezone):
+        raise RruleError(
+            f"DTSTART is in {recurrence.timezone} and the schedule in {timezone}",
+            value=recurrence.timezone,
+            field="TZID",
+            hint="give one of them",
+        )
+    name = recurrence.timezone or timezone or "UTC"
+    zone = load_zone(name)
+    if recurrence.start is None:
+        start = zone.wall_of(now_ms) // MINUTE_MS * MINUTE_MS
+    else:
+        wall = wall_of_naive(recurrence.start)
+        start = zone.wall_of(_in_range(wall, text)) if recurrence.start_is_utc else _in_range(wall, text)
+    parse_rule(recurrence.rule)
+    return Rrule(recurrence.rule.upper(), start), name
+
+
+def _phrase(text: str, now_ms: int, zone: Zone, anchor: Anchor, first: First) -> tuple[When, tuple[str, ...]]:
+    from matins.engine.english.phrases import parse_phrase  # the grammar is loaded for English only
+
+    meaning = parse_phrase(text, now_ms=now_ms, zone=zone)
+    when = meaning.when
+    if isinstance(when, Interval):
+        when = replace(when, anchor=anchor, first=first)
+    return when, meaning.notes

@@ -1,0 +1,123 @@
+"""Where a trigger's instants come from. Each source answers next, prev and count by arithmetic, never slot by slot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Protocol
+
+from matins.engine.when.instants import FireEffect, Surprise
+from matins.engine.when.zones import MAX_MS, MIN_MS
+
+
+class Source(Protocol):
+    def next(self, after: int, /) -> int | None:
+        """The first instant after `after`."""
+        ...
+
+    def prev(self, before: int, /) -> int | None:
+        """The last instant before `before`."""
+        ...
+
+    def count(self, start: int, end: int, /) -> int:
+        """How many instants lie in [start, end)."""
+        ...
+
+    def surprises(self, start: int, end: int, /) -> Iterator[Surprise]:
+        """What changes of the clocks in [start, end) do to it."""
+        ...
+
+    def effect(self, at: int, /) -> FireEffect | None:
+        """What a change of the clocks did to the fire at this instant."""
+        ...
+
+
+class _Elapsed:
+    """Elapsed time, which no change of the clocks touches."""
+
+    def surprises(self, start: int, end: int, /) -> Iterator[Surprise]:
+        return iter(())
+
+    def effect(self, at: int, /) -> FireEffect | None:
+        return None
+
+
+class Moment(_Elapsed):
+    """One instant."""
+
+    def __init__(self, at: int) -> None:
+        self._at = at
+
+    def next(self, after: int, /) -> int | None:
+        return self._at if after < self._at else None
+
+    def prev(self, before: int, /) -> int | None:
+        return self._at if before > self._at else None
+
+    def count(self, start: int, end: int, /) -> int:
+        return int(start <= self._at < end)
+
+
+class Grid(_Elapsed):
+    """`first`, and every `step` after it."""
+
+    def __init__(self, first: int, step: int) -> None:
+        self._first = first
+        self._step = step
+
+    def next(self, after: int, /) -> int | None:
+        at = max(self._first, after + self._step - (after - self._first) % self._step)
+        return at if at < MAX_MS else None
+
+    def prev(self, before: int, /) -> int | None:
+        at = before - 1 - (before - 1 - self._first) % self._step
+        return at if at >= self._first else None
+
+    def count(self, start: int, end: int, /) -> int:
+        return max(0, self._number_before(end) - self._number_before(start))
+
+    def _number_before(self, at: int) -> int:
+        return max(0, -((self._first - at) // self._step))
+
+
+class Since(_Elapsed):
+    """`step` after whatever is asked about: the interval's own past is not in the trigger but in the record of runs."""
+
+    def __init__(self, step: int) -> None:
+        self._step = step
+
+    def next(self, after: int, /) -> int | None:
+        at = after + self._step
+        return at if at < MAX_MS else None
+
+    def prev(self, before: int, /) -> int | None:
+        at = before - self._step
+        return at if at >= MIN_MS else None
+
+    def count(self, start: int, end: int, /) -> int:
+        return max(0, (end - 1 - start) // self._step)
+
+
+class Bounded:
+    """A source from `first` to `last`, both included."""
+
+    def __init__(self, source: Source, first: int, last: int | None) -> None:
+        self._source = source
+        self._first = first
+        self._last = MAX_MS if last is None else last
+
+    def next(self, after: int, /) -> int | None:
+        at = self._source.next(max(after, self._first - 1))
+        return at if at is not None and at <= self._last else None
+
+    def prev(self, before: int, /) -> int | None:
+        at = self._source.prev(min(before, self._last + 1))
+        return at if at is not None and at >= self._first else None
+
+    def count(self, start: int, end: int, /) -> int:
+        return self._source.count(max(start, self._first), min(end, self._last + 1))
+
+    def surprises(self, start: int, end: int, /) -> Iterator[Surprise]:
+        return self._source.surprises(max(start, self._first), min(end, self._last + 1))
+
+    def effect(self, at: int, /) -> FireEffect | None:
+        return self._source.effect(at)

@@ -1,0 +1,214 @@
+"""Triggers: a definition, compiled to something that yields instants."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from matins.engine.english.describe import describe
+from matins.engine.when import definitions
+from matins.engine.when.cron import parse_cron, week_days
+from matins.engine.when.days import ALL_WEEKDAYS
+from matins.engine.when.instants import FireEffect, Instants, Surprise
+from matins.engine.when.rrule import Rule, parse_rule, until_wall
+from matins.engine.when.rrule_walls import last_wall, rule_walls
+from matins.engine.when.sources import Bounded, Grid, Moment, Since, Source
+from matins.engine.when.walltimes import WallSet, WallTimes, minutes_mask
+from matins.engine.when.zones import Zone, load_zone
+from matins.errors import InstantError, RruleError
+from matins.model.trigger import Cron, Daily, Interval, Once, Rrule, TriggerDefinition, Weekly
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
+
+
+class Trigger:
+    """When something is due. Instants are integers of UTC milliseconds, or aware datetimes in the trigger's zone."""
+
+    __slots__ = ("_source", "count", "definition", "next_ms", "notes", "prev_ms", "zone")
+
+    next_ms: Callable[[int], int | None]
+    """The first instant after the given one, or None. The source's own method: this is the hot path."""
+    prev_ms: Callable[[int], int | None]
+    """The last instant before the given one, or None."""
+    count: Callable[[int, int], int]
+    """How many instants lie in [start, end)."""
+
+    def __init__(self, definition: TriggerDefinition, zone: Zone, source: Source, notes: tuple[str, ...] = ()) -> None:
+        self.definition = definition
+        self.zone = zone
+        self.notes = notes
+        self._source = source
+        self.next_ms = source.next
+        self.prev_ms = source.prev
+        self.count = source.count
+
+    @property
+    def kind(self) -> str:
+        """cron, interval, daily, weekly, once or rrule."""
+        return type(self.definition.when).__name__.lower()
+
+    @property
+    def timezone(self) -> str:
+        return self.definition.timezone
+
+    def first_ms(self, created_ms: int) -> int | None:
+        """The first slot of a schedule made at this instant."""
+        when = self.definition.when
+        if isinstance(when, Interval) and when.first == "immediately":
+            return created_ms
+        return self.next_ms(created_ms)
+
+    def next_after(self, after: datetime) -> datetime | None:
+        """The first fire after an aware datetime, in the trigger's zone; None when there is none."""
+        at = self.next_ms(to_ms(after))
+        return None if at is None else self.local(at)
+
+    def between(self, start: datetime, end: datetime) -> Iterator[datetime]:
+        """The fires from `start` (included) to `end` (not included)."""
+        last = to_ms(end)
+        at = self.next_ms(to_ms(start) - (0 if isinstance(self._source, Since) else 1))
+        while at is not None and at < last:
+            yield self.local(at)
+            at = self.next_ms(at)
+
+    def local(self, at_ms: int) -> datetime:
+        """An instant as the trigger's zone shows it."""
+        seconds, rest = divmod(at_ms, 1000)  # a float of seconds would be wrong by microseconds in far years
+        moment = datetime.fromtimestamp(seconds, self.zone.info)
+        return moment.replace(microsecond=rest * 1000) if rest else moment
+
+    def surprises(self, start: datetime, end: datetime) -> list[Surprise]:
+        """What the clock changes from `start` to `end` do to this trigger's times."""
+        return list(self._source.surprises(to_ms(start), to_ms(end)))
+
+    def dst_effect(self, at_ms: int) -> FireEffect | None:
+        """What a change of the clocks did to the fire at this instant, if anything."""
+        return self._source.effect(at_ms)
+
+    def describe(self) -> str:
+        """In plain English, true to what it does; the zone is not part of it."""
+        return describe(self.definition, self.zone)
+
+    def smallest_gap(self) -> timedelta | None:
+        """The least time between two fires over the whole cycle, on the wall clock; None for what fires once."""
+        when = self.definition.when
+        if isinstance(when, Once):
+            return None
+        if isinstance(when, Interval):
+            return timedelta(milliseconds=when.every_ms)
+        if isinstance(when, Rrule):
+            elapsed = parse_rule(when.rule).elapsed_ms
+            if elapsed:
+                return timedelta(milliseconds=elapsed)
+        return timedelta(milliseconds=walls_of(self.definition).smallest_gap())
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON can hold it; `trigger_from_dict` takes it back."""
+        return definitions.to_dict(self.definition)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Trigger) and self.definition == other.definition
+
+    def __hash__(self) -> int:
+        return hash(self.definition)
+
+    def __repr__(self) -> str:
+        return f"<Trigger {self.describe()!r} {self.timezone}>"
+
+
+def compile_trigger(definition: TriggerDefinition, notes: tuple[str, ...] = ()) -> Trigger:
+    zone = load_zone(definition.timezone)
+    return Trigger(definition, zone, _source(definition, zone), notes)
+
+
+def walls_of(definition: TriggerDefinition) -> WallSet:
+    """The wall times of a trigger that has such."""
+    match definition.when:
+        case Cron(expression, strict):
+            return parse_cron(expression, strict=strict).walls()
+        case Daily(times):
+            return WallTimes(week_days(ALL_WEEKDAYS), minutes_mask(times))
+        case Weekly(days, times):
+            return WallTimes(week_days(sum(1 << day for day in days)), minutes_mask(times))
+        case Rrule(rule, start_wall):
+            return rule_walls(parse_rule(rule), start_wall)
+        case Interval() | Once():
+            raise TypeError(f"{definition.when} has no wall times")
+
+
+def _source(definition: TriggerDefinition, zone: Zone) -> Source:
+    match definition.when:
+        case Once(at_ms):
+            return Moment(at_ms)
+        case Interval() as interval:
+            return _interval(interval)
+        case Cron(expression, strict):
+            cron = parse_cron(expression, strict=strict)
+            return _instants(cron.walls(), definition, zone, fixed=cron.fixed)
+        case Daily() | Weekly():
+            return _instants(walls_of(definition), definition, zone, fixed=True)
+        case Rrule() as rrule:
+            return _recurrence(rrule, definition, zone)
+
+
+def _instants(walls: WallSet, definition: TriggerDefinition, zone: Zone, *, fixed: bool) -> Instants:
+    return Instants(walls, zone, fixed=fixed, gap=definition.dst_gap, overlap=definition.dst_overlap)
+
+
+def _interval(interval: Interval) -> Source:
+    if interval.anchor != "grid":
+        return Since(interval.every_ms)
+    skipped = interval.every_ms if interval.first == "after_interval" else 0
+    return Grid(interval.origin_ms + skipped, interval.every_ms)
+
+
+def _recurrence(rrule: Rrule, definition: TriggerDefinition, zone: Zone) -> Source:
+    rule = parse_rule(rrule.rule)
+    start = zone.resolve(rrule.start_wall)
+    if rule.elapsed_ms:
+        grid = Grid(start, rule.elapsed_ms)
+        last = start + rule.elapsed_ms * (rule.count - 1) if rule.count else _until(rule, zone)
+        return Bounded(grid, start, last)
+    walls = rule_walls(rule, rrule.start_wall)
+    if walls.next(rrule.start_wall - 1) is None:
+        raise _never(rrule)
+    source = Bounded(
+        _instants(walls, definition, zone, fixed=not rule.follows_clock),
+        start,
+        _last(rule, rrule.start_wall, walls, zone),
+    )
+    if source.next(start - 1) is None:
+        raise _never(rrule)
+    return source
+
+
+def _never(rrule: Rrule) -> RruleError:
+    hint = "its parts contradict each other, or it ends before it begins"
+    return RruleError("This RRULE never fires", value=rrule.rule, hint=hint)
+
+
+def _last(rule: Rule, start_wall: int, walls: WallSet, zone: Zone) -> int | None:
+    if rule.count is None:
+        return _until(rule, zone)
+    wall = last_wall(walls, start_wall, rule.count)
+    return None if wall is None else zone.resolve(wall)
+
+
+def _until(rule: Rule, zone: Zone) -> int | None:
+    if rule.until is None:
+        return None
+    wall, is_utc = until_wall(rule.until)
+    return wall if is_utc else zone.resolve(wall)
+
+
+def to_ms(moment: datetime) -> int:
+    """UTC milliseconds, rounded down; a datetime without a zone is refused rather than guessed."""
+    if moment.tzinfo is None:
+        raise InstantError(
+            f"{moment.isoformat()} has no time zone",
+            value=moment,
+            hint="use an aware datetime, such as datetime.now(UTC)",
+        )
+    return (moment - EPOCH) // _MILLISECOND

@@ -1,0 +1,158 @@
+"""Sets of wall times: days, and the same times on each of them.
+
+The times of a day are one integer with a bit for every minute (or second) of the day, so that the next one is a
+shift and a lowest bit, the previous one a mask and a highest bit, and counting them is a population count.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from itertools import pairwise
+from typing import Protocol
+
+from matins.engine.when.days import Days, WeekDays, bits
+
+MINUTE_MS = 60_000
+SECOND_MS = 1_000
+DAY_MS = 86_400_000
+
+
+class WallSet(Protocol):
+    """A set of wall times, in milliseconds of the wall clock."""
+
+    def next(self, wall: int) -> int | None:
+        """The first one after `wall`."""
+        ...
+
+    def prev(self, wall: int) -> int | None:
+        """The last one before `wall`."""
+        ...
+
+    def count(self, start: int, end: int) -> int:
+        """How many lie in [start, end)."""
+        ...
+
+    def smallest_gap(self) -> int:
+        """The least milliseconds between neighbours, over the whole cycle."""
+        ...
+
+
+class WallTimes:
+    """Every combination of a set of days and a set of times."""
+
+    __slots__ = ("_ahead", "_first", "_last", "_per_day", "_unit", "days", "times")
+
+    def __init__(self, days: Days, times: int, unit: int = MINUTE_MS) -> None:
+        self.days = days
+        self.times = times
+        self._unit = unit
+        self._per_day = DAY_MS // unit
+        self._first = (times & -times).bit_length() - 1
+        self._last = times.bit_length() - 1
+        self._ahead = days.ahead if isinstance(days, WeekDays) else None
+
+    @property
+    def unit(self) -> int:
+        return self._unit
+
+    def next(self, wall: int) -> int | None:
+        tick = wall // self._unit + 1
+        day, time = divmod(tick, self._per_day)
+        if time > self._last:
+            day += 1
+            time = 0
+        ahead = self._ahead
+        found = day + ahead[day % 7] if ahead is not None else self.days.next(day)
+        if found == day and time > self._first:
+            rest = self.times >> time
+            return (tick + (rest & -rest).bit_length() - 1) * self._unit
+        return None if found is None else (found * self._per_day + self._first) * self._unit
+
+    def prev(self, wall: int) -> int | None:
+        tick = -(-wall // self._unit) - 1
+        day, time = divmod(tick, self._per_day)
+        found = self.days.prev(day)
+        if found == day:
+            rest = self.times & ((2 << time) - 1)
+            if rest:
+                return (day * self._per_day + rest.bit_length() - 1) * self._unit
+            found = self.days.prev(day - 1)
+        return None if found is None else (found * self._per_day + self._last) * self._unit
+
+    def count(self, start: int, end: int) -> int:
+        return self._count_before(end, start) if end > start else 0
+
+    def _count_before(self, end: int, start: int) -> int:
+        first_day, first_time = divmod(-(-start // self._unit), self._per_day)
+        last_day, last_time = divmod(-(-end // self._unit), self._per_day)
+        whole = self.days.count(first_day, last_day) * self.times.bit_count()
+        return whole + self._on(last_day, last_time) - self._on(first_day, first_time)
+
+    def _on(self, day: int, before: int) -> int:
+        """How many times of `day` come before a time, when the day belongs to the set."""
+        return (self.times & ((1 << before) - 1)).bit_count() if before and self.days.count(day, day + 1) else 0
+
+    def smallest_gap(self) -> int:
+        overnight = self.days.smallest_gap() * self._per_day - self._last + self._first
+        return min(_least_distance(self.times), overnight) * self._unit
+
+
+class Together:
+    """Several sets that share no wall time."""
+
+    def __init__(self, parts: tuple[WallSet, ...]) -> None:
+        self._parts = parts
+
+    def next(self, wall: int) -> int | None:
+        return min((w for part in self._parts if (w := part.next(wall)) is not None), default=None)
+
+    def prev(self, wall: int) -> int | None:
+        return max((w for part in self._parts if (w := part.prev(wall)) is not None), default=None)
+
+    def count(self, start: int, end: int) -> int:
+        return sum(part.count(start, end) for part in self._parts)
+
+    def smallest_gap(self) -> int:
+        """By looking at the neighbours in eight years, since parts have no common arithmetic."""
+        start = 30 * 365 * DAY_MS
+        wall, smallest = self.next(start), 1 << 62
+        while wall is not None and wall < start + 8 * 366 * DAY_MS:
+            following = self.next(wall)
+            if following is not None:
+                smallest = min(smallest, following - wall)
+            wall = following
+        return smallest
+
+
+def minutes_mask(times: tuple[int, ...]) -> int:
+    """The mask of these minutes of the day."""
+    mask = 0
+    for minute in times:
+        mask |= 1 << minute
+    return mask
+
+
+@lru_cache(maxsize=4096)
+def spread(mask: int, stride: int) -> int:
+    """The mask with its bits `stride` apart: the hours of a day as minutes, its minutes as seconds."""
+    spaced = 0
+    for n in bits(mask):
+        spaced |= 1 << n * stride
+    return spaced
+
+
+def _least_distance(mask: int) -> int:
+    """The least distance between two bits; more than any day for a single bit."""
+    if mask.bit_count() > 64:  # a crowded mask has neighbours close by
+        return next(n for n in range(1, mask.bit_length()) if mask & mask >> n)
+    places = bits(mask) if mask.bit_length() < 2048 else _places(mask)
+    return min((b - a for a, b in pairwise(places)), default=1 << 62)
+
+
+def _places(mask: int) -> list[int]:
+    """As `bits`, for few bits in a wide mask."""
+    places: list[int] = []
+    while mask:
+        places.append((mask & -mask).bit_length() - 1)
+        mask &= mask - 1
+    return places

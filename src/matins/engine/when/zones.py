@@ -1,0 +1,191 @@
+"""Time zones as integer tables: which offset holds from when to when.
+
+`zoneinfo` answers one instant at a time and hides its transitions; the engine needs the stretches between them.
+They are read from the same files that `zoneinfo` reads, and extended by the file's closing rule as far as asked.
+"""
+
+from __future__ import annotations
+
+import difflib
+import struct
+import zoneinfo
+from bisect import bisect_right
+from functools import lru_cache
+from importlib import resources
+from pathlib import Path
+from typing import NamedTuple
+
+from matins.engine.when.days import FIRST_DAY, LAST_DAY
+from matins.engine.when.zone_rules import ZoneRule, parse_zone_rule
+from matins.errors import TimezoneError
+
+FOREVER = 1 << 62
+# A few days are kept free at both ends of what a datetime can say, so that no offset and no step leads out of it.
+MIN_MS = (FIRST_DAY + 3) * 86_400_000
+MAX_MS = (LAST_DAY - 3) * 86_400_000
+_FIRST_HORIZON_YEAR = 2050
+_LAST_YEAR = 9999
+
+
+class Stretch(NamedTuple):
+    """The instants from `start` up to `end`, at one offset; `before` is the offset that ended at `start`."""
+
+    start: int
+    end: int
+    offset: int
+    before: int
+    calm: tuple[int, int, int]
+    """(from, to, offset) of the part where neither a gap nor an overlap at its beginning has a say."""
+
+
+class Zone:
+    """One zone's stretches, all in milliseconds."""
+
+    def __init__(self, name: str, transitions: list[tuple[int, int]], first_offset: int, rule: ZoneRule | None) -> None:
+        self.name = name
+        self.info = zoneinfo.ZoneInfo(name)
+        self._rule = rule
+        self._transitions = transitions
+        self._first_offset = first_offset
+        # Where the last seeker landed: a hint for the next one, who mostly asks about the same days.
+        self.recent: tuple[int, int, int] = (0, 0, 0)
+        self._horizon_year = _LAST_YEAR
+        if rule is not None and rule.changes:
+            self._horizon_year = _FIRST_HORIZON_YEAR
+        self._build()
+
+    def stretch_index(self, at_ms: int) -> int:
+        """The number of the stretch that holds an instant."""
+        while at_ms >= self._horizon_ms:
+            self._extend()
+        return bisect_right(self._starts, at_ms) - 1
+
+    def stretch(self, index: int) -> Stretch | None:
+        """A stretch by its number, or None where time ends."""
+        while index >= len(self._stretches) and self._horizon_ms < FOREVER:
+            self._extend()
+        return self._stretches[index] if 0 <= index < len(self._stretches) else None
+
+    def stretch_at(self, at_ms: int) -> Stretch:
+        index = self.stretch_index(at_ms)  # first: it may extend the list
+        return self._stretches[index]
+
+    def wall_of(self, at_ms: int) -> int:
+        """What the clocks show at an instant."""
+        return at_ms + self.stretch_at(at_ms).offset
+
+    def instants_of(self, wall: int) -> tuple[int, ...]:
+        """The instants at which the clocks show this: none in a gap, two in an overlap."""
+        first = self.stretch_index(wall - _A_DAY_AND_MORE)
+        last = self.stretch_index(wall + _A_DAY_AND_MORE)
+        candidates = self._stretches[first : last + 1]
+        return tuple(wall - s.offset for s in candidates if s.start <= wall - s.offset < s.end)
+
+    def resolve(self, wall: int) -> int:
+        """The earliest instant that shows this wall time; in a gap, the first instant after the jump."""
+        instants = self.instants_of(wall)
+        if instants:
+            return instants[0]
+        index = self.stretch_index(wall - _A_DAY_AND_MORE)
+        while self._stretches[index].start + self._stretches[index].offset <= wall:
+            index += 1
+        return self._stretches[index].start
+
+    def _extend(self) -> None:
+        self._horizon_year = min(self._horizon_year + 100, _LAST_YEAR)
+        self._build()
+
+    def _build(self) -> None:
+        # Threads may read while another extends: everything is built aside, and the horizon moves last.
+        known = list(self._transitions)
+        rule = self._rule
+        if rule is not None:
+            after = known[-1][0] if known else -FOREVER
+            first_year = max(1970 + after // _YEAR_MS, 1970)
+            known += [t for t in rule.transitions(first_year, self._horizon_year) if t[0] > after]
+        stretches = _stretches(known, self._first_offset)
+        self._stretches = stretches
+        self._starts = [s.start for s in stretches]
+        self._horizon_ms = FOREVER if self._horizon_year >= _LAST_YEAR else stretches[-1].start
+
+
+_YEAR_MS = 31_556_952_000
+_A_DAY_AND_MORE = 2 * 86_400_000
+
+
+def _stretches(transitions: list[tuple[int, int]], first_offset: int) -> list[Stretch]:
+    """Transitions that leave the offset as it was (a new abbreviation) are not boundaries."""
+    starts, offsets = [-FOREVER], [first_offset]
+    for at, offset in transitions:
+        if offset != offsets[-1]:
+            starts.append(at)
+            offsets.append(offset)
+    ends = [*starts[1:], FOREVER]
+    befores = [first_offset, *offsets[:-1]]
+    return [Stretch(*row, _calm(*row)) for row in zip(starts, ends, offsets, befores, strict=True)]
+
+
+def _calm(start: int, end: int, offset: int, before: int) -> tuple[int, int, int]:
+    return max(start + abs(offset - before), MIN_MS), min(end, MAX_MS), offset
+
+
+@lru_cache(maxsize=1024)
+def load_zone(name: str) -> Zone:
+    """The zone of an IANA name."""
+    data = _read(name)
+    transitions, first_offset, footer = _parse_tzif(data)
+    return Zone(name, transitions, first_offset, parse_zone_rule(footer) if footer else None)
+
+
+def _read(name: str) -> bytes:
+    if name not in _known_names():
+        close = _same_ending(name) or difflib.get_close_matches(name, _known_names(), n=1, cutoff=0.6)
+        hint = f'did you mean "{close[0]}"?' if close else 'use an IANA name such as "Europe/London", or "UTC"'
+        raise TimezoneError(f'Unknown time zone "{name}"', value=name, field="timezone", hint=hint)
+    for folder in zoneinfo.TZPATH:
+        path = Path(folder, name)
+        if path.is_file():
+            return path.read_bytes()
+    return resources.files("tzdata.zoneinfo").joinpath(*name.split("/")).read_bytes()
+
+
+@lru_cache(maxsize=1)
+def _known_names() -> frozenset[str]:
+    return frozenset(zoneinfo.available_timezones())
+
+
+def _same_ending(name: str) -> list[str]:
+    """Names that end in what was given, whatever its case: `london`, `new york`."""
+    wanted = "/" + name.replace(" ", "_").casefold()
+    return sorted(known for known in _known_names() if f"/{known}".casefold().endswith(wanted))
+
+
+def _parse_tzif(data: bytes) -> tuple[list[tuple[int, int]], int, str]:
+    """Transitions as (instant, offset after it), the offset before them all, and the closing rule's text (RFC 9636)."""
+    if data[:4] != b"TZif" or data[4:5] < b"2":
+        raise TimezoneError("The time zone file is not in TZif version 2 or later", field="timezone")
+    second = 44 + _body_length(_counts(data, 0), 4)
+    counts = _counts(data, second)
+    _, _, _, times, types, _ = counts
+    body = second + 44
+    instants = struct.unpack_from(f">{times}q", data, body)
+    kinds = data[body + 8 * times : body + 9 * times]
+    offsets: list[int] = []
+    is_dst: list[bool] = []
+    for i in range(types):
+        seconds, dst, _ = struct.unpack_from(">iBB", data, body + 9 * times + 6 * i)
+        offsets.append(seconds * 1000)
+        is_dst.append(bool(dst))
+    standard = next((i for i, dst in enumerate(is_dst) if not dst), 0)
+    footer = data[body + _body_length(counts, 8) :].strip(b"\n").decode("ascii")
+    return [(at * 1000, offsets[kind]) for at, kind in zip(instants, kinds, strict=True)], offsets[standard], footer
+
+
+def _counts(data: bytes, at: int) -> tuple[int, ...]:
+    """isutcnt, isstdcnt, leapcnt, timecnt, typecnt, charcnt of the header at `at`."""
+    return struct.unpack_from(">6l", data, at + 20)
+
+
+def _body_length(counts: tuple[int, ...], width: int) -> int:
+    isut, isstd, leap, times, types, chars = counts
+    return times * (width + 1) + types * 6 + chars + leap * (width + 4) + isstd + isut
