@@ -162,7 +162,8 @@ class Show:
         """What was done, besides what is counted."""
         return (
             f"{self._took:.0f} s, {len(self._cover.died)} points died at, {self._refused()} stale writes refused, "
-            f"{self._steps()} steps of the clock, {self._full()} full disks, {self._restarts} restarts"
+            f"{self._steps()} steps of the clock, {self._full()} full disks, {self._restarts} restarts; "
+            f"too rare to die at: {', '.join(self._cover.rare()) or 'none'}"
         )
 
     def _refused(self) -> int:

@@ -56,6 +56,10 @@ class Cover:
         elif line["kind"] == "died":
             self.died[line["point"]] += 1
 
+    def rare(self) -> list[str]:
+        """Points that too few processes came by for one to be sent there, and nobody died at."""
+        return sorted(point for point, times in self.passed.items() if times < _A_FEW and point not in self.died)
+
     def never(self) -> list[str]:
         """Points at which nobody died, though there was a chance: a few processes came by."""
         return sorted(point for point, times in self.passed.items() if times >= _A_FEW and point not in self.died)

@@ -6,11 +6,11 @@ import re
 from datetime import UTC, datetime
 
 import pytest
-from steps import at_most
 
 from matins.engine.english.phrases import PhraseMeaning, parse_phrase, phrase_grammar
 from matins.engine.when.zones import load_zone
 from matins.errors import PhraseError
+from steps import at_most
 
 NOW = int(datetime(2026, 3, 18, 10, tzinfo=UTC).timestamp() * 1000)  # a Wednesday
 

@@ -8,12 +8,12 @@ import pytest
 from cron_texts import five_fields, six_fields
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
-from steps import at_most
 from walk import DAY, instant, transitions
 
 from matins.engine.when.triggers import Trigger, compile_trigger
 from matins.errors import CronParseError, RruleError
 from matins.model.trigger import Cron, Daily, Interval, Once, Rrule, TriggerDefinition, Weekly, When
+from steps import at_most
 
 ZONES = sorted(available_timezones())
 YEAR = 365 * DAY

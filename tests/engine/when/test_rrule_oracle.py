@@ -13,12 +13,12 @@ import pytest
 from dateutil import rrule as dateutil
 from hypothesis import HealthCheck, assume, event, given, settings
 from hypothesis import strategies as st
-from steps import at_most
 
 from matins.engine.when.parse import parse_trigger
 from matins.engine.when.triggers import Trigger, compile_trigger
 from matins.errors import RruleError
 from matins.model.trigger import Rrule, TriggerDefinition
+from steps import at_most
 
 EPOCH = datetime(1970, 1, 1)
 LAST_YEAR = 2120
