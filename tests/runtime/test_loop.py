@@ -13,6 +13,7 @@ from matins import Matins, RunState, SchedulerShutdownError
 from matins.executors.python import JobRun
 from matins.model.run import Run
 from matins.runtime.engine import Engine
+from matins.runtime.work import Work
 
 PATIENCE = 30
 HOUR_MS = 3_600_000
@@ -393,3 +394,26 @@ def test_a_crashed_engines_runs_are_taken_up_by_the_next(tmp_path: Path) -> None
     stuck.go.set()
     first.close()
     second.close()
+
+
+def test_stopping_while_a_claimed_run_is_being_handed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    """H11: it is waited for, and no shutdown error is raised for a run that nobody had begun"""
+    handing_over, go_on = threading.Event(), threading.Event()
+    hand_over = Engine._hand_over
+
+    def slowly(engine: Engine, start: list[Work], since: int) -> None:
+        if start:
+            handing_over.set()
+            go_on.wait(30)
+        hand_over(engine, start, since)
+
+    monkeypatch.setattr(Engine, "_hand_over", slowly)
+    m = Matins("sqlite://")
+    m.job("work")(lambda run: None)
+    m.add("a", when="0 0 1 1 *", do="work")
+    m.start()
+    m.run("a")
+    assert handing_over.wait(30)
+    threading.Timer(0.2, go_on.set).start()
+    m.stop(timeout=30)
+    assert m.runs("a")[0].state is RunState.SUCCEEDED

@@ -87,5 +87,5 @@ def duty() -> str | None:
 def spoken(sql: str) -> str:
     """A short name for a statement that has none: its first words, without values."""
     words = re.findall(r"\w+", re.sub(r"--.*", "", sql).lower())
-    most = {"create": 4, "notify": 1}.get(words[0], 3)
+    most = {"create": 4, "notify": 1, "rollback": 1}.get(words[0], 3)
     return " ".join(words[:most])

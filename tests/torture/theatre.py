@@ -12,8 +12,6 @@ import worker
 from diary import Line, Reader
 from stage import Orders, Stage
 
-_A_FEW = 3
-
 
 @dataclass
 class Process:
@@ -56,13 +54,9 @@ class Cover:
         elif line["kind"] == "died":
             self.died[line["point"]] += 1
 
-    def rare(self) -> list[str]:
-        """Points that too few processes came by for one to be sent there, and nobody died at."""
-        return sorted(point for point, times in self.passed.items() if times < _A_FEW and point not in self.died)
-
     def never(self) -> list[str]:
-        """Points at which nobody died, though there was a chance: a few processes came by."""
-        return sorted(point for point, times in self.passed.items() if times >= _A_FEW and point not in self.died)
+        """Points that somebody came by and nobody died at."""
+        return sorted(self.passed.keys() - self.died.keys())
 
 
 @dataclass

@@ -10,7 +10,7 @@ HOUR = 3_600_000
 
 def test_h3_a_function_of_schedule_and_slot() -> None:
     """H3 B8"""
-    assert jitter_ms(7, 1_000, HOUR, 10) == jitter_ms(7, 1_000, HOUR, 10) == 38_232
+    assert jitter_ms(7, 1_000, HOUR, 10) == jitter_ms(7, 1_000, HOUR, 10) == 86_200
     assert jitter_ms(7, 1_000, HOUR, 10) != jitter_ms(8, 1_000, HOUR, 10)
     assert jitter_ms(7, 1_000, HOUR, 10) != jitter_ms(7, 2_000, HOUR, 10)
 
