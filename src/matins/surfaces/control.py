@@ -6,6 +6,7 @@ peer's user is checked as well.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import socketserver
@@ -43,7 +44,11 @@ class ControlServer:
         threading.Thread(target=self._server.serve_forever, name="matins-control", daemon=True).start()
 
     def close(self) -> None:
-        self._server.shutdown()
+        stopper = threading.Thread(target=self._server.shutdown)
+        stopper.start()
+        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as knock:
+            knock.connect(str(self._path))  # it looks whether to stop after each connection, and else twice a second
+        stopper.join()
         self._server.server_close()
         self._path.unlink(missing_ok=True)
 
