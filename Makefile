@@ -17,6 +17,8 @@ up: .venv/run  ## install Matins and show it answering
 	@$(BIN)/matins next "*/15 9-17 * * 1-5" --timezone America/New_York --count 3
 	@echo
 	@$(BIN)/matins next "in 2 hours"
+	@echo
+	@echo 'Next: .venv/bin/matins next "your own words", and docs/library.md to start jobs from Python.'
 
 test: check  ## everything that must hold before a change lands
 	$(BIN)/pytest -n auto --dist worksteal

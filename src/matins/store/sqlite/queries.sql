@@ -93,9 +93,6 @@ WHERE state BETWEEN 0 AND 5 AND state >= 3 AND (owner = ?1) = ?2;
 -- insert_event: one link of a chain
 INSERT INTO events (writer, seq, at, type, schedule_id, run_id, data, hash) VALUES (?, ?, ?, ?, ?, ?, ?, ?);
 
--- chain_heads: the last link of every chain
-SELECT w.id, coalesce(max(e.seq), w.pruned_seq) FROM writers w LEFT JOIN events e ON e.writer = w.id GROUP BY w.id;
-
 -- last_schedule: the newest schedule's id
 SELECT max(id) FROM schedules;
 
