@@ -10,20 +10,28 @@ MatinsError
 │   │   ├── InstantError     an ISO instant, or one that does not exist
 │   │   └── TimezoneError
 │   ├── NotFound             no such schedule or run
-│   └── Conflict             a name that is taken, or a change that does not fit the state
+│   ├── Conflict             a name that is taken, or a change that does not fit the state
+│   └── NotAllowed           who asks may not do this
 ├── StoreError               the database
 │   ├── StoreVersionError    made by another version of Matins
 │   ├── StoreCorrupt         it cannot be read
 │   ├── StoreBusy            another engine owns it
 │   ├── StoreUnavailable     it does not answer, or has no room: try again
 │   └── NetworkFilesystem    SQLite is not safe there
+├── JobError                 raised in or by a job
+│   ├── OverBudget           it has spent what one run may
+│   └── ProviderLimited      its provider does not serve it for now: not its failure
 └── SchedulerShutdownError   jobs were still running when the time to stop was up
+
+The door to other machines (`matins.net`) adds AddressRefused, an InvalidInput, and Unreachable, a MatinsError.
 
 `code` is stable and may be matched on; the sentence may change. Errors carry data, not only words:
 the offending `value`, the `field` it stands in, what is `allowed`, and a `hint` that says how to mend it.
 """
 
 from __future__ import annotations
+
+from datetime import datetime
 
 
 class MatinsError(Exception):
@@ -95,6 +103,10 @@ class Conflict(InvalidInput):
     code = "conflict"
 
 
+class NotAllowed(InvalidInput):
+    code = "not_allowed"
+
+
 class StoreError(MatinsError):
     """The database."""
 
@@ -121,6 +133,28 @@ class StoreUnavailable(StoreError):  # noqa: N818
 
 class NetworkFilesystem(StoreError):  # noqa: N818
     code = "network_filesystem"
+
+
+class JobError(MatinsError):
+    """Raised in or by a job."""
+
+    code = "job_error"
+
+
+class OverBudget(JobError):  # noqa: N818 - it names what happened
+    code = "over_budget"
+
+
+class ProviderLimited(JobError):  # noqa: N818
+    """For a job to raise when its provider refuses: the run, and all of that provider, wait until `resets_at`."""
+
+    code = "provider_limited"
+
+    def __init__(self, provider: str, resets_at: datetime | None = None, reason: str = "rate limited") -> None:
+        super().__init__(f"{provider}: {reason}", hint="it goes on by itself when the provider serves again")
+        self.provider = provider
+        self.resets_at = resets_at
+        self.reason = reason
 
 
 class SchedulerShutdownError(MatinsError):

@@ -4,37 +4,54 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from types import FrameType, TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
-from matins.engine.when.triggers import Trigger
+from matins.calls import Calls
+from matins.engine.policies import Policies
 from matins.errors import Conflict, InvalidInput, StoreBusy, StoreError
+from matins.executors.checks import Blocked, CommandChecks, Guard
 from matins.executors.python import Job, PythonExecutor
-from matins.model.principal import OWNER
-from matins.model.run import Run, RunState
-from matins.model.schedule import Schedule
+from matins.model.principal import OWNER, Principal
+from matins.model.run import RunState
 from matins.ports import Clock, Store
 from matins.runtime.catalog import Catalog
 from matins.runtime.clock import SystemClock
 from matins.runtime.engine import Engine, Settings
 from matins.runtime.loop import Loop
 from matins.runtime.work import Work
-from matins.service import Service
+from matins.service import READS, Service
 from matins.surfaces.control import ControlServer, call_owner
 
+C = TypeVar("C", bound=CommandChecks)
 
-class Matins:
-    """`url` is `sqlite:///file.db`, `sqlite://` for memory, or `postgresql://…`."""
 
-    def __init__(self, url: str = "sqlite://", *, clock: Clock | None = None, **settings: Any) -> None:
+class Matins(Calls):
+    """`url` is `sqlite:///file.db`, `sqlite://` for memory, or `postgresql://…`.
+
+    `guard` is asked before every run: what it returns blocks the run when it is true, and `on_blocked` is told.
+    """
+
+    def __init__(
+        self,
+        url: str = "sqlite://",
+        *,
+        clock: Clock | None = None,
+        guard: Guard | None = None,
+        on_blocked: Blocked | None = None,
+        **settings: Any,
+    ) -> None:
+        self._guard = guard
+        self._on_blocked = on_blocked
         self.clock = clock or SystemClock()
         self.settings = Settings(**settings)
         self.jobs: dict[str, Job] = {}
         self._store = open_store(url, self.clock)
         self._catalog = Catalog()
-        self._service = Service(self._store, self.clock, self._catalog, self._changed)
+        self._workdir = None if self._store.path is None else str(self._store.path.parent)
+        self._service = Service(self._store, self.clock, self._catalog, self._changed, self._workdir)
         self._loop: Loop | None = None
         self._control: ControlServer | None = None
 
@@ -51,64 +68,28 @@ class Matins:
 
         return register
 
-    # -- schedules and runs
+    # -- use cases
 
-    def add(self, name: str, *, when: str | Trigger, do: str, agent: str = "", **words: Any) -> Schedule:
-        return self._call("add", name, when, agent, do=do, **words)
+    def acting_as(self, principal: Principal) -> Calls:
+        """The same use cases, asked by somebody else: an operator, a viewer, an agent."""
+        return _Acting(self, principal)
 
-    def add_many(self, schedules: Sequence[Mapping[str, Any]]) -> list[int]:
-        return self._call("add_many", schedules)
+    def _call(self, use_case: str, /, *arguments: Any, **options: Any) -> Any:
+        return self.call_as(OWNER, use_case, *arguments, **options)
 
-    def edit(self, name: str, *, agent: str | None = None, **words: Any) -> Schedule:
-        return self._call("edit", name, agent, **words)
-
-    def pause(self, name: str, *, agent: str | None = None, note: str | None = None) -> Schedule:
-        return self._call("pause", name, agent, note)
-
-    def resume(self, name: str, *, agent: str | None = None) -> Schedule:
-        return self._call("resume", name, agent)
-
-    def remove(self, name: str, *, agent: str | None = None) -> bool:
-        return self._call("remove", name, agent)
-
-    def get(self, name: str, *, agent: str | None = None) -> Schedule:
-        return self._call("get", name, agent)
-
-    def list(self, *, agent: str | None = None, after: int = 0, limit: int = 100) -> list[Schedule]:
-        return self._call("list", agent, after, limit)
-
-    def run(self, name: str, *, key: str | None = None, agent: str | None = None) -> Run:
-        return self._call("run", name, key, agent)
-
-    def cancel(self, run_id: int) -> Run:
-        return self._call("cancel", run_id)
-
-    def resolve(self, run_id: int, end: str) -> Run:
-        """Say what became of a held run: succeeded, failed, unknown, or retry."""
-        return self._call("resolve", run_id, end)
-
-    def runs(self, name: str, *, agent: str | None = None, before: int | None = None, limit: int = 100) -> list[Run]:
-        return self._call("runs", name, agent, before, limit)
-
-    def limit(self, scope: str, size: int) -> None:
-        self._call("limit", scope, size)
-
-    def verify_audit(self) -> list[str]:
-        return self._call("verify_audit")
-
-    def _call(self, use_case: str, *arguments: Any, **options: Any) -> Any:
+    def call_as(self, principal: Principal, use_case: str, /, *arguments: Any, **options: Any) -> Any:
         """Nobody writes beside an engine that owns the file: a change goes through the owner, or is made while the file
         is ours for its moment."""
         store = self._store
-        if store.shared or self._loop is not None or use_case in Service.READS:
-            return getattr(self._service, use_case)(OWNER, *arguments, **options)
+        if store.shared or self._loop is not None or use_case in READS:
+            return getattr(self._service, use_case)(principal, *arguments, **options)
         if not store.own(patiently=True):
             owner = store.owner_socket()
             if owner is None:
                 raise StoreBusy("Another process holds the store and does not let go", hint="stop it, or try again")
-            return call_owner(owner, use_case, *arguments, **options)
+            return call_owner(owner, principal, use_case, *arguments, **options)
         try:
-            return getattr(self._service, use_case)(OWNER, *arguments, **options)
+            return getattr(self._service, use_case)(principal, *arguments, **options)
         finally:
             store.disown()
 
@@ -123,7 +104,7 @@ class Matins:
                 "Another engine runs on this store", hint="one engine for a SQLite file; use it, or stop it"
             )
         self._loop = loop = Loop(Engine(self._store, self.clock, self._catalog, self.settings))
-        loop.start(self._executor(loop))
+        loop.start(self._executor(loop), self._checks(CommandChecks, loop.wake))
         path = self._store.socket_path()
         if path is not None:
             self._control = ControlServer(path, self._service)
@@ -176,7 +157,15 @@ class Matins:
             threads=self.settings.threads,
             key_prefix=self._store.store_id,
             previous=self._previous,
+            policies=self._policies,
         )
+
+    def _checks(self, kind: type[C], wake: Callable[[], None]) -> C:
+        return kind(self.clock, wake, guard=self._guard, on_blocked=self._on_blocked, workdir=self._workdir)
+
+    def _policies(self) -> Policies:
+        with self._store.reading() as transaction:
+            return self._catalog.policies(transaction)
 
     def _previous(self, work: Work) -> RunState | None:
         with self._store.reading() as transaction:
@@ -187,6 +176,15 @@ class Matins:
         self._store.notify()
         if self._loop is not None:
             self._loop.changed()
+
+
+class _Acting(Calls):
+    def __init__(self, matins: Matins, principal: Principal) -> None:
+        self._matins = matins
+        self._principal = principal
+
+    def _call(self, use_case: str, /, *arguments: Any, **options: Any) -> Any:
+        return self._matins.call_as(self._principal, use_case, *arguments, **options)
 
 
 def open_store(url: str, clock: Clock) -> Store:

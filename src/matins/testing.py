@@ -18,9 +18,11 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from matins.engine.when.triggers import EPOCH, to_ms
+from matins.executors.checks import CommandChecks
 from matins.executors.python import PythonExecutor, run_job
 from matins.library import Matins
 from matins.model.run import Run, RunState
+from matins.runtime.checks import Check, Checked
 from matins.runtime.engine import Engine
 from matins.runtime.work import Ended, Work
 
@@ -79,7 +81,7 @@ class InlineExecutor(PythonExecutor):
         for work in batch:
             self.before(work)
             outcome = run_job(self, work)  # may turn the engine itself, and so drain what was done before
-            self._done.append(Ended(work, outcome))
+            self._done.append(Ended(work, self.meter.read(work, outcome)))
 
     def drain(self) -> list[Ended]:
         done, self._done = self._done, []
@@ -98,6 +100,21 @@ class InlineExecutor(PythonExecutor):
         return []
 
 
+class InlineChecks(CommandChecks):
+    """Guards, pre-checks and hooks where they stand, one after the other."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.said: list[Checked] = []
+
+    def submit(self, batch: list[Check]) -> None:
+        self.said += [self.check(check) for check in batch]
+
+    def drain(self) -> list[Checked]:
+        said, self.said = self.said, []
+        return said
+
+
 class Bench(Matins):
     """A Matins whose time is yours. Never start it: `run_until` does what its threads would."""
 
@@ -113,8 +130,10 @@ class Bench(Matins):
             threads=1,
             key_prefix=self._store.store_id,
             previous=self._previous,
+            policies=self._policies,
         )
-        self.engine.open(self.executor, "bench")
+        self.checking = self._checks(InlineChecks, lambda: None)
+        self.engine.open(self.executor, "bench", self.checking)
 
     def run_until(self, when: str | datetime | int) -> None:
         """Let time pass, from one thing to the next, and do what is due; at `when` all of it is done."""
@@ -130,7 +149,7 @@ class Bench(Matins):
 
     def settle(self) -> None:
         """Turns until nothing is left to do now."""
-        while self.engine.turn() <= 0 or self.engine.unfinished():
+        while self.engine.turn() <= 0 or self.engine.unfinished() or self.checking.said:
             pass
 
     def assert_ran(self, name: str, *, times: int | None = None) -> list[Run]:
@@ -154,10 +173,10 @@ class Bench(Matins):
     def _until_next(self) -> int | None:
         now = self.clock.now_ms()
         with self._store.reading() as transaction:
-            due, ready = transaction.next_due(), transaction.next_ready()
+            due, ready, timer = transaction.next_due(), transaction.next_ready(), transaction.next_timer()
         if ready is not None and ready <= now:  # it waits for a place
             ready = now + self.settings.check_interval_ms
-        moments = [at for at in (due, ready) if at is not None]
+        moments = [at for at in (due, ready, timer) if at is not None]
         return max(0, min(moments) - now) if moments else None
 
 

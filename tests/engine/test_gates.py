@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from matins.engine.gates import GATES, Candidate, Verdict, judge
+from matins.engine.gates import GATES, Candidate, Facts, Verdict, judge
 from matins.engine.schedules import define
 from matins.model.run import RunState
 
@@ -14,10 +14,10 @@ QUEUED, READY, RUNNING, HELD = RunState.QUEUED, RunState.READY, RunState.RUNNING
 
 
 def judged(live: list[tuple[int, int]] | None = None, **given: Any) -> Verdict | None:
-    facts = {"executions": 0, "catching_up": False, "full": False}
-    facts |= {name: given.pop(name) for name in list(given) if name in facts}
+    executions, catching_up = given.pop("executions", 0), given.pop("catching_up", False)
+    facts = Facts(live or [], given.pop("full", False))
     definition, _ = define("* * * * *", {"do": "job", **given}, 0)
-    return judge(Candidate(definition, 60_000, live or [], now=60_000, **facts))
+    return judge(Candidate(definition, 60_000, facts, executions, catching_up, 60_000))
 
 
 @pytest.mark.parametrize("policy", ["skip", "queue", "cancel_other", "allow"])
@@ -30,25 +30,25 @@ def test_nothing_in_the_way(policy: str) -> None:
 def test_skip_says_which_run_is_in_the_way(state: RunState) -> None:
     """C9 B8: whatever state it is in, as long as it is not over"""
     verdict = judged([(7, state)])
-    assert verdict == (RunState.SKIPPED, "already_running", {"run": "7"}, ())
+    assert verdict == (RunState.SKIPPED, "already_running", {"run": "7", "state": state.word}, (), None)
 
 
 def test_queue_waits_for_the_first() -> None:
     """B8"""
-    assert judged([(7, RUNNING), (8, QUEUED)], overlap="queue") == (QUEUED, "waiting_for", {"run": "7"}, ())
+    assert judged([(7, RUNNING), (8, QUEUED)], overlap="queue") == (QUEUED, "waiting_for", {"run": "7"}, (), None)
 
 
 def test_a_full_queue_skips() -> None:
     """B8"""
     live = [(7, RUNNING), (8, QUEUED), (9, QUEUED)]
-    assert judged(live, overlap="queue", queue_limit=3) == (QUEUED, "waiting_for", {"run": "7"}, ())
-    assert judged(live, overlap="queue", queue_limit=2) == (RunState.SKIPPED, "queue_full", {"queued": 2}, ())
+    assert judged(live, overlap="queue", queue_limit=3) == (QUEUED, "waiting_for", {"run": "7"}, (), None)
+    assert judged(live, overlap="queue", queue_limit=2) == (RunState.SKIPPED, "queue_full", {"queued": 2}, (), None)
 
 
 def test_cancel_other_names_all_that_shall_end() -> None:
     """B8"""
     verdict = judged([(7, RUNNING), (8, QUEUED)], overlap="cancel_other")
-    assert verdict == (QUEUED, "cancelling_other", {"runs": ["7", "8"]}, (7, 8))
+    assert verdict == (QUEUED, "cancelling_other", {"runs": ["7", "8"]}, (7, 8), None)
 
 
 def test_allow_runs_beside() -> None:
@@ -67,19 +67,25 @@ def test_runs_that_catch_up_wait_for_one_another(policy: str) -> None:
 def test_max_executions() -> None:
     """V5"""
     assert judged(max_executions=2, executions=1) is None
-    assert judged(max_executions=2, executions=2) == (RunState.SKIPPED, "max_executions", {"max_executions": 2}, ())
+    assert judged(max_executions=2, executions=2) == (
+        RunState.SKIPPED,
+        "max_executions",
+        {"max_executions": 2},
+        (),
+        None,
+    )
 
 
 def test_at_capacity() -> None:
     """H10 V3"""
     assert judged(full=True) is None, "it waits"
-    assert judged(full=True, at_capacity="skip") == (RunState.SKIPPED, "at_capacity", None, ())
+    assert judged(full=True, at_capacity="skip") == (RunState.SKIPPED, "at_capacity", None, (), None)
     assert judged(full=False, at_capacity="skip") is None
 
 
 def test_the_first_gate_that_does_not_pass_gives_the_reason() -> None:
     """B8"""
-    assert [name for name, _ in GATES] == ["ended", "overlap", "capacity"]
+    assert [name for name, _ in GATES] == ["ended", "quiet_hours", "overlap", "throttle", "budget", "capacity"]
     verdict = judged([(7, RUNNING)], max_executions=1, executions=1, full=True, at_capacity="skip")
     assert verdict is not None
     assert verdict.reason == "max_executions"
@@ -91,7 +97,7 @@ def test_the_first_gate_that_does_not_pass_gives_the_reason() -> None:
 def test_gates_can_be_added() -> None:
     """B8"""
     definition, _ = define("* * * * *", {"do": "job"}, 0)
-    candidate = Candidate(definition, 0, [], 0, False, False, 0)
+    candidate = Candidate(definition, 0, Facts(), 0, False, 0)
     quiet = Verdict(RunState.BLOCKED, "quiet_hours")
     assert judge(candidate, [*GATES, ("quiet", lambda _: quiet)]) is quiet
     assert judge(candidate, []) is None

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from matins.engine.gates import Facts
 from matins.engine.planning import Birth, Plan, Rule
 from matins.engine.schedules import define
 from matins.model.run import RunState
@@ -23,7 +24,7 @@ def rule(when: str = "*/5 * * * *", **words: Any) -> Rule:
 def planned(
     rule: Rule, late: int = 0, *, used: int = 0, executions: int = 0, live: Any = (), full: bool = False
 ) -> Plan:
-    return rule.plan(1, NINE, used, executions, live, full, NINE + late)
+    return rule.plan(1, NINE, used, executions, Facts(live, full), NINE + late)
 
 
 def test_on_time() -> None:
@@ -45,7 +46,7 @@ def test_the_quick_way_and_the_long_way_agree() -> None:
 def test_a_skipped_slot_is_a_record_and_the_cursor_moves() -> None:
     """B1 C9"""
     plan = planned(rule(), live=[(7, RunState.RUNNING)])
-    assert plan.births == [Birth(NINE, None, 1, SKIPPED, "already_running", {"run": "7"})]
+    assert plan.births == [Birth(NINE, None, 1, SKIPPED, "already_running", {"run": "7", "state": "running"})]
     assert (plan.next_slot, plan.executions) == (NINE + 5 * MINUTE, 0)
 
 

@@ -11,6 +11,7 @@ from matins.engine.schedules import WORDS, decode, define, encode
 from matins.engine.when.triggers import Trigger
 from matins.errors import InvalidInput
 from matins.model.schedule import ScheduleDefinition
+from matins.testing import instant
 
 NOW = 1_774_569_600_000
 ALL: dict[str, Any] = {
@@ -29,6 +30,22 @@ ALL: dict[str, Any] = {
     "retry": "5s",
     "retry_most": "10m",
     "timeout": "2h",
+    "ends": "2026-12-31T18:00",
+    "pause_after": 5,
+    "quiet_hours": "night",
+    "provider": "anthropic",
+    "pre_check": "test -f ready",
+    "before": ["./may-it", "--run"],
+    "after": "logger",
+    "check_limit": "5s",
+    "approval": "council_approve",
+    "approval_actions": ["report"],
+    "approvers": ["ada", "grace"],
+    "approvals_needed": 2,
+    "approval_expires": "1h",
+    "approval_default": "approve",
+    "max_cost": "$2",
+    "max_tokens": "500k",
 }
 TRIGGER = {"timezone": "Europe/London", "dst_gap": "skip", "dst_overlap": "both", "strict": True}
 
@@ -38,7 +55,9 @@ def test_every_word_reaches_the_definition() -> None:
     definition, trigger = define("0 2 * * *", {**ALL, **TRIGGER}, NOW)
     assert definition == ScheduleDefinition(
         trigger.definition, "report", ALL["payload"], "run_all_capped", 3, 60_000, "queue", 7, "skip", 4, 5_000,
-        600_000, "hold", 2.5, 7_200_000, 9,
+        600_000, "hold", 2.5, 7_200_000, 9, instant("2026-12-31T18:00:00Z"), 5, "night", "anthropic", "test -f ready",
+        ("./may-it", "--run"), "logger", 5_000, "council_approve", ("report",), ("ada", "grace"), 2, 3_600_000,
+        "approve", 2_000_000, 500_000,
     )  # fmt: skip
     assert (trigger.timezone, trigger.definition.dst_gap, trigger.definition.dst_overlap) == (
         "Europe/London",

@@ -36,7 +36,7 @@ def test_a_skipped_slot_names_the_run_that_was_in_its_way(theatre: Bench) -> Non
     theatre.add("s", when="*/5 * * * *", do="work")
     theatre.run_until(at("08:10"))
     skipped, running = theatre.runs("s")
-    assert skipped.evidence == {"run": str(running.id)}
+    assert skipped.evidence == {"run": str(running.id), "state": "starting"}
 
 
 def test_a_run_that_waits_for_its_next_attempt_is_in_the_way(bench: Bench, lines: Lines) -> None:

@@ -164,7 +164,7 @@ def test_ready_leaves_out_what_is_early_and_scopes_that_are_full(store: Store) -
         assert [row.id for row in transaction.ready(NOW + 2, 9)] == [sooner, later]
         assert [row.id for row in transaction.ready(NOW + 2, 1)] == [sooner]
         assert [row.id for row in transaction.ready(NOW + 2, 9, ["agent:a"])] == [later]
-        assert transaction.ready(NOW + 1, 9) == [(sooner, schedule, 1, 5, 0, 0, 3, 2, NOW, 0)]
+        assert transaction.ready(NOW + 1, 9) == [(sooner, schedule, 1, 5, 0, 0, 3, 2, NOW, 0, 0)]
 
 
 def test_a_claim_needs_the_epoch_that_was_read(store: Store) -> None:
@@ -343,6 +343,7 @@ def test_an_edit_is_a_new_revision_and_the_old_one_stays(store: Store) -> None:
         row = transaction.schedule(schedule)
         assert row == (
             schedule, name, "ann", "paused", 2, '{"rev": 2}', "why", "me", NOW + 2, NOW + 3, None, 0, 0, NOW, NOW + 2,
+            None, "owner", "owner", None, None, 0,
         )  # fmt: skip
         assert transaction.due(NOW + MINUTE, 9) == []
 
@@ -358,7 +359,7 @@ def test_runs_are_found_by_id_request_and_page(store: Store) -> None:
         assert [row[0] for row in transaction.runs_of(schedule, done[2], 9)] == [done[1], done[0]]
         assert transaction.run(asked) == (
             asked, schedule, f"s{schedule}", 1, S.READY, None, "k", 1, None, 0, 0, NOW, NOW, None, None, None,
-            '{"a": 1}', None,
+            '{"a": 1}', None, 0,
         )  # fmt: skip
         assert transaction.run(asked + 1) is None
 
@@ -395,4 +396,4 @@ def test_figures(store: Store) -> None:
     add_run(store, two, state=S.SUCCEEDED)
     with store.transaction(NOW) as transaction:
         transaction.set_schedule_state(two, "paused", NOW, None, None)
-        assert transaction.stats() == (1, 1, 1, 1)
+        assert list(transaction.figures()) == [1, 1, 0, 1, 1, 0, 0, None, NOW]

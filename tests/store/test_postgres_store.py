@@ -24,6 +24,7 @@ from matins.runtime.engine import Settings
 from matins.store.chain import Chain
 from matins.store.postgres.clock import DatabaseClock
 from matins.store.postgres.store import PostgresStore
+from matins.store.queries import load_migrations
 from matins.testing import ManualClock
 
 MINE = "application_name = current_setting('application_name') AND pid <> pg_backend_pid()"
@@ -162,10 +163,12 @@ def test_text_that_the_database_cannot_hold(store: PostgresStore) -> None:
 def test_a_newer_schema_is_refused_and_nothing_is_changed(store: PostgresStore, postgres_url: str) -> None:
     """S2."""
     with psycopg.connect(postgres_url, autocommit=True) as connection:
-        connection.execute("INSERT INTO migrations VALUES (2, 'later', 'x', 0)")
+        connection.execute("INSERT INTO migrations VALUES (99, 'later', 'x', 0)")
         with pytest.raises(StoreVersionError, match="newer Matins"):
             PostgresStore(postgres_url, NOW)
-        assert connection.execute("SELECT count(*) FROM migrations").fetchone() == (2,)
+        assert connection.execute("SELECT count(*) FROM migrations").fetchone() == (
+            len(load_migrations("matins.store.postgres")) + 1,
+        )
 
 
 def test_a_schema_of_another_version_is_refused(store: PostgresStore, postgres_url: str) -> None:

@@ -25,6 +25,7 @@ from matins import (
     StoreUnavailable,
     parse_trigger,
 )
+from matins.model.principal import OWNER
 from matins.surfaces.control import answer, call_owner
 
 YEARLY = "0 0 1 1 *"
@@ -191,4 +192,4 @@ def test_an_answer_is_json_whatever_is_asked(house: House) -> None:
 
 def test_nobody_listens(tmp_path: Path) -> None:
     with pytest.raises(StoreUnavailable, match="does not answer"):
-        call_owner(tmp_path / "nobody.sock", "list")
+        call_owner(tmp_path / "nobody.sock", OWNER, "list")

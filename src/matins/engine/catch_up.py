@@ -36,9 +36,10 @@ class Decision(NamedTuple):
 
 
 def decide(definition: ScheduleDefinition, trigger: Trigger, cursor: int, now: int, window_used: int = 0) -> Decision:
-    """`cursor` is the first slot without a record, at or before `now`."""
+    """`cursor` is the first slot without a record, at or before `now` and before the schedule's end."""
+    until = now if definition.ends_at is None else min(now, definition.ends_at)
     following = _after(trigger, cursor, now)
-    last = cursor if following is None or following > now else trigger.prev_ms(now + 1) or cursor
+    last = cursor if following is None or following > until else trigger.prev_ms(until + 1) or cursor
     next_slot = following if last == cursor else trigger.next_ms(last)
     on_time = last if now - last <= grace_of(definition, last, next_slot) else None
     gone = last if on_time is None else trigger.prev_ms(last) if last > cursor else None

@@ -5,8 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from matins.engine.policies import NONE, Policies
+from matins.engine.quiet_hours import quiet_until
+from matins.engine.spending import Shortage
 from matins.model.run import RunState
 from matins.model.schedule import ScheduleDefinition
+from matins.model.trigger import Once
+
+
+class Facts(NamedTuple):
+    """What gates look at beside the schedule's own words; read after its cursor was locked."""
+
+    live: Sequence[tuple[int, int]] = ()
+    """(run id, state) of the schedule's runs that are not over; id 0 for one that is made in the same step."""
+    full: bool = False
+    """Whether there is no place for it now. A forecast: the permits are taken when it starts."""
+    agent: str = ""
+    policies: Policies = NONE
+    shortage: Shortage | None = None
+    """The budget that has no room for it. A forecast: the money is reserved when it starts."""
+    manual: bool = False
+    """A person asked for it now."""
 
 
 class Candidate(NamedTuple):
@@ -14,12 +33,9 @@ class Candidate(NamedTuple):
 
     definition: ScheduleDefinition
     slot: int | None
-    live: Sequence[tuple[int, int]]
-    """(run id, state) of the schedule's runs that are not over; id 0 for one that is made in the same step."""
+    facts: Facts
     executions: int
     catching_up: bool
-    full: bool
-    """Whether there is no place for it now. A forecast: the permits are taken when it starts."""
     now: int
 
 
@@ -29,40 +45,97 @@ class Verdict(NamedTuple):
     evidence: dict[str, Any] | None = None
     cancel: tuple[int, ...] = ()
     """Runs that shall end to make room."""
+    until: int | None = None
+    """When a run that is put off is looked at again."""
 
 
 Gate = Callable[[Candidate], Verdict | None]
 
 
 def ended(candidate: Candidate) -> Verdict | None:
-    most = candidate.definition.max_executions
+    definition = candidate.definition
+    if candidate.facts.manual:
+        return None
+    if definition.ends_at is not None and (candidate.slot or candidate.now) > definition.ends_at:
+        return Verdict(RunState.SKIPPED, "end_date", {"ends_at": definition.ends_at})
+    most = definition.max_executions
     if most is not None and candidate.executions >= most:
         return Verdict(RunState.SKIPPED, "max_executions", {"max_executions": most})
     return None
 
 
+def quiet_hours(candidate: Candidate) -> Verdict | None:
+    name = candidate.definition.quiet_hours
+    if name is None or candidate.facts.manual:
+        return None
+    policy = candidate.facts.policies.quiet_hours.get(name)
+    until = None if policy is None else quiet_until(policy, candidate.now)
+    if policy is None or until is None:
+        return None
+    evidence = {"policy": name, "until": until}
+    if policy.mode == "skip" and not isinstance(candidate.definition.trigger.when, Once):
+        return Verdict(RunState.SKIPPED, "quiet_hours", evidence)
+    return _deferred(candidate, "quiet_hours", evidence, until)
+
+
 def overlap(candidate: Candidate) -> Verdict | None:
     policy = candidate.definition.overlap
-    if not candidate.live or policy == "allow":
+    live = candidate.facts.live
+    if not live or policy == "allow":
         return None
-    blocking = [run for run, _ in candidate.live]
+    blocking = [run for run, _ in live]
     if policy == "skip" and not candidate.catching_up:
-        return Verdict(RunState.SKIPPED, "already_running", {"run": str(blocking[0])})
+        return Verdict(
+            RunState.SKIPPED, "already_running", {"run": str(blocking[0]), "state": RunState(live[0][1]).word}
+        )
     if policy == "cancel_other" and not candidate.catching_up:
         return Verdict(RunState.QUEUED, "cancelling_other", {"runs": [str(run) for run in blocking]}, tuple(blocking))
-    queued = sum(state == RunState.QUEUED for _, state in candidate.live)
+    queued = sum(state == RunState.QUEUED for _, state in live)
     if queued >= candidate.definition.queue_limit:
         return Verdict(RunState.SKIPPED, "queue_full", {"queued": queued})
     return Verdict(RunState.QUEUED, "waiting_for", {"run": str(blocking[0])})
 
 
+def throttle(candidate: Candidate) -> Verdict | None:
+    definition, facts = candidate.definition, candidate.facts
+    found = facts.policies.throttle_of(definition.provider, facts.agent, candidate.now)
+    if found is None:
+        return None
+    evidence = {"provider": found.provider, "until": found.resets_at, "why": found.reason}
+    return _deferred(candidate, "throttled", evidence, found.resets_at)
+
+
+def budget(candidate: Candidate) -> Verdict | None:
+    shortage = candidate.facts.shortage
+    return None if shortage is None else Verdict(RunState.OVER_BUDGET, "over_budget", shortage.evidence())
+
+
 def capacity(candidate: Candidate) -> Verdict | None:
-    if candidate.full and candidate.definition.at_capacity == "skip":
+    if candidate.facts.full and candidate.definition.at_capacity == "skip":
         return Verdict(RunState.SKIPPED, "at_capacity")
     return None
 
 
-GATES: tuple[tuple[str, Gate], ...] = (("ended", ended), ("overlap", overlap), ("capacity", capacity))
+def _deferred(candidate: Candidate, reason: str, evidence: dict[str, Any], until: int) -> Verdict:
+    """Put off; what comes due meanwhile is one with it."""
+    waiting = [run for run, state in candidate.facts.live if state == RunState.PARKED]
+    if waiting:
+        return Verdict(RunState.SKIPPED, "coalesced", {**evidence, "for": reason, "run": str(waiting[0])})
+    return Verdict(RunState.PARKED, reason, evidence, until=until)
+
+
+GATES: tuple[tuple[str, Gate], ...] = (
+    ("ended", ended),
+    ("quiet_hours", quiet_hours),
+    ("overlap", overlap),
+    ("throttle", throttle),
+    ("budget", budget),
+    ("capacity", capacity),
+)
+"""What can be decided without leaving the transaction."""
+EFFECTS = ("guard", "pre_check", "hook", "approval")
+"""What comes after: somebody's code, a command, a person. They stand between ready and started."""
+ORDER = ("paused", *(name for name, _ in GATES), *EFFECTS)
 
 
 def judge(candidate: Candidate, gates: Sequence[tuple[str, Gate]] = GATES) -> Verdict | None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from matins.engine.catch_up import Covered, decide, grace_of
-from matins.engine.gates import GATES, Candidate, Gate, judge
+from matins.engine.gates import GATES, Candidate, Facts, Gate, judge
 from matins.engine.when.jitter import jitter_ms
 from matins.engine.when.triggers import Trigger
 from matins.model.run import RunState
@@ -23,6 +23,8 @@ class Birth(NamedTuple):
     state: RunState
     reason: str | None = None
     evidence: dict[str, Any] | None = None
+    until: int | None = None
+    """When a run that is put off is looked at again."""
 
 
 class Plan(NamedTuple):
@@ -32,6 +34,8 @@ class Plan(NamedTuple):
     window_used: int
     executions: int
     cancel: tuple[int, ...] = ()
+    expired: bool = False
+    """Whether the schedule has come to its end."""
 
 
 class Rule:
@@ -47,7 +51,8 @@ class Rule:
         """Whether the next slot is known only when the run is over."""
         self.exclusive = definition.overlap != "allow"
         elapsed = isinstance(when, Interval) and when.anchor != "grid"
-        self._plain = not elapsed and definition.max_executions is None and not definition.jitter
+        bounded = definition.max_executions is not None or definition.ends_at is not None
+        self._plain = not elapsed and not bounded and not definition.jitter
 
     def due_at(self, schedule_id: int, slot: int | None) -> int | None:
         """When a slot is due: later than the slot itself by its jitter."""
@@ -63,8 +68,7 @@ class Rule:
         slot: int,
         window_used: int,
         executions: int,
-        live: Sequence[tuple[int, int]],
-        full: bool,
+        facts: Facts,
         now: int,
         gates: Sequence[tuple[str, Gate]] = GATES,
     ) -> Plan:
@@ -72,11 +76,18 @@ class Rule:
         if self._plain:  # on time, and nothing in between: most of all plans
             following = self.trigger.next_ms(slot)
             if following is not None and following > now and now - slot <= grace_of(self.definition, slot, following):
-                candidate = Candidate(self.definition, slot, live, executions, False, full, now)
+                candidate = Candidate(self.definition, slot, facts, executions, False, now)
                 verdict = judge(candidate, gates)
                 if verdict is None:
                     return Plan([Birth(slot, None, 1, RunState.READY)], following, following, 0, executions + 1)
-        return self._plan_window(schedule_id, slot, window_used, executions, live, full, now, gates)
+        if self.definition.ends_at is not None and slot > self.definition.ends_at:
+            return self._end(slot, executions)
+        return self._plan_window(schedule_id, slot, window_used, executions, facts, now, gates)
+
+    def _end(self, slot: int, executions: int) -> Plan:
+        evidence = {"ends_at": self.definition.ends_at}
+        birth = Birth(slot, None, 1, RunState.SKIPPED, "end_date", evidence)
+        return Plan([birth], None, None, 0, executions, expired=True)
 
     def _plan_window(
         self,
@@ -84,23 +95,23 @@ class Rule:
         slot: int,
         window_used: int,
         executions: int,
-        live: Sequence[tuple[int, int]],
-        full: bool,
+        facts: Facts,
         now: int,
         gates: Sequence[tuple[str, Gate]],
     ) -> Plan:
         decision = decide(self.definition, self.trigger, slot, now, window_used)
         births = [_missed(covered) for covered in decision.missed]
-        in_the_way = list(live)
+        in_the_way = list(facts.live)
         cancel: tuple[int, ...] = ()
         for covered in _to_run(decision.late, decision.on_time):
-            candidate = Candidate(self.definition, covered.slot, in_the_way, executions, bool(decision.late), full, now)
+            seen = facts._replace(live=in_the_way)
+            candidate = Candidate(self.definition, covered.slot, seen, executions, bool(decision.late), now)
             verdict = judge(candidate, gates)
             first = covered.first if covered.slots > 1 else None
             if verdict is None:
                 births.append(Birth(covered.slot, first, covered.slots, RunState.READY))
             else:
-                births.append(Birth(covered.slot, first, covered.slots, *verdict[:3]))
+                births.append(Birth(covered.slot, first, covered.slots, *verdict[:3], verdict.until))
                 cancel += tuple(run for run in verdict.cancel if run)
             if births[-1].state < RunState.SUCCEEDED:
                 executions += 1

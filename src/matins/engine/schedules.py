@@ -6,27 +6,50 @@ import difflib
 from collections.abc import Mapping
 from dataclasses import fields
 from functools import lru_cache
-from typing import Any, get_args
+from typing import Any, cast, get_args
 
 import orjson
 
+from matins.engine.money import parse_money, parse_tokens
 from matins.engine.when import definitions
 from matins.engine.when.durations import parse_duration
 from matins.engine.when.parse import parse_trigger
 from matins.engine.when.triggers import Trigger
-from matins.errors import IntervalParseError, InvalidInput
-from matins.model.schedule import ScheduleDefinition
+from matins.errors import InstantError, IntervalParseError, InvalidInput, TriggerError
+from matins.model.schedule import ApprovalDefault, ApprovalPolicy, ScheduleDefinition
 from matins.model.trigger import Anchor, DstGap, DstOverlap, First, Once, TriggerDefinition
 
+_DOLLARS = {"USD": 1.0}
 _DEFAULTS = {field.name: field.default for field in fields(ScheduleDefinition)}
 _CHOICES = {
     "catch_up": ("skip", "run_once", "run_all_capped"),
     "overlap": ("skip", "queue", "cancel_other", "allow"),
     "at_capacity": ("wait", "skip"),
     "on_unknown": ("hold", "retry"),
+    "approval": get_args(ApprovalPolicy),
+    "approval_default": get_args(ApprovalDefault),
 }
-_NUMBERS = {"cap": (1, 1000), "queue_limit": (1, 100_000), "retries": (0, 100), "max_executions": (1, 1 << 53)}
-_DURATIONS = {"grace": "grace_ms", "retry": "retry_ms", "retry_most": "retry_most_ms", "timeout": "timeout_ms"}
+_NUMBERS = {
+    "cap": (1, 1000),
+    "queue_limit": (1, 100_000),
+    "retries": (0, 100),
+    "max_executions": (1, 1 << 53),
+    "pause_after": (1, 1000),
+    "approvals_needed": (1, 100),
+}
+_DURATIONS = {
+    "grace": "grace_ms",
+    "retry": "retry_ms",
+    "retry_most": "retry_most_ms",
+    "timeout": "timeout_ms",
+    "check_limit": "check_ms",
+    "approval_expires": "approval_ms",
+}
+_NAMES = ("quiet_hours", "provider")
+_LISTS = ("approvers", "approval_actions")
+_COMMANDS = ("pre_check", "before", "after")
+FIELDS = {**_DURATIONS, "ends": "ends_at"}
+"""The field that a word fills, where it has another name."""
 _TRIGGER_CHOICES = {
     "dst_gap": get_args(DstGap),
     "dst_overlap": get_args(DstOverlap),
@@ -35,13 +58,31 @@ _TRIGGER_CHOICES = {
     "strict": (True, False),
 }
 _TRIGGER = ("timezone", *_TRIGGER_CHOICES)
-WORDS = ("do", "payload", "jitter", *_CHOICES, *_NUMBERS, *_DURATIONS, *_TRIGGER)
+_COMMAND = "a command, or a list of its arguments"
+_MONEY = ("max_cost", "max_tokens")
+WORDS = (
+    "do",
+    "payload",
+    "jitter",
+    "ends",
+    *_CHOICES,
+    *_NUMBERS,
+    *_DURATIONS,
+    *_NAMES,
+    *_LISTS,
+    *_COMMANDS,
+    *_MONEY,
+    *_TRIGGER,
+)
+LONGEST_NAME = 200
 MOST_PAYLOAD = 1 << 20
 UNREADABLE = ScheduleDefinition(TriggerDefinition(Once(0)), do="")
 """Stands for a definition that the store gives back damaged."""
 
 
-def define(when: str | Trigger, words: Mapping[str, Any], now_ms: int) -> tuple[ScheduleDefinition, Trigger]:
+def define(
+    when: str | Trigger, words: Mapping[str, Any], now_ms: int, rates: Mapping[str, float] = _DOLLARS
+) -> tuple[ScheduleDefinition, Trigger]:
     """The definition that these words make; an error names the word, and how to mend it."""
     for word in words:
         if word not in WORDS:
@@ -54,9 +95,48 @@ def define(when: str | Trigger, words: Mapping[str, Any], now_ms: int) -> tuple[
     trigger = _trigger(when, words, now_ms)
     values: dict[str, Any] = {"trigger": trigger.definition, "do": do}
     for word, value in words.items():
-        if value is not None and word not in _TRIGGER and word != "do":
+        if value is None or word in _TRIGGER or word == "do":
+            continue
+        if word == "ends":
+            values["ends_at"] = _end(value, trigger, now_ms)
+        elif word in _MONEY:
+            values[word] = parse_money(value, rates, word) if word == "max_cost" else parse_tokens(value, word)
+        else:
             values[_DURATIONS.get(word, word)] = _checked(word, value)
     return ScheduleDefinition(**values), trigger
+
+
+def check_approval(definition: ScheduleDefinition) -> None:
+    """Whoever is to be asked must exist, and be enough."""
+    approvers, needed = definition.approvers, definition.approvals_needed
+    if definition.approval == "council_approve" and not approvers:
+        raise InvalidInput(
+            "council_approve needs named approvers",
+            field="approvers",
+            hint='approvers=["ada", "grace"], approvals_needed=2',
+        )
+    if needed > max(1, len(approvers)):
+        raise InvalidInput(
+            f'"approvals_needed" is {needed}, but there are {max(1, len(approvers))} approvers',
+            value=needed,
+            field="approvals_needed",
+            hint="name more approvers, or ask for fewer approvals",
+        )
+
+
+def _end(value: Any, trigger: Trigger, now_ms: int) -> int:
+    """An ISO instant, in the trigger's zone where it names none. It may be past: it is looked at when a slot is due."""
+    if not isinstance(value, str):
+        raise _wrong("ends", value, "an ISO instant as text")
+    try:
+        end = parse_trigger(value, now_ms=now_ms, timezone=trigger.timezone).definition.when
+    except TriggerError as error:
+        raise InstantError(
+            f'"ends": {error.message}', value=value, field="ends", hint='ends="2026-12-31T18:00"'
+        ) from None
+    if not isinstance(end, Once):
+        raise _wrong("ends", value, "an ISO instant such as 2026-12-31T18:00")
+    return end.at_ms
 
 
 def _trigger(when: str | Trigger, words: Mapping[str, Any], now_ms: int) -> Trigger:
@@ -90,11 +170,27 @@ def _checked(word: str, value: Any) -> Any:
         if not isinstance(value, str):
             raise _wrong(word, value, 'a duration such as "5m"')
         return _duration(word, value)
+    if word in _NAMES or word in _LISTS or word in _COMMANDS:
+        return _texts(word, value)
     if word == "jitter":
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 10:
             raise _wrong(word, value, "0 to 10 percent")
         return value
     return _payload(value)
+
+
+def _texts(word: str, value: Any) -> Any:
+    """One name, several names, or a command: a text for the shell or a list of arguments."""
+    several = isinstance(value, (list, tuple))
+    items = tuple(cast("list[Any]", value)) if several else (value,)
+    if all(isinstance(item, str) and item.strip() and "\0" not in item for item in items) and items:
+        if word in _COMMANDS:
+            return items if several else value
+        proper = all(item.isprintable() and len(item) <= LONGEST_NAME for item in items)
+        if proper and several == (word in _LISTS) and len(set(items)) == len(items):
+            return items if several else value
+    allowed = {"pre_check": _COMMAND, "before": _COMMAND, "after": _COMMAND}.get(word, "a name")
+    raise _wrong(word, value, "a list of names" if word in _LISTS else allowed)
 
 
 def _duration(word: str, text: str) -> int:
@@ -135,6 +231,9 @@ def encode(definition: ScheduleDefinition) -> str:
 
 def decode(text: str) -> ScheduleDefinition:
     data = orjson.loads(text)
+    for word in (*_LISTS, *_COMMANDS):
+        if isinstance(data.get(word), list):
+            data[word] = tuple(data[word])
     return ScheduleDefinition(trigger=_trigger_of(orjson.dumps(data.pop("trigger"))), **data)
 
 

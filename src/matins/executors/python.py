@@ -11,7 +11,11 @@ from datetime import datetime
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from matins.model.run import Outcome, RunState
+from matins.engine.policies import Policies
+from matins.engine.when.triggers import to_ms
+from matins.errors import OverBudget, ProviderLimited
+from matins.executors.meter import Meter
+from matins.model.run import Outcome, ProviderLimit, RunState
 from matins.ports import Clock
 from matins.runtime.work import Ended, Work
 
@@ -85,6 +89,20 @@ class JobRun:
         state = self._executor.previous(self._work)
         return None if state is None else state.word
 
+    def spend(
+        self,
+        money: str | None = None,
+        tokens: int = 0,
+        *,
+        model: str | None = None,
+        input: int = 0,  # noqa: A002 - the providers' own word
+        output: int = 0,
+        cached: int = 0,
+    ) -> None:
+        """Tell what this run has spent: `money` ("$0.02") as the provider told it, else reckoned by the model's price.
+        Raises OverBudget when the run has spent what it may."""
+        self._executor.meter.add(self._work, money, tokens, model, input, output, cached)
+
     @property
     def cancelled(self) -> bool:
         """Whether somebody wants this run to end: a long sync job should look now and then."""
@@ -108,7 +126,7 @@ def run_job(executor: PythonExecutor, work: Work) -> Outcome:
             return _DONE
         return Outcome(True, asyncio.run(result) if inspect.iscoroutine(result) else result)
     except BaseException as error:  # a job may raise anything, SystemExit too; the thread goes on
-        return Outcome(False, error=_told(error))
+        return _failed(error)
 
 
 class PythonExecutor:
@@ -123,6 +141,7 @@ class PythonExecutor:
         threads: int,
         key_prefix: str,
         previous: Callable[[Work], RunState | None],
+        policies: Callable[[], Policies] = Policies,
     ) -> None:
         self.jobs = jobs
         self._clock = clock
@@ -130,6 +149,7 @@ class PythonExecutor:
         self._threads = threads
         self.key_prefix = key_prefix
         self.previous = previous
+        self.meter = Meter(policies)
         self._queue: SimpleQueue[Work | None] = SimpleQueue()
         self._ended: SimpleQueue[Ended] = SimpleQueue()
         # By (run, epoch): a held run may be tried again while its first attempt still has a thread.
@@ -261,7 +281,7 @@ class PythonExecutor:
         elif work.run_id in self._cancelled and not outcome.succeeded:
             outcome = Outcome(False, error=outcome.error, cancelled=True)
         self._cancelled.discard(work.run_id)
-        self._ended.put(Ended(work, outcome))
+        self._ended.put(Ended(work, self.meter.read(work, outcome)))
         self._wake()
 
     # -- on the loop
@@ -284,7 +304,7 @@ class PythonExecutor:
         except asyncio.CancelledError:
             outcome = Outcome(False, error="cancelled", cancelled=True)
         except BaseException as error:
-            outcome = Outcome(False, error=_told(error))
+            outcome = _failed(error)
         self._tasks.pop(work.mark, None)
         self._end(work, outcome)
 
@@ -294,6 +314,14 @@ def _serve(loop: asyncio.AbstractEventLoop) -> None:
         loop.run_forever()
     finally:
         loop.close()
+
+
+def _failed(error: BaseException) -> Outcome:
+    limit = None
+    if isinstance(error, ProviderLimited):
+        resets_at = None if error.resets_at is None else to_ms(error.resets_at)
+        limit = ProviderLimit(error.provider, resets_at, error.reason)
+    return Outcome(False, error=_told(error), limit=limit, over_budget=isinstance(error, OverBudget))
 
 
 def _told(error: BaseException) -> str:

@@ -12,6 +12,12 @@ Role = Literal["owner", "operator", "viewer", "agent"]
 class Principal:
     role: Role
     name: str
+    run_id: int | None = None
+    """The run from which an agent speaks; the server sets it, never the agent."""
+
+    @property
+    def human(self) -> bool:
+        return self.role != "agent"
 
 
 OWNER = Principal("owner", "owner")

@@ -64,6 +64,20 @@ class Ready(NamedTuple):
     covered_from: int | None
     planned_at: int
     cancelling: int
+    cleared: int
+
+
+class Parked(NamedTuple):
+    """A run that waits for a time, a verdict or a person."""
+
+    id: int
+    schedule_id: int
+    rev: int
+    slot: int | None
+    epoch: int
+    attempt: int
+    reason: str
+    planned_at: int
 
 
 class Started(NamedTuple):
@@ -92,6 +106,12 @@ class Settlement(NamedTuple):
     ended_at: int | None
     reason: str | None
     outcome: str | None
+    evidence: str | None = None
+    """Kept as it was when None."""
+    cleared: int = 0
+    """Gates that it has passed now, beside those before."""
+    renewed: int = 0
+    """1 when it goes on under a new epoch, so that what was under way for the old one counts no more."""
 
 
 class NewEvent(NamedTuple):
@@ -131,3 +151,9 @@ class NewSchedule(NamedTuple):
     definition: str
     next_slot: int | None
     due_at: int | None
+    state: str = "active"
+    created_by: str = "owner"
+    creator_role: str = "owner"
+    creator_run: int | None = None
+    parent: int | None = None
+    depth: int = 0

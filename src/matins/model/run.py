@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any
+from typing import Any, NamedTuple
+
+CHECKED, APPROVED = 1, 2
 
 
 class RunState(IntEnum):
@@ -62,6 +64,33 @@ class Run:
     reason: str | None
     evidence: dict[str, Any] | None
     outcome: Any
+    cleared: int = 0
+    """Which gates with effects it has passed: CHECKED, APPROVED."""
+
+    @property
+    def status(self) -> str:
+        """Its state in one word; of a run that waits for more than its turn, what it waits for."""
+        return self.reason or "parked" if self.state is RunState.PARKED else self.state.word
+
+
+class Usage(NamedTuple):
+    """What a run has spent, in micro-dollars and tokens."""
+
+    money: int = 0
+    tokens: int = 0
+    estimated: bool = False
+    """Whether the money was reckoned from a price table rather than told by the provider."""
+
+    def over(self, money: int | None, tokens: int | None) -> bool:
+        return (money is not None and self.money > money) or (tokens is not None and self.tokens > tokens)
+
+
+class ProviderLimit(NamedTuple):
+    """A provider that does not serve us until an instant."""
+
+    provider: str
+    resets_at: int | None
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,3 +103,8 @@ class Outcome:
     error: str | None = None
     timed_out: bool = False
     cancelled: bool = False
+    usage: Usage | None = None
+    limit: ProviderLimit | None = None
+    """The provider refused: not the agent's failure."""
+    over_budget: bool = False
+    """Ended because it had spent what it may."""

@@ -11,7 +11,11 @@ CatchUp = Literal["skip", "run_once", "run_all_capped"]
 Overlap = Literal["skip", "queue", "cancel_other", "allow"]
 AtCapacity = Literal["wait", "skip"]
 OnUnknown = Literal["hold", "retry"]
-ScheduleState = Literal["active", "paused", "completed", "broken", "removed"]
+ApprovalPolicy = Literal["auto", "owner_approve", "council_approve"]
+ApprovalDefault = Literal["deny", "approve"]
+ScheduleState = Literal["pending", "active", "paused", "completed", "expired", "rejected", "broken", "removed"]
+Command = str | tuple[str, ...]
+"""A text for the shell, or a program with its arguments."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +40,32 @@ class ScheduleDefinition:
     jitter: float = 0
     timeout_ms: int | None = None
     max_executions: int | None = None
+    ends_at: int | None = None
+    """Slots after this instant do not run: the schedule has expired."""
+    pause_after: int | None = None
+    """Pause after so many failures in a row."""
+    quiet_hours: str | None = None
+    """The policy by this name says when it keeps quiet."""
+    provider: str | None = None
+    """Whose limits hold for it: while they are reached, it waits."""
+    pre_check: Command | None = None
+    before: Command | None = None
+    """A hook that may cancel a run before it starts."""
+    after: Command | None = None
+    """A hook that learns how a run ended."""
+    check_ms: int = 15_000
+    """How long pre_check and hooks may take, each."""
+    approval: ApprovalPolicy = "auto"
+    approval_actions: tuple[str, ...] = ()
+    """Which jobs need approval; by default all but those known to be harmless."""
+    approvers: tuple[str, ...] = ()
+    approvals_needed: int = 1
+    approval_ms: int = 86_400_000
+    approval_default: ApprovalDefault = "deny"
+    """What a request that expires comes to."""
+    max_cost: int | None = None
+    """In micro-dollars: a run that has spent this is ended."""
+    max_tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,3 +88,12 @@ class Schedule:
     """How many runs failed in a row."""
     created_at: int
     updated_at: int
+    paused_until: int | None = None
+    created_by: str = "owner"
+    creator_role: str = "owner"
+    creator_run: int | None = None
+    """The run that made it, when an agent did."""
+    parent: int | None = None
+    """The schedule of that run."""
+    depth: int = 0
+    """How many schedules made one another down to this one."""

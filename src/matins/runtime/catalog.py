@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 from functools import lru_cache
 
 from matins.engine.planning import Rule
+from matins.engine.policies import NONE, Policies, read_policies
 from matins.engine.schedules import decode
 from matins.engine.when.triggers import compile_trigger
 from matins.ports import Transaction
 
+log = logging.getLogger("matins")
 _MOST = 200_000
 GLOBAL = "global"
 _GLOBAL_ONLY = frozenset([GLOBAL])
@@ -28,7 +31,9 @@ def _rule(text: str) -> Rule:
 class Known:
     """A schedule at one revision."""
 
-    __slots__ = ("agent", "definition", "exclusive", "name", "rev", "rule", "schedule_id", "scope", "scopes")
+    __slots__ = (
+        "agent", "definition", "exclusive", "gated", "name", "rev", "rule", "schedule_id", "scope", "scopes",
+    )  # fmt: skip
 
     def __init__(self, schedule_id: int, rev: int, name: str, agent: str, text: str) -> None:
         self.schedule_id = schedule_id
@@ -40,11 +45,24 @@ class Known:
         self.exclusive = int(self.rule.exclusive)
         self.scope = f"agent:{agent}" if agent else None
         self.scopes = frozenset([GLOBAL, self.scope]) if self.scope else _GLOBAL_ONLY
+        words = self.definition
+        self.gated = bool(words.pre_check or words.before or words.approval != "auto" or words.provider)
+        """Whether its own words put something between ready and started."""
 
 
 class Catalog:
     def __init__(self) -> None:
         self._known: dict[tuple[int, int], Known] = {}
+        self._policies = NONE
+
+    def policies(self, transaction: Transaction) -> Policies:
+        """The policies in force; read again only when one has changed."""
+        rev = transaction.policy_rev()
+        if rev != self._policies.rev:
+            self._policies = read_policies(rev, transaction.policies(), transaction.throttles())
+            for trouble in self._policies.unreadable:
+                log.error("a policy cannot be read, and does not hold: %s", trouble)
+        return self._policies
 
     def get(
         self, transaction: Transaction, keys: Iterable[tuple[int, int]]

@@ -7,15 +7,18 @@ from collections.abc import Mapping
 from matins.engine.transitions import CLAIM, RELEASE
 from matins.model.records import NewEvent, Ready
 from matins.ports import Transaction
+from matins.runtime import spending
 from matins.runtime.catalog import GLOBAL, Catalog, Known
+from matins.runtime.clearance import Clearance
 from matins.runtime.limits import Free
 from matins.runtime.planner import mark_broken
 from matins.runtime.work import Work
 
 
 class Dispatcher:
-    def __init__(self, catalog: Catalog) -> None:
+    def __init__(self, catalog: Catalog, clearance: Clearance) -> None:
         self._catalog = catalog
+        self._clearance = clearance
 
     def claim(self, transaction: Transaction, now: int, worker: int, free: Free) -> list[Work]:
         """Ready runs that are ours now. Those without a permit stay ready."""
@@ -30,7 +33,7 @@ class Dispatcher:
         chosen: list[tuple[Ready, Known]] = []
         for row in rows:
             item = known.get((row.schedule_id, row.rev))
-            if isinstance(item, Known) and _permitted(transaction, row, item, free):
+            if isinstance(item, Known) and self._may_start(transaction, row, item, free, now):
                 chosen.append((row, item))
         claimed = transaction.claim([(row.id, row.epoch, worker, now) for row, _ in chosen])
         won = [(row, item) for row, item in chosen if row.id in claimed]
@@ -38,6 +41,14 @@ class Dispatcher:
         transaction.events.extend(NewEvent(now, CLAIM.event, row.schedule_id, row.id) for row, _ in won)
         free.room -= len(won)
         return [_work(row, item, now) for row, item in won]
+
+    def _may_start(self, transaction: Transaction, row: Ready, item: Known, free: Free, now: int) -> bool:
+        clearance = self._clearance
+        return (
+            clearance.passes(transaction, row, item, now)
+            and _permitted(transaction, row, item, free)
+            and clearance.afforded(transaction, row, item, now)
+        )
 
     def _set_aside(
         self, transaction: Transaction, known: Mapping[tuple[int, int], Known | Exception], now: int
@@ -52,6 +63,7 @@ def release(transaction: Transaction, works: list[Work], now: int) -> None:
     """Claimed but never dispatched: somebody else may have them."""
     released = transaction.release([(work.run_id, work.epoch, now) for work in works])
     transaction.release_permits(released)
+    spending.release(transaction, released)
     for work in works:
         if work.run_id in released:
             transaction.events.append(NewEvent(now, RELEASE.event, work.known.schedule_id, work.run_id))

@@ -16,6 +16,8 @@ from matins.model.run import RunState
 from matins.ports import Clock, Store, Transaction
 from matins.runtime import recorder
 from matins.runtime.catalog import GLOBAL, Catalog
+from matins.runtime.checks import Checked, Checks, NoChecks
+from matins.runtime.clearance import Clearance, record_checks
 from matins.runtime.dispatcher import Dispatcher, release
 from matins.runtime.keeping import Keeping
 from matins.runtime.limits import Free
@@ -23,6 +25,7 @@ from matins.runtime.planner import Planner, mark_broken
 from matins.runtime.reaper import Reaper
 from matins.runtime.replan import replan
 from matins.runtime.timekeeper import BACK_MS, Timekeeper
+from matins.runtime.timers import Timers
 from matins.runtime.work import Ended, Executor, Work
 
 log = logging.getLogger("matins")
@@ -57,8 +60,11 @@ class Engine:
         self.store = store
         self.clock = clock
         self.settings = settings
-        self.planner = Planner(catalog, gates)
-        self.dispatcher = Dispatcher(catalog)
+        self.clearance = Clearance()
+        self.planner = Planner(catalog, self.clearance, gates)
+        self.dispatcher = Dispatcher(catalog, self.clearance)
+        self.timers = Timers(catalog)
+        self.checks: Checks = NoChecks()
         self.reaper = Reaper(store, clock, catalog, settings.lease_ms, settings.beat_ms)
         self.keeping = Keeping(store, settings.history_days, settings.history_runs)
         self.worker = 0
@@ -70,6 +76,7 @@ class Engine:
         """Whether others may think that this worker is dead."""
         self._catalog = catalog
         self._ended: list[Ended] = []
+        self._checked: list[Checked] = []
         self._late: list[Work] = []
         self._back: list[Work] = []
         self._doubtful: list[Work] = []
@@ -80,9 +87,10 @@ class Engine:
         self._timekeeper = Timekeeper(clock.now_ms(), clock.boot_ms())
         self._went_back = False
 
-    def open(self, executor: Executor, identity: str) -> None:
+    def open(self, executor: Executor, identity: str, checks: Checks | None = None) -> None:
         """Become a worker of this store, and take up what dead workers left."""
         self.executor = executor
+        self.checks = checks or NoChecks()
         self._identity = identity
         self._enlist(self.clock.now_ms())
 
@@ -138,8 +146,11 @@ class Engine:
         if self.fenced:
             self._come_back(now)
         self._ended += self.executor.drain()
+        self._checked += self.checks.drain()
         start, next_at = self._transact(now)
         self._hand_over(start, boot)
+        if self.clearance.checks:
+            self.checks.submit(self.clearance.checks)
         self.keeping.turn(now, boot)
         self.reaper.turn(now, boot)
         longest = self.settings.check_interval_ms
@@ -155,6 +166,8 @@ class Engine:
         with self.store.transaction(now) as transaction:
             scopes = transaction.scopes()
             stale = recorder.record(transaction, self._ended, now, limited=bool(scopes))
+            if self._checked:
+                record_checks(transaction, self._checked, now)
             if self._late:
                 recorder.hold(transaction, self._late, now)
             if self._back or self._doubtful:
@@ -167,15 +180,18 @@ class Engine:
                 free = Free(self.executor.room(), scopes)
                 # What has no room is planned too, or it would be late; but in small helpings, since it may find room.
                 limit = min(self._batch, max(free.room, _SMALL_BATCH))
+                policies = self._catalog.policies(transaction)
+                self.clearance.begin(policies, guarded=self.checks.guarded, room=self.checks.room())
+                self.timers.turn(transaction, now)
                 self._planning = True
                 planned = self.planner.plan(transaction, now, self.worker, free, limit)
                 self._planning = False
                 start = planned.start + self.dispatcher.claim(transaction, now, self.worker, free)
-                next_at = now if planned.taken == limit else _next_at(transaction, free)
+                next_at = now if planned.taken == limit else self._next_at(transaction, free)
             self._doubtful = start
             self.keeping.dirty = self.keeping.dirty or bool(transaction.events)
         self.stale += stale
-        self._ended, self._late, self._back = [], [], []
+        self._ended, self._checked, self._late, self._back = [], [], [], []
         self._batch = BATCH
         return start, next_at
 
@@ -210,16 +226,15 @@ class Engine:
             for row in self.planner.last_due[:1]:
                 mark_broken(transaction, row, error, now)
 
+    def _next_at(self, transaction: Transaction, free: Free) -> int | None:
+        """When the next thing happens: a schedule is due, a run may start that there is room for, or a wait is over."""
+        exhausted = free.exhausted()
+        ready = None if free.room <= 0 or GLOBAL in exhausted else transaction.next_ready(exhausted)
+        moments = (transaction.next_due(), ready, self.timers.look(transaction))
+        return min((at for at in moments if at is not None), default=None)
+
     def _in_trouble(self) -> int:
         """What has ended is kept in memory, nothing is planned or started, and it is tried again."""
         delay = _BACK_OFF_MS[min(self._trouble, len(_BACK_OFF_MS) - 1)]
         self._trouble += 1
         return delay
-
-
-def _next_at(transaction: Transaction, free: Free) -> int | None:
-    """When the next thing happens: a schedule is due, or a run may start that there is room for."""
-    due = transaction.next_due()
-    exhausted = free.exhausted()
-    ready = None if free.room <= 0 or GLOBAL in exhausted else transaction.next_ready(exhausted)
-    return min((at for at in (due, ready) if at is not None), default=None)

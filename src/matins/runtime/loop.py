@@ -11,6 +11,7 @@ from contextlib import suppress
 from queue import Empty, SimpleQueue
 
 from matins.errors import SchedulerShutdownError
+from matins.runtime.checks import Checks
 from matins.runtime.engine import Engine
 from matins.runtime.heart import Heart
 from matins.runtime.work import Executor
@@ -48,9 +49,9 @@ class Loop:
         self.wake()
         self._heart.nudge()
 
-    def start(self, executor: Executor) -> None:
+    def start(self, executor: Executor, checks: Checks) -> None:
         identity = json.dumps({"host": socket.gethostname(), "pid": os.getpid()})
-        self.engine.open(executor, identity)
+        self.engine.open(executor, identity, checks)
         executor.start()
         self.engine.store.listen(self.wake)
         self._heart.start()
@@ -77,6 +78,7 @@ class Loop:
         self._heart.stop()
         left = engine.executor.running()
         engine.executor.stop()
+        engine.checks.stop()
         engine.close()
         if wait and left:
             raise SchedulerShutdownError(timeout_ms, left)

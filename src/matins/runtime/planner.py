@@ -8,13 +8,15 @@ from typing import NamedTuple
 
 import orjson
 
-from matins.engine.gates import GATES, Gate
+from matins.engine.gates import GATES, Facts, Gate
 from matins.engine.planning import Birth, Plan
 from matins.engine.transitions import BORN
 from matins.model.records import Cursor, Due, NewEvent, NewRun
 from matins.model.run import RunState
 from matins.ports import Transaction
+from matins.runtime import spending
 from matins.runtime.catalog import Catalog, Known
+from matins.runtime.clearance import Clearance
 from matins.runtime.limits import Free
 from matins.runtime.recorder import end_runs
 from matins.runtime.work import Work
@@ -31,8 +33,12 @@ class Planned(NamedTuple):
 
 
 class Planner:
-    def __init__(self, catalog: Catalog, gates: Sequence[tuple[str, Gate]] = GATES) -> None:
+    def __init__(
+        self, catalog: Catalog, clearance: Clearance | None = None, gates: Sequence[tuple[str, Gate]] = GATES
+    ) -> None:
         self._catalog = catalog
+        self._clearance = clearance
+        """Without one nothing starts at once: what is planned waits to be claimed."""
         self._gates = gates
         self._newest_first = False
         self.last_due: list[Due] = []
@@ -48,6 +54,7 @@ class Planner:
         """Make the records of these schedules' slots; a schedule that cannot be planned is parked as broken."""
         known = self._catalog.get(transaction, [(row.schedule_id, row.rev) for row in due])
         live = live_runs(transaction, [row.schedule_id for row in due])
+        policies = self._catalog.policies(transaction)
         plans: dict[int, tuple[Known, Plan]] = {}
         cursors: list[Cursor] = []
         births = 0
@@ -60,16 +67,9 @@ class Planner:
                 mark_broken(transaction, row, item, now)
                 continue
             try:
-                plan = item.rule.plan(
-                    schedule_id,
-                    slot,
-                    used,
-                    executions,
-                    live.get(schedule_id, ()),
-                    free.none_for(item),
-                    now,
-                    self._gates,
-                )
+                short = spending.forecast(transaction, policies, item, now) if policies.budgets else None
+                facts = Facts(live.get(schedule_id, ()), free.none_for(item), item.agent, policies, short)
+                plan = item.rule.plan(schedule_id, slot, used, executions, facts, now, self._gates)
             except Exception as error:  # one bad schedule never stops the others
                 mark_broken(transaction, row, error, now)
                 continue
@@ -82,33 +82,49 @@ class Planner:
             )
         moved = transaction.advance(cursors)
         made = [plans[schedule_id] for schedule_id in plans if schedule_id in moved]
-        start = _insert(transaction, made, now, worker, free)
+        start = self._insert(transaction, made, now, worker, free)
+        for item, plan in made:
+            if plan.expired:
+                _expire(transaction, item, now)
         cancel = [run_id for _, plan in made for run_id in plan.cancel]
         if cancel:
             end_runs(transaction, self._catalog, cancel, now, "cancelled_by_newer")
         return start
 
+    def _insert(
+        self, transaction: Transaction, plans: list[tuple[Known, Plan]], now: int, worker: int, free: Free
+    ) -> list[Work]:
+        """Records for the schedules whose cursor moved. What can start at once is claimed as it is made."""
+        clearance = self._clearance
+        runs: list[NewRun] = []
+        start: list[Work] = []
+        events = transaction.events
+        run_ids = iter(transaction.run_ids(sum(len(plan.births) for _, plan in plans)))
+        for item, plan in plans:
+            for birth in plan.births:
+                run_id = next(run_ids)
+                if _at_once(birth, plan) and clearance and clearance.open_road(item) and free.take_unlimited(item):
+                    runs.append(_starting(run_id, item, birth, now, worker))
+                    start.append(Work(run_id, 1, 1, birth.slot, birth.slots, birth.first, now, item))
+                    covers = None if birth.slots == 1 else {"slot": birth.slot, "slots": birth.slots}
+                    events.append(NewEvent(now, "run.started", item.schedule_id, run_id, covers))
+                else:
+                    runs.append(new_run(run_id, item, birth, now, None))
+                    events.append(_event(run_id, item, birth, now))
+        transaction.insert_runs(runs)
+        transaction.insert_attempts([(work.run_id, 1, worker, now) for work in start])
+        return start
 
-def _insert(transaction: Transaction, plans: list[tuple[Known, Plan]], now: int, worker: int, free: Free) -> list[Work]:
-    """Records for the schedules whose cursor moved. What can start at once is claimed as it is made."""
-    runs: list[NewRun] = []
-    start: list[Work] = []
-    events = transaction.events
-    run_ids = iter(transaction.run_ids(sum(len(plan.births) for _, plan in plans)))
-    for item, plan in plans:
-        for birth in plan.births:
-            run_id = next(run_ids)
-            if birth.state is RunState.READY and not plan.cancel and free.take_unlimited(item):
-                runs.append(_starting(run_id, item, birth, now, worker))
-                start.append(Work(run_id, 1, 1, birth.slot, birth.slots, birth.first, now, item))
-                covers = None if birth.slots == 1 else {"slot": birth.slot, "slots": birth.slots}
-                events.append(NewEvent(now, "run.started", item.schedule_id, run_id, covers))
-            else:
-                runs.append(new_run(run_id, item, birth, now, None))
-                events.append(_event(run_id, item, birth, now))
-    transaction.insert_runs(runs)
-    transaction.insert_attempts([(work.run_id, 1, worker, now) for work in start])
-    return start
+
+def _at_once(birth: Birth, plan: Plan) -> bool:
+    return birth.state is RunState.READY and not plan.cancel
+
+
+def _expire(transaction: Transaction, item: Known, now: int) -> None:
+    """Its end has come: it is told once, and stays to be seen."""
+    transaction.set_schedule_state(item.schedule_id, "expired", now, None, None)
+    data = {"name": item.name, "ends_at": item.definition.ends_at}
+    transaction.events.append(NewEvent(now, "schedule.expired", item.schedule_id, None, data))
 
 
 def live_runs(transaction: Transaction, schedule_ids: list[int]) -> dict[int, list[tuple[int, int]]]:
@@ -132,7 +148,8 @@ def new_run(run_id: int, item: Known, birth: Birth, now: int, request_key: str |
     evidence = None if birth.evidence is None else orjson.dumps(birth.evidence).decode()
     return NewRun(
         run_id, item.schedule_id, item.rev, birth.slot, request_key, birth.state, item.exclusive, item.scope, 0, 0,
-        None, now if live else None, now, None, None if live else now, birth.slots, birth.first, birth.reason, evidence,
+        None, (birth.until or now) if live else None, now, None, None if live else now, birth.slots, birth.first,
+        birth.reason, evidence,
     )  # fmt: skip
 
 

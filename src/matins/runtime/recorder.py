@@ -8,14 +8,39 @@ from typing import Any, NamedTuple
 import orjson
 
 from matins.engine.retry import next_attempt_at
-from matins.engine.transitions import CALL_OFF, CANCEL, FAIL, HOLD, LOSE, PROMOTE, RETRY, SUCCEED, Transition
+from matins.engine.transitions import (
+    BLOCK,
+    CALL_OFF,
+    CANCEL,
+    DENY,
+    EXPIRE,
+    FAIL,
+    HOLD,
+    LOSE,
+    MISS,
+    OVERSPEND,
+    PROMOTE,
+    REFUSE,
+    RETRY,
+    SKIP,
+    SUCCEED,
+    THROTTLE,
+    Transition,
+)
+from matins.model.policy import Throttle
 from matins.model.records import NewEvent, Settlement, Started
-from matins.model.run import Outcome, RunState
+from matins.model.run import Outcome, ProviderLimit, RunState, Usage
 from matins.ports import Transaction
+from matins.runtime import spending
 from matins.runtime.catalog import Catalog, Known
+from matins.runtime.pausing import BY_FAILURES, pause
+from matins.runtime.replan import next_free
 from matins.runtime.work import Ended, Work
 
 _LONGEST_PLAIN = 8_000
+_SHORTEST_LIMIT_MS = 60_000
+"""A provider that says no more than "not now" is left alone for a minute."""
+_NEVER_RAN = (SKIP, BLOCK, MISS, DENY, EXPIRE, REFUSE)
 
 
 class Change(NamedTuple):
@@ -30,6 +55,11 @@ class Change(NamedTuple):
     not_before: int | None = None
     reason: str | None = None
     outcome: str | None = None
+    evidence: dict[str, Any] | None = None
+    cleared: int = 0
+    renewed: bool = False
+    usage: Usage | None = None
+    limit: ProviderLimit | None = None
 
 
 def record(transaction: Transaction, ended: Sequence[Ended], now: int, *, limited: bool) -> int:
@@ -62,8 +92,9 @@ def lose(transaction: Transaction, rows: Sequence[tuple[Started, Known]], now: i
 def give_up(transaction: Transaction, rows: Sequence[Started], now: int) -> None:
     """Lost runs whose definition cannot be read: there is no policy to ask, and nothing to try again."""
     t = LOSE
-    lost = [Settlement(row.id, row.epoch, t.low, t.high, t.target, None, now, "unreadable", None) for row in rows]
-    settled = transaction.settle(lost)
+    ends = (t.low, t.high, t.target, None, now, "unreadable", None, None, 0, 0)
+    settled = transaction.settle([Settlement(row.id, row.epoch, *ends) for row in rows])
+    spending.release(transaction, [row.id for row in rows if (row.id, row.epoch) in settled])
     for row in rows:
         if (row.id, row.epoch) in settled:
             transaction.release_permits([row.id])
@@ -90,20 +121,33 @@ def end_runs(transaction: Transaction, catalog: Catalog, run_ids: Sequence[int],
 
 def _change_of(work: Work, outcome: Outcome, now: int) -> Change:
     run_id, epoch, attempt, slot, _, _, _, known = work
+    usage = outcome.usage
     if outcome.succeeded:
         result = None if outcome.result is None else _json({"result": outcome.result})
-        return Change(run_id, epoch, slot, known, SUCCEED, now, outcome=result)
+        return Change(run_id, epoch, slot, known, SUCCEED, now, outcome=result, usage=usage)
+    return _unsuccessful(Change(run_id, epoch, slot, known, FAIL, now, usage=usage), attempt, outcome)
+
+
+def _unsuccessful(change: Change, attempt: int, outcome: Outcome) -> Change:
+    change = change._replace(outcome=_json({"error": outcome.error}))
+    if outcome.over_budget:
+        return change._replace(transition=OVERSPEND, reason="over_budget")
+    if outcome.limit is not None:
+        return _throttled(change, outcome.limit)
     if outcome.cancelled:
-        return Change(
-            run_id, epoch, slot, known, CANCEL, now, reason="cancelled", outcome=_json({"error": outcome.error})
-        )
-    error = _json({"error": outcome.error})
-    again = None if outcome.timed_out else next_attempt_at(known.definition, run_id, attempt, now)
+        return change._replace(transition=CANCEL, reason="cancelled")
+    again = None if outcome.timed_out else next_attempt_at(change.known.definition, change.run_id, attempt, change.at)
     if again is not None:
-        return Change(run_id, epoch, slot, known, RETRY, now, again, "failed_attempt", error)
-    return Change(
-        run_id, epoch, slot, known, FAIL, now, reason="timed_out" if outcome.timed_out else "failed", outcome=error
-    )
+        return change._replace(transition=RETRY, not_before=again, reason="failed_attempt")
+    return change._replace(reason="timed_out" if outcome.timed_out else "failed")
+
+
+def _throttled(change: Change, limit: ProviderLimit) -> Change:
+    """Not the agent's failure: it waits until the provider serves again, and all others of that provider with it."""
+    until = max(limit.resets_at or 0, change.at + _SHORTEST_LIMIT_MS)
+    evidence = {"provider": limit.provider, "until": until, "why": limit.reason}
+    limit = limit._replace(resets_at=until)
+    return change._replace(transition=THROTTLE, reason="throttled", not_before=until, evidence=evidence, limit=limit)
 
 
 def apply(transaction: Transaction, changes: Sequence[Change], now: int, *, limited: bool = True) -> int:
@@ -118,8 +162,11 @@ def apply(transaction: Transaction, changes: Sequence[Change], now: int, *, limi
     if limited:
         transaction.release_permits([change.run_id for change in taken if change.transition is not HOLD])
     _move_cursors(transaction, over)
-    _count_failures(transaction, over)
+    _count_failures(transaction, over, now)
+    _uncount(transaction, over, now)
+    _withdraw_questions(transaction, over, now)
     _promote(transaction, over, now)
+    _settle_accounts(transaction, taken, now)
     unwanted = [change for change in taken if change.transition is RETRY and settled[change.run_id, change.epoch]]
     apply(transaction, [change._replace(transition=CALL_OFF, not_before=None) for change in unwanted], now)
     return len(taken)
@@ -128,15 +175,17 @@ def apply(transaction: Transaction, changes: Sequence[Change], now: int, *, limi
 def _settlement(change: Change) -> Settlement:
     t = change.transition
     ended_at = change.at if t.over else None
+    evidence = None if change.evidence is None else _json(change.evidence)
     return Settlement(
-        change.run_id, change.epoch, t.low, t.high, t.target, change.not_before, ended_at, change.reason, change.outcome
-    )
+        change.run_id, change.epoch, t.low, t.high, t.target, change.not_before, ended_at, change.reason,
+        change.outcome, evidence, change.cleared, int(change.renewed),
+    )  # fmt: skip
 
 
 def _event(change: Change) -> NewEvent:
     data: dict[str, Any] | None = None
     if change.reason is not None:
-        data = {"reason": change.reason, "epoch": change.epoch}
+        data = {"reason": change.reason, "epoch": change.epoch, **(change.evidence or {})}
     return NewEvent(change.at, change.transition.event, change.known.schedule_id, change.run_id, data)
 
 
@@ -152,7 +201,8 @@ def _move_cursors(transaction: Transaction, over: list[Change]) -> None:
         transaction.set_cursors(rows)
 
 
-def _count_failures(transaction: Transaction, over: list[Change]) -> None:
+def _count_failures(transaction: Transaction, over: list[Change], now: int) -> None:
+    """Only what an agent did badly counts: not what was interrupted, is unknown, or the provider refused."""
     rows: list[tuple[int, bool]] = []
     for change in over:
         if change.transition is FAIL:
@@ -160,6 +210,66 @@ def _count_failures(transaction: Transaction, over: list[Change]) -> None:
         elif change.transition is SUCCEED:
             rows.append((change.known.schedule_id, False))
     transaction.count_failures(rows)
+    for change in over:
+        most = change.known.definition.pause_after
+        if change.transition is FAIL and most is not None:
+            _pause_after_failures(transaction, change.known.schedule_id, most, now)
+
+
+def _pause_after_failures(transaction: Transaction, schedule_id: int, most: int, now: int) -> None:
+    if transaction.failures(schedule_id) < most:
+        return
+    transaction.forget_failures(schedule_id)
+    if pause(transaction, schedule_id, now, BY_FAILURES, f"{most} runs in a row failed"):
+        data = {"failures": most}
+        transaction.events.append(NewEvent(now, "schedule.auto_paused", schedule_id, None, data))
+
+
+def _uncount(transaction: Transaction, over: list[Change], now: int) -> None:
+    """What never started was no execution: the schedule may have had its last too early."""
+    for change in over:
+        if change.transition not in _NEVER_RAN or change.known.definition.max_executions is None or change.slot is None:
+            continue
+        cursor = transaction.uncount(change.known.schedule_id)
+        if cursor is not None and cursor[0] is None and cursor[1] == change.known.rev:
+            _, rev, paused, _ = cursor
+            slot = next_free(transaction, change.known.schedule_id, change.known.rule.trigger, now)
+            due_at = None if paused else change.known.rule.due_at(change.known.schedule_id, slot)
+            transaction.replace_cursor(change.known.schedule_id, slot, due_at, rev, paused=bool(paused))
+
+
+def _withdraw_questions(transaction: Transaction, over: list[Change], now: int) -> None:
+    for change in over:
+        if change.transition.high <= RunState.READY and change.known.definition.approval != "auto":
+            for approval in transaction.approvals_of_run(change.run_id):
+                if approval.state in ("pending", "approved"):
+                    transaction.settle_approval(approval.id, approval.state, "void", now)
+
+
+def _settle_accounts(transaction: Transaction, taken: list[Change], now: int) -> None:
+    """What was reserved is given back, what was spent is written down, and a provider's limit holds for all of it."""
+    spenders = [
+        spending.Spender(change.run_id, change.known, change.usage, _capped(change))
+        for change in taken
+        if change.transition.high > RunState.READY and change.transition is not HOLD
+    ]
+    if spenders:
+        spending.settle(transaction, spenders, now)
+    for change in taken:
+        if change.limit is not None and change.limit.resets_at is not None:
+            provider, resets_at, reason = change.limit.provider, change.limit.resets_at, change.limit.reason
+            transaction.forgive_attempt(change.run_id)
+            transaction.put_throttle(Throttle(provider, resets_at, now, (), reason, f"run {change.run_id}"))
+            data = {"provider": provider, "resets_at": resets_at, "reason": reason}
+            transaction.events.append(
+                NewEvent(now, "throttle.activated", change.known.schedule_id, change.run_id, data)
+            )
+
+
+def _capped(change: Change) -> bool:
+    """Whether it has spent more than one run may, however it ended."""
+    words = change.known.definition
+    return change.usage is not None and change.usage.over(words.max_cost, words.max_tokens)
 
 
 def _promote(transaction: Transaction, over: list[Change], now: int) -> None:

@@ -3,66 +3,79 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Sequence
 from typing import Any
 
-import orjson
-
-from matins.engine.gates import Candidate, judge
+from matins.engine.gates import Candidate, Facts, Verdict, judge
 from matins.engine.planning import Birth
 from matins.engine.transitions import FAIL, LOSE, RETRY, SUCCEED
-from matins.errors import Conflict, InvalidInput, NotFound
+from matins.errors import Conflict, InvalidInput
 from matins.model.principal import Principal
 from matins.model.records import NewEvent
 from matins.model.run import Run, RunState
 from matins.model.schedule import Schedule
-from matins.ports import Clock, Store, Transaction
-from matins.runtime.catalog import Catalog, Known
+from matins.ports import Transaction
+from matins.runtime import spending
+from matins.runtime.catalog import Known
 from matins.runtime.planner import live_runs, new_run
 from matins.runtime.recorder import Change, apply, end_runs
+from matins.runtime.rows import run_of
+from matins.service.base import UseCases
+from matins.service.rights import check_own, needs
 from matins.store.chain import faults
 
 _NEWEST = 1 << 62
 _ENDS = {"succeeded": SUCCEED, "failed": FAIL, "unknown": LOSE, "retry": RETRY}
 
 
-class Runs:
-    _store: Store
-    _clock: Clock
-    _catalog: Catalog
-    _changed: Callable[[], None]
-    _find: Callable[[Transaction, str, str | None], Schedule]
-    _find_locked: Callable[[Transaction, str, str | None], Schedule]
-    _known: Callable[[Transaction, Schedule], Known]
-
+class Runs(UseCases):
+    @needs("run")
     def run(self, principal: Principal, name: str, key: str | None = None, agent: str | None = None) -> Run:
-        """Start it now, once per key: the same key gives the run that exists. Overlap holds here too."""
+        """Start it now, once per key: the same key gives the run that exists. Quiet hours and the schedule's end do not
+        hold for what a person starts by hand; every other gate does."""
         now = self._clock.now_ms()
         key = _checked_key(key)
         with self._store.transaction(now) as transaction:
             schedule = self._find_locked(transaction, name, agent)  # overlap and the key are decided under the lock
+            check_own(principal, schedule)
+            _refuse_unapproved(schedule)
             existing = transaction.run_by_request(schedule.id, key)
             if existing is not None:
                 return self._run(transaction, existing)
-            known = self._known(transaction, schedule)
-            live = live_runs(transaction, [schedule.id]).get(schedule.id, [])
-            verdict = judge(Candidate(known.definition, None, live, 0, False, False, now))
-            birth = Birth(None, None, 1, RunState.READY) if verdict is None else Birth(None, None, 1, *verdict[:3])
-            (run_id,) = transaction.run_ids(1)
-            transaction.insert_runs([new_run(run_id, known, birth, now, key)])
-            if verdict is not None and verdict.cancel:
-                end_runs(transaction, self._catalog, verdict.cancel, now, "cancelled_by_newer")
-            data = {"by": principal.name, "reason": birth.reason}
-            transaction.events.append(NewEvent(now, f"run.{birth.state.word}", schedule.id, run_id, data))
+            run_id = self._start(transaction, principal, self._known(transaction, schedule), key, now)
             run = self._run(transaction, run_id)
         self._changed()
         return run
 
+    def _start(self, transaction: Transaction, principal: Principal, known: Known, key: str, now: int) -> int:
+        verdict = self._verdict(transaction, known, now)
+        by = {"by": {"name": principal.name, "role": principal.role}}
+        birth = Birth(None, None, 1, RunState.READY, None, by)
+        if verdict is not None:
+            evidence = {**(verdict.evidence or {}), **by}
+            birth = Birth(None, None, 1, verdict.state, verdict.reason, evidence, verdict.until)
+        (run_id,) = transaction.run_ids(1)
+        transaction.insert_runs([new_run(run_id, known, birth, now, key)])
+        if verdict is not None and verdict.cancel:
+            end_runs(transaction, self._catalog, verdict.cancel, now, "cancelled_by_newer")
+        data = {"by": principal.name, "reason": birth.reason}
+        transaction.events.append(NewEvent(now, f"run.{birth.state.word}", known.schedule_id, run_id, data))
+        return run_id
+
+    def _verdict(self, transaction: Transaction, known: Known, now: int) -> Verdict | None:
+        policies = self._catalog.policies(transaction)
+        live = live_runs(transaction, [known.schedule_id]).get(known.schedule_id, [])
+        short = spending.forecast(transaction, policies, known, now)
+        return judge(
+            Candidate(known.definition, None, Facts(live, False, known.agent, policies, short, True), 0, False, now)
+        )
+
+    @needs("run")
     def cancel(self, principal: Principal, run_id: int, reason: str = "cancelled") -> Run:
         """End a run: at once when it has not started, otherwise as soon as its worker has ended it."""
         now = self._clock.now_ms()
         with self._store.transaction(now) as transaction:
             run = self._run(transaction, run_id)
+            check_own(principal, self._schedule(transaction, run.schedule_id))
             if not run.state.live:
                 raise Conflict(f"Run {run_id} is over: {run.state.word}", value=run_id, field="run")
             end_runs(transaction, self._catalog, [run_id], now, reason)
@@ -70,6 +83,7 @@ class Runs:
         self._changed()
         return run
 
+    @needs("operate")
     def resolve(self, principal: Principal, run_id: int, end: str) -> Run:
         """Say what became of a run that is held because nobody knows: succeeded, failed, unknown, or retry it."""
         if end not in _ENDS:
@@ -81,7 +95,8 @@ class Runs:
             if run.state is not RunState.HELD:
                 raise Conflict(f"Run {run_id} is not held: {run.state.word}", value=run_id, field="run")
             known = self._catalog.get(transaction, [(run.schedule_id, run.rev)])[run.schedule_id, run.rev]
-            assert isinstance(known, Known), known
+            if not isinstance(known, Known):
+                raise Conflict(f"What run {run_id} was to do cannot be read: {known}", value=run_id, hint="cancel it")
             transition = _ENDS[end]
             not_before = now if transition is RETRY else None
             reason = f"resolved_by_{principal.name}"
@@ -90,10 +105,12 @@ class Runs:
         self._changed()
         return run
 
+    @needs("read")
     def get_run(self, principal: Principal, run_id: int) -> Run:
         with self._store.reading() as transaction:
             return self._run(transaction, run_id)
 
+    @needs("read")
     def runs(
         self, principal: Principal, name: str, agent: str | None = None, before: int | None = None, limit: int = 100
     ) -> list[Run]:
@@ -103,25 +120,42 @@ class Runs:
             rows = transaction.runs_of(schedule.id, _NEWEST if before is None else before, limit)
         return [run_of(row) for row in rows]
 
-    def verify_audit(self, principal: Principal) -> list[str]:
-        """What is wrong with the event chains and seals; nothing when all is well."""
+    @needs("read")
+    def checks(self, principal: Principal, run_id: int) -> list[dict[str, Any]]:
+        """What guards, pre-checks and hooks said about a run, with what they printed."""
+        names = ("epoch", "gate", "at", "took_ms", "exit_code", "said", "output")
+        with self._store.reading() as transaction:
+            self._run(transaction, run_id)
+            return [dict(zip(names, row, strict=True)) for row in transaction.checks(run_id)]
+
+    @needs("read")
+    def verify_audit(self, principal: Principal, seal: str | None = None) -> list[str]:
+        """What is wrong with the event chains and seals; nothing when all is well. `seal`: one that was noted down
+        elsewhere ("7:ab12…"), which must still be there: so a history that was cut short is found out too."""
         with self._store.reading() as transaction:
             events, writers, seals = transaction.audit()
-        return list(faults(events, writers, seals))
+        found = list(faults(events, writers, seals))
+        noted = {f"{number}:{bytes(link).hex()}" for number, _, _, link in seals}
+        if seal is not None and seal not in noted:
+            found.append(f"seal {seal.partition(':')[0]}: it is gone or changed since it was noted down")
+        return found
 
-    def _run(self, transaction: Transaction, run_id: int) -> Run:
-        row = transaction.run(run_id)
-        if row is None:
-            raise NotFound(f"There is no run {run_id}", value=run_id, field="run")
-        return run_of(row)
+    @needs("read")
+    def last_seal(self, principal: Principal) -> str | None:
+        """The newest seal, to be noted down elsewhere; None while there is none."""
+        with self._store.reading() as transaction:
+            _, _, seals = transaction.audit()
+        return f"{seals[-1][0]}:{bytes(seals[-1][3]).hex()}" if seals else None
 
 
-def run_of(row: Sequence[Any]) -> Run:
-    values = list(row)
-    values[4] = RunState(values[4])
-    values[16] = orjson.loads(values[16]) if values[16] else None
-    values[17] = orjson.loads(values[17]) if values[17] else None
-    return Run(*values)
+def _refuse_unapproved(schedule: Schedule) -> None:
+    if schedule.state in ("pending", "rejected"):
+        raise Conflict(
+            f'"{schedule.name}" is {schedule.state}: nothing of it runs',
+            value=schedule.state,
+            field="state",
+            hint="approve it first" if schedule.state == "pending" else "edit it to ask again",
+        )
 
 
 def _checked_key(key: str | None) -> str:

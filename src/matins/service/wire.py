@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import asdict, fields
 from typing import Any, cast
 
+from matins.engine import quiet_hours
+from matins.engine.agent_rules import AgentRules
+from matins.engine.budgets import Budget
+from matins.engine.prices import Price
+from matins.engine.quiet_hours import QuietHours
 from matins.engine.schedules import decode, encode
 from matins.engine.when.definitions import from_dict
 from matins.engine.when.triggers import Trigger, compile_trigger
+from matins.model.policy import Approval, Purse, Throttle, Vote
 from matins.model.run import Run, RunState
 from matins.model.schedule import Schedule
 
 _TAG = "$matins"
+_TUPLES: dict[str, Any] = {kind.__name__: kind for kind in (Approval, Vote, Throttle, Purse)}
+_VALUES: dict[str, Any] = {kind.__name__: kind for kind in (Budget, Price, AgentRules)}
 
 
 def to_wire(value: Any) -> Any:
@@ -22,6 +30,13 @@ def to_wire(value: Any) -> Any:
             return {_TAG: "run", **_plain(value)}
         case Trigger():
             return {_TAG: "trigger", **value.to_dict()}
+        case QuietHours():
+            return {_TAG: "quiet_hours", **quiet_hours.to_dict(value)}
+        case Approval() | Vote() | Throttle() | Purse():
+            plain = {name: to_wire(item) for name, item in value._asdict().items()}
+            return {_TAG: type(value).__name__, **plain}
+        case Budget() | Price() | AgentRules():
+            return {_TAG: type(value).__name__, **asdict(value)}
         case dict():
             return {key: to_wire(item) for key, item in cast("dict[str, Any]", value).items()}
         case list() | tuple() | range():
@@ -37,6 +52,12 @@ def from_wire(value: Any) -> Any:
         return value
     data: dict[str, Any] = dict(cast("dict[str, Any]", value))
     match data.pop(_TAG, None):
+        case str(kind) if kind in _TUPLES:
+            return _tuple(_TUPLES[kind], data)
+        case str(kind) if kind in _VALUES:
+            return _VALUES[kind](**data)
+        case "quiet_hours":
+            return quiet_hours.from_dict(data)
         case "schedule":
             data["definition"] = decode(data["definition"])
             return Schedule(**data)
@@ -51,3 +72,8 @@ def from_wire(value: Any) -> Any:
 
 def _plain(value: Schedule | Run) -> dict[str, Any]:
     return {field.name: getattr(value, field.name) for field in fields(value)}
+
+
+def _tuple(kind: Any, data: dict[str, Any]) -> Any:
+    values = {name: from_wire(item) for name, item in data.items()}
+    return kind(**{name: tuple(cast("list[Any]", v)) if isinstance(v, list) else v for name, v in values.items()})

@@ -11,12 +11,13 @@ _NAMED = re.compile(r"^-- (\w+): .*\n", re.MULTILINE)
 
 @lru_cache(maxsize=8)
 def load_queries(package: str) -> dict[str, str]:
-    """The statements of a package's `queries.sql`, by name."""
-    text = resources.files(package).joinpath("queries.sql").read_text(encoding="utf-8")
+    """The statements of a package's `.sql` files, by name."""
+    files = sorted((f for f in resources.files(package).iterdir() if f.name.endswith(".sql")), key=lambda f: f.name)
+    text = "\n".join(f.read_text(encoding="utf-8") for f in files)
     pieces = _NAMED.split(text)
     names, bodies = pieces[1::2], pieces[2::2]
     if len(set(names)) != len(names):
-        raise ValueError(f"a name stands twice in {package}/queries.sql")
+        raise ValueError(f"a name stands twice in {package}/*.sql")
     return {name: body.strip().rstrip(";") for name, body in zip(names, bodies, strict=True)}
 
 

@@ -21,8 +21,8 @@ import orjson
 
 from matins import errors
 from matins.errors import MatinsError, StoreUnavailable
-from matins.model.principal import OWNER
-from matins.service import Service
+from matins.model.principal import OWNER, Principal
+from matins.service import RIGHTS, Service
 from matins.service.wire import from_wire, to_wire
 
 _LONGEST_CALL = 256 << 20
@@ -77,10 +77,11 @@ def answer(service: Service, line: bytes) -> dict[str, Any]:
     try:
         call = orjson.loads(line)
         name = call["call"]
-        if name not in Service.USE_CASES:
+        if name not in RIGHTS:
             raise errors.InvalidInput(f'There is no use case "{name}"', value=name, field="call")
         arguments, options = from_wire(call["arguments"]), from_wire(call["options"])
-        return {"value": to_wire(getattr(service, name)(OWNER, *arguments, **options))}
+        principal = Principal(**call["principal"]) if call.get("principal") else OWNER
+        return {"value": to_wire(getattr(service, name)(principal, *arguments, **options))}
     except MatinsError as error:
         return {"error": _error_to_wire(error)}
     except (orjson.JSONDecodeError, KeyError, TypeError) as error:
@@ -101,9 +102,10 @@ def _error_from_wire(data: dict[str, Any]) -> MatinsError:
     return kind(message, hint=data["hint"])
 
 
-def call_owner(path: Path, name: str, *arguments: Any, **options: Any) -> Any:
-    """Have the owner of a file do something."""
-    call = {"call": name, "arguments": to_wire(list(arguments)), "options": to_wire(options)}
+def call_owner(path: Path, principal: Principal, name: str, /, *arguments: Any, **options: Any) -> Any:
+    """Have the owner of a file do something, on behalf of whom it is said."""
+    who = {"role": principal.role, "name": principal.name, "run_id": principal.run_id}
+    call = {"call": name, "principal": who, "arguments": to_wire(list(arguments)), "options": to_wire(options)}
     try:
         with socket.socket(socket.AF_UNIX) as connection:
             connection.settimeout(_PATIENCE_S)

@@ -84,7 +84,7 @@ COPY runs (id, schedule_id, rev, slot, request_key, state, exclusive, scope, epo
 COPY attempts (run_id, epoch, owner, started_at) FROM STDIN (FORMAT binary);
 
 -- ready: runs that may start
-SELECT id, schedule_id, rev, slot, epoch, attempt, covered, covered_from, planned_at, cancelling FROM runs
+SELECT id, schedule_id, rev, slot, epoch, attempt, covered, covered_from, planned_at, cancelling, cleared FROM runs
 WHERE state = 2 AND not_before <= %(now)b AND (scope IS NULL OR scope <> ALL(%(without)b))
 ORDER BY not_before LIMIT %(limit)b FOR UPDATE SKIP LOCKED;
 
@@ -105,11 +105,13 @@ DELETE FROM permits WHERE n < 0 AND run_id = ANY(%(ids)b);
 UPDATE permits SET run_id = NULL WHERE run_id = ANY(%(ids)b);
 
 -- settle: named transitions of started runs, from their own epochs only
-UPDATE runs r SET state = u.target, not_before = u.not_before, ended_at = u.ended_at, reason = u.reason, outcome = u.outcome
-FROM unnest(%(id)b, %(epoch)b, %(low)b, %(high)b, %(target)b, %(not_before)b, %(ended_at)b, %(reason)b, %(outcome)b)
-  u (id, epoch, low, high, target, not_before, ended_at, reason, outcome)
+UPDATE runs r SET state = u.target, not_before = u.not_before, ended_at = u.ended_at, reason = u.reason, outcome = u.outcome,
+  evidence = coalesce(u.evidence, r.evidence), cleared = r.cleared | u.cleared, epoch = r.epoch + u.renewed
+FROM unnest(%(id)b, %(epoch)b, %(low)b, %(high)b, %(target)b, %(not_before)b, %(ended_at)b, %(reason)b, %(outcome)b,
+    %(evidence)b, %(cleared)b, %(renewed)b)
+  u (id, epoch, low, high, target, not_before, ended_at, reason, outcome, evidence, cleared, renewed)
 WHERE r.id = u.id AND r.epoch = u.epoch AND r.state BETWEEN u.low AND u.high
-RETURNING r.id, r.epoch, r.cancelling;
+RETURNING u.id, u.epoch, r.cancelling;
 
 -- release: claimed but never dispatched: ready again, and the attempt does not count
 UPDATE runs r SET state = 2, attempt = r.attempt - 1, owner = NULL, not_before = u.not_before
@@ -147,12 +149,14 @@ SELECT nextval('schedule_ids') FROM generate_series(1, %(count)b);
 
 -- insert_schedules: new schedules, what they say, and their cursors
 WITH u AS MATERIALIZED (
-  SELECT * FROM unnest(%(id)b, %(agent)b, %(name)b, %(definition)b, %(slot)b, %(due_at)b)
-    u (id, agent, name, definition, slot, due_at)),
-s AS (INSERT INTO schedules (id, agent, name, state, rev, created_at, updated_at)
-  SELECT id, agent, name, 'active', 1, %(now)b, %(now)b FROM u),
+  SELECT * FROM unnest(%(id)b, %(agent)b, %(name)b, %(definition)b, %(slot)b, %(due_at)b, %(state)b, %(created_by)b,
+      %(creator_role)b, %(creator_run)b, %(parent)b, %(depth)b)
+    u (id, agent, name, definition, slot, due_at, state, created_by, creator_role, creator_run, parent, depth)),
+s AS (INSERT INTO schedules (id, agent, name, state, rev, created_at, updated_at, created_by, creator_role, creator_run,
+    parent, depth)
+  SELECT id, agent, name, state, 1, %(now)b, %(now)b, created_by, creator_role, creator_run, parent, depth FROM u),
 v AS (INSERT INTO revisions (schedule_id, rev, definition) SELECT id, 1, definition FROM u)
-INSERT INTO due (schedule_id, next_slot, due_at, rev) SELECT id, slot, due_at, 1 FROM u;
+INSERT INTO due (schedule_id, next_slot, due_at, rev, paused) SELECT id, slot, due_at, 1, state <> 'active' FROM u;
 
 -- taken_names: which of these (agent, name) exist
 SELECT s.name FROM unnest(%(agents)b, %(names)b) u (agent, name) JOIN schedules s ON s.name = u.name AND s.agent = u.agent
@@ -181,19 +185,22 @@ ORDER BY id;
 
 -- schedule: a schedule by its id
 SELECT s.id, s.name, s.agent, s.state, s.rev, v.definition, s.note, s.paused_by, s.paused_at, d.next_slot, d.due_at,
-  d.executions, d.failures, s.created_at, s.updated_at
+  d.executions, d.failures, s.created_at, s.updated_at, s.paused_until, s.created_by, s.creator_role, s.creator_run,
+  s.parent, s.depth
 FROM schedules s JOIN revisions v ON v.schedule_id = s.id AND v.rev = s.rev JOIN due d ON d.schedule_id = s.id
 WHERE s.id = %(id)b;
 
 -- schedules: a page of schedules in the order of their ids
 SELECT s.id, s.name, s.agent, s.state, s.rev, v.definition, s.note, s.paused_by, s.paused_at, d.next_slot, d.due_at,
-  d.executions, d.failures, s.created_at, s.updated_at
+  d.executions, d.failures, s.created_at, s.updated_at, s.paused_until, s.created_by, s.creator_role, s.creator_run,
+  s.parent, s.depth
 FROM schedules s JOIN revisions v ON v.schedule_id = s.id AND v.rev = s.rev JOIN due d ON d.schedule_id = s.id
 WHERE s.id > %(after)b AND s.state <> 'removed' AND (%(agent)b::text IS NULL OR s.agent = %(agent)b::text)
 ORDER BY s.id LIMIT %(limit)b;
 
 -- set_schedule_state: paused, active, broken or removed, and why
-UPDATE schedules SET state = %(state)b, note = %(note)b, paused_by = %(by)b, paused_at = %(at)b, updated_at = %(now)b
+UPDATE schedules SET state = %(state)b, note = %(note)b, paused_by = %(by)b, paused_at = %(at)b, updated_at = %(now)b,
+  paused_until = NULL
 WHERE id = %(id)b;
 
 -- replace_cursor: where a schedule goes on after an edit, a pause or a step of the clock
@@ -205,12 +212,12 @@ SELECT id FROM runs WHERE schedule_id = %(id)b AND request_key = %(key)b;
 
 -- run: a run by its id
 SELECT r.id, r.schedule_id, s.name, r.rev, r.state, r.slot, r.request_key, r.covered, r.covered_from, r.epoch, r.attempt,
-  r.not_before, r.planned_at, r.started_at, r.ended_at, r.reason, r.evidence, r.outcome
+  r.not_before, r.planned_at, r.started_at, r.ended_at, r.reason, r.evidence, r.outcome, r.cleared
 FROM runs r JOIN schedules s ON s.id = r.schedule_id WHERE r.id = %(id)b;
 
 -- runs_of: a schedule's runs, the newest first
 SELECT r.id, r.schedule_id, s.name, r.rev, r.state, r.slot, r.request_key, r.covered, r.covered_from, r.epoch, r.attempt,
-  r.not_before, r.planned_at, r.started_at, r.ended_at, r.reason, r.evidence, r.outcome
+  r.not_before, r.planned_at, r.started_at, r.ended_at, r.reason, r.evidence, r.outcome, r.cleared
 FROM runs r JOIN schedules s ON s.id = r.schedule_id
 WHERE r.schedule_id = %(id)b AND r.id < %(before)b ORDER BY r.id DESC LIMIT %(limit)b;
 
@@ -315,6 +322,18 @@ DELETE FROM runs WHERE id = ANY(%(ids)b) AND state >= 10;
 -- delete_attempts: forget their attempts
 DELETE FROM attempts WHERE run_id = ANY(%(ids)b);
 
+-- delete_checks: and what was said about them
+DELETE FROM checks WHERE run_id = ANY(%(ids)b);
+
+-- delete_spend: and what they spent
+DELETE FROM spend WHERE run_id = ANY(%(ids)b);
+
+-- delete_votes: and who approved them
+DELETE FROM votes WHERE approval_id IN (SELECT id FROM approvals WHERE run_id = ANY(%(ids)b));
+
+-- delete_approvals: and what was asked
+DELETE FROM approvals WHERE run_id = ANY(%(ids)b);
+
 -- prunable_events: of the oldest events, the last one that is older than an instant
 SELECT max(id) FROM (SELECT id, at FROM events ORDER BY id LIMIT 100000) e WHERE at < %(before)b;
 
@@ -325,7 +344,3 @@ WHERE w.id = e.writer RETURNING w.id;
 
 -- delete_events: forget the beginning of the chains
 DELETE FROM events WHERE id <= %(last)b;
-
--- stats: figures
-SELECT (SELECT count(*) FROM schedules WHERE state = 'active'), (SELECT count(*) FROM schedules WHERE state = 'paused'),
-  (SELECT count(*) FROM runs WHERE state = 2), (SELECT count(*) FROM runs WHERE state BETWEEN 0 AND 5 AND state >= 3);

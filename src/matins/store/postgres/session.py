@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections import deque
 from collections.abc import Generator
@@ -18,6 +19,10 @@ from matins.store.postgres.arrays import register
 from matins.store.queries import load_queries
 
 SQL = {name: text.encode() for name, text in load_queries("matins.store.postgres").items()}
+COMMON = {
+    name: re.sub(r":(\w+)", r"%(\1)s", text).replace("/* lock */", "FOR UPDATE").encode()
+    for name, text in load_queries("matins.store.common").items()
+}
 MOST_CONNECTIONS = 12
 _WAIT_S = 4.5
 _SETTINGS: dict[str, Any] = {

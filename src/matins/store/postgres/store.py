@@ -26,6 +26,7 @@ class PostgresStore:
     """`url` is a libpq URL; the tables stand in the first schema of its search path."""
 
     kind = "postgresql"
+    path: Path | None = None
     shared = True
     """Whether several engines may run on it."""
 

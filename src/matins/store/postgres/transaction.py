@@ -21,8 +21,11 @@ from matins.model.records import (
     StoredEvent,
 )
 from matins.store.chain import GENESIS, Chain, seal_hash
+from matins.store.common.approvals import Approvals
+from matins.store.common.governance import Governance
+from matins.store.common.ledger import Ledger
 from matins.store.postgres.arrays import Integers, integers, texts
-from matins.store.postgres.session import SQL, Session
+from matins.store.postgres.session import COMMON, SQL, Session
 
 _RUN = ("int8", "int8", "int8", "int8", "text", "int2", "int2", "text", "int8", "int8", "int8", "int8", "int8", "int8",
         "int8", "int8", "int8", "text", "text")  # fmt: skip
@@ -32,7 +35,7 @@ _MOST_ROWS = 10_000
 """In one statement, so that none runs into the timeout."""
 
 
-class PostgresTransaction:
+class PostgresTransaction(Governance, Approvals, Ledger):
     """What the loops and use cases can do inside a transaction. Events are linked to their chain when it commits."""
 
     def __init__(self, session: Session) -> None:
@@ -100,7 +103,7 @@ class PostgresTransaction:
     def settle(self, rows: Sequence[Settlement]) -> dict[tuple[int, int], bool]:
         if not rows:
             return {}
-        ids, epochs, lows, highs, targets, not_before, ended_at, reasons, outcomes = _columns(rows, 9)
+        ids, epochs, lows, highs, targets, not_before, ended_at, reasons, outcomes, *more = _columns(rows, 12)
         packed = self._lock_due_of(ids)
         settled = self._all(
             "settle",
@@ -113,6 +116,9 @@ class PostgresTransaction:
             ended_at=integers(ended_at),
             reason=texts(reasons),
             outcome=texts(outcomes),
+            evidence=texts(more[0]),
+            cleared=integers(more[1]),
+            renewed=integers(more[2]),
         )
         return {(run_id, epoch): bool(cancelling) for run_id, epoch, cancelling in settled}
 
@@ -153,7 +159,9 @@ class PostgresTransaction:
 
     def insert_schedules(self, rows: Sequence[NewSchedule], now: int) -> None:
         for some in _batches(rows):
-            ids, agents, names, definitions, slots, dues = _columns(some, 6)
+            ids, agents, names, definitions, slots, dues, states, makers, roles, runs, parents, depths = _columns(
+                some, 12
+            )
             self._do(
                 "insert_schedules",
                 id=integers(ids),
@@ -162,6 +170,12 @@ class PostgresTransaction:
                 definition=texts(definitions),
                 slot=integers(slots),
                 due_at=integers(dues),
+                state=texts(states),
+                created_by=texts(makers),
+                creator_role=texts(roles),
+                creator_run=integers(runs),
+                parent=integers(parents),
+                depth=integers(depths),
                 now=now,
             )
 
@@ -262,7 +276,8 @@ class PostgresTransaction:
     def delete_runs(self, run_ids: Iterable[int]) -> None:
         ids = integers(run_ids)
         self._do("note_purged", ids=ids)
-        self._do("delete_attempts", ids=ids)
+        for notes in ("delete_attempts", "delete_checks", "delete_spend", "delete_votes", "delete_approvals"):
+            self._do(notes, ids=ids)
         self._do("delete_runs", ids=ids)
 
     def prune_events(self, before: int) -> int:
@@ -295,10 +310,6 @@ class PostgresTransaction:
         events = [StoredEvent(*row) for row in self._all("all_events")]
         return events, self._all("all_writers"), self._all("all_seals")
 
-    def stats(self) -> tuple[int, int, int, int]:
-        row = self._one("stats")
-        return row[0], row[1], row[2], row[3]
-
     def link_events(self, now: int) -> Chain | None:
         """The last thing before the commit; the chain that then has moved."""
         if not self.events:
@@ -312,6 +323,10 @@ class PostgresTransaction:
         ids = integers(run_ids)
         self._failures.update(self._all("lock_due_of", ids=ids))
         return ids
+
+    def _common(self, query: str, /, **values: Any) -> list[Any]:
+        cursor = self._cursor.execute(COMMON[query], values)
+        return cursor.fetchall() if cursor.description else []
 
     def _do(self, query: str, /, **values: Any) -> None:
         self._cursor.execute(SQL[query], values)

@@ -43,7 +43,7 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 INSERT INTO attempts (run_id, epoch, owner, started_at) VALUES (?, ?, ?, ?);
 
 -- ready: runs that may start
-SELECT id, schedule_id, rev, slot, epoch, attempt, covered, covered_from, planned_at, cancelling FROM runs
+SELECT id, schedule_id, rev, slot, epoch, attempt, covered, covered_from, planned_at, cancelling, cleared FROM runs
 WHERE state = 2 AND not_before <= ?1 AND (scope IS NULL OR scope NOT IN (SELECT value FROM json_each(?3)))
 ORDER BY not_before LIMIT ?2;
 
@@ -62,7 +62,8 @@ DELETE FROM permits WHERE n < 0 AND run_id IN (SELECT value FROM json_each(?1));
 UPDATE permits SET run_id = NULL WHERE run_id IN (SELECT value FROM json_each(?1));
 
 -- settle: a named transition of a started run, from its own epoch only
-UPDATE runs SET state = ?5, not_before = ?6, ended_at = ?7, reason = ?8, outcome = ?9
+UPDATE runs SET state = ?5, not_before = ?6, ended_at = ?7, reason = ?8, outcome = ?9, evidence = coalesce(?10, evidence),
+  cleared = cleared | ?11, epoch = epoch + ?12
 WHERE id = ?1 AND epoch = ?2 AND state BETWEEN ?3 AND ?4;
 
 -- release: claimed but never dispatched: ready again, and the attempt does not count
@@ -112,26 +113,29 @@ WHERE schedule_id = ?1 AND state BETWEEN 0 AND 5 AND state = 0 AND reason = 'pau
 UPDATE runs SET not_before = ?1 WHERE state BETWEEN 0 AND 5 AND state <= 2 AND not_before > ?1;
 
 -- insert_schedule: a new schedule
-INSERT INTO schedules (id, agent, name, state, rev, created_at, updated_at) VALUES (?1, ?2, ?3, 'active', 1, ?4, ?4);
+INSERT INTO schedules (id, agent, name, state, rev, created_at, updated_at, created_by, creator_role, creator_run, parent, depth)
+VALUES (?1, ?2, ?3, ?5, 1, ?4, ?4, ?6, ?7, ?8, ?9, ?10);
 
 -- insert_revision: what a schedule says from now on
 INSERT INTO revisions (schedule_id, rev, definition) VALUES (?, ?, ?);
 
 -- insert_due: the cursor of a new schedule
-INSERT INTO due (schedule_id, next_slot, due_at, rev) VALUES (?, ?, ?, 1);
+INSERT INTO due (schedule_id, next_slot, due_at, rev, paused) VALUES (?, ?, ?, 1, ?);
 
 -- schedules_named: schedules of this name that are not removed
 SELECT id FROM schedules WHERE name = ?1 AND state <> 'removed' AND (?2 IS NULL OR agent = ?2);
 
 -- schedule: a schedule by its id
 SELECT s.id, s.name, s.agent, s.state, s.rev, v.definition, s.note, s.paused_by, s.paused_at, d.next_slot, d.due_at,
-  d.executions, d.failures, s.created_at, s.updated_at
+  d.executions, d.failures, s.created_at, s.updated_at, s.paused_until, s.created_by, s.creator_role, s.creator_run,
+  s.parent, s.depth
 FROM schedules s JOIN revisions v ON v.schedule_id = s.id AND v.rev = s.rev JOIN due d ON d.schedule_id = s.id
 WHERE s.id = ?1;
 
 -- schedules: a page of schedules in the order of their ids
 SELECT s.id, s.name, s.agent, s.state, s.rev, v.definition, s.note, s.paused_by, s.paused_at, d.next_slot, d.due_at,
-  d.executions, d.failures, s.created_at, s.updated_at
+  d.executions, d.failures, s.created_at, s.updated_at, s.paused_until, s.created_by, s.creator_role, s.creator_run,
+  s.parent, s.depth
 FROM schedules s JOIN revisions v ON v.schedule_id = s.id AND v.rev = s.rev JOIN due d ON d.schedule_id = s.id
 WHERE s.id > ?1 AND s.state <> 'removed' AND (?2 IS NULL OR s.agent = ?2) ORDER BY s.id LIMIT ?3;
 
@@ -139,7 +143,7 @@ WHERE s.id > ?1 AND s.state <> 'removed' AND (?2 IS NULL OR s.agent = ?2) ORDER 
 UPDATE schedules SET rev = ?2, updated_at = ?3 WHERE id = ?1;
 
 -- set_schedule_state: paused, active, broken or removed, and why
-UPDATE schedules SET state = ?2, note = ?3, paused_by = ?4, paused_at = ?5, updated_at = ?6 WHERE id = ?1;
+UPDATE schedules SET state = ?2, note = ?3, paused_by = ?4, paused_at = ?5, updated_at = ?6, paused_until = NULL WHERE id = ?1;
 
 -- replace_cursor: where a schedule goes on after an edit, a pause or a step of the clock
 UPDATE due SET next_slot = ?2, due_at = ?3, rev = ?4, paused = ?5, waiting = ?6 WHERE schedule_id = ?1;
@@ -149,12 +153,12 @@ SELECT id FROM runs WHERE schedule_id = ?1 AND request_key = ?2;
 
 -- run: a run by its id
 SELECT r.id, r.schedule_id, s.name, r.rev, r.state, r.slot, r.request_key, r.covered, r.covered_from, r.epoch, r.attempt,
-  r.not_before, r.planned_at, r.started_at, r.ended_at, r.reason, r.evidence, r.outcome
+  r.not_before, r.planned_at, r.started_at, r.ended_at, r.reason, r.evidence, r.outcome, r.cleared
 FROM runs r JOIN schedules s ON s.id = r.schedule_id WHERE r.id = ?1;
 
 -- runs_of: a schedule's runs, the newest first
 SELECT r.id, r.schedule_id, s.name, r.rev, r.state, r.slot, r.request_key, r.covered, r.covered_from, r.epoch, r.attempt,
-  r.not_before, r.planned_at, r.started_at, r.ended_at, r.reason, r.evidence, r.outcome
+  r.not_before, r.planned_at, r.started_at, r.ended_at, r.reason, r.evidence, r.outcome, r.cleared
 FROM runs r INDEXED BY runs_slot JOIN schedules s ON s.id = r.schedule_id
 WHERE r.schedule_id = ?1 AND r.id < ?2 ORDER BY r.id DESC LIMIT ?3;
 
@@ -245,6 +249,18 @@ DELETE FROM runs WHERE id IN (SELECT value FROM json_each(?1)) AND state >= 10;
 -- delete_attempts: forget their attempts
 DELETE FROM attempts WHERE run_id IN (SELECT value FROM json_each(?1));
 
+-- delete_checks: and what was said about them
+DELETE FROM checks WHERE run_id IN (SELECT value FROM json_each(?1));
+
+-- delete_spend: and what they spent
+DELETE FROM spend WHERE run_id IN (SELECT value FROM json_each(?1));
+
+-- delete_votes: and who approved them
+DELETE FROM votes WHERE approval_id IN (SELECT id FROM approvals WHERE run_id IN (SELECT value FROM json_each(?1)));
+
+-- delete_approvals: and what was asked
+DELETE FROM approvals WHERE run_id IN (SELECT value FROM json_each(?1));
+
 -- prunable_events: the last event of each chain that is older than an instant
 SELECT writer, max(seq) FROM events
 WHERE id < coalesce((SELECT id FROM events WHERE at >= ?1 ORDER BY id LIMIT 1), 1 << 62) GROUP BY writer;
@@ -263,7 +279,3 @@ SELECT value FROM meta WHERE key = ?1;
 
 -- reserve_run_ids: a block of run ids that nobody else gets
 UPDATE meta SET value = value + ?1 WHERE key = 'next_run_id' RETURNING value - ?1;
-
--- stats: figures
-SELECT (SELECT count(*) FROM schedules WHERE state = 'active'), (SELECT count(*) FROM schedules WHERE state = 'paused'),
-  (SELECT count(*) FROM runs WHERE state BETWEEN 0 AND 5 AND state = 2), (SELECT count(*) FROM runs WHERE state BETWEEN 0 AND 5 AND state >= 3);

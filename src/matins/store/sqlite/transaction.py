@@ -21,13 +21,17 @@ from matins.model.records import (
     StoredEvent,
 )
 from matins.store.chain import Chain, seal_hash
+from matins.store.common.approvals import Approvals
+from matins.store.common.governance import Governance
+from matins.store.common.ledger import Ledger
 from matins.store.queries import load_queries
 
 SQL = load_queries("matins.store.sqlite")
+_COMMON = {name: text.replace("/* lock */", "") for name, text in load_queries("matins.store.common").items()}
 _RUN_ID_BLOCK = 10_000
 
 
-class SqliteTransaction:
+class SqliteTransaction(Governance, Approvals, Ledger):
     """What the loops and use cases can do inside a transaction. Events are linked to their chain when it commits."""
 
     def __init__(self, connection: apsw.Connection, chain: Chain, spare_run_ids: range) -> None:
@@ -90,7 +94,7 @@ class SqliteTransaction:
     def settle(self, rows: Sequence[Settlement]) -> dict[tuple[int, int], bool]:
         if all(row.ended_at for row in rows) and self._all_change("settle", rows):
             return {(row.run_id, row.epoch): False for row in rows}
-        changed = self._connection.executemany(SQL["settle"] + " RETURNING id, epoch, cancelling", rows)
+        changed = self._connection.executemany(SQL["settle"] + " RETURNING ?1, ?2, cancelling", rows)
         return {(run_id, epoch): bool(cancelling) for run_id, epoch, cancelling in changed}
 
     def release(self, rows: Sequence[tuple[int, int, int]]) -> set[int]:
@@ -118,9 +122,9 @@ class SqliteTransaction:
         return range(first, first + count)
 
     def insert_schedules(self, rows: Sequence[NewSchedule], now: int) -> None:
-        self._many("insert_schedule", [(row.id, row.agent, row.name, now) for row in rows])
+        self._many("insert_schedule", [(row.id, row.agent, row.name, now, *row[6:]) for row in rows])
         self._many("insert_revision", [(row.id, 1, row.definition) for row in rows])
-        self._many("insert_due", [(row.id, row.next_slot, row.due_at) for row in rows])
+        self._many("insert_due", [(row.id, row.next_slot, row.due_at, row.state != "active") for row in rows])
 
     def taken_names(self, names: Iterable[tuple[str, str]]) -> list[str]:
         return [row[0] for row in self._all("taken_names", _json(names))]
@@ -224,7 +228,8 @@ class SqliteTransaction:
     def delete_runs(self, run_ids: Iterable[int]) -> None:
         ids = _json(run_ids)
         self._all("note_purged", ids)
-        self._all("delete_attempts", ids)
+        for notes in ("delete_attempts", "delete_checks", "delete_spend", "delete_votes", "delete_approvals"):
+            self._all(notes, ids)
         self._all("delete_runs", ids)
 
     def prune_events(self, before: int) -> int:
@@ -251,14 +256,13 @@ class SqliteTransaction:
         events = [StoredEvent(*row) for row in self._all("all_events")]
         return events, self._all("all_writers"), self._all("all_seals")
 
-    def stats(self) -> tuple[int, int, int, int]:
-        row = self._one("stats")
-        return row[0], row[1], row[2], row[3]
-
     def link_events(self) -> None:
         """The last thing before the commit."""
         if self.events:
             self._many("insert_event", self._chain.link(self.events))
+
+    def _common(self, query: str, /, **values: Any) -> list[Any]:
+        return self._connection.execute(_COMMON[query], values).fetchall()
 
     def _all(self, name: str, *values: Any) -> list[Any]:
         return self._connection.execute(SQL[name], values).fetchall()

@@ -1,0 +1,157 @@
+"""The use cases as methods, for whoever speaks: the owner of a `Matins`, or somebody it lets act."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from matins.engine.agent_rules import AgentRules
+from matins.engine.budgets import Budget
+from matins.engine.prices import Price
+from matins.engine.quiet_hours import QuietHours
+from matins.engine.when.triggers import Trigger, to_ms
+from matins.model.policy import Approval, Purse, Throttle
+from matins.model.run import Run
+from matins.model.schedule import Schedule
+
+
+class Calls:
+    def _call(self, use_case: str, /, *arguments: Any, **options: Any) -> Any:
+        raise NotImplementedError
+
+    # -- schedules
+
+    def add(self, name: str, *, when: str | Trigger, do: str, agent: str = "", **words: Any) -> Schedule:
+        return self._call("add", name, when, agent, do=do, **words)
+
+    def add_many(self, schedules: Sequence[Mapping[str, Any]]) -> builtins.list[int]:
+        return self._call("add_many", schedules)
+
+    def edit(self, name: str, *, agent: str | None = None, **words: Any) -> Schedule:
+        return self._call("edit", name, agent, **words)
+
+    def pause(
+        self, name: str, *, agent: str | None = None, note: str | None = None, until: datetime | None = None
+    ) -> Schedule:
+        return self._call("pause", name, agent, note, None if until is None else to_ms(until))
+
+    def resume(self, name: str, *, agent: str | None = None) -> Schedule:
+        return self._call("resume", name, agent)
+
+    def remove(self, name: str, *, agent: str | None = None) -> bool:
+        return self._call("remove", name, agent)
+
+    def get(self, name: str, *, agent: str | None = None) -> Schedule:
+        return self._call("get", name, agent)
+
+    def list(self, *, agent: str | None = None, after: int = 0, limit: int = 100) -> builtins.list[Schedule]:
+        return self._call("list", agent, after, limit)
+
+    def limit(self, scope: str, size: int) -> None:
+        self._call("limit", scope, size)
+
+    # -- runs
+
+    def run(self, name: str, *, key: str | None = None, agent: str | None = None) -> Run:
+        return self._call("run", name, key, agent)
+
+    def cancel(self, run_id: int) -> Run:
+        return self._call("cancel", run_id)
+
+    def resolve(self, run_id: int, end: str) -> Run:
+        """Say what became of a held run: succeeded, failed, unknown, or retry."""
+        return self._call("resolve", run_id, end)
+
+    def get_run(self, run_id: int) -> Run:
+        return self._call("get_run", run_id)
+
+    def runs(
+        self, name: str, *, agent: str | None = None, before: int | None = None, limit: int = 100
+    ) -> builtins.list[Run]:
+        return self._call("runs", name, agent, before, limit)
+
+    def checks(self, run_id: int) -> builtins.list[dict[str, Any]]:
+        """What guards, pre-checks and hooks said about a run, with what they printed."""
+        return self._call("checks", run_id)
+
+    def verify_audit(self, seal: str | None = None) -> builtins.list[str]:
+        return self._call("verify_audit", seal)
+
+    def last_seal(self) -> str | None:
+        return self._call("last_seal")
+
+    # -- approvals
+
+    def approvals(self, state: str = "pending", *, after: int = 0, limit: int = 100) -> builtins.list[Approval]:
+        return self._call("approvals", state, after, limit)
+
+    def approve(
+        self,
+        approval_id: int,
+        *,
+        note: str | None = None,
+        digest: str | None = None,
+        edits: Mapping[str, Any] | None = None,
+    ) -> Approval:
+        return self._call("approve", approval_id, note, digest, edits)
+
+    def deny(self, approval_id: int, *, note: str | None = None, digest: str | None = None) -> Approval:
+        return self._call("deny", approval_id, note, digest)
+
+    def resolve_approval(self, run_id: int, approved: bool) -> Run | None:
+        """Answer what is asked about a run; None when nothing is."""
+        return self._call("resolve_approval", run_id, approved)
+
+    # -- what governs them
+
+    def set_quiet_hours(self, name: str, **words: Any) -> QuietHours:
+        return self._call("set_quiet_hours", name, **words)
+
+    def drop_quiet_hours(self, name: str) -> bool:
+        return self._call("drop_quiet_hours", name)
+
+    def quiet_hours(self) -> builtins.list[QuietHours]:
+        return self._call("quiet_hours")
+
+    def set_budget(self, name: str, **words: Any) -> Budget:
+        return self._call("set_budget", name, **words)
+
+    def drop_budget(self, name: str) -> bool:
+        return self._call("drop_budget", name)
+
+    def budgets(self) -> builtins.list[tuple[Budget, builtins.list[Purse]]]:
+        return [(budget, purses) for budget, purses in self._call("budgets")]
+
+    def set_price(self, model: str, **words: Any) -> Price:
+        return self._call("set_price", model, **words)
+
+    def prices(self) -> builtins.list[Price]:
+        return self._call("prices")
+
+    def set_rate(self, currency: str, usd: float) -> None:
+        self._call("set_rate", currency, usd)
+
+    def set_hook(self, event: str, command: str | Sequence[str], *, limit: str = "15s") -> None:
+        self._call("set_hook", event, command, limit)
+
+    def drop_hook(self, event: str) -> bool:
+        return self._call("drop_hook", event)
+
+    def set_agent_rules(self, agent: str = "*", **words: Any) -> AgentRules:
+        return self._call("set_agent_rules", agent, **words)
+
+    def agent_rules(self, agent: str = "*") -> AgentRules:
+        return self._call("agent_rules", agent)
+
+    def throttle(
+        self, provider: str, resets_at: datetime, *, affects: Sequence[str] = (), reason: str = "set by hand"
+    ) -> Throttle:
+        return self._call("throttle", provider, to_ms(resets_at), affects, reason)
+
+    def throttles(self) -> builtins.list[Throttle]:
+        return self._call("throttles")
+
+    def lift_throttle(self, provider: str) -> bool:
+        return self._call("lift_throttle", provider)

@@ -1,0 +1,104 @@
+"""What agents may schedule: proposed by them, bounded by rules, decided by people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from matins.engine.when.durations import format_duration, parse_duration
+from matins.engine.when.triggers import Trigger
+from matins.errors import InvalidInput, NotAllowed
+from matins.model.schedule import ScheduleDefinition
+from matins.model.trigger import Once
+
+PROPOSED = ("pre_check", "before", "after", "provider", "max_cost", "max_tokens", "quiet_hours", "approval",
+            "approvers", "approvals_needed", "approval_actions", "approval_default", "approval_ms")  # fmt: skip
+"""Words that reach beyond an agent's own prompt: never set by it, only proposed."""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentRules:
+    """An owner's rules for what agents schedule."""
+
+    quota: int = 20
+    """How many schedules of an agent's making there may be at once."""
+    depth: int = 1
+    """How far schedules may make schedules: 1 lets what people made make some, and those none."""
+    floor_ms: int = 300_000
+    """How often they may fire."""
+    expiry_ms: int = 30 * 86_400_000
+    """How long they last at the most."""
+    approval_ms: int = 7 * 86_400_000
+    """How long a proposal waits for an answer."""
+    auto_one_shots: bool = False
+    """Whether a one-shot for the agent itself goes through unasked."""
+
+
+USUAL_RULES = AgentRules()
+_DURATIONS = {"floor": "floor_ms", "expiry": "expiry_ms", "approval_expires": "approval_ms"}
+_WORDS = ("quota", "depth", "auto_one_shots", *_DURATIONS)
+
+
+def define_rules(words: Mapping[str, Any]) -> AgentRules:
+    """From words such as quota=5, floor="10m", expiry="7d"."""
+    values: dict[str, Any] = {}
+    for word, value in words.items():
+        if word not in _WORDS:
+            raise InvalidInput(f'There is no rule "{word}"', value=word, field=word, hint=f"known: {', '.join(_WORDS)}")
+        values[_DURATIONS.get(word, word)] = parse_duration(value) if word in _DURATIONS else _checked(word, value)
+    return AgentRules(**values)
+
+
+def _checked(word: str, value: Any) -> Any:
+    flag = word == "auto_one_shots"
+    if isinstance(value, bool) if flag else (type(value) is int and 0 <= value <= 10_000):
+        return value
+    allowed = "true or false" if flag else "a whole number from 0 to 10000"
+    raise InvalidInput(f'"{word}" must be {allowed}, got {value!r}', value=value, field=word, allowed=allowed)
+
+
+def rules_to_dict(rules: AgentRules) -> dict[str, Any]:
+    return asdict(rules)
+
+
+def rules_from_dict(data: Mapping[str, Any]) -> AgentRules:
+    return AgentRules(**data)
+
+
+def bounded(definition: ScheduleDefinition, rules: AgentRules, now: int) -> ScheduleDefinition:
+    """What an agent asked for, ending no later than the rules allow."""
+    latest = now + rules.expiry_ms
+    ends_at = latest if definition.ends_at is None else min(definition.ends_at, latest)
+    return replace(definition, ends_at=ends_at)
+
+
+def refuse_unruly(trigger: Trigger, rules: AgentRules, depth: int, already: int) -> None:
+    """Raise what the rules have against another schedule by an agent."""
+    if depth > rules.depth:
+        raise NotAllowed(
+            f"A schedule that agents made may not make others (depth {depth}, allowed {rules.depth})",
+            field="depth",
+            hint="ask the owner to add it",
+        )
+    if already >= rules.quota:
+        raise NotAllowed(
+            f"This agent has {already} schedules already; it may have {rules.quota}",
+            field="quota",
+            hint="remove one that is no longer needed, or ask the owner",
+        )
+    gap = trigger.smallest_gap()
+    if gap is not None and gap.total_seconds() * 1000 < rules.floor_ms:
+        often, floor = format_duration(round(gap.total_seconds() * 1000)), format_duration(rules.floor_ms)
+        raise NotAllowed(
+            f"An agent's schedule may not fire as often as every {often}; the minimum is {floor}",
+            field="when",
+            hint=f'make it "every {floor}" at the most',
+        )
+
+
+def harmless(definition: ScheduleDefinition, rules: AgentRules, *, own: bool) -> bool:
+    """Whether the owner's rule lets it through unasked: once, for the agent itself, and nothing out of the ordinary."""
+    plain = ScheduleDefinition(definition.trigger, definition.do)
+    ordinary = all(getattr(definition, word) == getattr(plain, word) for word in PROPOSED)
+    return rules.auto_one_shots and own and ordinary and isinstance(definition.trigger.when, Once)

@@ -1,0 +1,82 @@
+"""When people must be asked, who may answer, and what an answer is bound to."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from typing import Any, Literal
+
+import orjson
+
+from matins.engine.schedules import encode
+from matins.model.policy import Approval
+from matins.model.principal import Principal
+from matins.model.schedule import ScheduleDefinition
+
+DESTRUCTIVE = frozenset(
+    ["work_task", "github_suggest", "fork_repo", "codebase_review", "dependency_audit", "improvement_loop"]
+)
+HARMLESS = frozenset(
+    [
+        "star_repo",
+        "review_prs",
+        "council_launch",
+        "send_message",
+        "memory_maintenance",
+        "reputation_attestation",
+        "custom",
+    ]
+)
+"""Known actions that an owner need not be asked about. What is not known counts as destructive."""
+
+
+def needs_approval(definition: ScheduleDefinition) -> bool:
+    if definition.approval == "auto":
+        return False
+    if definition.approval_actions:
+        return definition.do in definition.approval_actions
+    return definition.approval == "council_approve" or definition.do not in HARMLESS
+
+
+def digest(agent: str, name: str, rev: int, definition: ScheduleDefinition) -> str:
+    """Of all that was asked about: whatever changes, an answer to it counts no more."""
+    return sha256(orjson.dumps([agent, name, rev, encode(definition)])).hexdigest()
+
+
+def why_not(approval: Approval, principal: Principal) -> str | None:
+    """Why this principal may not answer; None when it may."""
+    if not principal.human:
+        return "agents do not approve anything"
+    if principal.role == "viewer":
+        return "viewers look on; they do not decide"
+    if approval.approvers and principal.name not in approval.approvers:
+        return f"the approvers are {', '.join(approval.approvers)}"
+    if not approval.approvers and principal.role != "owner":
+        return "only the owner may answer this"
+    own = principal.name == approval.requested_by and approval.requester_role == principal.role
+    if own and principal.role != "owner":
+        return "nobody but the owner approves what they asked for themselves"
+    return None
+
+
+def tally(approval: Approval) -> Literal["pending", "approved", "denied"]:
+    """What the votes come to: enough for it, or so many against it that there cannot be enough any more."""
+    votes = [vote for vote in approval.votes if vote.digest == approval.digest]
+    for_it = sum(vote.vote == "approve" for vote in votes)
+    against = sum(vote.vote == "deny" for vote in votes)
+    if for_it >= approval.needed:
+        return "approved"
+    voters = len(approval.approvers) or 1
+    return "denied" if voters - against < approval.needed else "pending"
+
+
+def told(agent: str, name: str, definition: ScheduleDefinition, slot: int | None, description: str) -> dict[str, Any]:
+    """What a person must see in order to judge."""
+    request: dict[str, Any] = {"schedule": name, "agent": agent, "do": definition.do, "when": description}
+    if definition.payload is not None:
+        request["payload"] = definition.payload
+    for word in ("pre_check", "before", "after", "provider", "max_cost", "max_tokens", "ends_at"):
+        if getattr(definition, word) is not None:
+            request[word] = getattr(definition, word)
+    if slot is not None:
+        request["slot"] = slot
+    return request

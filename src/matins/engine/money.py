@@ -1,0 +1,156 @@
+"""Money and tokens: from the words that people write to whole numbers, and back. Money is in micro-dollars."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import reprlib
+from collections.abc import Collection, Iterable, Mapping
+from decimal import Decimal
+from fractions import Fraction
+
+from matins.errors import InvalidInput
+
+DOLLAR = 1_000_000
+MOST_MONEY = 1_000_000_000 * DOLLAR
+MOST_RATE = 1_000_000
+MOST_TOKENS = 10**12
+LONGEST_NAME = 200
+_LONGEST_AMOUNT = 60
+_SYMBOLS = {"$": "USD", "€": "EUR", "£": "GBP"}
+_TOKEN_UNITS = {"": 1, "k": 1_000, "m": 1_000_000}
+_UNIT = r"[^0-9\s.,+−-]+"
+_NUMBER = r"[0-9]*\.?[0-9]+"
+_MONEY = re.compile(rf"([−-]?)\s*({_UNIT})?\s*([−-]?)({_NUMBER})\s*({_UNIT})?")
+_TOKENS = re.compile(rf"({_NUMBER})\s*([kKmM]?)")
+_CODE = re.compile("[A-Z]{3}")
+_MONEY_HINT = 'write "$2" or "0.50 USD"'
+
+
+def parse_money(value: str | int | float, rates: Mapping[str, float], field: str) -> int:
+    """Micro-dollars of an amount such as `$2`, `0.50 USD` or `€3.50`; `rates` says what each currency is in dollars."""
+    match = _read(_MONEY, value)
+    if match is None:
+        raise _not_money(field, value)
+    sign, before, inner_sign, number, after = match.groups()
+    if bool(before) == bool(after):
+        raise _not_money(field, value, None if before else number)
+    if sign or inner_sign:
+        raise InvalidInput(f'"{field}" must not be negative, got {value!r}', value=value, field=field, hint=_MONEY_HINT)
+    micros = round(Fraction(number) * _rate(before or after, value, rates, field) * DOLLAR)
+    if micros > MOST_MONEY:
+        allowed = f"at most {format_money(MOST_MONEY)}"
+        message = f'"{field}" must be {allowed}, got {value!r}'
+        raise InvalidInput(message, value=value, field=field, allowed=allowed, hint="write a smaller amount")
+    return micros
+
+
+def format_money(micros: int) -> str:
+    """Dollars and cents; below ten cents, as many more digits as show the first two that count."""
+    size = abs(micros)
+    decimals = min(6, max(2, 8 - len(str(size))))
+    whole, fraction = f"{Decimal(size).scaleb(-6):.{decimals}f}".split(".")
+    return f"{'-' if micros < 0 else ''}${whole}.{fraction.rstrip('0').ljust(2, '0')}"
+
+
+def define_rate(currency: object, usd: object) -> tuple[str, float]:
+    """A currency's code, and what one of it is in dollars."""
+    code = _code(currency) if isinstance(currency, str) else ""
+    if not _CODE.fullmatch(code) or code == "USD":
+        message = f'"currency" must be a code of three letters other than USD, got {shown(currency)}'
+        raise InvalidInput(message, value=currency, field="currency", hint='write set_rate("EUR", usd=1.10)')
+    if isinstance(usd, bool) or not isinstance(usd, (int, float)) or not 0 < usd <= MOST_RATE:
+        message = f'"usd" must be a number above 0 and at most {MOST_RATE}, got {shown(usd)}'
+        raise InvalidInput(message, value=usd, field="usd", hint=f'write set_rate("{code}", usd=1.10)')
+    return code, float(usd)
+
+
+def parse_tokens(value: int | str, field: str) -> int:
+    """A number of tokens such as 500000, `500k` or `2M`."""
+    if type(value) is int:
+        return _token_count(Fraction(value), value, field)
+    match = _read(_TOKENS, value)
+    if match is None:
+        raise _not_tokens(field, value)
+    number, unit = match.groups()
+    return _token_count(Fraction(number) * _TOKEN_UNITS[unit.lower()], value, field)
+
+
+def format_tokens(tokens: int) -> str:
+    """The shortest exact text, in the largest unit that divides it."""
+    for unit, size in (("M", 1_000_000), ("k", 1_000)):
+        if tokens and tokens % size == 0:
+            return f"{tokens // size}{unit}"
+    return str(tokens)
+
+
+def check_words(owner: str, words: Iterable[str], known: Collection[str]) -> None:
+    """`owner` is what the words describe: "A budget"."""
+    for word in words:
+        if word not in known:
+            close = difflib.get_close_matches(word, known, n=1)
+            hint = f'did you mean "{close[0]}"?' if close else f"known: {', '.join(known)}"
+            raise InvalidInput(f'{owner} has no "{word}"', value=word, field=word, hint=hint)
+
+
+def check_name(field: str, name: object, example: str) -> str:
+    if isinstance(name, str) and name.strip() and name.isprintable() and len(name) <= LONGEST_NAME:
+        return name
+    allowed = f"a text of 1 to {LONGEST_NAME} printable characters"
+    message = f'"{field}" must be {allowed}, got {shown(name)}'
+    raise InvalidInput(message, value=name, field=field, allowed=allowed, hint=f'{field}="{example}"')
+
+
+def shown(value: object) -> str:
+    """Short, whatever it is; Python itself refuses to write a number of thousands of digits."""
+    if isinstance(value, int) and abs(value) > MOST_MONEY:
+        return "a number that is too large"
+    simple = value is None or isinstance(value, (str, int, float))
+    return reprlib.repr(value) if simple else f"something of type {type(value).__name__}"
+
+
+def _read(pattern: re.Pattern[str], value: object) -> re.Match[str] | None:
+    if not isinstance(value, str) or not value.isprintable() or len(value) > _LONGEST_AMOUNT:
+        return None
+    return pattern.fullmatch(value.strip())
+
+
+def _code(unit: str) -> str:
+    # Only plain letters: "ſ" in capitals is an S, and would pass for one.
+    return _SYMBOLS.get(unit, unit.upper() if unit.isascii() else unit)
+
+
+def _rate(unit: str, value: str | float, rates: Mapping[str, float], field: str) -> Fraction:
+    code = _code(unit)
+    if code == "USD":
+        return Fraction(1)
+    if code in rates:
+        return Fraction(str(rates[code]))
+    known = ", ".join(sorted({"USD", *rates}))
+    raise InvalidInput(
+        f'"{code if unit in _SYMBOLS else unit}" is not a currency that Matins has a rate for',
+        value=value,
+        field=field,
+        allowed=known,
+        hint=f'known: {known}; add one with set_rate("{code if _CODE.fullmatch(code) else "XYZ"}", usd=…)',
+    )
+
+
+def _not_money(field: str, value: object, number: str | None = None) -> InvalidInput:
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value <= MOST_MONEY // DOLLAR:
+        number = f"{Decimal(str(value)):f}"
+    hint = f'write "${number}"' if number else _MONEY_HINT
+    message = f'"{field}" must be an amount of money with its currency, got {shown(value)}'
+    return InvalidInput(message, value=value, field=field, allowed="an amount and a currency", hint=hint)
+
+
+def _token_count(count: Fraction, value: object, field: str) -> int:
+    if count.denominator != 1 or not 0 <= count <= MOST_TOKENS:
+        raise _not_tokens(field, value)
+    return int(count)
+
+
+def _not_tokens(field: str, value: object) -> InvalidInput:
+    allowed = f"a whole number of tokens from 0 to {format_tokens(MOST_TOKENS)}"
+    message = f'"{field}" must be {allowed}, got {shown(value)}'
+    return InvalidInput(message, value=value, field=field, allowed=allowed, hint='write 500000, "500k" or "2M"')

@@ -1,0 +1,287 @@
+"""Quiet hours: weekly windows on the wall clock of a zone, and when they let go."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal, cast, get_args
+
+from matins.engine.english.words import DAYS, every_day, week_order
+from matins.engine.when.days import ALL_WEEKDAYS, bits, lowest_bit
+from matins.engine.when.definitions import clock_text, parse_clock
+from matins.engine.when.walltimes import MINUTE_MS
+from matins.engine.when.zones import load_zone
+from matins.errors import InvalidInput, TriggerError
+
+Mode = Literal["skip", "defer"]
+MODES: tuple[Mode, ...] = get_args(Mode)
+WORDS = ("windows", "timezone", "mode")
+MOST_WINDOWS = 100
+_WINDOW_WORDS = ("days", "from", "to")
+_SHORT = tuple(day[:3].lower() for day in DAYS)
+_LONG = tuple(day.lower() for day in DAYS)
+_DAYS = {day: n for days in (_SHORT, _LONG) for n, day in enumerate(days)} | {"tues": 2, "thur": 4, "thurs": 4}
+_WEEKDAYS, _WEEKENDS = 0b011_1110, 0b100_0001
+_GROUPS = {"weekday": _WEEKDAYS, "weekdays": _WEEKDAYS, "weekend": _WEEKENDS, "weekends": _WEEKENDS}
+_DAY = 1440
+_WEEK = 7 * _DAY
+_WHOLE_WEEK = (1 << _WEEK) - 1
+_EPOCH_MINUTE = 4 * _DAY  # 1970-01-01 was a Thursday
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A stretch of the wall clock, on some days of every week."""
+
+    days: int
+    """A bit for each day on which it begins; Sunday is bit 0."""
+    start: int
+    """Minute of the day, 0 to 1439."""
+    end: int
+    """Minute of the day, 1 to 1440; at or below `start`, it is the next day's."""
+
+    def minutes(self) -> int:
+        """Its minutes of the week, a bit each, from Sunday 00:00 on."""
+        length = (self.end - self.start - 1) % _DAY + 1
+        once = (1 << length) - 1 << self.start
+        mask = sum(once << day * _DAY for day in bits(self.days))
+        return (mask | mask >> _WEEK) & _WHOLE_WEEK
+
+
+@dataclass(frozen=True)
+class QuietHours:
+    """A named policy: when nothing begins, and whether what was due then is skipped or comes later."""
+
+    name: str
+    windows: tuple[Window, ...]
+    timezone: str
+    mode: Mode
+
+    @cached_property
+    def open_minutes(self) -> int:
+        """The minutes that no window holds, a bit each; two weeks of them, so that a search need not turn round."""
+        quiet = 0
+        for window in self.windows:
+            quiet |= window.minutes()
+        week = _WHOLE_WEEK & ~quiet
+        return week | week << _WEEK
+
+
+def quiet_until(policy: QuietHours, at_ms: int) -> int | None:
+    """The first instant from this one on that is outside all windows; None where this one is."""
+    zone = load_zone(policy.timezone)
+    at = at_ms
+    while True:
+        stretch = zone.stretch_at(at)
+        opens = at + _wait(policy.open_minutes, at + stretch.offset)
+        if opens < stretch.end:
+            return None if opens == at_ms else opens
+        at = stretch.end  # the clocks change first: see what they show then
+
+
+def _wait(open_minutes: int, wall: int) -> int:
+    """How far the wall clock is from the next open minute, in milliseconds; 0 in one."""
+    minute, past = divmod(wall, MINUTE_MS)
+    ahead = open_minutes >> (minute + _EPOCH_MINUTE) % _WEEK
+    return 0 if ahead & 1 else lowest_bit(ahead) * MINUTE_MS - past
+
+
+def define_quiet_hours(name: str, words: Mapping[str, Any]) -> QuietHours:
+    """The policy that these words make; an error names the word, and how to mend it."""
+    _check_words(words, WORDS, "Quiet hours have", "")
+    given = {word: value for word, value in words.items() if value is not None}
+    zone, mode = given.get("timezone", "UTC"), given.get("mode", "skip")
+    policy = QuietHours(_name(name), _windows(given.get("windows")), _timezone(zone), _mode(mode))
+    if not policy.open_minutes:
+        raise InvalidInput(
+            f'Quiet hours "{name}" would never open: their windows cover the whole week',
+            value=words["windows"],
+            field="windows",
+            hint="leave some time free, or pause the schedules instead",
+        )
+    return policy
+
+
+def to_dict(policy: QuietHours) -> dict[str, Any]:
+    """The words that make this policy, and its name."""
+    windows = [_text(window) for window in policy.windows]
+    return {"name": policy.name, "windows": windows, "timezone": policy.timezone, "mode": policy.mode}
+
+
+def from_dict(data: Mapping[str, Any]) -> QuietHours:
+    """The policy that `to_dict` wrote."""
+    words = dict(data)
+    return define_quiet_hours(words.pop("name", ""), words)
+
+
+def _text(window: Window) -> str:
+    days = "" if window.days == ALL_WEEKDAYS else ",".join(_SHORT[day] for day in week_order(bits(window.days))) + " "
+    return f"{days}{clock_text(window.start)}-{clock_text(window.end)}"
+
+
+def describe(policy: QuietHours) -> str:
+    """`22:00 to 07:00 every day, Europe/Berlin: skipped`."""
+    windows = "; ".join(_describe_window(window) for window in policy.windows)
+    return f"{windows}, {policy.timezone}: {'skipped' if policy.mode == 'skip' else 'deferred'}"
+
+
+def _describe_window(window: Window) -> str:
+    start, end, days = clock_text(window.start), clock_text(window.end), every_day(bits(window.days))
+    if (window.start, window.end) == (0, _DAY):
+        return f"all day {days}"
+    if window.end <= window.start and window.days != ALL_WEEKDAYS:
+        return f"{start} {days} to {end} the next day"
+    return f"{start} to {end} {days}"
+
+
+def _name(name: object) -> str:
+    if not isinstance(name, str) or not name.strip() or not name.isprintable():
+        raise InvalidInput(
+            "Quiet hours need a name of printable characters", value=name, field="name", hint='such as "nights"'
+        )
+    return name
+
+
+def _timezone(name: object) -> str:
+    if not isinstance(name, str):
+        hint = 'use an IANA name such as "Europe/London", or "UTC"'
+        raise InvalidInput(f"A time zone is a text, got {name!r}", value=name, field="timezone", hint=hint)
+    return load_zone(name).name
+
+
+def _mode(mode: object) -> Mode:
+    if mode not in MODES:
+        raise InvalidInput(
+            f"Unknown mode {mode!r}",
+            value=mode,
+            field="mode",
+            allowed=", ".join(MODES),
+            hint='"skip" drops what is due in quiet hours, "defer" lets it run once at their end',
+        )
+    return mode
+
+
+def _windows(value: object) -> tuple[Window, ...]:
+    if isinstance(value, (str, Mapping)):
+        return (_window(cast("object", value), "windows"),)
+    items = _items(value)
+    if not items:
+        hint = 'windows=["22:00-07:00", "sat,sun 00:00-24:00"]'
+        raise InvalidInput('Quiet hours need "windows", a list', value=value, field="windows", hint=hint)
+    if len(items) > MOST_WINDOWS:
+        raise InvalidInput(
+            f"{len(items)} windows are too many",
+            value=len(items),
+            field="windows",
+            allowed=f"1 to {MOST_WINDOWS}",
+            hint='one window may name several days: "mon,wed,fri 22:00-07:00"',
+        )
+    return tuple(_window(item, f"windows[{n}]") for n, item in enumerate(items))
+
+
+def _window(value: object, field: str) -> Window:
+    if isinstance(value, str):
+        return _window_of_text(value, field)
+    if isinstance(value, Mapping):
+        return _window_of_words(cast("Mapping[str, object]", value), field)
+    raise _no_window(value, field)
+
+
+def _window_of_text(text: str, field: str) -> Window:
+    """`22:00-07:00`, or with days before it: `mon-fri 22:00-07:00`."""
+    before, _, end = text.rpartition("-")
+    *days, start = before.split() or [""]
+    if not start or not end.strip():
+        raise _no_window(text, field)
+    mask = _days(" ".join(days), field) if days else ALL_WEEKDAYS
+    return Window(mask, *_span(start, field, end.strip(), field))
+
+
+def _window_of_words(words: Mapping[str, object], field: str) -> Window:
+    """`{"days": "mon-fri", "from": "22:00", "to": "07:00"}`."""
+    _check_words(words, _WINDOW_WORDS, "A window has", f"{field}.")
+    if words.get("from") is None or words.get("to") is None:
+        raise _no_window(dict(words), field)
+    days = words.get("days")
+    mask = ALL_WEEKDAYS if days is None else _days(days, f"{field}.days")
+    return Window(mask, *_span(words["from"], f"{field}.from", words["to"], f"{field}.to"))
+
+
+def _no_window(value: object, field: str) -> InvalidInput:
+    hint = 'write "22:00-07:00", "mon-fri 22:00-07:00" or {"days": "mon-fri", "from": "22:00", "to": "07:00"}'
+    return InvalidInput(f"{value!r} is not a window of time", value=value, field=field, hint=hint)
+
+
+def _span(start: object, start_field: str, end: object, end_field: str) -> tuple[int, int]:
+    first = _minute(start, start_field, "00:00 to 23:59")
+    last = _DAY if end == "24:00" else _minute(end, end_field, "00:00 to 24:00")
+    if first == last:
+        raise InvalidInput(
+            f"A window from {start} to {end} has no length",
+            value=f"{start}-{end}",
+            field=end_field,
+            hint="00:00-24:00 is a whole day",
+        )
+    return first, last or _DAY
+
+
+def _minute(text: object, field: str, allowed: str) -> int:
+    try:
+        return parse_clock(text)
+    except TriggerError:
+        hint = 'times are HH:MM on the 24-hour clock and stand in quotes, as in "22:00-07:00"'
+        raise InvalidInput(
+            f"{text!r} is not a time from {allowed}", value=text, field=field, allowed=allowed, hint=hint
+        ) from None
+
+
+def _days(value: object, field: str) -> int:
+    """The mask of `mon-fri`, `sat,sun`, `weekdays`, or of a list of these."""
+    items = value.split(",") if isinstance(value, str) else _items(value)
+    if not items:
+        hint = 'use "mon-fri" or ["mon", "tue"]; leave it out for every day'
+        raise InvalidInput(f"{value!r} does not name days", value=value, field=field, hint=hint)
+    mask = 0
+    for item in items:
+        mask |= _days_of_item(str(item).strip().lower(), field)
+    return mask
+
+
+def _days_of_item(item: str, field: str) -> int:
+    if item in _GROUPS:
+        return _GROUPS[item]
+    first, dash, last = (part.strip() for part in item.partition("-"))
+    begin = _day(first, field)
+    if not dash:
+        return 1 << begin
+    count = (_day(last, field) - begin) % 7
+    if not count:
+        hint = f'"{first}" for that day, no days at all for every day'
+        raise InvalidInput(f'"{item}" begins and ends on one day', value=item, field=field, hint=hint)
+    return sum(1 << (begin + n) % 7 for n in range(count + 1))
+
+
+def _day(word: str, field: str) -> int:
+    if word not in _DAYS:
+        known = (*_SHORT, "weekdays", "weekends")
+        hint = _nearest(word, (*_DAYS, *_GROUPS)) or f"known: {', '.join(known)}"
+        raise InvalidInput(f'Unknown day "{word}"', value=word, field=field, allowed=", ".join(known), hint=hint)
+    return _DAYS[word]
+
+
+def _items(value: object) -> list[object]:
+    return list(cast("list[object]", value)) if isinstance(value, (list, tuple)) else []
+
+
+def _check_words(words: Iterable[object], known: tuple[str, ...], whose: str, prefix: str) -> None:
+    for word in words:
+        if word not in known:
+            hint = _nearest(str(word), known) or f"known: {', '.join(known)}"
+            raise InvalidInput(f'{whose} no "{word}"', value=word, field=f"{prefix}{word}", hint=hint)
+
+
+def _nearest(word: str, known: Iterable[str]) -> str | None:
+    close = difflib.get_close_matches(word, list(known), n=1)
+    return f'did you mean "{close[0]}"?' if close else None

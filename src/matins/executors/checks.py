@@ -1,0 +1,139 @@
+"""Guards, pre-checks and hooks, several at once, each in a thread of its own while it lasts."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+import threading
+from collections.abc import Callable
+from queue import Empty, SimpleQueue
+from typing import Any
+
+from matins.executors.commands import CommandResult, hook_said, run_command
+from matins.ports import Clock
+from matins.runtime.checks import Check, CheckCommand, Checked, Said
+
+log = logging.getLogger("matins")
+Guard = Callable[[dict[str, Any]], Any]
+"""Told about a run; what it returns, or awaits to, blocks the run when it is true. A text says why."""
+Blocked = Callable[[dict[str, Any], str], Any]
+MOST_AT_ONCE = 32
+_LONGEST_SAID = 500
+
+
+class CommandChecks:
+    """Never delays the engine: each check has its thread, up to a number, and beyond it runs wait."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        wake: Callable[[], None],
+        *,
+        guard: Guard | None = None,
+        on_blocked: Blocked | None = None,
+        workdir: str | None = None,
+    ) -> None:
+        self._clock = clock
+        self._wake = wake
+        self.guarded = guard is not None
+        self._guard = guard
+        self._on_blocked = on_blocked
+        self._workdir = workdir
+        self._done: SimpleQueue[Checked] = SimpleQueue()
+        self._under_way = 0
+        self._counting = threading.Lock()
+
+    def room(self) -> int:
+        return MOST_AT_ONCE - self._under_way
+
+    def submit(self, batch: list[Check]) -> None:
+        with self._counting:
+            self._under_way += len(batch)
+        for check in batch:
+            threading.Thread(target=self._run, args=(check,), name=f"matins-check-{check.run_id}", daemon=True).start()
+
+    def drain(self) -> list[Checked]:
+        done: list[Checked] = []
+        try:
+            while True:
+                done.append(self._done.get_nowait())
+        except Empty:
+            return done
+
+    def stop(self) -> None:
+        """What is under way ends within its limit; what it says is asked again by whoever runs next."""
+
+    def _run(self, check: Check) -> None:
+        try:
+            self._done.put(self.check(check))
+        except Exception as error:  # whatever went wrong, the run must be answered
+            log.exception("run %s could not be checked", check.run_id)
+            self._done.put(Checked(check, (Said("guard", "block", f"it could not be checked: {error}"),)))
+        finally:
+            with self._counting:
+                self._under_way -= 1
+            self._wake()
+
+    def check(self, check: Check) -> Checked:
+        """One after the other, until one is against it."""
+        said: list[Said] = []
+        if self._guard is not None:
+            said.append(self._ask_guard(self._guard, check.context))
+        for command in check.commands:
+            if said and said[-1].saying != "pass":
+                break
+            said.append(self._ask_command(command, check))
+        if self._on_blocked is not None and said and said[-1].saying == "block":
+            self._tell_blocked(self._on_blocked, check.context, said[-1].reason or "blocked")
+        return Checked(check, tuple(said))
+
+    def _ask_guard(self, guard: Guard, context: dict[str, Any]) -> Said:
+        began = self._clock.boot_ms()
+        try:
+            answer = _awaited(guard(context))
+        except Exception as error:  # a guard that fails guards: nothing starts past it, and the reason is told
+            log.exception("the guard failed")
+            answer = f"the guard failed: {type(error).__name__}: {error}"
+        took = self._clock.boot_ms() - began
+        if not answer:
+            return Said("guard", "pass", None, took)
+        return Said("guard", "block", answer[:_LONGEST_SAID] if isinstance(answer, str) else "the guard said no", took)
+
+    def _tell_blocked(self, tell: Blocked, context: dict[str, Any], reason: str) -> None:
+        try:
+            _awaited(tell(context, reason))
+        except Exception:  # it is told, and changes nothing
+            log.exception("the on_blocked callback failed")
+
+    def _ask_command(self, command: CheckCommand, check: Check) -> Said:
+        result = run_command(
+            command.command,
+            context=check.context,
+            variables=_variables(command, check),
+            workdir=self._workdir,
+            limit_ms=command.limit_ms,
+        )
+        said = hook_said(result)
+        saying = "skip" if said.cancelled else "pass"
+        return Said(command.kind, saying, said.reason, result.took_ms, result.exit_code, printed(result))
+
+
+def printed(result: CommandResult) -> str:
+    """What a command printed, as it is kept."""
+    return result.output + (f"\n[errors]\n{result.errors}" if result.errors else "")
+
+
+def _variables(command: CheckCommand, check: Check) -> dict[str, str]:
+    return {
+        "PRECHECK_LAST_RUN": "" if check.last_run is None else str(check.last_run),
+        "MATINS_EVENT": "pre_check" if command.kind == "pre_check" else str(check.context["event"]),
+        "MATINS_SCHEDULE": check.known.name,
+        "MATINS_AGENT": check.known.agent,
+        "MATINS_RUN_ID": str(check.run_id),
+        "MATINS_SLOT": "" if check.slot is None else str(check.slot),
+    }
+
+
+def _awaited(answer: Any) -> Any:
+    return asyncio.run(answer) if inspect.iscoroutine(answer) else answer

@@ -1,0 +1,375 @@
+"""Short commands that say whether a run may start: preCheck and hooks."""
+
+from __future__ import annotations
+
+import codecs
+import contextlib
+import json
+import os
+import re
+import selectors
+import shlex
+import shutil
+import signal
+import stat
+import subprocess
+import tempfile
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+import orjson
+
+from matins.errors import InvalidInput
+from matins.runtime.clock import SystemClock
+
+OUTPUT_ROOM = 8 * 1024
+ERRORS_ROOM = 4 * 1024
+LONGEST_COMMAND = 8_000
+LONGEST_REASON = 500
+_GRACE_MS = 1_000
+_TICK_MS = 20
+_CHUNK = 64 * 1024
+_MOST_READS = 64
+_SYNTAX_LIMIT_MS = 5_000
+_INHERITED = frozenset({"PATH", "HOME", "LANG", "TZ", "TMPDIR", "USER", "SHELL"})
+_LEFT_OUT = "bytes left out]…"
+_MARK_ROOM = 64
+_CONTINUATION = bytes(range(0x80, 0xC0))
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+_PLAIN_WORD = re.compile(r"\s*([A-Za-z0-9._/~+-]+)(?!\S)(?!\s*\()")
+_SHELL_WORDS = (
+    ". alias bg break case cd command continue echo eval exec exit export false fg for getopts hash if jobs kill local "
+    "printf pwd read readonly return set shift test times trap true type ulimit umask unalias unset until wait while"
+)
+_boot_ms = SystemClock().boot_ms
+
+
+class CommandResult(NamedTuple):
+    exit_code: int | None
+    """Negative for a signal; None when it did not end by itself or could not be started."""
+    timed_out: bool
+    output: str
+    """The first and the last of stdout."""
+    errors: str
+    """The first and the last of stderr."""
+    error: str | None
+    """Why it could not be started."""
+    took_ms: int
+    """Until it ended, or the limit that it did not keep."""
+
+
+def run_command(
+    command: str | Sequence[str],
+    *,
+    context: Mapping[str, Any],
+    variables: Mapping[str, str],
+    workdir: str | None,
+    limit_ms: int,
+) -> CommandResult:
+    """A text goes to the shell, a list does not; what the run is about comes by environment and stdin only."""
+    started = _boot_ms()
+    try:
+        process = _start(command, context, variables, workdir)
+    except (OSError, ValueError) as error:
+        return CommandResult(None, False, "", "", _why(error), _boot_ms() - started)
+    with contextlib.closing(_Streams(process)) as streams:
+        try:
+            in_time = _attend(process, streams, started + limit_ms)
+        except BaseException:  # Ctrl-C does not reach another session
+            _end(process)
+            raise
+        output, errors = streams.output.text(), streams.errors.text()
+    if not in_time:
+        return CommandResult(None, True, output, errors, None, limit_ms)
+    return CommandResult(process.returncode, False, output, errors, None, _boot_ms() - started)
+
+
+def _start(
+    command: str | Sequence[str], context: Mapping[str, Any], variables: Mapping[str, str], workdir: str | None
+) -> subprocess.Popen[bytes]:
+    # A file, not a pipe: it is whole at once, and nobody minds a command that does not read it.
+    with tempfile.TemporaryFile() as stdin:
+        stdin.write(orjson.dumps(dict(context), option=orjson.OPT_APPEND_NEWLINE))
+        stdin.seek(0)
+        return subprocess.Popen(
+            _argv(command),
+            stdin=stdin,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=None if workdir is None else _from_home(workdir),
+            env=_environment(variables),
+            start_new_session=True,
+        )
+
+
+def _argv(command: str | Sequence[str]) -> list[str]:
+    if isinstance(command, str):
+        return ["/bin/sh", "-c", command]
+    return [_from_home(command[0]), *command[1:]]
+
+
+def _from_home(path: str) -> str:
+    return os.path.expanduser(path)  # noqa: PTH111 - Path drops the ./ and raises when it does not know a user
+
+
+def _environment(variables: Mapping[str, str]) -> dict[str, str]:
+    """A few names of our own environment, so that no secret in the rest is handed on."""
+    few = {name: value for name, value in os.environ.items() if name in _INHERITED or name.startswith("LC_")}
+    return few | dict(variables)
+
+
+def _why(error: OSError | ValueError) -> str:
+    if isinstance(error, OSError) and error.filename:
+        return f"{error.strerror}: {os.fsdecode(error.filename)}"
+    return str(error)
+
+
+# -- from its start to its end
+
+
+def _attend(process: subprocess.Popen[bytes], streams: _Streams, deadline: int) -> bool:
+    """Drain and wait; whether it ended in time."""
+    _drain_until(deadline, streams, lambda: process.poll() is not None)
+    in_time = _reaped_by(deadline, process)
+    if in_time:
+        _signal(process, signal.SIGKILL)  # what it left behind goes with it
+    else:
+        _stop(process, streams)
+    streams.take_what_is_there()
+    return in_time
+
+
+def _drain_until(deadline: int, streams: _Streams, over: Callable[[], bool]) -> None:
+    while streams.is_open and not over() and (left := deadline - _boot_ms()) > 0:
+        streams.drain(min(left, _TICK_MS))
+
+
+def _stop(process: subprocess.Popen[bytes], streams: _Streams) -> None:
+    _signal(process, signal.SIGTERM)
+    deadline = _boot_ms() + _GRACE_MS
+    # Not reaped yet, so that its number cannot belong to somebody else when the group is killed.
+    _drain_until(deadline, streams, lambda: False)
+    _reaped_by(deadline, process)
+    _end(process)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    _signal(process, signal.SIGKILL)
+    if not _reaped_by(_boot_ms() + _GRACE_MS, process):  # another user's, or stuck in the kernel
+        threading.Thread(target=process.wait, name=f"matins-reap-{process.pid}", daemon=True).start()
+
+
+def _reaped_by(deadline: int, process: subprocess.Popen[bytes]) -> bool:
+    while process.poll() is None:
+        left = deadline - _boot_ms()
+        if left <= 0:
+            return False
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(min(left, _TICK_MS) / 1000)
+    return True
+
+
+def _signal(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
+    # Nobody is left, or it runs as another user: neither can be helped.
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, number)
+
+
+class _Streams:
+    """Both outputs of a command, read as they come."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        self.output, self.errors = _Kept(OUTPUT_ROOM), _Kept(ERRORS_ROOM)
+        self._pipes = process.stdout, process.stderr
+        self._selector = selectors.PollSelector()  # it needs no descriptor of its own, so it cannot fail
+        self._selector.register(process.stdout, selectors.EVENT_READ, self.output)
+        self._selector.register(process.stderr, selectors.EVENT_READ, self.errors)
+
+    @property
+    def is_open(self) -> bool:
+        return bool(self._selector.get_map())
+
+    def drain(self, wait_ms: int) -> bool:
+        """One chunk of each that has something within the time; whether any had."""
+        ready = self._selector.select(wait_ms / 1000)
+        for key, _ in ready:
+            if chunk := os.read(key.fd, _CHUNK):
+                key.data.add(chunk)
+            else:
+                self._selector.unregister(key.fileobj)
+        return bool(ready)
+
+    def take_what_is_there(self) -> None:
+        """Bounded: somebody whom no signal reaches may still be writing."""
+        for _ in range(_MOST_READS):
+            if not self.is_open or not self.drain(0):
+                return
+
+    def close(self) -> None:
+        self._selector.close()
+        for pipe in self._pipes:
+            pipe.close()
+
+
+class _Kept:
+    """The first and the last of a stream, however long it is."""
+
+    def __init__(self, room: int) -> None:
+        self._half = (room - _MARK_ROOM) // 2
+        self._first, self._last = bytearray(), bytearray()
+        self._left_out = 0
+
+    def add(self, chunk: bytes) -> None:
+        gap = self._half - len(self._first)
+        self._first += chunk[:gap]
+        self._last += chunk[gap:]
+        if (excess := len(self._last) - self._half) > 0:
+            del self._last[:excess]
+            self._left_out += excess
+
+    def text(self) -> str:
+        return self._decoded().replace("\0", "\ufffd")  # PostgreSQL's text has no NUL
+
+    def _decoded(self) -> str:
+        if not self._left_out:
+            return (self._first + self._last).decode("utf-8", "replace")
+        # Characters that our own cut went through are dropped whole.
+        first = codecs.getincrementaldecoder("utf-8")("replace").decode(self._first)
+        last = self._last.lstrip(_CONTINUATION).decode("utf-8", "replace")
+        return f"{first}…[{self._left_out:,} {_LEFT_OUT}{last}"
+
+
+# -- what a hook says
+
+
+class HookSaid(NamedTuple):
+    cancelled: bool
+    reason: str | None
+
+
+def hook_said(result: CommandResult) -> HookSaid:
+    """It goes on only when the hook ended well and did not ask to cancel."""
+    if result.error is not None:
+        return _cancelled(f"it could not be started: {result.error}")
+    if result.timed_out:
+        return _cancelled(f"it did not end within {result.took_ms / 1000:g} s")
+    fault = _ended_badly(result)
+    answer = _answer(result.output)
+    if answer is not None and answer.get("cancel") is True:
+        return _cancelled(answer.get("reason") or fault)
+    if fault is None and answer is None and _is_cut_answer(result.output):
+        fault = "its answer is too long to be read"
+    return HookSaid(False, None) if fault is None else _cancelled(fault)
+
+
+def _cancelled(reason: object) -> HookSaid:
+    if not isinstance(reason, str):
+        return HookSaid(True, None)
+    plain = reason.replace("\0", "\ufffd").encode("utf-8", "replace").decode()
+    return HookSaid(True, plain if len(plain) <= LONGEST_REASON else plain[: LONGEST_REASON - 1] + "…")
+
+
+def _ended_badly(result: CommandResult) -> str | None:
+    code = result.exit_code
+    if not code:
+        return None
+    how = f"it ended with exit code {code}" if code > 0 else f"it was ended by {_signal_name(-code)}"
+    last = _last_line(result.errors)
+    return f"{how}: {last}" if last else how
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # the real-time ones have no names
+        return f"signal {number}"
+
+
+def _answer(output: str) -> dict[str, Any] | None:
+    """The JSON object in the last line, or the one that is the whole output."""
+    for text in (_last_line(output), output.strip()):
+        if text.startswith("{") and _LEFT_OUT not in text:
+            # Not orjson: what Node says of half an emoji is an answer too.
+            with contextlib.suppress(ValueError, RecursionError):
+                return json.loads(text)
+    return None
+
+
+def _is_cut_answer(output: str) -> bool:
+    text = output.strip()
+    return text.endswith("}") and _LEFT_OUT in (text if text.startswith("{") else _last_line(text))
+
+
+def _last_line(text: str) -> str:
+    return text.strip().rpartition("\n")[2].strip()
+
+
+# -- at definition time
+
+
+def check_command(command: object, field: str, *, workdir: str | None = None) -> str | tuple[str, ...]:
+    """A text for the shell, or a list of a program and its arguments; a relative path counts from `workdir`."""
+    if isinstance(command, str):
+        _checked_texts((command,), field)
+        word = _PLAIN_WORD.match(command)
+        if word is not None and word[1] not in _SHELL_WORDS.split():
+            _check_program(word[1], field, workdir)
+        _check_syntax(command, field)
+        return command
+    if not isinstance(command, (list, tuple)) or not command:
+        what = "must be a text for the shell, or a list of a program and its arguments"
+        raise _refused(field, cast("object", command), what)
+    argv = _checked_texts(tuple(cast("Sequence[object]", command)), field)
+    _check_program(argv[0], field, workdir)
+    return argv
+
+
+def _checked_texts(texts: tuple[object, ...], field: str) -> tuple[str, ...]:
+    shown = ascii(texts[0])[:60]
+    strings = tuple(text for text in texts if isinstance(text, str))
+    if len(strings) < len(texts):
+        raise _refused(field, shown, "must hold texts only", hint='["/usr/bin/test", "-f", "ready"]')
+    if not strings[0].strip():
+        raise _refused(field, shown, "names no program")
+    if any("\0" in text or _LONE_SURROGATE.search(text) for text in strings):
+        raise _refused(field, shown, "holds a NUL or half a character", hint="take it out")
+    size = sum(map(len, strings))
+    if size > LONGEST_COMMAND:
+        what = f"must be at most {LONGEST_COMMAND:,} characters, got {size:,}"
+        raise _refused(field, shown, what, hint="put it into a script, and name the script")
+    return strings
+
+
+def _check_program(program: str, field: str, workdir: str | None) -> None:
+    if "/" not in program:
+        if shutil.which(program) is None:
+            hint = "give the full path, or put its folder on PATH"
+            raise _refused(field, program, f'"{program}" is not on PATH', hint=hint)
+        return
+    path = Path(_from_home(workdir or ""), _from_home(program))
+    try:
+        mode = path.stat().st_mode
+    except OSError as error:
+        hint = "give the full path of a program that exists"
+        raise _refused(field, program, f"{path} cannot be used: {error.strerror}", hint=hint) from None
+    if stat.S_ISDIR(mode):
+        raise _refused(field, program, f"{path} is a folder", hint="give the path of a program in it")
+    if not os.access(path, os.X_OK):
+        raise _refused(field, program, f"{path} may not be executed", hint=f"chmod +x {shlex.quote(str(path))}")
+
+
+def _check_syntax(text: str, field: str) -> None:
+    parsed = run_command(
+        ("/bin/sh", "-n", "-c", text), context={}, variables={}, workdir=None, limit_ms=_SYNTAX_LIMIT_MS
+    )
+    if parsed.exit_code:
+        told = parsed.errors.removeprefix("/bin/sh: ").partition("\n")[0]
+        raise _refused(field, text, f"the shell cannot read it: {told}", hint="try it with sh -n -c '…'")
+
+
+def _refused(field: str, value: object, what: str, hint: str = '"test -f ready"') -> InvalidInput:
+    return InvalidInput(f'"{field}": {what}', value=value, field=field, hint=hint)

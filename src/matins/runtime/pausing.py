@@ -1,0 +1,47 @@
+"""Pausing a schedule and letting it go on, whoever asks: a person, its failures, its budget, or a time that is over."""
+
+from __future__ import annotations
+
+from matins.engine.when.triggers import Trigger
+from matins.model.records import NewEvent
+from matins.model.schedule import Schedule
+from matins.ports import Transaction
+from matins.runtime.catalog import Known
+from matins.runtime.replan import next_free
+
+BY_FAILURES, BY_BUDGET = "failures", "budget"
+
+
+def pause(
+    transaction: Transaction, schedule_id: int, now: int, by: str, note: str | None, until: int | None = None
+) -> bool:
+    """Nothing new starts; what waits is held back; what has started goes on. False when it does not run anyway."""
+    row = transaction.schedule(schedule_id)
+    if row is None or row[3] not in ("active", "paused"):
+        return False
+    next_slot, due_at, rev = row[9], row[10], row[4]
+    waiting = row[3] == "active" and due_at is None and next_slot is not None
+    transaction.set_schedule_state(schedule_id, "paused", now, note, by)
+    transaction.set_paused_until(schedule_id, until)
+    transaction.replace_cursor(schedule_id, next_slot, None, rev, paused=True, waiting=waiting)
+    transaction.park(schedule_id)
+    data = {"by": by, "note": note, "until": until}
+    transaction.events.append(NewEvent(now, "schedule.paused", schedule_id, None, data))
+    return True
+
+
+def resume(transaction: Transaction, schedule: Schedule, known: Known, now: int, by: str) -> None:
+    """Go on: an interval from now, everything else at its next occurrence."""
+    slot = _resumed(transaction, schedule, known.rule.trigger, now)
+    transaction.set_schedule_state(schedule.id, "active", now, None, None)
+    transaction.replace_cursor(schedule.id, slot, known.rule.due_at(schedule.id, slot), schedule.rev)
+    transaction.unpark(schedule.id, now)
+    transaction.promote([schedule.id], now)
+    transaction.events.append(NewEvent(now, "schedule.resumed", schedule.id, None, {"by": by}))
+
+
+def _resumed(transaction: Transaction, schedule: Schedule, trigger: Trigger, now: int) -> int | None:
+    """A one-shot keeps its time: whether it is too late, its grace decides."""
+    if schedule.next_slot is None or trigger.kind == "once":
+        return schedule.next_slot
+    return next_free(transaction, schedule.id, trigger, now)

@@ -1,0 +1,137 @@
+"""Money and tokens: reserved before a run starts, settled when it is over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from matins.engine.budgets import MOST_PAST, Spent, reservation
+from matins.engine.money import format_money, format_tokens
+from matins.engine.policies import USUAL_RESERVATION, Policies, read_policies
+from matins.engine.spending import Draw, Shortage, draws, shortage
+from matins.model.policy import Purse
+from matins.model.records import NewEvent
+from matins.model.run import Usage
+from matins.ports import Transaction
+from matins.runtime import asking
+from matins.runtime.catalog import Known
+from matins.runtime.pausing import BY_BUDGET, pause
+
+_NOTHING = Usage()
+
+
+class Spender(NamedTuple):
+    """An attempt that is over, or goes on later."""
+
+    run_id: int
+    known: Known
+    usage: Usage | None
+    capped: bool
+    """Whether it was ended because it had spent what one run may."""
+
+
+def wanted(transaction: Transaction, known: Known) -> Usage:
+    """What to set aside for a run: its own cap, else what its past runs kept to, else what is usual."""
+    definition = known.definition
+    past = [Spent(usage.money, usage.tokens) for usage in transaction.past_spend(known.schedule_id, MOST_PAST)]
+    cap = Spent(definition.max_cost or 0, definition.max_tokens or 0)
+    return Usage(*reservation(cap, past, Spent(USUAL_RESERVATION.money, USUAL_RESERVATION.tokens)))
+
+
+def forecast(transaction: Transaction, policies: Policies, known: Known, now: int) -> Shortage | None:
+    """The first budget that has no room for another run of this schedule."""
+    drawn = _draws(policies, known, now)
+    need = wanted(transaction, known) if drawn else _NOTHING
+    for draw in drawn:
+        lacking = shortage(draw, transaction.purse(draw.budget.name, draw.whose, draw.period), need, now)
+        if lacking is not None:
+            return lacking
+    return None
+
+
+def reserve(transaction: Transaction, policies: Policies, known: Known, run_id: int, now: int) -> Shortage | None:
+    """Set aside what a run may spend, in every budget it draws on; or in none, and say which has no room."""
+    drawn = _draws(policies, known, now)
+    if not drawn:
+        return None
+    need = wanted(transaction, known)
+    purses = [transaction.locked_purse(draw.budget.name, draw.whose, draw.period) for draw in drawn]
+    for draw, purse in zip(drawn, purses, strict=True):
+        lacking = shortage(draw, purse, need, now)
+        if lacking is not None:
+            return lacking
+    for purse in purses:
+        transaction.fill_purse(Purse(purse.budget, purse.of, purse.period, 0, 0, need.money, need.tokens))
+        transaction.insert_reservation(run_id, purse, need)
+    transaction.reserve(run_id, known.schedule_id, known.agent, now, need)
+    return None
+
+
+def settle(transaction: Transaction, spenders: Sequence[Spender], now: int) -> None:
+    """Give back what was reserved, write down what was spent; who spent too much is paused, and people are asked."""
+    some_reserved = transaction.any_reservation()
+    policies: Policies | None = None
+    for spender in spenders:
+        held = transaction.take_reservations(spender.run_id) if some_reserved else []
+        if not held and spender.usage is None and not spender.capped:
+            continue
+        policies = policies or _policies(transaction)
+        _settle(transaction, policies, spender, held, now)
+
+
+def release(transaction: Transaction, run_ids: Iterable[int]) -> None:
+    """Claimed and never started: nothing was spent."""
+    if transaction.any_reservation():
+        for run_id in run_ids:
+            for held in transaction.take_reservations(run_id):
+                transaction.fill_purse(_given_back(held, _NOTHING))
+
+
+def _settle(transaction: Transaction, policies: Policies, spender: Spender, held: list[Purse], now: int) -> None:
+    known, usage = spender.known, spender.usage or _NOTHING
+    transaction.settle_spend(spender.run_id, known.schedule_id, known.agent, now, usage)
+    for purse in held:
+        transaction.fill_purse(_given_back(purse, usage))
+    reserved = {(purse.budget, purse.of, purse.period) for purse in held}
+    drawn = _draws(policies, known, now)
+    for draw in drawn:
+        if (draw.budget.name, draw.whose, draw.period) not in reserved:  # made, or begun, while it ran
+            fresh = Purse(draw.budget.name, draw.whose, draw.period, usage.money, usage.tokens, 0, 0)
+            transaction.fill_purse(fresh)
+    if spender.capped:
+        _breach(transaction, spender, None, now)
+        return
+    for draw in drawn:
+        if draw.overspent(transaction.purse(draw.budget.name, draw.whose, draw.period)):
+            _breach(transaction, spender, draw, now)
+            return
+
+
+def _given_back(held: Purse, usage: Usage) -> Purse:
+    taken = (usage.money, usage.tokens, -held.money_reserved, -held.tokens_reserved)
+    return Purse(held.budget, held.of, held.period, *taken)
+
+
+def _breach(transaction: Transaction, spender: Spender, draw: Draw | None, now: int) -> None:
+    known = spender.known
+    usage = transaction.spend_of(spender.run_id) or _NOTHING
+    spent = f"{format_money(usage.money)} and {format_tokens(usage.tokens)} tokens"
+    if draw is None:
+        note = f"run {spender.run_id} was ended at its limit, having spent {spent}"
+    else:
+        note = f'budget "{draw.budget.name}" is overspent for {draw.period}; run {spender.run_id} spent {spent}'
+    if pause(transaction, known.schedule_id, now, BY_BUDGET, note):
+        place = {} if draw is None else {"budget": draw.budget.name, "whose": draw.whose, "period": draw.period}
+        asking.ask_about_budget(transaction, known, spender.run_id, now, {"note": note, **place})
+        data = {"note": note, "spent": format_money(usage.money), **place}
+        transaction.events.append(NewEvent(now, "budget.exceeded", known.schedule_id, spender.run_id, data))
+
+
+def _draws(policies: Policies, known: Known, now: int) -> list[Draw]:
+    if not policies.budgets:
+        return []
+    return draws(policies.budgets, known.schedule_id, known.agent, known.name, now)
+
+
+def _policies(transaction: Transaction) -> Policies:
+    return read_policies(0, transaction.policies(), transaction.throttles())

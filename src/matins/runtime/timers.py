@@ -1,0 +1,125 @@
+"""What waits for a time: deferred runs, questions that expire, pauses and throttles that end."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from matins.engine.gates import Candidate, Facts, judge
+from matins.engine.transitions import CLEAR, DEFER, EXPIRE, LINE_UP, MISS, REFUSE, SKIP, SUSPEND, Transition
+from matins.model.policy import Approval
+from matins.model.records import NewEvent, Parked
+from matins.model.run import APPROVED, RunState
+from matins.ports import Transaction
+from matins.runtime import spending
+from matins.runtime.catalog import Catalog, Known
+from matins.runtime.clearance import is_paused
+from matins.runtime.pausing import resume
+from matins.runtime.planner import live_runs
+from matins.runtime.recorder import Change, apply
+from matins.runtime.rows import schedule_of
+
+_BATCH = 200
+_ENDS: dict[RunState, Transition] = {
+    RunState.PARKED: DEFER,
+    RunState.QUEUED: LINE_UP,
+    RunState.SKIPPED: SKIP,
+    RunState.MISSED: MISS,
+    RunState.OVER_BUDGET: REFUSE,
+}
+
+
+class Timers:
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self.next_at: int | None = 0
+        """When the next of them is due, as far as this process knows; 0 until it has looked."""
+
+    def turn(self, transaction: Transaction, now: int) -> None:
+        """Whatever has waited long enough."""
+        if self.next_at is None or self.next_at > now:
+            return
+        for schedule_id in transaction.pauses_over(now, _BATCH):
+            self._resume(transaction, schedule_id, now)
+        for provider in transaction.drop_past_throttles(now):
+            transaction.events.append(NewEvent(now, "throttle.ended", None, None, {"provider": provider}))
+        for approval in transaction.approvals_past(now, _BATCH):
+            self._expire(transaction, approval, now)
+        for row in transaction.parked(now, _BATCH):
+            self.wake(transaction, row, now)
+
+    def look(self, transaction: Transaction) -> int | None:
+        self.next_at = transaction.next_timer()
+        return self.next_at
+
+    def wake(self, transaction: Transaction, row: Parked, now: int) -> None:
+        """It has waited: every gate is asked again. It is one run still, whatever came due meanwhile."""
+        transaction.due_rows([row.schedule_id])
+        item = self._catalog.get(transaction, [(row.schedule_id, row.rev)]).get((row.schedule_id, row.rev))
+        if not isinstance(item, Known):
+            return  # its schedule is set aside when the planner comes to it
+        change = Change(row.id, row.epoch, row.slot, item, CLEAR, now, now)
+        if is_paused(transaction, row.schedule_id):
+            change = change._replace(transition=SUSPEND, reason="paused")
+        elif row.reason != "checking":
+            change = self._judged(transaction, row, item, change, now)
+        apply(transaction, [change], now)
+
+    def _judged(self, transaction: Transaction, row: Parked, item: Known, change: Change, now: int) -> Change:
+        policies = self._catalog.policies(transaction)
+        others = [
+            (run, state) for run, state in live_runs(transaction, [row.schedule_id])[row.schedule_id] if run < row.id
+        ]
+        short = None if row.attempt else spending.forecast(transaction, policies, item, now)
+        facts = Facts(others, False, item.agent, policies, short, manual=row.slot is None)
+        # Its slot came in time and was counted when the run was made, so that neither end nor number stand in its way.
+        words = replace(item.definition, ends_at=None, max_executions=None)
+        verdict = judge(Candidate(words, row.slot, facts, 0, False, now))
+        if verdict is None:
+            return change
+        transition = _ENDS[verdict.state]
+        return change._replace(
+            transition=transition, reason=verdict.reason, evidence=verdict.evidence, not_before=verdict.until or now
+        )
+
+    def _resume(self, transaction: Transaction, schedule_id: int, now: int) -> None:
+        transaction.due_rows([schedule_id])
+        row = transaction.schedule(schedule_id)
+        item = None if row is None else self._catalog.get(transaction, [(schedule_id, row[4])])[schedule_id, row[4]]
+        if row is not None and isinstance(item, Known):
+            resume(transaction, schedule_of(row), item, now, "time")
+        else:
+            transaction.set_paused_until(schedule_id, None)
+
+    def _expire(self, transaction: Transaction, approval: Approval, now: int) -> None:
+        """Nobody answered: what the request said it would come to."""
+        transaction.due_rows([approval.schedule_id])
+        granted = approval.kind == "run" and approval.default == "approve"
+        if not transaction.settle_approval(approval.id, "pending", "approved" if granted else "expired", now):
+            return
+        data = {"approval": str(approval.id), "default": approval.default}
+        transaction.events.append(NewEvent(now, "approval.expired", approval.schedule_id, approval.run_id, data))
+        if approval.kind == "schedule":
+            transaction.set_schedule_state(approval.schedule_id, "rejected", now, "nobody answered in time", "matins")
+            transaction.replace_cursor(approval.schedule_id, None, None, approval.rev)
+        elif approval.kind == "run":
+            answer_run(transaction, self._catalog, approval, granted, now, "approval_expired")
+
+
+def answer_run(
+    transaction: Transaction, catalog: Catalog, approval: Approval, granted: bool, now: int, reason: str,
+    denied: Transition = EXPIRE,
+) -> bool:  # fmt: skip
+    """The run that a question was about goes on, or ends. False when it is over already."""
+    assert approval.run_id is not None
+    rows = transaction.live_runs([approval.run_id])
+    item = catalog.get(transaction, [(approval.schedule_id, approval.rev)]).get((approval.schedule_id, approval.rev))
+    if not rows or not isinstance(item, Known):
+        return False
+    row = rows[0]
+    evidence = {"approval": str(approval.id)}
+    change = Change(row.id, row.epoch, row.slot, item, denied, now, None, reason, None, evidence)
+    if granted:
+        paused = is_paused(transaction, approval.schedule_id)
+        change = Change(row.id, row.epoch, row.slot, item, SUSPEND if paused else CLEAR, now, now, cleared=APPROVED)
+        change = change._replace(reason="paused" if paused else None, evidence=evidence)
+    return apply(transaction, [change], now) > 0

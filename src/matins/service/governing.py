@@ -1,0 +1,245 @@
+"""Use cases on what governs schedules: quiet hours, budgets, prices, hooks, rules for agents, throttles."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import orjson
+
+from matins.engine import budgets, quiet_hours
+from matins.engine.agent_rules import AgentRules, define_rules, rules_to_dict
+from matins.engine.budgets import Budget, define_budget
+from matins.engine.policies import HOOKS, Policies
+from matins.engine.prices import Price, define_price
+from matins.engine.quiet_hours import QuietHours, define_quiet_hours
+from matins.engine.spending import draws
+from matins.engine.when.durations import parse_duration
+from matins.errors import Conflict, InvalidInput
+from matins.executors.commands import check_command
+from matins.model.policy import Purse, Throttle
+from matins.model.principal import Principal
+from matins.model.records import NewEvent
+from matins.ports import Transaction
+from matins.runtime.rows import schedule_of
+from matins.service.base import UseCases
+from matins.service.definitions import check_name
+from matins.service.rights import needs
+
+_MONTH_MS = 32 * 86_400_000
+_PAGE = 1_000
+
+
+class Governing(UseCases):
+    # -- quiet hours
+
+    @needs("govern")
+    def set_quiet_hours(self, principal: Principal, name: str, **words: Any) -> QuietHours:
+        """When schedules that name this policy keep quiet: windows, timezone, and mode, skip or defer."""
+        policy = define_quiet_hours(name, words)
+        self._put(principal, "quiet_hours", name, quiet_hours.to_dict(policy))
+        return policy
+
+    @needs("govern")
+    def drop_quiet_hours(self, principal: Principal, name: str) -> bool:
+        """Refused while a schedule names them: it would run at night from then on."""
+        with self._store.reading() as transaction:
+            users = [s.name for s in _all_schedules(transaction) if s.definition.quiet_hours == name]
+        if users:
+            raise Conflict(
+                f'Quiet hours "{name}" are used by {", ".join(users[:5])}',
+                value=name,
+                hint="edit those schedules first",
+            )
+        return self._drop(principal, "quiet_hours", name)
+
+    @needs("read")
+    def quiet_hours(self, principal: Principal) -> list[QuietHours]:
+        return list(self._policies().quiet_hours.values())
+
+    # -- money
+
+    @needs("govern")
+    def set_budget(self, principal: Principal, name: str, **words: Any) -> Budget:
+        """So much money or so many tokens in a day or a month: for all, an agent or a schedule."""
+        budget = define_budget(name, words, self._policies().rates, self._clock.local_zone())
+        now = self._clock.now_ms()
+        with self._store.transaction(now) as transaction:
+            self._write(transaction, principal, "budget", name, budgets.to_dict(budget), now)
+            _count_anew(transaction, budget, now)
+        self._changed()
+        return budget
+
+    @needs("govern")
+    def drop_budget(self, principal: Principal, name: str) -> bool:
+        now = self._clock.now_ms()
+        with self._store.transaction(now) as transaction:
+            transaction.drop_purses(name)
+            dropped = self._unwrite(transaction, principal, "budget", name, now)
+        self._changed()
+        return dropped
+
+    @needs("read")
+    def budgets(self, principal: Principal) -> list[tuple[Budget, list[Purse]]]:
+        """Each budget with its purses of the current period: what is spent, and what is promised to runs."""
+        now = self._clock.now_ms()
+        found: list[tuple[Budget, list[Purse]]] = []
+        with self._store.reading() as transaction:
+            for budget in self._catalog.policies(transaction).budgets:
+                period = budgets.period_of(budget, now)
+                purses = [p for p in transaction.purses(period) if p.budget == budget.name and p.period == period]
+                found.append((budget, purses))
+        return found
+
+    @needs("govern")
+    def set_price(self, principal: Principal, model: str, **words: Any) -> Price:
+        """What a million tokens of a model cost: input, output, cached."""
+        price = define_price(model, words, self._policies().rates)
+        data = {"model": price.model, "input": price.input, "output": price.output, "cached": price.cached}
+        self._put(principal, "price", model, data)
+        return price
+
+    @needs("read")
+    def prices(self, principal: Principal) -> list[Price]:
+        return sorted(self._policies().prices.values(), key=lambda price: price.model)
+
+    @needs("govern")
+    def set_rate(self, principal: Principal, currency: str, usd: float) -> None:
+        """What one unit of a currency is worth in dollars."""
+        if not (len(currency) == 3 and currency.isascii() and currency.isalpha() and currency.isupper()):
+            raise InvalidInput(
+                f'"{currency}" is not a currency code', value=currency, field="currency", hint="three letters: EUR"
+            )
+        if isinstance(usd, bool) or not 1e-9 < usd < 1e9:
+            raise InvalidInput(f'"usd" must be a rate above 0, got {usd!r}', value=usd, field="usd", hint="usd=1.08")
+        self._put(principal, "rate", currency, float(usd))
+
+    # -- hooks and rules
+
+    @needs("govern")
+    def set_hook(self, principal: Principal, event: str, command: str | Sequence[str], limit: str = "15s") -> None:
+        """A command for every schedule: before:schedule:trigger may cancel a run, after:run learns how it ended."""
+        if event not in HOOKS:
+            raise InvalidInput(f'There is no hook "{event}"', value=event, field="event", allowed=", ".join(HOOKS))
+        checked = check_command(command, "command", workdir=self._workdir)
+        self._put(principal, "hook", event, {"command": checked, "limit_ms": parse_duration(limit)})
+
+    @needs("govern")
+    def drop_hook(self, principal: Principal, event: str) -> bool:
+        return self._drop(principal, "hook", event)
+
+    @needs("govern")
+    def set_agent_rules(self, principal: Principal, agent: str = "*", **words: Any) -> AgentRules:
+        """What an agent (or, as "*", every agent) may schedule: quota, depth, floor, expiry, auto_one_shots."""
+        check_name("agent", agent)
+        rules = define_rules(words)
+        self._put(principal, "agents", agent, rules_to_dict(rules))
+        return rules
+
+    @needs("read")
+    def agent_rules(self, principal: Principal, agent: str = "*") -> AgentRules:
+        return self._policies().rules_for(agent)
+
+    # -- throttles
+
+    @needs("operate")
+    def throttle(
+        self,
+        principal: Principal,
+        provider: str,
+        resets_at: int,
+        affects: Sequence[str] = (),
+        reason: str = "set by hand",
+    ) -> Throttle:
+        """A provider that serves nobody until an instant: its schedules wait, and go on by themselves."""
+        check_name("provider", provider)
+        now = self._clock.now_ms()
+        if type(resets_at) is not int or resets_at <= now:
+            raise InvalidInput('"resets_at" must be an instant to come', value=resets_at, field="resets_at")
+        throttle = Throttle(provider, resets_at, now, tuple(affects), reason[:500], principal.name)
+        with self._store.transaction(now) as transaction:
+            transaction.put_throttle(throttle)
+            data = {"provider": provider, "resets_at": resets_at, "reason": reason[:500], "by": principal.name}
+            transaction.events.append(NewEvent(now, "throttle.activated", None, None, data))
+        self._changed()
+        return throttle
+
+    @needs("read")
+    def throttles(self, principal: Principal) -> list[Throttle]:
+        now = self._clock.now_ms()
+        with self._store.reading() as transaction:
+            return [throttle for throttle in transaction.throttles() if throttle.resets_at > now]
+
+    @needs("operate")
+    def lift_throttle(self, principal: Principal, provider: str) -> bool:
+        """It is over: what waits for it goes on now. False when there is none."""
+        now = self._clock.now_ms()
+        with self._store.transaction(now) as transaction:
+            lifted = transaction.drop_throttle(provider)
+            if lifted:
+                for row in transaction.parked_for("throttled"):
+                    transaction.wake_parked(row.id, "throttled", now)
+                data = {"provider": provider, "by": principal.name}
+                transaction.events.append(NewEvent(now, "throttle.lifted", None, None, data))
+        self._changed()
+        return lifted
+
+    # -- how they are kept
+
+    def _policies(self) -> Policies:
+        with self._store.reading() as transaction:
+            return self._catalog.policies(transaction)
+
+    def _put(self, principal: Principal, kind: str, name: str, data: Any) -> None:
+        check_name("name", name)
+        now = self._clock.now_ms()
+        with self._store.transaction(now) as transaction:
+            self._write(transaction, principal, kind, name, data, now)
+        self._changed()
+
+    def _drop(self, principal: Principal, kind: str, name: str) -> bool:
+        now = self._clock.now_ms()
+        with self._store.transaction(now) as transaction:
+            dropped = self._unwrite(transaction, principal, kind, name, now)
+        self._changed()
+        return dropped
+
+    def _write(self, transaction: Transaction, principal: Principal, kind: str, name: str, data: Any, now: int) -> None:
+        transaction.put_policy(kind, name, orjson.dumps(data).decode(), now, principal.name)
+        told = {"kind": kind, "name": name, "by": principal.name, "definition": data}
+        transaction.events.append(NewEvent(now, "policy.set", None, None, told))
+
+    def _unwrite(self, transaction: Transaction, principal: Principal, kind: str, name: str, now: int) -> bool:
+        dropped = transaction.drop_policy(kind, name)
+        if dropped:
+            told = {"kind": kind, "name": name, "by": principal.name}
+            transaction.events.append(NewEvent(now, "policy.dropped", None, None, told))
+        return dropped
+
+
+def _all_schedules(transaction: Transaction) -> list[Any]:
+    found: list[Any] = []
+    after = 0
+    while page := transaction.schedules(after, None, _PAGE):
+        found += [schedule_of(row) for row in page]
+        after = page[-1][0]
+    return found
+
+
+def _count_anew(transaction: Transaction, budget: Budget, now: int) -> None:
+    """What was spent in this period before the budget was made or changed counts too."""
+    transaction.drop_purses(budget.name)
+    begun = _period_start(budget, now)
+    for schedule_id, agent, money, tokens in transaction.spend_since(begun):
+        row = transaction.schedule(schedule_id)
+        for draw in draws([budget], schedule_id, agent, row[1] if row else "", now):
+            transaction.fill_purse(Purse(budget.name, draw.whose, draw.period, money, tokens, 0, 0))
+
+
+def _period_start(budget: Budget, now: int) -> int:
+    """The first instant of the period that it is now, found by halving."""
+    period, low, high = budgets.period_of(budget, now), now - _MONTH_MS, now
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if budgets.period_of(budget, middle) == period else (middle, high)
+    return high

@@ -1,0 +1,154 @@
+"""Where schedules come from: checked for whoever asks, and, where an agent does, proposed rather than made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from matins.engine.agent_rules import PROPOSED, AgentRules, bounded, harmless, refuse_unruly
+from matins.engine.schedules import encode
+from matins.engine.when.triggers import Trigger
+from matins.errors import InvalidInput, NotAllowed
+from matins.executors.commands import check_command
+from matins.model.principal import Principal
+from matins.model.records import NewSchedule
+from matins.model.schedule import Schedule, ScheduleDefinition
+from matins.ports import Transaction
+from matins.runtime import asking
+from matins.runtime.pausing import BY_BUDGET, BY_FAILURES
+from matins.service.base import UseCases
+from matins.service.definitions import Defined, defined
+from matins.service.rights import check_words
+
+_COMMANDS = ("pre_check", "before", "after")
+
+
+class Origin(NamedTuple):
+    """Who makes a schedule, stamped by the server: nothing of it comes from the words."""
+
+    principal: Principal
+    run_id: int | None
+    parent: int | None
+    depth: int
+    rules: AgentRules | None
+    """For agents."""
+
+    def row(self, item: Defined, schedule_id: int) -> NewSchedule:
+        row = item.row(schedule_id)
+        maker = {"created_by": self.principal.name, "creator_role": self.principal.role}
+        row = row._replace(**maker, creator_run=self.run_id, parent=self.parent, depth=self.depth)
+        own = item.agent == self.principal.name
+        if self.rules is not None and not harmless(item.rule.definition, self.rules, own=own):
+            row = row._replace(state="pending", due_at=None)
+        return row
+
+
+class Proposals(UseCases):
+    def _prepared(self, principal: Principal, schedules: Sequence[Mapping[str, Any]], now: int) -> list[Defined]:
+        """Everything that can be said against these words without writing anything."""
+        with self._store.reading() as transaction:
+            policies = self._catalog.policies(transaction)
+        same: dict[object, Any] = {}
+        items: list[Defined] = []
+        for words in schedules:
+            item = defined(self._checked_words(principal, words), now, same, policies.rates)
+            if principal.role == "agent":
+                rules = policies.rules_for(principal.name)
+                item = _for_agent(principal, item, bounded(item.rule.definition, rules, now))
+            items.append(item)
+        for name in {item.rule.definition.quiet_hours for item in items}:
+            if name is not None and name not in policies.quiet_hours:
+                raise _no_such_quiet_hours(name, policies.quiet_hours)
+        return items
+
+    def _checked_words(self, principal: Principal, words: Mapping[str, Any]) -> Mapping[str, Any]:
+        check_words(principal, words)
+        for word in _COMMANDS:
+            if words.get(word) is not None:
+                check_command(words[word], word, workdir=self._workdir)
+        return {**words, "timezone": self._clock.local_zone()} if words.get("timezone") == "local" else words
+
+    def _origin(self, transaction: Transaction, principal: Principal, items: Sequence[Defined]) -> Origin:
+        if principal.role != "agent":
+            return Origin(principal, None, None, 0, None)
+        transaction.lock_policies()  # so that two at once do not both find room under the quota
+        rules = self._catalog.policies(transaction).rules_for(principal.name)
+        run = None if principal.run_id is None else transaction.run(principal.run_id)
+        parent = None if run is None else self._schedule(transaction, run[1])
+        depth = 1 + (parent.depth if parent else 0)
+        already = transaction.agent_schedules(principal.name)
+        for number, item in enumerate(items):
+            refuse_unruly(item.rule.trigger, rules, depth, already + number)
+        return Origin(principal, principal.run_id, parent.id if parent else None, depth, rules)
+
+    def _bounded(
+        self, transaction: Transaction, principal: Principal, definition: ScheduleDefinition, trigger: Trigger, now: int
+    ) -> ScheduleDefinition:
+        """An edit, within what its maker may do."""
+        policies = self._catalog.policies(transaction)
+        if definition.quiet_hours is not None and definition.quiet_hours not in policies.quiet_hours:
+            raise _no_such_quiet_hours(definition.quiet_hours, policies.quiet_hours)
+        if principal.role != "agent":
+            return definition
+        rules = policies.rules_for(principal.name)
+        refuse_unruly(trigger, rules, 0, 0)
+        return bounded(definition, rules, now)
+
+    def _ask(self, transaction: Transaction, principal: Principal, schedule_id: int, now: int) -> None:
+        """Put a proposal to the owner."""
+        schedule = self._schedule(transaction, schedule_id)
+        known = self._known(transaction, schedule)
+        rules = self._catalog.policies(transaction).rules_for(schedule.created_by)
+        plain = ScheduleDefinition(known.definition.trigger, known.definition.do)
+        unusual = [word for word in PROPOSED if getattr(known.definition, word) != getattr(plain, word)]
+        proposal = {
+            "proposed_by": schedule.created_by,
+            "run": None if schedule.creator_run is None else str(schedule.creator_run),
+            "parent": None if schedule.parent is None else str(schedule.parent),
+            "depth": schedule.depth,
+            "unusual": unusual,
+        }
+        expires_at = now + rules.approval_ms
+        asking.ask_about_schedule(transaction, known, principal.name, principal.role, now, expires_at, proposal)
+
+    def _ask_again(self, transaction: Transaction, principal: Principal, schedule: Schedule, now: int) -> None:
+        """After an edit: what was asked or approved was about other words."""
+        voided = asking.void(transaction, schedule.id, now, "the schedule was edited")
+        known = self._known(transaction, schedule)
+        for approval in voided:
+            if approval.run_id is not None:
+                transaction.revise_run(approval.run_id, schedule.rev)
+                transaction.wake_parked(approval.run_id, "awaiting_approval", now)
+        proposed = principal.role == "agent" and not harmless(
+            known.definition, self._catalog.policies(transaction).rules_for(principal.name), own=True
+        )
+        if proposed or schedule.state in ("pending", "rejected"):
+            transaction.set_schedule_state(schedule.id, "pending", now, None, None)
+            transaction.replace_cursor(schedule.id, schedule.next_slot, None, schedule.rev, paused=True)
+            transaction.park(schedule.id)
+            self._ask(transaction, principal, schedule.id, now)
+
+    def _refuse_agents_resume(self, principal: Principal, schedule: Schedule) -> None:
+        """What people, failures or a budget stopped, an agent does not start again."""
+        if principal.role == "agent" and schedule.paused_by != principal.name:
+            by = {BY_FAILURES: "its failures", BY_BUDGET: "its budget"}.get(
+                schedule.paused_by or "", schedule.paused_by
+            )
+            raise NotAllowed(
+                f'"{schedule.name}" was paused by {by}', value=schedule.paused_by, field="name", hint="ask the owner"
+            )
+
+
+def _for_agent(principal: Principal, item: Defined, definition: ScheduleDefinition) -> Defined:
+    """For itself and nobody else."""
+    if item.agent not in ("", principal.name):
+        raise NotAllowed(
+            f"{principal.name} may not schedule {item.agent}", value=item.agent, field="agent", hint="leave it out"
+        )
+    rule = type(item.rule)(definition, item.rule.trigger)
+    return item._replace(agent=principal.name, text=encode(definition), rule=rule)
+
+
+def _no_such_quiet_hours(name: str, known: Mapping[str, Any]) -> InvalidInput:
+    hint = f"known: {', '.join(sorted(known))}" if known else "make them first: set_quiet_hours"
+    return InvalidInput(f'There are no quiet hours "{name}"', value=name, field="quiet_hours", hint=hint)

@@ -1,0 +1,88 @@
+"""Who may do what. Every use case names the right that it needs; what is not granted is denied."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import wraps
+from typing import Any, Concatenate, Literal, ParamSpec, TypeVar
+
+from matins.engine.agent_rules import PROPOSED
+from matins.engine.schedules import FIELDS
+from matins.errors import NotAllowed
+from matins.model.principal import Principal, Role
+from matins.model.schedule import Schedule
+
+Right = Literal["read", "run", "change", "approve", "operate", "govern"]
+GRANTS: Mapping[Role, frozenset[Right]] = {
+    "owner": frozenset(["read", "run", "change", "approve", "operate", "govern"]),
+    "operator": frozenset(["read", "run", "change", "approve", "operate"]),
+    "viewer": frozenset(["read"]),
+    "agent": frozenset(["read", "run", "change"]),
+}
+"""An agent may change and run only what it made itself; what it adds is a proposal."""
+P = ParamSpec("P")
+R = TypeVar("R")
+S = TypeVar("S")
+
+
+def needs(
+    right: Right,
+) -> Callable[[Callable[Concatenate[S, Principal, P], R]], Callable[Concatenate[S, Principal, P], R]]:
+    """Marks a use case with the right that it needs, and refuses those who do not have it."""
+
+    def mark(use_case: Callable[Concatenate[S, Principal, P], R]) -> Callable[Concatenate[S, Principal, P], R]:
+        @wraps(use_case)
+        def checked(self: S, principal: Principal, *arguments: P.args, **options: P.kwargs) -> R:
+            check(principal, right, use_case.__name__)
+            return use_case(self, principal, *arguments, **options)
+
+        checked.right = right  # type: ignore[attr-defined]
+        return checked
+
+    return mark
+
+
+def check(principal: Principal, right: Right, what: str) -> None:
+    if right not in GRANTS.get(principal.role, frozenset()):
+        able = [role for role, rights in GRANTS.items() if right in rights]
+        raise NotAllowed(
+            f"{principal.name} ({principal.role}) may not do this: {what}",
+            value=principal.role,
+            field="principal",
+            allowed=", ".join(able),
+            hint=f"it needs the right to {right}: ask {able[0] if len(able) == 1 else ' or '.join(able)}",
+        )
+
+
+def check_own(principal: Principal, schedule: Schedule) -> None:
+    """An agent has a hand only in what it made."""
+    if principal.role != "agent":
+        return
+    if schedule.creator_role != "agent" or schedule.created_by != principal.name:
+        raise NotAllowed(
+            f'"{schedule.name}" was not made by {principal.name}',
+            value=schedule.name,
+            field="name",
+            hint="agents change and run only what they made; ask the owner",
+        )
+
+
+def check_words(principal: Principal, words: Mapping[str, Any]) -> None:
+    """What decides who is asked, what may be spent and which commands run, only the owner sets. Agents propose it."""
+    if principal.role in ("owner", "agent"):
+        return
+    for word, value in words.items():
+        if FIELDS.get(word, word) in PROPOSED and value is not None:
+            raise NotAllowed(
+                f'Only the owner sets "{word}"', value=principal.role, field=word, hint="leave it out, or ask the owner"
+            )
+
+
+def use_cases(service: type[Any]) -> dict[str, Right]:
+    """Every use case of a service by name, with the right that it needs."""
+    found: dict[str, Right] = {}
+    for name in dir(service):
+        right = getattr(getattr(service, name), "right", None)
+        if right is not None:
+            found[name] = right
+    return found

@@ -1,0 +1,219 @@
+-- policy_rev: by which engines know whether policies changed
+SELECT rev FROM policy_rev;
+
+-- lock_policies: one at a time
+SELECT rev FROM policy_rev /* lock */;
+
+-- raise_policy_rev: they did
+UPDATE policy_rev SET rev = rev + 1;
+
+-- policies: all of them
+SELECT kind, name, definition FROM policies ORDER BY kind, name;
+
+-- put_policy: make or change one
+INSERT INTO policies (kind, name, definition, updated_at, updated_by) VALUES (:kind, :name, :definition, :now, :by)
+ON CONFLICT (kind, name) DO UPDATE SET definition = excluded.definition, updated_at = excluded.updated_at,
+  updated_by = excluded.updated_by;
+
+-- drop_policy: take one away
+DELETE FROM policies WHERE kind = :kind AND name = :name RETURNING name;
+
+-- throttles: those that are known
+SELECT provider, resets_at, activated_at, affects, reason, set_by FROM throttles ORDER BY provider;
+
+-- put_throttle: a provider that serves nobody for a while; of two that overlap the later end holds
+INSERT INTO throttles (provider, resets_at, activated_at, affects, reason, set_by)
+VALUES (:provider, :resets_at, :activated_at, :affects, :reason, :by)
+ON CONFLICT (provider) DO UPDATE SET resets_at = excluded.resets_at, activated_at = excluded.activated_at,
+  affects = excluded.affects, reason = excluded.reason, set_by = excluded.set_by
+WHERE excluded.resets_at > throttles.resets_at;
+
+-- drop_throttle: it is over, or somebody lifted it
+DELETE FROM throttles WHERE provider = :provider RETURNING provider;
+
+-- drop_past_throttles: those whose time is over
+DELETE FROM throttles WHERE resets_at <= :now RETURNING provider;
+
+-- next_timer: the next instant at which something that waits must be looked at
+SELECT min(at) FROM (
+  SELECT min(not_before) AS at FROM runs WHERE state = 0 AND reason <> 'paused'
+  UNION ALL SELECT min(expires_at) FROM approvals WHERE state = 'pending'
+  UNION ALL SELECT min(paused_until) FROM schedules WHERE paused_until IS NOT NULL
+  UNION ALL SELECT min(resets_at) FROM throttles) timers;
+
+-- parked: runs that have waited long enough
+SELECT id, schedule_id, rev, slot, epoch, attempt, reason, planned_at FROM runs
+WHERE state = 0 AND reason <> 'paused' AND not_before <= :now ORDER BY not_before LIMIT :limit;
+
+-- parked_for: parked runs of a reason, whenever they would wake
+SELECT id, schedule_id, rev, slot, epoch, attempt, reason, planned_at FROM runs
+WHERE state = 0 AND reason <> 'paused' AND reason = :reason ORDER BY id;
+
+-- pauses_over: schedules whose pause has ended
+SELECT id FROM schedules WHERE paused_until <= :now AND state = 'paused' ORDER BY paused_until LIMIT :limit;
+
+-- set_paused_until: when a pause ends by itself
+UPDATE schedules SET paused_until = :until WHERE id = :id;
+
+-- failures: how many runs of a schedule failed in a row
+SELECT failures FROM due WHERE schedule_id = :id;
+
+-- forget_failures: none any more
+UPDATE due SET failures = 0 WHERE schedule_id = :id;
+
+-- uncount: a run that was counted has not happened
+UPDATE due SET executions = executions - 1 WHERE schedule_id = :id AND executions > 0
+RETURNING next_slot, rev, paused, waiting;
+
+-- forgive_attempt: an attempt that the provider refused was none
+UPDATE runs SET attempt = attempt - 1 WHERE id = :run_id AND attempt > 0;
+
+-- insert_check: what a guard, a pre-check or a hook said
+INSERT INTO checks (run_id, epoch, kind, at, took_ms, exit_code, said, output)
+VALUES (:run_id, :epoch, :kind, :at, :took_ms, :exit_code, :said, :output) ON CONFLICT DO NOTHING;
+
+-- checks: all that was said about a run
+SELECT epoch, kind, at, took_ms, exit_code, said, output FROM checks WHERE run_id = :run_id ORDER BY epoch, at, kind;
+
+-- last_started: when a schedule last started a run that succeeded, before this one
+SELECT max(started_at) FROM runs WHERE schedule_id = :id AND id < :run_id AND state = 10;
+
+-- insert_approval: a question to people
+INSERT INTO approvals (kind, schedule_id, run_id, rev, digest, policy, approvers, needed, unanswered, requested_by,
+  requester_role, requested_at, expires_at, state, request)
+VALUES (:kind, :schedule_id, :run_id, :rev, :digest, :policy, :approvers, :needed, :unanswered, :requested_by,
+  :requester_role, :now, :expires_at, 'pending', :request) RETURNING id;
+
+-- approval: one question
+SELECT a.id, a.kind, a.schedule_id, s.name, a.run_id, a.rev, a.digest, a.policy, a.approvers, a.needed, a.unanswered,
+  a.requested_by, a.requester_role, a.requested_at, a.expires_at, a.state, a.decided_at, a.request
+FROM approvals a JOIN schedules s ON s.id = a.schedule_id WHERE a.id = :id;
+
+-- lock_approval: nobody else answers it meanwhile
+SELECT id FROM approvals WHERE id = :id /* lock */;
+
+-- approvals_in: questions in a state, the oldest first
+SELECT a.id, a.kind, a.schedule_id, s.name, a.run_id, a.rev, a.digest, a.policy, a.approvers, a.needed, a.unanswered,
+  a.requested_by, a.requester_role, a.requested_at, a.expires_at, a.state, a.decided_at, a.request
+FROM approvals a JOIN schedules s ON s.id = a.schedule_id
+WHERE a.state = :state AND a.id > :after ORDER BY a.id LIMIT :limit;
+
+-- approvals_of_run: questions about a run, the newest first
+SELECT a.id, a.kind, a.schedule_id, s.name, a.run_id, a.rev, a.digest, a.policy, a.approvers, a.needed, a.unanswered,
+  a.requested_by, a.requester_role, a.requested_at, a.expires_at, a.state, a.decided_at, a.request
+FROM approvals a JOIN schedules s ON s.id = a.schedule_id WHERE a.run_id = :run_id ORDER BY a.id DESC;
+
+-- approvals_open: questions about a schedule that can still have an effect
+SELECT a.id, a.kind, a.schedule_id, s.name, a.run_id, a.rev, a.digest, a.policy, a.approvers, a.needed, a.unanswered,
+  a.requested_by, a.requester_role, a.requested_at, a.expires_at, a.state, a.decided_at, a.request
+FROM approvals a JOIN schedules s ON s.id = a.schedule_id
+WHERE a.schedule_id = :schedule_id AND a.state IN ('pending', 'approved') ORDER BY a.id;
+
+-- approvals_past: questions that nobody answered in time
+SELECT a.id, a.kind, a.schedule_id, s.name, a.run_id, a.rev, a.digest, a.policy, a.approvers, a.needed, a.unanswered,
+  a.requested_by, a.requester_role, a.requested_at, a.expires_at, a.state, a.decided_at, a.request
+FROM approvals a JOIN schedules s ON s.id = a.schedule_id
+WHERE a.state = 'pending' AND a.expires_at <= :now ORDER BY a.expires_at LIMIT :limit;
+
+-- settle_approval: from one state to the next, once
+UPDATE approvals SET state = :state, decided_at = :now WHERE id = :id AND state = :was RETURNING id;
+
+-- put_vote: what somebody says to it
+INSERT INTO votes (approval_id, voter, vote, at, note, digest) VALUES (:id, :voter, :vote, :now, :note, :digest)
+ON CONFLICT (approval_id, voter) DO UPDATE SET vote = excluded.vote, at = excluded.at, note = excluded.note,
+  digest = excluded.digest;
+
+-- votes: what was said
+SELECT voter, vote, at, note, digest FROM votes WHERE approval_id = :id ORDER BY at, voter;
+
+-- agent_schedules: how many schedules of an agent's making there are
+SELECT count(*) FROM schedules WHERE creator_role = 'agent' AND created_by = :name AND state IN ('pending', 'active', 'paused');
+
+-- last_revision: the highest number that a schedule's words have had
+SELECT max(rev) FROM revisions WHERE schedule_id = :id;
+
+-- put_revision: words that no schedule says yet
+INSERT INTO revisions (schedule_id, rev, definition) VALUES (:id, :rev, :definition);
+
+-- revise_run: a run that has not started goes by other words, and must be cleared again
+UPDATE runs SET rev = :rev, cleared = 0, epoch = epoch + 1 WHERE id = :run_id AND state BETWEEN 0 AND 2;
+
+-- wake_parked: a run that waits for a reason need wait no longer
+UPDATE runs SET not_before = :now, reason = 'woken' WHERE id = :run_id AND state = 0 AND reason = :reason;
+
+-- past_spend: what the last runs of a schedule cost, the newest first
+SELECT money, tokens FROM spend WHERE schedule_id = :id AND settled_at IS NOT NULL ORDER BY run_id DESC LIMIT :limit;
+
+-- open_purse: a budget's purse for a period
+INSERT INTO purses (budget, whose, period) VALUES (:budget, :whose, :period) ON CONFLICT DO NOTHING;
+
+-- purse: what a budget has seen in a period
+SELECT budget, whose, period, money, tokens, money_reserved, tokens_reserved FROM purses
+WHERE budget = :budget AND whose = :whose AND period = :period;
+
+-- lock_purse: the same, and nobody else changes it meanwhile
+SELECT budget, whose, period, money, tokens, money_reserved, tokens_reserved FROM purses
+WHERE budget = :budget AND whose = :whose AND period = :period /* lock */;
+
+-- purses: all purses of a period's name or later
+SELECT budget, whose, period, money, tokens, money_reserved, tokens_reserved FROM purses
+WHERE period >= :since ORDER BY budget, whose, period;
+
+-- fill_purse: add to what it holds
+UPDATE purses SET money = money + :money, tokens = tokens + :tokens, money_reserved = money_reserved + :money_reserved,
+  tokens_reserved = tokens_reserved + :tokens_reserved
+WHERE budget = :budget AND whose = :whose AND period = :period;
+
+-- drop_purses: a budget that is no more, or that counts anew
+DELETE FROM purses WHERE budget = :budget;
+
+-- insert_reservation: what a run holds of a purse
+INSERT INTO reservations (run_id, budget, whose, period, money, tokens)
+VALUES (:run_id, :budget, :whose, :period, :money, :tokens) ON CONFLICT DO NOTHING;
+
+-- any_reservation: whether anything is reserved at all
+SELECT run_id FROM reservations LIMIT 1;
+
+-- drop_reservations: of a budget that is no more
+DELETE FROM reservations WHERE budget = :budget;
+
+-- take_reservations: it is given back
+DELETE FROM reservations WHERE run_id = :run_id RETURNING budget, whose, period, money, tokens;
+
+-- reserve_spend: what a run may spend
+INSERT INTO spend (run_id, schedule_id, agent, at, money_reserved, tokens_reserved, money, tokens, estimated)
+VALUES (:run_id, :schedule_id, :agent, :now, :money, :tokens, 0, 0, 0)
+ON CONFLICT (run_id) DO UPDATE SET at = excluded.at, money_reserved = excluded.money_reserved,
+  tokens_reserved = excluded.tokens_reserved, settled_at = NULL;
+
+-- settle_spend: what an attempt has spent, beside those before it
+INSERT INTO spend (run_id, schedule_id, agent, at, money_reserved, tokens_reserved, money, tokens, estimated, settled_at)
+VALUES (:run_id, :schedule_id, :agent, :now, 0, 0, :money, :tokens, :estimated, :now)
+ON CONFLICT (run_id) DO UPDATE SET money_reserved = 0, tokens_reserved = 0, money = spend.money + excluded.money,
+  tokens = spend.tokens + excluded.tokens, estimated = excluded.estimated, settled_at = excluded.settled_at;
+
+-- spend_of: what a run has spent
+SELECT money, tokens, estimated, money_reserved, tokens_reserved FROM spend WHERE run_id = :run_id;
+
+-- spend_since: what was spent since an instant, by schedule
+SELECT schedule_id, agent, sum(money), sum(tokens) FROM spend WHERE at >= :since GROUP BY schedule_id, agent;
+
+-- figures: for `stats`
+SELECT (SELECT count(*) FROM schedules s JOIN due d ON d.schedule_id = s.id WHERE s.state = 'active' AND d.next_slot IS NOT NULL),
+  (SELECT count(*) FROM schedules WHERE state = 'paused'),
+  (SELECT count(*) FROM schedules WHERE state = 'pending'),
+  (SELECT count(*) FROM runs WHERE state BETWEEN 0 AND 5 AND state >= 3),
+  (SELECT count(*) FROM runs WHERE state = 2),
+  (SELECT count(*) FROM runs WHERE state BETWEEN 0 AND 5 AND state <= 1),
+  (SELECT count(*) FROM approvals WHERE state = 'pending'),
+  (SELECT min(requested_at) FROM approvals WHERE state = 'pending'),
+  (SELECT min(due_at) FROM due WHERE due_at IS NOT NULL);
+
+-- recent_failures: runs that failed since an instant, among the newest events
+SELECT count(*) FROM (SELECT type, at FROM events ORDER BY id DESC LIMIT 10000) newest WHERE type = 'run.failed' AND at >= :since;
+
+-- run_at: the record that covers a slot
+SELECT id FROM runs WHERE schedule_id = :id AND slot >= :at AND coalesce(covered_from, slot) <= :at ORDER BY slot LIMIT 1;
+
+-- run_before: the last record of a schedule at or before an instant
+SELECT id FROM runs WHERE schedule_id = :id AND slot <= :at ORDER BY slot DESC LIMIT 1;

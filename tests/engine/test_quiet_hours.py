@@ -1,0 +1,392 @@
+"""Quiet hours: what their words mean, what is refused, and when they let go on every wall clock."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+from zoneinfo import ZoneInfo, available_timezones
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from matins.engine.quiet_hours import QuietHours, Window, define_quiet_hours, describe, from_dict, quiet_until, to_dict
+from matins.errors import InvalidInput, TimezoneError
+
+EVERY_DAY, WEEKDAYS, WEEKEND, FRIDAY = 0b111_1111, 0b011_1110, 0b100_0001, 0b010_0000
+MINUTE, DAY, WEEK = 60, 86_400, 7 * 86_400
+
+
+def quiet(*windows: Any, **words: Any) -> QuietHours:
+    return define_quiet_hours("nights", {"windows": list(windows), **words})
+
+
+def ms(text: str, zone: str = "UTC") -> int:
+    """The instant of a wall time; an offset in the text says which pass of a repeated hour."""
+    moment = datetime.fromisoformat(text)
+    return round((moment if moment.tzinfo else moment.replace(tzinfo=ZoneInfo(zone))).timestamp() * 1000)
+
+
+def until(policy: QuietHours, text: str) -> str | None:
+    """As the clocks of the policy's zone show it, with their offset."""
+    found = quiet_until(policy, ms(text, policy.timezone))
+    return None if found is None else datetime.fromtimestamp(found / 1000, ZoneInfo(policy.timezone)).isoformat()
+
+
+# --- words --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("given", "window"),
+    [
+        ("22:00-07:00", (EVERY_DAY, 1320, 420)),
+        ("7:05-7:06", (EVERY_DAY, 425, 426)),
+        ("22:00-24:00", (EVERY_DAY, 1320, 1440)),
+        ("22:00-00:00", (EVERY_DAY, 1320, 1440)),
+        ("fri 22:00-07:00", (FRIDAY, 1320, 420)),
+        ("FRIDAY 22:00 - 07:00", (FRIDAY, 1320, 420)),
+        ("weekdays 12:00-13:00", (WEEKDAYS, 720, 780)),
+        ("Weekend 12:00-13:00", (WEEKEND, 720, 780)),
+        ("sat,sun 00:00-24:00", (WEEKEND, 0, 1440)),
+        ("  Sat, sunday  00:00-24:00 ", (WEEKEND, 0, 1440)),
+        ("sat, weekend 00:00-24:00", (WEEKEND, 0, 1440)),
+        ("mon-fri 18:00-08:00", (WEEKDAYS, 1080, 480)),
+        ("Mon - Fri 18:00-08:00", (WEEKDAYS, 1080, 480)),
+        ("sat-sun 10:00-11:00", (WEEKEND, 600, 660)),
+        ("fri-mon 10:00-11:00", (0b110_0011, 600, 660)),
+        ("tues,thur,thurs,weekend 10:00-11:00", (0b101_0101, 600, 660)),
+        ({"from": "22:00", "to": "07:00"}, (EVERY_DAY, 1320, 420)),
+        ({"days": None, "from": "22:00", "to": "07:00"}, (EVERY_DAY, 1320, 420)),
+        ({"days": "mon-fri", "from": "22:00", "to": "24:00"}, (WEEKDAYS, 1320, 1440)),
+        ({"days": ["mon", "Wed-Fri", "tuesday"], "from": "22:00", "to": "07:00"}, (WEEKDAYS, 1320, 420)),
+    ],
+)
+def test_windows_as_people_write_them(given: Any, window: tuple[int, int, int]) -> None:
+    """S3"""
+    expected = QuietHours("nights", (Window(*window),), "UTC", "skip")
+    assert quiet(given) == expected
+    assert define_quiet_hours("nights", {"windows": given}) == expected, "one window needs no list"
+
+
+def test_every_word_reaches_the_policy() -> None:
+    """S3"""
+    windows = ["22:00-07:00", {"days": "fri", "from": "12:00", "to": "13:00"}]
+    expected = (Window(EVERY_DAY, 1320, 420), Window(FRIDAY, 720, 780))
+    policy = quiet(*windows, timezone="Europe/Berlin", mode="defer")
+    assert policy == QuietHours("nights", expected, "Europe/Berlin", "defer")
+
+
+def test_none_is_the_same_as_leaving_it_out() -> None:
+    """S3"""
+    assert quiet("22:00-07:00", timezone=None, mode=None) == quiet("22:00-07:00")
+
+
+@pytest.mark.parametrize(
+    ("windows", "words", "sentence"),
+    [
+        (["22:00-07:00"], {"timezone": "Europe/Berlin"}, "22:00 to 07:00 every day, Europe/Berlin: skipped"),
+        (["fri 22:00-07:00"], {"mode": "defer"}, "22:00 every Friday to 07:00 the next day, UTC: deferred"),
+        (["fri 22:00-00:00"], {}, "22:00 to 24:00 every Friday, UTC: skipped"),
+        (
+            ["weekdays 12:00-13:00", "sat,sun 00:00-24:00"],
+            {},
+            "12:00 to 13:00 every weekday; all day every Saturday and Sunday, UTC: skipped",
+        ),
+    ],
+)
+def test_described_in_plain_words(windows: list[str], words: dict[str, str], sentence: str) -> None:
+    """B3"""
+    assert describe(quiet(*windows, **words)) == sentence
+
+
+def test_the_dict_says_the_same_words() -> None:
+    """S3"""
+    policy = quiet("22:00-07:00", {"days": "sun-tue", "from": "9:00", "to": "00:00"}, mode="defer")
+    assert to_dict(policy) == {
+        "name": "nights",
+        "windows": ["22:00-07:00", "mon,tue,sun 09:00-24:00"],
+        "timezone": "UTC",
+        "mode": "defer",
+    }
+
+
+# --- when they let go ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("at", "end"),
+    [
+        ("2026-05-12T21:59:59.999", None),
+        ("2026-05-12T22:00", "2026-05-13T07:00:00+00:00"),
+        ("2026-05-12T22:00:00.001", "2026-05-13T07:00:00+00:00"),
+        ("2026-05-13T06:59:59.999", "2026-05-13T07:00:00+00:00"),
+        ("2026-05-13T07:00", None),
+        ("1969-12-31T23:59:59.999", "1970-01-01T07:00:00+00:00"),
+    ],
+)
+def test_the_start_is_quiet_and_the_end_is_not(at: str, end: str | None) -> None:
+    """S3"""
+    assert until(quiet("22:00-07:00"), at) == end
+
+
+@pytest.mark.parametrize(
+    ("window", "at", "end"),
+    [
+        ("fri 22:00-07:00", "2026-05-15T06:00", None),  # a Friday: it has not begun
+        ("fri 22:00-07:00", "2026-05-15T22:00", "2026-05-16T07:00:00+00:00"),
+        ("fri 22:00-07:00", "2026-05-16T06:59", "2026-05-16T07:00:00+00:00"),
+        ("fri 22:00-07:00", "2026-05-16T22:00", None),
+        # Saturday night runs from one week into the next.
+        ("sat 22:00-07:00", "2026-05-16T21:59", None),
+        ("sat 22:00-07:00", "2026-05-16T22:00", "2026-05-17T07:00:00+00:00"),
+        ("sat 22:00-07:00", "2026-05-17T00:00", "2026-05-17T07:00:00+00:00"),
+        ("sat 22:00-07:00", "2026-05-17T22:00", None),
+    ],
+)
+def test_an_overnight_window_belongs_to_the_day_on_which_it_begins(window: str, at: str, end: str | None) -> None:
+    """S3"""
+    assert until(quiet(window), at) == end
+
+
+@pytest.mark.parametrize(
+    ("windows", "at", "end"),
+    [
+        (["08:00-10:00", "20:00-21:00"], "2026-05-12T09:00", "2026-05-12T10:00:00+00:00"),
+        (["08:00-10:00", "20:00-21:00"], "2026-05-12T12:00", None),
+        (["08:00-10:00", "20:00-21:00"], "2026-05-12T20:30", "2026-05-12T21:00:00+00:00"),
+        (["10:00-11:00", "08:00-10:00"], "2026-05-12T08:00", "2026-05-12T11:00:00+00:00"),
+        (["10:00-11:00", "08:00-10:30"], "2026-05-12T08:00", "2026-05-12T11:00:00+00:00"),
+        (["08:00-12:00", "09:00-10:00"], "2026-05-12T09:30", "2026-05-12T12:00:00+00:00"),
+        (["weekdays 18:00-08:00", "sat,sun 00:00-24:00"], "2026-05-15T18:00", "2026-05-18T00:00:00+00:00"),
+        (["weekdays 18:00-08:00", "sat 08:00-09:00"], "2026-05-15T18:00", "2026-05-16T09:00:00+00:00"),
+        (["tue-sun 00:00-24:00", "mon 00:00-09:00"], "2026-05-12T00:00", "2026-05-18T09:00:00+00:00"),
+    ],
+)
+def test_windows_that_touch_or_overlap_are_one(windows: list[str], at: str, end: str | None) -> None:
+    """S3"""
+    assert until(quiet(*windows), at) == end
+
+
+@pytest.mark.parametrize(
+    ("zone", "window", "at", "end"),
+    [
+        # 29 March 2026, 02:00 becomes 03:00; 25 October, 03:00 becomes 02:00 again.
+        ("Europe/Berlin", "22:00-07:00", "2026-03-28T22:00", "2026-03-29T07:00:00+02:00"),
+        ("Europe/Berlin", "22:00-02:30", "2026-03-28T22:00", "2026-03-29T03:00:00+02:00"),
+        ("Europe/Berlin", "02:00-03:00", "2026-03-29T01:59:59.999", None),
+        ("Europe/Berlin", "02:00-03:00", "2026-03-29T03:00", None),
+        ("Europe/Berlin", "02:30-04:00", "2026-03-29T03:00", "2026-03-29T04:00:00+02:00"),
+        ("Europe/Berlin", "22:00-07:00", "2026-10-24T22:00", "2026-10-25T07:00:00+01:00"),
+        ("Europe/Berlin", "22:00-02:30", "2026-10-24T22:00", "2026-10-25T02:30:00+02:00"),
+        ("Europe/Berlin", "22:00-02:30", "2026-10-25T02:45+02:00", None),
+        ("Europe/Berlin", "22:00-02:30", "2026-10-25T02:15+01:00", "2026-10-25T02:30:00+01:00"),
+        ("Europe/Berlin", "22:00-03:00", "2026-10-24T22:00", "2026-10-25T03:00:00+01:00"),
+        ("Europe/Berlin", "02:30-03:00", "2026-10-25T02:30+02:00", "2026-10-25T02:00:00+01:00"),
+        # 8 March 2026, 02:00 becomes 03:00; 1 November, 02:00 becomes 01:00 again.
+        ("America/New_York", "22:00-02:00", "2026-03-07T23:00", "2026-03-08T03:00:00-04:00"),
+        ("America/New_York", "22:00-02:59", "2026-03-07T23:00", "2026-03-08T03:00:00-04:00"),
+        ("America/New_York", "01:30-06:00", "2026-03-08T01:30", "2026-03-08T06:00:00-04:00"),
+        ("America/New_York", "01:30-06:00", "2026-11-01T01:30-04:00", "2026-11-01T01:00:00-05:00"),
+        ("America/New_York", "22:00-01:30", "2026-10-31T22:00", "2026-11-01T01:30:00-04:00"),
+        ("America/New_York", "22:00-01:30", "2026-11-01T01:00-05:00", "2026-11-01T01:30:00-05:00"),
+        # 4 October 2026, 02:00 becomes 02:30; 5 April, 02:00 becomes 01:30 again.
+        ("Australia/Lord_Howe", "22:00-02:15", "2026-10-03T22:00", "2026-10-04T02:30:00+11:00"),
+        ("Australia/Lord_Howe", "02:00-02:30", "2026-10-04T02:30", None),
+        ("Australia/Lord_Howe", "22:00-01:45", "2026-04-04T22:00", "2026-04-05T01:45:00+11:00"),
+        ("Australia/Lord_Howe", "22:00-01:45", "2026-04-05T01:30+10:30", "2026-04-05T01:45:00+10:30"),
+        ("Australia/Lord_Howe", "22:00-02:00", "2026-04-04T22:00", "2026-04-05T02:00:00+10:30"),
+        # There was no Friday, 30 December 2011.
+        ("Pacific/Apia", "fri 00:00-24:00", "2011-12-29T23:59", None),
+        ("Pacific/Apia", "fri 00:00-24:00", "2011-12-31T00:00", None),
+        ("Pacific/Apia", "thu 22:00-12:00", "2011-12-29T22:00", "2011-12-31T00:00:00+14:00"),
+        ("Pacific/Apia", "fri 22:00-07:00", "2011-12-31T06:00", "2011-12-31T07:00:00+14:00"),
+        ("Pacific/Apia", "thu-sat 00:00-24:00", "2011-12-29T12:00", "2012-01-01T00:00:00+14:00"),
+        ("Pacific/Apia", "sat-thu 00:00-24:00", "2011-12-29T12:00", "2012-01-06T00:00:00+14:00"),
+    ],
+)
+def test_the_wall_clock_decides_when_the_clocks_change(zone: str, window: str, at: str, end: str | None) -> None:
+    """S3 B3"""
+    assert until(quiet(window, timezone=zone), at) == end
+
+
+# --- against a walk that asks zoneinfo minute by minute -----------------------------------------------------
+
+Written = tuple[set[int], int, int]
+ZONES = sorted(available_timezones())
+ABBREVIATIONS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
+
+
+def as_text(window: Written) -> str:
+    days, start, end = window
+    names = ",".join(ABBREVIATIONS[day] for day in days)
+    return f"{names} {start // 60:02}:{start % 60:02}-{end // 60:02}:{end % 60:02}"
+
+
+def holds(window: Written, day: int, minute: int) -> bool:
+    days, start, end = window
+    if start < end:
+        return day in days and start <= minute < end
+    return (day in days and minute >= start) or ((day - 1) % 7 in days and minute < end)
+
+
+def cover_the_week(windows: list[Written]) -> bool:
+    return all(any(holds(window, day, minute) for window in windows) for day in range(7) for minute in range(1440))
+
+
+def shown(zone: ZoneInfo, at: int) -> tuple[int, int]:
+    """Day of the week (Sunday 0) and minute of the day on the wall clock."""
+    wall = datetime.fromtimestamp(at, zone)
+    return wall.isoweekday() % 7, wall.hour * 60 + wall.minute
+
+
+def walked(windows: list[Written], zone: ZoneInfo, at_ms: int) -> int | None:
+    start = at_ms // 1000
+    minutes = range(start - start % MINUTE, start + 3 * WEEK, MINUTE)
+    opens = next(at for at in minutes if not any(holds(window, *shown(zone, at)) for window in windows))
+    return None if opens <= start else opens * 1000
+
+
+def change_of_clocks(zone: ZoneInfo, year: int) -> int | None:
+    """The first day of a year, in seconds, in the course of which the clocks change."""
+    start = int(datetime(year, 1, 1, tzinfo=UTC).timestamp())
+    offsets = [datetime.fromtimestamp(start + n * DAY, zone).utcoffset() for n in range(366)]
+    return next((start + n * DAY for n in range(365) if offsets[n] != offsets[n + 1]), None)
+
+
+days = st.sets(st.integers(0, 6), min_size=1)
+starts = st.integers(0, 1439) | st.sampled_from(range(0, 300, 15))
+ends = st.integers(1, 1440) | st.sampled_from(range(15, 300, 15))
+any_time = st.integers(ms("1973-01-01"), ms("2400-01-01"))
+written = st.tuples(days, starts, ends).filter(lambda window: window[1] != window[2])
+
+
+@st.composite
+def moments(draw: st.DrawFn) -> tuple[str, int]:
+    """A zone and an instant near a change of its clocks, since all offsets are whole minutes (1973)."""
+    zone = draw(st.sampled_from(ZONES) | st.sampled_from(["Europe/Berlin", "Australia/Lord_Howe", "Africa/Casablanca"]))
+    change = change_of_clocks(ZoneInfo(zone), draw(st.integers(1973, 2099)))
+    assume(change is not None)
+    return zone, change * 1000 + draw(st.integers(-2 * DAY * 1000, 3 * DAY * 1000))
+
+
+def compare(windows: list[Written], zone: str, at_ms: int) -> None:
+    try:
+        policy = quiet(*map(as_text, windows), timezone=zone)
+    except InvalidInput:
+        assert cover_the_week(windows)
+        return
+    assert quiet_until(policy, at_ms) == walked(windows, ZoneInfo(zone), at_ms)
+
+
+@settings(max_examples=400)
+@given(st.lists(written, min_size=1, max_size=5), moments())
+def test_equals_a_walk_near_changes_of_clocks(windows: list[Written], moment: tuple[str, int]) -> None:
+    """S3 B3"""
+    compare(windows, *moment)
+
+
+@settings(max_examples=100)
+@given(st.lists(written, min_size=1, max_size=5), st.sampled_from(ZONES), any_time)
+def test_equals_a_walk_at_any_time(windows: list[Written], zone: str, at_ms: int) -> None:
+    """S3 B3"""
+    compare(windows, zone, at_ms)
+
+
+@given(st.lists(written, min_size=1, max_size=3), st.sampled_from(ZONES), st.sampled_from(["skip", "defer"]))
+def test_there_and_back(windows: list[Written], zone: str, mode: str) -> None:
+    """S3: through JSON, for whatever can be defined"""
+    assume(not cover_the_week(windows))
+    policy = quiet(*map(as_text, windows), timezone=zone, mode=mode)
+    data = json.loads(json.dumps(to_dict(policy)))
+    assert from_dict(data) == policy
+    assert to_dict(from_dict(data)) == data
+
+
+# --- what is refused ----------------------------------------------------------------------------------------
+
+NIGHT = "22:00-07:00"
+
+
+@pytest.mark.parametrize(
+    ("words", "message", "field", "hint"),
+    [
+        ({"windows": "22:00-22:00"}, "has no length", "windows", "00:00-24:00 is a whole day"),
+        ({"windows": [NIGHT, "fri 00:00-00:00"]}, "has no length", "windows[1]", "00:00-24:00 is a whole day"),
+        ({"windows": {"from": "9:00", "to": "09:00"}}, "has no length", "windows.to", "00:00-24:00 is a whole day"),
+        ({"windows": "someday 22:00-07:00"}, 'Unknown day "someday"', "windows", 'did you mean "sunday"?'),
+        ({"windows": "xyzzy 22:00-07:00"}, 'Unknown day "xyzzy"', "windows", "known: sun, mon,"),
+        ({"windows": "mon,, 22:00-07:00"}, 'Unknown day ""', "windows", "known: sun, mon,"),
+        ({"windows": "mon-weekdays 22:00-07:00"}, 'Unknown day "weekdays"', "windows", "did you mean"),
+        ({"windows": "mon-Mon 22:00-07:00"}, '"mon-mon" begins and ends on one day', "windows", '"mon" for that day'),
+        ({"windows": [{"days": [1], "from": "22:00", "to": "07:00"}]}, 'day "1"', "windows[0].days", "known: sun,"),
+        ({"windows": [{"days": 1, "from": "22:00", "to": "07:00"}]}, "not name days", "windows[0].days", '"mon-fri"'),
+        ({"windows": [{"days": [], "from": "22:00", "to": "07:00"}]}, "not name days", "windows[0].days", "every day"),
+        ({"windows": "25:00-07:00"}, "'25:00' is not a time from 00:00 to 23:59", "windows", "22:00-07:00"),
+        ({"windows": "24:00-07:00"}, "'24:00' is not a time from 00:00 to 23:59", "windows", "22:00-07:00"),
+        ({"windows": "22:00-24:01"}, "'24:01' is not a time from 00:00 to 24:00", "windows", "22:00-07:00"),
+        ({"windows": "22:60-07:00"}, "'22:60' is not a time", "windows", "22:00-07:00"),
+        ({"windows": "7pm-07:00"}, "'7pm' is not a time", "windows", "22:00-07:00"),
+        ({"windows": "22:00-07:00 fri"}, "'07:00 fri' is not a time", "windows", "22:00-07:00"),
+        ({"windows": "٢٢:٠٠-07:00"}, "is not a time", "windows", "22:00-07:00"),
+        ({"windows": {"from": 1320, "to": "07:00"}}, "1320 is not a time", "windows.from", "stand in quotes"),
+        ({"windows": {"from": "22:00", "to": 420}}, "420 is not a time", "windows.to", "stand in quotes"),
+        ({"windows": {"from": "22:00"}}, "not a window of time", "windows", '"to": "07:00"'),
+        ({"windows": {"days": "fri", "to": "22:00"}}, "not a window of time", "windows", '"from": "22:00"'),
+        ({"windows": "22:00"}, "'22:00' is not a window of time", "windows", '"22:00-07:00"'),
+        ({"windows": "22:00-"}, "'22:00-' is not a window of time", "windows", '"22:00-07:00"'),
+        ({"windows": ["-07:00"]}, "'-07:00' is not a window of time", "windows[0]", '"22:00-07:00"'),
+        ({"windows": ""}, "'' is not a window of time", "windows", '"22:00-07:00"'),
+        ({"windows": [NIGHT, 7]}, "7 is not a window of time", "windows[1]", '"22:00-07:00"'),
+        ({"windows": {"form": "22:00", "to": "07:00"}}, 'no "form"', "windows.form", 'did you mean "from"?'),
+        ({"windows": []}, 'need "windows"', "windows", "windows=["),
+        ({"windows": 5}, 'need "windows"', "windows", "windows=["),
+        ({"windows": None}, 'need "windows"', "windows", "windows=["),
+        ({}, 'need "windows"', "windows", "windows=["),
+        ({"windows": [NIGHT] * 101}, "101 windows are too many", "windows", "several days"),
+        ({"windows": NIGHT, "timezome": "UTC"}, 'Quiet hours have no "timezome"', "timezome", '"timezone"?'),
+        ({"windows": NIGHT, "colour": "red"}, 'no "colour"', "colour", "known: windows, timezone, mode"),
+        ({"windows": NIGHT, 7: "red"}, 'no "7"', "7", "known: windows, timezone, mode"),
+        ({"windows": NIGHT, "mode": "queue"}, "Unknown mode 'queue'", "mode", '"defer" lets it run'),
+        ({"windows": NIGHT, "mode": ["skip"]}, "Unknown mode ['skip']", "mode", '"defer" lets it run'),
+        ({"windows": NIGHT, "timezone": 2}, "A time zone is a text, got 2", "timezone", "Europe/London"),
+        ({"windows": "00:00-24:00"}, "would never open", "windows", "leave some time free"),
+        ({"windows": [NIGHT, "06:00-22:01"]}, "would never open", "windows", "leave some time free"),
+        ({"windows": ["mon-sat 00:00-24:00", "sun 00:00-23:59", "sat,sun 23:59-00:01"]}, "would never open",
+         "windows", "leave some time free"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_used_is_named_with_a_way_to_mend_it(
+    words: dict[Any, Any], message: str, field: str, hint: str
+) -> None:
+    """S3"""
+    with pytest.raises(InvalidInput) as refused:
+        define_quiet_hours("nights", words)
+    error = refused.value
+    assert (type(error), error.field) == (InvalidInput, field)
+    assert message in error.message
+    assert hint in (error.hint or "")
+
+
+@pytest.mark.parametrize(("zone", "hint"), [("Europe/Berlim", "Europe/Berlin"), ("new york", "America/New_York")])
+def test_an_unknown_zone(zone: str, hint: str) -> None:
+    """S3"""
+    with pytest.raises(TimezoneError, match=f'Unknown time zone "{zone}"') as refused:
+        quiet(NIGHT, timezone=zone)
+    assert (refused.value.field, refused.value.hint) == ("timezone", f'did you mean "{hint}"?')
+
+
+@pytest.mark.parametrize("name", ["", "  ", "a\nb", "a\0b", None, 7])
+def test_a_name_that_cannot_be_shown(name: Any) -> None:
+    """S3"""
+    for make in (define_quiet_hours, lambda name, words: from_dict({"name": name, **words})):
+        with pytest.raises(InvalidInput, match="need a name") as refused:
+            make(name, {"windows": NIGHT})
+        assert (refused.value.field, refused.value.hint) == ("name", 'such as "nights"')
+
+
+def test_a_hundred_windows_and_one_open_minute() -> None:
+    """S3: the most that is allowed"""
+    policy = quiet(*["00:00-23:59"] * 99, "mon-sat 23:59-24:00")
+    assert until(policy, "2026-05-11T00:00") == "2026-05-17T23:59:00+00:00"
+    assert until(policy, "2026-05-17T23:59:59.999") is None
