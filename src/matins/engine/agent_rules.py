@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 from matins.engine.when.durations import format_duration, parse_duration
 from matins.engine.when.triggers import Trigger
@@ -32,12 +32,13 @@ class AgentRules:
     approval_ms: int = 7 * 86_400_000
     """How long a proposal waits for an answer."""
     auto_one_shots: bool = False
-    """Whether a one-shot for the agent itself goes through unasked."""
+    """Whether a one-shot for the agent itself goes through unasked, when it starts one of these jobs."""
+    auto_jobs: tuple[str, ...] = ("scheduled-task",)
 
 
 USUAL_RULES = AgentRules()
 _DURATIONS = {"floor": "floor_ms", "expiry": "expiry_ms", "approval_expires": "approval_ms"}
-_WORDS = ("quota", "depth", "auto_one_shots", *_DURATIONS)
+_WORDS = ("quota", "depth", "auto_one_shots", "auto_jobs", *_DURATIONS)
 
 
 def define_rules(words: Mapping[str, Any]) -> AgentRules:
@@ -51,6 +52,8 @@ def define_rules(words: Mapping[str, Any]) -> AgentRules:
 
 
 def _checked(word: str, value: Any) -> Any:
+    if word == "auto_jobs":
+        return _jobs(value)
     flag = word == "auto_one_shots"
     if isinstance(value, bool) if flag else (type(value) is int and 0 <= value <= 10_000):
         return value
@@ -58,12 +61,19 @@ def _checked(word: str, value: Any) -> Any:
     raise InvalidInput(f'"{word}" must be {allowed}, got {value!r}', value=value, field=word, allowed=allowed)
 
 
+def _jobs(value: Any) -> tuple[str, ...]:
+    items = cast("list[Any]", value) if isinstance(value, (list, tuple)) else [None]
+    if all(isinstance(item, str) and item for item in items):
+        return tuple(items)
+    raise InvalidInput(f'"auto_jobs" must be a list of jobs, got {value!r}', value=value, field="auto_jobs")
+
+
 def rules_to_dict(rules: AgentRules) -> dict[str, Any]:
     return asdict(rules)
 
 
 def rules_from_dict(data: Mapping[str, Any]) -> AgentRules:
-    return AgentRules(**data)
+    return AgentRules(**{**data, "auto_jobs": tuple(data["auto_jobs"])})
 
 
 def bounded(definition: ScheduleDefinition, rules: AgentRules, now: int) -> ScheduleDefinition:
@@ -101,4 +111,5 @@ def harmless(definition: ScheduleDefinition, rules: AgentRules, *, own: bool) ->
     """Whether the owner's rule lets it through unasked: once, for the agent itself, and nothing out of the ordinary."""
     plain = ScheduleDefinition(definition.trigger, definition.do)
     ordinary = all(getattr(definition, word) == getattr(plain, word) for word in PROPOSED)
-    return rules.auto_one_shots and own and ordinary and isinstance(definition.trigger.when, Once)
+    once = isinstance(definition.trigger.when, Once) and definition.do in rules.auto_jobs
+    return rules.auto_one_shots and own and ordinary and once

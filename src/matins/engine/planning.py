@@ -41,7 +41,7 @@ class Plan(NamedTuple):
 class Rule:
     """A schedule's definition, made ready for planning."""
 
-    __slots__ = ("_plain", "completion", "definition", "exclusive", "trigger")
+    __slots__ = ("_open", "_plain", "completion", "definition", "exclusive", "trigger")
 
     def __init__(self, definition: ScheduleDefinition, trigger: Trigger) -> None:
         self.definition = definition
@@ -53,6 +53,8 @@ class Rule:
         elapsed = isinstance(when, Interval) and when.anchor != "grid"
         bounded = definition.max_executions is not None or definition.ends_at is not None
         self._plain = not elapsed and not bounded and not definition.jitter
+        self._open = not (bounded or definition.quiet_hours or definition.provider)
+        """Whether no gate but overlap, budget and capacity can stop it."""
 
     def due_at(self, schedule_id: int, slot: int | None) -> int | None:
         """When a slot is due: later than the slot itself by its jitter."""
@@ -75,14 +77,19 @@ class Rule:
         """`slot` is the first one without a record; its time has come."""
         if self._plain:  # on time, and nothing in between: most of all plans
             following = self.trigger.next_ms(slot)
-            if following is not None and following > now and now - slot <= grace_of(self.definition, slot, following):
-                candidate = Candidate(self.definition, slot, facts, executions, False, now)
-                verdict = judge(candidate, gates)
-                if verdict is None:
-                    return Plan([Birth(slot, None, 1, RunState.READY)], following, following, 0, executions + 1)
+            on_time = (
+                following is not None and now < following and now - slot <= grace_of(self.definition, slot, following)
+            )
+            if on_time and self._passes(slot, executions, facts, now, gates):
+                return Plan([Birth(slot, None, 1, RunState.READY)], following, following, 0, executions + 1)
         if self.definition.ends_at is not None and slot > self.definition.ends_at:
             return self._end(slot, executions)
         return self._plan_window(schedule_id, slot, window_used, executions, facts, now, gates)
+
+    def _passes(self, slot: int, executions: int, facts: Facts, now: int, gates: Sequence[tuple[str, Gate]]) -> bool:
+        if self._open and gates is GATES and not facts.live and not facts.full and facts.shortage is None:
+            return True  # there is nothing for any of them to look at: most of all slots
+        return judge(Candidate(self.definition, slot, facts, executions, False, now), gates) is None
 
     def _end(self, slot: int, executions: int) -> Plan:
         evidence = {"ends_at": self.definition.ends_at}

@@ -19,10 +19,12 @@ class Transition(NamedTuple):
     event: str
     over: bool
     """Whether the run is over then."""
+    started: bool
+    """Whether the run had started before."""
 
 
 def _named(name: str, low: RunState, high: RunState, target: RunState) -> Transition:
-    return Transition(name, low, high, target, f"run.{name}", target >= S.SUCCEEDED)
+    return Transition(name, low, high, target, f"run.{name}", target >= S.SUCCEEDED, high > S.READY)
 
 
 CLAIM = _named("started", S.READY, S.READY, S.STARTING)

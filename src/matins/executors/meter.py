@@ -16,7 +16,7 @@ from matins.runtime.work import Work
 class Meter:
     def __init__(self, policies: Callable[[], Policies]) -> None:
         self._policies = policies
-        self._used: dict[tuple[int, int], Usage] = {}
+        self.used: dict[tuple[int, int], Usage] = {}
 
     def add(
         self, work: Work, money: str | None, tokens: int, model: str | None, put_in: int, got_out: int, cached: int
@@ -28,13 +28,13 @@ class Meter:
         elif model is not None:
             price = price_of(model, self._policies().prices)
             spent, estimated = (estimate(price, put_in, got_out, cached), True) if price else (0, True)
-        before = self._used.get(work.mark, Usage())
+        before = self.used.get(work.mark, Usage())
         now = Usage(
             before.money + spent,
             before.tokens + (tokens or put_in + got_out + cached),
             before.estimated or estimated,
         )
-        self._used[work.mark] = now
+        self.used[work.mark] = now
         definition = work.known.definition
         if now.over(definition.max_cost, definition.max_tokens):
             spent_so_far = f"{format_money(now.money)} and {format_tokens(now.tokens)} tokens"
@@ -42,5 +42,5 @@ class Meter:
 
     def read(self, work: Work, outcome: Outcome) -> Outcome:
         """The outcome with what was spent on it."""
-        used = self._used.pop(work.mark, None)
+        used = self.used.pop(work.mark, None)
         return outcome if used is None else replace(outcome, usage=used)

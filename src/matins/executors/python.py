@@ -281,7 +281,7 @@ class PythonExecutor:
         elif work.run_id in self._cancelled and not outcome.succeeded:
             outcome = Outcome(False, error=outcome.error, cancelled=True)
         self._cancelled.discard(work.run_id)
-        self._ended.put(Ended(work, self.meter.read(work, outcome)))
+        self._ended.put(Ended(work, self.meter.read(work, outcome) if self.meter.used else outcome))
         self._wake()
 
     # -- on the loop

@@ -187,7 +187,9 @@ class Engine:
                 planned = self.planner.plan(transaction, now, self.worker, free, limit)
                 self._planning = False
                 start = planned.start + self.dispatcher.claim(transaction, now, self.worker, free)
-                next_at = now if planned.taken == limit else self._next_at(transaction, free)
+                next_at = self._next_at(transaction, free)
+                if planned.taken == limit:
+                    next_at = now
             self._doubtful = start
             self.keeping.dirty = self.keeping.dirty or bool(transaction.events)
         self.stale += stale

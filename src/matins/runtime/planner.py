@@ -55,6 +55,7 @@ class Planner:
         known = self._catalog.get(transaction, [(row.schedule_id, row.rev) for row in due])
         live = live_runs(transaction, [row.schedule_id for row in due])
         policies = self._catalog.policies(transaction)
+        free_facts = Facts(policies=policies)
         plans: dict[int, tuple[Known, Plan]] = {}
         cursors: list[Cursor] = []
         births = 0
@@ -67,8 +68,11 @@ class Planner:
                 mark_broken(transaction, row, item, now)
                 continue
             try:
-                short = spending.forecast(transaction, policies, item, now) if policies.budgets else None
-                facts = Facts(live.get(schedule_id, ()), free.none_for(item), item.agent, policies, short)
+                in_the_way, full = live.get(schedule_id, ()), free.none_for(item)
+                facts = free_facts
+                if in_the_way or full or item.gated or policies.budgets:
+                    short = spending.forecast(transaction, policies, item, now) if policies.budgets else None
+                    facts = Facts(in_the_way, full, item.agent, policies, short)
                 plan = item.rule.plan(schedule_id, slot, used, executions, facts, now, self._gates)
             except Exception as error:  # one bad schedule never stops the others
                 mark_broken(transaction, row, error, now)

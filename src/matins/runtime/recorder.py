@@ -124,7 +124,7 @@ def _change_of(work: Work, outcome: Outcome, now: int) -> Change:
     usage = outcome.usage
     if outcome.succeeded:
         result = None if outcome.result is None else _json({"result": outcome.result})
-        return Change(run_id, epoch, slot, known, SUCCEED, now, outcome=result, usage=usage)
+        return Change(run_id, epoch, slot, known, SUCCEED, now, None, None, result, None, 0, False, usage)
     return _unsuccessful(Change(run_id, epoch, slot, known, FAIL, now, usage=usage), attempt, outcome)
 
 
@@ -163,8 +163,10 @@ def apply(transaction: Transaction, changes: Sequence[Change], now: int, *, limi
         transaction.release_permits([change.run_id for change in taken if change.transition is not HOLD])
     _move_cursors(transaction, over)
     _count_failures(transaction, over, now)
-    _uncount(transaction, over, now)
-    _withdraw_questions(transaction, over, now)
+    never_started = [change for change in over if not change.transition.started]
+    if never_started:
+        _uncount(transaction, never_started, now)
+        _withdraw_questions(transaction, never_started, now)
     _promote(transaction, over, now)
     _settle_accounts(transaction, taken, now)
     unwanted = [change for change in taken if change.transition is RETRY and settled[change.run_id, change.epoch]]
@@ -210,9 +212,9 @@ def _count_failures(transaction: Transaction, over: list[Change], now: int) -> N
         elif change.transition is SUCCEED:
             rows.append((change.known.schedule_id, False))
     transaction.count_failures(rows)
-    for change in over:
+    for change in [change for change in over if change.transition is FAIL]:
         most = change.known.definition.pause_after
-        if change.transition is FAIL and most is not None:
+        if most is not None:
             _pause_after_failures(transaction, change.known.schedule_id, most, now)
 
 
@@ -225,9 +227,9 @@ def _pause_after_failures(transaction: Transaction, schedule_id: int, most: int,
         transaction.events.append(NewEvent(now, "schedule.auto_paused", schedule_id, None, data))
 
 
-def _uncount(transaction: Transaction, over: list[Change], now: int) -> None:
-    """What never started was no execution: the schedule may have had its last too early."""
-    for change in over:
+def _uncount(transaction: Transaction, never_started: list[Change], now: int) -> None:
+    """What a gate turned down was no execution: the schedule may have had its last too early."""
+    for change in never_started:
         if change.transition not in _NEVER_RAN or change.known.definition.max_executions is None or change.slot is None:
             continue
         cursor = transaction.uncount(change.known.schedule_id)
@@ -238,9 +240,9 @@ def _uncount(transaction: Transaction, over: list[Change], now: int) -> None:
             transaction.replace_cursor(change.known.schedule_id, slot, due_at, rev, paused=bool(paused))
 
 
-def _withdraw_questions(transaction: Transaction, over: list[Change], now: int) -> None:
-    for change in over:
-        if change.transition.high <= RunState.READY and change.known.definition.approval != "auto":
+def _withdraw_questions(transaction: Transaction, never_started: list[Change], now: int) -> None:
+    for change in never_started:
+        if change.known.definition.approval != "auto":
             for approval in transaction.approvals_of_run(change.run_id):
                 if approval.state in ("pending", "approved"):
                     transaction.settle_approval(approval.id, approval.state, "void", now)
@@ -248,13 +250,14 @@ def _withdraw_questions(transaction: Transaction, over: list[Change], now: int) 
 
 def _settle_accounts(transaction: Transaction, taken: list[Change], now: int) -> None:
     """What was reserved is given back, what was spent is written down, and a provider's limit holds for all of it."""
-    spenders = [
-        spending.Spender(change.run_id, change.known, change.usage, _capped(change))
-        for change in taken
-        if change.transition.high > RunState.READY and change.transition is not HOLD
-    ]
-    if spenders:
-        spending.settle(transaction, spenders, now)
+    reserved = transaction.any_reservation()
+    if reserved or any(change.usage is not None for change in taken):
+        spenders = [change for change in taken if change.transition.started and change.transition is not HOLD]
+        for change in spenders:
+            spender = spending.Spender(change.run_id, change.known, change.usage, _capped(change))
+            spending.settle(transaction, spender, now, reserved=reserved)
+    if not any(change.limit is not None for change in taken):
+        return
     for change in taken:
         if change.limit is not None and change.limit.resets_at is not None:
             provider, resets_at, reason = change.limit.provider, change.limit.resets_at, change.limit.reason

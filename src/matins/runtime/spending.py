@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from matins.engine.budgets import MOST_PAST, Spent, reservation
@@ -67,16 +67,11 @@ def reserve(transaction: Transaction, policies: Policies, known: Known, run_id: 
     return None
 
 
-def settle(transaction: Transaction, spenders: Sequence[Spender], now: int) -> None:
+def settle(transaction: Transaction, spender: Spender, now: int, *, reserved: bool) -> None:
     """Give back what was reserved, write down what was spent; who spent too much is paused, and people are asked."""
-    some_reserved = transaction.any_reservation()
-    policies: Policies | None = None
-    for spender in spenders:
-        held = transaction.take_reservations(spender.run_id) if some_reserved else []
-        if not held and spender.usage is None and not spender.capped:
-            continue
-        policies = policies or _policies(transaction)
-        _settle(transaction, policies, spender, held, now)
+    held = transaction.take_reservations(spender.run_id) if reserved else []
+    if held or spender.usage is not None:
+        _settle(transaction, _policies(transaction), spender, held, now)
 
 
 def release(transaction: Transaction, run_ids: Iterable[int]) -> None:

@@ -85,6 +85,8 @@ class Timers:
         transaction.due_rows([schedule_id])
         row = transaction.schedule(schedule_id)
         item = None if row is None else self._catalog.get(transaction, [(schedule_id, row[4])])[schedule_id, row[4]]
+        if row is not None and row[3] != "paused":
+            return  # another engine was quicker
         if row is not None and isinstance(item, Known):
             resume(transaction, schedule_of(row), item, now, "time")
         else:
