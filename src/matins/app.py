@@ -63,14 +63,31 @@ def trigger_from_dict(data: Mapping[str, Any]) -> Trigger:
     return compile_trigger(from_dict(data))
 
 
-def build_service() -> Service:
+def build_service(url: str = "sqlite://") -> Service:
+    """The use cases on a store that is there already; by default on one in memory, for what needs none."""
+    import atexit
+
     from matins.library import open_store
     from matins.runtime.catalog import Catalog
     from matins.runtime.clock import SystemClock
     from matins.service import Service
 
+    _refuse_missing(url)
     clock = SystemClock()
-    return Service(open_store("sqlite://", clock), clock, Catalog())
+    store = open_store(url, clock)
+    atexit.register(store.close)
+    return Service(store, clock, Catalog())
+
+
+def _refuse_missing(url: str) -> None:
+    """A look must not make what it was to look at."""
+    from pathlib import Path
+
+    from matins.errors import NotFound
+
+    name = url.removeprefix("sqlite://").removeprefix("/")
+    if url.startswith("sqlite:///") and not Path(name).exists():
+        raise NotFound(f"There is no store {name}", value=url, field="store", hint="sqlite:////full/path/to/file.db")
 
 
 def main() -> None:

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from matins.engine.agent_rules import AgentRules
 from matins.engine.budgets import Budget
+from matins.engine.events import canonical_types
 from matins.engine.prices import Price
 from matins.engine.quiet_hours import QuietHours
 from matins.engine.when.triggers import Trigger, to_ms
 from matins.model.policy import Approval, Purse, Throttle
 from matins.model.run import Run
 from matins.model.schedule import Schedule
+from matins.service.auditing import Audit
+from matins.service.explaining import Why
+from matins.service.forecasts import Forecast
+from matins.service.stats import Stats
+from matins.service.what_if import CatchUp, ChangeForecast
 
 
 class Calls:
@@ -81,6 +87,31 @@ class Calls:
 
     def last_seal(self) -> str | None:
         return self._call("last_seal")
+
+    # -- why, and what is to come
+
+    def why(self, name: str, *, at: datetime | int | None = None, agent: str | None = None) -> Why:
+        """Why it did or did not run at a slot (by default, the last), and what would happen now, gate by gate."""
+        return self._call("why", name, _instant(at), agent)
+
+    def preview(self, name: str, *, count: int = 5, agent: str | None = None) -> Forecast:
+        """The next slots, what each gate would say of them, and what a day will cost."""
+        return self._call("preview", name, count, agent)
+
+    def preview_change(self, name: str, *, agent: str | None = None, count: int = 5, **words: Any) -> ChangeForecast:
+        """The next slots before and after an edit in these words; nothing is written."""
+        return self._call("preview_change", name, agent, count, **words)
+
+    def preview_catch_up(self, name: str, *, since: datetime | int | None = None, agent: str | None = None) -> CatchUp:
+        """What would be recorded and run if nobody had been there since an instant; by default, for what is overdue."""
+        return self._call("preview_catch_up", name, _instant(since), agent)
+
+    def stats(self) -> Stats:
+        return self._call("stats")
+
+    def audit(self, seal: str | None = None) -> Audit:
+        """Whether every event is as it was written; `seal`: one that was noted down elsewhere."""
+        return self._call("audit", seal)
 
     # -- approvals
 
@@ -155,3 +186,48 @@ class Calls:
 
     def lift_throttle(self, provider: str) -> bool:
         return self._call("lift_throttle", provider)
+
+    # -- who hears of events
+
+    def add_webhook(
+        self, name: str, url: str, *, types: str | Iterable[str] | None = None, secret: str | None = None
+    ) -> dict[str, Any]:
+        """Signed requests for events from now on; the answer holds the secret, which is not shown again."""
+        return self._call("add_webhook", name, url, types if types is None else canonical_types(types), secret)
+
+    def webhooks(self) -> builtins.list[dict[str, Any]]:
+        return self._call("webhooks")
+
+    def pause_webhook(self, name: str, *, note: str | None = None) -> bool:
+        return self._call("pause_webhook", name, note)
+
+    def resume_webhook(self, name: str) -> bool:
+        return self._call("resume_webhook", name)
+
+    def drop_webhook(self, name: str) -> bool:
+        return self._call("drop_webhook", name)
+
+    def deliveries(
+        self, name: str, *, state: str = "waiting", after: str | int = 0, limit: int = 100
+    ) -> builtins.list[dict[str, Any]]:
+        """What a subscription has not got: `waiting` to be tried again, or `given_up`."""
+        return self._call("deliveries", name, state, after, limit)
+
+    def redeliver(self, name: str, event_id: str | int) -> None:
+        self._call("redeliver", name, event_id)
+
+    def forget_subscription(self, name: str) -> bool:
+        """Where a function that was subscribed by name stood."""
+        return self._call("forget_subscription", name)
+
+    def set_allowed_hosts(self, hosts: Sequence[str]) -> None:
+        """Hosts that webhooks may lead to whatever their address, such as those of one's own network."""
+        self._call("set_allowed_hosts", hosts)
+
+    def allowed_hosts(self) -> builtins.list[str]:
+        return self._call("allowed_hosts")
+
+
+def _instant(at: datetime | int | None) -> int | None:
+    """A run's slot is an instant already."""
+    return to_ms(at) if isinstance(at, datetime) else at

@@ -2,25 +2,36 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any, Self, TypeVar
 
 from matins.calls import Calls
+from matins.engine.events import canonical_types
 from matins.engine.policies import Policies
 from matins.errors import Conflict, InvalidInput, StoreBusy, StoreError
+from matins.executors.agents import AgentExecutor, Brief
 from matins.executors.checks import Blocked, CommandChecks, Guard
+from matins.executors.processes.supervisor import Supervisor
+from matins.executors.registry import runners
+from matins.executors.routing import Executors
+from matins.executors.deliveries import senders
 from matins.executors.python import Job, PythonExecutor
 from matins.model.principal import OWNER, Principal
 from matins.model.run import RunState
 from matins.ports import Clock, Store
 from matins.runtime.catalog import Catalog
 from matins.runtime.clock import SystemClock
+from matins.runtime.deadman import Deadman
 from matins.runtime.engine import Engine, Settings
+from matins.runtime.lines import Callback
 from matins.runtime.loop import Loop
+from matins.runtime.outbox import Outbox
 from matins.runtime.work import Work
 from matins.service import READS, Service
 from matins.surfaces.control import ControlServer, call_owner
@@ -47,12 +58,15 @@ class Matins(Calls):
         self._on_blocked = on_blocked
         self.clock = clock or SystemClock()
         self.settings = Settings(**settings)
+        self._deadman = Deadman(self.settings, self.clock) if self.settings.heartbeat_url is not None else None
         self.jobs: dict[str, Job] = {}
         self._store = open_store(url, self.clock)
         self._catalog = Catalog()
         self._workdir = None if self._store.path is None else str(self._store.path.parent)
         self._service = Service(self._store, self.clock, self._catalog, self._changed, self._workdir)
+        self.outbox = Outbox(self._store, self.clock, self._catalog, senders(self.clock, self._workdir))
         self._loop: Loop | None = None
+        self._owning = threading.Lock()
         self._control: ControlServer | None = None
 
     # -- jobs
@@ -67,6 +81,18 @@ class Matins(Calls):
             return function
 
         return register
+
+    # -- events
+
+    def subscribe(
+        self, callback: Callback, types: str | Iterable[str] | None = None, name: str | None = None
+    ) -> Callable[[], None]:
+        """Call it, in a thread of ours, for every event, or for those of `types`, while this process lives; with a
+        name, also for those since it was last called. What this returns ends it."""
+        wanted = canonical_types(types)
+        if name is not None:
+            self._call("open_subscription", name, wanted or None)
+        return self.outbox.subscribe(callback, wanted, name)
 
     # -- use cases
 
@@ -83,15 +109,17 @@ class Matins(Calls):
         store = self._store
         if store.shared or self._loop is not None or use_case in READS:
             return getattr(self._service, use_case)(principal, *arguments, **options)
-        if not store.own(patiently=True):
-            owner = store.owner_socket()
-            if owner is None:
-                raise StoreBusy("Another process holds the store and does not let go", hint="stop it, or try again")
-            return call_owner(owner, principal, use_case, *arguments, **options)
-        try:
-            return getattr(self._service, use_case)(principal, *arguments, **options)
-        finally:
-            store.disown()
+        with self._owning:  # our threads take turns: the first to let go would let go for all
+            if self._loop is not None or store.own(patiently=True):
+                try:
+                    return getattr(self._service, use_case)(principal, *arguments, **options)
+                finally:
+                    if self._loop is None:
+                        store.disown()
+        owner = store.owner_socket()
+        if owner is None:
+            raise StoreBusy("Another process holds the store and does not let go", hint="stop it, or try again")
+        return call_owner(owner, principal, use_case, *arguments, **options)
 
     # -- life
 
@@ -99,29 +127,39 @@ class Matins(Calls):
         """Fire schedules from now on, in threads of this process. A second start does nothing."""
         if self._loop is not None:
             return self
-        if not self._store.own():
-            raise StoreBusy(
-                "Another engine runs on this store", hint="one engine for a SQLite file; use it, or stop it"
-            )
-        self._loop = loop = Loop(Engine(self._store, self.clock, self._catalog, self.settings))
+        engine = Engine(self._store, self.clock, self._catalog, self.settings)
+        engine.wrote_events = self.outbox.wake
+        with self._owning:
+            if not self._store.own():
+                raise StoreBusy(
+                    "Another engine runs on this store", hint="one engine for a SQLite file; use it, or stop it"
+                )
+            self._loop = loop = Loop(engine)
         loop.start(self._executor(loop), self._checks(CommandChecks, loop.wake))
+        self.outbox.start()
+        if self._deadman is not None:
+            self._deadman.watch(self._store, lambda: engine.turned_at).start()
         path = self._store.socket_path()
         if path is not None:
             self._control = ControlServer(path, self._service)
             self._store.announce(path)
         return self
 
-    def stop(self, *, wait: bool = True, timeout: float = 30) -> None:
-        """No new runs; wait for those that run, up to `timeout` seconds."""
+    def stop(self, *, wait: bool = True, timeout: float = 30, leave: bool = False) -> None:
+        """No new runs; wait for those that run, up to `timeout` seconds. Agents that still run are ended, or with
+        `leave` go on, and the next start takes them up."""
         loop = self._loop
         if loop is None:
             return
+        if self._deadman is not None:
+            self._deadman.stop()
         if self._control is not None:
             self._control.close()
             self._control = None
         try:
-            loop.stop(wait=wait, timeout_ms=round(timeout * 1000))
+            loop.stop(wait=wait, timeout_ms=round(timeout * 1000), leave=leave)
         finally:
+            self.outbox.stop()
             self._loop = None
             self._store.disown()
 
@@ -149,8 +187,8 @@ class Matins(Calls):
     ) -> None:
         self.stop()
 
-    def _executor(self, loop: Loop) -> PythonExecutor:
-        return PythonExecutor(
+    def _executor(self, loop: Loop) -> Executors:
+        python = PythonExecutor(
             self.jobs,
             self.clock,
             loop.wake,
@@ -159,6 +197,26 @@ class Matins(Calls):
             previous=self._previous,
             policies=self._policies,
         )
+        return Executors([(lambda work: work.known.talks, self._agents(loop.wake)), (lambda work: True, python)])
+
+    def _agents(self, wake: Callable[[], None]) -> AgentExecutor:
+        def supervisor() -> Supervisor:
+            return Supervisor(self._run_folder(), wake)
+
+        workdir = self._workdir or str(Path.cwd())
+        return AgentExecutor(runners(), supervisor, self.clock, wake, self._brief, workdir=workdir)
+
+    def _run_folder(self) -> Path:
+        """Where process trees keep their journals and output: beside the file, else in the temporary folder."""
+        if self._store.path is not None:
+            return self._store.path.with_name(f"{self._store.path.name}.runs")
+        return Path(tempfile.gettempdir()) / f"matins-{os.getuid()}" / self._store.store_id
+
+    def _brief(self, work: Work) -> Brief:
+        with self._store.reading() as transaction:
+            policies = self._catalog.policies(transaction)
+            landing = transaction.landing(work.run_id)
+        return Brief(policies.agents.get(work.known.agent), landing, self._previous(work), policies)
 
     def _checks(self, kind: type[C], wake: Callable[[], None]) -> C:
         return kind(self.clock, wake, guard=self._guard, on_blocked=self._on_blocked, workdir=self._workdir)
@@ -176,6 +234,7 @@ class Matins(Calls):
         self._store.notify()
         if self._loop is not None:
             self._loop.changed()
+            self.outbox.wake()
 
 
 class _Acting(Calls):

@@ -18,7 +18,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from matins.engine.when.triggers import EPOCH, to_ms
-from matins.executors.checks import CommandChecks
+from matins.executors.checks import CommandChecks, awaited, tell_quietly
 from matins.executors.python import PythonExecutor, run_job
 from matins.library import Matins
 from matins.model.run import Run, RunState
@@ -108,11 +108,17 @@ class InlineChecks(CommandChecks):
         self.said: list[Checked] = []
 
     def submit(self, batch: list[Check]) -> None:
-        self.said += [self.check(check) for check in batch]
+        self.said += [self.answer(check) for check in batch]
 
     def drain(self) -> list[Checked]:
         said, self.said = self.said, []
         return said
+
+    def _called(self, function: Callable[[], Any]) -> Any:
+        return awaited(function())
+
+    def _aside(self, function: Callable[[], Any]) -> None:
+        tell_quietly(function)
 
 
 class Bench(Matins):

@@ -11,6 +11,9 @@ from matins.errors import CronParseError, IntervalParseError, SchedulerShutdownE
 from matins.seeds.herdctl import (
     calculate_next_cron_trigger,
     calculate_next_trigger,
+    check_schedule,
+    get_agent_schedule_states,
+    get_schedule_state,
     is_schedule_due,
     is_valid_cron_expression,
     parse_cron_expression,
@@ -261,3 +264,136 @@ def test_h2_shutdown_in_the_seeds_words() -> None:
     error = SchedulerShutdownError(30_000, 2)
     assert str(error) == "Scheduler shutdown timed out after 30000ms with 2 job(s) still running"
     assert (error.timed_out, error.running_job_count) == (True, 2)
+
+
+def check(bench: Bench, name: str, **entry: str) -> tuple[bool, str | None]:
+    return check_schedule(bench, "my-agent", name, entry or None)
+
+
+def test_h6_the_order_of_evaluation(bench: Bench) -> None:
+    """H6: "The first failing condition produces a skip reason and short-circuits evaluation" """
+    found: list[tuple[bool, str | None]] = []
+
+    @bench.job("inspect")
+    def inspect(run: JobRun) -> None:
+        """While it runs, its agent is at its limit: each condition hides those after it."""
+        bench.pause("busy")
+        found.extend([check(bench, "busy", type="webhook"), check(bench, "busy", type="interval")])
+        bench.resume("busy")
+        found.extend([check(bench, "busy"), check(bench, "idle")])
+        bench.limit("agent:my-agent", 2)
+        found.append(check(bench, "idle"))
+        bench.clock.advance(3_600_000)
+        found.append(check(bench, "idle"))
+
+    bench.limit("agent:my-agent", 1)
+    bench.add("busy", when="5m", do="inspect", agent="my-agent")
+    bench.add("idle", when="0 13 * * *", do="work", agent="my-agent")
+    bench.clock.advance(300_000)
+    bench.engine.turn()
+    bench.settle()
+    assert found == [
+        (False, "unsupported_type"),
+        (False, "disabled"),
+        (False, "already_running"),
+        (False, "at_capacity"),
+        (False, "not_due"),
+        (True, None),
+    ]
+
+
+def test_h6_unsupported_type(bench: Bench) -> None:
+    """H6: "Schedule type is not automatically triggered (webhook, chat)": whether or not the store knows it"""
+    for kind in ("webhook", "chat"):
+        assert check(bench, "on-message", type=kind) == (False, "unsupported_type")
+
+
+@pytest.mark.parametrize("when", ["5m", "0 9 * * 1-5", "@hourly"])
+def test_h6_due_or_not_due(bench: Bench, when: str) -> None:
+    """H6: "Next trigger time has not yet arrived" """
+    made = bench.add("report", when=when, do="work", agent="my-agent")
+    assert made.due_at is not None
+    assert check(bench, "report") == (False, "not_due")
+    bench.clock.advance(made.due_at - bench.clock.now_ms() - 1)
+    assert check(bench, "report") == (False, "not_due")
+    bench.clock.advance(1)
+    assert check(bench, "report") == (True, None)
+    bench.settle()
+    assert check(bench, "report") == (False, "not_due")
+
+
+def test_h6_disabled(tmp_path: Path) -> None:
+    """H6: "Schedule status is “disabled” in state"; it "persists across restarts" """
+    url = f"sqlite:///{tmp_path}/herdctl.db"
+    bench = Bench(url, clock=ManualClock(NOW))
+    bench.add("report", when="5m", do="work", agent="my-agent")
+    bench.pause("report")
+    bench.close()
+    again = Bench(url, clock=ManualClock(NOW + timedelta(hours=1)))
+    assert check(again, "report") == (False, "disabled")
+    assert get_schedule_state(again, "my-agent", "report") == ("disabled", None, None, None)
+    again.resume("report")
+    assert check(again, "report") == (False, "not_due")
+    assert get_schedule_state(again, "my-agent", "report").status == "idle"
+    again.close()
+
+
+def test_h6_disabled_when_there_is_no_more_to_come(bench: Bench) -> None:
+    """H6: a schedule that has ended, or that cannot be used, is triggered no more"""
+    bench.add("ended", when="5m", do="work", agent="my-agent", ends="2025-01-19T12:02:00Z")
+    bench.add("once", when="5m", do="work", agent="my-agent", max_executions=1)
+    bench.add("broken", when="5m", do="work", agent="my-agent")
+    broken = bench.get("broken").id
+    connection = bench._store._connection  # type: ignore[attr-defined]
+    connection.execute("UPDATE revisions SET definition = '{' WHERE schedule_id = ?", (broken,))
+    bench.clock.advance(180_000)
+    assert check(bench, "ended") == (False, "disabled"), "its end date has passed"
+    bench.run_until(NOW + timedelta(minutes=6))
+    for name in ("ended", "once", "broken"):
+        assert check(bench, name) == (False, "disabled")
+        assert get_schedule_state(bench, "my-agent", name).status == "disabled"
+
+
+def test_h6_at_capacity_while_it_waits_for_a_place(bench: Bench) -> None:
+    """H6: "Agent is at its max_concurrent limit": also when its run is made already and waits"""
+    found: list[tuple[bool, str | None]] = []
+
+    @bench.job("hog")
+    def hog(run: JobRun) -> None:
+        bench.engine.turn()
+        found.append(check(bench, "second"))
+        bench.limit("agent:my-agent", 2)
+        found.append(check(bench, "second"))
+
+    bench.limit("agent:my-agent", 1)
+    bench.add("first", when="0 13 * * *", do="hog", agent="my-agent")
+    bench.add("second", when="0 13 * * *", do="work", agent="my-agent")
+    bench.run_until(NOW + timedelta(hours=1))
+    assert found == [(False, "at_capacity"), (True, None)]
+    bench.assert_ran("second", times=1)
+
+
+def test_h8_the_state_of_a_schedule(bench: Bench) -> None:
+    """H8: "{ status: "idle", last_run_at: "...", next_run_at: "...", last_error: null }" """
+    seen: list[str] = []
+
+    @bench.job("moody")
+    def moody(run: JobRun) -> None:
+        seen.append(get_schedule_state(bench, "my-agent", "check-issues").status)
+        if len(seen) == 1:
+            raise ValueError("no luck")
+
+    bench.add("check-issues", when="5m", do="moody", agent="my-agent")
+    bench.add("daily-report", when="@daily", do="work", agent="my-agent", timezone="UTC")
+    bench.add("other", when="@daily", do="work", agent="another")
+    assert get_schedule_state(bench, "my-agent", "check-issues") == ("idle", None, "2025-01-19T12:05:00Z", None)
+    bench.run_until(NOW + timedelta(minutes=6))
+    failed = get_schedule_state(bench, "my-agent", "check-issues")
+    assert (failed.status, failed.last_run_at) == ("idle", "2025-01-19T12:05:00Z")
+    assert failed.last_error == "ValueError: no luck"
+    bench.run_until(NOW + timedelta(minutes=11))
+    assert seen == ["running", "running"]
+    assert get_agent_schedule_states(bench, "my-agent") == {
+        "check-issues": ("idle", "2025-01-19T12:10:00Z", "2025-01-19T12:15:00Z", None),
+        "daily-report": ("idle", None, "2025-01-20T00:00:00Z", None),
+    }

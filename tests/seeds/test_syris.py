@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from matins.errors import TriggerError
+from matins.engine.events import canonical
+from matins.errors import InvalidInput, TriggerError
 from matins.runtime.limits import Free
-from matins.seeds.syris import schedule_trigger
+from matins.seeds.syris import create_schedule, schedule_trigger
 from matins.store.sqlite.transaction import SQL
 from matins.testing import Bench, ManualClock, iso
 
@@ -161,3 +162,86 @@ def test_s7_nothing_is_held_in_memory_only(bench: Bench) -> None:
     assert again.runs("r") == bench.runs("r")
     assert again.runs("r")[0].state.word == "ready"
     again.close()
+
+
+def audited(bench: Bench, name: str) -> list[str]:
+    """What the events of this name say."""
+    with bench._store.reading() as transaction:
+        events = [event for event in transaction.events_after(0, 1_000) if event.type == canonical(name)]
+    return [str(event.data) for event in events]
+
+
+def test_s3_quiet_hours(bench: Bench) -> None:
+    """S3: "Check quiet hours policy — if suppressed: emit AuditEvent("schedule.skipped"), advance next_run_at" """
+    bench.set_quiet_hours("nights", windows="14:30-16:30")
+    create_schedule(bench, "digest", "cron", "0 * * * *", do="emit", quiet_hours_policy_id="nights")
+    bench.run_until(NOW + timedelta(hours=3, minutes=5))
+    assert iso(bench.get("digest").next_slot) == "2026-03-27T16:00:00Z"
+    assert len(audited(bench, "schedule.skipped")) == 1
+    bench.run_until(NOW + timedelta(hours=6))
+    assert [str(iso(run.slot))[11:13] for run in bench.assert_ran("digest")] == ["13", "14", "17", "18"]
+    skipped = [run for run in bench.runs("digest") if run.state.word == "skipped"]
+    assert [(str(iso(run.slot))[11:13], run.reason) for run in skipped] == [
+        ("16", "quiet_hours"),
+        ("15", "quiet_hours"),
+    ]
+    told = audited(bench, "schedule.skipped")
+    assert len(told) == 2
+    assert all('"policy":"nights"' in data for data in told)
+
+
+def test_s3_the_record_the_audit_and_the_cursor_commit_together(bench: Bench) -> None:
+    """S3: "Commit atomically." """
+    bench.set_quiet_hours("nights", windows="12:30-16:30")
+    create_schedule(bench, "digest", "cron", "0 * * * *", do="emit", quiet_hours_policy_id="nights")
+    bench.clock.advance(3_600_000)
+    now = bench.clock.now_ms()
+
+    def plan_and_die() -> None:
+        with bench._store.transaction(now) as transaction:
+            bench.engine.planner.plan(transaction, now, bench.engine.worker, Free(10), 10)
+            assert transaction.events[-1].type == canonical("schedule.skipped")
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        plan_and_die()
+    assert (bench.runs("digest"), audited(bench, "schedule.skipped")) == ([], [])
+    assert bench.get("digest").next_slot == now
+
+
+def test_s3_every_type_and_its_own_time_zone(bench: Bench) -> None:
+    """S3: an interval moves on by itself; the policy's clock is the policy's own"""
+    bench.set_quiet_hours("berlin", windows="13:15-13:45", timezone="Europe/Berlin")  # 12:15 to 12:45 UTC
+    create_schedule(bench, "poll", "interval", "600", do="emit", quiet_hours_policy_id="berlin")
+    bench.run_until(NOW + timedelta(minutes=55))
+    assert [str(iso(run.slot))[14:16] for run in bench.assert_ran("poll")] == ["00", "10", "50"]
+
+
+def test_s3_a_one_shot_has_no_other_slot(bench: Bench) -> None:
+    """S3: it runs at the window's end, and disables itself after"""
+    bench.set_quiet_hours("nights", windows="14:30-16:30")
+    create_schedule(bench, "remind", "one_shot", "2026-03-27T15:00:00Z", do="emit", quiet_hours_policy_id="nights")
+    bench.run_until(NOW + timedelta(hours=4))
+    bench.assert_not_ran("remind")
+    bench.run_until(NOW + timedelta(hours=12))
+    (run,) = bench.assert_ran("remind", times=1)
+    assert iso(run.started_at) == "2026-03-27T16:30:00Z"
+    assert bench.get("remind").state == "completed"
+
+
+def test_s3_a_policy_that_is_not_there_is_refused(bench: Bench) -> None:
+    """S3"""
+    with pytest.raises(InvalidInput, match="nights"):
+        create_schedule(bench, "digest", "cron", "0 * * * *", do="emit", quiet_hours_policy_id="nights")
+    assert bench.list() == []
+
+
+def test_s4_the_catch_up_policy_is_a_column_too(bench: Bench) -> None:
+    """S4 S6: "default skip", "IANA timezone; default UTC" """
+    made = create_schedule(bench, "a", "cron", "0 9 * * *", do="emit", payload={"text": "hello"})
+    assert (made.definition.catch_up, made.definition.trigger.timezone) == ("skip", "UTC")
+    assert (made.definition.payload, made.definition.quiet_hours) == ({"text": "hello"}, None)
+    other = create_schedule(
+        bench, "b", "cron", "0 9 * * *", do="emit", timezone="Asia/Tokyo", catch_up_policy="run_once"
+    )
+    assert (other.definition.catch_up, other.definition.trigger.timezone) == ("run_once", "Asia/Tokyo")

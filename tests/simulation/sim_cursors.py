@@ -16,6 +16,7 @@ from matins.engine.planning import Rule
 from matins.model.run import RunState
 from matins.model.trigger import Once
 
+_AT_AN_END = ("expired", "rejected", "removed")
 _REPLACED = {
     "schedule.updated",
     "schedule.paused",
@@ -59,7 +60,9 @@ class CursorRules:
         self._check_cap(births, rule, now)
         if changing:
             require(1, bool(births) or not was_due, f"changed before what was due was planned: {old} became {new}")
-        if not kinds & _REPLACED:
+        if new.state in _AT_AN_END:
+            require(1, new.next_slot is None, f"it is {new.state}, but goes on: {new}")
+        elif not kinds & _REPLACED:
             _check_moved(old, new, births, ended, following, rule, now)
         elif new.due_at is not None:
             self._check_replaced(old, new, kinds, following, now, events)
@@ -82,6 +85,15 @@ class CursorRules:
             passed = first is not None and cursor.next_slot > first
             require(11, not passed, f"slot {first} is to come, but the cursor is beyond it: {cursor}")
 
+    def check_nobody_stands_still(self, cursors: Iterable[CursorRow]) -> None:
+        """A schedule that is active has a next slot, or has had all that it was to have."""
+        for cursor in cursors:
+            if cursor.state == "active" and cursor.next_slot is None:
+                definition = self._reader.rule(cursor.schedule_id, cursor.rev).definition
+                most = definition.max_executions
+                done = isinstance(definition.trigger.when, Once) or (most is not None and cursor.executions >= most)
+                require(11, done, f"active, but it will never run again: {cursor}")
+
     def _check_cap(self, births: list[RunRow], rule: Rule, now: int) -> None:
         """A missed window gets at most `cap` runs, however many ticks it takes."""
         if rule.definition.catch_up != "run_all_capped" or not births:
@@ -89,7 +101,8 @@ class CursorRules:
         last = births[-1].slot
         assert last is not None
         on_time = now - last <= grace_of(rule.definition, last, rule.trigger.next_ms(last))
-        late = [run for run in births if run.state != RunState.MISSED and not (on_time and run.slot == last)]
+        runs = [run for run in births if run.state != RunState.MISSED and run.reason != "end_date"]
+        late = [run for run in runs if not (on_time and run.slot == last)]
         schedule_id = births[0].schedule_id
         self._window[schedule_id] += len(late)
         used, cap = self._window[schedule_id], rule.definition.cap
@@ -168,7 +181,7 @@ def _check_moved(
     require(3, new.rev == old.rev, f"a new revision without an edit: {old} became {new}")
     interval = counts_from_runs(rule)
     if not births:
-        if new.next_slot == old.next_slot:
+        if new.next_slot == old.next_slot or _revived(old, new, ended):
             return
         ends = {max(run.ended_at or 0, run.slot or 0) + interval.every_ms for run in ended} if interval else set()
         require(1, bool(old.waiting), f"the cursor moved without a record: {old} became {new}")
@@ -180,7 +193,13 @@ def _check_moved(
         return
     if interval is None:
         require(1, new.next_slot == following, f"the cursor went past slots: {following} is next: {old} became {new}")
-    require(3, new.next_slot is None or new.next_slot > now, f"the cursor did not get past {now}: {new}")
+    last = now if rule.definition.ends_at is None else min(now, rule.definition.ends_at)
+    require(3, new.next_slot is None or new.next_slot > last, f"the cursor did not get past {last}: {new}")
     if rule.completion and not ended:
         live = any(run.state < RunState.SUCCEEDED for run in births)
         require(3, bool(new.waiting) == live, f"waits for a completion: {bool(new.waiting)}, live: {live}: {new}")
+
+
+def _revived(old: CursorRow, new: CursorRow, ended: list[RunRow]) -> bool:
+    """What a gate turned down was no execution: the schedule has not had all of them after all."""
+    return old.next_slot is None and bool(ended) and new.executions < old.executions

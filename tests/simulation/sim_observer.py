@@ -8,21 +8,28 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+from sim_approvals import ApprovalRules
 from sim_cursors import CursorRules
-from sim_rows import CursorRow, EventRow, Reader, RunRow
+from sim_gates import GateRules, InForce
+from sim_money import MoneyRules
+from sim_rows import Commit, CursorRow, EventRow, Reader, RunRow, claimed
 from sim_violation import require
 
 from matins.model.records import StoredEvent
-from matins.model.run import RunState
+from matins.model.run import CHECKED, RunState
 from matins.runtime.work import Work
 from matins.store.chain import faults as chain_faults
 
 STARTED = range(RunState.STARTING, RunState.HELD + 1)
 WAITING = range(RunState.PARKED, RunState.READY + 1)
 OVER = RunState.SUCCEEDED
-_BORN = {RunState.PARKED, RunState.QUEUED, RunState.READY, RunState.STARTING, RunState.SKIPPED, RunState.MISSED}
-_ENDS_OF_STARTED = {RunState.SUCCEEDED, RunState.FAILED, RunState.CANCELLED, RunState.UNKNOWN}
-_END_EVENTS = {"run.succeeded", "run.failed", "run.cancelled", "run.unknown", "run.skipped", "schedule.missed"}
+_BORN = {*range(RunState.PARKED, RunState.RUNNING), RunState.SKIPPED, RunState.MISSED, RunState.OVER_BUDGET}
+_TURNED_DOWN = {RunState.SKIPPED, RunState.MISSED, RunState.DENIED, RunState.EXPIRED, RunState.BLOCKED}
+_ENDS_OF_STARTED = {RunState.SUCCEEDED, RunState.FAILED, RunState.UNKNOWN, RunState.SKIPPED, RunState.INTERRUPTED}
+_ENDS_OF_ALL = {RunState.CANCELLED, RunState.OVER_BUDGET}
+_END_EVENTS = {f"run.{state.word}" for state in RunState if state >= OVER} | {"schedule.missed"}
+_HELD_BACK = ("paused", "pending", "rejected", "broken")
+"""States of a schedule that hold its runs back until a person decides."""
 
 
 class Observer:
@@ -33,7 +40,11 @@ class Observer:
         self.runs: dict[int, RunRow] = {}
         self.cursors: dict[int, CursorRow] = {}
         self._live: dict[int, dict[int, RunRow]] = defaultdict(dict)
+        self._in_force = InForce(self.reader)
         self._rules = CursorRules(self.reader)
+        self.gates = GateRules(self.reader, self._in_force)
+        self._approvals = ApprovalRules(self.reader)
+        self._money = MoneyRules(self.reader, self._in_force)
         self._dispatched: dict[int, int] = {}
         self._keys: dict[tuple[int, str], int] = {}
         self._ends: set[int] = set()
@@ -64,8 +75,9 @@ class Observer:
             {run.schedule_id for run in after.values()} | changed.get("due", set()) | changed.get("schedules", set())
         )
         self._digest.update(repr((now, sorted(after.items()))).encode())
+        commit = Commit(now, changed, events, [(self.runs.get(run_id), run) for run_id, run in after.items()])
         self._check_ends(events)
-        births, ended = self._check_runs(after)
+        births, ended = self._check_runs(after, self._told(commit))
         self._check_forgotten(changed.get("runs", set()) - after.keys())
         cursors = self.reader.cursors(touched)
         for schedule_id, new in sorted(cursors.items()):
@@ -77,9 +89,17 @@ class Observer:
             self._check_schedule(schedule_id)
         if "runs" in changed:
             self._check_limits()
+        self._check_gates(commit)
         for event in events:
             if event.type == "limit.set":
                 self._note_limit(event)
+
+    def _check_gates(self, commit: Commit) -> None:
+        throttles, budgets = self._in_force.throttles, self._in_force.budgets
+        self._in_force.refresh(commit)
+        self.gates.check(commit, self.cursors, throttles)
+        self._approvals.check(commit, self.cursors, self.runs)
+        self._money.check(commit, self.runs, budgets)
 
     def _check_ends(self, events: list[EventRow]) -> None:
         for event in events:
@@ -87,7 +107,14 @@ class Observer:
                 require(6, event.run_id not in self._ends, f"run {event.run_id} ended a second time: {event}")
                 self._ends.add(event.run_id)
 
-    def _check_runs(self, after: dict[int, RunRow]) -> tuple[dict[int, list[RunRow]], dict[int, list[RunRow]]]:
+    def _told(self, commit: Commit) -> set[tuple[int, int]]:
+        """The (run, epoch) of which verdicts came."""
+        rows = commit.rows("checks")
+        return {*self.reader.numbered("SELECT run_id, epoch FROM checks", rows)} if rows else set()
+
+    def _check_runs(
+        self, after: dict[int, RunRow], told: set[tuple[int, int]]
+    ) -> tuple[dict[int, list[RunRow]], dict[int, list[RunRow]]]:
         births: dict[int, list[RunRow]] = defaultdict(list)
         ended: dict[int, list[RunRow]] = defaultdict(list)
         for run_id, new in after.items():
@@ -98,7 +125,7 @@ class Observer:
                     births[new.schedule_id].append(new)
                     self.slots += new.covered
             else:
-                _check_change(old, new)
+                _check_change(old, new, told=(run_id, old.epoch) in told)
             if new.state >= OVER and (old is None or old.state < OVER):
                 ended[new.schedule_id].append(new)
             self.runs[run_id] = new
@@ -119,7 +146,7 @@ class Observer:
 
     def _check_birth(self, run: RunRow) -> None:
         require(6, run.state in _BORN, f"a run was born in state {run.state}: {run}")
-        require(4, run.epoch == int(run.state == RunState.STARTING), f"a new run has epoch {run.epoch}: {run}")
+        require(4, run.epoch == int(run.state == RunState.STARTING or _sent(0, run)), f"its first epoch: {run}")
         if run.request_key is not None:
             key = run.schedule_id, run.request_key
             require(8, self._keys.setdefault(key, run.id) == run.id, f"a second run for the key {key}: {run}")
@@ -134,6 +161,9 @@ class Observer:
             11, not stuck, f"runs {queued} of schedule {schedule_id} are queued behind nothing: nobody promotes them"
         )
         cursor = self.cursors.get(schedule_id)
+        for run in live:
+            if run.state == RunState.PARKED and cursor is not None:
+                _check_parked(run, cursor)
         if cursor is not None and cursor.state == "active" and cursor.next_slot is not None and cursor.due_at is None:
             require(
                 11, bool(live), f"schedule {schedule_id} waits for a completion, but no run of it is live: {cursor}"
@@ -182,6 +212,8 @@ class Observer:
     def check_the_end(self, now: int) -> None:
         self.check_everything()
         self._rules.check_nothing_passed_over(self.cursors.values(), now)
+        self._rules.check_nobody_stands_still(self.cursors.values())
+        self._money.check_the_end()
         found = [row[0] for row in self.reader.query("PRAGMA integrity_check")]
         require(12, found == ["ok"], f"integrity: {found}")
 
@@ -205,20 +237,44 @@ class Observer:
         return left + [f"due and not planned: {cursor}" for cursor in late]
 
 
-def _check_change(old: RunRow, new: RunRow) -> None:
+def _check_change(old: RunRow, new: RunRow, *, told: bool) -> None:
     if old == new:
         return
     require(6, old.state < OVER, f"a run that was over has changed: {old} became {new}")
     require(8, old.identity == new.identity, f"what never changes has changed: {old} became {new}")
-    claimed = new.state == RunState.STARTING and (old.state != RunState.STARTING or new.epoch != old.epoch)
-    require(4, new.epoch == old.epoch + claimed, f"the epoch went from {old.epoch} to {new.epoch}: {old} became {new}")
+    _check_epoch(old, new, told=told)
     if new.state >= OVER:
-        ends = {RunState.CANCELLED} if old.state in WAITING else _ENDS_OF_STARTED
+        ends = _ENDS_OF_ALL | (_TURNED_DOWN if old.state in WAITING else _ENDS_OF_STARTED)
         require(6, new.state in ends, f"no such transition: {old} became {new}")
     if new.outcome is not None and new.outcome != old.outcome:
         require(
             7, _epoch_told(new.outcome) == old.epoch, f"an outcome of another epoch was written: {old} became {new}"
         )
+
+
+def _check_epoch(old: RunRow, new: RunRow, *, told: bool) -> None:
+    """It rises when a run is claimed, sent to be checked, was checked, or is to go by other words."""
+    if new.rev != old.rev:
+        may = old.state in WAITING and new.state in WAITING and not new.cleared & CHECKED
+        require(8, may, f"a run that was cleared goes by other words: {old} became {new}")
+        require(4, new.epoch > old.epoch, f"other words under the same epoch: {old} became {new}")
+        return
+    rises = claimed(old, new) or _sent(old.epoch, new)
+    may = {old.epoch + rises, old.epoch + rises + told}
+    require(4, new.epoch in may, f"the epoch went from {old.epoch} to {new.epoch}: {old} became {new}")
+
+
+def _sent(epoch: int, run: RunRow) -> bool:
+    """Whether it is sent to be checked; without room for that it only waits, under the epoch that it has."""
+    return run.state == RunState.PARKED and run.reason == "checking" and run.epoch != epoch
+
+
+def _check_parked(run: RunRow, cursor: CursorRow) -> None:
+    """Whatever waits, waits for something that comes: a time, a person, or that its schedule goes on."""
+    if run.reason == "paused":
+        require(11, cursor.state in _HELD_BACK, f"held back by nothing: {run} of {cursor}")
+    elif run.reason != "awaiting_approval":
+        require(11, run.not_before is not None, f"nobody will ever wake it: {run}")
 
 
 def _epoch_told(outcome: str) -> int:

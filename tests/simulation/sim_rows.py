@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import apsw
+import orjson
 
 from matins.engine.planning import Rule
 from matins.engine.schedules import decode
 from matins.engine.when.triggers import compile_trigger
+from matins.model.run import RunState
 from matins.model.trigger import Interval
 
 _RUN = """SELECT id, schedule_id, rev, slot, request_key, state, exclusive, scope, epoch, attempt, owner, planned_at,
-  started_at, ended_at, covered, covered_from, cancelling, reason, outcome FROM runs"""
+  started_at, ended_at, covered, covered_from, cancelling, reason, outcome, cleared, not_before FROM runs"""
 _CURSOR = """SELECT d.schedule_id, s.state, d.next_slot, d.due_at, d.rev, d.paused, d.waiting, d.executions
   FROM due d JOIN schedules s ON s.id = d.schedule_id"""
 
@@ -40,11 +42,16 @@ class RunRow(NamedTuple):
     cancelling: int
     reason: str | None
     outcome: str | None
+    cleared: int
+    not_before: int | None
 
     @property
     def identity(self) -> tuple[Any, ...]:
         """What never changes."""
-        return (*self[:5], self.exclusive, self.planned_at, self.covered, self.covered_from)
+        return (
+            *(self.id, self.schedule_id, self.slot, self.request_key),
+            *(self.exclusive, self.planned_at, self.covered, self.covered_from),
+        )
 
     @property
     def first(self) -> int:
@@ -71,9 +78,37 @@ class EventRow(NamedTuple):
     data: str | None
 
 
+class Commit(NamedTuple):
+    """What one commit changed."""
+
+    now: int
+    changed: Mapping[str, set[int]]
+    """The numbers of the rows, by table."""
+    events: list[EventRow]
+    runs: list[tuple[RunRow | None, RunRow]]
+    """Before and after."""
+
+    @property
+    def claims(self) -> list[tuple[RunRow | None, RunRow]]:
+        return [(old, new) for old, new in self.runs if claimed(old, new)]
+
+    def rows(self, table: str) -> set[int]:
+        return self.changed.get(table, set())
+
+    def data(self, kind: str) -> list[tuple[EventRow, dict[str, Any]]]:
+        return [(event, orjson.loads(event.data or "{}")) for event in self.events if event.type == kind]
+
+
+def claimed(old: RunRow | None, new: RunRow) -> bool:
+    started = new.state == RunState.STARTING
+    return started and (old is None or old.state != RunState.STARTING or new.epoch != old.epoch)
+
+
 class Reader:
     def __init__(self, path: Path) -> None:
         self._connection: Any = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+        self._rules: dict[tuple[int, int], Rule] = {}
+        self._names: dict[int, tuple[str, str]] = {}
 
     def close(self) -> None:
         self._connection.close()
@@ -94,12 +129,26 @@ class Reader:
         rows = self.query("SELECT owner FROM attempts WHERE run_id = ? AND epoch = ?", run_id, epoch)
         return rows[0][0] if rows else None
 
+    def schedule(self, schedule_id: int) -> tuple[str, str]:
+        """Its agent and its name."""
+        if schedule_id not in self._names:
+            self._names[schedule_id] = self.query("SELECT agent, name FROM schedules WHERE id = ?", schedule_id)[0]
+        return self._names[schedule_id]
+
     def rule(self, schedule_id: int, rev: int) -> Rule:
-        ((text,),) = self.query("SELECT definition FROM revisions WHERE schedule_id = ? AND rev = ?", schedule_id, rev)
-        return _rule(text)
+        """A revision never changes."""
+        key = schedule_id, rev
+        if key not in self._rules:
+            ((text,),) = self.query("SELECT definition FROM revisions WHERE schedule_id = ? AND rev = ?", *key)
+            self._rules[key] = _rule(text)
+        return self._rules[key]
 
     def query(self, sql: str, *values: Any) -> list[Any]:
         return self._connection.execute(sql, values).fetchall()
+
+    def numbered(self, select: str, rows: Iterable[int]) -> list[Any]:
+        """Rows of a table by the numbers that a commit gives."""
+        return self._rows(select, "rowid", rows)
 
     def _rows(self, select: str, key: str, ids: Iterable[int] | None) -> list[Any]:
         if ids is None:

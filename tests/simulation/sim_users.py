@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Any
 
@@ -45,13 +45,15 @@ _WORDS: dict[str, tuple[Any, ...]] = {
 }
 _SCOPES = ("global", "agent:ann", "agent:bob")
 _ENDS = ("succeeded", "failed", "unknown", "retry")
-_NAMES = tuple(f"job{n}" for n in range(7))
+NAMES = tuple(f"job{n}" for n in range(7))
 
 
 class Users(Actor):
     def __init__(self, clock: ManualClock, rng: Random) -> None:
         super().__init__("users", clock)
         self._rng = rng
+        self._can: Sequence[Callable[[Any], str]] = ACTIONS
+        self._vocabulary: Mapping[str, tuple[Any, ...]] = _WORDS
         self.actions: Counter[str] = Counter()
 
     def open(self) -> None:
@@ -59,7 +61,7 @@ class Users(Actor):
 
     def act(self) -> str:
         """One of them does something; a refusal or a fault is an answer like another."""
-        action = self._rng.choice(ACTIONS)
+        action = self._rng.choice(self._can)
         self.actions[action.__name__] += 1
         try:
             said = action(self)
@@ -72,15 +74,17 @@ class Users(Actor):
         return f"{action.__name__}: {said}"
 
     def prepare(self) -> None:
-        for name in self._rng.sample(_NAMES, self._rng.randint(2, 5)):
+        for name in self._rng.sample(NAMES, self._rng.randint(2, 5)):
             self._add(name)
         for scope in _SCOPES:
             if self._rng.random() < 0.3:
                 self.service.limit(OWNER, scope, self._rng.randint(1, 4))
 
-    def resume_all(self) -> None:
+    def open_everything(self) -> None:
+        """Nothing that people put in the way is in the way any more."""
         for schedule in self.service.list(OWNER):
-            self.service.resume(OWNER, schedule.name, schedule.agent)
+            if schedule.state == "paused":
+                self.service.resume(OWNER, schedule.name, schedule.agent)
 
     def resolve_all(self, run_ids: list[int]) -> None:
         """What became of runs that are held because their worker is gone, a person must say."""
@@ -137,16 +141,19 @@ class Users(Actor):
         return f"{scope} {size}"
 
     def _add(self, name: str) -> str:
-        words = self._rng.choice(_WHEN) | self._words(len(_WORDS))
+        words = self._drawn_words(len(self._vocabulary))
         self.service.add(OWNER, name, agent=self._rng.choice(("", "ann", "bob")), do="job", **words)
         return f"{name} {words}"
 
+    def _drawn_words(self, count: int) -> dict[str, Any]:
+        return self._rng.choice(_WHEN) | self._words(count)
+
     def _name(self) -> str:
-        return self._rng.choice(_NAMES)
+        return self._rng.choice(NAMES)
 
     def _words(self, count: int) -> dict[str, Any]:
-        chosen = self._rng.sample(sorted(_WORDS), count)
-        words = {word: self._rng.choice(_WORDS[word]) for word in sorted(chosen)}
+        chosen = self._rng.sample(sorted(self._vocabulary), count)
+        words = {word: self._rng.choice(self._vocabulary[word]) for word in sorted(chosen)}
         return {word: value for word, value in words.items() if value is not None}
 
 

@@ -6,11 +6,12 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 
+from sim_checks import SimulatedChecks
 from sim_faults import Faults, SimulatedCrash, Wire
 
-from matins.model.run import Outcome
+from matins.model.run import Outcome, ProviderLimit, Usage
 from matins.runtime.catalog import Catalog
 from matins.runtime.engine import Engine, Settings
 from matins.runtime.heart import Heart
@@ -33,6 +34,8 @@ class Job:
         self.begun: int | None = None
         self.ends: int | None = None
         self.succeeds = True
+        self.usage: Usage | None = None
+        self.limit: ProviderLimit | None = None
         self.overdue = False
         self.cancelled = False
 
@@ -46,6 +49,8 @@ class SimulatedExecutor:
         self._faults = faults
         self._dispatched = dispatched
         self._jobs: dict[tuple[int, int], Job] = {}
+        self.spending = False
+        """Whether jobs cost something, and providers refuse them now and then."""
         self.calm = False
 
     def start(self) -> None: ...
@@ -116,16 +121,33 @@ class SimulatedExecutor:
         elif chance < 0.25:
             job.succeeds = False
             self._faults.injected["job_fails"] += 1
+        if self.spending:
+            self._spend(job)
+
+    def _spend(self, job: Job) -> None:
+        """It costs something, and its provider may be tired of it."""
+        if self._rng.random() < 0.7:
+            job.usage = Usage(self._rng.randrange(0, 400_000, 1_000), self._rng.randrange(0, 90_000, 1_000))
+        provider = job.work.known.definition.provider
+        if provider is not None and not self.calm and self._rng.random() < 0.12:
+            resets_at = self._rng.choice((None, self._clock.now_ms() + 90_000))
+            job.limit = ProviderLimit(provider, resets_at, "429")
+            self._faults.injected["job_limited"] += 1
 
 
 def _outcome(job: Job) -> Outcome:
     """Carries its epoch, so that the observer sees whose outcome was written."""
-    told = {"epoch": job.work.epoch}
+    told, error = {"epoch": job.work.epoch}, f"epoch {job.work.epoch}"
+    words, usage = job.work.known.definition, job.usage
     if job.overdue:
-        return Outcome(False, error=f"epoch {job.work.epoch}", timed_out=True)
+        return Outcome(False, error=error, timed_out=True, usage=usage)
+    if usage is not None and usage.over(words.max_cost, words.max_tokens):
+        return Outcome(False, error=error, over_budget=True, usage=usage)
+    if job.limit is not None:
+        return Outcome(False, error=error, limit=job.limit, usage=usage)
     if job.cancelled or not job.succeeds:
-        return Outcome(False, error=f"epoch {job.work.epoch}", cancelled=job.cancelled)
-    return Outcome(True, told)
+        return Outcome(False, error=error, cancelled=job.cancelled, usage=usage)
+    return Outcome(True, told, usage=usage)
 
 
 class Actor:
@@ -154,10 +176,18 @@ class Actor:
         self.store = store
 
 
+class WorkerSettings(NamedTuple):
+    engine: Settings
+    gates: bool
+    """Whether this world has gates."""
+    guarded: bool
+    """Whether every run must pass a guard."""
+
+
 class Worker(Actor):
-    def __init__(self, name: str, clock: ManualClock, rng: Random, faults: Faults, settings: Settings) -> None:
+    def __init__(self, name: str, clock: ManualClock, rng: Random, faults: Faults, settings: WorkerSettings) -> None:
         super().__init__(name, clock)
-        self._settings = settings
+        self._settings, self._gates, self._guarded = settings
         self._rng = rng
         self._faults = faults
         self.up = False
@@ -166,6 +196,7 @@ class Worker(Actor):
         self.next_beat = 0
         self.engine: Engine
         self.executor: SimulatedExecutor
+        self.checks: SimulatedChecks
         self.heart: Heart
 
     @property
@@ -176,8 +207,10 @@ class Worker(Actor):
         """As `Loop.start` does it, without its threads."""
         self.engine = Engine(self.store, self.clock, Catalog(), self._settings)
         self.executor = SimulatedExecutor(self.clock, self._rng, self._faults, lambda work: dispatched(self, work))
+        self.executor.spending = self._gates
+        self.checks = SimulatedChecks(self.clock, self._rng, self._faults, guarded=self._guarded)
         self.up, self.stalled = True, False
-        self.engine.open(self.executor, self.name)
+        self.engine.open(self.executor, self.name, self.checks)
         self.heart = Heart(
             self.store,
             self.clock,
@@ -212,6 +245,10 @@ class Worker(Actor):
         self.up = self.stalled = False
         self.wire.trap = None
         self.store.close()
+
+    def calm_down(self) -> None:
+        self.stalled = False
+        self.executor.calm = self.checks.calm = True
 
     def guarded(self, act: Callable[[], Any]) -> bool:
         """Do it; False when the worker crashed over it."""

@@ -14,9 +14,10 @@ from typing import NamedTuple
 
 from sim_faults import Faults, SimulatedCrash, Trap, TrapKind
 from sim_observer import Observer
+from sim_people import People
 from sim_users import Users
 from sim_violation import Violation, require
-from sim_worker import Actor, Worker
+from sim_worker import Actor, Worker, WorkerSettings
 
 from matins.errors import StoreUnavailable
 from matins.runtime.engine import Settings
@@ -45,6 +46,8 @@ FAULTS = (
     "year_back",
     "job_fails",
     "job_never_ends",
+    "job_limited",
+    "check_says_no",
 )
 """Every kind that is injected; over the standard seeds none of them may be zero."""
 _LEAPS = {"hour_forward": HOUR_MS, "hour_back": -HOUR_MS, "year_forward": YEAR_MS, "year_back": -YEAR_MS}
@@ -86,9 +89,12 @@ class World:
         self.observer = Observer(self._path)
         self.shared = self.rng.random() < 0.75
         count = self.rng.randint(2, 4) if self.shared else 1
-        settings = Settings(history_days=None, history_runs=self.rng.choice((None, None, 6)))
+        gates = self.rng.random() < 0.7
+        guarded = self.observer.gates.guarded = gates and self.rng.random() < 0.2
+        engine = Settings(history_days=None, history_runs=self.rng.choice((None, None, 6)))
+        settings = WorkerSettings(engine, gates, guarded)
         self.workers = [Worker(f"w{n}", self._clock(), self.rng, self.faults, settings) for n in range(count)]
-        self.users = Users(self._clock(), self.rng)
+        self.users = (People if gates else Users)(self._clock(), self.rng)
         self._complaints = Complaints()
         self._inside = False
         self._step = 0
@@ -313,18 +319,18 @@ class World:
         """Faults stop. After a while nothing of what there was may be left, and nothing may be due."""
         self._note("calm")
         self.faults.disk_full = False
-        self.users.resume_all()
+        self.users.open_everything()
         for worker in self.workers:
             if not worker.up:
                 self._boot(worker)
-            worker.stalled = False
-            worker.executor.calm = True
+            worker.calm_down()
         planned = {run.id for run in self.observer.runs.values()}
         left: list[str] = ["nothing was tried"]
         for number in range(_CALM_ROUNDS):
-            self._pass(1_000)
-            if number % 30 == 29:
+            self._pass(1_000 if number < 60 else 5_000)
+            if number % 10 == 9:
                 self.users.resolve_all(self.observer.held())
+                self.users.open_everything()
             for worker in self.workers:
                 self._turn(worker)
             self._look(full=False)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Any, cast
+from typing import Any
 
+from matins.engine.given import check_number, check_texts, check_words, wrong
 from matins.engine.when.durations import format_duration, parse_duration
 from matins.engine.when.triggers import Trigger
-from matins.errors import InvalidInput, NotAllowed
+from matins.errors import NotAllowed
 from matins.model.schedule import ScheduleDefinition
 from matins.model.trigger import Once
 
@@ -43,29 +44,21 @@ _WORDS = ("quota", "depth", "auto_one_shots", "auto_jobs", *_DURATIONS)
 
 def define_rules(words: Mapping[str, Any]) -> AgentRules:
     """From words such as quota=5, floor="10m", expiry="7d"."""
-    values: dict[str, Any] = {}
-    for word, value in words.items():
-        if word not in _WORDS:
-            raise InvalidInput(f'There is no rule "{word}"', value=word, field=word, hint=f"known: {', '.join(_WORDS)}")
-        values[_DURATIONS.get(word, word)] = parse_duration(value) if word in _DURATIONS else _checked(word, value)
+    check_words("A rule for agents", words, _WORDS)
+    values = {_DURATIONS.get(word, word): _checked(word, value) for word, value in words.items()}
     return AgentRules(**values)
 
 
 def _checked(word: str, value: Any) -> Any:
+    if word in _DURATIONS:
+        return parse_duration(value)
     if word == "auto_jobs":
-        return _jobs(value)
-    flag = word == "auto_one_shots"
-    if isinstance(value, bool) if flag else (type(value) is int and 0 <= value <= 10_000):
+        return check_texts(word, value, "a list of jobs")
+    if word != "auto_one_shots":
+        return check_number(word, value, 0, 10_000)
+    if isinstance(value, bool):
         return value
-    allowed = "true or false" if flag else "a whole number from 0 to 10000"
-    raise InvalidInput(f'"{word}" must be {allowed}, got {value!r}', value=value, field=word, allowed=allowed)
-
-
-def _jobs(value: Any) -> tuple[str, ...]:
-    items = cast("list[Any]", value) if isinstance(value, (list, tuple)) else [None]
-    if all(isinstance(item, str) and item for item in items):
-        return tuple(items)
-    raise InvalidInput(f'"auto_jobs" must be a list of jobs, got {value!r}', value=value, field="auto_jobs")
+    raise wrong(word, value, "true or false")
 
 
 def rules_to_dict(rules: AgentRules) -> dict[str, Any]:
@@ -73,7 +66,8 @@ def rules_to_dict(rules: AgentRules) -> dict[str, Any]:
 
 
 def rules_from_dict(data: Mapping[str, Any]) -> AgentRules:
-    return AgentRules(**{**data, "auto_jobs": tuple(data["auto_jobs"])})
+    values: dict[str, Any] = {**data, "auto_jobs": tuple(data.get("auto_jobs", USUAL_RULES.auto_jobs))}
+    return AgentRules(**values)
 
 
 def bounded(definition: ScheduleDefinition, rules: AgentRules, now: int) -> ScheduleDefinition:

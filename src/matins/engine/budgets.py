@@ -9,7 +9,8 @@ from dataclasses import asdict, dataclass
 from datetime import date
 from typing import Any, Literal, NamedTuple, get_args
 
-from matins.engine.money import check_name, check_words, parse_money, parse_tokens, shown
+from matins.engine.given import check_choice, check_name, check_words
+from matins.engine.money import parse_money, parse_tokens
 from matins.engine.when.days import date_of, first_of_month
 from matins.engine.when.zones import load_zone
 from matins.errors import InvalidInput
@@ -55,8 +56,8 @@ def define_budget(name: str, words: Mapping[str, Any], rates: Mapping[str, float
     check_name("name", name, "daily")
     check_words("A budget", words, WORDS)
     given = {word: value for word, value in words.items() if value is not None}
-    scope: Scope = _choice("scope", given.get("scope", "all"), get_args(Scope))
-    period: Period = _choice("per", given.get("per"), get_args(Period))
+    scope: Scope = check_choice("scope", given.get("scope", "all"), get_args(Scope))
+    period: Period = check_choice("per", given.get("per"), get_args(Period))
     money = _limit("money", parse_money(given["money"], rates, "money")) if "money" in given else None
     tokens = _limit("tokens", parse_tokens(given["tokens"], "tokens")) if "tokens" in given else None
     if money is None and tokens is None:
@@ -64,14 +65,6 @@ def define_budget(name: str, words: Mapping[str, Any], rates: Mapping[str, float
         raise InvalidInput(message, field="money", hint='money="$5", or tokens="2M"')
     timezone = check_name("timezone", given.get("timezone", zone), "Europe/London")
     return Budget(name, scope, _of(scope, given.get("of")), period, money, tokens, load_zone(timezone).name)
-
-
-def _choice(word: str, value: Any, choices: tuple[str, ...]) -> Any:
-    if value in choices:
-        return value
-    allowed = " or ".join(choices)
-    message = f'"{word}" must be {allowed}, got {shown(value)}'
-    raise InvalidInput(message, value=value, field=word, allowed=allowed, hint=f'{word}="{choices[0]}"')
 
 
 def _limit(word: str, value: int) -> int:

@@ -65,17 +65,23 @@ def ended(candidate: Candidate) -> Verdict | None:
 
 
 def quiet_hours(candidate: Candidate) -> Verdict | None:
+    quiet = still_quiet(candidate)
+    if quiet is None or quiet.until is None or quiet.evidence is None:
+        return None
+    mode = candidate.facts.policies.quiet_hours[quiet.evidence["policy"]].mode
+    if mode == "skip" and not isinstance(candidate.definition.trigger.when, Once):
+        return Verdict(RunState.SKIPPED, "quiet_hours", quiet.evidence)
+    return _deferred(candidate, "quiet_hours", quiet.evidence, quiet.until)
+
+
+def still_quiet(candidate: Candidate) -> Verdict | None:
+    """What came due earlier and had to wait does not begin in them either: it is put off, whatever their mode."""
     name = candidate.definition.quiet_hours
-    if name is None or candidate.facts.manual:
-        return None
-    policy = candidate.facts.policies.quiet_hours.get(name)
+    policy = None if name is None or candidate.facts.manual else candidate.facts.policies.quiet_hours.get(name)
     until = None if policy is None else quiet_until(policy, candidate.now)
-    if policy is None or until is None:
+    if until is None:
         return None
-    evidence = {"policy": name, "until": until}
-    if policy.mode == "skip" and not isinstance(candidate.definition.trigger.when, Once):
-        return Verdict(RunState.SKIPPED, "quiet_hours", evidence)
-    return _deferred(candidate, "quiet_hours", evidence, until)
+    return Verdict(RunState.PARKED, "quiet_hours", {"policy": name, "until": until}, until=until)
 
 
 def overlap(candidate: Candidate) -> Verdict | None:

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import difflib
 import re
-import reprlib
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Mapping
 from decimal import Decimal
 from fractions import Fraction
 
+from matins.engine.given import shown
 from matins.errors import InvalidInput
 
 DOLLAR = 1_000_000
 MOST_MONEY = 1_000_000_000 * DOLLAR
 MOST_RATE = 1_000_000
 MOST_TOKENS = 10**12
-LONGEST_NAME = 200
 _LONGEST_AMOUNT = 60
 _SYMBOLS = {"$": "USD", "€": "EUR", "£": "GBP"}
 _TOKEN_UNITS = {"": 1, "k": 1_000, "m": 1_000_000}
@@ -82,31 +80,6 @@ def format_tokens(tokens: int) -> str:
         if tokens and tokens % size == 0:
             return f"{tokens // size}{unit}"
     return str(tokens)
-
-
-def check_words(owner: str, words: Iterable[str], known: Collection[str]) -> None:
-    """`owner` is what the words describe: "A budget"."""
-    for word in words:
-        if word not in known:
-            close = difflib.get_close_matches(word, known, n=1)
-            hint = f'did you mean "{close[0]}"?' if close else f"known: {', '.join(known)}"
-            raise InvalidInput(f'{owner} has no "{word}"', value=word, field=word, hint=hint)
-
-
-def check_name(field: str, name: object, example: str) -> str:
-    if isinstance(name, str) and name.strip() and name.isprintable() and len(name) <= LONGEST_NAME:
-        return name
-    allowed = f"a text of 1 to {LONGEST_NAME} printable characters"
-    message = f'"{field}" must be {allowed}, got {shown(name)}'
-    raise InvalidInput(message, value=name, field=field, allowed=allowed, hint=f'{field}="{example}"')
-
-
-def shown(value: object) -> str:
-    """Short, whatever it is; Python itself refuses to write a number of thousands of digits."""
-    if isinstance(value, int) and abs(value) > MOST_MONEY:
-        return "a number that is too large"
-    simple = value is None or isinstance(value, (str, int, float))
-    return reprlib.repr(value) if simple else f"something of type {type(value).__name__}"
 
 
 def _read(pattern: re.Pattern[str], value: object) -> re.Match[str] | None:

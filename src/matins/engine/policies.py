@@ -10,16 +10,18 @@ import orjson
 
 from matins.engine import budgets, quiet_hours
 from matins.engine.agent_rules import USUAL_RULES, AgentRules, rules_from_dict
+from matins.engine.agents import agent_from_dict
 from matins.engine.budgets import Budget
 from matins.engine.prices import DEFAULT_PRICES, Price
 from matins.engine.quiet_hours import QuietHours
+from matins.model.agent import Agent
 from matins.model.policy import Throttle
 from matins.model.run import Usage
 from matins.model.schedule import Command
 
 BEFORE, AFTER = "before:schedule:trigger", "after:run"
 HOOKS = (BEFORE, AFTER)
-KINDS = ("quiet_hours", "budget", "price", "rate", "hook", "agents", "setting")
+KINDS = ("quiet_hours", "budget", "price", "rate", "hook", "agent", "agents", "setting")
 USUAL_RESERVATION = Usage(500_000, 100_000)
 """What a run is taken to need while nobody knows: half a dollar."""
 
@@ -34,15 +36,18 @@ class Policies:
     rates: Mapping[str, float] = field(default_factory=lambda: {"USD": 1.0})
     hooks: Mapping[str, tuple[Command, int]] = field(default_factory=dict[str, tuple[Command, int]])
     """A command for each event, and how long it may take."""
-    agents: Mapping[str, AgentRules] = field(default_factory=dict[str, AgentRules])
+    agents: Mapping[str, Agent] = field(default_factory=dict[str, Agent])
+    agent_rules: Mapping[str, AgentRules] = field(default_factory=dict[str, AgentRules])
     settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
     unreadable: tuple[str, ...] = ()
     """What the store gave back damaged; it is as if it were not there, and `doctor` tells."""
 
     def rules_for(self, agent: str) -> AgentRules:
-        return self.agents.get(agent) or self.agents.get("*") or USUAL_RULES
+        return self.agent_rules.get(agent) or self.agent_rules.get("*") or USUAL_RULES
 
     def throttle_of(self, provider: str | None, agent: str, now: int) -> Throttle | None:
+        if provider is None and agent in self.agents:
+            provider = self.agents[agent].provider
         throttle = self.throttles.get(provider) if provider else None
         if throttle is None or throttle.resets_at <= now or (throttle.affects and agent not in throttle.affects):
             return None
@@ -69,7 +74,8 @@ def read_policies(rev: int, rows: Iterable[tuple[str, str, str]], throttles: Ite
         prices={**NONE.prices, **found["price"]},
         rates={**NONE.rates, **found["rate"]},
         hooks=found["hook"],
-        agents=found["agents"],
+        agents=found["agent"],
+        agent_rules=found["agents"],
         settings=found["setting"],
         unreadable=tuple(unreadable),
     )
@@ -93,5 +99,6 @@ _READERS: dict[str, Any] = {
     "budget": budgets.from_dict,
     "price": _price,
     "hook": _hook,
+    "agent": agent_from_dict,
     "agents": rules_from_dict,
 }

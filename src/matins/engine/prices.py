@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from matins.engine.money import DOLLAR, check_name, check_words, parse_money
+from matins.engine.given import check_name, check_words
+from matins.engine.money import DOLLAR, parse_money
 from matins.errors import InvalidInput
 
 WORDS = ("input", "output", "cached")

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import fields
 from functools import lru_cache
-from typing import Any, cast, get_args
+from typing import Any, get_args
 
 import orjson
 
+from matins.engine.agents import define_target
+from matins.engine.given import check_name, check_texts, check_words
 from matins.engine.money import parse_money, parse_tokens
+from matins.engine.prompts import check_prompt
 from matins.engine.when import definitions
 from matins.engine.when.durations import parse_duration
 from matins.engine.when.parse import parse_trigger
 from matins.engine.when.triggers import Trigger
 from matins.errors import InstantError, IntervalParseError, InvalidInput, TriggerError
+from matins.model.agent import Fallback, Target
 from matins.model.schedule import ApprovalDefault, ApprovalPolicy, ScheduleDefinition
 from matins.model.trigger import Anchor, DstGap, DstOverlap, First, Once, TriggerDefinition
 
@@ -28,6 +31,8 @@ _CHOICES = {
     "on_unknown": ("hold", "retry"),
     "approval": get_args(ApprovalPolicy),
     "approval_default": get_args(ApprovalDefault),
+    "fallback": get_args(Fallback),
+    "final_fallback": ("fresh", "skip"),
 }
 _NUMBERS = {
     "cap": (1, 1000),
@@ -44,8 +49,9 @@ _DURATIONS = {
     "timeout": "timeout_ms",
     "check_limit": "check_ms",
     "approval_expires": "approval_ms",
+    "wait": "wait_ms",
 }
-_NAMES = ("quiet_hours", "provider")
+_NAMES = ("quiet_hours", "provider", "work")
 _LISTS = ("approvers", "approval_actions")
 _COMMANDS = ("pre_check", "before", "after")
 FIELDS = {**_DURATIONS, "ends": "ends_at"}
@@ -60,7 +66,11 @@ _TRIGGER_CHOICES = {
 _TRIGGER = ("timezone", *_TRIGGER_CHOICES)
 _COMMAND = "a command, or a list of its arguments"
 _MONEY = ("max_cost", "max_tokens")
+TALK = "scheduled-task"
+"""The job that tells an agent its prompt."""
 WORDS = (
+    "prompt",
+    "target",
     "do",
     "payload",
     "jitter",
@@ -74,7 +84,6 @@ WORDS = (
     *_MONEY,
     *_TRIGGER,
 )
-LONGEST_NAME = 200
 MOST_PAYLOAD = 1 << 20
 UNREADABLE = ScheduleDefinition(TriggerDefinition(Once(0)), do="")
 """Stands for a definition that the store gives back damaged."""
@@ -84,12 +93,8 @@ def define(
     when: str | Trigger, words: Mapping[str, Any], now_ms: int, rates: Mapping[str, float] = _DOLLARS
 ) -> tuple[ScheduleDefinition, Trigger]:
     """The definition that these words make; an error names the word, and how to mend it."""
-    for word in words:
-        if word not in WORDS:
-            close = difflib.get_close_matches(word, WORDS, n=1)
-            hint = f'did you mean "{close[0]}"?' if close else f"known: {', '.join(WORDS)}"
-            raise InvalidInput(f'A schedule has no "{word}"', value=word, field=word, hint=hint)
-    do = words.get("do")
+    check_words("A schedule", words, WORDS)
+    do = words.get("do", TALK if words.get("prompt") is not None else None)
     if not isinstance(do, str) or not do.isprintable() or not do:
         raise InvalidInput('A schedule needs "do": the job that it starts', value=do, field="do", hint='do="record"')
     trigger = _trigger(when, words, now_ms)
@@ -97,12 +102,18 @@ def define(
     for word, value in words.items():
         if value is None or word in _TRIGGER or word == "do":
             continue
-        if word == "ends":
+        if word == "prompt":
+            values[word] = check_prompt(value, works=words.get("work") is not None)
+        elif word == "target":
+            values[word] = define_target(value)
+        elif word == "ends":
             values["ends_at"] = _end(value, trigger, now_ms)
         elif word in _MONEY:
             values[word] = parse_money(value, rates, word) if word == "max_cost" else parse_tokens(value, word)
         else:
             values[_DURATIONS.get(word, word)] = _checked(word, value)
+    if values["do"] == TALK:  # nobody repeats blindly what an agent may have done
+        values.setdefault("on_unknown", "hold")
     return ScheduleDefinition(**values), trigger
 
 
@@ -181,16 +192,14 @@ def _checked(word: str, value: Any) -> Any:
 
 def _texts(word: str, value: Any) -> Any:
     """One name, several names, or a command: a text for the shell or a list of arguments."""
-    several = isinstance(value, (list, tuple))
-    items = tuple(cast("list[Any]", value)) if several else (value,)
-    if all(isinstance(item, str) and item.strip() and "\0" not in item for item in items) and items:
-        if word in _COMMANDS:
-            return items if several else value
-        proper = all(item.isprintable() and len(item) <= LONGEST_NAME for item in items)
-        if proper and several == (word in _LISTS) and len(set(items)) == len(items):
-            return items if several else value
-    allowed = {"pre_check": _COMMAND, "before": _COMMAND, "after": _COMMAND}.get(word, "a name")
-    raise _wrong(word, value, "a list of names" if word in _LISTS else allowed)
+    if word in _COMMANDS:
+        return check_texts(word, [value], _COMMAND)[0] if isinstance(value, str) else check_texts(word, value, _COMMAND)
+    if word in _NAMES:
+        return check_name(word, value)
+    names = check_texts(word, value, "a list of names")
+    if len(set(names)) != len(names):
+        raise _wrong(word, value, "a list of different names")
+    return tuple(check_name(word, name) for name in names)
 
 
 def _duration(word: str, text: str) -> int:
@@ -225,7 +234,7 @@ def encode(definition: ScheduleDefinition) -> str:
     for name, default in _DEFAULTS.items():
         value = getattr(definition, name)
         if name != "trigger" and value != default:
-            data[name] = value
+            data[name] = value._asdict() if name == "target" else value
     return orjson.dumps(data).decode()
 
 
@@ -234,6 +243,8 @@ def decode(text: str) -> ScheduleDefinition:
     for word in (*_LISTS, *_COMMANDS):
         if isinstance(data.get(word), list):
             data[word] = tuple(data[word])
+    if "target" in data:
+        data["target"] = Target(**data["target"])
     return ScheduleDefinition(trigger=_trigger_of(orjson.dumps(data.pop("trigger"))), **data)
 
 

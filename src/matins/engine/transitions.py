@@ -40,6 +40,9 @@ CALL_OFF = _named("cancelled", S.PARKED, S.READY, S.CANCELLED)
 LOSE = _named("unknown", S.STARTING, S.HELD, S.UNKNOWN)
 THROTTLE = _named("deferred", S.STARTING, S.HELD, S.PARKED)
 """The provider refused: it goes on when the provider does."""
+INTERRUPT = _named("interrupted", S.STARTING, S.HELD, S.INTERRUPTED)
+IDLE = _named("skipped", S.STARTING, S.HELD, S.SKIPPED)
+"""It found that there was nothing to do."""
 OVERSPEND = _named("over_budget", S.STARTING, S.HELD, S.OVER_BUDGET)
 
 # Between ready and started stand the gates: what waits for one is parked.
@@ -58,7 +61,7 @@ EXPIRE = _named("expired", S.PARKED, S.READY, S.EXPIRED)
 REFUSE = _named("over_budget", S.PARKED, S.READY, S.OVER_BUDGET)
 
 ALL = (
-    CLAIM, RELEASE, PROMOTE, CONFIRM, HOLD, RETRY, SUCCEED, FAIL, CANCEL, CALL_OFF, LOSE, THROTTLE, OVERSPEND,
+    CLAIM, RELEASE, PROMOTE, CONFIRM, HOLD, RETRY, SUCCEED, FAIL, CANCEL, CALL_OFF, LOSE, THROTTLE, INTERRUPT, IDLE, OVERSPEND,
     DEFER, CHECK, ASK, SUSPEND, CLEAR, LINE_UP, SKIP, BLOCK, MISS, DENY, EXPIRE, REFUSE,
 )  # fmt: skip
 BORN = {

@@ -7,10 +7,11 @@ import inspect
 import logging
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from matins.executors.commands import CommandResult, hook_said, run_command
+from matins.executors.commands import CommandResult, hook_said, kept_reason, run_command
 from matins.ports import Clock
 from matins.runtime.checks import Check, CheckCommand, Checked, Said
 
@@ -19,7 +20,8 @@ Guard = Callable[[dict[str, Any]], Any]
 """Told about a run; what it returns, or awaits to, blocks the run when it is true. A text says why."""
 Blocked = Callable[[dict[str, Any], str], Any]
 MOST_AT_ONCE = 32
-_LONGEST_SAID = 500
+CALL_LIMIT_MS = 15_000
+"""How long a guard may take."""
 
 
 class CommandChecks:
@@ -66,16 +68,21 @@ class CommandChecks:
 
     def _run(self, check: Check) -> None:
         try:
-            self._done.put(self.check(check))
-        except Exception as error:  # whatever went wrong, the run must be answered
-            log.exception("run %s could not be checked", check.run_id)
-            self._done.put(Checked(check, (Said("guard", "block", f"it could not be checked: {error}"),)))
+            self._done.put(self.answer(check))
         finally:
             with self._counting:
                 self._under_way -= 1
             self._wake()
 
-    def check(self, check: Check) -> Checked:
+    def answer(self, check: Check) -> Checked:
+        """Whatever goes wrong, the run is answered."""
+        try:
+            return self._check(check)
+        except BaseException as error:
+            log.exception("run %s could not be checked", check.run_id)
+            return Checked(check, (Said("guard", "block", kept_reason(f"it could not be checked: {error}")),))
+
+    def _check(self, check: Check) -> Checked:
         """One after the other, until one is against it."""
         said: list[Said] = []
         if self._guard is not None:
@@ -85,26 +92,37 @@ class CommandChecks:
                 break
             said.append(self._ask_command(command, check))
         if self._on_blocked is not None and said and said[-1].saying == "block":
-            self._tell_blocked(self._on_blocked, check.context, said[-1].reason or "blocked")
+            tell, reason = self._on_blocked, said[-1].reason or "blocked"
+            self._aside(lambda: tell(check.context, reason))
         return Checked(check, tuple(said))
 
     def _ask_guard(self, guard: Guard, context: dict[str, Any]) -> Said:
         began = self._clock.boot_ms()
         try:
-            answer = _awaited(guard(context))
-        except Exception as error:  # a guard that fails guards: nothing starts past it, and the reason is told
+            answer = self._called(lambda: guard(context))
+        except BaseException as error:  # a guard that fails guards: nothing starts past it, and the reason is told
             log.exception("the guard failed")
             answer = f"the guard failed: {type(error).__name__}: {error}"
         took = self._clock.boot_ms() - began
         if not answer:
             return Said("guard", "pass", None, took)
-        return Said("guard", "block", answer[:_LONGEST_SAID] if isinstance(answer, str) else "the guard said no", took)
+        return Said("guard", "block", kept_reason(answer) if isinstance(answer, str) else "the guard said no", took)
 
-    def _tell_blocked(self, tell: Blocked, context: dict[str, Any], reason: str) -> None:
+    def _aside(self, function: Callable[[], Any]) -> None:
+        """Nobody waits for it."""
+        threading.Thread(target=tell_quietly, args=(function,), name="matins-blocked", daemon=True).start()
+
+    def _called(self, function: Callable[[], Any]) -> Any:
+        """What a function returns or awaits to. One that does not return in time is left alone: no thread can be ended
+        from outside."""
+        future: Future[Any] = Future()
+        threading.Thread(target=_fulfil, args=(future, function), name="matins-guard", daemon=True).start()
         try:
-            _awaited(tell(context, reason))
-        except Exception:  # it is told, and changes nothing
-            log.exception("the on_blocked callback failed")
+            return future.result(CALL_LIMIT_MS / 1000)
+        except TimeoutError:
+            if future.done():  # its own error, of the same name
+                raise
+            raise TimeoutError(f"it did not answer within {CALL_LIMIT_MS / 1000:g} s") from None
 
     def _ask_command(self, command: CheckCommand, check: Check) -> Said:
         result = run_command(
@@ -135,5 +153,19 @@ def _variables(command: CheckCommand, check: Check) -> dict[str, str]:
     }
 
 
-def _awaited(answer: Any) -> Any:
+def awaited(answer: Any) -> Any:
     return asyncio.run(answer) if inspect.iscoroutine(answer) else answer
+
+
+def tell_quietly(function: Callable[[], Any]) -> None:
+    try:
+        awaited(function())
+    except BaseException:  # it is told, and changes nothing
+        log.exception("the on_blocked callback failed")
+
+
+def _fulfil(future: Future[Any], function: Callable[[], Any]) -> None:
+    try:
+        future.set_result(awaited(function()))
+    except BaseException as error:
+        future.set_exception(error)

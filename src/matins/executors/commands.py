@@ -267,10 +267,13 @@ def hook_said(result: CommandResult) -> HookSaid:
 
 
 def _cancelled(reason: object) -> HookSaid:
-    if not isinstance(reason, str):
-        return HookSaid(True, None)
+    return HookSaid(True, kept_reason(reason) if isinstance(reason, str) else None)
+
+
+def kept_reason(reason: str) -> str:
+    """As every store can hold it: without NUL and half characters, and not too long."""
     plain = reason.replace("\0", "\ufffd").encode("utf-8", "replace").decode()
-    return HookSaid(True, plain if len(plain) <= LONGEST_REASON else plain[: LONGEST_REASON - 1] + "…")
+    return plain if len(plain) <= LONGEST_REASON else plain[: LONGEST_REASON - 1] + "…"
 
 
 def _ended_badly(result: CommandResult) -> str | None:

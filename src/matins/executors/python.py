@@ -11,9 +11,11 @@ from datetime import datetime
 from queue import Empty, SimpleQueue
 from typing import Any
 
+from matins.engine.given import LONGEST_NAME
 from matins.engine.policies import Policies
 from matins.engine.when.triggers import to_ms
 from matins.errors import OverBudget, ProviderLimited
+from matins.executors.commands import kept_reason
 from matins.executors.meter import Meter
 from matins.model.run import Outcome, ProviderLimit, RunState
 from matins.ports import Clock
@@ -192,6 +194,12 @@ class PythonExecutor:
         if on_loop:
             self._event_loop().call_soon_threadsafe(self._begin_all, on_loop)
 
+    def adoptable(self, work: Work) -> bool:
+        return False  # what ran in a process that is gone is gone with it
+
+    def adopt(self, works: list[Work]) -> None:
+        raise AssertionError("there is nothing to adopt")
+
     def drain(self) -> list[Ended]:
         ended: list[Ended] = []
         try:
@@ -260,6 +268,9 @@ class PythonExecutor:
             if run_id in run_ids and self._loop is not None:
                 self._loop.call_soon_threadsafe(task.cancel)
 
+    def interrupt(self) -> int:
+        return 0  # no thread can be ended from outside
+
     def is_cancelled(self, run_id: int) -> bool:
         return run_id in self._cancelled
 
@@ -317,11 +328,16 @@ def _serve(loop: asyncio.AbstractEventLoop) -> None:
 
 
 def _failed(error: BaseException) -> Outcome:
-    limit = None
-    if isinstance(error, ProviderLimited):
-        resets_at = None if error.resets_at is None else to_ms(error.resets_at)
-        limit = ProviderLimit(error.provider, resets_at, error.reason)
+    limit = _limit(error) if isinstance(error, ProviderLimited) else None
     return Outcome(False, error=_told(error), limit=limit, over_budget=isinstance(error, OverBudget))
+
+
+def _limit(error: ProviderLimited) -> ProviderLimit:
+    """Jobs say all sorts of things: here it is as a store can hold it. When nobody knows the time, it is soon."""
+    at: object = error.resets_at
+    resets_at = to_ms(at) if isinstance(at, datetime) and at.tzinfo is not None else None
+    provider = kept_reason(str(error.provider or "unknown"))[:LONGEST_NAME]
+    return ProviderLimit(provider, resets_at, kept_reason(str(error.reason or "rate limited")))
 
 
 def _told(error: BaseException) -> str:

@@ -93,6 +93,17 @@ class ProviderLimit(NamedTuple):
     reason: str
 
 
+class Conversation(NamedTuple):
+    """What was said to an agent, and what it answered."""
+
+    prompt: str
+    text: str
+    session: str | None
+    """The tool's own id of it."""
+    session_tokens: tuple[int, int, int] | None = None
+    """In, out and cached, of the session so far: for tools that count up."""
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """How an attempt ended, as the executor saw it."""
@@ -108,3 +119,10 @@ class Outcome:
     """The provider refused: not the agent's failure."""
     over_budget: bool = False
     """Ended because it had spent what it may."""
+    told: Conversation | None = None
+    interrupted: bool = False
+    """Ended because Matins itself was stopped."""
+    lost: bool = False
+    """Nobody knows how it ended."""
+    nothing_to_do: str | None = None
+    """There was no work for it: the reason."""

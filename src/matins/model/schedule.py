@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from matins.model.agent import Fallback, Target
 from matins.model.trigger import TriggerDefinition
 
 CatchUp = Literal["skip", "run_once", "run_all_capped"]
@@ -66,6 +67,16 @@ class ScheduleDefinition:
     max_cost: int | None = None
     """In micro-dollars: a run that has spent this is ended."""
     max_tokens: int | None = None
+    prompt: str | None = None
+    """What its agent is told."""
+    target: Target | None = None
+    """Where its runs land; where the agent's own default says, when None."""
+    fallback: Fallback = "fresh"
+    wait_ms: int = 3_600_000
+    """How long `wait` waits for a target that is gone."""
+    final_fallback: Fallback = "fresh"
+    work: str | None = None
+    """Where its work items come from."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from matins.engine.planning import Rule
 from matins.engine.policies import NONE, Policies, read_policies
-from matins.engine.schedules import decode
+from matins.engine.schedules import TALK, decode
 from matins.engine.when.triggers import compile_trigger
 from matins.ports import Transaction
 
@@ -32,7 +32,7 @@ class Known:
     """A schedule at one revision."""
 
     __slots__ = (
-        "agent", "definition", "exclusive", "gated", "name", "rev", "rule", "schedule_id", "scope", "scopes",
+        "agent", "definition", "exclusive", "gated", "name", "rev", "rule", "schedule_id", "scope", "scopes", "talks",
     )  # fmt: skip
 
     def __init__(self, schedule_id: int, rev: int, name: str, agent: str, text: str) -> None:
@@ -46,7 +46,10 @@ class Known:
         self.scope = f"agent:{agent}" if agent else None
         self.scopes = frozenset([GLOBAL, self.scope]) if self.scope else _GLOBAL_ONLY
         words = self.definition
-        self.gated = bool(words.pre_check or words.before or words.approval != "auto" or words.provider)
+        self.talks = words.do == TALK
+        """Whether its runs are told to an agent."""
+        asked = words.pre_check or words.before or words.approval != "auto"
+        self.gated = bool(asked or words.provider or words.quiet_hours or self.talks)
         """Whether its own words put something between ready and started."""
 
 

@@ -6,9 +6,10 @@ from typing import Any
 
 from matins.engine.approvals import needs_approval
 from matins.engine.catch_up import grace_of
-from matins.engine.gates import Candidate, Facts, throttle
+from matins.engine.gates import Candidate, Facts, still_quiet, throttle
 from matins.engine.policies import BEFORE, NONE, Policies
 from matins.engine.transitions import ASK, BLOCK, CHECK, CLEAR, DEFER, MISS, REFUSE, SKIP, SUSPEND
+from matins.model.agent import FRESH
 from matins.model.records import Ready
 from matins.model.run import APPROVED, CHECKED
 from matins.model.trigger import Once
@@ -16,6 +17,7 @@ from matins.ports import Transaction
 from matins.runtime import asking, spending
 from matins.runtime.catalog import Known
 from matins.runtime.checks import Check, CheckCommand, Checked, Said
+from matins.runtime.landing import landed
 from matins.runtime.recorder import Change, apply
 
 _MARGIN_MS, _SOON_MS = 20_000, 1_000
@@ -35,7 +37,11 @@ class Clearance:
         """What this turn sends to be checked, once it is committed."""
 
     def begin(self, policies: Policies, *, guarded: bool, room: int) -> None:
-        self.policies, self.guarded, self.room, self.checks = policies, guarded, room, []
+        self.policies, self.guarded, self.room = policies, guarded, room
+
+    def take_checks(self) -> list[Check]:
+        checks, self.checks = self.checks, []
+        return checks
 
     def open_road(self, item: Known) -> bool:
         """Whether nothing stands between ready and started: most of all runs."""
@@ -45,9 +51,9 @@ class Clearance:
         """Whether it may start now; if not, it has been sent where it must go."""
         if self.open_road(item):
             return True
-        verdict = throttle(
-            Candidate(item.definition, row.slot, Facts((), False, item.agent, self.policies), 0, False, now)
-        )
+        facts = Facts((), False, item.agent, self.policies, manual=row.slot is None)
+        candidate = Candidate(item.definition, row.slot, facts, 0, False, now)
+        verdict = still_quiet(candidate) or throttle(candidate)
         if verdict is not None:
             change = _change(row, item, DEFER, now, verdict.reason, verdict.until, verdict.evidence)
             apply(transaction, [change], now)
@@ -55,7 +61,11 @@ class Clearance:
         if not row.cleared & CHECKED and (commands := self._commands(item)) is not None:
             self._check(transaction, row, item, commands, now)
             return False
-        return self._approved(transaction, row, item, now)
+        return self._approved(transaction, row, item, now) and self._landed(transaction, row, item, now)
+
+    def _landed(self, transaction: Transaction, row: Ready, item: Known, now: int) -> bool:
+        agent = self.policies.agents.get(item.agent)
+        return not item.talks or landed(transaction, row, item, agent.target if agent else FRESH, now)
 
     def afforded(self, transaction: Transaction, row: Ready, item: Known, now: int) -> bool:
         """Whether every budget has room for it, and has set it aside; if not, the run is over."""
@@ -115,7 +125,10 @@ def record_checks(transaction: Transaction, checked: list[Checked], now: int) ->
                 check.run_id, check.epoch, said.kind, now, said.took_ms, said.exit_code, said.reason or said.saying,
                 said.output,
             )  # fmt: skip
-        change = Change(check.run_id, check.epoch, check.slot, check.known, CLEAR, now, now, cleared=CHECKED)
+        # Under a new epoch, so that a verdict is taken once, also when the answer to this commit is lost.
+        change = Change(
+            check.run_id, check.epoch, check.slot, check.known, CLEAR, now, now, cleared=CHECKED, renewed=True
+        )
         if against is not None:
             change = _turned_down(change, against, now)
         elif is_paused(transaction, check.known.schedule_id):
@@ -124,8 +137,9 @@ def record_checks(transaction: Transaction, checked: list[Checked], now: int) ->
 
 
 def is_paused(transaction: Transaction, schedule_id: int) -> bool:
+    """Whether what waits of it is held back: also while people are asked about it, or it cannot be read."""
     row = transaction.schedule(schedule_id)
-    return row is not None and row[3] == "paused"
+    return row is not None and row[3] in ("paused", "pending", "rejected", "broken")
 
 
 def _turned_down(change: Change, said: Said, now: int) -> Change:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from matins.engine.transitions import CLAIM, RELEASE
+from matins.engine.transitions import CALL_OFF, CLAIM, RELEASE
 from matins.model.records import NewEvent, Ready
 from matins.ports import Transaction
 from matins.runtime import spending
@@ -12,6 +12,7 @@ from matins.runtime.catalog import GLOBAL, Catalog, Known
 from matins.runtime.clearance import Clearance
 from matins.runtime.limits import Free
 from matins.runtime.planner import mark_broken
+from matins.runtime.recorder import Change, apply
 from matins.runtime.work import Work
 
 
@@ -44,6 +45,9 @@ class Dispatcher:
 
     def _may_start(self, transaction: Transaction, row: Ready, item: Known, free: Free, now: int) -> bool:
         clearance = self._clearance
+        if row.cancelling:  # it had been claimed when somebody called it off, and was given back
+            apply(transaction, [Change(row.id, row.epoch, row.slot, item, CALL_OFF, now, reason="cancelled")], now)
+            return False
         return (
             clearance.passes(transaction, row, item, now)
             and _permitted(transaction, row, item, free)

@@ -7,7 +7,7 @@ long nothing will happen; the loop sleeps for that long, or until something chan
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from matins.engine.gates import GATES, Gate
@@ -44,6 +44,9 @@ class Settings:
     history_runs: int | None = None
     check_interval_ms: int = 1_000
     """A ceiling on sleep, never added delay."""
+    heartbeat_url: str | None = None
+    """Called every `heartbeat_every_ms` while the scheduler is well."""
+    heartbeat_every_ms: int = 60_000
 
 
 class Engine:
@@ -74,6 +77,9 @@ class Engine:
         """Whether new runs are planned and started."""
         self.fenced = False
         """Whether others may think that this worker is dead."""
+        self.turned_at = clock.boot_ms()
+        """When the last turn was completed, by boot time."""
+        self.wrote_events: Callable[[int], None] = lambda policy_rev: None
         self._catalog = catalog
         self._ended: list[Ended] = []
         self._checked: list[Checked] = []
@@ -99,7 +105,12 @@ class Engine:
             worker = transaction.insert_worker(self._identity, now)
             self._went_back |= transaction.last_written() > now + BACK_MS  # while nobody was there to see it
         self.worker, self.fenced = worker, False
-        self.reaper.open(worker, now)
+        self.reaper.open(worker, now, self.executor)
+        self._take_up()
+
+    def _take_up(self) -> None:
+        if adopted := self.reaper.take_adopted():
+            self.executor.adopt(adopted)
 
     def close(self) -> None:
         """No longer a worker. What still runs in this process is left for others to find."""
@@ -149,16 +160,19 @@ class Engine:
         self._checked += self.checks.drain()
         start, next_at = self._transact(now)
         self._hand_over(start, boot)
-        if self.clearance.checks:
-            self.checks.submit(self.clearance.checks)
+        if checks := self.clearance.take_checks():
+            self.checks.submit(checks)
         self.keeping.turn(now, boot)
         self.reaper.turn(now, boot)
+        self._take_up()
+        self.turned_at = self.clock.boot_ms()
         longest = self.settings.check_interval_ms
         return longest if next_at is None else max(0, min(next_at - self.clock.now_ms(), longest))
 
     def _transact(self, now: int) -> tuple[list[Work], int | None]:
         """One transaction: everything that this turn decides, durable before anything starts."""
         self._planning = False
+        self.clearance.take_checks()  # those of a turn that came to nothing
         self._late += self.executor.overdue()
         self._back += self.executor.withdraw()
         start: list[Work] = []
@@ -195,6 +209,8 @@ class Engine:
         self.stale += stale
         self._ended, self._checked, self._late, self._back = [], [], [], []
         self._batch = BATCH
+        if transaction.events:
+            self.wrote_events(self.clearance.policies.rev)
         return start, next_at
 
     def _hand_over(self, start: list[Work], since: int) -> None:

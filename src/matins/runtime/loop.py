@@ -18,6 +18,7 @@ from matins.runtime.work import Executor
 
 _FLUSH_MS = 2
 _STOP_LOOK_S = 0.05
+_INTERRUPT_MS = 10_000
 
 
 class Loop:
@@ -58,8 +59,9 @@ class Loop:
         self._thread = threading.Thread(target=self._run, name="matins-engine", daemon=True)
         self._thread.start()
 
-    def stop(self, *, wait: bool, timeout_ms: int) -> None:
-        """No new runs; wait for those that run; then stop. Raises when the time is up before they are done."""
+    def stop(self, *, wait: bool, timeout_ms: int, leave: bool = False) -> None:
+        """No new runs; wait for those that run; then what can be ended ends, or with `leave` goes on to be taken up
+        later. Raises when the time was up before they were done."""
         engine = self.engine
         engine.accepting = False
         deadline = engine.clock.boot_ms() + timeout_ms
@@ -67,21 +69,30 @@ class Loop:
         self.wake()
         if self._thread is not None:
             self._thread.join()  # first of all: the turn that is under way may still start something
-        while wait and engine.unfinished() and engine.clock.boot_ms() < deadline:
-            self._awake = False
-            engine.run_once()
-            if engine.unfinished():
-                with suppress(Empty):
-                    self._inbox.get(timeout=_STOP_LOOK_S)
+        if wait:
+            self._wind_up(deadline)
         engine.give_back()
         engine.run_once()
-        self._heart.stop()
         left = engine.executor.running()
+        if left and not leave:
+            stubborn = left - engine.executor.interrupt()
+            self._wind_up(engine.clock.boot_ms() + _INTERRUPT_MS, stubborn)
+        self._heart.stop()
         engine.executor.stop()
         engine.checks.stop()
         engine.close()
         if wait and left:
             raise SchedulerShutdownError(timeout_ms, left)
+
+    def _wind_up(self, deadline: int, stubborn: int = 0) -> None:
+        """Turns until no more is unfinished than what nobody can end, or the time is up."""
+        engine = self.engine
+        while engine.unfinished() > stubborn and engine.clock.boot_ms() < deadline:
+            self._awake = False
+            engine.run_once()
+            if engine.unfinished() > stubborn:
+                with suppress(Empty):
+                    self._inbox.get(timeout=_STOP_LOOK_S)
 
     def _fence(self, fenced: bool) -> None:
         changed = fenced != self.engine.fenced

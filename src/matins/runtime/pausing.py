@@ -10,6 +10,7 @@ from matins.runtime.catalog import Known
 from matins.runtime.replan import next_free
 
 BY_FAILURES, BY_BUDGET = "failures", "budget"
+_AUTOMATIC = (BY_FAILURES, BY_BUDGET)
 
 
 def pause(
@@ -19,6 +20,9 @@ def pause(
     row = transaction.schedule(schedule_id)
     if row is None or row[3] not in ("active", "paused"):
         return False
+    by_person = row[3] == "paused" and row[7] not in _AUTOMATIC and row[15] is None
+    if by_person and by in _AUTOMATIC:
+        return False  # it stays theirs: nothing but a person lets it go on
     next_slot, due_at, rev = row[9], row[10], row[4]
     waiting = row[3] == "active" and due_at is None and next_slot is not None
     transaction.set_schedule_state(schedule_id, "paused", now, note, by)

@@ -67,12 +67,12 @@ class Planner:
             if not isinstance(item, Known):
                 mark_broken(transaction, row, item, now)
                 continue
+            in_the_way, full = live.get(schedule_id, ()), free.none_for(item)
+            facts = free_facts
+            if in_the_way or full or item.gated or policies.budgets:
+                short = spending.forecast(transaction, policies, item, now) if policies.budgets else None
+                facts = Facts(in_the_way, full, item.agent, policies, short)
             try:
-                in_the_way, full = live.get(schedule_id, ()), free.none_for(item)
-                facts = free_facts
-                if in_the_way or full or item.gated or policies.budgets:
-                    short = spending.forecast(transaction, policies, item, now) if policies.budgets else None
-                    facts = Facts(in_the_way, full, item.agent, policies, short)
                 plan = item.rule.plan(schedule_id, slot, used, executions, facts, now, self._gates)
             except Exception as error:  # one bad schedule never stops the others
                 mark_broken(transaction, row, error, now)

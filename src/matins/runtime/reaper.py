@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from matins.model.records import Started
+import socket
+
+import orjson
+
+from matins.model.records import NewEvent, Started
 from matins.model.run import RunState
 from matins.ports import Clock, Store, Transaction
 from matins.runtime import recorder
 from matins.runtime.catalog import Catalog, Known
+from matins.runtime.work import Executor, Work
 
 
 class Reaper:
@@ -22,10 +27,13 @@ class Reaper:
         self._seen: dict[int, tuple[int, int]] = {}
         self._worker = 0
         self._next = 0
+        self._executor: Executor | None = None
+        self._adopted: list[Work] = []
         self.reaped = 0
 
-    def open(self, worker: int, now: int) -> None:
+    def open(self, worker: int, now: int, executor: Executor | None = None) -> None:
         self._worker = worker
+        self._executor = executor
         if not self._store.shared:
             with self._store.transaction(now) as transaction:
                 dead = {other for other, _, _ in transaction.workers() if other != worker}
@@ -33,6 +41,11 @@ class Reaper:
                 # Whoever lost its lock and went on for a while may have claimed more after it was buried.
                 orphans = [row for row in transaction.started(worker, mine=False) if row.state < RunState.HELD]
                 self._lose(transaction, orphans, now)
+
+    def take_adopted(self) -> list[Work]:
+        """Runs that are ours since the last time, and go on or have ended already: the executor can tell."""
+        adopted, self._adopted = self._adopted, []
+        return adopted
 
     def turn(self, now: int, boot: int) -> None:
         """Look round, every few seconds."""
@@ -56,15 +69,38 @@ class Reaper:
         return boot - since > self._lease
 
     def _bury(self, transaction: Transaction, dead: set[int], now: int) -> None:
+        here = {worker for worker, identity, _ in transaction.workers() if _host(identity) == socket.gethostname()}
         for worker in sorted(dead):
             if not transaction.stop_worker(worker, now):
                 continue  # another reaper was quicker
             rows = transaction.started(worker, mine=True)
             self.reaped += len(rows)
-            self._lose(transaction, rows, now)
+            self._lose(transaction, rows, now, here=worker in here)
 
-    def _lose(self, transaction: Transaction, rows: list[Started], now: int) -> None:
+    def _lose(self, transaction: Transaction, rows: list[Started], now: int, *, here: bool = True) -> None:
         known = self._catalog.get(transaction, {(row.schedule_id, row.rev) for row in rows})
         pairs = [(row, known.get((row.schedule_id, row.rev))) for row in rows]
+        if here:
+            pairs = [(row, item) for row, item in pairs if not self._adopt(transaction, row, item, now)]
         recorder.lose(transaction, [(row, item) for row, item in pairs if isinstance(item, Known)], now)
         recorder.give_up(transaction, [row for row, item in pairs if not isinstance(item, Known)], now)
+
+    def _adopt(self, transaction: Transaction, row: Started, item: Known | Exception | None, now: int) -> bool:
+        """A run whose process may have outlived its worker on this machine is ours, under the epoch it has."""
+        run = transaction.run(row.id) if isinstance(item, Known) and item.talks and row.state < RunState.HELD else None
+        if run is None or not isinstance(item, Known) or self._executor is None:
+            return False
+        started_at = run[13] or run[12]
+        work = Work(row.id, row.epoch, row.attempt, row.slot, run[7], run[8], started_at, item)
+        if not self._executor.adoptable(work) or not transaction.adopt(row.id, row.epoch, self._worker):
+            return False
+        transaction.events.append(NewEvent(now, "run.adopted", row.schedule_id, row.id, {"epoch": row.epoch}))
+        self._adopted.append(work)
+        return True
+
+
+def _host(identity: str) -> str | None:
+    try:
+        return orjson.loads(identity).get("host")
+    except (orjson.JSONDecodeError, AttributeError):
+        return None

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from matins.engine.planning import Rule
 from matins.engine.retry import next_attempt_at
 from matins.engine.transitions import (
     BLOCK,
@@ -16,6 +17,9 @@ from matins.engine.transitions import (
     EXPIRE,
     FAIL,
     HOLD,
+    IDLE,
+    INTERRUPT,
+    LINE_UP,
     LOSE,
     MISS,
     OVERSPEND,
@@ -27,14 +31,17 @@ from matins.engine.transitions import (
     THROTTLE,
     Transition,
 )
+from matins.engine.when.triggers import compile_trigger
 from matins.model.policy import Throttle
 from matins.model.records import NewEvent, Settlement, Started
-from matins.model.run import Outcome, ProviderLimit, RunState, Usage
+from matins.model.run import Conversation, Outcome, ProviderLimit, RunState, Usage
 from matins.ports import Transaction
 from matins.runtime import spending
 from matins.runtime.catalog import Catalog, Known
+from matins.runtime.conversations import conclude
 from matins.runtime.pausing import BY_FAILURES, pause
 from matins.runtime.replan import next_free
+from matins.runtime.rows import schedule_of
 from matins.runtime.work import Ended, Work
 
 _LONGEST_PLAIN = 8_000
@@ -60,6 +67,7 @@ class Change(NamedTuple):
     renewed: bool = False
     usage: Usage | None = None
     limit: ProviderLimit | None = None
+    told: Conversation | None = None
 
 
 def record(transaction: Transaction, ended: Sequence[Ended], now: int, *, limited: bool) -> int:
@@ -101,21 +109,26 @@ def give_up(transaction: Transaction, rows: Sequence[Started], now: int) -> None
             transaction.events.append(NewEvent(now, t.event, row.schedule_id, row.id, {"reason": "unreadable"}))
 
 
-def end_runs(transaction: Transaction, catalog: Catalog, run_ids: Sequence[int], now: int, reason: str) -> None:
+def end_runs(
+    transaction: Transaction, catalog: Catalog, run_ids: Sequence[int], now: int, reason: str, by: str | None = None
+) -> None:
     """Runs that wait end at once, and those that are held for a worker that is gone; started ones are marked, and end
     when their worker has ended them."""
     rows = transaction.live_runs(run_ids)
     known = catalog.get(transaction, {(row.schedule_id, row.rev) for row in rows})
     workers = {worker for worker, _, _ in transaction.workers()} if rows else set[int]()
+    told = {} if by is None else {"by": by}
     changes: list[Change] = []
     for row in rows:
         item = known.get((row.schedule_id, row.rev))
         orphan = row.state == RunState.HELD and row.owner not in workers
         if isinstance(item, Known) and (row.state <= RunState.READY or orphan):
             transition = CANCEL if orphan else CALL_OFF
-            changes.append(Change(row.id, row.epoch, row.slot, item, transition, now, reason=reason))
+            changes.append(
+                Change(row.id, row.epoch, row.slot, item, transition, now, reason=reason, evidence=told or None)
+            )
     for run_id, schedule_id, _ in transaction.mark_cancelling(run_ids):
-        transaction.events.append(NewEvent(now, "run.cancelling", schedule_id, run_id, {"reason": reason}))
+        transaction.events.append(NewEvent(now, "run.cancelling", schedule_id, run_id, {"reason": reason, **told}))
     apply(transaction, changes, now)
 
 
@@ -124,12 +137,21 @@ def _change_of(work: Work, outcome: Outcome, now: int) -> Change:
     usage = outcome.usage
     if outcome.succeeded:
         result = None if outcome.result is None else _json({"result": outcome.result})
-        return Change(run_id, epoch, slot, known, SUCCEED, now, None, None, result, None, 0, False, usage)
+        return Change(
+            run_id, epoch, slot, known, SUCCEED, now, None, None, result, None, 0, False, usage, None, outcome.told
+        )
     return _unsuccessful(Change(run_id, epoch, slot, known, FAIL, now, usage=usage), attempt, outcome)
 
 
 def _unsuccessful(change: Change, attempt: int, outcome: Outcome) -> Change:
-    change = change._replace(outcome=_json({"error": outcome.error}))
+    report = {} if outcome.result is None else {"result": outcome.result}
+    change = change._replace(outcome=_json({"error": outcome.error, **report}), told=outcome.told)
+    if outcome.lost:
+        return _lost(change)
+    if outcome.interrupted:
+        return change._replace(transition=INTERRUPT, reason="stopped")
+    if outcome.nothing_to_do is not None:
+        return change._replace(transition=IDLE, reason=outcome.nothing_to_do)
     if outcome.over_budget:
         return change._replace(transition=OVERSPEND, reason="over_budget")
     if outcome.limit is not None:
@@ -140,6 +162,12 @@ def _unsuccessful(change: Change, attempt: int, outcome: Outcome) -> Change:
     if again is not None:
         return change._replace(transition=RETRY, not_before=again, reason="failed_attempt")
     return change._replace(reason="timed_out" if outcome.timed_out else "failed")
+
+
+def _lost(change: Change) -> Change:
+    if change.known.definition.on_unknown == "retry":
+        return change._replace(transition=RETRY, not_before=change.at, reason="unknown")
+    return change._replace(transition=HOLD, reason="unknown")
 
 
 def _throttled(change: Change, limit: ProviderLimit) -> Change:
@@ -167,9 +195,13 @@ def apply(transaction: Transaction, changes: Sequence[Change], now: int, *, limi
     if never_started:
         _uncount(transaction, never_started, now)
         _withdraw_questions(transaction, never_started, now)
-    _promote(transaction, over, now)
+    _promote(transaction, [change for change in taken if change.transition.over or change.transition is LINE_UP], now)
     _settle_accounts(transaction, taken, now)
-    unwanted = [change for change in taken if change.transition is RETRY and settled[change.run_id, change.epoch]]
+    for change in taken:
+        if change.known.talks and change.transition.started:
+            conclude(transaction, change.run_id, change.told, now)
+    again = [change for change in taken if change.transition in (RETRY, THROTTLE)]
+    unwanted = [change for change in again if settled[change.run_id, change.epoch]]
     apply(transaction, [change._replace(transition=CALL_OFF, not_before=None) for change in unwanted], now)
     return len(taken)
 
@@ -228,16 +260,25 @@ def _pause_after_failures(transaction: Transaction, schedule_id: int, most: int,
 
 
 def _uncount(transaction: Transaction, never_started: list[Change], now: int) -> None:
-    """What a gate turned down was no execution: the schedule may have had its last too early."""
+    """What a gate turned down was no execution, unless an attempt of it ran before."""
     for change in never_started:
-        if change.transition not in _NEVER_RAN or change.known.definition.max_executions is None or change.slot is None:
-            continue
-        cursor = transaction.uncount(change.known.schedule_id)
-        if cursor is not None and cursor[0] is None and cursor[1] == change.known.rev:
-            _, rev, paused, _ = cursor
-            slot = next_free(transaction, change.known.schedule_id, change.known.rule.trigger, now)
-            due_at = None if paused else change.known.rule.due_at(change.known.schedule_id, slot)
-            transaction.replace_cursor(change.known.schedule_id, slot, due_at, rev, paused=bool(paused))
+        if change.transition in _NEVER_RAN and change.slot is not None:
+            transaction.uncount(change.known.schedule_id, change.run_id)
+            _go_on(transaction, change.known.schedule_id, now)
+
+
+def _go_on(transaction: Transaction, schedule_id: int, now: int) -> None:
+    """A schedule that seemed to have had its last execution may have another."""
+    row = transaction.schedule(schedule_id)
+    schedule = None if row is None else schedule_of(row)
+    if schedule is None or schedule.next_slot is not None or schedule.state not in ("completed", "paused"):
+        return
+    most = schedule.definition.max_executions
+    if most is not None and schedule.executions < most:
+        rule = Rule(schedule.definition, compile_trigger(schedule.definition.trigger))
+        slot, paused = next_free(transaction, schedule_id, rule.trigger, now), schedule.state == "paused"
+        due_at = None if paused else rule.due_at(schedule_id, slot)
+        transaction.replace_cursor(schedule_id, slot, due_at, schedule.rev, paused=paused)
 
 
 def _withdraw_questions(transaction: Transaction, never_started: list[Change], now: int) -> None:
@@ -275,10 +316,10 @@ def _capped(change: Change) -> bool:
     return change.usage is not None and change.usage.over(words.max_cost, words.max_tokens)
 
 
-def _promote(transaction: Transaction, over: list[Change], now: int) -> None:
+def _promote(transaction: Transaction, changes: list[Change], now: int) -> None:
     """Of every schedule: one that skips overlaps queues too, when it catches up or after an edit."""
-    if over:
-        for run_id, schedule_id in transaction.promote(sorted({change.known.schedule_id for change in over}), now):
+    if changes:
+        for run_id, schedule_id in transaction.promote(sorted({change.known.schedule_id for change in changes}), now):
             transaction.events.append(NewEvent(now, PROMOTE.event, schedule_id, run_id))
 
 

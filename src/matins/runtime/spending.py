@@ -87,10 +87,10 @@ def _settle(transaction: Transaction, policies: Policies, spender: Spender, held
     transaction.settle_spend(spender.run_id, known.schedule_id, known.agent, now, usage)
     for purse in held:
         transaction.fill_purse(_given_back(purse, usage))
-    reserved = {(purse.budget, purse.of, purse.period) for purse in held}
+    reserved = {purse.budget for purse in held}  # spent where it was set aside, also when a new day has begun since
     drawn = _draws(policies, known, now)
     for draw in drawn:
-        if (draw.budget.name, draw.whose, draw.period) not in reserved:  # made, or begun, while it ran
+        if draw.budget.name not in reserved:  # made while it ran
             fresh = Purse(draw.budget.name, draw.whose, draw.period, usage.money, usage.tokens, 0, 0)
             transaction.fill_purse(fresh)
     if spender.capped:

@@ -15,7 +15,7 @@ from matins.runtime.catalog import Catalog, Known
 from matins.runtime.clearance import is_paused
 from matins.runtime.pausing import resume
 from matins.runtime.planner import live_runs
-from matins.runtime.recorder import Change, apply
+from matins.runtime.recorder import Change, apply, end_runs
 from matins.runtime.rows import schedule_of
 
 _BATCH = 200
@@ -101,10 +101,19 @@ class Timers:
         data = {"approval": str(approval.id), "default": approval.default}
         transaction.events.append(NewEvent(now, "approval.expired", approval.schedule_id, approval.run_id, data))
         if approval.kind == "schedule":
-            transaction.set_schedule_state(approval.schedule_id, "rejected", now, "nobody answered in time", "matins")
-            transaction.replace_cursor(approval.schedule_id, None, None, approval.rev)
+            reject(transaction, self._catalog, approval, now, "nobody answered in time", "matins")
         elif approval.kind == "run":
             answer_run(transaction, self._catalog, approval, granted, now, "approval_expired")
+
+
+def reject(transaction: Transaction, catalog: Catalog, approval: Approval, now: int, why: str, by: str) -> None:
+    """A schedule that shall not be: what waits of it, from when it said something else, does not run either."""
+    schedule_id = approval.schedule_id
+    transaction.set_schedule_state(schedule_id, "rejected", now, why, by)
+    transaction.replace_cursor(schedule_id, None, None, approval.rev)
+    live = live_runs(transaction, [schedule_id]).get(schedule_id, [])
+    waiting = [run for run, state in live if state <= RunState.READY]
+    end_runs(transaction, catalog, waiting, now, "schedule_rejected", by)
 
 
 def answer_run(

@@ -1,17 +1,29 @@
-"""Cortex's four schedule types."""
+"""Cortex's four schedule types, its guard, and a schedule and a throttle as Cortex shows them."""
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from datetime import datetime
+from typing import Any, Literal, TypedDict
 
 from matins.app import parse_trigger, trigger_from_dict
+from matins.calls import Calls
 from matins.engine.when.definitions import instant_text
 from matins.engine.when.durations import parse_duration
 from matins.engine.when.triggers import Trigger, to_ms
-from matins.errors import TriggerError
+from matins.errors import Conflict, TriggerError
+from matins.executors.checks import Blocked, Guard
+from matins.model.policy import Throttle
+from matins.model.run import Run, RunState
+from matins.model.schedule import Command, Schedule
+from matins.model.trigger import Once
 from matins.runtime.clock import SystemClock
+from matins.runtime.pausing import BY_BUDGET, BY_FAILURES
+from matins.seeds.records import newest_first
 
 TYPES = ("interval", "daily", "weekly", "once")
+PausedBy = Literal["user", "rate-limit", "failures", "budget"]
 _NEEDS = {"interval": ("interval",), "daily": ("time",), "weekly": ("dayOfWeek", "time"), "once": ("delay",)}
 
 
@@ -44,3 +56,119 @@ def schedule_trigger(
 
 def _milliseconds(value: str | int | None) -> int:
     return value if isinstance(value, int) else parse_duration(value or "")
+
+
+# -- the guard
+
+
+class Guarding(TypedDict):
+    guard: Guard
+    on_blocked: Blocked | None
+
+
+def guarding(
+    before_run_guard: Callable[[dict[str, Any]], bool],
+    on_guard_blocked: Callable[[dict[str, Any]], Awaitable[None]] | None = None,
+) -> Guarding:
+    """For `Matins(url, **guarding(…))`. Both are told about the task that fires; true blocks it."""
+    blocked = on_guard_blocked
+    return {"guard": before_run_guard, "on_blocked": None if blocked is None else lambda task, reason: blocked(task)}
+
+
+# -- a schedule as Cortex shows it
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleTask:
+    """Instants are epoch milliseconds."""
+
+    name: str
+    profile: str
+    pre_check: Command | None
+    created_at: int
+    next_run: int | None
+    """None while it is paused."""
+    last_run: int | None
+    """The last successful fire."""
+    last_skipped: int | None
+    """The last fire that preCheck skipped."""
+    is_paused: bool
+    paused_at: int | None
+    paused_by: PausedBy | None
+
+
+def schedule_get(m: Calls, name: str, *, agent: str | None = None) -> ScheduleTask:
+    return _task(m, m.get(name, agent=agent))
+
+
+def schedule_pause(m: Calls, name: str, *, agent: str | None = None) -> ScheduleTask:
+    if _is_once(m.get(name, agent=agent)):
+        raise Conflict(
+            f'"{name}" is of type once: it cannot be paused', value=name, field="name", hint="remove it instead"
+        )
+    return _task(m, m.pause(name, agent=agent))
+
+
+def schedule_resume(m: Calls, name: str, *, agent: str | None = None) -> ScheduleTask:
+    """A pause by rate-limit ends with the throttle, not before: lift that instead."""
+    return _task(m, m.resume(name, agent=agent))
+
+
+def _task(m: Calls, schedule: Schedule) -> ScheduleTask:
+    paused_by, paused_at = _pause_of(m, schedule)
+    ran = _last(m, schedule, lambda run: run.state is RunState.SUCCEEDED)
+    skipped = _last(m, schedule, lambda run: run.state is RunState.SKIPPED and run.reason == "pre_check")
+    return ScheduleTask(
+        name=schedule.name,
+        profile=schedule.agent,
+        pre_check=schedule.definition.pre_check,
+        created_at=schedule.created_at,
+        next_run=None if paused_by else schedule.next_slot,
+        last_run=ran and ran.started_at,
+        last_skipped=skipped and skipped.ended_at,
+        is_paused=paused_by is not None,
+        paused_at=paused_at,
+        paused_by=paused_by,
+    )
+
+
+def _last(m: Calls, schedule: Schedule, wanted: Callable[[Run], bool]) -> Run | None:
+    return next(filter(wanted, newest_first(m, schedule)), None)
+
+
+def _pause_of(m: Calls, schedule: Schedule) -> tuple[PausedBy | None, int | None]:
+    """A user's own pause comes first, so that no throttle that ends can seem to lift it."""
+    if schedule.state == "paused":
+        words: dict[str | None, PausedBy] = {BY_FAILURES: "failures", BY_BUDGET: "budget"}
+        return words.get(schedule.paused_by, "user"), schedule.paused_at
+    for throttle in m.throttles():
+        if schedule.state == "active" and not _is_once(schedule) and _holds_for(throttle, schedule):
+            return "rate-limit", throttle.activated_at
+    return None, None
+
+
+def _holds_for(throttle: Throttle, schedule: Schedule) -> bool:
+    concerned = not throttle.affects or schedule.agent in throttle.affects
+    return concerned and throttle.provider == schedule.definition.provider
+
+
+def _is_once(schedule: Schedule) -> bool:
+    return isinstance(schedule.definition.trigger.when, Once)
+
+
+# -- rate limits
+
+
+@dataclass(frozen=True, slots=True)
+class ThrottleState:
+    """Instants are epoch milliseconds."""
+
+    provider: str
+    resets_at: int
+    activated_at: int
+    affected_modes: tuple[str, ...]
+    """The profiles that it holds for; none named: all of the provider."""
+
+
+def throttle_states(m: Calls) -> list[ThrottleState]:
+    return [ThrottleState(t.provider, t.resets_at, t.activated_at, t.affects) for t in m.throttles()]

@@ -1,20 +1,34 @@
-"""herdctl's interval and cron functions."""
+"""herdctl's interval and cron functions, the check of a schedule, and its state as herdctl shows it."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
+from typing import Any, Literal, NamedTuple
 
 from matins.app import parse_trigger
+from matins.calls import Calls
 from matins.engine.when.cron import parse_cron
 from matins.engine.when.durations import parse_duration as parse_interval
 from matins.engine.when.jitter import jitter_ms
 from matins.engine.when.triggers import EPOCH, Trigger, to_ms
 from matins.errors import CronParseError
+from matins.library import Matins
+from matins.model.run import Run, RunState
+from matins.model.schedule import Schedule
 from matins.runtime.clock import SystemClock
+from matins.seeds.records import error_of, last_started, text_of, under_way
+from matins.service.gates_now import GateSays
 
 __all__ = [
+    "ScheduleCheckResult",
+    "ScheduleSkipReason",
+    "ScheduleState",
     "calculate_next_cron_trigger",
     "calculate_next_trigger",
+    "check_schedule",
+    "get_agent_schedule_states",
+    "get_schedule_state",
     "is_schedule_due",
     "is_valid_cron_expression",
     "parse_cron_expression",
@@ -66,3 +80,83 @@ def is_schedule_due(next_trigger_at: datetime, *, now: datetime | None = None) -
 
 def _now() -> datetime:
     return EPOCH + timedelta(milliseconds=SystemClock().now_ms())
+
+
+# -- the check of a schedule
+
+ScheduleSkipReason = Literal["unsupported_type", "disabled", "already_running", "at_capacity", "not_due"]
+_UNTIMED = ("webhook", "chat")
+_REASONS: Mapping[str, ScheduleSkipReason] = {
+    "paused": "disabled",
+    "ended": "disabled",
+    "overlap": "already_running",
+    "capacity": "at_capacity",
+}
+"""What herdctl calls it when a gate says no; they stand in its order of evaluation."""
+
+
+class ScheduleCheckResult(NamedTuple):
+    should_trigger: bool
+    skip_reason: ScheduleSkipReason | None = None
+
+
+def check_schedule(
+    m: Matins, agent: str, schedule_name: str, schedule: Mapping[str, Any] | None = None
+) -> ScheduleCheckResult:
+    """Whether it would be triggered now; the first condition that fails says why not. `schedule`: its entry in the
+    agent's file, whose type may be one that no clock triggers."""
+    if schedule is not None and schedule.get("type") in _UNTIMED:
+        return ScheduleCheckResult(False, "unsupported_type")
+    says = m.why(schedule_name, agent=agent).now
+    waits = any(map(_waits_for_a_place, says))
+    for said in says:
+        if said.gate in _REASONS and said.passes is False and not _waits_for_a_place(said):
+            return ScheduleCheckResult(False, _REASONS[said.gate])
+    due_at = m.get(schedule_name, agent=agent).due_at
+    due = waits or (due_at is not None and due_at <= m.clock.now_ms())
+    return ScheduleCheckResult(True) if due else ScheduleCheckResult(False, "not_due")
+
+
+def _waits_for_a_place(said: GateSays) -> bool:
+    """Whether what is in its way is its own run, which has not started."""
+    return said.gate == "overlap" and (said.evidence or {}).get("state") == RunState.READY.word
+
+
+# -- its state
+
+
+class ScheduleState(NamedTuple):
+    status: Literal["idle", "running", "disabled"]
+    last_run_at: str | None
+    next_run_at: str | None
+    last_error: str | None
+
+
+def get_schedule_state(m: Calls, agent: str, schedule_name: str) -> ScheduleState:
+    return _state(m, m.get(schedule_name, agent=agent))
+
+
+def get_agent_schedule_states(m: Calls, agent: str) -> dict[str, ScheduleState]:
+    """Of every schedule of an agent, by name."""
+    states: dict[str, ScheduleState] = {}
+    after = 0
+    while page := m.list(agent=agent, after=after):
+        states |= {schedule.name: _state(m, schedule) for schedule in page}
+        after = page[-1].id
+    return states
+
+
+def _state(m: Calls, schedule: Schedule) -> ScheduleState:
+    last = last_started(m, schedule)
+    return ScheduleState(
+        status=_status(schedule, last),
+        last_run_at=text_of(last.started_at) if last else None,
+        next_run_at=text_of(schedule.due_at),
+        last_error=error_of(last) if last and last.state is RunState.FAILED else None,
+    )
+
+
+def _status(schedule: Schedule, last: Run | None) -> Literal["idle", "running", "disabled"]:
+    if under_way(last) and schedule.state in ("active", "completed"):
+        return "running"
+    return "idle" if schedule.state == "active" else "disabled"

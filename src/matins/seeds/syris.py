@@ -1,13 +1,16 @@
-"""Syris' three schedule types."""
+"""Syris' three schedule types, and the policies that a schedule names."""
 
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any
 
 from matins.app import parse_trigger
+from matins.calls import Calls
 from matins.engine.when.cron import parse_cron
 from matins.engine.when.triggers import Trigger
 from matins.errors import InstantError, IntervalParseError, TriggerError
+from matins.model.schedule import CatchUp, Schedule
 
 TYPES = ("cron", "interval", "one_shot")
 
@@ -29,3 +32,26 @@ def schedule_trigger(type: str, spec: str, *, timezone: str = "UTC", now: dateti
             raise InstantError(f'spec "{spec}" is not an ISO instant', value=spec, field="spec")
         return trigger
     raise TriggerError(f'Unknown schedule type "{type}"', value=type, field="type", allowed=", ".join(TYPES))
+
+
+def create_schedule(
+    m: Calls,
+    name: str,
+    type: str,  # noqa: A002
+    spec: str,
+    *,
+    do: str,
+    payload: Any = None,
+    timezone: str = "UTC",
+    quiet_hours_policy_id: str | None = None,
+    catch_up_policy: CatchUp = "skip",
+) -> Schedule:
+    """In the columns of the schedules table. While its quiet hours hold, slots are skipped and it moves on."""
+    return m.add(
+        name,
+        when=schedule_trigger(type, spec, timezone=timezone),
+        do=do,
+        payload=payload,
+        quiet_hours=quiet_hours_policy_id,
+        catch_up=catch_up_policy,
+    )

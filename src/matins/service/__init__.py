@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from matins.service.approvals import Approvals
-from matins.service.governing import Governing
+from matins.service.auditing import Audit, Auditing
+from matins.service.events import Events
+from matins.service.explaining import Explaining
+from matins.service.forecasts import Forecasts
 from matins.service.previews import Fire, Preview, Previews
 from matins.service.rights import use_cases
 from matins.service.runs import Runs
 from matins.service.schedules import Schedules
+from matins.service.stats import Figures
+from matins.service.what_if import WhatIf
 
-__all__ = ["Fire", "Preview", "Service"]
+__all__ = ["Audit", "Fire", "Preview", "Service"]
 
 
-class Service(Schedules, Runs, Approvals, Governing, Previews):
+class Service(Schedules, Runs, Approvals, Events, Explaining, Forecasts, WhatIf, Figures, Auditing, Previews):
     """One method for each use case; each takes the principal that asks."""
 
 

@@ -19,8 +19,8 @@ from matins.model.schedule import Schedule
 from matins.ports import Transaction
 from matins.runtime import asking
 from matins.runtime.catalog import Known
-from matins.runtime.pausing import resume
-from matins.runtime.timers import answer_run
+from matins.runtime.pausing import BY_BUDGET, resume
+from matins.runtime.timers import answer_run, reject
 from matins.service.definitions import check_note, edited
 from matins.service.proposals import Proposals
 from matins.service.rights import needs
@@ -146,8 +146,7 @@ class Approvals(Proposals):
         if granted:
             resume(transaction, schedule, known, now, principal.name)
         else:
-            transaction.set_schedule_state(schedule.id, "rejected", now, "denied", principal.name)
-            transaction.replace_cursor(schedule.id, None, None, schedule.rev)
+            reject(transaction, self._catalog, asked, now, "denied", principal.name)
 
     def _grant_budget(self, transaction: Transaction, asked: Approval, principal: Principal, now: int) -> None:
         """Go on: the same amount again for this period."""
@@ -158,7 +157,7 @@ class Approvals(Proposals):
                 amount = (-(budget.money or 0), -(budget.tokens or 0), 0, 0)
                 transaction.fill_purse(Purse(budget.name, place["whose"], place["period"], *amount))
         schedule = self._schedule(transaction, asked.schedule_id)
-        if schedule.state == "paused":
+        if schedule.state == "paused" and schedule.paused_by == BY_BUDGET:  # what a person paused stays so
             resume(transaction, schedule, self._known(transaction, schedule), now, principal.name)
 
     def _with_edits(
@@ -167,15 +166,17 @@ class Approvals(Proposals):
         """What was asked is void; what it becomes is asked, with a digest and a record of its own."""
         if asked.kind == "budget":
             raise InvalidInput("There is nothing to edit in a question about money", field="edits", hint="leave it out")
+        given = self._checked_words(principal, edits, changing=True)
         for word in _TRIGGER_WORDS:
-            if word in edits:
+            if word in given:
                 raise InvalidInput(
                     f'"{word}" belongs to the schedule', field=word, hint="deny it, then edit the schedule"
                 )
         schedule = self._schedule(transaction, asked.schedule_id)
         rates = self._catalog.policies(transaction).rates
         base = self._as_asked(transaction, schedule, asked)
-        definition, _ = edited(base, self._checked_words(principal, edits), now, rates)
+        definition, trigger = edited(base, given, now, rates)
+        definition = self._bounded(transaction, principal, schedule, definition, trigger, now)
         rev = transaction.last_revision(schedule.id) + 1
         transaction.settle_approval(asked.id, "pending", "void", now)
         if asked.run_id is not None:

@@ -8,8 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any, NamedTuple
 
+from matins.engine.given import check_name
 from matins.engine.planning import Rule
-from matins.engine.schedules import FIELDS, LONGEST_NAME, UNREADABLE, check_approval, define, encode
+from matins.engine.schedules import FIELDS, UNREADABLE, check_approval, define, encode
 from matins.engine.when.triggers import Trigger, compile_trigger
 from matins.errors import Conflict, InvalidInput
 from matins.model.records import NewSchedule
@@ -17,7 +18,7 @@ from matins.model.schedule import Schedule, ScheduleDefinition
 from matins.ports import Transaction
 
 LONGEST_NOTE = 2_000
-_LONE_SURROGATE = re.compile("[\ud800-\udfff]")  # half a pair of UTF-16: no database takes it
+_UNFIT = re.compile("[\0\ud800-\udfff]")  # NUL, and half a pair of UTF-16: no database takes them
 
 
 class Defined(NamedTuple):
@@ -70,20 +71,11 @@ def defined(
     return Defined(agent, name, *meaning)
 
 
-def check_name(field: str, name: object) -> None:
-    if not isinstance(name, str) or not name.strip() or len(name) > LONGEST_NAME or not name.isprintable():
-        raise InvalidInput(
-            f'"{field}" must be a text of 1 to {LONGEST_NAME} printable characters, got {str(name)[:60]!r}',
-            value=name,
-            field=field,
-        )
-
-
-def check_note(note: object) -> None:
+def check_note(note: object, field: str = "note") -> None:
     if note is None:
         return
-    if not isinstance(note, str) or len(note) > LONGEST_NOTE or _LONE_SURROGATE.search(note):
-        raise InvalidInput(f'"note" must be a text of at most {LONGEST_NOTE} characters', value=note, field="note")
+    if not isinstance(note, str) or len(note) > LONGEST_NOTE or _UNFIT.search(note):
+        raise InvalidInput(f'"{field}" must be a text of at most {LONGEST_NOTE} characters', value=note, field=field)
 
 
 def refuse_twins(rows: Sequence[NewSchedule]) -> None:

@@ -10,6 +10,7 @@ import orjson
 from matins.engine import budgets, quiet_hours
 from matins.engine.agent_rules import AgentRules, define_rules, rules_to_dict
 from matins.engine.budgets import Budget, define_budget
+from matins.engine.given import check_name, check_texts
 from matins.engine.policies import HOOKS, Policies
 from matins.engine.prices import Price, define_price
 from matins.engine.quiet_hours import QuietHours, define_quiet_hours
@@ -21,37 +22,64 @@ from matins.model.policy import Purse, Throttle
 from matins.model.principal import Principal
 from matins.model.records import NewEvent
 from matins.ports import Transaction
+from matins.runtime.catalog import GLOBAL
 from matins.runtime.rows import schedule_of
 from matins.service.base import UseCases
-from matins.service.definitions import check_name
+from matins.service.definitions import check_note
 from matins.service.rights import needs
 
 _MONTH_MS = 32 * 86_400_000
 _PAGE = 1_000
+MOST_PERMITS = 10_000
 
 
 class Governing(UseCases):
+    @needs("govern")
+    def limit(self, principal: Principal, scope: str, size: int) -> None:
+        """At most `size` runs of a scope at once, over all processes: "global", or "agent:NAME"."""
+        if type(size) is not int or not 1 <= size <= MOST_PERMITS:
+            raise InvalidInput(
+                f'"size" must be a whole number from 1 to {MOST_PERMITS}, got {size!r}', value=size, field="size"
+            )
+        if scope != GLOBAL and not (scope.startswith("agent:") and scope.isprintable() and len(scope) > len("agent:")):
+            raise InvalidInput(f'"{scope}" has no limit', value=scope, field="scope", hint='"global", or "agent:NAME"')
+        now = self._clock.now_ms()
+        with self._store.transaction(now) as transaction:
+            transaction.resize_scope(scope, size)
+            data = {"scope": scope, "size": size, "by": principal.name}
+            transaction.events.append(NewEvent(now, "limit.set", None, None, data))
+        self._changed()
+
     # -- quiet hours
 
     @needs("govern")
     def set_quiet_hours(self, principal: Principal, name: str, **words: Any) -> QuietHours:
         """When schedules that name this policy keep quiet: windows, timezone, and mode, skip or defer."""
         policy = define_quiet_hours(name, words)
-        self._put(principal, "quiet_hours", name, quiet_hours.to_dict(policy))
+        now = self._clock.now_ms()
+        with self._store.transaction(now) as transaction:
+            self._write(transaction, principal, "quiet_hours", name, quiet_hours.to_dict(policy), now)
+            _wake(transaction, "quiet_hours", now)
+        self._changed()
         return policy
 
     @needs("govern")
     def drop_quiet_hours(self, principal: Principal, name: str) -> bool:
         """Refused while a schedule names them: it would run at night from then on."""
         with self._store.reading() as transaction:
-            users = [s.name for s in _all_schedules(transaction) if s.definition.quiet_hours == name]
+            users = [s.name for s in all_schedules(transaction) if s.definition.quiet_hours == name]
         if users:
             raise Conflict(
                 f'Quiet hours "{name}" are used by {", ".join(users[:5])}',
                 value=name,
                 hint="edit those schedules first",
             )
-        return self._drop(principal, "quiet_hours", name)
+        now = self._clock.now_ms()
+        with self._store.transaction(now) as transaction:
+            dropped = self._unwrite(transaction, principal, "quiet_hours", name, now)
+            _wake(transaction, "quiet_hours", now)
+        self._changed()
+        return dropped
 
     @needs("read")
     def quiet_hours(self, principal: Principal) -> list[QuietHours]:
@@ -153,12 +181,14 @@ class Governing(UseCases):
     ) -> Throttle:
         """A provider that serves nobody until an instant: its schedules wait, and go on by themselves."""
         check_name("provider", provider)
+        check_note(reason, "reason")
+        agents = check_texts("affects", affects, "a list of agents") if affects else ()
         now = self._clock.now_ms()
         if type(resets_at) is not int or resets_at <= now:
             raise InvalidInput('"resets_at" must be an instant to come', value=resets_at, field="resets_at")
-        throttle = Throttle(provider, resets_at, now, tuple(affects), reason[:500], principal.name)
+        throttle = Throttle(provider, resets_at, now, agents, reason[:500], principal.name)
         with self._store.transaction(now) as transaction:
-            transaction.put_throttle(throttle)
+            throttle = transaction.put_throttle(throttle)
             data = {"provider": provider, "resets_at": resets_at, "reason": reason[:500], "by": principal.name}
             transaction.events.append(NewEvent(now, "throttle.activated", None, None, data))
         self._changed()
@@ -177,8 +207,7 @@ class Governing(UseCases):
         with self._store.transaction(now) as transaction:
             lifted = transaction.drop_throttle(provider)
             if lifted:
-                for row in transaction.parked_for("throttled"):
-                    transaction.wake_parked(row.id, "throttled", now)
+                _wake(transaction, "throttled", now)
                 data = {"provider": provider, "by": principal.name}
                 transaction.events.append(NewEvent(now, "throttle.lifted", None, None, data))
         self._changed()
@@ -217,7 +246,13 @@ class Governing(UseCases):
         return dropped
 
 
-def _all_schedules(transaction: Transaction) -> list[Any]:
+def _wake(transaction: Transaction, reason: str, now: int) -> None:
+    """What waits for this is judged anew."""
+    for row in transaction.parked_for(reason):
+        transaction.wake_parked(row.id, reason, now)
+
+
+def all_schedules(transaction: Transaction) -> list[Any]:
     found: list[Any] = []
     after = 0
     while page := transaction.schedules(after, None, _PAGE):

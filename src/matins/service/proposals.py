@@ -15,7 +15,6 @@ from matins.model.records import NewSchedule
 from matins.model.schedule import Schedule, ScheduleDefinition
 from matins.ports import Transaction
 from matins.runtime import asking
-from matins.runtime.pausing import BY_BUDGET, BY_FAILURES
 from matins.service.base import UseCases
 from matins.service.definitions import Defined, defined
 from matins.service.rights import check_words
@@ -61,8 +60,14 @@ class Proposals(UseCases):
                 raise _no_such_quiet_hours(name, policies.quiet_hours)
         return items
 
-    def _checked_words(self, principal: Principal, words: Mapping[str, Any]) -> Mapping[str, Any]:
-        check_words(principal, words)
+    def _checked_words(
+        self, principal: Principal, words: Mapping[str, Any], *, changing: bool = False
+    ) -> Mapping[str, Any]:
+        if not isinstance(words, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] - callers are not all typed
+            raise InvalidInput(
+                "A schedule is said in words with values", value=str(words)[:60], hint='{"do": "report"}'
+            )
+        check_words(principal, words, changing=changing)
         for word in _COMMANDS:
             if words.get(word) is not None:
                 check_command(words[word], word, workdir=self._workdir)
@@ -82,8 +87,9 @@ class Proposals(UseCases):
         return Origin(principal, principal.run_id, parent.id if parent else None, depth, rules)
 
     def _bounded(
-        self, transaction: Transaction, principal: Principal, definition: ScheduleDefinition, trigger: Trigger, now: int
-    ) -> ScheduleDefinition:
+        self, transaction: Transaction, principal: Principal, schedule: Schedule, definition: ScheduleDefinition,
+        trigger: Trigger, now: int,
+    ) -> ScheduleDefinition:  # fmt: skip
         """An edit, within what its maker may do."""
         policies = self._catalog.policies(transaction)
         if definition.quiet_hours is not None and definition.quiet_hours not in policies.quiet_hours:
@@ -91,7 +97,9 @@ class Proposals(UseCases):
         if principal.role != "agent":
             return definition
         rules = policies.rules_for(principal.name)
-        refuse_unruly(trigger, rules, 0, 0)
+        transaction.lock_policies()
+        revived = schedule.state in ("expired", "rejected")  # it counts again
+        refuse_unruly(trigger, rules, 0, transaction.agent_schedules(principal.name) if revived else 0)
         return bounded(definition, rules, now)
 
     def _ask(self, transaction: Transaction, principal: Principal, schedule_id: int, now: int) -> None:
@@ -114,29 +122,15 @@ class Proposals(UseCases):
     def _ask_again(self, transaction: Transaction, principal: Principal, schedule: Schedule, now: int) -> None:
         """After an edit: what was asked or approved was about other words."""
         voided = asking.void(transaction, schedule.id, now, "the schedule was edited")
-        known = self._known(transaction, schedule)
         for approval in voided:
             if approval.run_id is not None:
                 transaction.revise_run(approval.run_id, schedule.rev)
                 transaction.wake_parked(approval.run_id, "awaiting_approval", now)
-        proposed = principal.role == "agent" and not harmless(
-            known.definition, self._catalog.policies(transaction).rules_for(principal.name), own=True
-        )
-        if proposed or schedule.state in ("pending", "rejected"):
+        if principal.role == "agent" or schedule.state in ("pending", "rejected"):
             transaction.set_schedule_state(schedule.id, "pending", now, None, None)
             transaction.replace_cursor(schedule.id, schedule.next_slot, None, schedule.rev, paused=True)
             transaction.park(schedule.id)
             self._ask(transaction, principal, schedule.id, now)
-
-    def _refuse_agents_resume(self, principal: Principal, schedule: Schedule) -> None:
-        """What people, failures or a budget stopped, an agent does not start again."""
-        if principal.role == "agent" and schedule.paused_by != principal.name:
-            by = {BY_FAILURES: "its failures", BY_BUDGET: "its budget"}.get(
-                schedule.paused_by or "", schedule.paused_by
-            )
-            raise NotAllowed(
-                f'"{schedule.name}" was paused by {by}', value=schedule.paused_by, field="name", hint="ask the owner"
-            )
 
 
 def _for_agent(principal: Principal, item: Defined, definition: ScheduleDefinition) -> Defined:

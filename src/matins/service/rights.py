@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import wraps
+from inspect import signature
 from typing import Any, Concatenate, Literal, ParamSpec, TypeVar
 
 from matins.engine.agent_rules import PROPOSED
@@ -11,6 +12,8 @@ from matins.engine.schedules import FIELDS
 from matins.errors import NotAllowed
 from matins.model.principal import Principal, Role
 from matins.model.schedule import Schedule
+from matins.runtime.pausing import BY_BUDGET, BY_FAILURES
+from matins.service.values import check_storable
 
 Right = Literal["read", "run", "change", "approve", "operate", "govern"]
 GRANTS: Mapping[Role, frozenset[Right]] = {
@@ -31,9 +34,12 @@ def needs(
     """Marks a use case with the right that it needs, and refuses those who do not have it."""
 
     def mark(use_case: Callable[Concatenate[S, Principal, P], R]) -> Callable[Concatenate[S, Principal, P], R]:
+        names = tuple(signature(use_case).parameters)[2:]
+
         @wraps(use_case)
         def checked(self: S, principal: Principal, *arguments: P.args, **options: P.kwargs) -> R:
             check(principal, right, use_case.__name__)
+            check_storable({**dict(zip(names, arguments, strict=False)), **options})
             return use_case(self, principal, *arguments, **options)
 
         checked.right = right  # type: ignore[attr-defined]
@@ -67,12 +73,24 @@ def check_own(principal: Principal, schedule: Schedule) -> None:
         )
 
 
-def check_words(principal: Principal, words: Mapping[str, Any]) -> None:
+def check_hand(principal: Principal, schedule: Schedule) -> None:
+    """And what people, failures or a budget stopped, an agent does not start again, by whatever way."""
+    check_own(principal, schedule)
+    stopped = schedule.state in ("paused", "broken") and schedule.paused_by != principal.name
+    if principal.role == "agent" and stopped:
+        by = {BY_FAILURES: "its failures", BY_BUDGET: "its budget"}.get(schedule.paused_by or "", schedule.paused_by)
+        raise NotAllowed(
+            f'"{schedule.name}" was paused by {by}', value=schedule.paused_by, field="name", hint="ask the owner"
+        )
+
+
+def check_words(principal: Principal, words: Mapping[str, Any], *, changing: bool) -> None:
     """What decides who is asked, what may be spent and which commands run, only the owner sets. Agents propose it."""
     if principal.role in ("owner", "agent"):
         return
     for word, value in words.items():
-        if FIELDS.get(word, word) in PROPOSED and value is not None:
+        # In a change None means the usual again, and so no approval, no cap, no check.
+        if FIELDS.get(word, word) in PROPOSED and (changing or value is not None):
             raise NotAllowed(
                 f'Only the owner sets "{word}"', value=principal.role, field=word, hint="leave it out, or ask the owner"
             )

@@ -20,7 +20,7 @@ from matins.runtime.planner import live_runs, new_run
 from matins.runtime.recorder import Change, apply, end_runs
 from matins.runtime.rows import run_of
 from matins.service.base import UseCases
-from matins.service.rights import check_own, needs
+from matins.service.rights import check_hand, check_own, needs
 from matins.store.chain import faults
 
 _NEWEST = 1 << 62
@@ -36,18 +36,23 @@ class Runs(UseCases):
         key = _checked_key(key)
         with self._store.transaction(now) as transaction:
             schedule = self._find_locked(transaction, name, agent)  # overlap and the key are decided under the lock
-            check_own(principal, schedule)
+            check_hand(principal, schedule)
             _refuse_unapproved(schedule)
             existing = transaction.run_by_request(schedule.id, key)
             if existing is not None:
                 return self._run(transaction, existing)
-            run_id = self._start(transaction, principal, self._known(transaction, schedule), key, now)
+            known, held = self._known(transaction, schedule), schedule.state in ("paused", "broken")
+            run_id = self._start(transaction, principal, known, key, now, held=held)
             run = self._run(transaction, run_id)
         self._changed()
         return run
 
-    def _start(self, transaction: Transaction, principal: Principal, known: Known, key: str, now: int) -> int:
+    def _start(
+        self, transaction: Transaction, principal: Principal, known: Known, key: str, now: int, *, held: bool
+    ) -> int:
         verdict = self._verdict(transaction, known, now)
+        if held and (verdict is None or verdict.state is RunState.QUEUED):  # it goes on when its schedule does
+            verdict = Verdict(RunState.PARKED, "paused", cancel=() if verdict is None else verdict.cancel)
         by = {"by": {"name": principal.name, "role": principal.role}}
         birth = Birth(None, None, 1, RunState.READY, None, by)
         if verdict is not None:
@@ -78,7 +83,7 @@ class Runs(UseCases):
             check_own(principal, self._schedule(transaction, run.schedule_id))
             if not run.state.live:
                 raise Conflict(f"Run {run_id} is over: {run.state.word}", value=run_id, field="run")
-            end_runs(transaction, self._catalog, [run_id], now, reason)
+            end_runs(transaction, self._catalog, [run_id], now, reason, principal.name)
             run = self._run(transaction, run_id)
         self._changed()
         return run

@@ -15,7 +15,6 @@ from matins.model.records import NewEvent
 from matins.model.schedule import Schedule
 from matins.ports import Transaction
 from matins.runtime import asking
-from matins.runtime.catalog import GLOBAL
 from matins.runtime.limits import Free
 from matins.runtime.pausing import pause, resume
 from matins.runtime.planner import Planner, live_runs
@@ -24,9 +23,7 @@ from matins.runtime.replan import first_free
 from matins.runtime.rows import schedule_of
 from matins.service.definitions import check_note, edited, refuse_taken, refuse_twins
 from matins.service.proposals import Proposals
-from matins.service.rights import check_own, needs
-
-MOST_PERMITS = 10_000
+from matins.service.rights import check_hand, check_own, needs
 
 
 class Schedules(Proposals):
@@ -62,17 +59,20 @@ class Schedules(Proposals):
         """Change what a schedule says. What is due under the old words is planned first; runs in flight keep theirs.
         What was approved was the old words: it is asked about again."""
         now = self._clock.now_ms()
-        given = self._checked_words(principal, words)
+        given = self._checked_words(principal, words, changing=True)
         with self._store.transaction(now) as transaction:
             schedule = self._find_locked(transaction, name, agent)
-            check_own(principal, schedule)
+            check_hand(principal, schedule)
             definition, trigger = edited(schedule, given, now, self._catalog.policies(transaction).rates)
-            definition = self._bounded(transaction, principal, definition, trigger, now)
+            definition = self._bounded(transaction, principal, schedule, definition, trigger, now)
             cursor = self._plan_what_is_due(transaction, schedule, now)
+            schedule = self._schedule(transaction, schedule.id)  # that may have been its end
             rev = transaction.last_revision(schedule.id) + 1
             transaction.insert_revision(schedule.id, rev, encode(definition), now)
-            slot = first_free(transaction, schedule.id, trigger, now) if "when" in words else cursor
-            if slot is not None and slot < now:  # it waits for a completion
+            more = definition.max_executions is None or schedule.executions < definition.max_executions
+            anew = "when" in words or schedule.state == "rejected" or (cursor is None and more)
+            slot = first_free(transaction, schedule.id, trigger, now) if anew else cursor
+            if slot is not None and slot < now and schedule.state != "pending":  # it waits for a completion
                 slot = trigger.next_ms(now)
             state = "active" if schedule.state in ("completed", "expired") else schedule.state
             if schedule.state == "expired":
@@ -105,7 +105,7 @@ class Schedules(Proposals):
             raise InvalidInput(f'"until" is past: {until}', value=until, field="until", hint="give a time to come")
         with self._store.transaction(now) as transaction:
             schedule = self._find_locked(transaction, name, agent)
-            check_own(principal, schedule)
+            check_hand(principal, schedule)
             self._plan_what_is_due(transaction, schedule, now)
             if not pause(transaction, schedule.id, now, principal.name, note, until):
                 raise _does_not_run(schedule)
@@ -118,12 +118,11 @@ class Schedules(Proposals):
         now = self._clock.now_ms()
         with self._store.transaction(now) as transaction:
             schedule = self._find_locked(transaction, name, agent)
-            check_own(principal, schedule)
+            check_hand(principal, schedule)
             if schedule.state in ("pending", "rejected"):
                 raise _does_not_run(schedule)
             if schedule.state not in ("paused", "broken"):
                 return schedule
-            self._refuse_agents_resume(principal, schedule)
             resume(transaction, schedule, self._known(transaction, schedule), now, principal.name)
         self._changed()
         return self._by_id(schedule.id)
@@ -160,22 +159,6 @@ class Schedules(Proposals):
         with self._store.reading() as transaction:
             return [schedule_of(row) for row in transaction.schedules(after, agent, limit)]
 
-    @needs("govern")
-    def limit(self, principal: Principal, scope: str, size: int) -> None:
-        """At most `size` runs of a scope at once, over all processes: "global", or "agent:NAME"."""
-        if type(size) is not int or not 1 <= size <= MOST_PERMITS:
-            raise InvalidInput(
-                f'"size" must be a whole number from 1 to {MOST_PERMITS}, got {size!r}', value=size, field="size"
-            )
-        if scope != GLOBAL and not (scope.startswith("agent:") and scope.isprintable() and len(scope) > len("agent:")):
-            raise InvalidInput(f'"{scope}" has no limit', value=scope, field="scope", hint='"global", or "agent:NAME"')
-        now = self._clock.now_ms()
-        with self._store.transaction(now) as transaction:
-            transaction.resize_scope(scope, size)
-            data = {"scope": scope, "size": size, "by": principal.name}
-            transaction.events.append(NewEvent(now, "limit.set", None, None, data))
-        self._changed()
-
     def _plan_what_is_due(self, transaction: Transaction, schedule: Schedule, now: int) -> int | None:
         """Slots that came before a change get their records under the old words; where the cursor stands then."""
         rows = transaction.due_rows([schedule.id])
@@ -190,6 +173,7 @@ def _does_not_run(schedule: Schedule) -> Conflict:
         "pending": "it waits for approval: see the approvals",
         "rejected": "it was rejected: remove it, or edit it to ask again",
         "broken": "edit it, then resume it",
+        "expired": "nothing of it runs; a later end revives it",
     }
     return Conflict(
         f'"{schedule.name}" is {schedule.state}', value=schedule.state, field="state", hint=hints.get(schedule.state)

@@ -16,9 +16,16 @@ from matins.engine.when.triggers import Trigger, compile_trigger
 from matins.model.policy import Approval, Purse, Throttle, Vote
 from matins.model.run import Run, RunState
 from matins.model.schedule import Schedule
+from matins.service.auditing import Audit
+from matins.service.explaining import Attempt, Record, Why
+from matins.service.forecasts import Forecast, Slot
+from matins.service.gates_now import GateSays
+from matins.service.stats import Stats
+from matins.service.what_if import CatchUp, ChangeForecast, MadeUp, WordChange
 
 _TAG = "$matins"
-_TUPLES: dict[str, Any] = {kind.__name__: kind for kind in (Approval, Vote, Throttle, Purse)}
+_ANSWERS = (Why, Record, Attempt, GateSays, Slot, Forecast, ChangeForecast, WordChange, CatchUp, MadeUp, Stats, Audit)
+_TUPLES: dict[str, Any] = {kind.__name__: kind for kind in (Approval, Vote, Throttle, Purse, *_ANSWERS)}
 _VALUES: dict[str, Any] = {kind.__name__: kind for kind in (Budget, Price, AgentRules)}
 
 
@@ -37,8 +44,11 @@ def to_wire(value: Any) -> Any:
             return {_TAG: type(value).__name__, **plain}
         case Budget() | Price() | AgentRules():
             return {_TAG: type(value).__name__, **asdict(value)}
+        case _ if isinstance(value, _ANSWERS):
+            return {_TAG: type(value).__name__, **{f.name: to_wire(getattr(value, f.name)) for f in fields(value)}}
         case dict():
-            return {key: to_wire(item) for key, item in cast("dict[str, Any]", value).items()}
+            plain = {key: to_wire(item) for key, item in cast("dict[str, Any]", value).items()}
+            return {_TAG: "plain", "items": plain} if _TAG in plain else plain
         case list() | tuple() | range():
             return [to_wire(item) for item in cast("list[Any]", value)]
         case _:
@@ -52,6 +62,8 @@ def from_wire(value: Any) -> Any:
         return value
     data: dict[str, Any] = dict(cast("dict[str, Any]", value))
     match data.pop(_TAG, None):
+        case "plain":  # somebody else's words, which happen to hold our tag
+            return {key: from_wire(item) for key, item in data["items"].items()}
         case str(kind) if kind in _TUPLES:
             return _tuple(_TUPLES[kind], data)
         case str(kind) if kind in _VALUES:

@@ -54,6 +54,7 @@ def faults(
     begins = {writer: (seq, bytes(head) if head else GENESIS) for writer, seq, head in writers}
     heads = dict(begins)
     hashes: dict[tuple[int, int], bytes] = {}
+    last: dict[int, int] = {}
     bad: set[int] = set()
     for event in events:
         if event.writer in bad:
@@ -66,6 +67,10 @@ def faults(
         elif expected != bytes(event.hash):
             bad.add(event.writer)
             yield f"event {event.id}: it is not what was written"
+        elif event.id <= last.get(event.writer, 0):
+            bad.add(event.writer)
+            yield f"event {event.id}: it is not where it was written"
+        last[event.writer] = event.id
         heads[event.writer] = (event.seq, expected)
         hashes[event.writer, event.seq] = bytes(event.hash)
     yield from _seal_faults(seals, hashes, begins)

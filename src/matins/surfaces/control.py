@@ -107,10 +107,14 @@ def call_owner(path: Path, principal: Principal, name: str, /, *arguments: Any, 
     who = {"role": principal.role, "name": principal.name, "run_id": principal.run_id}
     call = {"call": name, "principal": who, "arguments": to_wire(list(arguments)), "options": to_wire(options)}
     try:
+        said = orjson.dumps(call, option=orjson.OPT_APPEND_NEWLINE)
+    except TypeError as error:
+        raise errors.InvalidInput(f"It cannot be said to the engine that owns the store: {error}") from None
+    try:
         with socket.socket(socket.AF_UNIX) as connection:
             connection.settimeout(_PATIENCE_S)
             connection.connect(str(path))
-            connection.sendall(orjson.dumps(call) + b"\n")
+            connection.sendall(said)
             line = connection.makefile("rb").readline()
     except OSError as error:
         raise StoreUnavailable(f"The engine that owns the store does not answer: {error}", hint="try again") from error

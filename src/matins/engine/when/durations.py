@@ -13,6 +13,8 @@ _NUMBER = re.compile(r"([+-]?)([0-9]*)(\.[0-9]*)?(.*)", re.DOTALL)
 
 def parse_duration(text: str) -> int:
     """Milliseconds."""
+    if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance] - callers are not all typed
+        raise _error(text, "A duration is a text", 'write a number and a unit, such as "5m"')
     text = text.strip()
     match = _NUMBER.fullmatch(text)
     assert match is not None

@@ -45,10 +45,17 @@ class Governance:
             found.append(Throttle(provider, resets_at, activated_at, tuple(orjson.loads(affects)), reason, by))
         return found
 
-    def put_throttle(self, throttle: Throttle) -> None:
+    def put_throttle(self, throttle: Throttle) -> Throttle:
+        """Of two that overlap the later end holds, for whomever either affects; what holds now."""
+        for other in self.throttles():
+            if other.provider == throttle.provider and other.resets_at > throttle.activated_at:
+                everybody = not (other.affects and throttle.affects)
+                affects = () if everybody else tuple(sorted({*other.affects, *throttle.affects}))
+                throttle = max(throttle, other, key=lambda t: t.resets_at)._replace(affects=affects)
         values = throttle._asdict() | {"affects": orjson.dumps(throttle.affects).decode()}
         self._common("put_throttle", **values)
         self._common("raise_policy_rev")
+        return throttle
 
     def drop_throttle(self, provider: str) -> bool:
         dropped = self._common("drop_throttle", provider=provider)
@@ -88,9 +95,8 @@ class Governance:
     def forget_failures(self, schedule_id: int) -> None:
         self._common("forget_failures", id=schedule_id)
 
-    def uncount(self, schedule_id: int) -> tuple[int | None, int, bool, bool] | None:
-        rows = self._common("uncount", id=schedule_id)
-        return rows[0] if rows else None
+    def uncount(self, schedule_id: int, run_id: int) -> None:
+        self._common("uncount", id=schedule_id, run_id=run_id)
 
     def forgive_attempt(self, run_id: int) -> None:
         self._common("forgive_attempt", run_id=run_id)
@@ -118,6 +124,21 @@ class Governance:
     def run_before(self, schedule_id: int, at: int) -> int | None:
         rows = self._common("run_before", id=schedule_id, at=at)
         return rows[0][0] if rows else None
+
+    def attempts(self, run_id: int) -> list[tuple[int, int, int]]:
+        """(epoch, worker, started at)."""
+        return self._common("attempts", run_id=run_id)
+
+    def window_used(self, schedule_id: int) -> int:
+        return self._common("window_used", id=schedule_id)[0][0]
+
+    def purged_slot(self, schedule_id: int) -> int | None:
+        return self._common("purged_slot", id=schedule_id)[0][0]
+
+    def last_change(self, schedule_id: int, at: int) -> tuple[str, int, dict[str, Any]] | None:
+        """(type, at, data) of the event that last let a schedule go on or stopped it."""
+        rows = self._common("last_change", id=schedule_id, at=at)
+        return (rows[0][0], rows[0][1], orjson.loads(rows[0][2] or "{}")) if rows else None
 
     def figures(self) -> Sequence[int | None]:
         return self._common("figures")[0]

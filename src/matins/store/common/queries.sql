@@ -26,7 +26,7 @@ INSERT INTO throttles (provider, resets_at, activated_at, affects, reason, set_b
 VALUES (:provider, :resets_at, :activated_at, :affects, :reason, :by)
 ON CONFLICT (provider) DO UPDATE SET resets_at = excluded.resets_at, activated_at = excluded.activated_at,
   affects = excluded.affects, reason = excluded.reason, set_by = excluded.set_by
-WHERE excluded.resets_at > throttles.resets_at;
+WHERE excluded.resets_at >= throttles.resets_at;
 
 -- drop_throttle: it is over, or somebody lifted it
 DELETE FROM throttles WHERE provider = :provider RETURNING provider;
@@ -63,7 +63,7 @@ UPDATE due SET failures = 0 WHERE schedule_id = :id;
 
 -- uncount: a run that was counted has not happened
 UPDATE due SET executions = executions - 1 WHERE schedule_id = :id AND executions > 0
-RETURNING next_slot, rev, paused, waiting;
+  AND (SELECT attempt FROM runs WHERE id = :run_id) = 0;
 
 -- forgive_attempt: an attempt that the provider refused was none
 UPDATE runs SET attempt = attempt - 1 WHERE id = :run_id AND attempt > 0;
@@ -217,3 +217,17 @@ SELECT id FROM runs WHERE schedule_id = :id AND slot >= :at AND coalesce(covered
 
 -- run_before: the last record of a schedule at or before an instant
 SELECT id FROM runs WHERE schedule_id = :id AND slot <= :at ORDER BY slot DESC LIMIT 1;
+
+-- attempts: the intents to start a run
+SELECT epoch, owner, started_at FROM attempts WHERE run_id = :run_id ORDER BY epoch;
+
+-- window_used: how many of a missed window's runs are used up
+SELECT window_used FROM due WHERE schedule_id = :id;
+
+-- purged_slot: up to which a schedule's records may be forgotten
+SELECT purged_slot FROM schedules WHERE id = :id;
+
+-- last_change: what last decided whether a schedule ran, at or before an instant
+SELECT type, at, data FROM events
+WHERE schedule_id = :id AND at <= :at AND type IN ('schedule.created', 'schedule.paused', 'schedule.resumed', 'schedule.broken')
+ORDER BY id DESC LIMIT 1;

@@ -68,10 +68,11 @@ FROM unnest(%(id)b, %(slot)b, %(rev)b, %(next_slot)b, %(due_at)b, %(used)b, %(ex
   u (id, slot, rev, next_slot, due_at, used, executions)
 WHERE d.schedule_id = u.id AND d.next_slot = u.slot AND d.rev = u.rev RETURNING d.schedule_id;
 
--- set_cursors: the next slots of intervals that count from completion
+-- set_cursors: the next slots of intervals that count from completion, also when the last run went by words of its own
 UPDATE due d SET next_slot = u.slot, due_at = CASE WHEN d.paused THEN NULL ELSE u.due_at END, waiting = false
 FROM unnest(%(id)b, %(rev)b, %(slot)b, %(due_at)b) u (id, rev, slot, due_at)
-WHERE d.schedule_id = u.id AND d.rev = u.rev AND d.waiting;
+WHERE d.schedule_id = u.id AND d.waiting
+  AND (d.rev = u.rev OR NOT EXISTS (SELECT FROM runs r WHERE r.schedule_id = u.id AND r.state BETWEEN 0 AND 5));
 
 -- run_ids: ids for new runs; those of one schedule rise, since they are taken under its lock
 SELECT nextval('run_ids') FROM generate_series(1, %(count)b);

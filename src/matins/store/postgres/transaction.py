@@ -24,6 +24,8 @@ from matins.store.chain import GENESIS, Chain, seal_hash
 from matins.store.common.approvals import Approvals
 from matins.store.common.governance import Governance
 from matins.store.common.ledger import Ledger
+from matins.store.common.outbox import Outbox
+from matins.store.common.threads import Threads
 from matins.store.postgres.arrays import Integers, integers, texts
 from matins.store.postgres.session import COMMON, SQL, Session
 
@@ -35,7 +37,7 @@ _MOST_ROWS = 10_000
 """In one statement, so that none runs into the timeout."""
 
 
-class PostgresTransaction(Governance, Approvals, Ledger):
+class PostgresTransaction(Governance, Approvals, Ledger, Outbox, Threads):
     """What the loops and use cases can do inside a transaction. Events are linked to their chain when it commits."""
 
     def __init__(self, session: Session) -> None:

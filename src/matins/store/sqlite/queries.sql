@@ -30,9 +30,10 @@ SELECT r.schedule_id, r.id, r.state FROM json_each(?1) j JOIN runs r ON r.schedu
 UPDATE due SET next_slot = ?4, due_at = ?5, window_used = ?6, executions = ?7, waiting = ?5 IS NULL AND ?4 IS NOT NULL
 WHERE schedule_id = ?1 AND next_slot = ?2 AND rev = ?3;
 
--- set_cursor: the next slot of an interval that counts from completion
+-- set_cursor: the next slot of an interval that counts from completion, also when its last run went by words of its own
 UPDATE due SET next_slot = ?3, due_at = CASE WHEN paused THEN NULL ELSE ?4 END, waiting = 0
-WHERE schedule_id = ?1 AND rev = ?2 AND waiting = 1;
+WHERE schedule_id = ?1 AND waiting = 1
+  AND (rev = ?2 OR NOT EXISTS (SELECT 1 FROM runs r WHERE r.schedule_id = ?1 AND r.state BETWEEN 0 AND 5));
 
 -- insert_run: a slot's record
 INSERT INTO runs (id, schedule_id, rev, slot, request_key, state, exclusive, scope, epoch, attempt, owner, not_before,

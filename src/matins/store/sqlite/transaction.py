@@ -24,6 +24,8 @@ from matins.store.chain import Chain, seal_hash
 from matins.store.common.approvals import Approvals
 from matins.store.common.governance import Governance
 from matins.store.common.ledger import Ledger
+from matins.store.common.outbox import Outbox
+from matins.store.common.threads import Threads
 from matins.store.queries import load_queries
 
 SQL = load_queries("matins.store.sqlite")
@@ -31,7 +33,7 @@ _COMMON = {name: text.replace("/* lock */", "") for name, text in load_queries("
 _RUN_ID_BLOCK = 10_000
 
 
-class SqliteTransaction(Governance, Approvals, Ledger):
+class SqliteTransaction(Governance, Approvals, Ledger, Outbox, Threads):
     """What the loops and use cases can do inside a transaction. Events are linked to their chain when it commits."""
 
     def __init__(self, connection: apsw.Connection, chain: Chain, spare_run_ids: range) -> None:
@@ -253,8 +255,9 @@ class SqliteTransaction(Governance, Approvals, Ledger):
 
     def audit(self) -> tuple[list[StoredEvent], list[tuple[Any, ...]], list[tuple[Any, ...]]]:
         """Events by chain, writers and seals, for verification."""
-        events = [StoredEvent(*row) for row in self._all("all_events")]
-        return events, self._all("all_writers"), self._all("all_seals")
+        with self._connection:  # one snapshot: an engine may be writing meanwhile
+            events = [StoredEvent(*row) for row in self._all("all_events")]
+            return events, self._all("all_writers"), self._all("all_seals")
 
     def link_events(self) -> None:
         """The last thing before the commit."""

@@ -6,6 +6,7 @@ import click
 
 from matins._version import __version__
 from matins.errors import InvalidInput, MatinsError
+from matins.surfaces.cli.audit import audit_commands
 from matins.surfaces.cli.next import next_command
 
 
@@ -41,4 +42,5 @@ def cli() -> None:
     """Matins wakes AI agents on time."""
 
 
+cli.add_command(audit_commands)
 cli.add_command(next_command)

@@ -1,0 +1,32 @@
+"""Which events a subscription gets, and when a delivery that failed is tried again."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import orjson
+
+from matins.engine.when.jitter import fraction
+from matins.model.records import StoredEvent
+
+MOST_ATTEMPTS = 20
+FIRST_WAIT_MS, LONGEST_WAIT_MS = 5_000, 3_600_000
+GIVEN_UP = "delivery.given_up"
+
+
+def wants(name: str, types: Collection[str], event: StoredEvent) -> bool:
+    """Not that something could not be delivered to itself: that could not be delivered either."""
+    if types and event.type not in types:
+        return False
+    return event.type != GIVEN_UP or orjson.loads(event.data or "{}").get("subscription") != name
+
+
+def next_try_at(name: str, event_id: int, attempts: int, now: int) -> int | None:
+    """When to try again after so many attempts; None when it is given up.
+
+    Doubles up to an hour, with up to a tenth more so that deliveries do not march in step.
+    """
+    if attempts >= MOST_ATTEMPTS:
+        return None
+    delay = min(FIRST_WAIT_MS << (attempts - 1), LONGEST_WAIT_MS)
+    return now + delay + int(delay * 0.1 * fraction(f"{name}:{event_id}:{attempts}"))

@@ -1,0 +1,121 @@
+"""What slots to come would come to, as far as it can be foreseen: each run is taken to end before the next slot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import NamedTuple
+
+from matins.engine.gates import GATES, Candidate, Facts, Verdict
+from matins.engine.planning import Rule
+from matins.engine.policies import Policies
+from matins.model.run import RunState
+
+FORESEEN = ("ended", "quiet_hours", "overlap", "throttle")
+"""The gates that depend on nothing but words, policies and time."""
+_GATES = tuple((name, gate) for name, gate in GATES if name in FORESEEN)
+
+
+class Foreseen(NamedTuple):
+    slot: int
+    due_at: int
+    candidate: Candidate
+    says: tuple[tuple[str, Verdict | None], ...]
+    """What each gate would say when it is due; None for a pass."""
+    verdict: Verdict | None
+    """What becomes of it; None when it runs."""
+    until: int | None
+    """When it goes on, if it is put off."""
+
+    @property
+    def runs(self) -> bool:
+        """Whether it comes to a run, now or later."""
+        return self.verdict is None or self.verdict.state < RunState.SUCCEEDED
+
+    @property
+    def word(self) -> str:
+        """runs, deferred, coalesced, queued or skipped."""
+        if self.verdict is None:
+            return "runs"
+        if self.verdict.reason == "coalesced":
+            return "coalesced"
+        return {RunState.PARKED: "deferred"}.get(self.verdict.state, self.verdict.state.word)
+
+
+class Waiting(NamedTuple):
+    """Runs that are put off, and until when."""
+
+    runs: tuple[tuple[int, int], ...] = ()
+    until: int = 0
+
+    def live(self, at: int) -> tuple[tuple[int, int], ...]:
+        """What is in the way of a slot: at the very end of the wait, the first of them is about to start."""
+        if at > self.until:
+            return ()
+        begun = RunState.READY if at == self.until else RunState.PARKED
+        return tuple((run, begun if state == RunState.PARKED else state) for run, state in self.runs)
+
+    def joined(self, state: RunState, until: int | None) -> Waiting:
+        return Waiting((*self.runs, (0, state)), until or self.until)
+
+
+class Outset(NamedTuple):
+    """Where a forecast begins."""
+
+    schedule_id: int
+    agent: str
+    slot: int | None
+    executions: int
+    policies: Policies
+    now: int
+    waiting: Waiting = Waiting()
+
+
+def foresee(rule: Rule, outset: Outset) -> Iterator[Foreseen]:
+    """The slots from the outset on, until the schedule has ended."""
+    slot, executions, waiting = outset.slot, outset.executions, outset.waiting
+    most = rule.definition.max_executions
+    while slot is not None and (most is None or executions < most):
+        due_at = rule.due_at(outset.schedule_id, slot) or slot
+        at = max(due_at, outset.now)
+        waiting = waiting if at <= waiting.until else Waiting()
+        candidate = Candidate(
+            rule.definition, slot, Facts(waiting.live(at), False, outset.agent, outset.policies), executions, False, at
+        )
+        seen = _judged(candidate, slot, due_at)
+        yield seen
+        if seen.verdict is not None and seen.verdict.reason == "end_date":
+            return
+        if seen.verdict is not None and seen.runs:
+            waiting = waiting.joined(seen.verdict.state, seen.until)
+        executions += seen.runs
+        slot = _following(rule, seen, at)
+
+
+def _judged(candidate: Candidate, slot: int, due_at: int) -> Foreseen:
+    says = tuple((name, gate(candidate)) for name, gate in _GATES)
+    verdict = next((verdict for _, verdict in says if verdict is not None), None)
+    if verdict is None or verdict.state is not RunState.PARKED:
+        return Foreseen(slot, due_at, candidate, says, verdict, None)
+    return Foreseen(slot, due_at, candidate, says, *_landing(candidate, verdict))
+
+
+def _landing(candidate: Candidate, deferred: Verdict) -> tuple[Verdict, int | None]:
+    """What is put off is judged again when its time comes, as one that was counted already."""
+    words = replace(candidate.definition, ends_at=None, max_executions=None)
+    facts = candidate.facts._replace(live=())
+    verdict: Verdict | None = deferred
+    until = candidate.now
+    while verdict is not None and verdict.state is RunState.PARKED:
+        until = verdict.until or until
+        again = candidate._replace(definition=words, facts=facts, now=until)
+        verdict = next((said for _, gate in _GATES if (said := gate(again)) is not None), None)
+    return (deferred, until) if verdict is None else (verdict, None)
+
+
+def _following(rule: Rule, seen: Foreseen, at: int) -> int | None:
+    """An interval that counts from completion goes on from the end of a run, which nobody knows: at the earliest."""
+    if rule.completion and seen.runs:
+        return rule.after_completion(0, seen.slot, seen.until or at)[0]
+    following = rule.trigger.next_ms(seen.slot)
+    return rule.trigger.next_ms(at) if following is not None and following <= at else following

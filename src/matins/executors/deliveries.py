@@ -1,0 +1,139 @@
+"""How an event reaches a subscriber: a request to a webhook, a command, or a call."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from typing import Any, Literal
+
+import orjson
+
+from matins.engine.policies import AFTER
+from matins.executors.checks import printed
+from matins.executors.commands import CommandResult, hook_said, run_command
+from matins.model.run import Run
+from matins.model.schedule import Command
+from matins.net.client import AddressRefused, Door, Resolve, Unreachable
+from matins.net.signing import sign
+from matins.ports import Clock
+from matins.runtime.catalog import Known
+from matins.runtime.lines import HookRan, Lane, Letter, Sent
+from matins.runtime.outbox import Senders
+
+ALLOWED_HOSTS = "allowed_hosts"
+"""The setting that names hosts of the owner's own network."""
+_ARRIVED = Sent()
+_GONE = 410
+
+
+def senders(clock: Clock, workdir: str | None = None) -> Senders:
+    return {"webhook": Webhooks(clock), "hook": Hooks(workdir), "function": call}
+
+
+def call(lane: Lane, letter: Letter) -> Sent:
+    """It has got the event when it returns."""
+    answer = lane.target(letter.cloud_event)
+    if inspect.iscoroutine(answer):
+        asyncio.run(answer)
+    return _ARRIVED
+
+
+class Webhooks:
+    """Standard Webhooks: the CloudEvent as it is, signed."""
+
+    def __init__(self, clock: Clock, resolve: Resolve | None = None) -> None:
+        self._clock = clock
+        self._resolve = resolve
+        self._door: tuple[Any, Door] | None = None
+        """The one for the hosts that were allowed last."""
+
+    def __call__(self, lane: Lane, letter: Letter) -> Sent:
+        url, secret = lane.target["url"], lane.target["secret"]
+        body = orjson.dumps(letter.cloud_event)
+        headers = sign(secret, letter.cloud_event["id"], self._clock.now_ms() // 1000, body)
+        headers["content-type"] = "application/cloudevents+json"
+        try:
+            answer = self._door_to(lane).send("POST", url, body=body, headers=headers)
+        except AddressRefused as error:
+            return Sent("refused", error.message)
+        except Unreachable as error:
+            return Sent("again", error.message)
+        if 200 <= answer.status < 300:
+            return _ARRIVED
+        return Sent("gone" if answer.status == _GONE else "again", f"it answered {answer.status}")
+
+    def _door_to(self, lane: Lane) -> Door:
+        allowed = lane.policies.settings.get(ALLOWED_HOSTS, [])
+        door = self._door
+        if door is None or door[0] != allowed:
+            door = self._door = allowed, Door(allowed, self._resolve)
+        return door[1]
+
+
+class Hooks:
+    """Commands that learn how a run ended. One that ran is done, however it ended: nothing follows from it."""
+
+    def __init__(self, workdir: str | None) -> None:
+        self._workdir = workdir
+
+    def __call__(self, lane: Lane, letter: Letter) -> Sent:
+        if letter.run is None:
+            return _ARRIVED  # it is forgotten by now
+        ran: list[HookRan] = []
+        for kind, command, limit_ms in _commands(lane, letter.known):
+            result = run_command(
+                command,
+                context=_context(letter, letter.run),
+                variables=_variables(letter, letter.run),
+                workdir=self._workdir,
+                limit_ms=limit_ms,
+            )
+            ran.append(HookRan(kind, _failure(result), result.took_ms, result.exit_code, printed(result)))
+        return Sent(ran=tuple(ran))
+
+
+def _commands(lane: Lane, known: Known | None) -> list[tuple[Literal["file_after", "after"], Command, int]]:
+    found: list[tuple[Literal["file_after", "after"], Command, int]] = []
+    if AFTER in lane.policies.hooks:
+        found.append(("file_after", *lane.policies.hooks[AFTER]))
+    if known is not None and known.definition.after is not None:
+        found.append(("after", known.definition.after, known.definition.check_ms))
+    return found
+
+
+def _failure(result: CommandResult) -> str | None:
+    return None if result.exit_code == 0 else hook_said(result).reason or "it ended badly"
+
+
+def _context(letter: Letter, run: Run) -> dict[str, Any]:
+    """The words of the hook that comes before a run, and how the run ended."""
+    known = letter.known
+    return {
+        "event": AFTER,
+        "schedule": run.schedule,
+        "schedule_id": str(run.schedule_id),
+        "agent": known.agent if known else "",
+        "run_id": str(run.id),
+        "slot": run.slot,
+        "attempt": run.attempt,
+        "do": known.definition.do if known else None,
+        "payload": known.definition.payload if known else None,
+        "state": run.state.word,
+        "reason": run.reason,
+        "outcome": run.outcome,
+        "started_at": run.started_at,
+        "ended_at": run.ended_at,
+        "cloudevent": letter.cloud_event,
+    }
+
+
+def _variables(letter: Letter, run: Run) -> dict[str, str]:
+    return {
+        "MATINS_EVENT": AFTER,
+        "MATINS_SCHEDULE": run.schedule,
+        "MATINS_AGENT": letter.known.agent if letter.known else "",
+        "MATINS_RUN_ID": str(run.id),
+        "MATINS_SLOT": "" if run.slot is None else str(run.slot),
+        "MATINS_STATE": run.state.word,
+        "MATINS_REASON": run.reason or "",
+    }

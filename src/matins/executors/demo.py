@@ -1,0 +1,74 @@
+"""An agent that needs nothing: it reads the prompt from stdin and reports what it was woken for.
+
+    python -m matins.executors.demo [--session-id=ID] < prompt
+
+It speaks the stream that `claude -p` speaks, thinks of nothing, changes nothing and spends nothing, and says the same
+about the same prompt. With it, a newcomer sees real runs before any agent is installed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+MODEL = "demo"
+_FLAG = "--session-id"
+_SHOWN = 80
+_NO_USAGE = {"input_tokens": 0, "output_tokens": 0}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m matins.executors.demo", description=__doc__, allow_abbrev=False)
+    parser.add_argument(_FLAG, default=None, help="the session to name; one that follows from the prompt if left out")
+    session: str | None = parser.parse_args().session_id
+    prompt = sys.stdin.buffer.read().decode("utf-8", "replace")
+    for event in stream(prompt, session or str(uuid.uuid5(uuid.NAMESPACE_OID, prompt))):
+        sys.stdout.write(json.dumps(event, separators=(",", ":")) + "\n")
+        sys.stdout.flush()
+
+
+def stream(prompt: str, session: str) -> Iterator[dict[str, Any]]:
+    """The events of one run."""
+    said = report(prompt)
+    yield {"type": "system", "subtype": "init", "session_id": session, "model": MODEL, "tools": []}
+    message = {"id": "msg_demo", "role": "assistant", "model": MODEL, "usage": _NO_USAGE}
+    yield {
+        "type": "assistant",
+        "message": {**message, "content": [{"type": "text", "text": said}]},
+        "session_id": session,
+    }
+    yield {
+        "type": "result",
+        "subtype": "success",
+        "is_error": False,
+        "duration_ms": 0,
+        "num_turns": 1,
+        "result": said,
+        "session_id": session,
+        "total_cost_usd": 0,
+        "usage": _NO_USAGE,
+        "permission_denials": [],
+    }
+
+
+def report(prompt: str) -> str:
+    """A few friendly lines about a prompt."""
+    words = prompt.split()
+    if not words:
+        return "Good to be awake. Nobody left me a prompt, so I had a look around and changed nothing."
+    first = " ".join(words)
+    shown = first if len(first) <= _SHOWN else first[: _SHOWN - 1].rstrip() + "…"
+    count = "one word" if len(words) == 1 else f"{len(words)} words"
+    return (
+        f"Good to be awake. I was given {count}: “{shown}”\n"
+        "I am the demo agent: I read my prompt, changed nothing and spent nothing.\n"
+        "When you are ready, give this schedule an agent that can do the work."
+    )
+
+
+if __name__ == "__main__":
+    main()

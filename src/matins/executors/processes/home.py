@@ -1,0 +1,73 @@
+"""The folder of keeper and wardens: a lock, sockets, and the files of runs; nobody else may look into it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import struct
+import sys
+
+KEEPER = "keeper.sock"
+LOCK = "keeper.lock"
+LOG = "keeper.log"
+_RUNS = "runs"
+_BACKLOG = 64
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+
+
+class Home:
+    def __init__(self, path: str) -> None:
+        self.path = os.path.abspath(path)  # noqa: PTH100 - symlinks stay as they are
+        for folder in (self.path, f"{self.path}/{_RUNS}"):
+            os.makedirs(folder, mode=0o700, exist_ok=True)  # noqa: PTH103
+        self.folder = os.open(self.path, _FOLDER)
+        self.runs = os.open(_RUNS, _FOLDER, dir_fd=self.folder)
+
+    def run_path(self, name: str) -> str:
+        return f"{self.path}/{_RUNS}/{name}"
+
+    def connect(self, name: str) -> socket.socket:
+        link = socket.socket(socket.AF_UNIX)
+        try:
+            link.connect(self._address(name))
+        except BaseException:
+            link.close()
+            raise
+        return link
+
+    def listen(self, name: str) -> socket.socket:
+        """Under its name when it can be connected to, and not before."""
+        listener = socket.socket(socket.AF_UNIX)
+        self.remove(f"{name}.new")
+        listener.bind(self._address(f"{name}.new"))
+        listener.listen(_BACKLOG)
+        listener.setblocking(False)
+        os.rename(f"{name}.new", name, src_dir_fd=self.folder, dst_dir_fd=self.folder)
+        return listener
+
+    def remove(self, name: str) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(name, dir_fd=self.folder)
+
+    def close(self) -> None:
+        os.close(self.runs)
+        os.close(self.folder)
+
+    def _address(self, name: str) -> str:
+        # An address holds 107 bytes; by way of a descriptor every folder is near.
+        return f"/proc/self/fd/{self.folder}/{name}" if sys.platform == "linux" else f"{self.path}/{name}"
+
+
+def accept(listener: socket.socket) -> socket.socket | None:
+    """Whoever knocks, if it is the user whose processes these are."""
+    try:
+        link, _ = listener.accept()
+    except OSError:
+        return None
+    if sys.platform == "linux":
+        told = link.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+        if struct.unpack("3i", told)[1] != os.geteuid():
+            link.close()
+            return None
+    return link

@@ -1,0 +1,43 @@
+"""One append-only file for each run and epoch; its first complete line says, once and for all, whose the run is."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from typing import Any, cast
+
+Record = dict[str, Any]
+_FLAGS = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+
+
+def name_of(run_id: int, epoch: int) -> str:
+    return f"{run_id}-{epoch}"
+
+
+def open_run(runs: int, name: str, *, create: bool = True) -> int:
+    """`runs` is the folder's descriptor."""
+    return os.open(name, _FLAGS | (os.O_CREAT if create else 0), 0o600, dir_fd=runs)
+
+
+def append(journal: int, record: Record) -> None:
+    """In one write. A line feed on both sides, so that what a full disk cut short before it cannot swallow it."""
+    line = b"\n%s\n" % json.dumps(record).encode("ascii")
+    if os.write(journal, line) != len(line):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def records(journal: int) -> list[Record]:
+    """The complete lines, in order."""
+    whole = os.pread(journal, os.fstat(journal).st_size, 0)
+    *lines, _ = whole.split(b"\n")
+    return [record for line in lines if line and (record := _parsed(line)) is not None]
+
+
+def _parsed(line: bytes) -> Record | None:
+    """None for what was cut short."""
+    try:
+        record = json.loads(line)
+    except ValueError:
+        return None
+    return cast("Record", record) if isinstance(record, dict) else None

@@ -1,0 +1,194 @@
+"""Forks wardens for engines, and ends what a dead warden leaves behind; one small process that survives its engines.
+
+Run as `python -I -S`, in a session of its own. It goes when it has neither engine nor warden.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import fcntl
+import gc
+import os
+import resource
+import select
+import signal
+import socket
+import sys
+import time
+import traceback
+from collections.abc import Callable
+
+from matins.executors.processes import proc
+from matins.executors.processes.home import KEEPER, LOCK, LOG, Home, accept
+from matins.executors.processes.links import Link, close_all, tell
+from matins.executors.processes.warden import Warden, signals_as_bytes
+
+READY = b"ready\n"
+_PATIENCE_MS = 10_000
+_PAUSE_S = 0.01
+_SET_NAME, _SET_SUBREAPER, _SET_NO_NEW_PRIVS = 15, 36, 38
+
+
+def main(path: str) -> None:
+    """Become the keeper of this folder, unless it has one; say on stdout when it can be reached."""
+    home = Home(path)
+    if os.fork():
+        os._exit(0)  # whoever called waits for this one only
+    os.setsid()
+    lock = _lock_unless_kept(home)
+    if lock is not None:
+        _settle(home)
+        keeper = Keeper(home, lock)
+        _say_ready()
+        keeper.serve()
+    else:
+        _say_ready()
+
+
+def _lock_unless_kept(home: Home) -> int | None:
+    """None when somebody else has the lock, and answers."""
+    lock = os.open(LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600, dir_fd=home.folder)
+    for _ in range(round(_PATIENCE_MS / 1000 / _PAUSE_S)):
+        with contextlib.suppress(BlockingIOError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.truncate(lock, 0)
+            os.write(lock, b"%d %d\n" % (os.getpid(), proc.start_of(os.getpid())))
+            return lock
+        with contextlib.suppress(OSError):
+            home.connect(KEEPER).close()
+            return None
+        time.sleep(_PAUSE_S)  # it is about to listen, or about to go
+    sys.exit("another keeper has the lock, and does not answer")
+
+
+def _settle(home: Home) -> None:
+    """What holds for every warden and every command."""
+    log = os.open(LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600, dir_fd=home.folder)
+    os.dup2(log, 2)
+    os.close(log)
+    os.chdir("/")
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    be_subreaper("matins-keeper")
+    prctl(_SET_NO_NEW_PRIVS, 1)
+    for name in _dead_sockets(home):
+        home.remove(name)
+
+
+def _dead_sockets(home: Home) -> list[str]:
+    with os.scandir(home.folder) as entries:
+        names = [entry.name for entry in entries if entry.name.endswith(".sock") and entry.name != KEEPER]
+    return [name for name in names if proc.find(*map(int, name.removesuffix(".sock").split("-"))) is None]
+
+
+def _say_ready() -> None:
+    os.write(1, READY)
+    nothing = os.open(os.devnull, os.O_RDWR)
+    os.dup2(nothing, 1)
+    os.close(nothing)
+
+
+def be_subreaper(name: str) -> None:
+    prctl(_SET_SUBREAPER, 1)
+    prctl(_SET_NAME, name.encode())
+
+
+def prctl(option: int, value: int | bytes) -> None:
+    if sys.platform == "linux" and ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+
+
+class Keeper:
+    def __init__(self, home: Home, lock: int) -> None:
+        self._home = home
+        self._lock = lock
+        self._listener = home.listen(KEEPER)
+        self._signals = signals_as_bytes()
+        self._engines: dict[int, Link] = {}
+        self._wardens: dict[int, int] = {}
+        """Start time by pid."""
+        self._expecting = True
+        """Whoever started us has not come yet."""
+        self._poll = select.poll()
+        self._poll.register(self._listener, select.POLLIN)
+        self._poll.register(self._signals[0], select.POLLIN)
+
+    def serve(self) -> None:
+        gc.freeze()  # so that a warden's collector does not touch, and copy, what they share
+        handlers: dict[int, Callable[[], None]] = {
+            self._listener.fileno(): self._let_in,
+            self._signals[0].fileno(): self._hear_signals,
+        }
+        while self._engines or self._wardens or self._expecting:
+            ready = self._poll.poll(_PATIENCE_MS)
+            self._expecting = self._expecting and bool(ready)
+            for fd, _ in ready:
+                if fd in handlers:
+                    handlers[fd]()
+                elif fd in self._engines:
+                    self._hear_engine(fd)
+        self._home.remove(KEEPER)
+
+    def _let_in(self) -> None:
+        sock = accept(self._listener)
+        if sock is not None:
+            self._expecting = False
+            self._engines[sock.fileno()] = Link(sock)
+            self._poll.register(sock, select.POLLIN)
+
+    def _hear_engine(self, fd: int) -> None:
+        messages, fds, there = self._engines[fd].receive()
+        close_all(fds)
+        for message in messages:
+            there = "warden" in message and self._provide(self._engines[fd]) and there
+        if not there:
+            self._poll.unregister(fd)
+            self._engines.pop(fd).close()
+
+    def _provide(self, engine: Link) -> bool:
+        """One warden more; whether the engine could be told."""
+        theirs, ours = socket.socketpair()
+        with theirs, ours:
+            try:
+                pid = os.fork()
+            except OSError as error:
+                return tell(engine, {"error": f"no process could be made: {error.strerror}"})
+            if pid == 0:
+                theirs.close()
+                self._become_warden(ours)
+            self._wardens[pid] = proc.start_of(pid)
+            try:
+                engine.send({"warden": pid}, [theirs.fileno()])
+            except OSError:
+                return False
+        return True
+
+    def _become_warden(self, engine: socket.socket) -> None:
+        """Never returns."""
+        code = 1
+        try:
+            for end in (self._listener, *self._signals, *self._engines.values()):
+                end.close()
+            os.close(self._lock)
+            be_subreaper("matins-warden")
+            Warden(self._home, engine).serve()
+            code = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(code)
+
+    def _hear_signals(self) -> None:
+        if signal.SIGTERM in self._signals[0].recv(4096):
+            for pid in self._wardens:
+                os.kill(pid, signal.SIGTERM)
+        with contextlib.suppress(ChildProcessError):
+            while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+                self._bury(*ended)
+
+    def _bury(self, pid: int, status: int) -> None:
+        start = self._wardens.pop(pid, None)
+        if start is not None and status != 0:
+            self._home.remove(f"{pid}-{start}.sock")
+            # What was below it is below us now, and no journal will tell of it.
+            proc.kill_all(lambda: proc.descendants(os.getpid(), sparing=self._wardens))

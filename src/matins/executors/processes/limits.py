@@ -1,0 +1,92 @@
+"""What a warden holds a tree to: the system's own limits, and a look at how many there are and what they hold."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+from collections.abc import Generator
+from typing import Any
+
+from matins.executors.processes import proc
+
+_CPU_GRACE_S = 2
+_GLANCE_MS = 50
+_LOOK_MS = 500
+_SPARE_THREADS = 500
+
+
+@contextlib.contextmanager
+def inherited(limits: dict[str, Any]) -> Generator[None]:
+    """Ours for a moment, so that what is started within it has them from its first instruction.
+
+    Only the soft ones, which may be raised again: a function between fork and exec would cost vfork.
+    """
+    before = {which: resource.getrlimit(which) for which in _by_system(limits)}
+    try:
+        for which, (soft, _) in _by_system(limits).items():
+            resource.setrlimit(which, (_within(soft, before[which][1]), before[which][1]))
+        yield
+    finally:
+        for which, pair in before.items():
+            resource.setrlimit(which, pair)
+
+
+def harden(pid: int, limits: dict[str, Any]) -> None:
+    """The hard ones too, so that it cannot raise them again."""
+    if not hasattr(resource, "prlimit"):
+        return
+    wanted = _by_system(limits)
+    if limits["processes"] is not None:
+        # It counts everything that the user runs, so it is only a brake until the next look.
+        most = proc.crowd() + 2 * limits["processes"] + _SPARE_THREADS
+        wanted[resource.RLIMIT_NPROC] = most, most
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        for which, (soft, hard) in wanted.items():
+            most = resource.prlimit(pid, which)[1]
+            resource.prlimit(pid, which, (_within(soft, most), _within(hard, most)))
+
+
+def _by_system(limits: dict[str, Any]) -> dict[int, tuple[int, int]]:
+    wanted: dict[int, tuple[int, int]] = {}
+    if limits["memory_bytes"] is not None:
+        wanted[resource.RLIMIT_DATA] = limits["memory_bytes"], limits["memory_bytes"]
+    if limits["files"] is not None:
+        wanted[resource.RLIMIT_NOFILE] = limits["files"], limits["files"]
+    if limits["cpu_s"] is not None:
+        wanted[resource.RLIMIT_CPU] = limits["cpu_s"], limits["cpu_s"] + _CPU_GRACE_S
+    return wanted
+
+
+def _within(wanted: int, most: int) -> int:
+    return wanted if most == resource.RLIM_INFINITY else min(wanted, most)
+
+
+class Watch:
+    """Looks at the whole tree twice a second, and sooner when the machine has become much fuller."""
+
+    def __init__(self, limits: dict[str, Any], now: int) -> None:
+        self._memory: int | None = limits["memory_bytes"]
+        self._processes: int | None = limits["processes"]
+        self.next_glance = None if self._memory is None and self._processes is None else now + _GLANCE_MS
+        self._next_look = now + _LOOK_MS
+        self._crowd = 0 if self.next_glance is None else proc.crowd()
+
+    def exceeded(self, now: int) -> str | None:
+        """Which limit the tree has passed."""
+        if self.next_glance is None or now < self.next_glance:
+            return None
+        self.next_glance = now + _GLANCE_MS
+        crowd = proc.crowd()
+        if now < self._next_look and crowd - self._crowd <= (self._processes or crowd) // 2:
+            return None
+        self._next_look, self._crowd = now + _LOOK_MS, crowd
+        return self._look()
+
+    def _look(self) -> str | None:
+        tree = proc.descendants(os.getpid())
+        if self._processes is not None and len(tree) > self._processes:
+            return "processes"
+        if self._memory is not None and proc.anonymous_bytes(tree) > self._memory:
+            return "memory"
+        return None

@@ -1,0 +1,78 @@
+"""Both ends of a socket between engine, keeper and warden: short JSON lines, and descriptors beside them."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+from collections.abc import Sequence
+from typing import Any
+
+Message = dict[str, Any]
+_ROOM = 65_536
+_MOST_FDS = 4
+
+
+class Link:
+    def __init__(self, sock: socket.socket) -> None:
+        sock.setblocking(False)
+        self._socket = sock
+        self._rest = b""
+        self._fds: list[int] = []
+        """They come with the first byte of a line, and are handed on with its last."""
+
+    def fileno(self) -> int:
+        return self._socket.fileno()
+
+    def send(self, message: Message, fds: Sequence[int] = ()) -> None:
+        self.send_line(as_line(message), fds)
+
+    def send_line(self, line: bytes, fds: Sequence[int] = ()) -> None:
+        """Lines are short, so one that does not fit at once has nobody who reads: an OSError, as for a dead peer."""
+        sent = socket.send_fds(self._socket, [line], list(fds)) if fds else self._socket.send(line)
+        if sent != len(line):
+            raise BrokenPipeError
+
+    def receive(self) -> tuple[list[Message], list[int], bool]:
+        """What has come, the descriptors with it, and whether the other end is still there."""
+        try:
+            data, fds, _, _ = socket.recv_fds(self._socket, _ROOM, _MOST_FDS)
+        except BlockingIOError:
+            return [], [], True
+        except OSError:
+            return [], [], False
+        for fd in fds:
+            os.set_inheritable(fd, False)
+        self._fds += fds
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        if not lines:
+            return [], [], bool(data)
+        fds, self._fds = self._fds, []
+        try:
+            return [dict(json.loads(line)) for line in lines], fds, bool(data)
+        except (ValueError, TypeError):  # it speaks something else
+            return [], fds, False
+
+    def close(self) -> None:
+        self._socket.close()
+        close_all(self._fds)
+
+
+def as_line(message: Message) -> bytes:
+    return json.dumps(message).encode("ascii") + b"\n"
+
+
+def tell(link: Link, message: Message) -> bool:
+    """Whether it could be sent; whoever does not read is not waited for."""
+    try:
+        link.send(message)
+    except OSError:
+        return False
+    return True
+
+
+def close_all(fds: Sequence[int]) -> None:
+    for fd in fds:
+        with contextlib.suppress(OSError):
+            os.close(fd)

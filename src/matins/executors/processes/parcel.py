@@ -1,0 +1,78 @@
+"""A launch as it is handed to a warden: one line, and files without a name beside it."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from matins.executors.processes.journal import name_of
+from matins.executors.processes.links import as_line, close_all
+from matins.executors.processes.values import Launch
+
+_LONGEST_LINE = 16_384
+
+
+class Parcel:
+    """stdin is a file, so that a command which does not read it keeps nobody waiting; so is a launch that is long."""
+
+    def __init__(self, launch: Launch, *, fsync: bool) -> None:
+        self.files: list[int] = []
+        told = _told(launch, fsync)
+        self.line = as_line({"start": told})
+        try:
+            if len(self.line) > _LONGEST_LINE:
+                self.line = as_line({"start": None})
+                self._add(as_line(told))
+            if launch.stdin:
+                self._add(launch.stdin)
+        except OSError:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        close_all(self.files)
+
+    def _add(self, data: bytes) -> None:
+        self.files.append(_nameless())
+        rest = memoryview(data)
+        while rest:
+            rest = rest[os.write(self.files[-1], rest) :]
+        os.lseek(self.files[-1], 0, os.SEEK_SET)
+
+
+def _nameless() -> int:
+    if sys.platform == "linux":
+        return os.memfd_create("matins")
+    file, path = tempfile.mkstemp()
+    Path(path).unlink()
+    return file
+
+
+def _told(launch: Launch, fsync: bool) -> dict[str, Any]:
+    return {
+        "key": name_of(launch.run_id, launch.epoch),
+        "argv": launch.argv,
+        "env": dict(launch.env),
+        "cwd": launch.cwd,
+        "limits": launch.limits._asdict(),
+        "secrets": [needle.decode("latin-1") for needle in _needles(launch.secrets)],
+        "finals": [needle.decode("latin-1") for needle in launch.finals],
+        "head_bytes": launch.head_bytes,
+        "tail_bytes": launch.tail_bytes,
+        "fsync": fsync,
+    }
+
+
+def _needles(secrets: Iterable[str]) -> set[bytes]:
+    """Each secret as it is, and as it looks inside a JSON text."""
+    spellings = (text for secret in secrets for text in (secret, _in_json(secret, True), _in_json(secret, False)))
+    return {os.fsencode(text) for text in spellings if text}
+
+
+def _in_json(text: str, ascii_only: bool) -> str:
+    return json.dumps(text, ensure_ascii=ascii_only)[1:-1]

@@ -1,0 +1,162 @@
+"""Who is alive on this machine, and its clocks: for the processes that stand alone, so no import but the library's.
+
+A pid alone says little (they wrap within seconds), so it goes with the time at which its process began.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import time
+from collections.abc import Callable, Container, Iterable, Iterator
+from typing import NamedTuple
+
+_BOOT_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+
+
+class Process(NamedTuple):
+    pid: int
+    start: int
+    """In ticks since boot."""
+    parent: int
+    session: int
+    over: bool
+    """A zombie: it has ended, and nobody has taken note yet."""
+
+
+def wall_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def boot_ms() -> int:
+    """It goes on while the machine sleeps, and nobody can set it."""
+    return time.clock_gettime_ns(_BOOT_CLOCK) // 1_000_000
+
+
+def boot_id() -> str:
+    """Of this boot, and of this container: elsewhere our pids mean nothing."""
+    told = _read("/proc/sys/kernel/random/boot_id")
+    if told is None:
+        return "unknown"
+    return f"{told.decode().strip()} {os.stat('/proc/self/ns/pid').st_ino}"  # noqa: PTH116 - no pathlib needed for it
+
+
+def look(pid: int) -> Process | None:
+    stat = _read(f"/proc/{pid}/stat")
+    if not stat:
+        return None
+    fields = stat[stat.rindex(b")") + 2 :].split()  # the name before it may hold anything
+    return Process(pid, int(fields[19]), int(fields[1]), int(fields[3]), fields[0] in b"ZX")
+
+
+def start_of(pid: int) -> int:
+    """0 where the system does not tell."""
+    process = look(pid)
+    return 0 if process is None else process.start
+
+
+def find(pid: int, start: int) -> Process | None:
+    """That very process, while it lives."""
+    process = look(pid)
+    return process if process and process.start == start and not process.over else None
+
+
+def living() -> Iterator[Process]:
+    with os.scandir("/proc") as entries:
+        pids = [int(entry.name) for entry in entries if entry.name.isdigit()]
+    for pid in pids:
+        process = look(pid)
+        if process is not None and not process.over:
+            yield process
+
+
+def descendants(*roots: int, sparing: Container[int] = ()) -> list[Process]:
+    """Parents before their children; neither the roots nor anything at or below those that are spared."""
+    by_parent: dict[int, list[Process]] = {}
+    for process in living():
+        if process.pid not in sparing:
+            by_parent.setdefault(process.parent, []).append(process)
+    found: list[Process] = []
+    ahead = list(roots)
+    while ahead:
+        children = by_parent.pop(ahead.pop(), [])
+        found += children
+        ahead += [child.pid for child in children]
+    return found
+
+
+def send(processes: Iterable[Process], number: int) -> None:
+    """To exactly these: a pid that has been given to somebody else is left alone."""
+    for process in processes:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            handle = os.pidfd_open(process.pid)
+            try:
+                if start_of(process.pid) == process.start:
+                    signal.pidfd_send_signal(handle, number)
+            finally:
+                os.close(handle)
+
+
+def kill_all(found: Callable[[], Iterable[Process]]) -> set[Process]:
+    """Stop whoever is found until nobody new is, since what is stopped cannot fork; then kill them. Who they were."""
+    stopped: set[Process] = set()
+    while fresh := set(found()) - stopped:
+        send(fresh, signal.SIGSTOP)
+        stopped |= fresh
+    send(stopped, signal.SIGKILL)
+    return stopped
+
+
+def in_session(leader: Process) -> list[Process]:
+    """A session's processes while its leader lives, and everything below them."""
+    if find(leader.pid, leader.start) is None:
+        return []
+    members = [process for process in living() if process.session == leader.pid]
+    return [*members, *descendants(*(member.pid for member in members))]
+
+
+def anonymous_bytes(processes: Iterable[Process]) -> int:
+    """What they hold in memory that is no file's."""
+    pages = 0
+    for process in processes:
+        statm = _read(f"/proc/{process.pid}/statm")
+        if statm:
+            _, resident, shared, *_ = map(int, statm.split())
+            pages += resident - shared
+    return pages * _PAGE_BYTES
+
+
+def crowd() -> int:
+    """How many threads there are on the machine: quick to ask."""
+    told = _read("/proc/loadavg")
+    return int(told.split()[3].partition(b"/")[2]) if told else 0
+
+
+def _read(path: str) -> bytes | None:
+    try:
+        fd = os.open(path, os.O_RDONLY)
+    except OSError:
+        return None
+    try:
+        return os.read(fd, 4096)
+    except ProcessLookupError:
+        return None
+    finally:
+        os.close(fd)
+
+
+def gone_within(process: Process, limit_ms: int) -> bool:
+    """Wait for its end, but no longer than this."""
+    try:
+        handle = os.pidfd_open(process.pid)
+    except ProcessLookupError:
+        return True
+    try:
+        poll = select.poll()
+        poll.register(handle, select.POLLIN)
+        return find(process.pid, process.start) is None or bool(poll.poll(limit_ms))
+    finally:
+        os.close(handle)

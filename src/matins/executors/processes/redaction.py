@@ -1,0 +1,83 @@
+"""Secrets taken out of a stream, wherever its chunks begin and end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+MARK = b"[redacted]"
+
+
+class Redactor:
+    """Holds back only what may be the beginning of a secret."""
+
+    def __init__(self, secrets: Iterable[bytes]) -> None:
+        self._secrets = [secret for secret in secrets if secret]
+        self._held = b""
+        self._covered = 0
+        """So many bytes of what is held belong to a secret that was found."""
+        self._marked = False
+        """What went out last was a mark, for a secret that may go on."""
+
+    def feed(self, chunk: bytes) -> bytes:
+        if not self._secrets:
+            return chunk
+        data = self._held + chunk
+        spans = _merged([(0, self._covered), *self._found(data)])
+        until = len(data) - self._open_end(data)
+        out = b"".join(self._pieces(data, spans, until))
+        self._held = data[until:]
+        self._covered = max(0, spans[-1][1] - until)
+        return out
+
+    def finish(self) -> bytes:
+        spans = [(0, self._covered)]
+        held, self._held = self._held, b""
+        return b"".join(self._pieces(held, spans, len(held)))
+
+    def _found(self, data: bytes) -> Iterator[tuple[int, int]]:
+        for secret in self._secrets:
+            at = data.find(secret)
+            while at >= 0:
+                yield at, at + len(secret)
+                at = data.find(secret, at + 1)
+
+    def _open_end(self, data: bytes) -> int:
+        """How long the longest end of it is that may be a secret's beginning."""
+        return max(_overlap(data, secret) for secret in self._secrets)
+
+    def _pieces(self, data: bytes, spans: list[tuple[int, int]], until: int) -> Iterator[bytes]:
+        """What may go out: what lies between the secrets, and one mark for each of them."""
+        at = 0
+        for start, end in spans:
+            if start == end or start >= until:
+                continue
+            if start > at:
+                yield data[at:start]
+                self._marked = False
+            if not self._marked:
+                yield MARK
+            self._marked = True
+            at = min(end, until)
+        if at < until:
+            yield data[at:until]
+            self._marked = False
+
+
+def _merged(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """In order, and those that overlap made one."""
+    spans.sort()
+    merged = spans[:1]
+    for start, end in spans[1:]:
+        before, last = merged[-1]
+        if start < last or before == start:
+            merged[-1] = before, max(last, end)
+        else:
+            merged.append((start, end))
+    return merged
+
+
+def _overlap(data: bytes, secret: bytes) -> int:
+    for length in range(min(len(secret) - 1, len(data)), 0, -1):
+        if data.endswith(secret[:length]):
+            return length
+    return 0

@@ -1,0 +1,261 @@
+"""One command and everything that it starts, from the first line of its journal to the last, inside a warden."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import shutil
+import signal
+from collections.abc import Mapping
+from typing import Any
+
+from matins.executors.processes import journal, limits, proc
+from matins.executors.processes.home import Home
+from matins.executors.processes.output import CHUNK, ERR, OUT, Output
+
+_LINGER_MS = 200
+"""What it leaves behind may end by itself for so long before it is asked to."""
+_AGAIN_MS = 100
+_IGNORED_BY_PYTHON = [signal.SIGPIPE, signal.SIGXFSZ]
+_MOST_READS = 64
+
+
+class Run:
+    def __init__(self, launch: dict[str, Any], stdin: int | None, home: Home) -> None:
+        self.key: str = launch["key"]
+        self.failed: str | None = None
+        """Why it could not be started."""
+        self.outputs: dict[int, Output] = {}
+        """By the pipe that each is read from."""
+        self._launch = launch
+        self._limits: dict[str, Any] = launch["limits"]
+        self._stdin = stdin
+        self._home = home
+        self._journal = journal.open_run(home.runs, self.key)
+        self._out, self._err = (self._output(suffix) for suffix in (OUT, ERR))
+        self._finals = _Finals([needle.encode("latin-1") for needle in launch["finals"]])
+        self._pid: int | None = None
+        self._status: int | None = None
+        self._usage = [0, 0.0, 0.0]
+        self._others: set[int] = set()
+        self._ended_by: str | None = None
+        self._began = self._heard = proc.boot_ms()
+        self._started_at = proc.wall_ms()
+        self._final_at: int | None = None
+        self._term_at: int | None = None
+        self._kill_at: int | None = None
+        self._watch = limits.Watch(self._limits, self._began)
+
+    def _output(self, suffix: str) -> Output:
+        secrets = [secret.encode("latin-1") for secret in self._launch["secrets"]]
+        room = self._launch["head_bytes"], self._launch["tail_bytes"]
+        return Output(self._home.runs, self.key + suffix, *room, secrets)
+
+    # -- the journal
+
+    def claim(self, owner: journal.Record) -> bool:
+        """Whether the run is ours: the first complete line says so, and stays the first."""
+        self.append(owner)
+        if self._launch["fsync"]:
+            os.fsync(self._home.runs)
+        return journal.records(self._journal)[0] == owner
+
+    def append(self, record: journal.Record) -> None:
+        journal.append(self._journal, record)
+        if self._launch["fsync"]:
+            os.fdatasync(self._journal)
+
+    def close(self) -> None:
+        os.close(self._journal)
+
+    # -- its life
+
+    def begin(self) -> None:
+        """Start it; `failed` says why it could not be."""
+        with contextlib.ExitStack() as ours:
+            try:
+                self._start([self._piped(output, ours) for output in (self._out, self._err)])
+            except (OSError, ValueError, MemoryError) as error:
+                self.failed = _why(error)
+
+    def _piped(self, output: Output, ours: contextlib.ExitStack) -> int:
+        """The end for the command; ours goes when it has been handed over."""
+        reading, writing = os.pipe()
+        ours.callback(os.close, writing)
+        os.set_blocking(reading, False)
+        self.outputs[reading] = output
+        return writing
+
+    def _start(self, ends: list[int]) -> None:
+        argv, env = self._launch["argv"], self._launch["env"]
+        given = [0 if self._stdin is None else self._stdin, *ends]  # our own 0 is /dev/null
+        os.chdir(self._launch["cwd"])
+        try:
+            program = _found(argv[0], env)
+            with limits.inherited(self._limits):
+                self._pid = os.posix_spawn(
+                    program,
+                    argv,
+                    env,
+                    file_actions=[(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(given)],
+                    setsid=True,
+                    setsigdef=_IGNORED_BY_PYTHON,
+                )
+        finally:
+            os.chdir("/")
+        limits.harden(self._pid, self._limits)
+        with contextlib.suppress(OSError):  # a full disk: without this line it can still be run, and ended
+            journal.append(self._journal, {"pid": [self._pid, proc.start_of(self._pid)]})
+
+    def read(self, pipe: int) -> bool:
+        """One chunk; False when there will be no more, and the pipe is closed."""
+        try:
+            chunk = os.read(pipe, CHUNK)
+        except BlockingIOError:
+            return True
+        output = self.outputs[pipe]
+        if not chunk:
+            os.close(pipe)
+            del self.outputs[pipe]
+            return False
+        output.take(chunk)
+        self._heard = proc.boot_ms()
+        if output is self._out and self._final_at is None and self._finals.seen(chunk):
+            self._final_at = self._heard
+        return True
+
+    def advance(self, now: int) -> bool:
+        """Whether it is over: its command and everything that it started."""
+        if self._reap():
+            return True
+        if self._status is not None and self._term_at is None:
+            self._term_at = now + _LINGER_MS
+        reason = None if self._status is not None or self._kill_at is not None else self._exceeded(now)
+        if reason is not None:
+            self.end(reason)
+        elif self._kill_at is not None and now >= self._kill_at:
+            self._kill(now)
+        elif self._kill_at is None and self._term_at is not None and now >= self._term_at:
+            self._terminate(now)
+        return False
+
+    def next_look(self) -> int | None:
+        """When it must be advanced again, whatever happens."""
+        instants = [self._term_at if self._kill_at is None else None, self._kill_at]
+        if self._kill_at is None and self._status is None:
+            instants += [at for _, at in self._deadlines()]
+            instants.append(self._watch.next_glance)
+        return min((at for at in instants if at is not None), default=None)
+
+    def end(self, reason: str) -> None:
+        """TERM to all, and KILL to those that are left after the grace."""
+        if self._kill_at is None:
+            self._ended_by = self._ended_by or (reason if self._status is None else None)
+            self._terminate(proc.boot_ms())
+
+    # -- how it ends
+
+    def _deadlines(self) -> list[tuple[str, int]]:
+        since = {"wall": self._began, "idle": self._heard, "after_final": self._final_at}
+        return [
+            (name, at + self._limits[f"{name}_ms"])
+            for name, at in since.items()
+            if at is not None and self._limits[f"{name}_ms"] is not None
+        ]
+
+    def _exceeded(self, now: int) -> str | None:
+        late = [name for name, at in self._deadlines() if now >= at]
+        return late[0] if late else self._watch.exceeded(now)
+
+    def _terminate(self, now: int) -> None:
+        self._kill_at = now + self._limits["grace_ms"]
+        tree = proc.descendants(os.getpid())
+        self._others.update(process.pid for process in tree)
+        proc.send(tree, signal.SIGTERM)
+        proc.send(tree, signal.SIGCONT)  # what is stopped would not hear it
+
+    def _kill(self, now: int) -> None:
+        self._kill_at = now + _AGAIN_MS
+        self._others.update(process.pid for process in proc.kill_all(lambda: proc.descendants(os.getpid())))
+
+    def _reap(self) -> bool:
+        """Take note of the dead; whether none is left. Without a child there is no descendant either."""
+        try:
+            while True:
+                pid, status, usage = os.wait4(-1, os.WNOHANG)
+                if pid == 0:
+                    return False
+                self._count(pid, status, usage)
+        except ChildProcessError:
+            return True
+
+    def _count(self, pid: int, status: int, usage: Any) -> None:
+        rss, user, system = self._usage
+        self._usage = [max(rss, usage.ru_maxrss), user + usage.ru_utime, system + usage.ru_stime]
+        if pid == self._pid and self._status is None:
+            self._status = os.waitstatus_to_exitcode(status)
+
+    def drain(self) -> None:
+        """What is still in the pipes. Bounded: somebody else may have been given the other end."""
+        for pipe, output in self.outputs.items():
+            with contextlib.suppress(BlockingIOError):
+                for _ in range(_MOST_READS):
+                    chunk = os.read(pipe, CHUNK)
+                    if not chunk:
+                        break
+                    output.take(chunk)
+            os.close(pipe)
+        self.outputs = {}
+        self._out.close()
+        self._err.close()
+
+    def last_record(self) -> journal.Record:
+        if self.failed is not None:
+            return {"failed": self.failed, "at": proc.wall_ms()}
+        status = self._status
+        assert status is not None
+        rss, user, system = self._usage
+        return {
+            "exit": status if status >= 0 else None,
+            "signal": -status if status < 0 else None,
+            "ended_by": self._ended_by,
+            "from": self._started_at,
+            "at": proc.wall_ms(),
+            "usage": [int(rss), round(1000 * user), round(1000 * system)],
+            "bytes": [self._out.seen, self._err.seen],
+            "truncated": self._out.truncated,
+            "leftovers": len(self._others - {self._pid}),
+        }
+
+
+class _Finals:
+    """Whether one of some needles has come by, wherever the chunks begin and end."""
+
+    def __init__(self, needles: list[bytes]) -> None:
+        self._needles = needles
+        self._carried = max(map(len, needles), default=0) - 1
+        self._before = b""
+
+    def seen(self, chunk: bytes) -> bool:
+        if not self._needles:
+            return False
+        data = self._before + chunk
+        self._before = data[len(data) - self._carried :] if self._carried else b""
+        return any(needle in data for needle in self._needles)
+
+
+def _found(program: str, env: Mapping[str, str]) -> str:
+    """By its own PATH, not by ours."""
+    if "/" in program:
+        return program
+    found = shutil.which(program, path=os.pathsep.join(os.get_exec_path(env)))
+    if found is None:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), program)
+    return found
+
+
+def _why(error: Exception) -> str:
+    if isinstance(error, OSError) and error.filename:
+        return f"{error.strerror}: {os.fsdecode(error.filename)}"
+    return str(error) or type(error).__name__

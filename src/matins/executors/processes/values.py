@@ -1,0 +1,130 @@
+"""What is to be run, within which limits, and what became of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import PurePath
+from typing import Literal, NamedTuple
+
+from matins.errors import InvalidInput
+
+HEAD_BYTES = 10_000_000
+TAIL_BYTES = 262_144
+LONG_SECRET = 8
+"""A shorter one stands in a command line by chance."""
+_LEAST = {"grace_ms": 0, "head_bytes": 0, "files": 32, "memory_bytes": 32 * 1024 * 1024}
+"""With less than this no command could be started."""
+Kind = Literal["finished", "running", "never_started", "orphaned", "unknown"]
+EndedBy = Literal["wall", "idle", "after_final", "asked", "memory", "processes"]
+
+
+class Limits(NamedTuple):
+    """None is no limit."""
+
+    wall_ms: int | None = None
+    idle_ms: int | None = None
+    """Without a byte on stdout or stderr."""
+    after_final_ms: int | None = None
+    """From the final event to the exit."""
+    grace_ms: int = 5_000
+    """From TERM to KILL."""
+    memory_bytes: int | None = None
+    """Of one process by RLIMIT_DATA, and of the whole tree by looking."""
+    cpu_s: int | None = None
+    """Of one process."""
+    files: int | None = None
+    """Open in one process."""
+    processes: int | None = None
+    """Of the whole tree at a time."""
+
+
+class Launch(NamedTuple):
+    run_id: int
+    epoch: int
+    argv: tuple[str, ...]
+    env: Mapping[str, str]
+    """All of it: nothing is inherited."""
+    cwd: str
+    stdin: bytes = b""
+    limits: Limits = Limits()
+    secrets: tuple[str, ...] = ()
+    """Redacted in what is kept of the output."""
+    finals: tuple[bytes, ...] = ()
+    """A line of stdout with one of these in it is the final event."""
+    head_bytes: int = HEAD_BYTES
+    tail_bytes: int = TAIL_BYTES
+
+
+class Fate(NamedTuple):
+    """What became of a run."""
+
+    kind: Kind
+    exit_code: int | None = None
+    """None when a signal ended it, or when it did not end."""
+    signal: int | None = None
+    ended_by: EndedBy | None = None
+    """Which of our own limits or wishes ended it."""
+    started_at: int | None = None
+    ended_at: int | None = None
+    max_rss_kb: int = 0
+    user_ms: int = 0
+    system_ms: int = 0
+    stdout_path: str = ""
+    """There is no file when nothing was written."""
+    stderr_path: str = ""
+    stdout_bytes: int = 0
+    stderr_bytes: int = 0
+    truncated: bool = False
+    """Whether more was written than is kept in the file."""
+    leftovers: int = 0
+    """How many processes, besides the command, were ended with it."""
+    error: str | None = None
+    """Why it could not be started."""
+
+
+def check(launch: Launch) -> None:
+    """Raise InvalidInput for what no system could start, and for a secret where everybody can read it."""
+    if not launch.argv or not launch.argv[0]:
+        raise InvalidInput("There is no command to run", value=launch.argv, field="argv", hint="name a program")
+    for field, text in _texts(launch):
+        _check_text(field, text)
+    if not PurePath(launch.cwd).is_absolute():
+        raise InvalidInput("cwd is not absolute", value=launch.cwd, field="cwd", hint="begin it with /")
+    for name in launch.env:
+        if not name or "=" in name:
+            raise InvalidInput(f'"{name}" cannot be a variable\'s name', value=name, field="env", hint='no "=" in it')
+    for secret in launch.secrets:
+        if len(secret) >= LONG_SECRET and any(secret in word for word in launch.argv):
+            hint = "hand it over by environment or stdin"
+            raise InvalidInput(
+                "A secret stands in the command line, where everybody can read it", field="argv", hint=hint
+            )
+    _check_numbers(launch)
+
+
+def _check_text(field: str, text: str) -> None:
+    if "\0" in text:
+        raise InvalidInput(f"A NUL stands in {field}", value=text, field=field, hint="take it out")
+    try:
+        os.fsencode(text)
+    except UnicodeEncodeError as error:
+        hint = "take out what is no character"
+        raise InvalidInput(
+            f"{field} cannot be written as bytes: {error.reason}", value=text, field=field, hint=hint
+        ) from None
+
+
+def _texts(launch: Launch) -> Iterator[tuple[str, str]]:
+    yield from (("argv", word) for word in launch.argv)
+    yield from (("env", text) for pair in launch.env.items() for text in pair)
+    yield from (("secrets", secret) for secret in launch.secrets)
+    yield "cwd", launch.cwd
+
+
+def _check_numbers(launch: Launch) -> None:
+    numbers = launch.limits._asdict() | {"head_bytes": launch.head_bytes, "tail_bytes": launch.tail_bytes}
+    for field, value in numbers.items():
+        least = _LEAST.get(field, 1)
+        if value is not None and value < least:
+            raise InvalidInput(f"{field} cannot be {value}", value=value, field=field, allowed=f"{least} or more")

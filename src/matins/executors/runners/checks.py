@@ -1,0 +1,121 @@
+"""What no tool can be asked, and what only some can."""
+
+from __future__ import annotations
+
+import difflib
+import math
+import reprlib
+from collections.abc import Collection
+
+from matins.errors import InvalidInput
+from matins.executors.runners.base import Call
+
+LONGEST_PROMPT = 4_000_000
+LONGEST_WORD = 500
+
+
+def check_call(call: Call, *, blank: bool = False) -> None:
+    """Raise what is wrong with a call whatever the tool; `blank`: the prompt may be."""
+    _check_prompt(call.prompt, blank)
+    for name in ("model", "session", "new_session", "permission_mode", "workdir"):
+        _check_word(name, getattr(call, name))
+    for tool in call.allowed_tools:
+        _check_word("allowed_tools", tool)
+    for argument in call.extra_args:
+        _check_argument(argument)
+    _check_numbers(call)
+    if call.session is not None and call.new_session is not None:
+        message = "A call goes on with a session or begins one, not both"
+        raise InvalidInput(message, value=call.new_session, field="new_session", hint="leave one of them out")
+
+
+def check_mode(call: Call, program: str, modes: Collection[str], hint: str | None = None) -> None:
+    given = call.permission_mode
+    if given is None or given in modes:
+        return
+    close = difflib.get_close_matches(given, modes, n=1)
+    known = ", ".join(modes)
+    raise InvalidInput(
+        f'{program} has no permission mode "{given}"',
+        value=given,
+        field="permission_mode",
+        allowed=known,
+        hint=hint or (f'did you mean "{close[0]}"?' if close else f"known: {known}"),
+    )
+
+
+def check_own(call: Call, program: str, own: Collection[str]) -> None:
+    """Refuse further arguments that Matins gives itself, or that would turn the rest into something else."""
+    for argument in call.extra_args:
+        name = argument.partition("=")[0]
+        if name in own or argument in ("-", "--"):
+            raise InvalidInput(
+                f'"{name}" is given to {program} by Matins and cannot be given again',
+                value=argument,
+                field="extra_args",
+                hint="take it out; model, session, permission_mode and the limits have words of their own",
+            )
+
+
+def refuse_word(field: str, value: object, program: str, what: str, hint: str) -> None:
+    """Refuse a word of the call that the tool has no way to honour."""
+    if value is not None and value != ():
+        raise InvalidInput(f"{program} {what}", value=value, field=field, hint=hint)
+
+
+def _check_prompt(prompt: str, blank: bool) -> None:
+    if not blank and not prompt.strip():
+        raise InvalidInput("The prompt is empty", value=prompt, field="prompt", hint="say what the agent should do")
+    if "\x00" in prompt:
+        at = prompt.index("\x00")
+        raise InvalidInput(
+            f"The prompt has a NUL character at position {at}; no tool takes one",
+            value=reprlib.repr(prompt),
+            field="prompt",
+            hint="take it out; it often comes from a binary file that was read as text",
+        )
+    if not _encodable(prompt):
+        message = "The prompt has half of a character (a lone surrogate) and cannot be written as UTF-8"
+        raise InvalidInput(message, value=reprlib.repr(prompt), field="prompt", hint="take it out")
+    if len(prompt) > LONGEST_PROMPT:
+        raise InvalidInput(
+            f"The prompt has {len(prompt):,} characters; a tool takes {LONGEST_PROMPT:,} at the most",
+            value=reprlib.repr(prompt),
+            field="prompt",
+            allowed=f"up to {LONGEST_PROMPT:,} characters",
+            hint="put the long part into a file in the workdir and name it in the prompt",
+        )
+
+
+def _check_word(name: str, word: str | None) -> None:
+    if word is None:
+        return
+    if word.strip() and word.isprintable() and len(word) <= LONGEST_WORD and not word.startswith("-"):
+        return
+    allowed = f"1 to {LONGEST_WORD} printable characters, the first of them not a dash"
+    message = f'"{name}" must have {allowed}, got {reprlib.repr(word)}'
+    raise InvalidInput(message, value=word, field=name, allowed=allowed, hint=f'check "{name}" of the agent')
+
+
+def _check_argument(argument: str) -> None:
+    if "\x00" in argument or not _encodable(argument):
+        message = f'"extra_args" has an argument that no program can be given: {reprlib.repr(argument)}'
+        raise InvalidInput(message, value=argument, field="extra_args", hint="take out NUL and half characters")
+
+
+def _check_numbers(call: Call) -> None:
+    if call.max_turns is not None and call.max_turns < 1:
+        message = f'"max_turns" must be at least 1, got {call.max_turns}'
+        raise InvalidInput(message, value=call.max_turns, field="max_turns", hint="leave it out for no limit")
+    cost = call.max_cost_usd
+    if cost is not None and not (0 < cost < math.inf):
+        message = f'"max_cost_usd" must be above 0, got {cost}'
+        raise InvalidInput(message, value=cost, field="max_cost_usd", hint="leave it out for no limit")
+
+
+def _encodable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -1,0 +1,81 @@
+"""Provider limits, as tools put them into words."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from email.utils import parsedate_to_datetime
+
+from matins.executors.runners.base import Limit
+from matins.executors.runners.events import brief
+
+LIMITED = (429, 529)
+"""HTTP statuses of a provider that has had enough."""
+_LIMITED = re.compile(
+    r"too many requests|\brate.?limit|usage.?limit|(?:hit|reached|exceed\w*) your .{0,40}(?:limit|quota)"
+    r"|quota.{0,20}(?:exceeded|exhausted|reset)|(?:exceeded|insufficient).{0,20}quota|resource.?exhausted|overloaded"
+    r"|(?:status|error|code|http)[\s:=\"(]*(?:code[\s:=\"]*)?(?:429|529)\b",
+    re.IGNORECASE,
+)
+_RESETS_AT = re.compile(r"(?:resets?_?at\"?\s*[:=]\s*\"?|limit reached\|)(\d{10,13})\b", re.IGNORECASE)
+_WAIT = re.compile(
+    r"(?:try again|retry|resets?)(?:\s+\w+)?\s+(?:in|after)\s+((?:\d+(?:\.\d+)?\s*[a-z]+[\s,]*(?:and\s+)?){1,4})",
+    re.IGNORECASE,
+)
+_SECONDS = re.compile(r"(?:resets?_in_seconds|retry.?after)\"?\s*[:=]\s*\"?(\d{1,8})\b", re.IGNORECASE)
+_PIECE = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]+)", re.IGNORECASE)
+_UNITS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_LONGEST_MESSAGE = 10_000
+_LONGEST_MS = 366 * 86_400_000
+_EARLIEST_S, _LATEST_S = 10**9, 4 * 10**9
+
+
+def limit_in(provider: str, words: str) -> Limit | None:
+    """The limit that an error message speaks of, if it speaks of one."""
+    words = words[:_LONGEST_MESSAGE]
+    if not _LIMITED.search(words):
+        return None
+    at = _RESETS_AT.search(words)
+    return Limit(provider, instant(float(at[1])) if at else None, brief(words), _wait(words))
+
+
+def instant(stamp: float | None) -> int | None:
+    """UTC milliseconds of a stamp in seconds or milliseconds; None where it is no instant of our time."""
+    if stamp is None:
+        return None
+    seconds = stamp / 1000 if stamp > _LATEST_S else stamp
+    return round(seconds * 1000) if _EARLIEST_S <= seconds <= _LATEST_S else None
+
+
+def retry_after(provider: str, header: str | None, reason: str) -> Limit:
+    """From the header of that name: seconds, or a date."""
+    given = (header or "").strip()
+    if given.isascii() and given.isdigit() and len(given) <= 8:
+        return Limit(provider, None, reason, _bounded(int(given) * 1_000))
+    when = _http_date(given)
+    return Limit(provider, None if when is None else instant(when.timestamp()), reason)
+
+
+def _wait(words: str) -> int | None:
+    told = _WAIT.search(words)
+    if told:
+        pieces = [(float(number), _unit(unit)) for number, unit in _PIECE.findall(told[1])]
+        return _bounded(round(sum(number * unit for number, unit in pieces)))
+    seconds = _SECONDS.search(words)
+    return _bounded(int(seconds[1]) * 1_000) if seconds else None
+
+
+def _unit(word: str) -> int:
+    lower = word.lower()
+    return _UNITS["ms"] if lower in ("ms", "millis", "milliseconds") else _UNITS.get(lower[0], 0)
+
+
+def _bounded(wait_ms: int) -> int | None:
+    return wait_ms if 0 < wait_ms <= _LONGEST_MS else None
+
+
+def _http_date(given: str) -> datetime | None:
+    try:
+        return parsedate_to_datetime(given) if len(given) <= 40 else None
+    except (ValueError, TypeError, IndexError, OverflowError):
+        return None

@@ -1,0 +1,140 @@
+"""opencode: `opencode run --format=json`, the prompt by stdin; the last step's end is final.
+
+It exits with 0 when it failed, when its session is not there and when it was refused. Version 2 leaves the work to a
+service that outlives it: give it "--standalone" (extra_args) so that what it starts belongs to the run.
+"""
+
+from __future__ import annotations
+
+import re
+
+from matins.errors import InvalidInput
+from matins.executors.runners.base import Call, Command
+from matins.executors.runners.checks import check_call, check_mode, check_own, refuse_word
+from matins.executors.runners.events import Event, action, brief
+from matins.executors.runners.limits import LIMITED, retry_after
+from matins.executors.runners.outcomes import EventReader, Tokens
+
+MODES = ("default", "auto")
+_OWN = ("--format", "-s", "--session", "-c", "--continue", "-m", "--model", "--dir", "--attach", "--server", "--fork",
+        "--command", "--auto", "--yolo", "--dangerously-skip-permissions")  # fmt: skip
+_NESTED = ("OPENCODE", "OPENCODE_PID", "OPENCODE_SERVER", "AGENT")
+_GOES_ON = ("tool-calls", "unknown")
+_DENIED = re.compile(r"reject\w* permission|permission.{0,60}(?:rejected|denied)|request was rejected", re.IGNORECASE)
+_SESSION = "ses"
+_MOST_STEPS = 20_000
+
+
+class Opencode:
+    name = "opencode"
+    program = "opencode"
+    provider = "opencode"
+
+    def refuse(self, call: Call) -> None:
+        check_call(call)
+        check_mode(call, self.program, MODES)
+        check_own(call, self.program, _OWN)
+        hint = 'set "permission" in its opencode.json'
+        refuse_word("allowed_tools", call.allowed_tools, self.program, "has no list of allowed tools", hint)
+        refuse_word("max_turns", call.max_turns, self.program, "has no limit of turns", "give it a limit of time")
+        self._refuse_forms(call)
+
+    def _refuse_forms(self, call: Call) -> None:
+        if call.model is not None and "/" not in call.model:
+            message = f'opencode takes a model as "provider/model", got "{call.model}"'
+            raise InvalidInput(message, value=call.model, field="model", hint=f'write "anthropic/{call.model}"')
+        if call.session is not None and not call.session.startswith(_SESSION):
+            message = f'"{call.session}" is no session of opencode: they begin with "{_SESSION}"'
+            raise InvalidInput(message, value=call.session, field="session", hint="list them: opencode session list")
+
+    def command(self, call: Call) -> Command:
+        argv = [self.program, "run", "--format=json"]
+        if call.model is not None:
+            argv.append(f"--model={call.model}")
+        if call.session is not None:
+            argv.append(f"--session={call.session}")
+        if call.permission_mode == "auto":
+            argv.append("--dangerously-skip-permissions")
+        return Command(
+            (*argv, *call.extra_args),
+            call.prompt.encode(),
+            env_add={"PWD": call.workdir},  # it believes this before the folder that it is in
+            env_drop=_NESTED,
+            finals=(b'"reason":"stop"',),
+        )
+
+    def reader(self) -> OpencodeReader:
+        return OpencodeReader(self.program, self.provider)
+
+
+class OpencodeReader(EventReader):
+    """Steps add up, each once. A step that failed may be tried again: what comes last, an end or an error, holds."""
+
+    def __init__(self, program: str, provider: str) -> None:
+        super().__init__(program, provider)
+        self._steps: set[str] = set()
+        self._message: str | None = None
+
+    def take(self, event: Event) -> None:
+        self.noted.session = event.word("sessionID") or self.noted.session
+        part = event.inner("part")
+        match event.text("type"):
+            case "text":
+                self._take_words(part)
+            case "tool_use":
+                self._take_tool(part)
+            case "step_finish":
+                self._take_step(part)
+            case "error":
+                self._take_error(event.inner("error"))
+            case _:
+                pass
+
+    def _take_words(self, part: Event) -> None:
+        message = part.word("messageID")
+        if message is None or message != self._message:
+            self.noted.text.begin()
+            self._message = message
+        self.noted.text.add(part.text("text") or "")
+
+    def _take_tool(self, part: Event) -> None:
+        state = part.inner("state")
+        if state.text("status") == "error" and _DENIED.search(brief(state.text("error") or "")):
+            self.noted.deny(action(part.word("tool"), state.raw.get("input")))
+
+    def _take_step(self, part: Event) -> None:
+        self._take_usage(part)
+        reason = part.text("reason") or "unknown"
+        if reason in _GOES_ON:
+            return
+        self.noted.executed = True
+        self.noted.failed = reason != "stop"
+        self.noted.error = None if reason == "stop" else f"it stopped before it was done: {brief(reason)}"
+        self.noted.limit = None
+
+    def _take_usage(self, part: Event) -> None:
+        identity = part.word("id")
+        if identity in self._steps:
+            return
+        if identity is not None and len(self._steps) < _MOST_STEPS:
+            self._steps.add(identity)
+        noted, cost = self.noted, part.number("cost")
+        noted.turns = (noted.turns or 0) + 1
+        noted.spend(_tokens(part.inner("tokens")))
+        if cost is not None:
+            noted.cost_usd = (noted.cost_usd or 0) + cost
+
+    def _take_error(self, error: Event) -> None:
+        data, noted = error.inner("data"), self.noted
+        said = data.text("message") or error.text("message") or error.text("name") or "an error without a message"
+        noted.failed = True
+        noted.error = brief(said)
+        wait = data.inner("responseHeaders").text("retry-after")
+        limited = data.whole("statusCode") in LIMITED
+        noted.limit = retry_after(self.provider, wait, noted.error) if limited else None
+
+
+def _tokens(tokens: Event) -> Tokens:
+    cache = tokens.inner("cache")
+    fresh = tokens.whole("input") + cache.whole("write")
+    return fresh, tokens.whole("output") + tokens.whole("reasoning"), cache.whole("read")

@@ -1,0 +1,60 @@
+"""Secrets by reference: read when a run starts, kept nowhere else."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from matins.errors import InvalidInput
+
+INHERITED = frozenset({"PATH", "HOME", "LANG", "TZ", "TMPDIR", "USER", "SHELL", "LOGNAME"})
+
+
+class Environment(NamedTuple):
+    values: dict[str, str]
+    secrets: tuple[str, ...]
+    """What must not be seen in the output."""
+
+
+def environment_of(
+    pairs: Iterable[tuple[str, str]],
+    add: Mapping[str, str],
+    drop: Iterable[str],
+    source: Mapping[str, str] = os.environ,
+) -> Environment:
+    """A small inherited environment, and what an agent is given beside it."""
+    values = {name: text for name, text in source.items() if name in INHERITED or name.startswith("LC_")}
+    secrets: list[str] = []
+    for name, text in pairs:
+        values[name] = resolve(text, name, source)
+        if values[name] != text:
+            secrets.append(values[name])
+    values.update(add)
+    for name in drop:
+        values.pop(name, None)
+    return Environment(values, tuple(secrets))
+
+
+def resolve(text: str, name: str, source: Mapping[str, str] = os.environ) -> str:
+    """What a reference stands for; any other text is itself."""
+    if text.startswith("env:"):
+        variable = text.removeprefix("env:")
+        if variable not in source:
+            raise _unresolved(name, text, f"the environment has no {variable}", f"export {variable}=…")
+        return source[variable]
+    if text.startswith("file:"):
+        path = Path(text.removeprefix("file:")).expanduser()
+        try:
+            return path.read_text(encoding="utf-8").rstrip("\n")
+        except (OSError, UnicodeDecodeError) as error:
+            why = error.strerror if isinstance(error, OSError) else "it is not a text"
+            raise _unresolved(
+                name, text, f"{path} cannot be read: {why}", "check the path and who may read it"
+            ) from None
+    return text
+
+
+def _unresolved(name: str, text: str, why: str, hint: str) -> InvalidInput:
+    return InvalidInput(f"{name} refers to {text}, but {why}", value=text, field="environment", hint=hint)

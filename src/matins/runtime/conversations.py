@@ -1,0 +1,21 @@
+"""What was said between Matins and an agent, kept with the thread in which it was said."""
+
+from __future__ import annotations
+
+from matins.model.run import Conversation
+from matins.ports import Transaction
+
+
+def conclude(transaction: Transaction, run_id: int, told: Conversation | None, now: int) -> None:
+    """The thread waits again; what was said in it, and the tool's session, are kept."""
+    landing = transaction.landing(run_id)
+    if landing is None:
+        return
+    thread_id = landing.thread.id
+    if told is None:
+        transaction.set_thread(thread_id, "waiting", now)
+        return
+    for role, text in (("user", told.prompt), ("assistant", told.text)):
+        if text:
+            transaction.insert_message(thread_id, run_id, role, text, now)
+    transaction.set_thread(thread_id, "waiting", now, told.session, told.session_tokens)

@@ -1,0 +1,330 @@
+"""A line for each subscriber: events go in as they were committed, and out in order per schedule."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import islice
+from typing import Any, Literal, NamedTuple, Protocol
+
+from matins.engine.deliveries import GIVEN_UP, LONGEST_WAIT_MS, next_try_at, wants
+from matins.engine.events import ENDS, to_cloudevent
+from matins.engine.policies import AFTER, Policies
+from matins.model.records import NewEvent, StoredEvent
+from matins.model.run import Run
+from matins.model.subscription import Subscription, SubscriptionKind
+from matins.ports import Transaction
+from matins.runtime.catalog import Catalog, Known
+from matins.runtime.rows import run_of
+
+Callback = Callable[[dict[str, Any]], Any]
+"""Told of an event in the shape of CloudEvents; it has got it when it returns."""
+LEASE_MS = 60_000
+_PAGE = 200
+_MOST_UNSAVED = 1_000
+"""Events of no interest after which the cursor is saved all the same."""
+_MOST_LETTERS = 20
+_MOST_WAITING = 10_000
+_MOST_LANES: dict[SubscriptionKind, int] = {"webhook": 4, "hook": 8}
+"""Schedules whose events one subscriber is told of at once. A function is called by one thread at a time."""
+_ALL = 0
+"""The lane of a function: events of all schedules, as they were committed."""
+_LATEST_MS = LONGEST_WAIT_MS * 11 // 10
+_LONGEST_ERROR = 500
+
+
+class Letter(NamedTuple):
+    """An event for a subscriber."""
+
+    event: StoredEvent
+    cloud_event: dict[str, Any]
+    attempts: int
+    run: Run | None = None
+    """For hooks: the run that is over, and the words that it was planned under."""
+    known: Known | None = None
+
+
+class Lane(NamedTuple):
+    """The next events for a subscriber, of one schedule or of all; those of a schedule go out one after the other."""
+
+    line: Line
+    kind: SubscriptionKind
+    schedule_id: int
+    target: Any
+    letters: tuple[Letter, ...]
+    policies: Policies
+
+
+class HookRan(NamedTuple):
+    """What became of a command that learns how a run ended."""
+
+    kind: Literal["file_after", "after"]
+    failure: str | None
+    took_ms: int
+    exit_code: int | None
+    output: str
+
+
+class Sent(NamedTuple):
+    """What became of a letter: it arrived, shall be tried again or never, or the subscriber is gone for good."""
+
+    verdict: Literal["arrived", "again", "refused", "gone"] = "arrived"
+    error: str | None = None
+    ran: tuple[HookRan, ...] = ()
+
+
+Carried = Sequence[tuple[Letter, Sent]]
+
+
+class Turn(NamedTuple):
+    """What lines are given when it is their turn."""
+
+    transaction: Transaction
+    policies: Policies
+    catalog: Catalog
+    store_id: str
+    now: int
+
+    def tell(self, kind: str, event: StoredEvent, data: dict[str, Any]) -> None:
+        self.transaction.events.append(NewEvent(self.now, kind, event.schedule_id, event.run_id, data))
+
+    def letters(self, events: Sequence[tuple[int, StoredEvent]], *, with_run: bool = False) -> tuple[Letter, ...]:
+        rows = {s: self.transaction.schedule(s) for s in {event.schedule_id for _, event in events} if s is not None}
+        names = {schedule_id: row[1] for schedule_id, row in rows.items() if row is not None}
+        found: list[Letter] = []
+        for attempts, event in events:
+            run, known = self.ended(event) if with_run else (None, None)
+            cloud_event = to_cloudevent(event, self.store_id, names.get(event.schedule_id or 0))
+            found.append(Letter(event, cloud_event, attempts, run, known))
+        return tuple(found)
+
+    def ended(self, event: StoredEvent) -> tuple[Run | None, Known | None]:
+        """The run that an event is about; None when it is forgotten."""
+        row = None if event.run_id is None else self.transaction.run(event.run_id)
+        if row is None:
+            return None, None
+        run = run_of(row)
+        key = (run.schedule_id, run.rev)
+        known = self.catalog.get(self.transaction, [key]).get(key)
+        return run, known if isinstance(known, Known) else None
+
+
+class Line(Protocol):
+    @property
+    def key(self) -> object:
+        """Which line it is, also after the lines were read again."""
+        ...
+
+    def sort(self, turn: Turn) -> bool:
+        """Take the events of interest among a page of new ones; False when there are none left."""
+        ...
+
+    def lanes(self, turn: Turn, under_way: set[int]) -> list[Lane]:
+        """What may go out now, beside the schedules that are under way."""
+        ...
+
+    def record(self, turn: Turn, sent: Carried) -> None: ...
+    def next_at(self, turn: Turn) -> int | None:
+        """When something is tried again."""
+        ...
+
+
+class StoredLine:
+    """A subscription in the store: whoever has its lease delivers it."""
+
+    def __init__(self, subscription: Subscription, owner: str | None, callback: Callback | None = None) -> None:
+        self.subscription = subscription
+        self._owner = owner
+        """Who takes the lease, where several could."""
+        self._target = callback or subscription.target
+        self._seen = subscription.cursor
+        self._unsaved = 0
+        self._ours_until = 0
+        """The end of the lease; 0 while somebody else has it."""
+        self.checked = False
+        """Whether nothing in it waits without a reason."""
+
+    @property
+    def key(self) -> object:
+        return self.subscription.name
+
+    def sort(self, turn: Turn) -> bool:
+        if not self._lease(turn):
+            return False
+        transaction, name = turn.transaction, self.subscription.name
+        if not self.checked:
+            transaction.open_lanes(name, turn.now, turn.now + _LATEST_MS)
+            self.checked = True
+        events = transaction.events_after(self._seen, _PAGE)
+        if not events:
+            return False
+        wanted = [event for event in events if self._wants(turn, event)]
+        self._seen = events[-1].id
+        self._unsaved += len(events)
+        if wanted or self._unsaved > _MOST_UNSAVED:
+            transaction.insert_deliveries(name, wanted, turn.now)
+            transaction.move_subscription(name, self._seen)
+            self._unsaved = 0
+        return True
+
+    def lanes(self, turn: Turn, under_way: set[int]) -> list[Lane]:
+        kind, name, transaction = self.subscription.kind, self.subscription.name, turn.transaction
+        most = _MOST_LANES.get(kind, 1)
+        if not self._ours or len(under_way) >= most:
+            return []
+        if kind == "function":
+            return self._lane(turn, _ALL, self._merged(turn))
+        found = transaction.lanes(name, turn.now, most)
+        free = [schedule_id for schedule_id in found if schedule_id not in under_way][: most - len(under_way)]
+        lanes = (self._lane(turn, s, transaction.lane(name, s, _MOST_LETTERS)) for s in free)
+        return [lane for some in lanes for lane in some]
+
+    def _lane(self, turn: Turn, schedule_id: int, events: list[tuple[int, StoredEvent]]) -> list[Lane]:
+        kind = self.subscription.kind
+        letters = turn.letters(events, with_run=kind == "hook")
+        return [Lane(self, kind, schedule_id, self._target, letters, turn.policies)] if letters else []
+
+    def _merged(self, turn: Turn) -> list[tuple[int, StoredEvent]]:
+        """The next events of all schedules that are not put off, as they were committed."""
+        transaction, name = turn.transaction, self.subscription.name
+        heads = transaction.lanes(name, turn.now, _MOST_LETTERS)
+        found = [event for schedule_id in heads for event in transaction.lane(name, schedule_id, _MOST_LETTERS)]
+        return sorted(found, key=lambda pair: pair[1].id)[:_MOST_LETTERS]
+
+    def record(self, turn: Turn, sent: Carried) -> None:
+        for letter, result in sent:
+            self._record(turn, letter, result)
+        for schedule_id in {letter.event.schedule_id or 0 for letter, _ in sent}:
+            turn.transaction.open_lane(self.subscription.name, schedule_id, turn.now)
+
+    def _record(self, turn: Turn, letter: Letter, sent: Sent) -> None:
+        transaction, name, event = turn.transaction, self.subscription.name, letter.event
+        if sent.verdict == "arrived":
+            transaction.drop_delivery(name, event.id)
+            for ran in sent.ran:
+                _record_hook(turn, letter, ran)
+        elif sent.verdict == "gone":
+            if transaction.set_subscription(name, "paused", plain(sent.error)):
+                data = {"subscription": name, "by": "matins", "note": plain(sent.error)}
+                transaction.events.append(NewEvent(turn.now, "subscription.paused", None, None, data))
+        else:
+            self._put_off(turn, letter, sent)
+
+    def next_at(self, turn: Turn) -> int | None:
+        return turn.transaction.next_delivery(self.subscription.name, turn.now) if self._ours else None
+
+    def _put_off(self, turn: Turn, letter: Letter, sent: Sent) -> None:
+        name, event, attempts = self.subscription.name, letter.event, letter.attempts + 1
+        again = None if sent.verdict == "refused" else next_try_at(name, event.id, attempts, turn.now)
+        if again is not None:
+            turn.transaction.put_off_delivery(name, event, attempts, again, plain(sent.error))
+            return
+        turn.transaction.give_up_delivery(name, event, attempts, plain(sent.error))
+        _tell_given_up(turn, name, letter, attempts, sent)
+
+    def _wants(self, turn: Turn, event: StoredEvent) -> bool:
+        if self.subscription.kind != "hook":
+            return wants(self.subscription.name, self.subscription.types, event)
+        if event.type not in ENDS:
+            return False
+        if AFTER in turn.policies.hooks:
+            return True
+        _, known = turn.ended(event)
+        return known is not None and known.definition.after is not None
+
+    @property
+    def _ours(self) -> bool:
+        return self._owner is None or self._ours_until > 0
+
+    def _lease(self, turn: Turn) -> bool:
+        if self._owner is None or self._ours_until - turn.now > LEASE_MS // 2:
+            return True
+        until = turn.now + LEASE_MS
+        cursor = turn.transaction.lease_subscription(self.subscription.name, self._owner, turn.now, until)
+        if cursor is not None and not self._ours:
+            self._seen, self.checked = cursor, False  # somebody else may have had it
+        self._ours_until = 0 if cursor is None else until
+        return self._ours
+
+
+class MemoryLine:
+    """A function without a name, which hears what happens while this process lives."""
+
+    def __init__(self, callback: Callback, types: tuple[str, ...], seen: int) -> None:
+        self.name = getattr(callback, "__qualname__", type(callback).__name__)
+        self._callback = callback
+        self._types = frozenset(types)
+        self._seen = seen
+        self._waiting: dict[int, StoredEvent] = {}
+        """By their ids, in their order."""
+        self._tried: dict[int, tuple[int, int]] = {}
+        """How often an event was tried, and when it is tried again."""
+
+    @property
+    def key(self) -> object:
+        return self
+
+    def sort(self, turn: Turn) -> bool:
+        if len(self._waiting) > _MOST_WAITING:
+            return False  # the rest is safe in the store
+        events = turn.transaction.events_after(self._seen, _PAGE)
+        for event in events:
+            self._seen = event.id
+            if not self._types or event.type in self._types:
+                self._waiting[event.id] = event
+        return bool(events)
+
+    def lanes(self, turn: Turn, under_way: set[int]) -> list[Lane]:
+        put_off = {self._waiting[event_id].schedule_id for event_id, (_, at) in self._tried.items() if at > turn.now}
+        events = (event for event in self._waiting.values() if event.schedule_id not in put_off)
+        due = [] if under_way else list(islice(events, _MOST_LETTERS))
+        letters = turn.letters([(self._tried.get(event.id, (0, 0))[0], event) for event in due])
+        return [Lane(self, "function", _ALL, self._callback, letters, turn.policies)] if letters else []
+
+    def record(self, turn: Turn, sent: Carried) -> None:
+        for letter, result in sent:
+            self._record(turn, letter, result)
+
+    def _record(self, turn: Turn, letter: Letter, sent: Sent) -> None:
+        event_id, attempts = letter.event.id, letter.attempts + 1
+        if event_id not in self._waiting:
+            return  # it was recorded in a transaction that came to nothing
+        again = next_try_at(self.name, event_id, attempts, turn.now)
+        if sent.verdict != "arrived" and again is not None:
+            self._tried[event_id] = attempts, again
+            return
+        if sent.verdict != "arrived":
+            _tell_given_up(turn, self.name, letter, attempts, sent)
+        del self._waiting[event_id]
+        self._tried.pop(event_id, None)
+
+    def next_at(self, turn: Turn) -> int | None:
+        return min((at for _, at in self._tried.values() if at > turn.now), default=None)
+
+
+def plain(text: str | None) -> str | None:
+    """As every store can hold it."""
+    if text is None:
+        return None
+    return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode()[:_LONGEST_ERROR]
+
+
+def _tell_given_up(turn: Turn, name: str, letter: Letter, attempts: int, sent: Sent) -> None:
+    data = {
+        "subscription": name,
+        "event": letter.cloud_event["id"],
+        "type": letter.event.type,
+        "attempts": attempts,
+        "error": plain(sent.error),
+    }
+    turn.tell(GIVEN_UP, letter.event, data)
+
+
+def _record_hook(turn: Turn, letter: Letter, ran: HookRan) -> None:
+    assert letter.run is not None
+    run, said = letter.run, plain(ran.failure)
+    turn.transaction.insert_check(
+        run.id, run.epoch, ran.kind, turn.now, ran.took_ms, ran.exit_code, said or "pass", ran.output
+    )
+    if said is not None:
+        data = {"hook": ran.kind, "run_state": run.state.word, "said": said, "exit_code": ran.exit_code}
+        turn.tell("hook.failed", letter.event, data)

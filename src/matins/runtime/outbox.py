@@ -1,0 +1,311 @@
+"""The outbox: tells subscribers what has happened, at least once and in order per schedule.
+
+Events are sorted into lines, one for each subscriber. What goes out does so after the transaction that found it.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import uuid
+from collections.abc import Callable, Mapping
+from itertools import islice, zip_longest
+from queue import Empty, SimpleQueue
+from typing import NamedTuple, Protocol
+
+from matins.errors import StoreError
+from matins.model.subscription import Subscription, SubscriptionKind
+from matins.ports import Clock, Store
+from matins.runtime.catalog import Catalog
+from matins.runtime.lines import Callback, Lane, Letter, Line, MemoryLine, Sent, StoredLine, Turn
+
+log = logging.getLogger("matins")
+MOST_AT_ONCE = 32
+_LOOK_MS, _LOOK_SHARED_MS = 1_000, 250
+"""How long nobody looks although nothing said that there is something: other processes write events too."""
+_TROUBLE_S = 2.0
+_FLUSH_MS = 5_000
+_SWEEP_MS = 3_600_000
+
+Send = Callable[[Lane, Letter], Sent]
+Senders = Mapping[SubscriptionKind, Send]
+
+
+class Report(NamedTuple):
+    """How far a lane came."""
+
+    lane: Lane
+    sent: list[tuple[Letter, Sent]]
+
+
+class Hands(Protocol):
+    """Who carries lanes out."""
+
+    def take(self, lane: Lane) -> None: ...
+    def drain(self) -> list[Report]: ...
+
+
+class Outbox:
+    """`run_once` does all that can be done now. Started, a thread does it; until then who calls it carries the letters
+    out as well."""
+
+    def __init__(self, store: Store, clock: Clock, catalog: Catalog, senders: Senders) -> None:
+        self._store = store
+        self._clock = clock
+        self._catalog = catalog
+        self._senders = senders
+        self._owner = str(uuid.uuid4()) if store.shared else None
+        self._rev = -1
+        """The revision of the policies at which the lines were read: a change of subscriptions raises it too."""
+        self._lines: list[StoredLine] = []
+        self._listeners: list[MemoryLine] = []
+        self._callbacks: dict[str, Callback] = {}
+        self._under_way: set[tuple[object, int]] = set()
+        """Line and schedule of every lane that is being carried out."""
+        self._done: list[Report] = []
+        self._next_sweep = 0
+        self._hands: Hands = Inline(senders)
+        self._soon = threading.Event()
+        self._stopping = threading.Event()
+        self._stopped = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    # -- subscribers of this process
+
+    def subscribe(self, callback: Callback, types: tuple[str, ...], name: str | None = None) -> Callable[[], None]:
+        """Call it for what happens from now on; with a name, for what has happened since it was last called."""
+        if name is None:
+            with self._store.reading() as transaction:
+                line = MemoryLine(callback, types, transaction.event_horizon())
+            self._listeners = [*self._listeners, line]
+            return lambda: self._forget(line)
+        self._callbacks[name] = callback
+        self._read_again()
+        return lambda: self._let_go(name, callback)
+
+    def _forget(self, line: MemoryLine) -> None:
+        self._listeners = [other for other in self._listeners if other is not line]
+
+    def _let_go(self, name: str, callback: Callback) -> None:
+        if self._callbacks.get(name) is callback:
+            del self._callbacks[name]
+            self._read_again()
+
+    def _read_again(self) -> None:
+        self._rev = -1
+        self._soon.set()
+
+    # -- one look
+
+    def wake(self, policy_rev: int | None = None) -> None:
+        """Events were written. Costs next to nothing where nobody wants to hear of them, and nobody has begun to."""
+        if self._heard or self._rev != policy_rev:
+            self._soon.set()
+
+    def run_once(self, now: int) -> int | None:
+        """Everything that can be done now; when something is tried again."""
+        while True:
+            self._done += self._hands.drain()
+            try:
+                moved, next_at = self._turn(now)
+            except BaseException:
+                self._rev = -1  # lines may be ahead of what was written
+                raise
+            if not moved:
+                return next_at
+
+    @property
+    def _heard(self) -> bool:
+        return bool(self._lines or self._listeners)
+
+    def _turn(self, now: int) -> tuple[bool, int | None]:
+        """One transaction; what goes out does so after it."""
+        with self._store.transaction(now) as transaction:
+            turn = Turn(transaction, self._catalog.policies(transaction), self._catalog, self._store.store_id, now)
+            self._read_lines(turn)
+            self._sweep(turn)
+            lines: list[Line] = [*self._listeners, *self._lines]
+            sorted_some = [line.sort(turn) for line in lines]
+            for report in self._done:
+                report.lane.line.record(turn, report.sent)
+            going = self._under_way - {_mark(report.lane) for report in self._done}
+            there = [line for line in lines if not _gone(line, self._done)]
+            lanes = _fairly([line.lanes(turn, _schedules(line, going)) for line in there], MOST_AT_ONCE - len(going))
+            next_at = min((at for line in lines if (at := line.next_at(turn)) is not None), default=None)
+        moved = any(sorted_some) or bool(self._done) or bool(lanes)
+        self._done, self._under_way = [], going
+        for lane in lanes:
+            self._hands.take(lane)
+            self._under_way.add(_mark(lane))
+        return moved, next_at
+
+    def _read_lines(self, turn: Turn) -> None:
+        """Again when a subscription may have changed; cursors stand in the store."""
+        if self._rev == turn.policies.rev:
+            return
+        self._rev = turn.policies.rev  # first: who subscribes meanwhile has it read once more
+        active = [found for found in turn.transaction.subscriptions() if self._serves(found)]
+        self._lines = [StoredLine(found, self._owner, self._callbacks.get(found.name)) for found in active]
+
+    def _serves(self, subscription: Subscription) -> bool:
+        here = subscription.kind != "function" or subscription.name in self._callbacks
+        return here and subscription.state == "active"
+
+    def _sweep(self, turn: Turn) -> None:
+        boot = self._clock.boot_ms()
+        if self._lines and boot >= self._next_sweep:
+            self._next_sweep = boot + _SWEEP_MS
+            turn.transaction.drop_lost_deliveries()
+            for line in self._lines:
+                line.checked = False
+
+    # -- life
+
+    def start(self) -> None:
+        self._stopping.clear()
+        self._stopped = threading.Event()
+        self._under_way.clear()
+        self._hands = Threads(self._senders, self._soon.set, self._stopped.is_set)
+        self._thread = threading.Thread(target=self._run, name="matins-outbox", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """What is there to be told goes out, if it does so soon; the rest is there again after the next start."""
+        if self._thread is None:
+            return
+        self._stopping.set()
+        self._soon.set()
+        self._thread.join()
+        self._thread = None
+        try:
+            self._flush()
+            if self._owner is not None:
+                with self._store.transaction(self._clock.now_ms()) as transaction:
+                    transaction.release_leases(self._owner)
+        except Exception as error:  # whatever it is, the rest of the scheduler stops too
+            log.warning("the outbox could not be emptied: %s: %s", type(error).__name__, error)
+        self._stopped.set()
+        self._hands = Inline(self._senders)
+        self._rev = -1
+
+    def _flush(self) -> None:
+        deadline = self._clock.boot_ms() + _FLUSH_MS
+        once_more = self._store.shared and self._heard  # what others are writing may hide what was written last
+        while True:
+            self._soon.clear()
+            self.run_once(self._clock.now_ms())
+            left = deadline - self._clock.boot_ms()
+            if left <= 0 or not (self._under_way or once_more):
+                return
+            self._soon.wait((left if self._under_way else _LOOK_SHARED_MS) / 1000)
+            once_more = False
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            self._soon.clear()
+            self._soon.wait(self._look())
+
+    def _look(self) -> float | None:
+        """Whatever happens in it; the seconds until the next, None where nobody wants to hear."""
+        now = self._clock.now_ms()
+        try:
+            next_at = self.run_once(now)
+        except StoreError as error:
+            log.warning("the outbox: %s", error)
+        except Exception:
+            log.exception("a turn of the outbox failed; what was sent in it is sent again")
+            self._under_way -= {_mark(report.lane) for report in self._done}
+            self._done = []
+        else:
+            longest = _LOOK_SHARED_MS if self._store.shared else _LOOK_MS
+            delay = longest if next_at is None else max(0, min(next_at - now, longest))
+            return delay / 1000 if self._heard else None
+        return _TROUBLE_S
+
+
+def _mark(lane: Lane) -> tuple[object, int]:
+    return lane.line.key, lane.schedule_id
+
+
+def _schedules(line: Line, marks: set[tuple[object, int]]) -> set[int]:
+    return {schedule_id for key, schedule_id in marks if key == line.key}
+
+
+def _gone(line: Line, reports: list[Report]) -> bool:
+    """It was paused a moment ago."""
+    found = (sent for report in reports if report.lane.line.key == line.key for _, sent in report.sent)
+    return any(sent.verdict == "gone" for sent in found)
+
+
+def _fairly(lanes: list[list[Lane]], room: int) -> list[Lane]:
+    """The first of each line before the second of any."""
+    rounds = (lane for some in zip_longest(*lanes) for lane in some if lane is not None)
+    return list(islice(rounds, max(0, room)))
+
+
+# -- hands
+
+
+def carry_out(lane: Lane, senders: Senders, stopped: Callable[[], bool] = lambda: False) -> Report:
+    """One letter after the other; after one that does not arrive none of the same schedule."""
+    report, stuck = Report(lane, []), set[int | None]()
+    for letter in lane.letters:
+        if letter.event.schedule_id in stuck:
+            continue
+        if stopped():
+            break
+        sent = _carefully(senders[lane.kind], lane, letter)
+        report.sent.append((letter, sent))
+        if sent.verdict == "gone":
+            break
+        if sent.verdict == "again":
+            stuck.add(letter.event.schedule_id)
+    return report
+
+
+def _carefully(send: Send, lane: Lane, letter: Letter) -> Sent:
+    try:
+        return send(lane, letter)
+    except Exception as error:  # whoever is told must not harm whoever tells
+        log.warning("event %s could not be delivered: %s: %s", letter.event.id, type(error).__name__, error)
+        return Sent("again", f"{type(error).__name__}: {error}")
+
+
+class Inline:
+    """Where it stands, one after the other."""
+
+    def __init__(self, senders: Senders) -> None:
+        self._senders = senders
+        self._reports: list[Report] = []
+
+    def take(self, lane: Lane) -> None:
+        self._reports.append(carry_out(lane, self._senders))
+
+    def drain(self) -> list[Report]:
+        reports, self._reports = self._reports, []
+        return reports
+
+
+class Threads:
+    """A thread for each lane while it lasts, so that nobody waits for who is slow."""
+
+    def __init__(self, senders: Senders, wake: Callable[[], None], stopped: Callable[[], bool]) -> None:
+        self._senders = senders
+        self._wake = wake
+        self._stopped = stopped
+        self._reports: SimpleQueue[Report] = SimpleQueue()
+
+    def take(self, lane: Lane) -> None:
+        threading.Thread(target=self._carry, args=(lane,), name="matins-delivery", daemon=True).start()
+
+    def drain(self) -> list[Report]:
+        reports: list[Report] = []
+        try:
+            while True:
+                reports.append(self._reports.get_nowait())
+        except Empty:
+            return reports
+
+    def _carry(self, lane: Lane) -> None:
+        self._reports.put(carry_out(lane, self._senders, self._stopped))
+        self._wake()

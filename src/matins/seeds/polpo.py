@@ -1,0 +1,70 @@
+"""Polpo's end date and hook: a mission's schedule is the one by the name of `sched-{missionId}`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from matins.calls import Calls
+from matins.engine.policies import BEFORE
+from matins.errors import InvalidInput
+from matins.model.schedule import Schedule
+from matins.model.trigger import Once
+from matins.seeds.records import last_started, newest_first, text_of, under_way
+
+MissionStatus = Literal["scheduled", "recurring", "active", "paused", "completed"]
+_PREFIX = "sched-"
+_SHAPE = f'{{"hooks": {{"{BEFORE}": {{"command": "node scripts/check-maintenance-window.js"}}}}}}'
+
+
+def schedule_id(mission_id: str) -> str:
+    return _PREFIX + mission_id
+
+
+def mission_status(m: Calls, mission_id: str) -> MissionStatus:
+    """Of a mission that has a schedule; one whose end date has passed is completed."""
+    schedule = m.get(schedule_id(mission_id))
+    if under_way(last_started(m, schedule)):
+        return "active"
+    if schedule.state == "active" or _still_waits(m, schedule):
+        return "scheduled" if isinstance(schedule.definition.trigger.when, Once) else "recurring"
+    return "completed" if schedule.state in ("completed", "expired") else "paused"
+
+
+def _still_waits(m: Calls, schedule: Schedule) -> bool:
+    """Whether there is no slot to come, but the run of the last one is still to start."""
+    newest = next(newest_first(m, schedule), None)
+    return schedule.state == "completed" and newest is not None and newest.state.live
+
+
+def expired_payload(event: Mapping[str, Any]) -> dict[str, str | None]:
+    """What `schedule:expired` carries, from the event that a subscriber is told."""
+    name: str = event["data"]["name"]
+    return {
+        "scheduleId": name,
+        "missionId": name.removeprefix(_PREFIX),
+        "endDate": text_of(event["data"]["ends_at"]),
+    }
+
+
+def load_hooks(m: Calls, data: Mapping[str, Any]) -> None:
+    """The hook of a file in Polpo's JSON shape: a command that may cancel any scheduled run."""
+    hooks = _mapping(data.get("hooks"), "hooks")
+    for event in hooks:
+        if event != BEFORE:
+            raise InvalidInput(f'There is no hook "{event}"', value=event, field="hooks", allowed=BEFORE, hint=_SHAPE)
+    if BEFORE in hooks:
+        words = _mapping(hooks[BEFORE], f"hooks.{BEFORE}")
+        if list(words) != ["command"]:
+            raise _misshapen(f"hooks.{BEFORE}", words)
+        m.set_hook(BEFORE, words["command"])
+
+
+def _mapping(value: object, field: str) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise _misshapen(field, value)
+    return value  # pyright: ignore[reportUnknownVariableType] - JSON
+
+
+def _misshapen(field: str, value: object) -> InvalidInput:
+    return InvalidInput(f'"{field}" is not in the shape of a hook', value=value, field=field, hint=_SHAPE)

@@ -1,0 +1,77 @@
+"""Use cases on agents and on the threads in which they are spoken to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from matins.engine.agents import agent_to_dict, define_agent
+from matins.engine.schedules import TALK
+from matins.errors import Conflict, InvalidInput, NotFound
+from matins.executors.registry import runners
+from matins.model.agent import Agent
+from matins.model.principal import Principal
+from matins.model.thread import Landing, Message, Thread
+from matins.service.governing import Governing, all_schedules
+from matins.service.rights import needs
+
+_NEWEST = 1 << 62
+
+
+class Agents(Governing):
+    @needs("govern")
+    def set_agent(self, principal: Principal, name: str, **words: Any) -> Agent:
+        """Who is woken: a runner, a model, a workdir, what it may use and spend."""
+        agent = define_agent(name, words, self._policies().rates)
+        runner = runners().get(agent.runner)
+        if runner is None:
+            known = ", ".join(sorted(runners()))
+            raise InvalidInput(
+                f'There is no runner "{agent.runner}"', value=agent.runner, field="runner", allowed=known, hint=known
+            )
+        data = agent_to_dict(agent)
+        data.setdefault("provider", runner.provider)
+        self._put(principal, "agent", name, data)
+        if agent.max_concurrent is not None:
+            self.limit(principal, f"agent:{name}", agent.max_concurrent)
+        return self.get_agent(principal, name)
+
+    @needs("govern")
+    def drop_agent(self, principal: Principal, name: str) -> bool:
+        """Refused while a schedule speaks to it."""
+        with self._store.reading() as transaction:
+            users = [s.name for s in all_schedules(transaction) if s.agent == name and s.definition.do == TALK]
+        if users:
+            raise Conflict(f'"{name}" is woken by {", ".join(users[:5])}', value=name, hint="remove those first")
+        return self._drop(principal, "agent", name)
+
+    @needs("read")
+    def agents(self, principal: Principal) -> list[Agent]:
+        return list(self._policies().agents.values())
+
+    @needs("read")
+    def get_agent(self, principal: Principal, name: str) -> Agent:
+        found = self._policies().agents.get(name)
+        if found is None:
+            known = ", ".join(sorted(self._policies().agents)) or "none yet: set_agent makes one"
+            raise NotFound(f'There is no agent "{name}"', value=name, field="agent", hint=f"known: {known}")
+        return found
+
+    @needs("read")
+    def threads(self, principal: Principal, before: int | None = None, limit: int = 100) -> list[Thread]:
+        """Conversations, the newest first."""
+        with self._store.reading() as transaction:
+            return transaction.threads(_NEWEST if before is None else before, limit)
+
+    @needs("read")
+    def messages(self, principal: Principal, thread_id: int, after: int = 0, limit: int = 100) -> list[Message]:
+        with self._store.reading() as transaction:
+            if transaction.thread(thread_id) is None:
+                raise NotFound(f"There is no thread {thread_id}", value=thread_id, field="thread")
+            return transaction.messages(thread_id, after, limit)
+
+    @needs("read")
+    def landing(self, principal: Principal, run_id: int) -> Landing | None:
+        """Where a run landed; None before it started."""
+        with self._store.reading() as transaction:
+            self._run(transaction, run_id)
+            return transaction.landing(run_id)

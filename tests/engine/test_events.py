@@ -1,0 +1,230 @@
+"""The catalogue of events: complete, and told in the shape of CloudEvents."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+
+from matins.engine import transitions
+from matins.engine.deliveries import MOST_ATTEMPTS, next_try_at, wants
+from matins.engine.events import ALIASES, CATALOGUE, ENDS, canonical, canonical_types, to_cloudevent
+from matins.engine.transitions import ALL, BORN, Transition
+from matins.errors import InvalidInput
+from matins.model.records import StoredEvent
+from matins.model.run import RunState
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "events.md"
+SOURCE = ROOT / "src" / "matins"
+CORE = ("engine", "runtime", "executors", "service", "store")
+TYPE = re.compile(r"(schedule|run|approval|budget|throttle|policy|limit|subscription|delivery|hook)\.[a-z_]+")
+ASKED_FOR = "run.{birth.state.word}"
+"""How a run that is started by hand names its event: by the state in which it is born."""
+
+
+def trees() -> Iterator[tuple[Path, ast.Module]]:
+    for path in sorted(path for layer in CORE for path in (SOURCE / layer).rglob("*.py")):
+        if path != SOURCE / "engine" / "events.py":
+            yield path, ast.parse(path.read_text(encoding="utf-8"))
+
+
+def literals() -> set[str]:
+    """Everything in the code that reads like the type of an event."""
+    texts = (node.value for _, tree in trees() for node in ast.walk(tree) if isinstance(node, ast.Constant))
+    return {text for text in texts if isinstance(text, str) and TYPE.fullmatch(text)}
+
+
+def used_transitions() -> set[str]:
+    """The events of those transitions that some code imports."""
+    imported = {
+        alias.name
+        for _, tree in trees()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module == "matins.engine.transitions"
+        for alias in node.names
+    }
+    return {t.event for name, t in vars(transitions).items() if isinstance(t, Transition) and name in imported}
+
+
+def asked_for() -> set[str]:
+    gates = (SOURCE / "engine" / "gates.py").read_text(encoding="utf-8")
+    states = {"READY", *re.findall(r"Verdict\(RunState\.(\w+)", gates)}
+    return {f"run.{RunState[state].word}" for state in states}
+
+
+def emitted() -> set[str]:
+    by_hand = asked_for() if any(ASKED_FOR in ast.unparse(tree) for _, tree in trees()) else set[str]()
+    return literals() | used_transitions() | set(BORN.values()) | by_hand
+
+
+def test_every_event_that_the_code_emits_is_in_the_catalogue() -> None:
+    """P9"""
+    assert emitted() - CATALOGUE.keys() == set()
+
+
+def test_every_event_in_the_catalogue_is_emitted() -> None:
+    """P9"""
+    assert CATALOGUE.keys() - emitted() == set()
+
+
+def test_no_event_has_a_type_that_the_catalogue_could_not_know() -> None:
+    """P9: each is a literal, a name for one, a transition's, or that of a run's birth"""
+    for path, tree in trees():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "NewEvent":
+                kind = ast.unparse(node.args[1])
+                known = re.fullmatch(r"'[a-z_.]+'|[\w.]+\.event|BORN\[birth\.state\]|kind|word", kind)
+                assert known or ASKED_FOR in kind, (path.name, node.lineno, kind)
+
+
+def test_each_says_what_happened_in_a_sentence() -> None:
+    """P9"""
+    for kind in CATALOGUE.values():
+        assert re.fullmatch(r"[A-Z][^\n]+\.", kind.says), kind.type
+
+
+@pytest.mark.parametrize("transition", ALL, ids=lambda t: f"{t.name}-{t.low.word}")
+def test_a_run_is_over_with_exactly_the_events_that_say_so(transition: Transition) -> None:
+    """B1"""
+    assert (transition.event in ENDS) == transition.over
+
+
+@pytest.mark.parametrize("state", BORN, ids=lambda state: state.word)
+def test_a_run_may_be_over_when_it_is_made(state: RunState) -> None:
+    """B1"""
+    assert (BORN[state] in ENDS) == (not state.live)
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours"),
+    [
+        ("schedule:created", "schedule.created"),
+        ("schedule:triggered", "run.started"),
+        ("schedule:completed", "run.succeeded"),
+        ("schedule:expired", "schedule.expired"),
+        ("schedule_approval_request", "approval.requested"),
+        ("schedule.skipped", "run.skipped"),
+        ("schedule.missed", "schedule.missed"),
+        ("matins.run.started", "run.started"),
+        ("run.started", "run.started"),
+    ],
+)
+def test_other_names_mean_ours(theirs: str, ours: str) -> None:
+    """P9 V6 S3 S4: the spellings of the seeds"""
+    assert canonical(theirs) == ours
+
+
+def test_aliases_lead_somewhere_and_hide_nothing() -> None:
+    """P9"""
+    assert set(ALIASES.values()) <= CATALOGUE.keys()
+    assert not ALIASES.keys() & CATALOGUE.keys()
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("run.suceeded", 'did you mean "run.succeeded"?'),
+        ("schedule:complete", 'did you mean "schedule:completed"?'),
+        ("zzz", "the names are in docs/events.md"),
+        ("", "the names are in docs/events.md"),
+    ],
+)
+def test_an_unknown_name_is_refused_with_the_nearest(name: str, hint: str) -> None:
+    """P9"""
+    with pytest.raises(InvalidInput, match="There is no event") as caught:
+        canonical_types([name])
+    assert (caught.value.field, caught.value.value, caught.value.hint) == ("types", name, hint)
+
+
+def test_types_are_told_once_each() -> None:
+    """P9"""
+    assert canonical_types(None) == ()
+    assert canonical_types("schedule:triggered") == ("run.started",)
+    assert canonical_types({"run.started", "schedule:triggered", "run.failed"}) == ("run.failed", "run.started")
+    with pytest.raises(InvalidInput, match="names no event"):
+        canonical_types([])
+
+
+# -- CloudEvents
+
+EVENT = StoredEvent(42, 1, 7, 1_774_602_000_123, "run.skipped", 3, 12, '{"reason":"quiet_hours"}', b"")
+
+
+def test_an_event_of_a_run_as_cloudevent() -> None:
+    """P9"""
+    assert to_cloudevent(EVENT, "ab12", "nightly") == {
+        "specversion": "1.0",
+        "id": "ab12-42",
+        "source": "matins/ab12",
+        "type": "matins.run.skipped",
+        "subject": "runs/12",
+        "time": "2026-03-27T09:00:00.123Z",
+        "datacontenttype": "application/json",
+        "data": {"reason": "quiet_hours"},
+        "scheduleid": "3",
+        "runid": "12",
+        "schedulename": "nightly",
+    }
+
+
+def test_an_event_of_a_schedule_or_of_nothing_in_particular() -> None:
+    """P9"""
+    of_schedule = to_cloudevent(EVENT._replace(run_id=None, data=None), "ab12", None)
+    assert (of_schedule["subject"], of_schedule["data"]) == ("schedules/3", {})
+    assert not of_schedule.keys() & {"runid", "schedulename"}
+    of_nothing = to_cloudevent(EVENT._replace(run_id=None, schedule_id=None), "ab12", None)
+    assert not of_nothing.keys() & {"subject", "scheduleid", "runid"}
+
+
+def test_the_rules_of_cloudevents_are_kept() -> None:
+    """P9: required attributes are there, names are lower-case letters and digits, times have a zone"""
+    told = to_cloudevent(EVENT, "ab12", "nightly")
+    assert all(isinstance(told[name], str) and told[name] for name in ("specversion", "id", "source", "type"))
+    assert all(re.fullmatch(r"[a-z0-9]{1,20}", name) for name in told)
+    assert datetime.fromisoformat(told["time"]).utcoffset() is not None
+
+
+# -- deliveries
+
+
+def test_waits_double_up_to_an_hour_and_then_it_is_given_up() -> None:
+    """V2: 5 s, 10 s, … with up to a tenth more; nothing after the twentieth attempt"""
+    waits = [next_try_at("hook", 7, n, 0) for n in range(1, MOST_ATTEMPTS)]
+    for n, wait in enumerate(waits):
+        least = min(5_000 * 2**n, 3_600_000)
+        assert wait is not None
+        assert least <= wait < least * 1.1
+    assert next_try_at("hook", 7, MOST_ATTEMPTS, 0) is None
+
+
+def test_subscribers_do_not_march_in_step_and_the_same_wait_comes_out_again() -> None:
+    """V2"""
+    waits = {next_try_at(f"hook{n}", 7, 3, 0) for n in range(20)}
+    assert len(waits) > 15
+    assert next_try_at("hook", 7, 3, 0) == next_try_at("hook", 7, 3, 0)
+
+
+def test_a_subscriber_gets_what_it_wants_but_not_that_it_could_not_be_reached() -> None:
+    """V2: or each failure would make the next"""
+    given_up = EVENT._replace(type="delivery.given_up", data='{"subscription":"a"}')
+    assert wants("a", (), EVENT)
+    assert wants("a", ("run.skipped",), EVENT)
+    assert not wants("a", ("run.failed",), EVENT)
+    assert wants("b", (), given_up)
+    assert not wants("a", (), given_up)
+
+
+# -- the page
+
+
+def test_the_page_names_every_event_and_every_other_name() -> None:
+    """P9: and says of each what the catalogue says"""
+    rows = re.findall(r"^\| `([^`]+)` \| ([^|]+) \| (yes)? *\|$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    assert rows == [(kind.type, kind.says, "yes" if kind.ends else "") for kind in CATALOGUE.values()]
+    aliases = re.findall(r"^\| `([^`]+)` \| `([^`]+)` \|$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    assert dict(aliases) == ALIASES

@@ -1,0 +1,147 @@
+"""A supervisor with what tests need around it: runs by number, waiting for their end, and who is who."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+from matins.executors.processes import proc
+from matins.executors.processes.proc import Process
+from matins.executors.processes.supervisor import Supervisor
+from matins.executors.processes.values import Fate, Launch
+
+PATIENCE = 60
+PYTHON = (sys.executable, "-I", "-S", "-c")
+
+
+class Desk:
+    def __init__(self, folder: Path, **given: Any) -> None:
+        self.folder = folder
+        self.rung = threading.Event()
+        self.supervisor = Supervisor(folder, self.rung.set, **given)
+        self.fates: dict[tuple[int, int], Fate] = {}
+        self._last = 0
+
+    def launch(self, *argv: str, **given: Any) -> Launch:
+        if "run_id" not in given:
+            self._last += 1
+        defaults = {"run_id": self._last, "epoch": 1, "env": {"PATH": os.environ["PATH"]}, "cwd": "/"}
+        return Launch(argv=argv, **{**defaults, **given})
+
+    def start(self, *argv: str, **given: Any) -> int:
+        launch = self.launch(*argv, **given)
+        self.supervisor.start(launch)
+        return launch.run_id
+
+    def sh(self, script: str, **given: Any) -> int:
+        return self.start("sh", "-c", script, **given)
+
+    def wait(self, run_id: int, epoch: int = 1) -> Fate:
+        while (run_id, epoch) not in self.fates:
+            assert self.rung.wait(PATIENCE), f"run {run_id} did not end"
+            self.collect()
+        return self.fates[run_id, epoch]
+
+    def collect(self) -> int:
+        self.rung.clear()
+        ended = self.supervisor.ended()
+        for run_id, epoch, fate in ended:
+            assert (run_id, epoch) not in self.fates, "it ended twice"
+            self.fates[run_id, epoch] = fate
+        return len(ended)
+
+    def run(self, *argv: str, **given: Any) -> Fate:
+        return self.wait(self.start(*argv, **given))
+
+    def end(self, run_id: int) -> Fate:
+        self.supervisor.end(run_id, 1)
+        return self.wait(run_id)
+
+    def output(self, run_id: int) -> bytes:
+        return self.supervisor.read_output(run_id, 1, 0, 1 << 24)
+
+    # -- who is who
+
+    def records(self, run_id: int, epoch: int = 1) -> list[dict[str, Any]]:
+        text = (self.folder / "runs" / f"{run_id}-{epoch}").read_text()
+        return [json.loads(line) for line in text.splitlines() if line]
+
+    def warden(self, run_id: int) -> Process:
+        return found(*self.records(run_id)[0]["warden"])
+
+    def command(self, run_id: int) -> Process:
+        return found(*self.records(run_id)[1]["pid"])
+
+    def keeper(self) -> Process:
+        return found(*map(int, (self.folder / "keeper.lock").read_text().split()))
+
+    def wardens(self) -> list[Process]:
+        keeper = self.keeper().pid
+        return [process for process in proc.descendants(keeper) if process.parent == keeper]
+
+
+def found(pid: int, start: int) -> Process:
+    process = proc.find(pid, start)
+    assert process is not None
+    return process
+
+
+def kill(process: Process) -> None:
+    proc.send([process], signal.SIGKILL)
+    assert gone(process)
+
+
+def gone(process: Process) -> bool:
+    return proc.gone_within(process, PATIENCE * 1000)
+
+
+class Fifo:
+    """Commands write to it, and tests read; nobody has to sleep."""
+
+    def __init__(self, path: Path) -> None:
+        os.mkfifo(path)
+        self.path = path
+        self._end = os.open(path, os.O_RDWR)
+
+    def line(self) -> str:
+        """The next line that somebody writes."""
+        said = b""
+        while not said.endswith(b"\n"):
+            assert select.select([self._end], [], [], PATIENCE)[0], "nobody wrote"
+            said += os.read(self._end, 1)
+        return said.decode().strip()
+
+    def let_go(self, count: int = 1) -> None:
+        """For commands that wait to read a line."""
+        os.write(self._end, b"\n" * count)
+
+    def close(self) -> None:
+        os.close(self._end)
+
+
+class Held:
+    """The reading end of a fifo whose other end commands hold: it shows when all of them are gone."""
+
+    def __init__(self, path: Path) -> None:
+        os.mkfifo(path)
+        self.path = path
+        self._end = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+
+    def is_let_go(self) -> bool:
+        while select.select([self._end], [], [], PATIENCE)[0]:
+            if not os.read(self._end, 4096):
+                return True
+        return False
+
+    def is_held(self) -> bool:
+        """To be asked when a line has come that was written after opening it."""
+        return not select.select([self._end], [], [], 0)[0]
+
+    def close(self) -> None:
+        os.close(self._end)

@@ -1,0 +1,104 @@
+"""Drives a runner with the program that stands in for its tool."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from matins.executors.runners.base import Call, Command, Reader, Runner, Told
+from matins.executors.runners.claude import Claude
+from matins.executors.runners.codex import Codex
+from matins.executors.runners.gemini import Gemini
+from matins.executors.runners.goose import Goose
+from matins.executors.runners.opencode import Opencode
+
+STANDINS = Path(__file__).parents[2] / "standins"
+PATIENCE = 60
+TOOLS: dict[str, Runner] = {runner.name: runner for runner in (Claude(), Codex(), Gemini(), Goose(), Opencode())}
+NESTED = {"CLAUDECODE": "1", "CODEX_THREAD_ID": "t", "GEMINI_CLI": "1", "AGENT": "goose", "OPENCODE": "1"}
+
+
+class Driven(NamedTuple):
+    told: Told
+    lines: list[bytes]
+    exit_code: int
+    errors: str
+
+
+class Driver:
+    """Starts stand-ins whose sessions are in one folder, in an environment that looks as if an agent had started us."""
+
+    def __init__(self, folder: Path) -> None:
+        self.home = folder / "home"
+        self.workdir = folder / "work dir"
+        self.home.mkdir()
+        self.workdir.mkdir()
+
+    def call(self, prompt: str, **words: Any) -> Call:
+        return Call(prompt=prompt, workdir=str(self.workdir), **words)
+
+    def run(self, runner: Runner, prompt: str = "Water the plants", *, fault: str = "", **words: Any) -> Driven:
+        call = self.call(prompt, **words)
+        runner.refuse(call)
+        command = runner.command(call)
+        ended = subprocess.run(
+            command.argv,
+            input=command.stdin,
+            capture_output=True,
+            cwd=self.workdir,
+            env=self.environment(command, fault),
+            timeout=PATIENCE,
+            check=False,
+        )
+        lines = ended.stdout.splitlines(keepends=True)
+        told = read(runner.reader(), lines, ended.returncode)
+        return Driven(told, lines, ended.returncode, ended.stderr.decode("utf-8", "replace"))
+
+    @contextmanager
+    def running(self, runner: Runner, prompt: str, fault: str) -> Iterator[subprocess.Popen[bytes]]:
+        """One that does not end by itself."""
+        command = runner.command(self.call(prompt))
+        with subprocess.Popen(
+            command.argv,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            cwd=self.workdir,
+            env=self.environment(command, fault),
+        ) as process:
+            assert process.stdin is not None
+            process.stdin.write(command.stdin)
+            process.stdin.close()
+            try:
+                yield process
+            finally:
+                process.kill()
+
+    def environment(self, command: Command, fault: str) -> dict[str, str]:
+        mine = {
+            "PATH": f"{STANDINS}{os.pathsep}{os.environ['PATH']}",
+            "STANDIN_HOME": str(self.home),
+            "STANDIN_FAULT": fault,
+            "STANDIN_FLOOD": "2000000",
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "PWD": str(self.home),
+            **NESTED,
+        }
+        kept = {name: value for name, value in mine.items() if name not in command.env_drop}
+        return {**kept, **command.env_add}
+
+
+def read(reader: Reader, lines: list[bytes], exit_code: int | None) -> Told:
+    for line in lines:
+        reader.feed(line)
+    return reader.close(exit_code)
+
+
+def tell(runner: Runner, *events: dict[str, Any], exit_code: int | None = 0) -> Told:
+    """What a reader makes of these events."""
+    return read(runner.reader(), [json.dumps(event).encode() for event in events], exit_code)

@@ -1,0 +1,231 @@
+"""How an agent declares its outcome, what is kept of long texts, and how limits are read from words."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from matins.executors.runners.base import Told
+from matins.executors.runners.events import NOTE_ROOM, TEXT_ROOM, Text, action, brief, read_event, read_json
+from matins.executors.runners.limits import instant, limit_in, retry_after
+from matins.executors.runners.outcomes import MOST_DENIALS, Declaration, Noted, declaration
+
+FAILED = '{"matins": {"outcome": "failed", "reason": "why"}}'
+NOTHING = '{"matins": {"outcome": "nothing"}}'
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (FAILED, ("", "failed", "why")),
+        (f"I tried.\n{FAILED}", ("I tried.", "failed", "why")),
+        (f"I tried.\n\n  {FAILED}  \n\n", ("I tried.", "failed", "why")),
+        (f"Quiet.\r\n{NOTHING}\r\n", ("Quiet.", "nothing", None)),
+        (f"I tried.\n```json\n{FAILED}\n```", ("I tried.", "failed", "why")),
+        (f"I tried.\n```\n{FAILED}\n```\n", ("I tried.", "failed", "why")),
+        ('{"matins": {"outcome": "failed", "reason": 3}, "more": 1}', ("", "failed", None)),
+        ('{"matins": {"outcome": "failed", "reason": "a\\n b"}}', ("", "failed", "a b")),
+    ],
+)
+def test_b4_the_last_line_declares(text: str, expected: tuple[str, str, str | None]) -> None:
+    assert declaration(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "all well",
+        f"{FAILED}\nand then it worked",
+        f"so: {FAILED}",
+        f"{FAILED}.",
+        '{"matins": {"outcome": "succeeded"}}',
+        '{"matins": {"outcome": "FAILED"}}',
+        '{"matins": {"outcome": ["failed"]}}',
+        '{"matins": "failed"}',
+        '{"outcome": "failed"}',
+        '[{"matins": {"outcome": "failed"}}]',
+        '{"matins":\n {"outcome": "failed"}}',
+        "```\n```",
+        '{"matins": {"outcome": "failed", "reason": "' + "x" * 20_000 + '"}}',
+    ],
+)
+def test_any_other_text_declares_nothing_and_stays(text: str) -> None:
+    assert declaration(text) == Declaration(text)
+
+
+def test_a_long_reason_is_cut() -> None:
+    declared = declaration('{"matins": {"outcome": "failed", "reason": "' + "x" * 2_000 + '"}}')
+    assert declared.reason is not None
+    assert len(declared.reason) == NOTE_ROOM
+    assert declared.reason.endswith("…")
+
+
+# -- what is kept
+
+
+def test_b9_of_a_long_text_the_end_is_kept() -> None:
+    text = Text()
+    for number in range(4_000):
+        text.add(f"{number:04}" + "x" * 996)
+    kept = text.last_words()
+    assert len(kept) == TEXT_ROOM
+    assert kept.startswith("…")
+    assert kept.endswith("3999" + "x" * 996)
+    text.begin()
+    assert text.last_words() == kept
+    text.add("new")
+    assert text.last_words() == "new"
+
+
+def test_b9_denials_and_notes_are_bounded() -> None:
+    noted = Noted()
+    for number in range(1_000):
+        noted.deny(str(number))
+    assert len(noted.denials) == MOST_DENIALS
+    assert len(brief("word " * 1_000)) == NOTE_ROOM
+    assert action("Bash", {"command": "x" * 10_000}).startswith('Bash {"command": "xxx')
+    assert action(None, None) == "a tool"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [b"", b"\n", b"null", b"[]", b"3", b'"x"', b"{", b'{"a":', b"\xff\xfe", b"debug {}", b"{" * 100_000, b"9" * 10_000],
+)
+def test_what_is_not_an_object_is_no_event(line: bytes) -> None:
+    assert read_event(line) is None
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        (b'{"a":"b"}\r\n', "b"),
+        (b'\x1b[?1004l\x1b[0m {"a":"b"} \x1b[K', "b"),
+        (b'\xef\xbb\xbf{"a":"b"}', "b"),
+        (b'\x00{"a":"b"}', "b"),
+        (b'{"a":"\xe2\x82"}', "\ufffd"),
+        (b'{"a":"\\ud83d!"}', "\ufffd!"),
+        (b'{"a":"\\u0000!"}', "\ufffd!"),
+        (b'{"a":"tab\there"}', "tab\there"),
+        (b'{"a":"b","n":NaN,"i":Infinity,"big":1e999}', "b"),
+    ],
+)
+def test_an_event_is_found_in_what_a_terminal_adds(line: bytes, text: str) -> None:
+    event = read_event(line)
+    assert event is not None
+    assert event.text("a") == text
+    assert (event.number("n"), event.number("i"), event.number("big"), event.whole("n")) == (None, None, None, 0)
+
+
+def test_counts_are_whole_and_within_reason() -> None:
+    event = read_event(b'{"a":3,"b":-3,"c":true,"d":"3","e":1e15,"f":1e16,"g":2.7,"h":[1]}')
+    assert event is not None
+    assert [event.whole(key) for key in "abcdefgh"] == [3, 0, 0, 0, 10**15, 0, 2, 0]
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ('{"a": [1, "\\ud83d", "\\u0000", 1e400]}', {"a": [1, "\ufffd", "\ufffd", None]}),
+        ('{"a": "\\\\u0000"}', {"a": "\\u0000"}),
+        ('{"a": 123456789012345678901234567890}', {"a": "123456789012345678901234567890"}),
+        ("  [1]\n", [1]),
+        ("[" * 100_000, None),
+        ("1", None),
+        ('"x"', None),
+        ("{} {}", None),
+        ("[" + "1," * TEXT_ROOM + "1]", None),
+    ],
+)
+def test_a_structured_result_can_be_stored(text: str, value: object) -> None:
+    read = read_json(text)
+    assert read == value
+    json.dumps(read).encode()
+
+
+def test_a_counter_that_went_back_has_begun_anew() -> None:
+    told = Told(executed=True, succeeded=True, tokens_in=10, tokens_out=5, tokens_cached=3, cumulative=True)
+    assert told.of_run((4, 2, 1)) == Told(executed=True, succeeded=True, tokens_in=6, tokens_out=3, tokens_cached=2)
+    assert told.of_run((4, 6, 1)).tokens_in == 10
+    assert Told(executed=True, succeeded=True, tokens_in=10).of_run((4, 0, 0)).tokens_in == 10
+
+
+# -- limits in words
+
+
+@pytest.mark.parametrize(
+    ("words", "until"),
+    [
+        ("You've hit your limit · resets 4pm (America/Recife)", None),
+        ("You've hit your usage limit. Try again at 12:16 PM.", None),
+        ("API Error: 429 Too Many Requests", None),
+        ("Error code: 429", None),
+        ("exceeded retry limit, last status: 429", None),
+        ("API Error: 529 overloaded_error", None),
+        ('{"type":"usage_limit_reached","resets_at":1900000000}', 1_900_000_000_000),
+        ('{"type":"usage_limit_reached","resets_in_seconds":90}', 90_000),
+        ("Claude AI usage limit reached|1900000000", 1_900_000_000_000),
+        ("You exceeded your current quota. Please retry in 34.5s.", 34_500),
+        ("Quota exceeded. Your quota will reset after 18h31m4s.", 66_664_000),
+        ("RESOURCE_EXHAUSTED: try again in 1 hour and 5 minutes", 3_900_000),
+        ("rate_limit_error: retry after 250ms", 250),
+        ("Rate limit reached, retry-after: 12", 12_000),
+    ],
+)
+def test_b6_limits_are_read_from_words(words: str, until: int | None) -> None:
+    limit = limit_in("p", words)
+    assert limit is not None
+    assert (limit.provider, limit.until(0), limit.reason) == ("p", until, words)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "",
+        "it broke",
+        "line 429 of the file",
+        "took 429 s",
+        "it took as many turns as it may",
+        "reached the maximum limit",
+        "the iterate limit",
+        "Server error: 500",
+        "context length exceeded",
+    ],
+)
+def test_b6_other_failures_are_the_agents_own(words: str) -> None:
+    assert limit_in("p", words) is None
+
+
+def test_waits_beyond_reason_are_none() -> None:
+    for wait in ("9999 days", "3 parsecs", "0 seconds"):
+        limit = limit_in("p", f"rate limit: try again in {wait}")
+        assert limit is not None
+        assert limit.wait_ms is None
+
+
+@pytest.mark.parametrize(
+    ("stamp", "ms"),
+    [(1_900_000_000, 1_900_000_000_000), (1_900_000_000_500, 1_900_000_000_500), (12, None), (None, None)],
+)
+def test_instants_come_in_seconds_or_milliseconds(stamp: float | None, ms: int | None) -> None:
+    assert instant(stamp) == ms
+
+
+@pytest.mark.parametrize(
+    ("header", "until"),
+    [
+        ("30", 31_000),
+        (" 30 ", 31_000),
+        ("Sun, 15 Nov 2026 09:00:00 GMT", 1_794_733_200_000),
+        ("0", None),
+        ("-5", None),
+        ("soon", None),
+        ("٣", None),
+        ("9" * 30, None),
+        ("", None),
+        (None, None),
+    ],
+)
+def test_b6_retry_after_is_seconds_or_a_date(header: str | None, until: int | None) -> None:
+    assert retry_after("p", header, "r").until(1_000) == until

@@ -1,0 +1,67 @@
+"""Benches on every store: the production engine under a clock that the test moves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from gate_records import START, check_ledger
+
+import postgres_fixtures
+from matins.executors.python import JobRun
+from matins.testing import Bench, ManualClock
+
+postgres_server = postgres_fixtures.postgres_server
+postgres_url = postgres_fixtures.postgres_url
+url = postgres_fixtures.url
+
+Open = Callable[..., Bench]
+
+
+def failing(run: JobRun) -> None:
+    raise ValueError("no luck")
+
+
+@pytest.fixture
+def open_bench() -> Iterator[Open]:
+    """A bench on a store; a second one on the same store is what comes after a crash of the first.
+
+    Jobs: `work` succeeds, `fail` raises.
+    """
+    opened: list[Bench] = []
+
+    def open_one(url: str, **options: Any) -> Bench:
+        clock = opened[-1].clock if opened else ManualClock(START)
+        made = Bench(url, **{"clock": clock, **options})
+        opened.append(made)
+        made.job("work")(lambda run: None)
+        made.job("fail")(failing)
+        return made
+
+    yield open_one
+    if opened:
+        check_ledger(opened[-1])
+        assert opened[-1].verify_audit() == []
+    for bench in opened:
+        bench.close()
+
+
+@pytest.fixture
+def bench(url: str, open_bench: Open) -> Bench:
+    return open_bench(url)
+
+
+@pytest.fixture(params=["sqlite_file", "postgresql"])
+def kept_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A store that outlives its process."""
+    if request.param == "postgresql":
+        return request.getfixturevalue("postgres_url")
+    return f"sqlite:///{tmp_path}/matins.db"
+
+
+@pytest.fixture
+def restart(kept_url: str, open_bench: Open) -> Open:
+    """A bench on the same store as the one before, which is dropped as a crash would drop it."""
+    return lambda **options: open_bench(kept_url, **options)

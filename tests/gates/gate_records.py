@@ -1,0 +1,73 @@
+"""Reading a bench: what became of a schedule's slots, and what was told about it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import datetime
+from typing import Any
+
+import orjson
+
+from matins.engine.events import ENDS
+from matins.model.run import Run
+from matins.testing import Bench, iso
+
+START = "2026-03-27T08:00:00Z"
+"""A Friday; on Sunday the clocks of Europe go forward."""
+
+
+def at(clock: str, day: int = 27) -> str:
+    """An instant of the days around the start: `09:30`."""
+    return f"2026-03-{day:02}T{clock}{':00' * (clock.count(':') < 2)}Z"
+
+
+def moment(clock: str, day: int = 27) -> datetime:
+    return datetime.fromisoformat(at(clock, day))
+
+
+def lines(bench: Bench, name: str = "s") -> list[str]:
+    """A schedule's records, oldest first: `09:00 succeeded`, `10:00 skipped already_running`, `22:00 quiet_hours`."""
+    return [f"{_when(run)} {_what(run)}" for run in reversed(bench.runs(name, limit=1_000))]
+
+
+def _when(run: Run) -> str:
+    return "manual" if run.slot is None else str(iso(run.slot))[11:19].removesuffix(":00")
+
+
+def _what(run: Run) -> str:
+    return run.status if run.reason in (None, run.status) else f"{run.status} {run.reason}"
+
+
+def last(bench: Bench, name: str = "s") -> Run:
+    return bench.runs(name)[0]
+
+
+def evidence(bench: Bench, name: str = "s") -> dict[str, Any]:
+    """Of the newest record; a record without any is no evidence."""
+    found = last(bench, name).evidence
+    assert found is not None
+    return found
+
+
+def told(bench: Bench, *types: str) -> list[dict[str, Any]]:
+    """The data of all events of these types, in their order."""
+    with bench._store.reading() as transaction:
+        found = transaction.events_after(0, 100_000)
+    return [orjson.loads(event.data) if event.data else {} for event in found if event.type in types]
+
+
+def times(bench: Bench, *types: str) -> list[str | None]:
+    """When events of these types were."""
+    with bench._store.reading() as transaction:
+        return [iso(event.at) for event in transaction.events_after(0, 100_000) if event.type in types]
+
+
+def check_ledger(bench: Bench) -> None:
+    """B1: no slot has two records, and each run that is over was told to be, once."""
+    with bench._store.reading() as transaction:
+        ends = Counter(event.run_id for event in transaction.events_after(0, 100_000) if event.type in ENDS)
+    for schedule in bench.list():
+        runs = bench.runs(schedule.name, agent=schedule.agent, limit=1_000)
+        slots = Counter(run.slot for run in runs if run.slot is not None)
+        assert not [iso(slot) for slot, count in slots.items() if count > 1], schedule.name
+        assert {run.id: ends[run.id] for run in runs} == {run.id: int(not run.state.live) for run in runs}

@@ -1,0 +1,179 @@
+"""The dead-man heartbeat: a call outside while all is well, silence when it is not."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from matins import Matins
+from matins.errors import StoreUnavailable
+from matins.net.client import AddressRefused, Answer, Unreachable
+from matins.runtime.deadman import MOST_LAG_MS, MOST_STILL_MS, Deadman, Figures, ailments, well
+from matins.runtime.engine import Settings
+from matins.testing import Bench
+from net.sites import http_site
+
+URL = "https://hc.example.com/ping/key17"
+FINE = Figures(still_ms=0, reachable=True, lag_ms=0)
+PATIENCE = 30
+
+
+class FakeDoor:
+    """Notes every call, and answers as a test says."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, str]] = []
+        self.answer: Answer | Exception = Answer(200, b"OK", {})
+
+    def send(self, method: str, url: str, *, body: bytes = b"", headers: Mapping[str, str] | None = None) -> Answer:
+        self.calls.append((method, url))
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+
+@pytest.fixture
+def door() -> FakeDoor:
+    return FakeDoor()
+
+
+@pytest.fixture
+def deadman(bench: Bench, door: FakeDoor) -> Deadman:
+    """Watches the engine of the bench."""
+    made = Deadman(Settings(heartbeat_url=URL), bench.clock, door)  # type: ignore[arg-type]
+    return made.watch(bench._store, lambda: bench.engine.turned_at)
+
+
+@pytest.mark.parametrize(
+    ("figures", "wrong"),
+    [
+        (FINE, []),
+        (FINE._replace(still_ms=MOST_STILL_MS), []),
+        (FINE._replace(still_ms=MOST_STILL_MS + 1), ["the engine has not turned for 30 s"]),
+        (FINE._replace(reachable=False), ["the store does not answer"]),
+        (FINE._replace(lag_ms=MOST_LAG_MS - 1), []),
+        (FINE._replace(lag_ms=MOST_LAG_MS), ["what is due has waited for 60 s"]),
+        (Figures(99_000, False, 99_000), ["the engine has not turned for 99 s", "the store does not answer",
+                                          "what is due has waited for 99 s"]),
+    ],
+)  # fmt: skip
+def test_b14_what_well_means(figures: Figures, wrong: list[str]) -> None:
+    """B14"""
+    assert ailments(figures) == wrong
+    assert well(figures) == (wrong == [])
+
+
+def test_b14_a_call_while_all_is_well(bench: Bench, deadman: Deadman, door: FakeDoor) -> None:
+    """B14"""
+    bench.add("s", when="0 9 * * *", do="work")
+    bench.run_until("2026-03-27T09:00:00Z")
+    assert deadman.beat() is True
+    assert door.calls == [("GET", URL)]
+
+
+def test_b14_silence_when_the_engine_stands_still(
+    bench: Bench, deadman: Deadman, door: FakeDoor, caplog: pytest.LogCaptureFixture
+) -> None:
+    """B14: and a call again when it turns"""
+    bench.settle()
+    bench.clock.advance(MOST_STILL_MS + 1)
+    assert deadman.beat() is False
+    assert door.calls == []
+    assert "no heartbeat: the engine has not turned for 30 s" in caplog.text
+    bench.settle()
+    assert deadman.beat() is True
+
+
+def test_b14_a_clock_that_is_stepped_is_no_standstill(bench: Bench, deadman: Deadman) -> None:
+    """B14: stillness is measured by boot time"""
+    bench.settle()
+    bench.clock.step(3_600_000)
+    assert deadman.beat() is True
+
+
+def test_b14_silence_when_what_is_due_is_not_planned(bench: Bench, deadman: Deadman, door: FakeDoor) -> None:
+    """B14: also if the engine turns and turns"""
+    deadman.watch(bench._store, bench.clock.boot_ms)
+    bench.add("s", when="0 9 * * *", do="work")
+    bench.clock.advance_to("2026-03-27T09:00:59Z")
+    assert deadman.beat() is True
+    bench.clock.advance_to("2026-03-27T09:01:00Z")
+    assert deadman.beat() is False
+    bench.settle()
+    assert deadman.beat() is True
+
+
+def test_b14_silence_when_the_store_does_not_answer(bench: Bench, door: FakeDoor) -> None:
+    """B14"""
+
+    class Silent:
+        @contextmanager
+        def reading(self) -> Iterator[Any]:
+            raise StoreUnavailable("no answer")
+            yield
+
+    deadman = Deadman(Settings(heartbeat_url=URL), bench.clock, door)  # type: ignore[arg-type]
+    deadman.watch(Silent(), bench.clock.boot_ms)  # type: ignore[arg-type]
+    assert deadman.beat() is False
+    assert door.calls == []
+
+
+@pytest.mark.parametrize("answer", [Unreachable("nobody there"), Answer(500, b"", {}), Answer(404, b"", {})])
+def test_b14_a_call_that_does_not_arrive_is_said_without_the_key(
+    deadman: Deadman, door: FakeDoor, caplog: pytest.LogCaptureFixture, answer: Answer | Exception
+) -> None:
+    """B14: and made again the next time"""
+    door.answer = answer
+    assert deadman.beat() is False
+    assert "did not arrive" in caplog.text
+    assert "key17" not in caplog.text
+    door.answer = Answer(204, b"", {})
+    assert deadman.beat() is True
+
+
+def test_b14_a_slow_beat_of_the_workers_is_respected(bench: Bench, door: FakeDoor) -> None:
+    """B14: three beats, when they are longer than half a minute"""
+    settings = Settings(heartbeat_url=URL, beat_ms=20_000)
+    deadman = Deadman(settings, bench.clock, door)  # type: ignore[arg-type]
+    assert deadman.watch(bench._store, lambda: bench.clock.boot_ms() - 60_000).beat() is True
+    assert deadman.watch(bench._store, lambda: bench.clock.boot_ms() - 60_001).beat() is False
+
+
+@pytest.mark.parametrize(
+    "url", ["", "hc.example.com", "ftp://hc.example.com/", "https://me:pw@hc.example.com/", "https://"]
+)
+def test_b14_a_bad_url_is_refused_at_once(url: str) -> None:
+    """B14"""
+    with pytest.raises(AddressRefused) as caught:
+        Matins(heartbeat_url=url)
+    assert caught.value.hint
+
+
+class Heard(list[Any]):
+    """A list that says when something is put into it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.more = threading.Semaphore(0)
+
+    def append(self, item: Any) -> None:
+        super().append(item)
+        self.more.release()
+
+
+def test_b14_a_scheduler_that_runs_is_heard_outside() -> None:
+    """B14: a real server, on a host that only its owner's word allows; silence after the stop"""
+    with http_site() as site:
+        site.seen = heard = Heard()
+        m = Matins(heartbeat_url=site.url("/ping"), heartbeat_every_ms=5)
+        for _ in range(2):
+            with m:
+                for _ in range(3):
+                    assert heard.more.acquire(timeout=PATIENCE)
+        m.close()
+        assert {(method, path) for method, path, _, _ in heard} == {("GET", "/ping")}
+        assert not [thread for thread in threading.enumerate() if thread.name == "matins-deadman"]

@@ -1,0 +1,51 @@
+"""Watched benches on every store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from security_cast import START, Open, Watched
+
+import postgres_fixtures
+from matins.testing import ManualClock
+
+postgres_server = postgres_fixtures.postgres_server
+postgres_url = postgres_fixtures.postgres_url
+url = postgres_fixtures.url
+
+
+@pytest.fixture
+def open_bench() -> Iterator[Open]:
+    """A bench on a store; a second one on the same store is what comes after a crash of the first."""
+    opened: list[Watched] = []
+
+    def open_one(url: str = "sqlite://", **options: Any) -> Watched:
+        clock = opened[-1].clock if opened else ManualClock(START)
+        opened.append(Watched(url, **{"clock": clock, **options}))
+        return opened[-1]
+
+    yield open_one
+    for bench in opened:
+        bench.close()
+
+
+@pytest.fixture
+def bench(url: str, open_bench: Open) -> Watched:
+    return open_bench(url)
+
+
+@pytest.fixture
+def memory(open_bench: Open) -> Watched:
+    """For what does not touch the store's own ways."""
+    return open_bench()
+
+
+@pytest.fixture(params=["sqlite_file", "postgresql"])
+def kept_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A store that outlives its process."""
+    if request.param == "postgresql":
+        return request.getfixturevalue("postgres_url")
+    return f"sqlite:///{tmp_path}/matins.db"

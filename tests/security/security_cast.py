@@ -1,0 +1,114 @@
+"""Who takes part in the attacks, and a bench that watches every start."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import orjson
+
+from matins.calls import Calls
+from matins.engine.approvals import DESTRUCTIVE, HARMLESS, needs_approval
+from matins.executors.python import JobRun
+from matins.model.policy import Approval
+from matins.model.principal import Principal
+from matins.model.run import Run
+from matins.runtime.asking import digest_of
+from matins.runtime.work import Work
+from matins.testing import Bench, ManualClock
+
+START = "2026-03-27T08:00:00Z"
+OWNER = Principal("owner", "owner")
+ADA, BOB, CYN = (Principal("operator", name) for name in ("ada", "bob", "cyn"))
+VIC = Principal("viewer", "vic")
+SCOUT, ROVER = Principal("agent", "scout"), Principal("agent", "rover")
+JOBS = ("work", "deploy", "scheduled-task", *sorted(DESTRUCTIVE | HARMLESS))
+WAITING = {"when": "5 * * * *", "do": "work", "approval": "owner_approve"}
+"""The words of a schedule that asks the owner at five past every hour."""
+
+
+def at(clock: str, day: int = 27) -> str:
+    """An instant of the days after the start: `09:30`."""
+    return f"2026-03-{day:02}T{clock}{':00' * (clock.count(':') < 2)}Z"
+
+
+class Watched(Bench):
+    """Keeps what ran, and stops when something starts that nobody allowed."""
+
+    def __init__(self, url: str = "sqlite://", *, clock: ManualClock | None = None, **settings: Any) -> None:
+        super().__init__(url, clock=clock or ManualClock(START), **settings)
+        self.ran: list[tuple[str, Any]] = []
+        """(schedule, payload) of each start."""
+        for name in JOBS:
+            self.job(name)(self._work)
+        self.executor.before = self._watch
+
+    def last(self, name: str = "s") -> Run:
+        return self.runs(name)[0]
+
+    def asked(self, name: str = "s") -> Approval:
+        """The one question about a schedule that is open."""
+        (found,) = [approval for approval in self.approvals() if approval.schedule == name]
+        return found
+
+    def approval(self, approval_id: int) -> Approval:
+        return self.call_as(OWNER, "get_approval", approval_id)
+
+    def states(self, name: str = "s") -> list[str]:
+        """What became of the questions about a schedule, the oldest first."""
+        every = ("pending", "approved", "used", "denied", "expired", "void")
+        found = [approval for state in every for approval in self.approvals(state) if approval.schedule == name]
+        return [approval.state for approval in sorted(found)]
+
+    def told(self, *types: str) -> list[dict[str, Any]]:
+        """The data of the events of these types, in their order."""
+        with self._store.reading() as transaction:
+            found = transaction.events_after(0, 100_000)
+        return [orjson.loads(event.data or "{}") for event in found if event.type in types]
+
+    def _work(self, run: JobRun) -> None:
+        self.ran.append((run.schedule, run.payload))
+
+    def _watch(self, work: Work) -> None:
+        with self._store.reading() as transaction:
+            row = transaction.schedule(work.known.schedule_id)
+            approvals = transaction.approvals_of_run(work.run_id)
+        assert row is not None
+        assert row[3] not in ("pending", "rejected"), f"{work} started though nobody wants it"
+        if needs_approval(work.known.definition):
+            self._check_leave(work, approvals)
+
+    def _check_leave(self, work: Work, approvals: list[Approval]) -> None:
+        good = [a for a in approvals if a.digest == digest_of(work.known) and a.state == "used"]
+        assert len(good) == 1, f"{work} started without leave: {approvals}"
+        if work.attempt == 1:
+            given = self._given_at(good[0])
+            assert self.clock.now_ms() - given <= work.known.definition.approval_ms, f"{work} started on an old leave"
+
+    def _given_at(self, approval: Approval) -> int:
+        """When people said yes, by the chained events: the row itself says when it was used."""
+        with self._store.reading() as transaction:
+            events = transaction.events_after(0, 100_000)
+        for event in events:
+            data = orjson.loads(event.data or "{}")
+            if event.type == "approval.expired" and data["approval"] == str(approval.id):
+                assert data["default"] == "approve"
+                return event.at
+            if event.type == "approval.approved" and data["approval"] == str(approval.id):
+                votes = [vote for vote in approval.votes if vote.vote == "approve" and vote.digest == approval.digest]
+                assert len(votes) >= approval.needed
+                return event.at
+        raise AssertionError(f"nobody said yes to {approval}")
+
+
+Open = Callable[..., Watched]
+"""What opens a bench on a store."""
+
+
+def propose(bench: Watched, name: str = "s", agent: Principal = SCOUT, **words: Any) -> Calls:
+    """What an agent proposes and the owner approves; the agent's own view of the use cases."""
+    acting = bench.acting_as(agent)
+    acting.add(name, **{"when": "5 * * * *", "do": "work", **words})
+    if bench.get(name, agent=agent.name).state == "pending":
+        bench.approve(bench.asked(name).id)
+    return acting

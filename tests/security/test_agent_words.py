@@ -1,0 +1,130 @@
+"""What the words of an agent's proposal can say, and what the server says instead. Rows B7, V10."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from security_cast import ADA, SCOUT, Watched, at, propose
+from security_rows import everything
+
+from matins.errors import InvalidInput, NotAllowed
+from matins.executors.python import JobRun
+from matins.model.principal import Principal
+
+PLAIN = {"when": "5 * * * *", "do": "work"}
+
+
+# -- provenance
+
+
+def test_where_it_comes_from_is_stamped_by_the_server(bench: Watched) -> None:
+    """B7: agent, run, parent and depth, seen in the schedule and by whoever decides."""
+    seen: list[int] = []
+
+    @bench.job("plants")
+    def plants(run: JobRun) -> None:
+        seen.append(run.id)
+        bench.acting_as(Principal("agent", "scout", run.id)).add("child", **PLAIN)
+
+    parent = bench.add("parent", when="5 * * * *", do="plants", agent="scout")
+    bench.run_until(at("08:06"))
+    child = bench.get("child")
+    assert (child.created_by, child.creator_role, child.agent) == ("scout", "agent", "scout")
+    assert (child.creator_run, child.parent, child.depth) == (seen[0], parent.id, 1)
+    request = bench.asked("child").request
+    assert (request["proposed_by"], request["run"]) == ("scout", str(seen[0]))
+    assert (request["parent"], request["depth"]) == (str(parent.id), 1)
+    assert bench.told("schedule.created")[-1] == {"name": "child", "agent": "scout", "by": "scout", "role": "agent"}
+
+
+@pytest.mark.parametrize(
+    "word",
+    ["created_by", "creator_role", "creator_run", "parent", "depth", "state", "rev", "id", "due_at", "paused_by",
+     "executions", "principal", "role", "run_id", "proposed_by", "approved", "ends_at", "approval_ms", "trigger"],
+)  # fmt: skip
+def test_provenance_is_no_word_of_a_schedule(memory: Watched, word: str) -> None:
+    """B7: whatever the words say."""
+    agent = propose(memory)
+    before = everything(memory)
+    with pytest.raises((InvalidInput, TypeError)):
+        agent.add("forged", **PLAIN, **{word: "owner"})
+    with pytest.raises((InvalidInput, TypeError)):
+        memory.call_as(SCOUT, "add_many", [{"name": "forged", **PLAIN, word: "owner"}])
+    with pytest.raises((InvalidInput, TypeError)):
+        agent.edit("s", **{word: "owner"})
+    assert everything(memory) == before
+
+
+def test_an_edit_by_somebody_else_does_not_make_it_theirs(bench: Watched) -> None:
+    """B7: it stays what an agent made, with an agent's limits."""
+    agent = propose(bench)
+    bench.edit("s", payload="by the owner")
+    assert (bench.get("s").created_by, bench.get("s").state) == ("scout", "active")
+    agent.edit("s", payload="by the agent")
+    assert bench.get("s").state == "pending"
+
+
+# -- words that reach further
+
+
+UNUSUAL: dict[str, Any] = {
+    "pre_check": "true",
+    "before": ["true"],
+    "after": "true",
+    "provider": "anthropic",
+    "max_cost": "$50",
+    "max_tokens": 1_000_000,
+    "quiet_hours": "night",
+    "approval": "owner_approve",
+    "approvers": ["rover"],
+    "approval_default": "approve",
+    "approval_expires": "1s",
+    "approval_actions": ["nothing"],
+}
+
+
+@pytest.mark.parametrize("word", UNUSUAL)
+def test_unusual_words_are_proposed_and_pointed_out(memory: Watched, word: str) -> None:
+    """B7 V10: inside the digest, named in the request, and without any effect before the yes."""
+    memory.set_quiet_hours("night", windows=["01:00-02:00"])
+    agent = memory.acting_as(SCOUT)
+    agent.add("plain", **PLAIN)
+    assert memory.asked("plain").request["unusual"] == []
+    agent.add("s", **PLAIN, **{word: UNUSUAL[word]})
+    asked = memory.asked()
+    assert asked.request["unusual"] == ["approval_ms" if word == "approval_expires" else word]
+    assert memory.get("s").state == "pending"
+    agent.edit("plain", **{word: UNUSUAL[word]})
+    assert memory.asked("plain").request["unusual"] == asked.request["unusual"]
+    memory.run_until(at("08:30"))
+    assert memory.ran == []
+    assert memory.told("run.checking", "run.started") == []
+
+
+def test_who_answers_for_a_proposal_is_not_the_agents_choice(bench: Watched) -> None:
+    """B7: approvers, silence that means yes, a second to answer in: all of that is about its runs, once it may have
+    any, and not about the proposal."""
+    bench.acting_as(SCOUT).add(
+        "s", **PLAIN, approval="council_approve", approvers=["ada"], approval_default="approve", approval_expires="1s"
+    )
+    with pytest.raises(NotAllowed):
+        bench.acting_as(ADA).approve(bench.asked().id)
+    asked = bench.asked()
+    assert (asked.approvers, asked.default, asked.needed) == ((), "deny", 1)
+    bench.run_until(at("10:00"))
+    assert (bench.ran, bench.get("s").state) == ([], "pending")
+
+
+@pytest.mark.parametrize("word", UNUSUAL)
+def test_operators_do_not_set_them_at_all(memory: Watched, word: str) -> None:
+    """B7 V10: preCheck, hooks, money and who is asked come from the owner or the file."""
+    memory.set_quiet_hours("night", windows=["01:00-02:00"])
+    memory.add("s", **PLAIN)
+    before = everything(memory)
+    operator = memory.acting_as(ADA)
+    with pytest.raises(NotAllowed, match=word):
+        operator.add("t", **PLAIN, **{word: UNUSUAL[word]})
+    with pytest.raises(NotAllowed, match=word):
+        operator.edit("s", **{word: UNUSUAL[word]})
+    assert everything(memory) == before

@@ -1,0 +1,238 @@
+"""Leave is bound to what was looked at: whatever changes, it must be asked for again. Rows V6, V7, B7."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from security_cast import ADA, OWNER, SCOUT, WAITING, Watched, at
+from security_rows import everything
+
+from matins.errors import Conflict, InvalidInput, NotAllowed
+
+
+def waiting(bench: Watched, **words: Any) -> int:
+    bench.add("s", **{**WAITING, "payload": "good", **words})
+    bench.run_until(at("08:06"))
+    return bench.asked().id
+
+
+def fill(bench: Watched) -> None:
+    """Take the only place there is."""
+    bench.limit("global", 1)
+    with bench._store.transaction(bench.clock.now_ms()) as transaction:
+        assert transaction.take_permit("global", 999_999)
+
+
+def clear(bench: Watched) -> None:
+    with bench._store.transaction(bench.clock.now_ms()) as transaction:
+        transaction.release_permits([999_999])
+    bench.settle()
+
+
+# -- an edit of the schedule
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"payload": "evil"},
+        {"when": "50 * * * *"},
+        {"do": "deploy"},
+        {"timeout": "1m"},
+        {"approvers": ["owner"]},
+        {"max_cost": "$9"},
+        {"ends": "2027-01-01T00:00"},
+        {"retries": 1},
+    ],
+    ids=lambda change: next(iter(change)),
+)
+def test_an_edit_after_yes_asks_again(bench: Watched, change: dict[str, Any]) -> None:
+    """V6: the run had leave and waited for a place; it does not start on the old leave, with old words or new."""
+    number = waiting(bench)
+    fill(bench)
+    bench.approve(number)
+    bench.settle()
+    assert bench.last().status == "ready"
+    bench.edit("s", **change)
+    clear(bench)
+    assert (bench.ran, bench.last().status) == ([], "awaiting_approval")
+    assert bench.approval(number).state == "void"
+    again = bench.asked()
+    assert (again.rev, again.run_id) == (2, bench.last().id)
+    assert again.digest != bench.approval(number).digest
+    bench.approve(again.id)
+    bench.settle()
+    assert bench.ran == [("s", change.get("payload", "good"))]
+
+
+def test_an_edit_while_asked_is_asked_about_under_the_new_words(bench: Watched) -> None:
+    """V6: what the person sees is what will run."""
+    number = waiting(bench)
+    bench.edit("s", payload="evil")
+    bench.settle()
+    with pytest.raises(Conflict, match="void") as caught:
+        bench.approve(number)
+    assert "newer question" in str(caught.value.hint)
+    asked = bench.asked()
+    assert (asked.request["payload"], asked.rev) == ("evil", 2)
+    with pytest.raises(Conflict, match="something else"):
+        bench.approve(asked.id, digest=bench.approval(number).digest)
+    bench.approve(asked.id, digest=asked.digest)
+    bench.settle()
+    assert bench.ran == [("s", "evil")]
+
+
+def test_words_that_were_changed_and_changed_back_are_new_words(bench: Watched) -> None:
+    """V6: the revision is in the digest, so that no old yes comes back to life."""
+    number = waiting(bench)
+    fill(bench)
+    bench.approve(number)
+    bench.edit("s", payload="evil")
+    bench.edit("s", payload="good")
+    clear(bench)
+    assert bench.ran == []
+    assert bench.asked().digest != bench.approval(number).digest
+
+
+def test_an_edit_voids_leave_that_waits_in_a_paused_schedule(bench: Watched) -> None:
+    number = waiting(bench)
+    bench.pause("s")
+    bench.approve(number)
+    bench.edit("s", payload="evil")
+    bench.resume("s")
+    bench.settle()
+    assert (bench.ran, bench.last().status) == ([], "awaiting_approval")
+    assert bench.asked().request["payload"] == "evil"
+
+
+def test_a_run_that_has_started_keeps_its_words(bench: Watched) -> None:
+    """V7: an edit in flight does not touch it, nor its leave."""
+    seen: list[Any] = []
+
+    @bench.job("edits itself")
+    def job(run: Any) -> None:
+        bench.edit("s", payload="evil")
+        seen.append((run.payload, bench.states()))
+
+    bench.approve(waiting(bench, do="edits itself"))
+    bench.settle()
+    assert seen == [("good", ["used"])]
+    assert bench.last().status == "succeeded"
+
+
+def test_an_operator_does_not_take_the_question_away(bench: Watched) -> None:
+    """B7 V10: approval, approvers, caps and checks are the owner's; setting them back to the usual is a change too."""
+    waiting(bench, approvers=["ada"], approvals_needed=1, approval_expires="2h", max_cost="$1", pre_check="true")
+    before = everything(bench)
+    words = (
+        "approval", "approvers", "approvals_needed", "approval_actions", "approval_expires", "approval_default",
+        "max_cost", "max_tokens", "pre_check", "before", "after", "provider", "quiet_hours",
+    )  # fmt: skip
+    for word in words:
+        with pytest.raises(NotAllowed, match=word):
+            bench.acting_as(ADA).edit("s", **{word: None})
+        with pytest.raises(NotAllowed, match=word):
+            bench.acting_as(ADA).approve(bench.asked().id, edits={word: None})
+    with pytest.raises(NotAllowed, match="approval"):
+        bench.acting_as(ADA).edit("s", approval="auto")
+    assert everything(bench) == before
+
+
+# -- yes, with edits
+
+
+def test_yes_with_edits_is_a_new_question_and_its_answer(bench: Watched) -> None:
+    """V6: a new digest, a record of its own, the old one void; the schedule itself says what it said."""
+    number = waiting(bench)
+    old = bench.asked()
+    new = bench.approve(number, edits={"payload": "better"}, note="as we said")
+    assert bench.approval(number).state == "void"
+    assert (new.id, new.digest) != (old.id, old.digest)
+    assert (new.request["payload"], new.request["edited_by"]) == ("better", "owner")
+    assert new.request["instead_of"] == str(number)
+    assert [(vote.voter, vote.digest) for vote in new.votes] == [("owner", new.digest)]
+    bench.settle()
+    assert bench.ran == [("s", "better")]
+    assert bench.states() == ["void", "used"]
+    assert bench.get("s").definition.payload == "good"
+    assert bench.told("approval.edited")[0]["words"] == ["payload"]
+    bench.run_until(at("09:06"))
+    assert bench.asked().request["payload"] == "good"
+
+
+def test_an_edit_after_yes_with_edits_asks_again(bench: Watched) -> None:
+    """V6: the schedule's new words win over the run's own, and nobody has said yes to them."""
+    number = waiting(bench)
+    fill(bench)
+    bench.approve(number, edits={"payload": "better"})
+    bench.edit("s", payload="evil")
+    clear(bench)
+    assert (bench.ran, bench.asked().request["payload"]) == ([], "evil")
+    bench.approve(bench.asked().id)
+    bench.settle()
+    assert bench.ran == [("s", "evil")]
+
+
+@pytest.mark.parametrize(
+    "edits",
+    [
+        {"when": "every 1h"},
+        {"timezone": "Asia/Tokyo"},
+        {"no such word": 1},
+        {"name": "other"},
+        {"agent": "rover"},
+        {"retries": -1},
+        {"payload": object()},
+        {"quiet_hours": "no such policy"},
+        {"approval": "council_approve"},
+        {"pre_check": "/no/such/program"},
+        ["payload"],
+        "payload",
+        5,
+    ],
+    ids=str,
+)
+def test_edits_that_cannot_be_used_answer_nothing(bench: Watched, edits: Any) -> None:
+    """V6: refused as a whole: the question stays, nobody has voted."""
+    number = waiting(bench)
+    before = everything(bench)
+    with pytest.raises(InvalidInput):
+        bench.approve(number, edits=edits)
+    assert everything(bench) == before
+
+
+def test_what_an_agent_proposed_may_be_approved_with_edits(bench: Watched) -> None:
+    """B7: the owner's words are what runs; the agent's are void."""
+    bench.acting_as(SCOUT).add("s", when="5 * * * *", do="work", payload="evil", max_cost="$100")
+    number = bench.asked().id
+    new = bench.approve(number, edits={"payload": "good", "max_cost": None})
+    assert (bench.approval(number).state, new.state) == ("void", "used")
+    bench.run_until(at("08:06"))
+    assert bench.ran == [("s", "good")]
+    assert bench.get("s").definition.max_cost is None
+    assert bench.get("s").created_by == "scout"
+
+
+def test_a_question_about_money_has_nothing_to_edit(bench: Watched) -> None:
+    bench.job("spend")(lambda run: run.spend("$3"))
+    bench.set_budget("day", money="$1", per="day")
+    bench.add("s", when="5 * * * *", do="spend")
+    bench.run_until(at("08:06"))
+    with pytest.raises(InvalidInput, match="about money"):
+        bench.approve(bench.asked().id, edits={"payload": 1})
+    with pytest.raises(NotAllowed):
+        bench.acting_as(ADA).approve(bench.asked().id)
+    assert bench.get("s").state == "paused"
+
+
+def test_more_money_does_not_lift_a_persons_pause(bench: Watched) -> None:
+    """C16: yes to money ends the pause that the budget made, and no other."""
+    bench.job("spend")(lambda run: run.spend("$3"))
+    bench.set_budget("day", money="$1", per="day")
+    bench.add("s", when="5 * * * *", do="spend")
+    bench.run_until(at("08:06"))
+    assert bench.get("s").paused_by == "budget"
+    bench.pause("s", note="holidays")
+    bench.call_as(OWNER, "approve", bench.asked().id)
+    assert (bench.get("s").state, bench.get("s").note) == ("paused", "holidays")

@@ -1,0 +1,106 @@
+"""corvid's way to answer: by the run. Rows V2, V6."""
+
+from __future__ import annotations
+
+import pytest
+from security_cast import ADA, SCOUT, WAITING, Watched, at
+
+from matins.engine.approvals import DESTRUCTIVE, HARMLESS
+from matins.errors import NotAllowed
+
+ASKED_ABOUT = {"work_task", "github_suggest", "fork_repo", "codebase_review", "dependency_audit", "improvement_loop"}
+"""As the seed has them."""
+
+
+def test_the_thirteen_actions() -> None:
+    """V6: six that the owner is asked about, seven others."""
+    assert ASKED_ABOUT == DESTRUCTIVE
+    assert len(HARMLESS) == 7
+    assert not DESTRUCTIVE & HARMLESS
+
+
+@pytest.mark.parametrize("action", sorted(DESTRUCTIVE | HARMLESS))
+@pytest.mark.parametrize("policy", ["auto", "owner_approve", "council_approve"])
+def test_which_actions_wait_under_which_policy(memory: Watched, policy: str, action: str) -> None:
+    """V6: auto: none; owner_approve: the six; council_approve: all."""
+    approvers = ["ada"] if policy == "council_approve" else None
+    memory.add("s", when="5 * * * *", do=action, approval=policy, approvers=approvers)
+    memory.run_until(at("08:06"))
+    waits = policy == "council_approve" or (policy == "owner_approve" and action in ASKED_ABOUT)
+    assert memory.last().status == ("awaiting_approval" if waits else "succeeded")
+    assert len(memory.approvals()) == waits
+
+
+def test_an_action_that_nobody_knows_waits(memory: Watched) -> None:
+    """V6: deny by default."""
+    memory.add("s", **{**WAITING, "do": "deploy"})
+    memory.run_until(at("08:06"))
+    assert memory.last().status == "awaiting_approval"
+
+
+def test_a_set_of_ones_own(memory: Watched) -> None:
+    """V6: per-action sets."""
+    memory.add("a", **{**WAITING, "do": "send_message"}, approval_actions=["send_message"])
+    memory.add("b", **{**WAITING, "do": "work_task"}, approval_actions=["send_message"])
+    memory.run_until(at("08:06"))
+    assert (memory.last("a").status, memory.last("b").status) == ("awaiting_approval", "succeeded")
+
+
+def test_yes(bench: Watched) -> None:
+    """V2: the run comes back, on its way."""
+    bench.add("s", **WAITING)
+    bench.run_until(at("08:06"))
+    run = bench.resolve_approval(bench.last().id, True)
+    assert run is not None
+    assert (run.id, run.status) == (bench.last().id, "ready")
+    bench.settle()
+    assert bench.ran == [("s", None)]
+
+
+def test_no(bench: Watched) -> None:
+    """V2: the run comes back, denied."""
+    bench.add("s", **WAITING)
+    bench.run_until(at("08:06"))
+    run = bench.resolve_approval(bench.last().id, False)
+    assert run is not None
+    assert (run.status, run.reason) == ("denied", "denied")
+    bench.settle()
+    assert bench.ran == []
+
+
+def test_none_where_nothing_is_asked(bench: Watched) -> None:
+    """V2: a run that does not exist, runs without a question, was answered already, or is over."""
+    bench.add("s", **WAITING)
+    bench.add("free", when="5 * * * *", do="work")
+    bench.run_until(at("08:06"))
+    assert bench.resolve_approval(999, True) is None
+    assert bench.resolve_approval(bench.last("free").id, True) is None
+    run = bench.last()
+    bench.resolve_approval(run.id, True)
+    assert bench.resolve_approval(run.id, True) is None
+    assert bench.resolve_approval(run.id, False) is None
+    bench.settle()
+    assert bench.resolve_approval(run.id, False) is None
+    assert bench.last().status == "succeeded"
+
+
+def test_it_is_no_way_round_who_may(bench: Watched) -> None:
+    """B7: the same people, and nobody else."""
+    bench.add("s", **WAITING)
+    bench.run_until(at("08:06"))
+    for principal in (ADA, SCOUT):
+        for answer in (True, False):
+            with pytest.raises(NotAllowed):
+                bench.acting_as(principal).resolve_approval(bench.last().id, answer)
+    assert bench.asked().votes == ()
+
+
+def test_it_answers_about_the_run_only(bench: Watched) -> None:
+    """V2: a question about money that a run left behind is another question."""
+    bench.job("spend")(lambda run: run.spend("$3"))
+    bench.set_budget("day", money="$1", per="day")
+    bench.add("s", when="5 * * * *", do="spend")
+    bench.run_until(at("08:06"))
+    assert bench.asked().kind == "budget"
+    assert bench.resolve_approval(bench.last().id, True) is None
+    assert bench.asked().state == "pending"

@@ -1,0 +1,59 @@
+"""A bench on every store, and what a look must leave as it was."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+import postgres_fixtures
+from matins.executors.python import JobRun
+from matins.testing import Bench, ManualClock
+
+postgres_server = postgres_fixtures.postgres_server
+postgres_url = postgres_fixtures.postgres_url
+url = postgres_fixtures.url
+START = "2026-03-27T08:00:00Z"
+TABLES = ("schedules", "revisions", "due", "runs", "attempts", "events", "approvals", "policies", "throttles", "purses",
+          "spend", "checks", "permits")  # fmt: skip
+
+
+def fail(run: JobRun) -> None:
+    raise ValueError("no luck")
+
+
+@pytest.fixture
+def bench(url: str) -> Iterator[Bench]:
+    yield from opened(url)
+
+
+@pytest.fixture
+def in_memory() -> Iterator[Bench]:
+    """For what does not depend on the store."""
+    yield from opened("sqlite://")
+
+
+def opened(url: str) -> Iterator[Bench]:
+    """Its owner lives in Tokyo. Jobs: `work` succeeds, `fail` raises, `pay` costs ten cents."""
+    made = Bench(url, clock=ManualClock(START, zone="Asia/Tokyo"))
+    made.job("work")(lambda run: None)
+    made.job("fail")(fail)
+    made.job("pay")(lambda run: run.spend("$0.10", tokens=500))
+    yield made
+    assert made.verify_audit() == []
+    made.close()
+
+
+@pytest.fixture
+def rows(bench: Bench) -> Callable[[], list[Any]]:
+    def everything() -> list[Any]:
+        store: Any = bench._store
+        if store.kind == "sqlite":
+            return [store._connection.execute(f"SELECT * FROM {table}").fetchall() for table in TABLES]
+        with store.sessions.lend(b"BEGIN") as session:
+            found = [session.cursor.execute(f"SELECT * FROM {table}".encode()).fetchall() for table in TABLES]
+            session.cursor.execute(b"COMMIT")
+            return [sorted(rows, key=repr) for rows in found]
+
+    return everything

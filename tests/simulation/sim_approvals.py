@@ -1,0 +1,124 @@
+"""Invariant 10 where people are asked: nothing starts that they did not allow, and nobody is asked in vain."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import orjson
+from sim_rows import Commit, CursorRow, Reader, RunRow
+from sim_violation import require
+
+from matins.engine.approvals import digest, needs_approval
+from matins.model.run import RunState
+
+_APPROVAL = """SELECT id, kind, schedule_id, run_id, rev, digest, approvers, needed, requested_by, expires_at, state,
+  request FROM approvals"""
+_NEXT = {
+    "pending": {"approved", "used", "denied", "expired", "void"},
+    "approved": {"used", "void"},
+}
+_OWNER = "owner"
+STRANGERS = ("vera", "ann", "bob")
+"""A viewer and two agents: they approve nothing."""
+
+
+class ApprovalRow(NamedTuple):
+    id: int
+    kind: str
+    schedule_id: int
+    run_id: int | None
+    rev: int
+    digest: str
+    approvers: str
+    needed: int
+    requested_by: str
+    expires_at: int
+    state: str
+    request: str
+
+
+class ApprovalRules:
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+        self._known: dict[int, ApprovalRow] = {}
+        self._decided: dict[int, int] = {}
+        """When each was approved."""
+        self._by_default: set[int] = set()
+        """Those that nobody answered, and that say that this means yes."""
+        self._proposed: set[tuple[int, int]] = set()
+        """Schedules at revisions that somebody must approve before anything of them runs."""
+
+    def check(self, commit: Commit, cursors: Mapping[int, CursorRow], runs: Mapping[int, RunRow]) -> None:
+        granted = [data["approval"] for _, data in commit.data("approval.expired") if data["default"] == "approve"]
+        self._by_default.update(map(int, granted))
+        asked = self._check_states(commit)
+        for event in commit.events:
+            if event.type in ("schedule.created", "schedule.updated") and event.schedule_id is not None:
+                cursor = cursors[event.schedule_id]
+                if cursor.state == "pending":
+                    self._proposed.add((cursor.schedule_id, cursor.rev))
+        for _, new in commit.claims:
+            self._check_claim(new)
+        asked |= {new.id for _, new in commit.runs}
+        for run_id in sorted(asked):
+            self._check_asked(run_id, runs.get(run_id))
+
+    def _check_states(self, commit: Commit) -> set[int]:
+        """From one state to the next and never back; the runs whose questions changed."""
+        changed = commit.rows("approvals")
+        rows = [ApprovalRow(*row) for row in self._reader.numbered(_APPROVAL, changed)] if changed else []
+        for row in rows:
+            old = self._known.get(row.id)
+            if old is not None and old.state != row.state:
+                may = row.state in _NEXT.get(old.state, set())
+                require(10, may, f"an approval cannot go that way: {old} became {row}")
+            if row.state in ("approved", "used") and (old is None or old.state == "pending"):
+                self._check_votes(row)
+                self._decided[row.id] = commit.now
+            elif row.state == "used" and old is not None and old.state == "approved":
+                self._check_fresh(row, commit.now)
+            self._known[row.id] = row
+        for gone in changed - {row.id for row in rows}:
+            self._known.pop(gone, None)
+        return {row.run_id for row in rows if row.run_id is not None}
+
+    def _check_votes(self, asked: ApprovalRow) -> None:
+        if asked.id in self._by_default:
+            return
+        votes = self._reader.query("SELECT voter, vote, digest FROM votes WHERE approval_id = ?", asked.id)
+        named = orjson.loads(asked.approvers)
+        may = {voter for voter, vote, of in votes if vote == "approve" and of == asked.digest} - {*STRANGERS}
+        may = may & {*named} if named else may & {_OWNER}
+        may -= {asked.requested_by} - {_OWNER}
+        require(10, len(may) >= asked.needed, f"approved by {votes}, of whom {may} may: {asked}")
+
+    def _check_fresh(self, used: ApprovalRow, now: int) -> None:
+        age = now - self._decided[used.id]
+        most = self._reader.rule(used.schedule_id, used.rev).definition.approval_ms
+        require(10, age <= most, f"an approval was used {age} ms after it was given: {used}")
+
+    def _check_claim(self, run: RunRow) -> None:
+        agent, name = self._reader.schedule(run.schedule_id)
+        definition = self._reader.rule(run.schedule_id, run.rev).definition
+        words = digest(agent, name, run.rev, definition)
+        used = [row for row in self._of(run) if row.state == "used" and row.digest == words]
+        if (run.schedule_id, run.rev) in self._proposed:
+            allowed = any(row.kind == "schedule" for row in used)
+            require(10, allowed, f"nobody approved what {agent}/{name} says at revision {run.rev}: {run}")
+        if needs_approval(definition):
+            mine = [row for row in used if row.kind == "run" and row.run_id == run.id]
+            require(10, bool(mine), f"started without an approval of its digest: {run}")
+
+    def _of(self, run: RunRow) -> list[ApprovalRow]:
+        return [row for row in self._known.values() if row.schedule_id == run.schedule_id]
+
+    def _check_asked(self, run_id: int, run: RunRow | None) -> None:
+        """A run waits for people exactly while one question about it is open."""
+        rows = [row for row in self._known.values() if row.run_id == run_id and row.kind == "run"]
+        pending = [row for row in rows if row.state == "pending"]
+        waits = run is not None and run.state == RunState.PARKED and run.reason == "awaiting_approval"
+        require(11, len(pending) == waits, f"{len(pending)} open questions: {pending}, and the run is {run}")
+
+    def open_questions(self) -> list[ApprovalRow]:
+        return [row for row in self._known.values() if row.state == "pending"]

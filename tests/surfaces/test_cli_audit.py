@@ -1,0 +1,213 @@
+"""`matins audit`, as a program that people run, on stores that others may be writing to."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import apsw
+import psycopg
+import pytest
+
+import postgres_fixtures
+from matins import Matins
+from matins.model.records import NewEvent
+from matins.store.sqlite.store import SqliteStore
+from matins.testing import Bench, ManualClock
+
+postgres_server, postgres_url = postgres_fixtures.postgres_server, postgres_fixtures.postgres_url
+
+
+def matins(*words: str, store: str | None = None) -> subprocess.CompletedProcess[str]:
+    environment = {name: value for name, value in os.environ.items() if name != "MATINS_STORE"}
+    environment |= {} if store is None else {"MATINS_STORE": store}
+    return subprocess.run(
+        [sys.executable, "-m", "matins", *words], capture_output=True, text=True, timeout=60, env=environment
+    )
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A store that another process can open."""
+    if request.param == "postgresql":
+        return request.getfixturevalue("postgres_url")
+    return f"sqlite:///{tmp_path}/matins.db"
+
+
+@pytest.fixture
+def store(url: str) -> Iterator[str]:
+    """With a little history, and its engine gone."""
+    bench = Bench(url, clock=ManualClock("2026-03-27T08:00:00Z"))
+    bench.job("work")(lambda run: None)
+    bench.add("s", when="0 * * * *", do="work")
+    bench.run_until("2026-03-27T12:00:00Z")
+    bench.engine.close()
+    bench.close()
+    yield url
+
+
+def sql(url: str, statement: str) -> list[tuple[Any, ...]]:
+    """What somebody with a database client could do."""
+    if url.startswith("sqlite"):
+        connection = apsw.Connection(url.removeprefix("sqlite:///"))
+        try:
+            return connection.execute(statement).fetchall()
+        finally:
+            connection.close()
+    with psycopg.connect(url, autocommit=True) as connection:
+        cursor = connection.execute(statement.encode())
+        return cursor.fetchall() if cursor.description else []
+
+
+def test_a_whole_audit(store: str) -> None:
+    """B1: how much was looked at, and the newest seal"""
+    result = matins("audit", "verify", "--store", store)
+    assert (result.returncode, result.stderr) == (0, "")
+    ((events, chains),) = sql(store, "SELECT count(*), count(DISTINCT writer) FROM events")
+    seal = matins("audit", "seal", "--store", store).stdout.strip()
+    expected = f"The audit is whole: {events} events in {chains} chains, last seal {seal[:12]}…\n"
+    assert result.stdout == expected
+    assert events > 8
+
+
+def test_for_programs(store: str) -> None:
+    """B1: the store may be named in the environment"""
+    answer = json.loads(matins("audit", "verify", "--json", store=store).stdout)
+    assert (answer["whole"], answer["faults"]) == (True, [])
+    assert answer["seal"] == matins("audit", "seal", store=store).stdout.strip()
+    assert answer["events"] > 8
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ("UPDATE events SET data = '{}' WHERE id = 2", "event 2: it is not what was written"),
+        ("UPDATE events SET at = at + 1 WHERE id = 3", "event 3: it is not what was written"),
+        ("DELETE FROM events WHERE id = 3", "event 4: number 3 of writer 1 is missing"),
+        ("DELETE FROM events WHERE id > 5", "seal "),
+    ],
+)
+def test_what_was_done_to_it_is_found_out(store: str, change: str, says: str) -> None:
+    """B1: changed, removed, cut; exit code 1 and the first bad row"""
+    sql(store, change)
+    result = matins("audit", "verify", "--store", store)
+    assert result.returncode == 1
+    first, *faults = result.stdout.splitlines()
+    assert first == "The audit is not whole:"
+    assert faults[0].startswith(f"  {says}")
+    answer = json.loads(matins("audit", "verify", "--store", store, "--json").stdout)
+    assert (answer["whole"], [f"  {fault}" for fault in answer["faults"]]) == (False, faults)
+
+
+def test_a_history_that_was_cut_together_with_its_seals(store: str) -> None:
+    """B1: only a seal that was noted down elsewhere tells"""
+    noted = matins("audit", "seal", "--store", store).stdout.strip()
+    assert matins("audit", "verify", "--store", store, "--seal", noted).returncode == 0
+    sql(store, "DELETE FROM events WHERE id > 1")
+    sql(store, "DELETE FROM seals WHERE id > 1")
+    assert matins("audit", "verify", "--store", store).returncode == 0
+    cut = matins("audit", "verify", "--store", store, "--seal", noted)
+    number = noted.partition(":")[0]
+    assert cut.returncode == 1
+    assert f"  seal {number}: it is gone or changed since it was noted down\n" in cut.stdout
+
+
+def test_while_an_engine_runs(url: str) -> None:
+    """B1: the owner of the file is not asked, and not disturbed"""
+    ran = threading.Event()
+    engine = Matins(url)
+    try:
+        engine.job("work")(lambda run: ran.set())
+        engine.add("s", when="1s", do="work")
+        with engine:
+            assert ran.wait(30)
+            results = [matins("audit", "verify", "--store", url) for _ in range(3)]
+            assert [(result.returncode, result.stderr) for result in results] == [(0, "")] * 3
+            assert engine.stats().running
+    finally:
+        engine.close()
+
+
+def test_what_is_written_meanwhile_is_no_fault(tmp_path: Path) -> None:
+    """B1: events and seals are read as they were at one moment"""
+    path = tmp_path / "matins.db"
+    mine, other = SqliteStore(path, 1_000), SqliteStore(path, 1_000)
+    try:
+        write(other, 1_000)
+
+        def trace(cursor: Any, statement: str, bindings: Any) -> bool:
+            if "FROM seals" in statement:  # the events have been read already
+                write(other, 2_000)
+            return True
+
+        mine._connection.exec_trace = trace
+        with mine.reading() as transaction:
+            events, _, seals = transaction.audit()
+        mine._connection.exec_trace = None
+        assert (len(events), len(seals)) == (1, 1)
+        with mine.reading() as transaction:
+            events, _, seals = transaction.audit()
+        assert (len(events), len(seals)) == (2, 2)
+    finally:
+        mine.close()
+        other.close()
+
+
+def write(store: SqliteStore, now: int) -> None:
+    with store.transaction(now) as transaction:
+        transaction.events.append(NewEvent(now, "limit.set", None, None))
+    with store.transaction(now) as transaction:
+        transaction.seal(now)
+
+
+def test_a_store_that_is_not_there_is_not_made(tmp_path: Path) -> None:
+    """B1: a look makes nothing"""
+    result = matins("audit", "verify", "--store", f"sqlite:///{tmp_path}/typo.db")
+    assert result.returncode == 2
+    assert "There is no store" in result.stderr
+    assert "Traceback" not in result.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_no_seal_yet(tmp_path: Path) -> None:
+    """B1"""
+    path = tmp_path / "matins.db"
+    SqliteStore(path, 0).close()
+    url = f"sqlite:///{path}"
+    assert matins("audit", "verify", "--store", url).stdout == (
+        "The audit is whole: 0 events in 0 chains, no seal yet\n"
+    )
+    result = matins("audit", "seal", "--store", url)
+    assert result.returncode == 1
+    assert "There is no seal yet" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--seal", "7:ab12…"], '"7:ab12…" is not a seal'),
+        (["--seal", "latest"], "64 hexadecimal digits"),
+        (["--store", "redis://x"], '"redis://x" is not a store'),
+    ],
+)
+def test_bad_input(tmp_path: Path, words: list[str], says: str) -> None:
+    """B1: what is wrong, and how to mend it"""
+    path = tmp_path / "matins.db"
+    SqliteStore(path, 0).close()
+    result = matins("audit", "verify", *words, store=f"sqlite:///{path}")
+    assert result.returncode == 2
+    assert says in result.stderr
+    assert "Hint: " in result.stderr
+
+
+def test_without_a_store(tmp_path: Path) -> None:
+    """B1"""
+    result = matins("audit", "verify")
+    assert result.returncode == 2
+    assert "--store" in result.stderr
