@@ -13,9 +13,11 @@ from matins.engine.events import canonical_types
 from matins.engine.prices import Price
 from matins.engine.quiet_hours import QuietHours
 from matins.engine.when.triggers import Trigger, to_ms
+from matins.model.agent import Agent
 from matins.model.policy import Approval, Purse, Throttle
 from matins.model.run import Run
 from matins.model.schedule import Schedule
+from matins.model.thread import Landing, Message, Thread
 from matins.service.auditing import Audit
 from matins.service.explaining import Why
 from matins.service.forecasts import Forecast
@@ -29,8 +31,9 @@ class Calls:
 
     # -- schedules
 
-    def add(self, name: str, *, when: str | Trigger, do: str, agent: str = "", **words: Any) -> Schedule:
-        return self._call("add", name, when, agent, do=do, **words)
+    def add(self, name: str, *, when: str | Trigger, agent: str = "", **words: Any) -> Schedule:
+        """`do` names the job that it starts, or `prompt` says what its agent is told."""
+        return self._call("add", name, when, agent, **words)
 
     def add_many(self, schedules: Sequence[Mapping[str, Any]]) -> builtins.list[int]:
         return self._call("add_many", schedules)
@@ -226,6 +229,30 @@ class Calls:
 
     def allowed_hosts(self) -> builtins.list[str]:
         return self._call("allowed_hosts")
+
+    # -- agents
+
+    def set_agent(self, name: str, **words: Any) -> Agent:
+        """Who is woken: runner, model, workdir, environment, tools, limits."""
+        return self._call("set_agent", name, **words)
+
+    def drop_agent(self, name: str) -> bool:
+        return self._call("drop_agent", name)
+
+    def agents(self) -> builtins.list[Agent]:
+        return self._call("agents")
+
+    def get_agent(self, name: str) -> Agent:
+        return self._call("get_agent", name)
+
+    def threads(self, *, before: int | None = None, limit: int = 100) -> builtins.list[Thread]:
+        return self._call("threads", before, limit)
+
+    def messages(self, thread_id: int, *, after: int = 0, limit: int = 100) -> builtins.list[Message]:
+        return self._call("messages", thread_id, after, limit)
+
+    def landing(self, run_id: int) -> Landing | None:
+        return self._call("landing", run_id)
 
 
 def _instant(at: datetime | int | None) -> int | None:

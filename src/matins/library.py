@@ -23,7 +23,7 @@ from matins.executors.routing import Executors
 from matins.executors.deliveries import senders
 from matins.executors.python import Job, PythonExecutor
 from matins.model.principal import OWNER, Principal
-from matins.model.run import RunState
+from matins.model.run import RunState, Usage
 from matins.ports import Clock, Store
 from matins.runtime.catalog import Catalog
 from matins.runtime.clock import SystemClock
@@ -196,6 +196,7 @@ class Matins(Calls):
             key_prefix=self._store.store_id,
             previous=self._previous,
             policies=self._policies,
+            spent=self._spent,
         )
         return Executors([(lambda work: work.known.talks, self._agents(loop.wake)), (lambda work: True, python)])
 
@@ -224,6 +225,10 @@ class Matins(Calls):
     def _policies(self) -> Policies:
         with self._store.reading() as transaction:
             return self._catalog.policies(transaction)
+
+    def _spent(self, run_id: int) -> Usage:
+        with self._store.reading() as transaction:
+            return transaction.spend_of(run_id) or Usage()
 
     def _previous(self, work: Work) -> RunState | None:
         with self._store.reading() as transaction:

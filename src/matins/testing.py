@@ -137,6 +137,7 @@ class Bench(Matins):
             key_prefix=self._store.store_id,
             previous=self._previous,
             policies=self._policies,
+            spent=self._spent,
         )
         self.checking = self._checks(InlineChecks, lambda: None)
         self.engine.open(self.executor, "bench", self.checking)

@@ -71,3 +71,16 @@ def check_ledger(bench: Bench) -> None:
         slots = Counter(run.slot for run in runs if run.slot is not None)
         assert not [iso(slot) for slot, count in slots.items() if count > 1], schedule.name
         assert {run.id: ends[run.id] for run in runs} == {run.id: int(not run.state.live) for run in runs}
+
+
+def damage(bench: Bench, name: str) -> None:
+    """What a schedule said cannot be read any more, by this process either."""
+    statement = f"UPDATE revisions SET definition = '?' WHERE schedule_id = {bench.get(name).id}"
+    store: Any = bench._store
+    if store.shared:
+        with store.sessions.lend(b"BEGIN") as session:
+            session.cursor.execute(statement.encode())
+            session.cursor.execute(b"COMMIT")
+    else:
+        store._connection.execute(statement)
+    bench._catalog._known.clear()

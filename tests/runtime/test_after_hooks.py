@@ -192,6 +192,7 @@ def test_a_hook_that_asks_to_cancel_comes_too_late(bench: Bench) -> None:
 
 def test_a_run_that_is_forgotten_meanwhile_is_let_go(bench: Bench, tell: str, heard: Heard) -> None:
     """P7"""
+    bench.set_hook("after:run", tell)
     bench.add("s", when="0 9 * * *", do="work", after=tell)
     bench.run_until("2026-03-27T09:00:00Z")
     with bench._store.transaction(bench.clock.now_ms()) as transaction:
@@ -210,6 +211,25 @@ def test_without_hooks_there_is_no_subscription_for_them(bench: Bench, tell: str
     bench.edit("s", after=tell)
     with bench._store.reading() as transaction:
         assert [(found.name, found.kind) for found in transaction.subscriptions()] == [("hooks", "hook")]
+
+
+def test_a_run_without_a_hook_is_not_put_into_the_outbox(bench: Bench) -> None:
+    """P7"""
+    bench.add("with", when="0 9 * * *", do="work", after="true")
+    bench.add("without", when="0 9 * * *", do="work")
+    bench.run_until("2026-03-27T09:00:00Z")
+    taken: list[str] = []
+
+    class Hands:
+        def take(self, lane: Any) -> None:
+            taken.extend(letter.cloud_event["schedulename"] for letter in lane.letters)
+
+        def drain(self) -> list[Any]:
+            return []
+
+    bench.outbox._hands = Hands()
+    deliver(bench)
+    assert taken == ["with"]
 
 
 def test_a_hook_is_not_held_up_by_that_of_another_schedule(bench: Bench, tmp_path: Path) -> None:

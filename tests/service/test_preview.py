@@ -196,6 +196,15 @@ def test_what_is_overdue_is_counted(bench: Bench) -> None:
     assert verdicts(forecast) == [("03-27T11:00", "runs"), ("03-27T12:00", "runs")]
 
 
+def test_an_interval_that_is_overdue_counts_from_now(bench: Bench) -> None:
+    """B3: what it missed meanwhile is not a row of slots"""
+    bench.add("s", when="5m", anchor="start", grace="1h", do="work")
+    bench.clock.advance_to("2026-03-27T08:32:00Z")
+    assert verdicts(bench.preview("s", count=2)) == [("03-27T08:05", "runs"), ("03-27T08:37", "runs")]
+    bench.settle()
+    assert bench.get("s").next_slot == instant("2026-03-27T08:37:00Z")
+
+
 @pytest.mark.parametrize(
     ("words", "per_day"),
     [
@@ -283,6 +292,19 @@ def test_the_edit_does_what_its_preview_said(in_memory: Bench, made: dict[str, A
     assert bench.preview("s") == foreseen
 
 
+def test_words_are_told_as_people_write_them(in_memory: Bench) -> None:
+    """B3"""
+    in_memory.add("s", when="0 9 * * *", do="work")
+    ops = {"kind": "channel", "channel": "ops"}
+    change = in_memory.preview_change("s", ends="2026-12-31T18:00", timeout="90s", pre_check=["true", "1"], target=ops)
+    assert {word.word: word.after for word in change.words} == {
+        "ends": "2026-12-31T18:00:00Z",
+        "timeout": "90s",
+        "pre_check": ("true", "1"),
+        "target": ops,
+    }
+
+
 def test_an_edit_voids_what_was_asked(bench: Bench) -> None:
     """B3 V6"""
     bench.add("s", when="0 9 * * *", do="work", approval="council_approve", approvers=["ada"])
@@ -337,6 +359,17 @@ def test_what_is_overdue_comes_to_what_was_said(
     made = [(run.slot, run.covered_from, run.covered) for run in reversed(bench.runs("s"))]
     assert [(record.slot, record.first, record.slots) for record in foreseen.records] == made
     assert bench.get("s").next_slot == foreseen.next_slot
+
+
+def test_a_window_that_is_used_up(bench: Bench) -> None:
+    """B3 S4: the cap is for the whole window, also when it is looked at twice"""
+    bench.add("s", when="0 * * * *", do="work", catch_up="run_all_capped", cap=2, grace="1m")
+    bench.clock.advance_to("2026-03-27T14:45:00Z")
+    assert bench.preview_catch_up("s").runs == 2
+    bench.settle()
+    bench.clock.advance_to("2026-03-27T15:45:00Z")
+    assert bench.preview_catch_up("s").answer == "1 slots since 2026-03-27 15:00: 1 missed."
+    assert bench.preview_catch_up("s", since=instant("2026-03-27T14:30:00Z")).runs == 1
 
 
 def test_an_absence_that_did_not_happen(bench: Bench, rows: Callable[[], list[Any]]) -> None:

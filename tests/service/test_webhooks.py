@@ -251,6 +251,18 @@ def test_dropped_with_what_it_has_not_got(hooked: Bench, site: Site) -> None:
     assert hooked.deliveries("ops") == []
 
 
+def test_only_a_webhook_is_dropped_as_one(bench: Bench) -> None:
+    """P9"""
+    bench.subscribe(lambda event: None, name="books")
+    bench.add_webhook("ops", "https://example.com/")
+    assert bench.drop_webhook("books") is False
+    assert bench.forget_subscription("ops") is False
+    with pytest.raises(NotFound, match='There is no webhook "books"'):
+        bench.pause_webhook("books")
+    with bench._store.reading() as transaction:
+        assert [found.name for found in transaction.subscriptions()] == ["books", "ops"]
+
+
 # -- where it may lead
 
 

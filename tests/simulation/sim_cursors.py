@@ -16,6 +16,7 @@ from matins.engine.planning import Rule
 from matins.model.run import RunState
 from matins.model.trigger import Once
 
+_NO_RUNS = ("end_date", "schedule_paused")
 _AT_AN_END = ("expired", "rejected", "removed")
 _REPLACED = {
     "schedule.updated",
@@ -58,7 +59,8 @@ class CursorRules:
         require(2, was_due or not births, f"planned before its time, or while paused: {old} at {now}: {births}")
         following = self._check_births(old, births, rule)
         self._check_cap(births, rule, now)
-        if changing:
+        ends_at = rule.definition.ends_at
+        if changing and (ends_at is None or old.next_slot is None or old.next_slot <= ends_at):
             require(1, bool(births) or not was_due, f"changed before what was due was planned: {old} became {new}")
         if new.state in _AT_AN_END:
             require(1, new.next_slot is None, f"it is {new.state}, but goes on: {new}")
@@ -101,7 +103,7 @@ class CursorRules:
         last = births[-1].slot
         assert last is not None
         on_time = now - last <= grace_of(rule.definition, last, rule.trigger.next_ms(last))
-        runs = [run for run in births if run.state != RunState.MISSED and run.reason != "end_date"]
+        runs = [run for run in births if run.state != RunState.MISSED and run.reason not in _NO_RUNS]
         late = [run for run in runs if not (on_time and run.slot == last)]
         schedule_id = births[0].schedule_id
         self._window[schedule_id] += len(late)

@@ -253,14 +253,14 @@ def _check_change(old: RunRow, new: RunRow, *, told: bool) -> None:
 
 
 def _check_epoch(old: RunRow, new: RunRow, *, told: bool) -> None:
-    """It rises when a run is claimed, sent to be checked, was checked, or is to go by other words."""
+    """It rises when a run is claimed, sent to be checked, was checked, waited for that in vain, or has other words."""
     if new.rev != old.rev:
         may = old.state in WAITING and new.state in WAITING and not new.cleared & CHECKED
         require(8, may, f"a run that was cleared goes by other words: {old} became {new}")
         require(4, new.epoch > old.epoch, f"other words under the same epoch: {old} became {new}")
         return
     rises = claimed(old, new) or _sent(old.epoch, new)
-    may = {old.epoch + rises, old.epoch + rises + told}
+    may = old.epoch + rises, old.epoch + rises + (told or (old.state == RunState.PARKED and old.reason == "checking"))
     require(4, new.epoch in may, f"the epoch went from {old.epoch} to {new.epoch}: {old} became {new}")
 
 

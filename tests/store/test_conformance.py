@@ -343,7 +343,7 @@ def test_an_edit_is_a_new_revision_and_the_old_one_stays(store: Store) -> None:
         row = transaction.schedule(schedule)
         assert row == (
             schedule, name, "ann", "paused", 2, '{"rev": 2}', "why", "me", NOW + 2, NOW + 3, None, 0, 0, NOW, NOW + 2,
-            None, "owner", "owner", None, None, 0,
+            None, "owner", "owner", None, None, 0, False,
         )  # fmt: skip
         assert transaction.due(NOW + MINUTE, 9) == []
 

@@ -48,13 +48,6 @@ class Waiting(NamedTuple):
     runs: tuple[tuple[int, int], ...] = ()
     until: int = 0
 
-    def live(self, at: int) -> tuple[tuple[int, int], ...]:
-        """What is in the way of a slot: at the very end of the wait, the first of them is about to start."""
-        if at > self.until:
-            return ()
-        begun = RunState.READY if at == self.until else RunState.PARKED
-        return tuple((run, begun if state == RunState.PARKED else state) for run, state in self.runs)
-
     def joined(self, state: RunState, until: int | None) -> Waiting:
         return Waiting((*self.runs, (0, state)), until or self.until)
 
@@ -78,9 +71,9 @@ def foresee(rule: Rule, outset: Outset) -> Iterator[Foreseen]:
     while slot is not None and (most is None or executions < most):
         due_at = rule.due_at(outset.schedule_id, slot) or slot
         at = max(due_at, outset.now)
-        waiting = waiting if at <= waiting.until else Waiting()
+        waiting = waiting if at <= waiting.until else Waiting()  # at that very moment it has not ended yet
         candidate = Candidate(
-            rule.definition, slot, Facts(waiting.live(at), False, outset.agent, outset.policies), executions, False, at
+            rule.definition, slot, Facts(waiting.runs, False, outset.agent, outset.policies), executions, False, at
         )
         seen = _judged(candidate, slot, due_at)
         yield seen

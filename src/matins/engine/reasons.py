@@ -242,6 +242,8 @@ _CAUSES: dict[str, Callable[[Told], str]] = {
     "timed_out": lambda told: "It ran past its limit",
     "cancelled": lambda told: f"{_who(told)} cancelled it",
     "cancelled_by_newer": lambda told: "A newer run took its place",
+    "stopped": lambda told: "The engine was stopped while it ran",
+    "schedule_paused": lambda told: "Its schedule was paused in the same moment",
     "schedule_removed": lambda told: "Its schedule was removed",
     "schedule_rejected": lambda told: "Its schedule was rejected",
     "target_busy": lambda told: f"Run {told['run']} is under way in the {_place(told)} where it lands",

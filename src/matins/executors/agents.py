@@ -213,7 +213,7 @@ class AgentExecutor:
         if runner is None:
             known = ", ".join(sorted(self._runners))
             raise InvalidInput(f'There is no runner "{agent.runner}"', field="runner", hint=f"known: {known}")
-        call = self._call(work, agent, brief)
+        call = self._call(work, agent, brief, runner)
         runner.refuse(call)
         command = runner.command(call)
         environment = environment_of(agent.environment, command.env_add, command.env_drop)
@@ -231,7 +231,7 @@ class AgentExecutor:
         )
         return Started(work, runner, brief, call), launch
 
-    def _call(self, work: Work, agent: Agent, brief: Brief) -> Call:
+    def _call(self, work: Work, agent: Agent, brief: Brief, runner: Runner) -> Call:
         words = work.known.definition
         workdir = str(Path(agent.workdir).expanduser()) if agent.workdir else self._workdir
         if not Path(workdir).is_dir():
@@ -243,7 +243,7 @@ class AgentExecutor:
             workdir=workdir,
             model=agent.model,
             session=session,
-            new_session=None if session else str(uuid.uuid5(_SESSIONS, f"{work.run_id}-{work.epoch}")),
+            new_session=_new_session(work) if runner.chooses_session and session is None else None,
             permission_mode=agent.permission_mode,
             allowed_tools=agent.tools,
             max_turns=agent.max_turns,
@@ -287,6 +287,10 @@ class AgentExecutor:
 
 
 _SESSIONS = uuid.UUID("6d617469-6e73-5e55-9e55-696f6e000000")
+
+
+def _new_session(work: Work) -> str:
+    return str(uuid.uuid5(_SESSIONS, f"{work.run_id}-{work.epoch}"))
 
 
 def fire_of(work: Work, brief: Brief) -> Fire:

@@ -17,7 +17,7 @@ from matins.engine.when.triggers import to_ms
 from matins.errors import OverBudget, ProviderLimited
 from matins.executors.commands import kept_reason
 from matins.executors.meter import Meter
-from matins.model.run import Outcome, ProviderLimit, RunState
+from matins.model.run import Outcome, ProviderLimit, RunState, Usage
 from matins.ports import Clock
 from matins.runtime.work import Ended, Work
 
@@ -144,6 +144,7 @@ class PythonExecutor:
         key_prefix: str,
         previous: Callable[[Work], RunState | None],
         policies: Callable[[], Policies] = Policies,
+        spent: Callable[[int], Usage] = lambda run_id: Usage(),
     ) -> None:
         self.jobs = jobs
         self._clock = clock
@@ -151,7 +152,7 @@ class PythonExecutor:
         self._threads = threads
         self.key_prefix = key_prefix
         self.previous = previous
-        self.meter = Meter(policies)
+        self.meter = Meter(policies, spent)
         self._queue: SimpleQueue[Work | None] = SimpleQueue()
         self._ended: SimpleQueue[Ended] = SimpleQueue()
         # By (run, epoch): a held run may be tried again while its first attempt still has a thread.

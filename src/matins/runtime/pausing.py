@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from matins.engine.gates import Candidate, Facts, Verdict
 from matins.engine.when.triggers import Trigger
 from matins.model.records import NewEvent
+from matins.model.run import RunState
 from matins.model.schedule import Schedule
 from matins.ports import Transaction
+from matins.runtime.births import birth_event, new_run
 from matins.runtime.catalog import Known
 from matins.runtime.replan import next_free
 
@@ -17,6 +22,7 @@ def pause(
     transaction: Transaction, schedule_id: int, now: int, by: str, note: str | None, until: int | None = None
 ) -> bool:
     """Nothing new starts; what waits is held back; what has started goes on. False when it does not run anyway."""
+    transaction.due_rows([schedule_id])  # nobody plans it meanwhile
     row = transaction.schedule(schedule_id)
     if row is None or row[3] not in ("active", "paused"):
         return False
@@ -25,6 +31,8 @@ def pause(
         return False  # it stays theirs: nothing but a person lets it go on
     next_slot, due_at, rev = row[9], row[10], row[4]
     waiting = row[3] == "active" and due_at is None and next_slot is not None
+    if due_at is not None and row[9] <= now:
+        next_slot = _skip_due(transaction, row, now)
     transaction.set_schedule_state(schedule_id, "paused", now, note, by)
     transaction.set_paused_until(schedule_id, until)
     transaction.replace_cursor(schedule_id, next_slot, None, rev, paused=True, waiting=waiting)
@@ -32,6 +40,22 @@ def pause(
     data = {"by": by, "note": note, "until": until}
     transaction.events.append(NewEvent(now, "schedule.paused", schedule_id, None, data))
     return True
+
+
+def _skip_due(transaction: Transaction, row: tuple[Any, ...], now: int) -> int | None:
+    """What came due in the moment of the pause, and was not planned yet, has its record too; the slot after it."""
+    item = Known(row[0], row[4], row[1], row[2], row[5])
+    plan = item.rule.plan(item.schedule_id, row[9], 0, row[11], Facts(), now, (("paused", _paused),))
+    if plan.expired:
+        return row[9]
+    births = list(zip(transaction.run_ids(len(plan.births)), plan.births, strict=True))
+    transaction.insert_runs([new_run(run_id, item, birth, now, None) for run_id, birth in births])
+    transaction.events.extend(birth_event(run_id, item, birth, now) for run_id, birth in births)
+    return plan.next_slot
+
+
+def _paused(candidate: Candidate) -> Verdict:
+    return Verdict(RunState.SKIPPED, "schedule_paused")
 
 
 def resume(transaction: Transaction, schedule: Schedule, known: Known, now: int, by: str) -> None:

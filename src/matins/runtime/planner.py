@@ -6,15 +6,13 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import orjson
-
 from matins.engine.gates import GATES, Facts, Gate
 from matins.engine.planning import Birth, Plan
-from matins.engine.transitions import BORN
 from matins.model.records import Cursor, Due, NewEvent, NewRun
 from matins.model.run import RunState
 from matins.ports import Transaction
 from matins.runtime import spending
+from matins.runtime.births import birth_event, new_run
 from matins.runtime.catalog import Catalog, Known
 from matins.runtime.clearance import Clearance
 from matins.runtime.limits import Free
@@ -114,7 +112,7 @@ class Planner:
                     events.append(NewEvent(now, "run.started", item.schedule_id, run_id, covers))
                 else:
                     runs.append(new_run(run_id, item, birth, now, None))
-                    events.append(_event(run_id, item, birth, now))
+                    events.append(birth_event(run_id, item, birth, now))
         transaction.insert_runs(runs)
         transaction.insert_attempts([(work.run_id, 1, worker, now) for work in start])
         return start
@@ -144,24 +142,6 @@ def _starting(run_id: int, item: Known, birth: Birth, now: int, worker: int) -> 
         run_id, item.schedule_id, item.rev, birth.slot, None, RunState.STARTING, item.exclusive, item.scope, 1, 1,
         worker, None, now, now, None, birth.slots, birth.first, None, None,
     )  # fmt: skip
-
-
-def new_run(run_id: int, item: Known, birth: Birth, now: int, request_key: str | None) -> NewRun:
-    """A record as it is made, in the state that the plan gave it."""
-    live = birth.state < RunState.SUCCEEDED
-    evidence = None if birth.evidence is None else orjson.dumps(birth.evidence).decode()
-    return NewRun(
-        run_id, item.schedule_id, item.rev, birth.slot, request_key, birth.state, item.exclusive, item.scope, 0, 0,
-        None, (birth.until or now) if live else None, now, None, None if live else now, birth.slots, birth.first,
-        birth.reason, evidence,
-    )  # fmt: skip
-
-
-def _event(run_id: int, item: Known, birth: Birth, now: int) -> NewEvent:
-    data = None
-    if birth.reason is not None or birth.slots > 1:
-        data = {"reason": birth.reason, "slot": birth.slot, "slots": birth.slots, **(birth.evidence or {})}
-    return NewEvent(now, BORN[birth.state], item.schedule_id, run_id, data)
 
 
 def mark_broken(transaction: Transaction, row: Due, error: object, now: int) -> None:

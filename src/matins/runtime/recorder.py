@@ -47,6 +47,7 @@ from matins.runtime.work import Ended, Work
 _LONGEST_PLAIN = 8_000
 _SHORTEST_LIMIT_MS = 60_000
 """A provider that says no more than "not now" is left alone for a minute."""
+_NOT_STOPPED = ("active", "completed", "paused")
 _NEVER_RAN = (SKIP, BLOCK, MISS, DENY, EXPIRE, REFUSE)
 
 
@@ -97,9 +98,8 @@ def lose(transaction: Transaction, rows: Sequence[tuple[Started, Known]], now: i
     apply(transaction, changes, now)
 
 
-def give_up(transaction: Transaction, rows: Sequence[Started], now: int) -> None:
-    """Lost runs whose definition cannot be read: there is no policy to ask, and nothing to try again."""
-    t = LOSE
+def give_up(transaction: Transaction, rows: Sequence[Started], now: int, t: Transition = LOSE) -> None:
+    """Runs whose definition cannot be read: there is no policy to ask, and nothing to try again."""
     ends = (t.low, t.high, t.target, None, now, "unreadable", None, None, 0, 0)
     settled = transaction.settle([Settlement(row.id, row.epoch, *ends) for row in rows])
     spending.release(transaction, [row.id for row in rows if (row.id, row.epoch) in settled])
@@ -127,6 +127,8 @@ def end_runs(
             changes.append(
                 Change(row.id, row.epoch, row.slot, item, transition, now, reason=reason, evidence=told or None)
             )
+    unreadable = [row for row in rows if not isinstance(known.get((row.schedule_id, row.rev)), Known)]
+    give_up(transaction, [row for row in unreadable if row.state <= RunState.READY], now, CALL_OFF)
     for run_id, schedule_id, _ in transaction.mark_cancelling(run_ids):
         transaction.events.append(NewEvent(now, "run.cancelling", schedule_id, run_id, {"reason": reason, **told}))
     apply(transaction, changes, now)
@@ -271,7 +273,7 @@ def _go_on(transaction: Transaction, schedule_id: int, now: int) -> None:
     """A schedule that seemed to have had its last execution may have another."""
     row = transaction.schedule(schedule_id)
     schedule = None if row is None else schedule_of(row)
-    if schedule is None or schedule.next_slot is not None or schedule.state not in ("completed", "paused"):
+    if schedule is None or schedule.next_slot is not None or schedule.state not in _NOT_STOPPED:
         return
     most = schedule.definition.max_executions
     if most is not None and schedule.executions < most:
@@ -295,7 +297,7 @@ def _settle_accounts(transaction: Transaction, taken: list[Change], now: int) ->
     if reserved or any(change.usage is not None for change in taken):
         spenders = [change for change in taken if change.transition.started and change.transition is not HOLD]
         for change in spenders:
-            spender = spending.Spender(change.run_id, change.known, change.usage, _capped(change))
+            spender = spending.Spender(change.run_id, change.known, change.usage)
             spending.settle(transaction, spender, now, reserved=reserved)
     if not any(change.limit is not None for change in taken):
         return
@@ -308,12 +310,6 @@ def _settle_accounts(transaction: Transaction, taken: list[Change], now: int) ->
             transaction.events.append(
                 NewEvent(now, "throttle.activated", change.known.schedule_id, change.run_id, data)
             )
-
-
-def _capped(change: Change) -> bool:
-    """Whether it has spent more than one run may, however it ended."""
-    words = change.known.definition
-    return change.usage is not None and change.usage.over(words.max_cost, words.max_tokens)
 
 
 def _promote(transaction: Transaction, changes: list[Change], now: int) -> None:

@@ -13,12 +13,12 @@ from matins.model.schedule import Schedule
 
 
 def schedule_of(row: Sequence[Any]) -> Schedule:
-    values = list(row)
+    *values, under_way = row
     try:
         values[5] = decode(values[5])
     except Exception as error:  # one bad row must not hide the others
         values[3], values[5], values[6] = "broken", UNREADABLE, f"{type(error).__name__}: {error}"
-    if values[3] == "active" and values[9] is None:
+    if values[3] == "active" and values[9] is None and not under_way:
         values[3] = "completed"
     return Schedule(*values)
 

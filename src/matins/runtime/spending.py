@@ -26,8 +26,6 @@ class Spender(NamedTuple):
     run_id: int
     known: Known
     usage: Usage | None
-    capped: bool
-    """Whether it was ended because it had spent what one run may."""
 
 
 def wanted(transaction: Transaction, known: Known) -> Usage:
@@ -87,19 +85,28 @@ def _settle(transaction: Transaction, policies: Policies, spender: Spender, held
     transaction.settle_spend(spender.run_id, known.schedule_id, known.agent, now, usage)
     for purse in held:
         transaction.fill_purse(_given_back(purse, usage))
-    reserved = {purse.budget for purse in held}  # spent where it was set aside, also when a new day has begun since
-    drawn = _draws(policies, known, now)
+    # Spent where it was set aside, also when a new day has begun since.
+    periods = {purse.budget: purse.period for purse in held}
+    drawn = [draw._replace(period=periods.get(draw.budget.name, draw.period)) for draw in _draws(policies, known, now)]
     for draw in drawn:
-        if draw.budget.name not in reserved:  # made while it ran
+        if draw.budget.name not in periods:  # made while it ran
             fresh = Purse(draw.budget.name, draw.whose, draw.period, usage.money, usage.tokens, 0, 0)
             transaction.fill_purse(fresh)
-    if spender.capped:
+    if spender.usage is not None and _capped(transaction, spender):
         _breach(transaction, spender, None, now)
         return
     for draw in drawn:
         if draw.overspent(transaction.purse(draw.budget.name, draw.whose, draw.period)):
             _breach(transaction, spender, draw, now)
             return
+
+
+def _capped(transaction: Transaction, spender: Spender) -> bool:
+    """Whether its attempts together have spent more than one run may."""
+    words = spender.known.definition
+    if words.max_cost is None and words.max_tokens is None:
+        return False
+    return (transaction.spend_of(spender.run_id) or _NOTHING).over(words.max_cost, words.max_tokens)
 
 
 def _given_back(held: Purse, usage: Usage) -> Purse:
@@ -115,11 +122,23 @@ def _breach(transaction: Transaction, spender: Spender, draw: Draw | None, now: 
         note = f"run {spender.run_id} was ended at its limit, having spent {spent}"
     else:
         note = f'budget "{draw.budget.name}" is overspent for {draw.period}; run {spender.run_id} spent {spent}'
-    if pause(transaction, known.schedule_id, now, BY_BUDGET, note):
-        place = {} if draw is None else {"budget": draw.budget.name, "whose": draw.whose, "period": draw.period}
+    place = {} if draw is None else {"budget": draw.budget.name, "whose": draw.whose, "period": draw.period}
+    paused = pause(transaction, known.schedule_id, now, BY_BUDGET, note)
+    row = transaction.schedule(known.schedule_id)
+    if not paused and (row is None or row[3] != "paused"):
+        return  # it does not run anyway; but where a person has paused it, people are asked all the same
+    if not _asked(transaction, known.schedule_id, place):
         asking.ask_about_budget(transaction, known, spender.run_id, now, {"note": note, **place})
-        data = {"note": note, "spent": format_money(usage.money), **place}
-        transaction.events.append(NewEvent(now, "budget.exceeded", known.schedule_id, spender.run_id, data))
+    data = {"note": note, "spent": format_money(usage.money), **place}
+    transaction.events.append(NewEvent(now, "budget.exceeded", known.schedule_id, spender.run_id, data))
+
+
+def _asked(transaction: Transaction, schedule_id: int, place: dict[str, str]) -> bool:
+    """Whether people are asked about this already: a second yes would grant it twice."""
+    return any(
+        approval.kind == "budget" and place.items() <= approval.request.items()
+        for approval in transaction.approvals_open(schedule_id)
+    )
 
 
 def _draws(policies: Policies, known: Known, now: int) -> list[Draw]:

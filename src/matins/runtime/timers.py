@@ -7,14 +7,14 @@ from dataclasses import replace
 from matins.engine.gates import Candidate, Facts, judge
 from matins.engine.transitions import CLEAR, DEFER, EXPIRE, LINE_UP, MISS, REFUSE, SKIP, SUSPEND, Transition
 from matins.model.policy import Approval
-from matins.model.records import NewEvent, Parked
+from matins.model.records import NewEvent, Parked, Settlement
 from matins.model.run import APPROVED, RunState
 from matins.ports import Transaction
 from matins.runtime import spending
 from matins.runtime.catalog import Catalog, Known
 from matins.runtime.clearance import is_paused
 from matins.runtime.pausing import resume
-from matins.runtime.planner import live_runs
+from matins.runtime.planner import live_runs, mark_broken
 from matins.runtime.recorder import Change, apply, end_runs
 from matins.runtime.rows import schedule_of
 
@@ -56,15 +56,22 @@ class Timers:
         transaction.due_rows([row.schedule_id])
         item = self._catalog.get(transaction, [(row.schedule_id, row.rev)]).get((row.schedule_id, row.rev))
         if not isinstance(item, Known):
-            return  # its schedule is set aside when the planner comes to it
-        change = Change(row.id, row.epoch, row.slot, item, CLEAR, now, now)
+            _set_aside(transaction, row, item, now)
+            return
+        change, cancel = Change(row.id, row.epoch, row.slot, item, CLEAR, now, now), ()
+        if row.reason == "checking":  # what was asked counts no more: it is asked again
+            change = change._replace(renewed=True)
         if is_paused(transaction, row.schedule_id):
             change = change._replace(transition=SUSPEND, reason="paused")
         elif row.reason != "checking":
-            change = self._judged(transaction, row, item, change, now)
-        apply(transaction, [change], now)
+            change, cancel = self._judged(transaction, row, item, change, now)
+        if apply(transaction, [change], now) and cancel:
+            end_runs(transaction, self._catalog, cancel, now, "cancelled_by_newer")
 
-    def _judged(self, transaction: Transaction, row: Parked, item: Known, change: Change, now: int) -> Change:
+    def _judged(
+        self, transaction: Transaction, row: Parked, item: Known, change: Change, now: int
+    ) -> tuple[Change, tuple[int, ...]]:
+        """What becomes of it, and the runs that shall end to make room."""
         policies = self._catalog.policies(transaction)
         others = [
             (run, state) for run, state in live_runs(transaction, [row.schedule_id])[row.schedule_id] if run < row.id
@@ -75,11 +82,9 @@ class Timers:
         words = replace(item.definition, ends_at=None, max_executions=None)
         verdict = judge(Candidate(words, row.slot, facts, 0, False, now))
         if verdict is None:
-            return change
-        transition = _ENDS[verdict.state]
-        return change._replace(
-            transition=transition, reason=verdict.reason, evidence=verdict.evidence, not_before=verdict.until or now
-        )
+            return change, ()
+        change = change._replace(transition=_ENDS[verdict.state], reason=verdict.reason, evidence=verdict.evidence)
+        return change._replace(not_before=verdict.until or now), verdict.cancel
 
     def _resume(self, transaction: Transaction, schedule_id: int, now: int) -> None:
         transaction.due_rows([schedule_id])
@@ -104,6 +109,14 @@ class Timers:
             reject(transaction, self._catalog, approval, now, "nobody answered in time", "matins")
         elif approval.kind == "run":
             answer_run(transaction, self._catalog, approval, granted, now, "approval_expired")
+
+
+def _set_aside(transaction: Transaction, row: Parked, error: object, now: int) -> None:
+    """What it was to do cannot be read: it is held with its schedule, or it would be looked at for ever."""
+    t = SUSPEND
+    transaction.settle([Settlement(row.id, row.epoch, t.low, t.high, t.target, now, None, "paused", None)])
+    for due in transaction.due_rows([row.schedule_id]):
+        mark_broken(transaction, due, error, now)
 
 
 def reject(transaction: Transaction, catalog: Catalog, approval: Approval, now: int, why: str, by: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from matins.service.agents import Agents
 from matins.service.approvals import Approvals
 from matins.service.auditing import Audit, Auditing
 from matins.service.events import Events
@@ -17,7 +18,7 @@ from matins.service.what_if import WhatIf
 __all__ = ["Audit", "Fire", "Preview", "Service"]
 
 
-class Service(Schedules, Runs, Approvals, Events, Explaining, Forecasts, WhatIf, Figures, Auditing, Previews):
+class Service(Schedules, Runs, Approvals, Agents, Events, Explaining, Forecasts, WhatIf, Figures, Auditing, Previews):
     """One method for each use case; each takes the principal that asks."""
 
 

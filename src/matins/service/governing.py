@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -93,8 +94,10 @@ class Governing(UseCases):
         budget = define_budget(name, words, self._policies().rates, self._clock.local_zone())
         now = self._clock.now_ms()
         with self._store.transaction(now) as transaction:
+            before = {b.name: b for b in self._catalog.policies(transaction).budgets}.get(name)
             self._write(transaction, principal, "budget", name, budgets.to_dict(budget), now)
-            _count_anew(transaction, budget, now)
+            if before is None or replace(before, money=budget.money, tokens=budget.tokens) != budget:
+                _count_anew(transaction, budget, now)  # what is promised and granted under other amounts stays so
         self._changed()
         return budget
 

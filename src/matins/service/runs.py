@@ -15,8 +15,9 @@ from matins.model.run import Run, RunState
 from matins.model.schedule import Schedule
 from matins.ports import Transaction
 from matins.runtime import spending
+from matins.runtime.births import new_run
 from matins.runtime.catalog import Known
-from matins.runtime.planner import live_runs, new_run
+from matins.runtime.planner import live_runs
 from matins.runtime.recorder import Change, apply, end_runs
 from matins.runtime.rows import run_of
 from matins.service.base import UseCases

@@ -172,6 +172,8 @@ def _in_words(field: str, value: Any) -> Any:
         return format_duration(value)
     if field == "ends_at":
         return iso(value)
+    if field == "target":
+        return {name: item for name, item in value._asdict().items() if item is not None}
     return format_money(value) if field == "max_cost" else value
 
 

@@ -6,16 +6,19 @@ from dataclasses import asdict, fields
 from typing import Any, cast
 
 from matins.engine import quiet_hours
-from matins.engine.agent_rules import AgentRules
+from matins.engine.agent_rules import AgentRules, rules_from_dict, rules_to_dict
+from matins.engine.agents import agent_from_dict, agent_to_dict
 from matins.engine.budgets import Budget
 from matins.engine.prices import Price
 from matins.engine.quiet_hours import QuietHours
 from matins.engine.schedules import decode, encode
 from matins.engine.when.definitions import from_dict
 from matins.engine.when.triggers import Trigger, compile_trigger
+from matins.model.agent import Agent
 from matins.model.policy import Approval, Purse, Throttle, Vote
 from matins.model.run import Run, RunState
 from matins.model.schedule import Schedule
+from matins.model.thread import Landing, Message, Thread
 from matins.service.auditing import Audit
 from matins.service.explaining import Attempt, Record, Why
 from matins.service.forecasts import Forecast, Slot
@@ -25,8 +28,9 @@ from matins.service.what_if import CatchUp, ChangeForecast, MadeUp, WordChange
 
 _TAG = "$matins"
 _ANSWERS = (Why, Record, Attempt, GateSays, Slot, Forecast, ChangeForecast, WordChange, CatchUp, MadeUp, Stats, Audit)
-_TUPLES: dict[str, Any] = {kind.__name__: kind for kind in (Approval, Vote, Throttle, Purse, *_ANSWERS)}
-_VALUES: dict[str, Any] = {kind.__name__: kind for kind in (Budget, Price, AgentRules)}
+_ROWS = (Approval, Vote, Throttle, Purse, Thread, Message, Landing)
+_TUPLES: dict[str, Any] = {kind.__name__: kind for kind in (*_ROWS, *_ANSWERS)}
+_VALUES: dict[str, Any] = {kind.__name__: kind for kind in (Budget, Price)}
 
 
 def to_wire(value: Any) -> Any:
@@ -39,10 +43,14 @@ def to_wire(value: Any) -> Any:
             return {_TAG: "trigger", **value.to_dict()}
         case QuietHours():
             return {_TAG: "quiet_hours", **quiet_hours.to_dict(value)}
-        case Approval() | Vote() | Throttle() | Purse():
+        case Agent():
+            return {_TAG: "agent", **to_wire(agent_to_dict(value))}
+        case AgentRules():
+            return {_TAG: "agent_rules", **rules_to_dict(value)}
+        case _ if isinstance(value, _ROWS):
             plain = {name: to_wire(item) for name, item in value._asdict().items()}
             return {_TAG: type(value).__name__, **plain}
-        case Budget() | Price() | AgentRules():
+        case Budget() | Price():
             return {_TAG: type(value).__name__, **asdict(value)}
         case _ if isinstance(value, _ANSWERS):
             return {_TAG: type(value).__name__, **{f.name: to_wire(getattr(value, f.name)) for f in fields(value)}}
@@ -68,6 +76,10 @@ def from_wire(value: Any) -> Any:
             return _tuple(_TUPLES[kind], data)
         case str(kind) if kind in _VALUES:
             return _VALUES[kind](**data)
+        case "agent":
+            return agent_from_dict(data)
+        case "agent_rules":
+            return rules_from_dict(data)
         case "quiet_hours":
             return quiet_hours.from_dict(data)
         case "schedule":

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from process_desk import Desk, Fifo, Held, gone
+from process_desk import Desk, Gate, Held, Said, gone
 
 from matins.executors.processes import proc
 
@@ -22,16 +24,17 @@ def desks(tmp_path: Path) -> Iterator[Callable[..., Desk]]:
     """Several of them share a folder, as engines do that follow each other."""
     made: list[Desk] = []
     folder = tmp_path / "processes"
+    numbers = itertools.count(1)
 
     def make(**given: Any) -> Desk:
-        made.append(Desk(folder, **given))
+        made.append(Desk(folder, numbers, **given))
         return made[-1]
 
     yield make
-    lock = folder / "keeper.lock"
-    keeper = proc.find(*map(int, lock.read_text().split())) if lock.exists() else None
     for desk in made:
         desk.supervisor.close(leave=False)
+    lock = folder / "keeper.lock"
+    keeper = proc.find(*map(int, lock.read_text().split())) if lock.exists() else None
     assert keeper is None or gone(keeper), "the keeper stays"
     assert not sorted(folder.glob("*.sock"))
     log = folder / "keeper.log"
@@ -39,14 +42,18 @@ def desks(tmp_path: Path) -> Iterator[Callable[..., Desk]]:
 
 
 @pytest.fixture
-def fifo(tmp_path: Path) -> Iterator[Fifo]:
-    fifo = Fifo(tmp_path / "fifo")
-    yield fifo
-    fifo.close()
+def said(tmp_path: Path) -> Iterator[Said]:
+    with contextlib.closing(Said(tmp_path / "said")) as said:
+        yield said
+
+
+@pytest.fixture
+def gate(tmp_path: Path) -> Iterator[Gate]:
+    with contextlib.closing(Gate(tmp_path / "gate")) as gate:
+        yield gate
 
 
 @pytest.fixture
 def held(tmp_path: Path) -> Iterator[Held]:
-    held = Held(tmp_path / "held")
-    yield held
-    held.close()
+    with contextlib.closing(Held(tmp_path / "held")) as held:
+        yield held

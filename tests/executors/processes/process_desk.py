@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import select
 import signal
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,17 +23,17 @@ PYTHON = (sys.executable, "-I", "-S", "-c")
 
 
 class Desk:
-    def __init__(self, folder: Path, **given: Any) -> None:
+    def __init__(self, folder: Path, numbers: Iterator[int] | None = None, **given: Any) -> None:
         self.folder = folder
+        self._numbers = numbers or itertools.count(1)
         self.rung = threading.Event()
         self.supervisor = Supervisor(folder, self.rung.set, **given)
         self.fates: dict[tuple[int, int], Fate] = {}
-        self._last = 0
 
     def launch(self, *argv: str, **given: Any) -> Launch:
         if "run_id" not in given:
-            self._last += 1
-        defaults = {"run_id": self._last, "epoch": 1, "env": {"PATH": os.environ["PATH"]}, "cwd": "/"}
+            given["run_id"] = next(self._numbers)
+        defaults = {"epoch": 1, "env": {"PATH": os.environ["PATH"]}, "cwd": "/"}
         return Launch(argv=argv, **{**defaults, **given})
 
     def start(self, *argv: str, **given: Any) -> int:
@@ -76,7 +78,10 @@ class Desk:
         return found(*self.records(run_id)[0]["warden"])
 
     def command(self, run_id: int) -> Process:
-        return found(*self.records(run_id)[1]["pid"])
+        """It may be heard of before its warden has written it down."""
+        while len(records := self.records(run_id)) < 2:
+            pass
+        return found(*records[1]["pid"])
 
     def keeper(self) -> Process:
         return found(*map(int, (self.folder / "keeper.lock").read_text().split()))
@@ -101,8 +106,8 @@ def gone(process: Process) -> bool:
     return proc.gone_within(process, PATIENCE * 1000)
 
 
-class Fifo:
-    """Commands write to it, and tests read; nobody has to sleep."""
+class Said:
+    """Commands write lines to it, and tests read them; nobody has to sleep."""
 
     def __init__(self, path: Path) -> None:
         os.mkfifo(path)
@@ -117,8 +122,19 @@ class Fifo:
             said += os.read(self._end, 1)
         return said.decode().strip()
 
-    def let_go(self, count: int = 1) -> None:
-        """For commands that wait to read a line."""
+    def close(self) -> None:
+        os.close(self._end)
+
+
+class Gate:
+    """Commands wait to read a line from it; called, it lets so many of them go."""
+
+    def __init__(self, path: Path) -> None:
+        os.mkfifo(path)
+        self.path = path
+        self._end = os.open(path, os.O_RDWR)
+
+    def __call__(self, count: int = 1) -> None:
         os.write(self._end, b"\n" * count)
 
     def close(self) -> None:

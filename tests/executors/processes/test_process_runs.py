@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from process_desk import PYTHON, Desk, Fifo, gone
+from process_desk import PYTHON, Desk, Gate, Said, gone
 
 from matins.errors import Conflict, InvalidInput, MatinsError
 from matins.executors.processes.supervisor import Supervisor
@@ -51,7 +51,8 @@ def test_exit_codes_and_signals_are_told_apart(desk: Desk, script: str, code: in
 def test_a_command_gets_its_own_environment_folder_and_session_and_no_more(desk: Desk, tmp_path: Path) -> None:
     """Nothing of the engine's environment, no descriptor but the three, a session of its own."""
     os.environ["MATINS_CANARY"] = "do not hand on"
-    script = 'env; pwd; ls /proc/$$/fd | xargs; cat; ulimit -c; grep -E "^(SigIgn|NoNewPrivs|NSsid)" /proc/$$/status; echo $$'
+    status = 'grep -E "^(SigIgn|NoNewPrivs|NSsid)" /proc/$$/status'
+    script = f"env; pwd; cat; ulimit -c; {status}; echo $$"
     try:
         run = desk.sh(script, env={"PATH": "/bin:/usr/bin", "ONE": "1"}, cwd=str(tmp_path))
     finally:
@@ -60,11 +61,14 @@ def test_a_command_gets_its_own_environment_folder_and_session_and_no_more(desk:
     said = desk.output(run).decode().split("\n")
     own = {"PWD", "OLDPWD", "SHLVL", "_"}  # the shell's
     assert {line.partition("=")[0] for line in said if "=" in line} - own == {"ONE", "PATH"}
-    folder, descriptors, core, *status, pid, _ = (line for line in said if "=" not in line)
-    assert (folder, descriptors, core) == (str(tmp_path), "0 1 2", "0")
+    folder, core, *status, pid, _ = (line for line in said if "=" not in line)
+    assert (folder, core) == (str(tmp_path), "0")
     facts = dict(line.split(":\t") for line in status)
     assert (facts["NSsid"], facts["NoNewPrivs"]) == (pid, "1")
     assert not int(facts["SigIgn"], 16) & (1 << signal.SIGPIPE - 1 | 1 << signal.SIGXFSZ - 1)
+    run = desk.start("ls", "/proc/self/fd")
+    desk.wait(run)
+    assert desk.output(run).split() == [b"0", b"1", b"2", b"3"]  # the last one is the folder that it lists
 
 
 def test_the_program_is_looked_for_on_the_command_s_own_path(desk: Desk, tmp_path: Path) -> None:
@@ -178,36 +182,36 @@ def test_a_folder_may_have_a_long_name(tmp_path: Path) -> None:
     assert gone(keeper)
 
 
-def test_output_can_be_read_as_it_comes(desk: Desk, fifo: Fifo) -> None:
-    run = desk.sh(f"echo one; echo > {fifo.path}; read x < {fifo.path}; echo two")
-    fifo.line()
+def test_output_can_be_read_as_it_comes(desk: Desk, said: Said, gate: Gate) -> None:
+    run = desk.sh(f"echo one; echo > {said.path}; read x < {gate.path}; echo two")
+    said.line()
     while not (seen := desk.supervisor.read_output(run, 1, 0, 100)):
         pass
     assert seen == b"one\n" == desk.supervisor.tail(run, 1)
-    fifo.let_go()
+    gate()
     desk.wait(run)
     assert desk.supervisor.read_output(run, 1, 4, 100) == b"two\n"
     assert desk.supervisor.read_output(run, 1, 8, 100) == b""
     assert desk.supervisor.read_output(99, 1, 0, 100) == b"" == desk.supervisor.tail(99, 1)
 
 
-def test_many_run_side_by_side(desk: Desk, fifo: Fifo) -> None:
-    runs = [desk.sh(f"echo > {fifo.path}; read x < {fifo.path}; exit {n}") for n in range(20)]
+def test_many_run_side_by_side(desk: Desk, said: Said, gate: Gate) -> None:
+    runs = [desk.sh(f"echo > {said.path}; read x < {gate.path}; exit {n}") for n in range(20)]
     assert desk.supervisor.running() == 20
     for _ in runs:
-        fifo.line()
+        said.line()
     assert len({desk.warden(run) for run in runs}) == 20
-    fifo.let_go(20)
+    gate(20)
     assert [desk.wait(run).exit_code for run in runs] == list(range(20))
     assert desk.supervisor.running() == 0
 
 
-def test_wardens_are_reused_and_a_surplus_goes(desk: Desk, fifo: Fifo) -> None:
-    runs = [desk.sh(f"echo > {fifo.path}; read x < {fifo.path}") for _ in range(12)]
+def test_wardens_are_reused_and_a_surplus_goes(desk: Desk, said: Said, gate: Gate) -> None:
+    runs = [desk.sh(f"echo > {said.path}; read x < {gate.path}") for _ in range(12)]
     for _ in runs:
-        fifo.line()
+        said.line()
     at_first = desk.wardens()
-    fifo.let_go(12)
+    gate(12)
     for run in runs:
         desk.wait(run)
     later = desk.start("true")
@@ -218,11 +222,11 @@ def test_wardens_are_reused_and_a_surplus_goes(desk: Desk, fifo: Fifo) -> None:
         pass
 
 
-def test_one_run_is_not_started_twice_by_one_engine(desk: Desk, fifo: Fifo) -> None:
-    run = desk.sh(f"read x < {fifo.path}")
+def test_one_run_is_not_started_twice_by_one_engine(desk: Desk, gate: Gate) -> None:
+    run = desk.sh(f"read x < {gate.path}")
     with pytest.raises(Conflict, match="Run 1 has been started with epoch 1"):
         desk.sh("true", run_id=run)
-    fifo.let_go()
+    gate()
     assert desk.wait(run).exit_code == 0
     del desk.fates[run, 1]
     assert desk.sh("exit 9", run_id=run) == run

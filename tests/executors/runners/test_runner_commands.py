@@ -104,6 +104,14 @@ def test_what_tells_a_tool_that_it_is_nested_is_dropped() -> None:
     assert all(drops.values())
 
 
+def test_a_command_names_the_session_that_we_name() -> None:
+    """goose does not, so a thread of its would be lost otherwise."""
+    fresh = {name: tool.command(call(new_session=SESSION)).session for name, tool in TOOLS.items()}
+    assert fresh == {"claude": SESSION, "codex": None, "gemini": None, "goose": SESSION, "opencode": None}
+    assert {tool.command(call(session="ses_1")).session for tool in TOOLS.values()} == {"ses_1"}
+    assert {tool.command(call()).session for tool in TOOLS.values()} == {None}
+
+
 # -- refusals that every tool has in common
 
 
@@ -195,12 +203,16 @@ def test_money_is_not_refused_where_only_matins_can_hold_it(tool: Runner) -> Non
 # -- those without a tool
 
 
-@pytest.mark.parametrize("field", ["model", "session", "new_session", "permission_mode", "allowed_tools", "max_turns"])
+@pytest.mark.parametrize("field", ["model", "session", "permission_mode", "allowed_tools", "max_turns"])
 def test_a_command_has_no_use_for_an_agents_words(field: str) -> None:
     value = {"allowed_tools": ("a",), "max_turns": 3}.get(field, "word")
     with pytest.raises(InvalidInput, match="no use for") as refused:
         Shell().refuse(call(extra_args=("true",), **{field: value}))
     assert refused.value.field == field
+
+
+def test_a_command_may_be_given_the_id_of_a_new_session_like_the_others() -> None:
+    Shell().refuse(call(extra_args=("true",), new_session=SESSION))
 
 
 @pytest.mark.parametrize("arguments", [(), ("",), (" ",)])

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from matins.executors.runners.base import Told
-from matins.executors.runners.events import NOTE_ROOM, TEXT_ROOM, Text, action, brief, read_event, read_json
+from matins.executors.runners.events import LINE_ROOM, NOTE_ROOM, TEXT_ROOM, Text, action, brief, read_event, read_json
 from matins.executors.runners.limits import instant, limit_in, retry_after
 from matins.executors.runners.outcomes import MOST_DENIALS, Declaration, Noted, declaration
 
@@ -91,7 +91,21 @@ def test_b9_denials_and_notes_are_bounded() -> None:
 
 @pytest.mark.parametrize(
     "line",
-    [b"", b"\n", b"null", b"[]", b"3", b'"x"', b"{", b'{"a":', b"\xff\xfe", b"debug {}", b"{" * 100_000, b"9" * 10_000],
+    [
+        b"",
+        b"\n",
+        b"null",
+        b"[]",
+        b"3",
+        b'"x"',
+        b"{",
+        b'{"a":',
+        b"\xff\xfe",
+        b"debug {}",
+        b"{" * 100_000,
+        b"9" * 10_000,
+        b'{"a":"' + b"x" * LINE_ROOM + b'"}',
+    ],
 )
 def test_what_is_not_an_object_is_no_event(line: bytes) -> None:
     assert read_event(line) is None

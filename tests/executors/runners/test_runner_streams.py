@@ -292,6 +292,7 @@ def test_b6_only_the_last_error_of_opencode_can_be_a_limit() -> None:
     assert tell(OPENCODE, refused).limit == Limit("opencode", None, "slow down", 7_000)
     assert tell(OPENCODE, refused, broken("it broke")).limit is None
     assert tell(OPENCODE, refused, step("stop")).limit is None
+    assert tell(OPENCODE, refused, step("length")).limit is None
 
 
 def test_parts_of_a_message_of_opencode_belong_together() -> None:

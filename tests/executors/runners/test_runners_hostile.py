@@ -46,6 +46,8 @@ LEAVES = (
     None, True, False, 0, 1, 7, -1, 429, 2.5, 1e308, float("nan"), 10**400, 1_900_000_000, "", "x", "\x00", "\ud800",
     "429 rate limit", "Ran into this error: x", '{"matins": {"outcome": "failed"}}', "\n```\n", *KINDS,
 )  # fmt: skip
+Recorded = tuple[Runner, list[list[bytes]]]
+FAULTS = ("", "fails", "rate_limit", "denial", "declares_failed")
 EXITS = st.none() | st.integers(-64, 255)
 
 
@@ -116,9 +118,7 @@ def recorded(
 
 
 @given(seed=st.integers(0, 2**64), exit_code=EXITS)
-def test_a_recorded_stream_with_things_changed(
-    recorded: tuple[Runner, list[list[bytes]]], seed: int, exit_code: int | None
-) -> None:
+def test_a_recorded_stream_with_things_changed(recorded: Recorded, seed: int, exit_code: int | None) -> None:
     tool, streams = recorded
     chance = random.Random(seed)
     lines = [spoilt(line, chance) for line in chance.choice(streams) for _ in range(chance.choice((0, 1, 1, 1, 1, 2)))]

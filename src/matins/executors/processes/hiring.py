@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import selectors
 import socket
@@ -61,6 +62,8 @@ class Hiring:
         self._forget()
         if self._starting is not None:
             self._heard_start()
+            with contextlib.suppress(OSError):
+                self._home.connect(KEEPER).close()  # it waits for whoever had it started
 
     def _connect(self) -> Link:
         self._keeper = Link(self._home.connect(KEEPER))

@@ -144,6 +144,8 @@ def _read_ring(path: str) -> tuple[bytes, bool]:
         _, passed_since = _header(file)
     finally:
         os.close(file)
+    if room == 0:  # it has just been made
+        return b"", True
     first = max(0, passed_since + CHUNK - room)  # somebody may be writing a chunk that is not told yet
     turned = data[first % room :] + data[: first % room] if first else data
     return turned[: max(0, passed - first)], first == 0

@@ -14,7 +14,7 @@ class Redactor:
         self._secrets = [secret for secret in secrets if secret]
         self._held = b""
         self._covered = 0
-        """So many bytes of what is held belong to a secret that was found."""
+        """So many bytes of what is held are the end of a secret whose beginning went out."""
         self._marked = False
         """What went out last was a mark, for a secret that may go on."""
 
@@ -22,17 +22,17 @@ class Redactor:
         if not self._secrets:
             return chunk
         data = self._held + chunk
-        spans = _merged([(0, self._covered), *self._found(data)])
-        until = len(data) - self._open_end(data)
-        out = b"".join(self._pieces(data, spans, until))
-        self._held = data[until:]
-        self._covered = max(0, spans[-1][1] - until)
-        return out
+        return self._let_out(data, len(data) - self._open_end(data))
 
     def finish(self) -> bytes:
-        spans = [(0, self._covered)]
-        held, self._held = self._held, b""
-        return b"".join(self._pieces(held, spans, len(held)))
+        return self._let_out(self._held, len(self._held))
+
+    def _let_out(self, data: bytes, until: int) -> bytes:
+        spans = _merged([(0, self._covered), *self._found(data)])
+        out = b"".join(self._pieces(data, spans, until))
+        self._held = data[until:]
+        self._covered = max((end - until for start, end in spans if start < until < end), default=0)
+        return out
 
     def _found(self, data: bytes) -> Iterator[tuple[int, int]]:
         for secret in self._secrets:

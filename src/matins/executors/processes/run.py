@@ -241,7 +241,7 @@ class _Finals:
         if not self._needles:
             return False
         data = self._before + chunk
-        self._before = data[len(data) - self._carried :] if self._carried else b""
+        self._before = data[-self._carried :] if self._carried else b""
         return any(needle in data for needle in self._needles)
 
 

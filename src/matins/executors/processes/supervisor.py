@@ -184,7 +184,7 @@ class Supervisor:
             while self._tasks:
                 self._safely(self._tasks.popleft())
             if self._waiting:
-                self._safely(lambda: self._hiring.want(len(self._waiting)))
+                self._safely(self._hire)
 
     def _safely(self, task: Callable[[], None]) -> None:
         try:
@@ -194,6 +194,10 @@ class Supervisor:
 
     def _pull_rope(self) -> None:
         self._rope.send(b"\0")
+
+    def _hire(self) -> None:
+        unborn = list(self._wardens.values()).count(_UNBORN)
+        self._hiring.want(len(self._waiting) - unborn)
 
     def _hired(self, link: Link) -> None:
         self._wardens[link] = _UNBORN

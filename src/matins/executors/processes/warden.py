@@ -97,6 +97,7 @@ class Warden:
     def _hear_signals(self) -> None:
         if signal.SIGTERM in self._signals[0].recv(4096):
             self._leave_engine()
+            self._unwritten = None
             if self._run is not None:
                 self._run.end("asked")
 

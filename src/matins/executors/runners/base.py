@@ -43,6 +43,8 @@ class Command(NamedTuple):
     """What would tell the tool that it runs inside another of its kind."""
     finals: tuple[bytes, ...] = ()
     """A line of stdout with one of these is the final event."""
+    session: str | None = None
+    """The one that it goes on with or begins, where we name it: not every tool's stream does."""
 
 
 class Limit(NamedTuple):
@@ -120,6 +122,8 @@ class Runner(Protocol):
     """Found on PATH; empty where the call names it."""
     provider: str
     """Whose limits hold it back."""
+    chooses_session: bool
+    """Whether the id of a fresh session is ours to give."""
 
     def refuse(self, call: Call) -> None:
         """Raise InvalidInput for what the tool cannot do, before anything is spent."""

@@ -29,6 +29,7 @@ class Claude:
     name = "claude"
     program = "claude"
     provider = "anthropic"
+    chooses_session = True
 
     def refuse(self, call: Call) -> None:
         check_call(call)
@@ -61,6 +62,7 @@ class Claude:
             call.prompt.encode(),
             env_drop=_NESTED,
             finals=(b'{"type":"result","subtype":',),
+            session=call.session or call.new_session,
         )
 
     def reader(self) -> ClaudeReader:

@@ -17,6 +17,7 @@ class Codex:
     name = "codex"
     program = "codex"
     provider = "openai"
+    chooses_session = False
 
     def refuse(self, call: Call) -> None:
         check_call(call)
@@ -40,6 +41,7 @@ class Codex:
             call.prompt.encode(),
             env_drop=_NESTED,
             finals=(b'{"type":"turn.completed"', b'{"type":"turn.failed"'),
+            session=call.session,
         )
 
     def reader(self) -> CodexReader:

@@ -1,26 +1,34 @@
-"""demo: an agent that needs nothing, so that a newcomer sees real runs."""
+"""The agent that comes with Matins and needs nothing, so that a newcomer sees real runs; it speaks claude's stream."""
 
 from __future__ import annotations
 
 import sys
 
-from matins.executors.runners.base import Call, Command, Reader
-from matins.executors.runners.checks import check_call
+from matins.executors.runners.base import Call, Command
+from matins.executors.runners.checks import check_call, refuse_word
 from matins.executors.runners.claude import ClaudeReader
 
 
 class Demo:
+    """It takes the id of a session and has no memory of one."""
+
     name = "demo"
     program = sys.executable
     provider = "demo"
+    chooses_session = True
 
     def refuse(self, call: Call) -> None:
         check_call(call)
+        hint = "it only says what it was woken for; take this out, or choose another runner"
+        for field in ("model", "permission_mode", "allowed_tools", "max_turns", "extra_args"):
+            refuse_word(field, getattr(call, field), "The demo agent", f'has no use for "{field}"', hint)
 
     def command(self, call: Call) -> Command:
         session = call.session or call.new_session
-        argv = (sys.executable, "-m", "matins.executors.demo", *([f"--session-id={session}"] if session else []))
-        return Command(argv, call.prompt.encode(), finals=(b'"type":"result"',))
+        named = () if session is None else (f"--session-id={session}",)
+        # -P: what lies in the workdir must not stand in for a module.
+        argv = (self.program, "-P", "-m", "matins.executors.demo", *named)
+        return Command(argv, call.prompt.encode(), finals=(b'{"type":"result","subtype":',), session=session)
 
-    def reader(self) -> Reader:
+    def reader(self) -> ClaudeReader:
         return ClaudeReader(self.name, self.provider)

@@ -31,6 +31,7 @@ class Gemini:
     name = "gemini"
     program = "gemini"
     provider = "google"
+    chooses_session = False
 
     def refuse(self, call: Call) -> None:
         check_call(call)
@@ -55,6 +56,7 @@ class Gemini:
             env_add={"GEMINI_CLI_TRUST_WORKSPACE": "true"},
             env_drop=("GEMINI_CLI",),
             finals=(b'{"type":"result"',),
+            session=call.session,
         )
 
     def reader(self) -> GeminiReader:

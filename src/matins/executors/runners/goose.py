@@ -27,6 +27,7 @@ class Goose:
     name = "goose"
     program = "goose"
     provider = "goose"
+    chooses_session = True
 
     def refuse(self, call: Call) -> None:
         check_call(call)
@@ -53,6 +54,7 @@ class Goose:
             env_add=mode,
             env_drop=_NESTED,
             finals=(b'{"type":"complete"',),
+            session=name,
         )
 
     def reader(self) -> GooseReader:

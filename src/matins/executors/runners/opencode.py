@@ -29,6 +29,7 @@ class Opencode:
     name = "opencode"
     program = "opencode"
     provider = "opencode"
+    chooses_session = False
 
     def refuse(self, call: Call) -> None:
         check_call(call)
@@ -61,6 +62,7 @@ class Opencode:
             env_add={"PWD": call.workdir},  # it believes this before the folder that it is in
             env_drop=_NESTED,
             finals=(b'"reason":"stop"',),
+            session=call.session,
         )
 
     def reader(self) -> OpencodeReader:

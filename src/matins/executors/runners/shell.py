@@ -15,6 +15,7 @@ class Shell:
     name = "shell"
     program = ""
     provider = "shell"
+    chooses_session = False
 
     def refuse(self, call: Call) -> None:
         check_call(call, blank=True)
@@ -22,7 +23,7 @@ class Shell:
             message = "A command needs at least the program to run"
             raise InvalidInput(message, value=call.extra_args, field="extra_args", hint='give ("sh", "backup.sh")')
         hint = "a command takes its words in its arguments"
-        for field in ("model", "session", "new_session", "permission_mode", "allowed_tools", "max_turns"):
+        for field in ("model", "session", "permission_mode", "allowed_tools", "max_turns"):
             refuse_word(field, getattr(call, field), "A command", f'has no use for "{field}"', hint)
 
     def command(self, call: Call) -> Command:

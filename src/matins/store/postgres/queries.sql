@@ -187,14 +187,14 @@ ORDER BY id;
 -- schedule: a schedule by its id
 SELECT s.id, s.name, s.agent, s.state, s.rev, v.definition, s.note, s.paused_by, s.paused_at, d.next_slot, d.due_at,
   d.executions, d.failures, s.created_at, s.updated_at, s.paused_until, s.created_by, s.creator_role, s.creator_run,
-  s.parent, s.depth
+  s.parent, s.depth, EXISTS (SELECT 1 FROM runs r WHERE r.schedule_id = s.id AND r.state BETWEEN 0 AND 5)
 FROM schedules s JOIN revisions v ON v.schedule_id = s.id AND v.rev = s.rev JOIN due d ON d.schedule_id = s.id
 WHERE s.id = %(id)b;
 
 -- schedules: a page of schedules in the order of their ids
 SELECT s.id, s.name, s.agent, s.state, s.rev, v.definition, s.note, s.paused_by, s.paused_at, d.next_slot, d.due_at,
   d.executions, d.failures, s.created_at, s.updated_at, s.paused_until, s.created_by, s.creator_role, s.creator_run,
-  s.parent, s.depth
+  s.parent, s.depth, EXISTS (SELECT 1 FROM runs r WHERE r.schedule_id = s.id AND r.state BETWEEN 0 AND 5)
 FROM schedules s JOIN revisions v ON v.schedule_id = s.id AND v.rev = s.rev JOIN due d ON d.schedule_id = s.id
 WHERE s.id > %(after)b AND s.state <> 'removed' AND (%(agent)b::text IS NULL OR s.agent = %(agent)b::text)
 ORDER BY s.id LIMIT %(limit)b;

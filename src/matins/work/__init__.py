@@ -1,0 +1,1 @@
+"""Where agents get their work from, and where its outcome is told."""

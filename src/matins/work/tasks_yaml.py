@@ -1,0 +1,231 @@
+"""What a TASKS.yaml says: its tasks, checked, and the text with one of them changed."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from functools import lru_cache
+from hashlib import sha256
+from itertools import count
+from typing import Any, NamedTuple
+
+from matins.engine.given import LONGEST_NAME, shown
+from matins.engine.prompts import LONGEST_PROMPT
+from matins.engine.when.triggers import to_ms
+from matins.errors import InvalidInput
+from matins.work.yaml_nodes import Entries, Items, Node, Place, Scalar, parse, plain, refusal, with_fields
+
+STATUSES = ("open", "claimed", "done", "failed")
+PRIORITIES = {"high": 10, "medium": 0, "low": -10}
+_WRITTEN_BY_PEOPLE = ("id", "title", "body", "priority", "created", "status", "labels", "url")
+_LONGEST_TITLE = 1_000
+_NUMBER = re.compile(r"[+-]?[0-9]{1,6}")
+_NEARLY = 0.8
+_LONGEST_BODY = LONGEST_PROMPT // 2
+
+
+class Task(NamedTuple):
+    node: Entries
+    index: int
+    id: str
+    has_id: bool
+    title: str
+    body: str
+    priority: int
+    created: int | None
+    status: str
+    claimed_by: str | None
+    labels: tuple[str, ...]
+    url: str | None
+
+
+class Tasks(NamedTuple):
+    text: str
+    tasks: tuple[Task, ...]
+    beside: Sequence[Any]
+    """What else the file says."""
+
+
+# Most looks at a file find it as it was at the last one, or as we wrote it.
+@lru_cache(maxsize=4)
+def read_tasks(text: str) -> Tasks:
+    """A list of tasks, or a mapping with such a list as `tasks`; anything else is refused, with its place."""
+    root = parse(text)
+    if root is None:
+        return Tasks(text, (), ())
+    listed, beside = _listed(root)
+    nodes = [_mapping(node) for node in listed]
+    fields = [_fields(node) for node in nodes]
+    ids = _ids(fields)
+    tasks = [_task(node, index, fields[index], ids[index]) for index, node in enumerate(nodes)]
+    return Tasks(text, tuple(tasks), beside)
+
+
+def changed(tasks: Tasks, task: Task, changes: Mapping[str, str | None]) -> str:
+    """The text with these fields of one task set. It is read again: all the rest must say what it said."""
+    text = with_fields(tasks.text, task.node, "title", changes)
+    expected = [_values(known) for known in tasks.tasks]
+    expected[task.index] |= {name: value for name, value in changes.items() if value or name in expected[task.index]}
+    try:
+        after = read_tasks(text)
+    except InvalidInput:
+        after = None
+    if after is None or after.beside != tasks.beside or [_values(known) for known in after.tasks] != expected:
+        raise refusal(task.node.place, f"task {task.id} is written in a way that cannot be changed safely",
+                      hint="write its fields on lines of their own, one below the other")  # fmt: skip
+    return text
+
+
+def _values(task: Task) -> dict[str, Any]:
+    return dict(plain(task.node))
+
+
+def _listed(root: Node) -> tuple[tuple[Node, ...], Sequence[Any]]:
+    beside: list[Any] = []
+    listed = root
+    if isinstance(root, Entries):
+        found = [value for key, value in root.entries if plain(key) == "tasks"]
+        beside = [(plain(key), plain(value)) for key, value in root.entries if plain(key) != "tasks"]
+        if len(found) != 1:
+            raise refusal(root.place, f'"tasks" stands there {len(found)} times', field="tasks", hint="write it once")
+        listed = found[0]
+    if isinstance(listed, Scalar) and listed.value is None:
+        return (), beside
+    if not isinstance(listed, Items):
+        raise refusal(listed.place, "a list of tasks must stand here", field="tasks", hint="- title: Mend the door")
+    return listed.items, beside
+
+
+def _mapping(node: Node) -> Entries:
+    if not isinstance(node, Entries):
+        raise refusal(node.place, "a task must be a mapping with a title", hint="- title: Mend the door")
+    return node
+
+
+def _fields(node: Entries) -> dict[str, Node]:
+    """By name; a name twice, or one that is nearly ours, is refused."""
+    fields: dict[str, Node] = {}
+    for key, value in node.entries:
+        name = key.value if isinstance(key, Scalar) else None
+        if name is None or name in fields:
+            what = "a field has no name" if name is None else f'"{name}" stands there twice'
+            raise refusal(key.place, what, field=name, hint="take one of them out")
+        _check_spelling(key, name)
+        fields[name] = value
+    if "title" not in fields:
+        raise refusal(node.place, 'a task needs "title"', field="title", hint="title: Mend the door")
+    return fields
+
+
+def _check_spelling(key: Node, name: str) -> None:
+    """People have fields of their own; one that nearly has the name of ours is a slip."""
+    close = difflib.get_close_matches(name, _WRITTEN_BY_PEOPLE, 1, _NEARLY)
+    if close and name not in _WRITTEN_BY_PEOPLE:
+        raise refusal(key.place, f'a task has no "{name}"', value=name, field=name, hint=f'did you mean "{close[0]}"?')
+
+
+def _task(node: Entries, index: int, fields: Mapping[str, Node], task_id: str) -> Task:
+    return Task(
+        node=node,
+        index=index,
+        id=task_id,
+        has_id=_text(fields, "id", LONGEST_NAME) is not None,
+        title=_title(fields),
+        body=_text(fields, "body", _LONGEST_BODY) or "",
+        priority=_priority(fields),
+        created=_created(fields),
+        status=_status(fields),
+        claimed_by=_text(fields, "claimed_by", LONGEST_NAME),
+        labels=_labels(fields),
+        url=_text(fields, "url", _LONGEST_TITLE),
+    )
+
+
+def _text(fields: Mapping[str, Node], name: str, longest: int) -> str | None:
+    node = fields.get(name)
+    if node is None or (isinstance(node, Scalar) and node.value is None):
+        return None
+    if not isinstance(node, Scalar) or node.value is None or len(node.value) > longest or "\0" in node.value:
+        raise _wrong(node, name, f"a text of at most {longest} characters, without NUL")
+    return node.value
+
+
+def _title(fields: Mapping[str, Node]) -> str:
+    title = _text(fields, "title", _LONGEST_TITLE)
+    node = fields["title"]
+    if title is None or not title.strip() or (isinstance(node, Scalar) and node.block):
+        raise _wrong(node, "title", "a text on the line of its name")
+    return " ".join(title.split())
+
+
+def _priority(fields: Mapping[str, Node]) -> int:
+    text = _text(fields, "priority", LONGEST_NAME) or "medium"
+    if text in PRIORITIES:
+        return PRIORITIES[text]
+    if _NUMBER.fullmatch(text):
+        return int(text)
+    raise _wrong(fields["priority"], "priority", f"{', '.join(PRIORITIES)}, or a whole number of at most six digits")
+
+
+def _created(fields: Mapping[str, Node]) -> int | None:
+    text = _text(fields, "created", LONGEST_NAME)
+    if text is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+        return to_ms(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
+    except ValueError:
+        raise _wrong(fields["created"], "created", "an instant", "created: 2026-03-27T09:00:00Z") from None
+
+
+def _status(fields: Mapping[str, Node]) -> str:
+    text = _text(fields, "status", LONGEST_NAME) or "open"
+    if text not in STATUSES:
+        raise _wrong(fields["status"], "status", " or ".join(STATUSES))
+    return text
+
+
+def _labels(fields: Mapping[str, Node]) -> tuple[str, ...]:
+    node = fields.get("labels")
+    if not isinstance(node, Items):
+        label = _text(fields, "labels", LONGEST_NAME)
+        return () if label is None else (label,)
+    labels = [_text({"labels": item}, "labels", LONGEST_NAME) for item in node.items]
+    return tuple(label for label in labels if label is not None)
+
+
+def _ids(tasks: Sequence[Mapping[str, Node]]) -> list[str]:
+    """Those that are written, which must differ, and for the others one that their words make."""
+    written: dict[str, Place] = {}
+    for fields in tasks:
+        if (task_id := _id(fields)) is not None:
+            place = fields["id"].place
+            if task_id in written:
+                what = f'the id "{task_id}" is taken by the task on line {written[task_id].line}'
+                raise refusal(place, what, value=task_id, field="id", hint="give each task its own, or none")
+            written[task_id] = place
+    taken = set(written)
+    return [_id(fields) or _made_id(fields, taken) for fields in tasks]
+
+
+def _id(fields: Mapping[str, Node]) -> str | None:
+    task_id = _text(fields, "id", LONGEST_NAME)
+    if task_id is not None and not (task_id.strip() and task_id.isprintable()):
+        raise _wrong(fields["id"], "id", "printable characters")
+    return task_id
+
+
+def _made_id(fields: Mapping[str, Node], taken: set[str]) -> str:
+    """The same as long as title and body are; a twin gets another one."""
+    words = f"{_text(fields, 'title', _LONGEST_TITLE)}\0{_text(fields, 'body', _LONGEST_BODY)}"
+    made = (sha256(f"{words}\0{twin}".encode(errors="surrogatepass")).hexdigest()[:8] for twin in count())
+    free = next(task_id for task_id in made if task_id not in taken)
+    taken.add(free)
+    return free
+
+
+def _wrong(node: Node, name: str, allowed: str, hint: str | None = None) -> InvalidInput:
+    value = node.value if isinstance(node, Scalar) else plain(node)
+    return refusal(node.place, f'"{name}" must be {allowed}, got {shown(value)}', value=value, field=name, hint=hint)

@@ -1,0 +1,184 @@
+"""YAML as a tree that knows where in the text each part stands, so that one value can change and no other byte."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.events import (
+    AliasEvent,
+    DocumentEndEvent,
+    DocumentStartEvent,
+    MappingEndEvent,
+    MappingStartEvent,
+    ScalarEvent,
+    SequenceEndEvent,
+    SequenceStartEvent,
+)
+
+from matins.errors import InvalidInput
+
+_DEEPEST = 50
+_NULLS = ("", "~", "null", "Null", "NULL")
+_PLAIN = re.compile(r"[a-z]+|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
+_WORDS_WITH_A_MEANING = ("null", "true", "false", "yes", "no", "on", "off", "y", "n")
+_COLON = re.compile(r"\s*:")
+
+
+class Place(NamedTuple):
+    """Line and column count from one."""
+
+    start: int
+    end: int
+    line: int
+    column: int
+
+
+class Scalar(NamedTuple):
+    place: Place
+    value: str | None
+    """As it is written: nothing is taken for a number or a date."""
+    block: bool = False
+
+
+class Items(NamedTuple):
+    place: Place
+    items: tuple[Node, ...]
+
+
+class Entries(NamedTuple):
+    place: Place
+    entries: tuple[tuple[Node, Node], ...]
+    flow: bool
+
+
+Node = Scalar | Items | Entries
+
+
+def parse(text: str) -> Node | None:
+    """The one document of a text; None where it is empty."""
+    try:
+        return _document(_events(text))
+    except MarkedYAMLError as error:
+        mark: Any = error.problem_mark or error.context_mark
+        raise refusal(Place(0, 0, mark.line + 1, mark.column + 1), f"this is not YAML: {error.problem}") from None
+    except (YAMLError, ValueError) as error:  # ValueError: an escape beyond Unicode
+        position = getattr(error, "position", 0)
+        line, column = text.count("\n", 0, position) + 1, position - text.rfind("\n", 0, position)
+        why = "a character that no text should hold" if position else str(error).partition("\n")[0]
+        raise refusal(Place(0, 0, line, column), f"this is not YAML: {why}") from None
+
+
+def refusal(place: Place, what: str, *, value: object = None, field: str | None = None, hint: str | None = None):
+    return InvalidInput(f"line {place.line}, column {place.column}: {what}", value=value, field=field, hint=hint)
+
+
+def plain(node: Node) -> Any:
+    """Only what it says, for comparison."""
+    match node:
+        case Scalar():
+            return node.value
+        case Items():
+            return [plain(item) for item in node.items]
+        case Entries():
+            return [(plain(key), plain(value)) for key, value in node.entries]
+
+
+def _events(text: str) -> Iterator[Any]:
+    return iter(YAML(typ="safe", pure=True).parse(text))
+
+
+def _document(events: Iterator[Any]) -> Node | None:
+    root: Node | None = None
+    documents = 0
+    for event in events:
+        if isinstance(event, DocumentStartEvent):
+            documents += 1
+            if documents > 1:
+                raise refusal(_place(event), "a second document begins", hint="keep one: take out the line ---")
+            root = _node(next(events), events, 0)
+        elif not isinstance(event, DocumentEndEvent):
+            continue
+    return None if isinstance(root, Scalar) and root.value is None else root
+
+
+def _node(event: Any, events: Iterator[Any], depth: int) -> Node:
+    place = _place(event)
+    if depth > _DEEPEST:
+        raise refusal(place, f"nested deeper than {_DEEPEST} levels")
+    match event:
+        case ScalarEvent():
+            is_null = event.style is None and event.value in _NULLS
+            return Scalar(place, None if is_null else event.value, event.style in ("|", ">"))
+        case SequenceStartEvent():
+            return Items(place, tuple(_children(events, SequenceEndEvent, depth)))
+        case MappingStartEvent():
+            children = list(_children(events, MappingEndEvent, depth))
+            pairs = tuple(zip(children[::2], children[1::2], strict=True))
+            return Entries(place, pairs, bool(event.flow_style))
+        case AliasEvent():
+            raise refusal(place, f"*{event.anchor} repeats another part", hint="write it out")
+        case _:
+            raise refusal(place, "a value is missing")
+
+
+def _children(events: Iterator[Any], end: type, depth: int) -> Iterator[Node]:
+    while not isinstance(event := next(events), end):
+        yield _node(event, events, depth + 1)
+
+
+def _place(event: Any) -> Place:
+    start, end = event.start_mark, event.end_mark
+    return Place(start.index, end.index, start.line + 1, start.column + 1)
+
+
+# changing a text
+
+
+def with_fields(text: str, mapping: Entries, after: str, changes: Mapping[str, str | None]) -> str:
+    """The text with these fields set; those that are new stand behind the field `after`, on lines of their own."""
+    found = {plain(key): (key, value) for key, value in mapping.entries}
+    edits = [_set(text, *found[name], value, mapping.flow) for name, value in changes.items() if name in found]
+    new = {name: value for name, value in changes.items() if name not in found and value is not None}
+    edits.append(_added(text, mapping, found[after][1].place.end, new))
+    for start, end, replacement in sorted(edits, reverse=True):
+        text = text[:start] + replacement + text[end:]
+    return text
+
+
+_Edit = tuple[int, int, str]
+
+
+def _set(text: str, key: Node, old: Node, value: str | None, flow: bool) -> _Edit:
+    start, end = old.place.start, old.place.end
+    if start == end:  # there was nothing, and it is said to stand at the next word
+        colon = _COLON.match(text, key.place.end)
+        at = colon.end() if colon else key.place.end
+        return at, at, f" {_written(value, flow)}"
+    written = text[start:end]
+    return start, start + len(written.rstrip()), _written(value, flow)
+
+
+def _added(text: str, mapping: Entries, after: int, new: Mapping[str, str | None]) -> _Edit:
+    if mapping.flow:
+        return after, after, "".join(f", {json.dumps(name)}: {_written(value, True)}" for name, value in new.items())
+    newline = "\r\n" if "\r\n" in text else "\n"
+    indent = " " * (mapping.entries[0][0].place.column - 1)
+    lines = [f"{indent}{name}: {_written(value, False)}" for name, value in new.items()]
+    end = text.find("\n", after)
+    if end < 0:
+        return len(text), len(text), "".join(newline + line for line in lines)
+    return end + 1, end + 1, "".join(line + newline for line in lines)
+
+
+def _written(value: str | None, flow: bool) -> str:
+    """Between braces as JSON, so that a file of JSON stays one."""
+    if value is None:
+        return "null"
+    if not flow and _PLAIN.fullmatch(value) and value not in _WORDS_WITH_A_MEANING:
+        return value
+    return json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,382 @@
+"""Engines, wardens and keepers that die: what became of each run is found out, and nothing runs twice."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from process_desk import PATIENCE, Desk, Gate, Held, Said, gone, kill
+
+from matins.executors.processes import journal, proc
+from matins.executors.processes.links import Link
+from matins.executors.processes.values import Limits
+
+Desks = Callable[..., Desk]
+
+
+# -- the engine goes
+
+
+def test_b9_a_run_that_goes_on_is_adopted(desks: Desks, said: Said, gate: Gate) -> None:
+    first = desks()
+    run = first.sh(f"echo before; echo > {said.path}; read x < {gate.path}; echo after; exit 6")
+    said.line()
+    first.supervisor.close(leave=True)
+    second = desks()
+    fate = second.supervisor.reap(run, 1)
+    assert fate.kind == "running"
+    assert fate.started_at is not None
+    assert second.supervisor.running() == 1
+    assert second.supervisor.reap(run, 1).kind == "running"
+    gate()
+    assert second.wait(run).exit_code == 6
+    assert second.output(run) == b"before\nafter\n"
+    assert second.supervisor.reap(run, 1).exit_code == 6
+    assert second.run("true").exit_code == 0
+
+
+def test_an_adopted_run_can_be_ended_and_keeps_its_limits(desks: Desks, said: Said) -> None:
+    first = desks()
+    stubborn = first.sh(f"trap '' TERM; echo > {said.path}; while :; do sleep 100; done", limits=Limits(grace_ms=50))
+    limited = first.sh(f"echo > {said.path}; sleep 100", limits=Limits(wall_ms=1_500))
+    said.line(), said.line()
+    first.supervisor.close(leave=True)
+    second = desks()
+    second.supervisor.end(stubborn, 1)  # without being asked what became of it
+    assert second.wait(stubborn)[:4] == ("finished", None, signal.SIGKILL, "asked")
+    assert second.supervisor.reap(limited, 1).kind in ("running", "finished")
+    if second.supervisor.running():
+        second.wait(limited)
+    assert second.supervisor.reap(limited, 1).ended_by == "wall"
+
+
+def test_b9_a_run_that_ended_while_nobody_was_there_is_read(desks: Desks, said: Said, gate: Gate) -> None:
+    first = desks()
+    run = first.sh(f"echo > {said.path}; read x < {gate.path}; echo done; exit 3")
+    said.line()
+    warden, keeper = first.warden(run), first.keeper()
+    first.supervisor.close(leave=True)
+    gate()
+    assert gone(warden), "it has no engine and no run"
+    assert gone(keeper), "it has no engine and no warden"
+    second = desks()
+    fate = second.supervisor.reap(run, 1)
+    assert (fate.kind, fate.exit_code, fate.stdout_bytes) == ("finished", 3, 5)
+    assert Path(fate.stdout_path).read_bytes() == b"done\n"
+    second.supervisor.end(run, 1)
+    assert second.wait(run) == fate
+
+
+def test_b9_what_never_started_never_will(desks: Desks, tmp_path: Path) -> None:
+    desk = desks()
+    assert desk.supervisor.reap(7, 3).kind == "never_started"
+    assert desk.supervisor.reap(7, 3).kind == "never_started"
+    desk.sh(f"echo > {tmp_path}/canary", run_id=7, epoch=3)
+    assert desk.wait(7, 3).kind == "never_started"
+    assert not (tmp_path / "canary").exists()
+    assert desk.run("true").exit_code == 0, "the warden that refused is free"
+
+
+def test_b9_a_launch_in_a_dead_engine_s_socket_is_fenced_off(desks: Desks, tmp_path: Path) -> None:
+    """The trap: a reaper says never, and then the warden reads what it was sent."""
+    first, second = desks(), desks()
+    first.run("true")
+    (warden,) = first.wardens()
+    proc.send([warden], signal.SIGSTOP)
+    run = first.sh(f"echo > {tmp_path}/canary")
+    first.supervisor.close(leave=True)
+    assert second.supervisor.reap(run, 1).kind == "never_started"
+    proc.send([warden], signal.SIGCONT)
+    assert gone(warden)
+    assert not (tmp_path / "canary").exists()
+    assert [record.get("fenced") for record in second.records(run)] == ["never_started", None]
+
+
+def test_a_launch_in_a_dead_engine_s_socket_runs_when_nobody_fenced_it_off(desks: Desks) -> None:
+    first, second = desks(), desks()
+    first.run("true")
+    (warden,) = first.wardens()
+    proc.send([warden], signal.SIGSTOP)
+    run = first.sh("exit 5")
+    first.supervisor.close(leave=True)
+    proc.send([warden], signal.SIGCONT)
+    assert gone(warden)
+    assert second.supervisor.reap(run, 1).exit_code == 5
+
+
+def test_what_waits_is_given_up_when_the_engine_closes(desks: Desks, tmp_path: Path) -> None:
+    """Nobody has it any more, so that it may be tried again elsewhere."""
+    desk = desks()
+    runs = [desk.sh(f"echo >> {tmp_path}/canary") for _ in range(5)]
+    desk.supervisor.close(leave=False)
+    fates = [desk.wait(run) for run in runs]
+    ran = (tmp_path / "canary").read_text().count("\n") if (tmp_path / "canary").exists() else 0
+    assert [fate.kind for fate in fates].count("never_started") == 5 - ran
+    assert {fate.kind for fate in fates} <= {"never_started", "finished"}
+
+
+def test_two_engines_never_start_one_run_twice(desks: Desks, tmp_path: Path) -> None:
+    """Both are told the same about each."""
+    one, other = desks(), desks()
+    for desk in (one, other):
+        desk.run("true", run_id=1_000 + id(desk))
+    begun = threading.Barrier(2)
+
+    def start_all(desk: Desk) -> None:
+        begun.wait(PATIENCE)
+        for run in range(1, 41):
+            desk.sh(f"echo >> {tmp_path}/effect-{run}; exit {run}", run_id=run)
+
+    threads = [threading.Thread(target=start_all, args=(desk,)) for desk in (one, other)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for run in range(1, 41):
+        assert one.wait(run) == other.wait(run)
+        assert one.wait(run).exit_code == run
+        assert (tmp_path / f"effect-{run}").read_text() == "\n"
+    owners = {tuple(one.records(run)[0]["warden"]) for run in range(1, 41)}
+    assert len(owners) >= 2, "both have started some"
+
+
+def test_two_keepers_are_one(desks: Desks) -> None:
+    """Both engines find that there is none, at the same time."""
+    one, other = desks(), desks()
+    runs = [(desk, desk.start("true", run_id=number)) for number, desk in enumerate((one, other, one, other))]
+    assert all(desk.wait(run).exit_code == 0 for desk, run in runs)
+    parents = {proc.look(warden.pid).parent for warden in one.wardens()}  # pyright: ignore[reportOptionalMemberAccess]
+    assert parents == {one.keeper().pid}
+    assert len(one.wardens()) >= 2
+
+
+# -- a warden or the keeper goes
+
+
+def test_b9_what_a_killed_warden_leaves_behind_is_ended(desk: Desk, said: Said, gate: Gate, held: Held) -> None:
+    """The keeper does it; a run under another warden goes on."""
+    spared = desk.sh(f"echo > {said.path}; read x < {gate.path}")
+    script = f"exec 9> {held.path}; trap '' TERM; (setsid sleep 1000 &); echo > {said.path}; sleep 1000"
+    run = desk.sh(script)
+    said.line(), said.line()
+    kill(desk.warden(run))
+    assert desk.wait(run).kind == "unknown"
+    assert held.is_let_go()
+    assert desk.supervisor.reap(run, 1).kind == "unknown"
+    gate()
+    assert desk.wait(spared).exit_code == 0
+    assert desk.run("true").exit_code == 0
+
+
+def test_a_killed_idle_warden_is_replaced(desk: Desk) -> None:
+    for _ in range(3):
+        assert desk.run("true").exit_code == 0
+        (warden,) = desk.wardens()
+        kill(warden)
+        while desk.wardens():
+            pass
+
+
+def test_runs_outlive_their_keeper(desk: Desk, said: Said, gate: Gate) -> None:
+    run = desk.sh(f"echo > {said.path}; read x < {gate.path}; exit 2")
+    said.line()
+    warden = desk.warden(run)
+    kill(desk.keeper())
+    later = [desk.start("true") for _ in range(3)]
+    assert all(desk.wait(number).exit_code == 0 for number in later)
+    assert desk.keeper().pid != warden.parent
+    gate()
+    assert desk.wait(run).exit_code == 2
+    assert desk.run("true").exit_code == 0
+
+
+def test_a_command_that_nobody_watches_is_orphaned_and_can_be_ended(desks: Desks, said: Said, held: Held) -> None:
+    """Keeper, warden and engine are dead, and it lives."""
+    first, second = desks(), desks()
+    run = first.sh(f"exec 9> {held.path}; sleep 1000 & echo > {said.path}; wait")
+    said.line()
+    keeper, warden, command = first.keeper(), first.warden(run), first.command(run)
+    first.supervisor.close(leave=True)
+    kill(keeper)
+    kill(warden)
+    fate = second.supervisor.reap(run, 1)
+    assert (fate.kind, fate.exit_code) == ("orphaned", None)
+    assert held.is_held()
+    second.supervisor.end(run, 1)
+    assert second.wait(run).kind == "unknown"
+    assert gone(command)
+    assert held.is_let_go()
+    (first.folder / f"{warden.pid}-{warden.start}.sock").unlink()
+
+
+def test_when_keeper_and_warden_die_their_engine_ends_what_is_left(desk: Desk, said: Said, held: Held) -> None:
+    run = desk.sh(f"exec 9> {held.path}; sleep 1000 & echo > {said.path}; wait")
+    said.line()
+    warden, _ = desk.warden(run), desk.command(run)
+    kill(desk.keeper())
+    kill(warden)
+    assert desk.wait(run).kind == "unknown"
+    assert held.is_let_go()
+    assert desk.run("true").exit_code == 0
+    assert not (desk.folder / f"{warden.pid}-{warden.start}.sock").exists(), "the next keeper has cleared up"
+
+
+def test_term_to_a_warden_ends_its_run(desk: Desk, said: Said) -> None:
+    """As when a whole service is stopped; the engine still hears how it ended."""
+    run = desk.sh(f"echo > {said.path}; exec sleep 1000")
+    said.line()
+    warden = desk.warden(run)
+    proc.send([warden], signal.SIGTERM)
+    assert desk.wait(run)[:4] == ("finished", None, signal.SIGTERM, "asked")
+    assert gone(warden)
+
+
+def test_term_to_the_keeper_ends_every_run(desk: Desk, said: Said) -> None:
+    runs = [desk.sh(f"echo > {said.path}; exec sleep 1000") for _ in range(3)]
+    for _ in runs:
+        said.line()
+    proc.send([desk.keeper()], signal.SIGTERM)
+    assert [desk.wait(run).ended_by for run in runs] == ["asked"] * 3
+    assert desk.run("true").exit_code == 0
+
+
+def test_a_warden_that_does_not_answer_is_waited_for(desks: Desks, said: Said, gate: Gate) -> None:
+    first = desks()
+    run = first.sh(f"echo > {said.path}; read x < {gate.path}; exit 4")
+    said.line()
+    warden = first.warden(run)
+    first.supervisor.close(leave=True)
+    proc.send([warden], signal.SIGSTOP)
+    second = desks()
+    assert second.supervisor.reap(run, 1).kind == "running"
+    proc.send([warden], signal.SIGCONT)
+    gate()
+    assert second.wait(run).exit_code == 4
+
+
+# -- what a journal says
+
+
+def test_pids_of_others_are_not_taken_for_ours(desk: Desk) -> None:
+    """Given again, or from another boot: nobody is killed, and nothing is believed to run."""
+    me = proc.look(os.getpid())
+    assert me is not None
+    owner = {"boot": proc.boot_id(), "warden": [me.pid, me.start - 1], "nth": 1, "sock": "0-0.sock", "at": 5}
+    for run, first in enumerate((owner, owner | {"boot": "another", "warden": [me.pid, me.start]})):
+        lines = [first, {"pid": [me.pid, me.start - (run == 0)]}]
+        (desk.folder / "runs" / f"{run}-1").write_text("".join(json.dumps(line) + "\n" for line in lines))
+        assert desk.supervisor.reap(run, 1)[:5] == ("unknown", None, None, None, 5)
+        desk.supervisor.end(run, 1)
+        assert desk.wait(run).kind == "unknown"
+
+
+def test_a_journal_lost_with_the_power_is_unknown(desk: Desk) -> None:
+    """Without a line, and under another boot, nobody can know; and it stays so."""
+    assert desk.supervisor.reap(1, 1, boot="another").kind == "unknown"
+    assert desk.supervisor.reap(1, 1, boot=desk.supervisor.boot).kind == "unknown"
+    assert desk.supervisor.reap(2, 1, boot=desk.supervisor.boot).kind == "never_started"
+
+
+@pytest.mark.parametrize("torn", [b'{"boot": "x", "ward', b"\n{\n", b"\0\0\0\0", b"[1]\n", b""])
+def test_a_line_that_was_cut_short_is_no_line(desk: Desk, torn: bytes) -> None:
+    """It neither owns the run nor swallows the line after it."""
+    (desk.folder / "runs" / "1-1").write_bytes(torn)
+    (desk.folder / "runs" / "2-1").write_bytes(torn)
+    assert desk.supervisor.reap(1, 1).kind == "never_started"
+    desk.sh("exit 3", run_id=2)
+    assert desk.wait(2).exit_code == 3
+    assert desk.supervisor.reap(2, 1).exit_code == 3
+
+
+def test_one_of_many_is_the_first(tmp_path: Path) -> None:
+    """Many append at once; all of them read the same first line."""
+    folder = os.open(tmp_path, os.O_RDONLY)
+    firsts: list[journal.Record] = []
+    begun = threading.Barrier(8)
+
+    def claim(n: int) -> None:
+        file = journal.open_run(folder, "1-1")
+        begun.wait(PATIENCE)
+        journal.append(file, {"n": n})
+        firsts.append(journal.records(file)[0])
+        os.close(file)
+
+    threads = [threading.Thread(target=claim, args=(n,)) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    os.close(folder)
+    assert len(firsts) == 8
+    assert all(first == firsts[0] for first in firsts)
+
+
+# -- strangers at the door
+
+
+def test_noise_on_the_sockets_harms_nobody(desk: Desk, said: Said, gate: Gate) -> None:
+    run = desk.sh(f"echo > {said.path}; read x < {gate.path}")
+    said.line()
+    warden = desk.warden(run)
+    for name in ("keeper.sock", f"{warden.pid}-{warden.start}.sock"):
+        for noise in (
+            b"",
+            b"\xff\0\n",
+            b"[]\n",
+            b'"x"\n',
+            b"{}\n",
+            b'{"attach": 5}\n',
+            b'{"end": "9-9"}\n',
+            b"x" * 99_999,
+        ):
+            with socket.socket(socket.AF_UNIX) as stranger:
+                stranger.connect(f"/proc/self/fd/{desk.supervisor._home.folder}/{name}")  # pyright: ignore[reportPrivateUsage]
+                stranger.sendall(noise)
+    gate()
+    assert desk.wait(run).exit_code == 0
+    assert desk.run("true").exit_code == 0
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+def test_another_user_is_not_served(desk: Desk) -> None:
+    """Even where the folder's mode would let it in."""
+    desk.run("true")
+    script = (
+        "import os, socket, sys\n"
+        "folder = os.open(sys.argv[1], os.O_PATH); os.setgid(12345); os.setuid(12345)\n"
+        "s = socket.socket(socket.AF_UNIX); s.connect(f'/proc/self/fd/{folder}/keeper.sock')\n"
+        "try: s.send(b'{\"warden\": 1}\\n'); print(s.recv(100))\n"
+        "except OSError: print(b'')"
+    )
+    desk.folder.chmod(0o777)
+    (desk.folder / "keeper.sock").chmod(0o777)
+    told = subprocess.run([sys.executable, "-c", script, desk.folder], capture_output=True, text=True, check=True)
+    assert told.stdout == "b''\n"
+    desk.folder.chmod(0o700)
+    assert len(desk.wardens()) == 1
+
+
+def test_descriptors_wait_for_their_line() -> None:
+    """A line may come in pieces; what came with its first byte is handed on with its last."""
+    ours, theirs = socket.socketpair()
+    link = Link(theirs)
+    reading, writing = os.pipe()
+    socket.send_fds(ours, [b'{"a"'], [reading])
+    assert link.receive() == ([], [], True)
+    ours.send(b": 1}\n")
+    messages, fds, there = link.receive()
+    assert (messages, len(fds), there) == ([{"a": 1}], 1, True)
+    assert not os.get_inheritable(fds[0])
+    for fd in (reading, writing, *fds):
+        os.close(fd)
+    ours.close()
+    assert link.receive() == ([], [], False)
+    link.close()

@@ -1,0 +1,210 @@
+"""What a tree is held to, by the system and by its warden; nothing of it outlives its run."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import pytest
+from process_desk import PYTHON, Desk, Gate, Held, Said, gone
+
+from matins.executors.processes import proc
+from matins.executors.processes.values import Limits
+
+STUBBORN = "trap '' TERM HUP INT"
+DAEMON = (
+    "import os, signal, sys\n"
+    "if os.fork(): os._exit(0)\n"
+    "os.setsid()\n"
+    "if os.fork(): os._exit(0)\n"
+    "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+    "held = os.open(sys.argv[1], os.O_WRONLY)\n"
+    "said = os.open(sys.argv[2], os.O_WRONLY)\n"
+    "os.closerange(0, 3)\n"
+    "os.write(said, b'%d\\n' % os.getppid())\n"
+    "signal.pause()"
+)
+
+
+@pytest.mark.parametrize("limits", [Limits(wall_ms=100), Limits(idle_ms=100)], ids=["wall", "idle"])
+def test_b9_time_limits_end_a_run(desk: Desk, limits: Limits) -> None:
+    fate = desk.run("sleep", "1000", limits=limits)
+    assert fate.ended_by == ("wall" if limits.wall_ms else "idle")
+    assert (fate.kind, fate.exit_code, fate.signal) == ("finished", None, signal.SIGTERM)
+    assert fate.started_at is not None
+    assert fate.ended_at is not None
+    assert fate.ended_at - fate.started_at >= 100
+
+
+def test_output_keeps_a_run_from_being_idle(desk: Desk) -> None:
+    """On either stream."""
+    script = "for n in 1 2 3 4 5 6; do echo $n >&$((n % 2 + 1)); sleep 0.1; done"
+    fate = desk.run("sh", "-c", script, limits=Limits(idle_ms=450))
+    assert (fate.exit_code, fate.ended_by) == (0, None)
+
+
+def test_after_its_final_event_a_run_has_little_time_left(desk: Desk) -> None:
+    """The needle comes in two writes; what is written after it changes nothing."""
+    script = r"""printf '{"type":"res'; sleep 0.05; printf 'ult"}\n'; while :; do echo more; sleep 0.02; done"""
+    final = (b'"type":"result"', b'"type":"error"')
+    fate = desk.run("sh", "-c", script, finals=final, limits=Limits(after_final_ms=100, idle_ms=60_000))
+    assert fate.ended_by == "after_final"
+
+
+def test_without_a_final_event_that_limit_does_not_begin(desk: Desk) -> None:
+    """Also when the needle comes on stderr."""
+    final = (b"result",)
+    fate = desk.run("sh", "-c", "echo resul; echo result >&2; sleep 0.3", finals=final, limits=Limits(after_final_ms=1))
+    assert (fate.exit_code, fate.ended_by) == (0, None)
+
+
+def test_b9_who_ignores_term_is_killed(desk: Desk, said: Said) -> None:
+    run = desk.sh(f"{STUBBORN}; echo > {said.path}; while :; do sleep 1000; done", limits=Limits(grace_ms=50))
+    said.line()
+    fate = desk.end(run)
+    assert (fate.ended_by, fate.signal) == ("asked", signal.SIGKILL)
+    assert fate.leftovers >= 1
+
+
+def test_who_hears_term_may_say_goodbye(desk: Desk, said: Said) -> None:
+    run = desk.sh(f"trap 'echo goodbye; exit 8' TERM; echo > {said.path}; while :; do sleep 0.02; done")
+    said.line()
+    fate = desk.end(run)
+    assert (fate.exit_code, fate.ended_by) == (8, "asked")
+    assert desk.output(run) == b"goodbye\n"
+
+
+def test_who_is_stopped_hears_term_all_the_same(desk: Desk, said: Said) -> None:
+    run = desk.sh(f"trap 'exit 8' TERM; echo > {said.path}; kill -STOP $$; exit 9")
+    said.line()
+    assert desk.end(run).exit_code in (8, 9)
+
+
+def test_b9_daemons_end_with_their_run(desk: Desk, said: Said, held: Held) -> None:
+    """A grandchild that forked twice, made a session of its own, closed everything, and ignores TERM."""
+    daemon = [*PYTHON, DAEMON, str(held.path), str(said.path)]
+    run = desk.start("sh", "-c", '"$@"; exit 4', "sh", *daemon, limits=Limits(grace_ms=50))
+    assert int(said.line()) == desk.records(run)[0]["warden"][0], "its warden is its parent now"
+    fate = desk.wait(run)
+    assert held.is_let_go()
+    assert (fate.exit_code, fate.ended_by, fate.leftovers) == (4, None, 1)
+
+
+def test_daemons_that_die_early_leave_no_zombie(desk: Desk, said: Said, gate: Gate) -> None:
+    """They become the warden's children in the middle of the run, and it takes note of each."""
+    run = desk.sh(f"for n in 1 2 3 4 5; do (setsid true &); done; sleep 0.1; echo > {said.path}; read x < {gate.path}")
+    said.line()
+    warden = desk.warden(run)
+    command = desk.command(run)
+    while _children(warden.pid) != {command.pid}:
+        pass
+    gate()
+    assert desk.wait(run).leftovers == 0
+
+
+def _children(pid: int) -> set[int]:
+    """Zombies among them."""
+    everybody = (proc.look(int(path.name)) for path in Path("/proc").iterdir() if path.name.isdigit())
+    return {process.pid for process in everybody if process is not None and process.parent == pid}
+
+
+def test_what_ends_by_itself_right_after_the_command_is_let(desk: Desk) -> None:
+    """A pipe's other side may still be writing."""
+    run = desk.sh("(sleep 0.05; echo late) & exit 0")
+    assert desk.wait(run).leftovers == 0
+    assert desk.output(run) == b"late\n"
+
+
+def test_b9_a_fork_bomb_is_bounded_and_ended(desk: Desk, held: Held) -> None:
+    """Each forks two, which ignore TERM; left alone there would be 2,000 of them."""
+    bomb = (
+        "import os, signal, sys\n"
+        "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        "held = os.open(sys.argv[1], os.O_WRONLY)\n"
+        "for generation in range(11): os.fork()\n"
+        "signal.pause()"
+    )
+    fate = desk.run(*PYTHON, bomb, str(held.path), limits=Limits(processes=40, grace_ms=50))
+    assert held.is_let_go()
+    assert (fate.ended_by, fate.signal) == ("processes", signal.SIGKILL)
+    assert fate.leftovers >= 40
+
+
+def test_a_tree_within_its_limits_is_left_alone(desk: Desk) -> None:
+    limits = Limits(60_000, 60_000, 60_000, 50, 1 << 30, 60, 200, 20)
+    script = "for n in 1 2 3 4 5; do sleep 0.7 & done; wait; echo done"
+    fate = desk.run("sh", "-c", script, limits=limits)
+    assert (fate.exit_code, fate.ended_by, fate.leftovers) == (0, None, 0)
+
+
+def test_the_memory_of_a_whole_tree_is_limited(desk: Desk) -> None:
+    """Each process is within it; together they are not."""
+    hog = "x = bytearray(b'1') * 60_000_000; import time; time.sleep(1000)"
+    quoted = " ".join(PYTHON)
+    script = f'for n in 1 2 3; do {quoted} "{hog}" & done; wait'
+    fate = desk.run("sh", "-c", script, limits=Limits(memory_bytes=128_000_000, grace_ms=50))
+    assert fate.ended_by == "memory"
+
+
+@pytest.mark.parametrize(
+    ("limits", "script", "word"),
+    [
+        (Limits(memory_bytes=64_000_000), "x = bytearray(200_000_000)", "MemoryError"),
+        (Limits(files=40), "import os; [os.pipe() for _ in range(30)]", "Too many open files"),
+        (Limits(files=40), "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (60, 60))", "not allowed"),
+    ],
+)
+def test_the_system_s_limits_hold_and_cannot_be_raised(desk: Desk, limits: Limits, script: str, word: str) -> None:
+    settle = "import os, resource\nwhile resource.getrlimit(resource.RLIMIT_NOFILE)[1] > 40 and {files}: pass\n"
+    settle += "os.setuid(12345) if os.geteuid() == 0 else None\n"
+    run = desk.start(*PYTHON, settle.format(files=limits.files is not None) + script, limits=limits)
+    fate = desk.wait(run)
+    assert fate.exit_code == 1
+    assert word in desk.supervisor.tail(run, 1, stream=".err").decode()
+
+
+def test_cpu_time_is_limited(desk: Desk) -> None:
+    fate = desk.run(*PYTHON, "while True: pass", limits=Limits(cpu_s=1))
+    assert fate.signal in (signal.SIGXCPU, signal.SIGKILL)
+    assert 500 <= fate.user_ms + fate.system_ms < 4_000
+
+
+def test_limits_of_one_run_are_not_the_next_one_s(desk: Desk) -> None:
+    """The same warden takes them on for a moment only."""
+    limited = desk.start(
+        "sh", "-c", "ulimit -n; ulimit -t; ulimit -d", limits=Limits(memory_bytes=1 << 28, cpu_s=9, files=50)
+    )
+    desk.wait(limited)
+    free = desk.start("sh", "-c", "ulimit -n; ulimit -t; ulimit -d")
+    desk.wait(free)
+    assert desk.records(limited)[0]["warden"] == desk.records(free)[0]["warden"]
+    assert desk.output(limited).split() == [b"50", b"9", b"%d" % (1 << 18)]
+    assert not set(desk.output(free).split()) & {b"50", b"9", b"%d" % (1 << 18)}
+
+
+def test_what_waits_for_a_warden_can_be_ended(desk: Desk) -> None:
+    """Before there is a keeper at all."""
+    canary = Path(desk.folder / "canary")
+    run = desk.sh(f"echo > {canary}; sleep 1000")
+    fate = desk.end(run)
+    assert fate.kind == "never_started" or (fate.ended_by == "asked" and fate.signal == signal.SIGTERM)
+    assert fate.kind == "finished" or not canary.exists()
+
+
+def test_h11_close_ends_every_tree(desk: Desk, said: Said, held: Held) -> None:
+    """H11: also those that do not want to; afterwards what became of them can be asked for."""
+    runs = [
+        desk.sh(
+            f"{STUBBORN}; exec 9> {held.path}; echo > {said.path}; while :; do sleep 1000; done",
+            limits=Limits(grace_ms=50),
+        )
+        for _ in range(3)
+    ]
+    for _ in runs:
+        said.line()
+    wardens = desk.wardens()
+    desk.supervisor.close(leave=False)
+    assert held.is_let_go()
+    assert desk.supervisor.running() == 0
+    assert [desk.wait(run).signal for run in runs] == [signal.SIGKILL] * 3
+    assert all(gone(warden) for warden in wardens)

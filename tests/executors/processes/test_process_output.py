@@ -1,0 +1,279 @@
+"""What is kept of a command's output: the beginning, the end, no secret, and nothing that keeps the command waiting."""
+
+from __future__ import annotations
+
+import os
+import resource
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from process_desk import PYTHON, Desk, Gate, Said, gone
+
+from matins.executors.processes import output, proc
+from matins.executors.processes.output import CHUNK, Output
+from matins.executors.processes.redaction import MARK, Redactor
+from matins.executors.processes.values import Limits
+
+# -- redaction
+
+
+def redacted(secrets: list[bytes], chunks: list[bytes]) -> bytes:
+    redactor = Redactor(secrets)
+    return b"".join([*map(redactor.feed, chunks), redactor.finish()])
+
+
+def by_hand(secrets: list[bytes], data: bytes) -> bytes:
+    """Mark every byte of every secret, then write one mark for each stretch of them."""
+    covered = bytearray(len(data))
+    for secret in secrets:
+        for at in range(len(data) - len(secret) + 1):
+            if data[at : at + len(secret)] == secret:
+                covered[at : at + len(secret)] = b"\1" * len(secret)
+    out = bytearray()
+    for at, byte in enumerate(data):
+        if not covered[at]:
+            out.append(byte)
+        elif at == 0 or not covered[at - 1]:
+            out += MARK
+    return bytes(out)
+
+
+few_letters = st.binary(min_size=1, max_size=6).map(lambda data: bytes(97 + byte % 3 for byte in data))
+
+
+@given(st.lists(few_letters, max_size=4), st.lists(few_letters, max_size=12))
+def test_redaction_does_not_depend_on_where_chunks_begin(secrets: list[bytes], chunks: list[bytes]) -> None:
+    assert redacted(secrets, chunks) == by_hand(secrets, b"".join(chunks))
+
+
+@given(st.lists(few_letters, min_size=1, max_size=4), st.lists(few_letters, max_size=12))
+def test_redaction_holds_back_only_what_may_become_a_secret(secrets: list[bytes], chunks: list[bytes]) -> None:
+    redactor = Redactor(secrets)
+    for chunk in chunks:
+        redactor.feed(chunk)
+        held = redactor._held  # pyright: ignore[reportPrivateUsage]
+        assert not held or any(secret.startswith(held) and secret != held for secret in secrets)
+
+
+def test_a_long_secret_that_repeats_itself_costs_little() -> None:
+    chunks = [b"ab" * 32_768] * 3
+    assert redacted([b"ab" * 50], chunks) == MARK
+
+
+# -- head and ring
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Iterator[int]:
+    folder = os.open(tmp_path, os.O_RDONLY)
+    yield folder
+    os.close(folder)
+
+
+@given(data=st.data())
+def test_head_and_tail_are_the_first_and_last_bytes(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    """Whatever is written in whatever pieces, and looked at after each of them."""
+    path = tmp_path_factory.mktemp("runs")
+    folder = os.open(path, os.O_RDONLY)
+    head, tail = data.draw(st.integers(0, 3_000)), data.draw(st.integers(1, 3_000))
+    kept = Output(folder, "1.out", head, tail, [])
+    whole = b""
+    for size in data.draw(st.lists(st.sampled_from([0, 1, 7, 999, 5_000, CHUNK - 1, CHUNK]), max_size=8)):
+        chunk = bytes((len(whole) + n) % 120 for n in range(size))
+        kept.take(chunk)
+        whole += chunk
+        assert output.tail(f"{path}/1.out", tail) == whole[-tail:]
+    kept.close()
+    os.close(folder)
+    assert output.read(f"{path}/1.out", 0, 10_000) == whole[:head]
+    assert output.tail(f"{path}/1.out", tail) == whole[-tail:]
+    assert (kept.seen, kept.truncated) == (len(whole), len(whole) > head)
+    assert sum(file.stat().st_size for file in path.iterdir()) <= head + tail + CHUNK + 16
+
+
+def test_a_tail_begins_with_a_whole_character(tmp_path: Path, runs: int) -> None:
+    kept = Output(runs, "1.out", 1_000, 10, [])
+    kept.take("x€€€€".encode())  # 13 bytes
+    kept.close()
+    assert [output.tail(f"{tmp_path}/1.out", limit).decode() for limit in (13, 12, 11, 10, 9)] == [
+        "x€€€€",
+        "€€€€",
+        "€€€",
+        "€€€",
+        "€€€",
+    ]
+
+
+def test_a_reader_never_sees_what_was_never_there(tmp_path: Path, runs: int) -> None:
+    """The ring is read while it is written: what is seen must be one piece of the stream."""
+    kept = Output(runs, "1.out", 0, 3 * CHUNK, [])
+    numbers = iter(range(10**9))
+    for _ in range(60):
+        kept.take(b"".join(b"%09d\n" % next(numbers) for _ in range(5_000)))
+        seen = [int(line) for line in output.tail(f"{tmp_path}/1.out", 3 * CHUNK).split(b"\n")[1:-1]]
+        assert all(b - a == 1 for a, b in pairwise(seen))
+    kept.close()
+
+
+def test_a_full_disk_keeps_nobody_waiting(tmp_path: Path, runs: int) -> None:
+    """What fits is kept; what comes when there is room again is in the tail."""
+    kept = Output(runs, "1.out", 100_000, 1_000, [])
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1_500, before[1]))
+        for _ in range(50):
+            kept.take(b"early" * 100)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    kept.take(b"late" * 250)
+    kept.close()
+    assert output.read(f"{tmp_path}/1.out", 0, 100_000) == b"early" * 300
+    assert output.tail(f"{tmp_path}/1.out", 1_000) == b"late" * 250
+    assert (kept.seen, kept.truncated) == (26_000, True)
+
+
+# -- with real commands
+
+
+def test_b9_secrets_are_redacted_across_writes_in_both_streams(desk: Desk) -> None:
+    """Split over two writes, inside JSON, on stdout and stderr; and a beginning that goes on otherwise is kept."""
+    secret, quoted = "s3cr3t-t0k3n", 'pass"word\\1'
+    script = (
+        "import json, os, sys\n"
+        "a, b = os.environ['A'], os.environ['B']\n"
+        "for end in (1, 2):\n"
+        "    for piece in (a[:5], a[5:], ' ', a[:6], 'x ', *a, ' ', json.dumps(b)):\n"
+        "        os.write(end, piece.encode()); os.sched_yield()\n"
+    )
+    run = desk.start(*PYTHON, script, env={"A": secret, "B": quoted}, secrets=(secret, quoted, ""))
+    fate = desk.wait(run)
+    assert fate.exit_code == 0
+    wanted = b'[redacted] s3cr3tx [redacted] "[redacted]"'
+    assert Path(fate.stdout_path).read_bytes() == wanted == Path(fate.stderr_path).read_bytes()
+    for file in desk.folder.rglob("*"):
+        if file.is_file():
+            assert secret.encode() not in file.read_bytes(), file
+
+
+def test_secrets_stand_in_no_command_line(desk: Desk, said: Said, gate: Gate) -> None:
+    """By environment they reach the command, and nobody's cmdline shows them."""
+    run = desk.sh(
+        f"echo $TOKEN > {said.path}; read x < {gate.path}", env={"TOKEN": "tok-12345678"}, secrets=("tok-12345678",)
+    )
+    assert said.line() == "tok-12345678"
+    for process in proc.living():
+        line = Path(f"/proc/{process.pid}/cmdline")
+        assert b"tok-12345678" not in (line.read_bytes() if line.exists() else b""), process
+    gate()
+    assert desk.wait(run).exit_code == 0
+
+
+def test_bytes_that_are_no_text_are_kept_as_they_are(desk: Desk) -> None:
+    """Wrong and partial UTF-8, NUL, ANSI."""
+    run = desk.sh(r"printf 'a\303'; printf '\251\377\000\033[1m\342\202'")
+    desk.wait(run)
+    assert desk.output(run) == b"a\xc3\xa9\xff\x00\x1b[1m\xe2\x82"
+
+
+def peak_kb(pid: int) -> int:
+    status = Path(f"/proc/{pid}/status").read_text()
+    return int(status.split("VmHWM:")[1].split()[0])
+
+
+def test_b9_a_flood_costs_little_memory(desk: Desk) -> None:
+    """100 MB here, 1 GB in `make torture-processes`; the file is capped, the end is there."""
+    assert desk.run("true").exit_code == 0
+    (warden,) = desk.wardens()
+    before = peak_kb(warden.pid) + peak_kb(os.getpid())
+    run = desk.start("sh", "-c", "echo first; yes | head -c 100000000; echo last", head_bytes=1_000_000)
+    fate = desk.wait(run)
+    assert peak_kb(warden.pid) + peak_kb(os.getpid()) - before < 5_000
+    assert (fate.exit_code, fate.stdout_bytes, fate.truncated) == (0, 100_000_011, True)
+    assert Path(fate.stdout_path).stat().st_size == 1_000_000
+    assert desk.output(run).startswith(b"first\ny\n")
+    assert desk.supervisor.tail(run, 1).endswith(b"y\nlast\n")
+    assert len(desk.supervisor.tail(run, 1)) == 262_144
+
+
+def test_yes_goes_on_until_somebody_ends_it(desk: Desk) -> None:
+    """Both streams at once; while it floods, others run, its tail can be read, and its end is heard."""
+    run = desk.start("sh", "-c", "yes out & yes err >&2", head_bytes=10_000)
+    assert desk.run("true").exit_code == 0
+    while len(desk.supervisor.tail(run, 1)) < 200_000:
+        pass
+    assert b"out\nout\nout\n" in desk.supervisor.tail(run, 1)
+    fate = desk.end(run)
+    assert (fate.ended_by, fate.truncated) == ("asked", True)
+    assert fate.stderr_bytes > 10_000
+
+
+def test_a_full_disk_does_not_stop_a_run(desk: Desk, said: Said, gate: Gate) -> None:
+    """Neither the drain nor the end: the engine hears it, and the journal has it as soon as there is room."""
+    run = desk.sh(f"echo > {said.path}; read x < {gate.path}; yes | head -c 3000000; exit 7")
+    said.line()
+    warden = desk.warden(run)
+    hard = resource.prlimit(warden.pid, resource.RLIMIT_FSIZE)[1]
+    resource.prlimit(warden.pid, resource.RLIMIT_FSIZE, (0, hard))
+    gate()
+    fate = desk.wait(run)
+    assert (fate.exit_code, fate.stdout_bytes, fate.truncated) == (7, 3_000_000, True)
+    assert "exit" not in desk.records(run)[-1]
+    assert desk.supervisor.reap(run, 1) == fate, "the warden still knows"
+    resource.prlimit(warden.pid, resource.RLIMIT_FSIZE, (hard, hard))
+    assert gone(warden)
+    assert desk.records(run)[-1]["exit"] == 7
+    assert desk.supervisor.reap(run, 1) == fate
+
+
+def test_a_full_disk_before_the_first_line_starts_nothing(desks: Callable[..., Desk]) -> None:
+    desk = desks()
+    assert desk.run("true").exit_code == 0
+    (warden,) = desk.wardens()
+    hard = resource.prlimit(warden.pid, resource.RLIMIT_FSIZE)[1]
+    resource.prlimit(warden.pid, resource.RLIMIT_FSIZE, (0, hard))
+    fate = desk.run("sh", "-c", f"echo > {desk.folder}/canary")
+    assert (fate.kind, fate.error) == ("never_started", "[Errno 27] File too large")
+    assert not (desk.folder / "canary").exists()
+    resource.prlimit(warden.pid, resource.RLIMIT_FSIZE, (hard, hard))
+    assert desk.run("true").exit_code == 0
+
+
+def test_who_closes_its_output_still_runs(desk: Desk, said: Said, gate: Gate) -> None:
+    run = desk.sh(f"exec >&- 2>&-; echo > {said.path}; read x < {gate.path}; exit 5")
+    said.line()
+    assert desk.supervisor.running() == 1
+    gate()
+    assert desk.wait(run).exit_code == 5
+
+
+def test_output_that_somebody_else_keeps_open_does_not_hold_a_run(desk: Desk, tmp_path: Path) -> None:
+    """The pipe was handed to a process that is not of the tree."""
+    receive = (
+        "import socket, sys, os\n"
+        "s = socket.socket(socket.AF_UNIX); s.bind(sys.argv[1]); s.listen(); open(sys.argv[2], 'w').write('up\\n')\n"
+        "c, _ = s.accept(); fds = socket.recv_fds(c, 1, 1)[1]; c.send(b'k'); c2, _ = s.accept()"
+    )
+    hand_over = (
+        "import socket, sys\n"
+        "c = socket.socket(socket.AF_UNIX); c.connect(sys.argv[1]); socket.send_fds(c, [b'x'], [1]); c.recv(1)"
+    )
+    other, path = Said(tmp_path / "up"), str(tmp_path / "s")
+    keeping = desk.start(*PYTHON, receive, path, str(other.path))
+    other.line()
+    other.close()
+    assert desk.run(*PYTHON, hand_over, path).exit_code == 0
+    assert desk.end(keeping).ended_by == "asked"
+
+
+def test_limits_on_output_hold_with_none_of_it_kept(desk: Desk) -> None:
+    run = desk.start("sh", "-c", "yes | head -c 1000000", head_bytes=0, tail_bytes=4, limits=Limits(idle_ms=60_000))
+    fate = desk.wait(run)
+    assert (fate.exit_code, fate.stdout_bytes, fate.truncated) == (0, 1_000_000, True)
+    assert desk.output(run) == b""
+    assert desk.supervisor.tail(run, 1, limit=4) == b"y\ny\n"

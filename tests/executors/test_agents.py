@@ -1,0 +1,277 @@
+"""Agents are really woken: real processes, in the right conversation, with one kind of outcome."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from matins import InvalidInput, Matins, Run, SchedulerShutdownError
+
+STANDINS = Path(__file__).parents[1] / "standins"
+
+
+class Office:
+    """A Matins whose runs can be waited for."""
+
+    def __init__(self, url: str) -> None:
+        self.matins = Matins(url)
+        self._ended = threading.Condition()
+        self.matins.subscribe(self._look)
+
+    def _look(self, event: dict[str, Any]) -> None:
+        with self._ended:
+            self._ended.notify_all()
+
+    def wait(self, name: str, fine: Callable[[Run], bool] = lambda run: not run.state.live, seconds: float = 30) -> Run:
+        """The newest run of a schedule, once it is as it should be."""
+
+        def found() -> Run | None:
+            return next(iter([run for run in self.matins.runs(name) if fine(run)]), None)
+
+        with self._ended:
+            self._ended.wait_for(found, seconds)
+        run = found()
+        assert run is not None, [(run.status, run.reason, run.outcome) for run in self.matins.runs(name)]
+        return run
+
+
+@pytest.fixture
+def office(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Office]:
+    monkeypatch.setenv("PATH", f"{STANDINS}{os.pathsep}{os.environ['PATH']}")
+    made = Office(f"sqlite:///{tmp_path}/matins.db")
+    with made.matins:
+        yield made
+    made.matins.close()
+
+
+def test_c3_the_demo_agent_is_told_its_prompt(office: Office) -> None:
+    """C3 B4: the default path; executed, succeeded and delivered are three things"""
+    m = office.matins
+    m.set_agent("scout", runner="demo")
+    m.add("hello", when="every day at 09:00", agent="scout", prompt="Say hello for {{schedule}}")
+    m.run("hello")
+    run = office.wait("hello")
+    assert run.state.word == "succeeded", run.outcome
+    result = run.outcome["result"]
+    assert (result["executed"], result["succeeded"], result["delivered"]) == (True, True, True)
+    assert result["money"] == {"micro_dollars": 0, "estimated": False}
+    asked, answered = m.messages(int(result["thread"]))
+    assert asked.text == "[Scheduled Task] Say hello for hello"
+    assert (answered.role, answered.text) == ("assistant", result["text"])
+    assert Path(result["transcript"]).is_file()
+
+
+def test_c4_a_channel_goes_on_in_its_own_session(office: Office, tmp_path: Path) -> None:
+    """C4: the channel's thread is used again, and the tool's session with it; a fresh one begins another"""
+    m = office.matins
+    m.set_agent("ann", runner="claude", environment={"STANDIN_HOME": str(tmp_path)}, workdir=str(tmp_path))
+    m.add("chat", when="every day at 09:00", agent="ann", prompt="Go on", target={"kind": "channel", "channel": "C1"})
+    m.add("apart", when="every day at 09:00", agent="ann", prompt="Begin anew")
+    sessions: list[str] = []
+    threads: list[str] = []
+    for name in ("chat", "chat", "apart"):
+        key = m.run(name)
+        run = office.wait(name, lambda run, key=key: run.id == key.id and not run.state.live)
+        assert run.state.word == "succeeded", run.outcome
+        sessions.append(run.outcome["result"]["session"])
+        threads.append(run.outcome["result"]["thread"])
+    assert sessions[0] == sessions[1] != sessions[2]
+    assert threads[0] == threads[1] != threads[2]
+    assert [message.role for message in m.messages(int(threads[0]))] == ["user", "assistant"] * 2
+
+
+@pytest.mark.parametrize(
+    ("target", "fallback", "word"),
+    [
+        ({"kind": "session", "session": "gone"}, "fresh", "succeeded"),
+        ({"kind": "session", "session": "gone"}, "skip", "skipped"),
+        ({"kind": "thread", "thread": 99}, "fresh", "succeeded"),
+        ({"kind": "thread", "thread": 99}, "skip", "skipped"),
+    ],
+)
+def test_c5_a_target_that_is_gone(office: Office, target: dict[str, Any], fallback: str, word: str) -> None:
+    """C5"""
+    m = office.matins
+    m.set_agent("scout", runner="demo")
+    m.add("s", when="every day at 09:00", agent="scout", prompt="Hello", target=target, fallback=fallback)
+    m.run("s")
+    run = office.wait("s")
+    assert run.state.word == word, run.outcome
+    assert run.reason == ("target_gone" if word == "skipped" else None)
+
+
+def test_b6_a_provider_limit_is_no_failure(office: Office, tmp_path: Path) -> None:
+    """B6: the run waits for the reset, and all of that provider with it"""
+    m = office.matins
+    m.set_agent("ann", runner="claude", environment={"STANDIN_HOME": str(tmp_path), "STANDIN_FAULT": "rate_limit"})
+    m.add("s", when="every day at 09:00", agent="ann", prompt="Hello")
+    m.run("s")
+    run = office.wait("s", lambda run: run.status == "throttled")
+    assert [throttle.provider for throttle in m.throttles()] == ["anthropic"]
+    assert m.get("s").failures == 0
+    assert run.not_before == m.throttles()[0].resets_at
+
+
+@pytest.mark.parametrize("fault", ["no_final", "fails", "garbage"])
+def test_b4_success_needs_the_final_event(office: Office, tmp_path: Path, fault: str) -> None:
+    """B4: never the exit code alone; garbage lines are no harm"""
+    m = office.matins
+    m.set_agent("ann", runner="claude", environment={"STANDIN_HOME": str(tmp_path), "STANDIN_FAULT": fault})
+    m.add("s", when="every day at 09:00", agent="ann", prompt="Hello")
+    m.run("s")
+    run = office.wait("s")
+    assert run.state.word == ("succeeded" if fault == "garbage" else "failed"), run.outcome
+    if fault == "no_final":
+        assert run.outcome["result"]["executed"] is False
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ({"runner": "claude", "workdir": "/nowhere/at/all"}, "is not a folder"),
+        ({"runner": "codex", "environment": {"PATH": "/nowhere"}}, "is not on PATH"),
+        ({"runner": "claude", "environment": {"KEY": "env:NOT_SET_ANYWHERE"}}, "the environment has no"),
+        ({"runner": "claude", "environment": {"KEY": "file:/nowhere/key"}}, "cannot be read"),
+        ({"runner": "claude", "permission_mode": "sudo"}, "permission mode"),
+    ],
+)
+def test_what_cannot_be_started_is_found_before_anything_is_spent(
+    office: Office, words: dict[str, Any], message: str
+) -> None:
+    """B4"""
+    m = office.matins
+    m.set_agent("ann", **words)
+    m.add("s", when="every day at 09:00", agent="ann", prompt="Hello")
+    m.run("s")
+    run = office.wait("s")
+    assert run.state.word == "failed"
+    assert message in run.outcome["error"]
+    assert run.outcome["error"].startswith("It was not started: ")
+
+
+def test_secrets_are_given_and_not_kept(office: Office, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """B9: by reference, by environment, redacted in what is kept"""
+    monkeypatch.setenv("MY_TOKEN", "tok-4711-very-secret")
+    m = office.matins
+    m.set_agent("sh", runner="shell", command=["sh", "-c", "echo token=$KEY"], environment={"KEY": "env:MY_TOKEN"})
+    m.add("s", when="every day at 09:00", agent="sh", prompt="Hello")
+    m.run("s")
+    run = office.wait("s")
+    assert run.state.word == "succeeded", run.outcome
+    assert "token=" in run.outcome["result"]["text"]
+    for path in tmp_path.rglob("*"):
+        if path.is_file():
+            assert b"tok-4711" not in path.read_bytes(), path
+
+
+def test_b9_cancelling_ends_the_whole_tree(office: Office, tmp_path: Path) -> None:
+    """B9"""
+    m = office.matins
+    fifo = tmp_path / "alive"
+    os.mkfifo(fifo)
+    m.set_agent("sh", runner="shell", command=["sh", "-c", f"(exec 9>{fifo}; sleep 300) & exec 9>{fifo}; sleep 300"])
+    m.add("s", when="every day at 09:00", agent="sh", prompt="Hello")
+    started = m.run("s")
+    with fifo.open("rb") as alive:  # opens when it runs
+        m.cancel(started.id)
+        assert alive.read() == b""  # and ends when nobody holds it any more
+    assert office.wait("s").state.word == "cancelled"
+
+
+def test_h11_what_runs_is_ended_and_recorded_when_matins_stops(office: Office, tmp_path: Path) -> None:
+    """H11"""
+    m = office.matins
+    fifo = tmp_path / "alive"
+    os.mkfifo(fifo)
+    m.set_agent("sh", runner="shell", command=["sh", "-c", f"exec 9>{fifo}; sleep 300"])
+    m.add("s", when="every day at 09:00", agent="sh", prompt="Hello")
+    m.run("s")
+    with fifo.open("rb") as alive:
+        with pytest.raises(SchedulerShutdownError) as caught:
+            m.stop(timeout=0.05)
+        assert alive.read() == b""
+    assert caught.value.running_job_count == 1
+    (run,) = m.runs("s")
+    assert (run.state.word, run.reason) == ("interrupted", "stopped")
+    assert m.get("s").failures == 0
+
+
+def test_b9_left_running_it_is_taken_up_again(office: Office, tmp_path: Path) -> None:
+    """B9 H11: left for adoption, as asked; the next start has its outcome, and nothing ran twice"""
+    m = office.matins
+    fifo, diary = tmp_path / "go", tmp_path / "diary"
+    os.mkfifo(fifo)
+    m.set_agent("sh", runner="shell", command=["sh", "-c", f"echo run >> {diary}; cat {fifo}; echo done"])
+    m.add("s", when="every day at 09:00", agent="sh", prompt="Hello")
+    m.run("s")
+    with fifo.open("w") as go:
+        with pytest.raises(SchedulerShutdownError):
+            m.stop(timeout=0.05, leave=True)
+        m.start()
+        go.write("on\n")
+    run = office.wait("s")
+    assert run.state.word == "succeeded", run.outcome
+    assert run.outcome["result"]["text"].split() == ["on", "done"]
+    assert diary.read_text() == "run\n"
+
+
+CRASHING = """
+import sys
+from matins import Matins
+m = Matins(sys.argv[1])
+m.set_agent("sh", runner="shell", command=["sh", "-c", sys.argv[2]])
+m.add("s", when="every day at 09:00", agent="sh", prompt="Hello")
+m.run("s")
+m.run_forever()
+"""
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_b9_after_a_crash_of_matins_the_agent_is_adopted(tmp_path: Path, late: bool) -> None:
+    """B9: it lives: adopted; it is over: its end is read. Either way it ran once."""
+    fifo, diary, url = tmp_path / "go", tmp_path / "diary", f"sqlite:///{tmp_path}/matins.db"
+    over = tmp_path / "over"
+    os.mkfifo(fifo)
+    os.mkfifo(over)
+    command = f"echo run >> {diary}; cat {fifo}; echo done; : > {over}"
+    engine = subprocess.Popen([sys.executable, "-c", CRASHING, url, command])
+    with fifo.open("w") as go:  # opens when the agent runs
+        engine.send_signal(signal.SIGKILL)
+        engine.wait()
+        office = Office(url)
+        if late:
+            office.matins.start()
+        go.write("on\n")
+    over.read_text()  # the agent is through
+    with office.matins:
+        run = office.wait("s")
+        assert run.state.word == "succeeded", (run.reason, run.outcome)
+        assert run.attempt == 1
+        assert diary.read_text() == "run\n"
+    office.matins.close()
+
+
+def test_agents_that_cannot_be(office: Office) -> None:
+    """B4"""
+    m = office.matins
+    for words, field in (
+        ({}, "runner"),
+        ({"runner": "sorcery"}, "runner"),
+        ({"runner": "claude", "wall": "soon"}, None),
+        ({"runner": "claude", "target": "nowhere"}, "target"),
+        ({"runner": "claude", "environment": {"A B": "x"}}, "environment"),
+        ({"runner": "claude", "max_turns": 0}, "max_turns"),
+        ({"runner": "claude", "modle": "x"}, "modle"),
+    ):
+        with pytest.raises(InvalidInput) as caught:
+            m.set_agent("ann", **words)
+        assert field is None or caught.value.field == field
+    assert m.agents() == []

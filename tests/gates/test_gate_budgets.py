@@ -1,0 +1,598 @@
+"""Budgets, on every store, with a clock that the test moves. Rows B5, B1."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from gate_records import at, evidence, last, lines, told
+
+from matins.errors import InvalidInput, OverBudget
+from matins.executors.python import JobRun
+from matins.model.policy import Purse
+from matins.testing import Bench, ManualClock, instant, iso
+
+HOURLY = "0 * * * *"
+MICRO = 1_000_000
+
+
+def purse(bench: Bench, name: str = "day") -> Purse:
+    """The only purse of a budget in the current period."""
+    ((_, (found,)),) = [(budget, purses) for budget, purses in bench.budgets() if budget.name == name]
+    return found
+
+
+@pytest.fixture
+def shop(bench: Bench) -> list[Any]:
+    """What the job "buy" spends, one run after the other; the last price stays."""
+    prices: list[Any] = ["$0.10"]
+
+    @bench.job("buy")
+    def buy(run: JobRun) -> None:
+        price = prices.pop(0) if len(prices) > 1 else prices[0]
+        run.spend(price) if isinstance(price, str) else run.spend(tokens=price)
+
+    return prices
+
+
+# -- reserved before
+
+
+def test_b5_the_cap_is_reserved_before_and_given_back_after(bench: Bench) -> None:
+    """B5"""
+    seen: list[Purse] = []
+
+    @bench.job("look")
+    def look(run: JobRun) -> None:
+        run.spend("$0.40", tokens=1_000)
+        seen.append(purse(bench))
+
+    bench.set_budget("day", per="day", money="$1", tokens="1M")
+    bench.add("s", when="0 9 * * *", do="look", max_cost="$0.60", max_tokens="50k")
+    bench.run_until(at("09:30"))
+    assert [(p.money, p.tokens, p.money_reserved, p.tokens_reserved) for p in seen] == [(0, 0, 600_000, 50_000)]
+    after = purse(bench)
+    assert (after.money, after.tokens, after.money_reserved, after.tokens_reserved) == (400_000, 1_000, 0, 0)
+    assert (after.of, after.period) == ("all", "2026-03-27")
+
+
+def test_b5_without_a_cap_half_a_dollar_and_then_what_past_runs_kept_to(bench: Bench) -> None:
+    """B5: 95 of 100"""
+    reserved: list[int] = []
+    spent = ["$0.10"] * 19 + ["$0.90"]
+
+    @bench.job("look")
+    def look(run: JobRun) -> None:
+        reserved.append(purse(bench).money_reserved)
+        run.spend(spent.pop(0) if spent else "$0.10")
+
+    bench.set_budget("day", per="day", money="$100")
+    bench.add("s", when="* * * * *", do="look")
+    bench.run_until(at("08:21"))
+    assert reserved == [500_000, *[100_000] * 20]
+    bench.run_until(at("08:22"))
+    assert len(reserved) == 22
+    assert reserved[-1] == 100_000
+
+
+def test_b5_what_does_not_fit_does_not_start(bench: Bench, shop: list[Any]) -> None:
+    """B5 B1: with the budget that had no room"""
+    shop[:] = ["$0.45"]
+    bench.set_budget("day", per="day", money="$1")
+    bench.add("s", when=HOURLY, do="buy", max_cost="$0.50")
+    bench.run_until(at("12:00"))
+    assert lines(bench) == ["09:00 succeeded", "10:00 succeeded", "11:00 over_budget", "12:00 over_budget"]
+    assert evidence(bench) == {
+        "budget": "day", "whose": "all", "per": "day", "limit": "$1.00", "used": "$0.90", "wanted": "$0.50",
+        "resets_at": instant(at("00:00", day=28)),
+    }  # fmt: skip
+    assert (purse(bench).money_reserved, bench.get("s").state) == (0, "active")
+    assert [data["reason"] for data in told(bench, "run.over_budget")] == ["over_budget"] * 2
+
+
+def test_b5_in_tokens_too(bench: Bench, shop: list[Any]) -> None:
+    """B5"""
+    shop[:] = [40_000]
+    bench.set_budget("day", per="day", tokens="100k")
+    bench.add("s", when=HOURLY, do="buy", max_tokens="50k")
+    bench.run_until(at("11:00"))
+    assert lines(bench) == ["09:00 succeeded", "10:00 succeeded", "11:00 over_budget"]
+    assert (evidence(bench)["used"], evidence(bench)["wanted"]) == ("80k", "50k")
+
+
+def test_b5_runs_that_are_under_way_count(bench: Bench) -> None:
+    """B5: what is promised to one is not there for another"""
+    found: list[str] = []
+
+    @bench.job("hold")
+    def hold(run: JobRun) -> None:
+        bench.run("other")
+        bench.engine.turn()
+        found.extend(lines(bench, "other"))
+
+    bench.set_budget("day", per="day", money="$1")
+    bench.add("s", when="0 9 * * *", do="hold", max_cost="$0.60")
+    bench.add("other", when="0 12 * * *", do="work", max_cost="$0.60")
+    bench.run_until(at("09:30"))
+    assert found == ["manual over_budget"]
+
+
+def test_what_is_given_back_can_be_spent(bench: Bench, shop: list[Any]) -> None:
+    """B5"""
+    shop[:] = ["$0.10"]
+    bench.set_budget("day", per="day", money="$1")
+    bench.add("s", when="*/10 * * * *", do="buy", max_cost="$0.90")
+    bench.run_until(at("08:30"))
+    assert [line.split()[1] for line in lines(bench)] == ["succeeded", "succeeded", "over_budget"]
+
+
+@pytest.mark.parametrize("end", ["fail", "cancel", "limit"])
+def test_nothing_stays_reserved_however_a_run_ends(bench: Bench, end: str) -> None:
+    """B5 B6"""
+    from matins.errors import ProviderLimited
+
+    @bench.job("end")
+    def ends(run: JobRun) -> None:
+        run.spend("$0.10")
+        if end == "limit" and run.attempt == 1 and bench.clock.now_ms() < instant(at("09:01")):
+            raise ProviderLimited("anthropic")
+        if end == "cancel":
+            bench.cancel(run.id)
+        raise ValueError
+
+    bench.set_budget("day", per="day", money="$10")
+    bench.add("s", when="0 9 * * *", do="end", retries=1, retry="1m")
+    bench.run_until(at("10:00"))
+    assert not last(bench).state.live
+    tries = 1 if end == "cancel" else 3 if end == "limit" else 2
+    assert (purse(bench).money, purse(bench).money_reserved) == (100_000 * tries, 0)
+
+
+def test_a_run_that_was_lost_gives_back_what_it_held(restart: Callable[..., Bench]) -> None:
+    """B5 B9: its worker died"""
+    first = restart(lease_ms=1_000)
+    first.set_budget("day", per="day", money="$1")
+    first.add("s", when="0 9 * * *", do="work", max_cost="$0.80", on_unknown="hold")
+    first.executor.submit = lambda batch: None  # type: ignore[method-assign]
+    first.run_until(at("09:00"))
+    assert (lines(first), purse(first).money_reserved) == (["09:00 starting"], 800_000)
+    second = restart(lease_ms=1_000)
+    for _ in range(4):
+        second.clock.advance(5_000)
+        second.engine.turn()
+    assert lines(second) == ["09:00 held worker_lost"]
+    assert purse(second).money_reserved == 800_000, "nobody knows yet what it spends"
+    second.resolve(last(second).id, "unknown")
+    assert purse(second).money_reserved == 0
+
+
+# -- whose and until when
+
+
+@pytest.mark.parametrize(
+    ("words", "poor"),
+    [
+        ({}, {"scout/s", "scout/t", "herald/s"}),
+        ({"scope": "agent"}, {"scout/t"}),
+        ({"scope": "agent", "of": "scout"}, {"scout/t"}),
+        ({"scope": "agent", "of": "herald"}, set()),
+        ({"scope": "schedule"}, set()),
+        ({"scope": "schedule", "of": "scout/s"}, set()),
+    ],
+)
+def test_b5_per_agent_per_schedule_and_all(bench: Bench, shop: list[Any], words: Any, poor: set[str]) -> None:
+    """B5: scout/s has spent nearly all of it by 09:00"""
+    shop[:] = ["$0.80"]
+    bench.set_budget("day", per="day", money="$1", **words)
+    bench.add("s", when="0 9,11 * * *", do="buy", agent="scout", max_cost="$0.80")
+    bench.add("t", when="0 10 * * *", do="work", agent="scout", max_cost="$0.50")
+    bench.add("s", when="0 10 * * *", do="work", agent="herald", max_cost="$0.50")
+    bench.run_until(at("11:30"))
+    found = {f"{s.agent}/{s.name}" for s in bench.list() if last(bench, f"{s.agent}/{s.name}").status == "over_budget"}
+    holds_itself = {"scout/s"} if words.get("of") in (None, "scout", "scout/s") else set()
+    assert found == poor | holds_itself
+
+
+def test_b5_a_new_day_in_the_owners_zone(url: str, open_bench: Callable[..., Bench]) -> None:
+    """B5: midnight in Tokyo is 15:00 UTC"""
+    bench = open_bench(url, clock=ManualClock(at("08:00"), zone="Asia/Tokyo"))
+    bench.job("buy")(lambda run: run.spend("$0.90"))
+    bench.set_budget("day", per="day", money="$1")
+    bench.add("s", when=HOURLY, do="buy", max_cost="$0.90")
+    bench.run_until(at("15:00"))
+    assert lines(bench) == ["09:00 succeeded", *[f"{hour}:00 over_budget" for hour in range(10, 15)], "15:00 succeeded"]
+    assert bench.runs("s")[1].evidence["resets_at"] == instant(at("15:00"))  # type: ignore[index]
+    assert purse(bench).period == "2026-03-28"
+
+
+def test_b5_a_month(url: str, open_bench: Callable[..., Bench]) -> None:
+    """B5"""
+    bench = open_bench(url, clock=ManualClock("2026-03-30T08:00:00Z"))
+    bench.job("buy")(lambda run: run.spend("$0.90"))
+    bench.set_budget("month", per="month", money="$1")
+    bench.add("s", when="0 9 * * *", do="buy", max_cost="$0.90")
+    bench.run_until("2026-04-02T10:00:00Z")
+    assert [line.split()[1] for line in lines(bench)] == ["succeeded", "over_budget", "succeeded", "over_budget"]
+    assert purse(bench, "month").period == "2026-04"
+
+
+def test_b5_a_run_over_midnight_is_spent_once(url: str, open_bench: Callable[..., Bench]) -> None:
+    """B5: on the day on which it was set aside"""
+    bench = open_bench(url, clock=ManualClock(at("23:00")))
+
+    @bench.job("buy")
+    def buy(run: JobRun) -> None:
+        bench.clock.advance_to(at("00:30", day=28))
+        run.spend("$0.40")
+
+    bench.set_budget("day", per="day", money="$1")
+    bench.add("s", when="50 23 * * *", do="buy", max_cost="$0.50")
+    bench.run_until(at("00:40", day=28))
+    with bench._store.reading() as transaction:
+        found = {p.period: (p.money, p.money_reserved) for p in transaction.purses("2026-03-27")}
+    assert found.pop("2026-03-27") == (400_000, 0)
+    assert sum(money + reserved for money, reserved in found.values()) == 0
+
+
+def test_b5_an_overspent_night_is_told_in_the_morning(url: str, open_bench: Callable[..., Bench]) -> None:
+    """B5: whatever day it is by then"""
+    bench = open_bench(url, clock=ManualClock(at("23:00")))
+
+    @bench.job("buy")
+    def buy(run: JobRun) -> None:
+        bench.clock.advance_to(at("00:30", day=28))
+        run.spend("$4")
+
+    bench.set_budget("day", per="day", money="$1")
+    bench.add("s", when="50 23 * * *", do="buy")
+    bench.run_until(at("00:40", day=28))
+    assert (bench.get("s").state, bench.get("s").paused_by) == ("paused", "budget")
+    (question,) = bench.approvals()
+    assert question.request["period"] == "2026-03-27"
+
+
+def test_two_budgets_hold_at_once(bench: Bench, shop: list[Any]) -> None:
+    """B5: all of them or none"""
+    shop[:] = ["$0.40"]
+    bench.set_budget("a-day", per="day", money="$1")
+    bench.set_budget("b-own", per="day", money="$0.50", scope="schedule")
+    bench.add("s", when=HOURLY, do="buy", max_cost="$0.40")
+    bench.run_until(at("10:00"))
+    assert lines(bench) == ["09:00 succeeded", "10:00 over_budget"]
+    assert evidence(bench)["budget"] == "b-own"
+    assert purse(bench, "a-day").money_reserved == 0
+
+
+# -- a run's own cap
+
+
+def test_b5_a_run_is_ended_at_its_cap(bench: Bench) -> None:
+    """B5: it pauses its schedule, and people are asked"""
+    reached: list[str] = []
+
+    @bench.job("buy")
+    def buy(run: JobRun) -> None:
+        for n in range(10):
+            reached.append(f"call {n}")
+            run.spend("$0.20")
+
+    bench.add("s", when=HOURLY, do="buy", max_cost="$0.50", retries=3)
+    bench.run_until(at("12:00"))
+    assert lines(bench) == ["09:00 over_budget"]
+    assert reached == ["call 0", "call 1", "call 2"]
+    shown = bench.get("s")
+    assert (shown.state, shown.paused_by, shown.failures) == ("paused", "budget", 0)
+    assert "$0.60" in str(shown.note)
+    (question,) = bench.approvals()
+    assert (question.kind, question.run_id, question.requested_by) == ("budget", last(bench).id, "matins")
+    (event,) = told(bench, "budget.exceeded")
+    assert event["spent"] == "$0.60"
+
+
+def test_b5_exactly_the_cap_is_fine(bench: Bench, shop: list[Any]) -> None:
+    """B5"""
+    shop[:] = ["$0.50"]
+    bench.add("s", when=HOURLY, do="buy", max_cost="$0.50")
+    bench.run_until(at("10:00"))
+    assert lines(bench) == ["09:00 succeeded", "10:00 succeeded"]
+
+
+def test_b5_a_job_that_swallows_the_end_is_found_out(bench: Bench) -> None:
+    """B5"""
+
+    @bench.job("buy")
+    def buy(run: JobRun) -> None:
+        with suppress(OverBudget):
+            run.spend("$2")
+
+    bench.add("s", when=HOURLY, do="buy", max_cost="$0.50")
+    bench.run_until(at("11:00"))
+    assert lines(bench) == ["09:00 succeeded"]
+    assert (bench.get("s").paused_by, len(bench.approvals())) == ("budget", 1)
+
+
+def test_b5_the_cap_is_for_the_run_not_for_each_attempt(bench: Bench) -> None:
+    """B5 B8"""
+    attempts: list[int] = []
+
+    @bench.job("buy")
+    def buy(run: JobRun) -> None:
+        attempts.append(run.attempt)
+        run.spend("$0.20")
+        raise ValueError
+
+    bench.add("s", when="0 9 * * *", do="buy", max_cost="$0.50", retries=9, retry="1s")
+    bench.run_until(at("12:00"))
+    assert (lines(bench), attempts) == (["09:00 over_budget"], [1, 2, 3])
+    assert bench.get("s").paused_by == "budget"
+
+
+def test_a_capped_interval_goes_on_when_it_is_let(bench: Bench, shop: list[Any]) -> None:
+    """B5 H3: none can wedge it"""
+    shop[:] = ["$2", "$0.10"]
+    bench.add("s", when="1h", do="buy", max_cost="$0.50")
+    bench.run_until(at("12:00"))
+    assert lines(bench) == ["09:00 over_budget"]
+    bench.approve(bench.approvals()[0].id)
+    assert (bench.get("s").state, iso(bench.get("s").due_at)) == ("active", at("13:00"))
+    bench.run_until(at("13:00"))
+    assert lines(bench)[1:] == ["13:00 succeeded"]
+
+
+# -- overspent
+
+
+@pytest.fixture
+def overspent(bench: Bench, shop: list[Any]) -> Bench:
+    """At 09:00 a run was taken to need $0.50 of the day's $1, and spent $1.30; it is 09:30."""
+    shop[:] = ["$1.30", "$0.10"]
+    bench.set_budget("day", per="day", money="$1")
+    bench.add("s", when=HOURLY, do="buy")
+    bench.run_until(at("09:30"))
+    return bench
+
+
+def test_b5_a_breach_pauses_and_asks(overspent: Bench) -> None:
+    """B5"""
+    assert lines(overspent) == ["09:00 succeeded"]
+    shown = overspent.get("s")
+    assert (shown.state, shown.paused_by) == ("paused", "budget")
+    assert 'budget "day" is overspent for 2026-03-27' in str(shown.note)
+    (question,) = overspent.approvals()
+    place = {"budget": "day", "whose": "all", "period": "2026-03-27"}
+    assert (question.kind, {key: question.request[key] for key in place}) == ("budget", place)
+    assert [event["budget"] for event in told(overspent, "budget.exceeded")] == ["day"]
+
+
+def test_b5_yes_grants_as_much_again(overspent: Bench) -> None:
+    """B5: for that period, and goes on"""
+    overspent.edit("s", max_cost="$0.20")
+    overspent.approve(overspent.approvals()[0].id)
+    assert (overspent.get("s").state, purse(overspent).money) == ("active", 300_000)
+    overspent.run_until(at("16:00"))
+    assert [line.split()[1] for line in lines(overspent)[1:]] == [*["succeeded"] * 6, "over_budget"]
+    overspent.run_until(at("00:00", day=28))
+    assert lines(overspent)[-1] == "00:00 succeeded"
+
+
+def test_b5_no_leaves_it_paused(overspent: Bench) -> None:
+    """B5: until somebody resumes it"""
+    overspent.deny(overspent.approvals()[0].id)
+    overspent.run_until(at("12:00", day=28))
+    assert (overspent.get("s").state, lines(overspent)) == ("paused", ["09:00 succeeded"])
+    overspent.edit("s", max_cost="$0.20")
+    overspent.resume("s")
+    overspent.run_until(at("13:00", day=28))
+    assert lines(overspent)[1:] == ["13:00 succeeded"]
+
+
+def test_b5_nobody_answers(overspent: Bench) -> None:
+    """B5: it stays paused"""
+    overspent.run_until("2026-04-10T00:00:00Z")
+    assert (overspent.approvals(), overspent.get("s").state) == ([], "paused")
+
+
+def test_b5_the_question_and_the_pause_survive_a_restart(restart: Callable[..., Bench]) -> None:
+    """B5"""
+    first = restart()
+    first.job("buy")(lambda run: run.spend("$3"))
+    first.set_budget("day", per="day", money="$1")
+    first.add("s", when=HOURLY, do="buy")
+    first.run_until(at("09:30"))
+    second = restart()
+    second.run_until(at("10:30"))
+    assert (second.get("s").state, len(second.approvals())) == ("paused", 1)
+    second.approve(second.approvals()[0].id)
+    assert second.get("s").state == "active"
+
+
+def test_b5_other_schedules_are_refused_not_paused(overspent: Bench) -> None:
+    """B5: they have spent nothing"""
+    overspent.add("t", when=HOURLY, do="work")
+    overspent.run_until(at("10:00"))
+    assert (lines(overspent, "t"), overspent.get("t").state) == (["10:00 over_budget"], "active")
+    assert len(overspent.approvals()) == 1
+
+
+def test_c16_a_yes_about_money_does_not_lift_a_persons_pause(overspent: Bench) -> None:
+    """C16 C10 B5"""
+    overspent.pause("s", note="mine")
+    overspent.approve(overspent.approvals()[0].id)
+    assert (overspent.get("s").state, overspent.get("s").note) == ("paused", "mine")
+
+
+def test_c16_a_breach_does_not_take_over_a_persons_pause(bench: Bench) -> None:
+    """C16 C10 B5: it is asked all the same"""
+
+    @bench.job("buy")
+    def buy(run: JobRun) -> None:
+        bench.pause("s", note="mine")
+        run.spend("$3")
+
+    bench.set_budget("day", per="day", money="$1")
+    bench.add("s", when=HOURLY, do="buy")
+    bench.run_until(at("09:30"))
+    assert (bench.get("s").paused_by, bench.get("s").note) == ("owner", "mine")
+    bench.approve(bench.approvals()[0].id)
+    assert bench.get("s").state == "paused"
+
+
+def test_b5_several_at_once_ask_once(bench: Bench, shop: list[Any]) -> None:
+    """B5: a person is not asked the same twice, and grants it once"""
+    shop[:] = ["$1.10"]
+    bench.set_budget("day", per="day", money="$1")
+    bench.add("s", when="0 12 * * *", do="buy", overlap="allow")
+    for _ in range(2):
+        bench.run("s")
+    bench.settle()
+    assert [run.state.word for run in bench.runs("s")] == ["succeeded", "succeeded"]
+    assert (bench.get("s").paused_by, len(bench.approvals())) == ("budget", 1)
+
+
+# -- a budget that changes
+
+
+def test_a_new_budget_knows_what_was_spent_before(bench: Bench, shop: list[Any]) -> None:
+    """B5: in this period"""
+    shop[:] = ["$0.80"]
+    bench.add("s", when=HOURLY, do="buy", max_cost="$0.80")
+    bench.run_until(at("09:30"))
+    bench.set_budget("day", per="day", money="$1")
+    assert purse(bench).money == 800_000
+    bench.run_until(at("10:00"))
+    assert lines(bench) == ["09:00 succeeded", "10:00 over_budget"]
+
+
+def test_a_budget_that_is_changed_knows_what_runs_hold(bench: Bench) -> None:
+    """B5: what is promised to them stays promised, and what was granted stays granted"""
+    seen: list[tuple[int, int]] = []
+
+    @bench.job("change")
+    def change(run: JobRun) -> None:
+        bench.set_budget("day", per="day", money="$1.10")
+        seen.append((purse(bench).money, purse(bench).money_reserved))
+        bench.run("other")
+        bench.engine.turn()
+
+    bench.set_budget("day", per="day", money="$1")
+    bench.add("s", when="0 9 * * *", do="change", max_cost="$0.60")
+    bench.add("other", when="0 12 * * *", do="work", max_cost="$0.60")
+    bench.run_until(at("09:30"))
+    assert seen == [(0, 600_000)]
+    assert lines(bench, "other") == ["manual over_budget"]
+    assert purse(bench).money_reserved == 0
+
+
+def test_a_budget_that_is_dropped_holds_nobody(bench: Bench, shop: list[Any]) -> None:
+    """B5"""
+    shop[:] = ["$0.90"]
+    bench.set_budget("day", per="day", money="$1")
+    bench.add("s", when=HOURLY, do="buy", max_cost="$0.90")
+    bench.run_until(at("10:00"))
+    assert bench.drop_budget("day") is True
+    assert bench.drop_budget("day") is False
+    bench.run_until(at("11:00"))
+    assert [line.split()[1] for line in lines(bench)] == ["succeeded", "over_budget", "succeeded"]
+
+
+def test_a_budget_dropped_while_a_run_holds_of_it(bench: Bench) -> None:
+    """B5"""
+
+    @bench.job("drop")
+    def drop(run: JobRun) -> None:
+        run.spend("$3")
+        bench.drop_budget("day")
+
+    bench.set_budget("day", per="day", money="$1")
+    bench.add("s", when="0 9 * * *", do="drop")
+    bench.run_until(at("09:30"))
+    assert (lines(bench), bench.get("s").state, bench.budgets()) == (["09:00 succeeded"], "active", [])
+
+
+# -- with other gates
+
+
+def test_a_run_turned_down_by_a_check_reserves_nothing(bench: Bench) -> None:
+    """B5 C6: money is set aside last of all"""
+    bench.set_budget("day", per="day", money="$1")
+    bench.add("s", when=HOURLY, do="work", pre_check="false", max_cost="$0.80")
+    bench.add("t", when=HOURLY, do="work", approval="owner_approve", max_cost="$0.80")
+    bench.run_until(at("09:00"))
+    ((_, purses),) = bench.budgets()
+    assert sum(p.money_reserved for p in purses) == 0
+
+
+def test_money_that_is_gone_when_a_person_says_yes(bench: Bench, shop: list[Any]) -> None:
+    """B5 V6: the run is over, with the reason"""
+    shop[:] = ["$0.80"]
+    bench.set_budget("day", per="day", money="$1")
+    bench.add("s", when="0 9 * * *", do="work", approval="owner_approve", max_cost="$0.50")
+    bench.add("t", when="10 9 * * *", do="buy", max_cost="$0.80")
+    bench.run_until(at("09:30"))
+    bench.approve(bench.approvals()[0].id)
+    bench.settle()
+    assert lines(bench) == ["09:00 over_budget"]
+
+
+def test_a_retry_needs_money_too(bench: Bench) -> None:
+    """B5 B8"""
+
+    @bench.job("buy")
+    def buy(run: JobRun) -> None:
+        run.spend("$0.60")
+        raise ValueError
+
+    bench.set_budget("day", per="day", money="$1")
+    bench.add("s", when="0 9 * * *", do="buy", retries=3, retry="1m")
+    bench.run_until(at("10:00"))
+    assert lines(bench) == ["09:00 over_budget"]
+    assert (last(bench).attempt, purse(bench).money, purse(bench).money_reserved) == (1, 600_000, 0)
+
+
+# -- what a job tells
+
+
+@pytest.mark.parametrize(
+    "words", [{"money": "2"}, {"money": "-$1"}, {"money": "5 XYZ"}, {"tokens": 1.5}, {"tokens": -5}, {"tokens": 10**30},
+              {"model": "m", "input": -1}, {"model": "m", "output": 0.5}]
+)  # fmt: skip
+def test_what_nobody_can_spend_is_the_jobs_failure(bench: Bench, words: dict[str, Any]) -> None:
+    """B5 H2: and stops nobody else"""
+    bench.job("tell")(lambda run: run.spend(**words))
+    bench.add("s", when=HOURLY, do="tell")
+    bench.add("t", when=HOURLY, do="work")
+    bench.clock.advance_to(at("09:00"))
+    for _ in range(6):
+        bench.engine.run_once()
+    assert (lines(bench), lines(bench, "t")) == (["09:00 failed"], ["09:00 succeeded"])
+
+
+def test_money_is_reckoned_by_the_models_price(bench: Bench) -> None:
+    """B5: a table that people can edit"""
+    bench.set_price("m-1", input="$2", output="$10")
+    bench.set_budget("day", per="day", money="$10")
+    bench.job("talk")(lambda run: run.spend(model="m-1", input=100_000, output=10_000))
+    bench.add("s", when="0 9 * * *", do="talk")
+    bench.run_until(at("09:00"))
+    assert (purse(bench).money, purse(bench).tokens) == (300_000, 110_000)
+
+
+@pytest.mark.parametrize(
+    ("words", "field"),
+    [
+        ({"per": "day"}, "money"),
+        ({"per": "day", "money": "5 XYZ"}, "money"),
+        ({"per": "day", "money": "$0"}, "money"),
+        ({"per": "week", "money": "$1"}, "per"),
+        ({"per": "day", "money": "$1", "scope": "galaxy"}, "scope"),
+        ({"per": "day", "money": "$1", "of": "scout"}, "of"),
+    ],
+)
+def test_a_bad_budget_is_refused(bench: Bench, words: dict[str, Any], field: str) -> None:
+    """B5: nothing is written"""
+    with pytest.raises(InvalidInput) as caught:
+        bench.set_budget("day", **words)
+    assert (caught.value.field, bool(caught.value.hint)) == (field, True)
+    assert bench.budgets() == []
