@@ -19,7 +19,6 @@ from matins.model.records import StoredEvent
 from matins.model.run import RunState
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "events.md"
 SOURCE = ROOT / "src" / "matins"
 CORE = ("engine", "runtime", "executors", "service", "store")
 TYPE = re.compile(r"(schedule|run|approval|budget|throttle|policy|limit|subscription|delivery|hook)\.[a-z_]+")
@@ -217,14 +216,3 @@ def test_a_subscriber_gets_what_it_wants_but_not_that_it_could_not_be_reached() 
     assert not wants("a", ("run.failed",), EVENT)
     assert wants("b", (), given_up)
     assert not wants("a", (), given_up)
-
-
-# -- the page
-
-
-def test_the_page_names_every_event_and_every_other_name() -> None:
-    """P9: and says of each what the catalogue says"""
-    rows = re.findall(r"^\| `([^`]+)` \| ([^|]+) \| (yes)? *\|$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
-    assert rows == [(kind.type, kind.says, "yes" if kind.ends else "") for kind in CATALOGUE.values()]
-    aliases = re.findall(r"^\| `([^`]+)` \| `([^`]+)` \|$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
-    assert dict(aliases) == ALIASES

@@ -60,14 +60,17 @@ CALLS: dict[str, Arguments] = {
     "add_many": call([{"name": "new", "when": "every 1h", "do": "work"}]),
     "add_webhook": call("hook", "https://example.com/hook"),
     "agent_rules": call("scout"),
+    "agents": call(),
     "allowed_hosts": call(),
     "approvals": call(),
     "approve": about("approval_id"),
+    "audit": call(),
     "budgets": call(),
     "cancel": about("run_id"),
     "checks": about("run_id"),
     "deliveries": call("hook"),
     "deny": about("approval_id"),
+    "drop_agent": call("ann"),
     "drop_budget": call("day"),
     "drop_hook": call("after:run"),
     "drop_quiet_hours": call("night"),
@@ -75,15 +78,21 @@ CALLS: dict[str, Arguments] = {
     "edit": about("name", payload="edited"),
     "forget_subscription": call("feed"),
     "get": about("name"),
+    "get_agent": call("ann"),
     "get_approval": about("approval_id"),
     "get_run": about("run_id"),
+    "landing": about("run_id"),
     "last_seal": call(),
     "lift_throttle": call("anthropic"),
     "limit": call("global", 3),
     "list": call(),
+    "messages": call(1),
     "open_subscription": call("feed"),
     "pause": about("name", None, "a note"),
     "pause_webhook": call("hook"),
+    "preview": about("name"),
+    "preview_catch_up": about("name"),
+    "preview_change": about("name", payload="edited"),
     "prices": call(),
     "quiet_hours": call(),
     "redeliver": call("hook", 1),
@@ -94,6 +103,7 @@ CALLS: dict[str, Arguments] = {
     "resume_webhook": call("hook"),
     "run": about("name", "key"),
     "runs": about("name"),
+    "set_agent": call("ben", runner="demo"),
     "set_agent_rules": call("scout", quota=1_000),
     "set_allowed_hosts": call(["localhost"]),
     "set_budget": call("week", money="$5", per="day"),
@@ -101,10 +111,13 @@ CALLS: dict[str, Arguments] = {
     "set_price": call("sonnet", input="$3", output="$15"),
     "set_quiet_hours": call("noon", windows=["12:00-13:00"]),
     "set_rate": call("EUR", 1.1),
+    "stats": call(),
+    "threads": call(),
     "throttle": call("openai", instant(START) + 86_400_000),
     "throttles": call(),
     "verify_audit": call(),
     "webhooks": call(),
+    "why": about("name"),
 }
 """Plausible arguments for each. A new use case belongs here: the attack begins with knowing it."""
 
@@ -114,6 +127,7 @@ def build(bench: Watched) -> World:
     bench.set_quiet_hours("night", windows=["01:00-02:00"])
     bench.set_budget("day", money="$100", per="day")
     bench.set_hook("after:run", "true")
+    bench.set_agent("ann", runner="demo")
     for principal in (OWNER, ADA, SCOUT, ROVER):
         bench.acting_as(principal).add(f"of-{principal.name}", when="5 * * * *", do="work")
     for approval in bench.approvals():

@@ -17,6 +17,7 @@ def check_words(owner: str, words: Iterable[str], known: Collection[str]) -> Non
     """`owner` is what the words describe: "A budget"."""
     for word in words:
         if word not in known:
+            word = str(word)  # in a dictionary it may be anything
             close = difflib.get_close_matches(word, known, n=1)
             hint = f'did you mean "{close[0]}"?' if close else f"known: {', '.join(known)}"
             raise InvalidInput(f'{owner} has no "{word}"', value=word, field=word, hint=hint)

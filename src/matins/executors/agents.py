@@ -18,7 +18,7 @@ from matins.errors import InvalidInput
 from matins.executors.processes.supervisor import Supervisor
 from matins.executors.processes.values import Fate, Launch, Limits
 from matins.executors.reports import outcome_of
-from matins.executors.runners.base import Call, Runner, Told
+from matins.executors.runners.base import Call, Reader, Runner, Told
 from matins.executors.secrets import environment_of
 from matins.model.agent import Agent
 from matins.model.run import Outcome, RunState
@@ -255,7 +255,8 @@ class AgentExecutor:
         work = started.work
         try:
             told = self._read(started, fate)
-            outcome = outcome_of(started.call, told, fate, started.brief.landing, started.brief.policies)
+            now = self._clock.now_ms()
+            outcome = outcome_of(started.call, told, fate, started.brief.landing, started.brief.policies, now)
             if outcome.cancelled and self._interrupting and work.run_id not in self._cancelled:
                 outcome = replace(outcome, cancelled=False, interrupted=True)
         except Exception as error:  # what it did is done; that we cannot read it must not hold it for ever
@@ -264,21 +265,21 @@ class AgentExecutor:
         self._end(work, outcome)
 
     def _read(self, started: Started, fate: Fate) -> Told:
+        """Feed the reader all that is kept: the head, and where more was said than that, the tail as well."""
         work, reader = started.work, started.runner.reader()
         rest, offset = b"", 0
         while chunk := self._supervisor.read_output(work.run_id, work.epoch, offset, _CHUNK):
             offset += len(chunk)
-            *lines, rest = (rest + chunk).split(b"\n")
-            for line in lines:
-                reader.feed(line)
+            rest = _feed(reader, rest + chunk)
         if fate.truncated:  # the final event stands at the end
-            *_, rest = b"", b""
-            for line in self._supervisor.tail(work.run_id, work.epoch).split(b"\n")[1:]:
-                reader.feed(line)
-        elif rest:
+            tail = self._supervisor.tail(work.run_id, work.epoch)
+            missing = fate.stdout_bytes - offset - len(tail)
+            rest = _feed(reader, rest + tail[-missing:] if missing <= 0 else tail.partition(b"\n")[2])
+        if rest:
             reader.feed(rest)
-        landing = started.brief.landing
-        return reader.close(fate.exit_code).of_run(landing.thread.tokens if landing else (0, 0, 0))
+        told = reader.close(fate.exit_code)
+        landing = started.brief.landing if started.call.session else None  # a new session counts from nothing
+        return told.of_run(landing.thread.tokens if landing else (0, 0, 0))
 
     def _end(self, work: Work, outcome: Outcome) -> None:
         self._cancelled.discard(work.run_id)
@@ -287,6 +288,14 @@ class AgentExecutor:
 
 
 _SESSIONS = uuid.UUID("6d617469-6e73-5e55-9e55-696f6e000000")
+
+
+def _feed(reader: Reader, data: bytes) -> bytes:
+    """Whole lines; what is left of the last one."""
+    *lines, rest = data.split(b"\n")
+    for line in lines:
+        reader.feed(line)
+    return rest
 
 
 def _new_session(work: Work) -> str:

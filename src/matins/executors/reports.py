@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import signal
+from dataclasses import replace
 from typing import Any
 
 from matins.engine.policies import Policies
@@ -23,14 +24,15 @@ _ENDED = {
 }
 
 
-def outcome_of(call: Call, told: Told, fate: Fate, landing: Landing | None, policies: Policies) -> Outcome:
+def outcome_of(call: Call, told: Told, fate: Fate, landing: Landing | None, policies: Policies, now: int) -> Outcome:
     """What a run came to, from what its tool said and what became of its process."""
+    told = replace(told, session=told.session or call.session or call.new_session)
     usage = usage_of(call, told, policies)
     succeeded = told.succeeded and fate.kind == "finished" and fate.ended_by in (None, "after_final")
     error = None if succeeded else _why(told, fate)
     limit = None
     if told.limit is not None and not succeeded:
-        limit = ProviderLimit(told.limit.provider, told.limit.until(fate.ended_at or 0), told.limit.reason)
+        limit = ProviderLimit(told.limit.provider, told.limit.until(fate.ended_at or now), told.limit.reason)
     return Outcome(
         succeeded,
         result=report(told, fate, landing, usage),
@@ -102,6 +104,6 @@ def _why(told: Told, fate: Fate) -> str:
 
 def _session_tokens(told: Told, landing: Landing | None) -> tuple[int, int, int] | None:
     """What the session had before, and what this run added."""
-    before = landing.thread.tokens if landing else (0, 0, 0)
+    before = landing.thread.tokens if landing and landing.thread.session else (0, 0, 0)
     now = (told.tokens_in, told.tokens_out, told.tokens_cached)
     return before[0] + now[0], before[1] + now[1], before[2] + now[2]

@@ -43,3 +43,14 @@ class Auditing(UseCases):
             found.append(f"seal {seal.partition(':')[0]}: it is gone or changed since it was noted down")
         chains = len({event.writer for event in events})
         return Audit(len(events), chains, known[-1] if known else None, tuple(found))
+
+    @needs("read")
+    def verify_audit(self, principal: Principal, seal: str | None = None) -> list[str]:
+        """What is wrong with the event chains and seals; nothing when all is well. With a seal that was noted down
+        elsewhere, a history that was cut short is found out too."""
+        return list(self.audit(principal, seal).faults)
+
+    @needs("read")
+    def last_seal(self, principal: Principal) -> str | None:
+        """The newest seal, to be noted down elsewhere; None while there is none."""
+        return self.audit(principal).seal

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from matins.engine.given import wrong
 from matins.errors import Conflict, NotFound
 from matins.model.run import Run
 from matins.model.schedule import Schedule
@@ -37,6 +38,9 @@ class UseCases:
         return self._find(transaction, name, agent)
 
     def _find(self, transaction: Transaction, name: str, agent: str | None) -> Schedule:
+        for field, text in (("name", name), ("agent", agent or "")):
+            if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance] - callers are not all typed
+                raise wrong(field, text, "a text")
         if agent is None and "/" in name and not transaction.schedules_named(name, None):
             agent, name = name.split("/", 1)
         ids = transaction.schedules_named(name, agent)

@@ -22,7 +22,6 @@ from matins.runtime.recorder import Change, apply, end_runs
 from matins.runtime.rows import run_of
 from matins.service.base import UseCases
 from matins.service.rights import check_hand, check_own, needs
-from matins.store.chain import faults
 
 _NEWEST = 1 << 62
 _ENDS = {"succeeded": SUCCEED, "failed": FAIL, "unknown": LOSE, "retry": RETRY}
@@ -133,25 +132,6 @@ class Runs(UseCases):
         with self._store.reading() as transaction:
             self._run(transaction, run_id)
             return [dict(zip(names, row, strict=True)) for row in transaction.checks(run_id)]
-
-    @needs("read")
-    def verify_audit(self, principal: Principal, seal: str | None = None) -> list[str]:
-        """What is wrong with the event chains and seals; nothing when all is well. `seal`: one that was noted down
-        elsewhere ("7:ab12…"), which must still be there: so a history that was cut short is found out too."""
-        with self._store.reading() as transaction:
-            events, writers, seals = transaction.audit()
-        found = list(faults(events, writers, seals))
-        noted = {f"{number}:{bytes(link).hex()}" for number, _, _, link in seals}
-        if seal is not None and seal not in noted:
-            found.append(f"seal {seal.partition(':')[0]}: it is gone or changed since it was noted down")
-        return found
-
-    @needs("read")
-    def last_seal(self, principal: Principal) -> str | None:
-        """The newest seal, to be noted down elsewhere; None while there is none."""
-        with self._store.reading() as transaction:
-            _, _, seals = transaction.audit()
-        return f"{seals[-1][0]}:{bytes(seals[-1][3]).hex()}" if seals else None
 
 
 def _refuse_unapproved(schedule: Schedule) -> None:

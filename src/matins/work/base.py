@@ -57,7 +57,7 @@ class SourceDefinition:
     priorities: tuple[str, ...] = ()
     """Labels; the first is the most urgent."""
     base_url: str = "https://api.github.com"
-    token: str = "env:GITHUB_TOKEN"  # noqa: S105 - a reference
+    token: str = "env:GITHUB_TOKEN"
     """`env:NAME` or `file:/path`: read whenever it is used, and kept nowhere."""
 
 
@@ -80,8 +80,8 @@ def to_dict(definition: SourceDefinition) -> dict[str, Any]:
 
 
 def from_dict(data: Mapping[str, Any]) -> SourceDefinition:
-    known = [field.name for field in fields(SourceDefinition)]
-    values = {word: tuple(value) if word in _LISTS else value for word, value in data.items() if word in known}
+    values = {field.name: data[field.name] for field in fields(SourceDefinition) if field.name in data}
+    values.update({word: tuple(values[word]) for word in _LISTS if word in values})
     return SourceDefinition(**values)
 
 

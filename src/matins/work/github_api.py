@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 from urllib.parse import quote
 
 from matins.engine.when.triggers import EPOCH
@@ -15,16 +16,17 @@ from matins.errors import InvalidInput, MatinsError, NotFound, ProviderLimited
 from matins.work.base import SourceDefinition, SourceUnavailable
 
 if TYPE_CHECKING:
-    from githubkit import GitHub
-    from githubkit.exception import RequestError, RequestFailed
+    from githubkit import GitHub, Response
 
+T = TypeVar("T")
 _VERSION = {"X-GitHub-Api-Version": "2022-11-28"}
 _PAGE = 100
-_MOST_PAGES = 10
+_MOST_PAGES = 30
 _TIMEOUT_S = 15
-# Strangers may comment on public issues; what they write there must not count as a claim.
+# Anybody may comment on a public issue; what strangers write there must not count as a claim.
 _TRUSTED = ("OWNER", "MEMBER", "COLLABORATOR")
-_GONE = (404, 410)
+_LIMITED_MS = 60_000
+_SECONDS = re.compile(r"[0-9]{1,10}")
 
 
 class Issue(NamedTuple):
@@ -45,13 +47,18 @@ class Comment(NamedTuple):
 
 
 @contextmanager
-def calling(definition: SourceDefinition, now: int) -> Iterator[Api]:
-    """Calls under one connection. Without cache and retries: an old answer would be a wrong one."""
-    github_class = _githubkit()
+def calling(definition: SourceDefinition, now: int) -> Generator[Api]:
+    """Calls over one connection. Without cache and retries: an old answer would be a wrong one."""
     token = read_token(definition.token)
-    with github_class(
-        token, base_url=definition.base_url, timeout=_TIMEOUT_S, user_agent="matins", http_cache=False, auto_retry=False
-    ) as github:
+    github = _githubkit()(
+        token,
+        base_url=definition.base_url,
+        timeout=_TIMEOUT_S,
+        user_agent="matins",
+        http_cache=False,
+        auto_retry=False,
+    )
+    with github:
         yield Api(github, definition, now)
 
 
@@ -68,58 +75,153 @@ def read_token(reference: str, environment: Mapping[str, str] = os.environ) -> s
     """What the reference stands for; it is never part of an error."""
     kind, _, where = reference.partition(":")
     try:
-        token = environment[where] if kind == "env" else Path(where).expanduser().read_text(encoding="utf-8")
+        text = environment[where] if kind == "env" else Path(where).expanduser().read_text(encoding="utf-8")
     except (KeyError, OSError, UnicodeDecodeError):
-        token = ""
-    token = token.strip()
-    if not token or not token.isascii() or not token.isprintable() or " " in token:
-        hint = f"export {where}=…" if kind == "env" else "check the path, and who may read it"
-        raise InvalidInput(f"token refers to {reference}, where no token is", value=reference, field="token", hint=hint)
-    return token
+        text = ""
+    token = text.strip()
+    if token and token.isascii() and token.isprintable() and " " not in token:
+        return token
+    hint = f"export {where}=…" if kind == "env" else "check the path, and who may read it"
+    raise InvalidInput(f"token refers to {reference}, where no token is", value=reference, field="token", hint=hint)
 
 
 class Api:
     def __init__(self, github: GitHub[Any], definition: SourceDefinition, now: int) -> None:
-        self._github = github
-        self._repo = f"/repos/{definition.repo}"
+        self._request: Any = github.request  # pyright: ignore[reportUnknownMemberType]
         self._definition = definition
         self._now = now
 
     def ready_issues(self) -> list[Issue]:
-        """The oldest thousand that are open and have the labels, the oldest first."""
+        """Those that are open and have the labels, the oldest first; of more than three thousand the oldest."""
         labels = ",".join(self._definition.labels)
         asked = {"state": "open", "labels": labels, "sort": "created", "direction": "asc"}
-        return self._pages("/issues", asked, _issue)
+        return self._pages("issues", asked, _issue)
 
     def issue(self, number: str) -> Issue:
-        return self._understood(_issue, self._call("GET", f"/issues/{number}"))
+        return self._understood(_issue, self._call("GET", f"issues/{number}"))
 
     def comments(self, number: str) -> list[Comment]:
-        return sorted(self._pages(f"/issues/{number}/comments", {}, _comment))
+        return self._pages(f"issues/{number}/comments", {}, _comment)
 
-    def comment(self, number: str, body: str) -> int:
-        answer = self._call("POST", f"/issues/{number}/comments", {"body": body})
-        return self._understood(_comment, answer).id
+    def comment(self, number: str, body: str) -> Comment:
+        return self._understood(_comment, self._call("POST", f"issues/{number}/comments", {"body": body}))
 
     def withdraw_comment(self, comment_id: int) -> None:
-        self._call("DELETE", f"/issues/comments/{comment_id}", missing_ok=True)
+        self._call("DELETE", f"issues/comments/{comment_id}", missing_ok=True)
 
     def add_label(self, number: str, label: str) -> None:
-        self._call("POST", f"/issues/{number}/labels", {"labels": [label]})
+        self._call("POST", f"issues/{number}/labels", {"labels": [label]})
 
     def remove_label(self, number: str, label: str) -> None:
-        self._call("DELETE", f"/issues/{number}/labels/{quote(label, safe='')}", missing_ok=True)
+        self._call("DELETE", f"issues/{number}/labels/{quote(label, safe='')}", missing_ok=True)
 
     def close(self, number: str) -> None:
-        self._call("PATCH", f"/issues/{number}", {"state": "closed", "state_reason": "completed"})
+        self._call("PATCH", f"issues/{number}", {"state": "closed", "state_reason": "completed"})
 
-    def _pages[T](self, path: str, asked: Mapping[str, str], read: Callable[[Any], T]) -> list[T]:
+    def _pages(self, path: str, asked: Mapping[str, str], read: Callable[[Any], T]) -> list[T]:
         found: list[T] = []
         for page in range(1, _MOST_PAGES + 1):
             answer = self._call("GET", path, asked={**asked, "per_page": str(_PAGE), "page": str(page)})
-            if not isinstance(answer, list):
-                raise self._strange()
-            found += [self._understood(read, one) for one in answer]
-            if len(answer) < _PAGE:
+            batch = self._understood(_list, answer)
+            found += [self._understood(read, one) for one in batch]
+            if len(batch) < _PAGE:
                 break
         return found
+
+    def _call(
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | None = None,
+        *,
+        asked: Mapping[str, str] | None = None,
+        missing_ok: bool = False,
+    ) -> Any:
+        from githubkit.exception import GitHubException, RequestFailed
+
+        url = f"/repos/{self._definition.repo}/{path}"
+        try:
+            answer = self._request(method, url, params=asked, json=body, headers=_VERSION)
+            return answer.json() if answer.content else None
+        except RequestFailed as error:
+            if missing_ok and error.response.status_code in (404, 410):
+                return None
+            raise self._refusal(error.response, path) from error
+        except (GitHubException, ValueError, OverflowError) as error:  # not JSON, or a header that is no number
+            raise self._unavailable(str(getattr(error, "exc", error))[:200]) from error
+
+    def _refusal(self, response: Response[Any], path: str) -> MatinsError:
+        """What a status above 400 means here."""
+        status = response.status_code
+        if _is_limit(response):
+            return ProviderLimited("github", self._resets_at(response.headers), "its rate limit is reached")
+        if status >= 500:
+            return self._unavailable(f"it answers {status}")
+        if status == 401:
+            hint = f"put a valid one where {self._definition.token} refers to"
+            return InvalidInput("GitHub does not accept the token", field="token", hint=hint)
+        if status in (404, 410):
+            what = f"{self._definition.repo}: {path}"
+            hint = "check the name, and that the token may see the repository"
+            return NotFound(f"GitHub shows no {what}", value=what, field="repo", hint=hint)
+        hint = "the token needs the right to write issues"
+        return InvalidInput(f"GitHub refuses {path}: {status} {_message(response)}", field="token", hint=hint)
+
+    def _resets_at(self, headers: Mapping[str, str]) -> datetime:
+        waits, until = _seconds(headers, "retry-after"), _seconds(headers, "x-ratelimit-reset")
+        at = until or self._now + _LIMITED_MS if waits is None else self._now + waits
+        return EPOCH + timedelta(milliseconds=at)
+
+    def _understood(self, read: Callable[[Any], T], answer: Any) -> T:
+        try:
+            return read(answer)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise self._unavailable("its answer is not what GitHub gives") from error
+
+    def _unavailable(self, why: str) -> SourceUnavailable:
+        return SourceUnavailable(f"{self._definition.base_url} cannot be used now: {why}", hint="try again later")
+
+
+def _is_limit(response: Response[Any]) -> bool:
+    if response.status_code not in (403, 429):
+        return False
+    told = response.headers.get("x-ratelimit-remaining") == "0" or "retry-after" in response.headers
+    return told or response.status_code == 429 or "rate limit" in _message(response)
+
+
+def _seconds(headers: Mapping[str, str], name: str) -> int | None:
+    """In milliseconds."""
+    text = headers.get(name, "")
+    return int(text) * 1_000 if _SECONDS.fullmatch(text) else None
+
+
+def _message(response: Response[Any]) -> str:
+    try:
+        return str(response.json()["message"])[:200]
+    except (KeyError, TypeError, ValueError):
+        return ""
+
+
+def _issue(data: Any) -> Issue:
+    return Issue(
+        number=int(data["number"]),
+        title=" ".join(str(data["title"]).split()),
+        body=data.get("body") or "",
+        url=str(data["html_url"]),
+        labels=tuple(str(label if isinstance(label, str) else label["name"]) for label in data["labels"]),
+        created=str(data["created_at"]),
+        is_open=data["state"] == "open",
+        is_pull_request="pull_request" in data,
+    )
+
+
+def _comment(data: Any) -> Comment:
+    user: Any = data["user"]
+    is_bot = user is not None and user["type"] == "Bot"  # an app, which the owner of the repository installed
+    return Comment(int(data["id"]), data.get("body") or "", is_bot or data["author_association"] in _TRUSTED)
+
+
+def _list(data: Any) -> list[Any]:
+    if not isinstance(data, list):
+        raise TypeError
+    return cast("list[Any]", data)

@@ -6,7 +6,7 @@ import fcntl
 import os
 import stat
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -86,7 +86,7 @@ def _claimed(tasks: Tasks, run_key: str, now: int) -> _Choice:
 
 def _urgency(task: Task) -> tuple[int, bool, int, int]:
     """The highest priority, then the oldest; what has no date comes last, in the order of the file."""
-    return -task.priority, task.created is None, task.created or 0, task.index
+    return -task.priority, task.created is None, task.created or 0, task.position
 
 
 def _ended(tasks: Tasks, item_id: str, run_key: str, status: str, report: str, now: int) -> _Choice:
@@ -133,7 +133,7 @@ def _resolved(path: Path) -> Path:
 def _read(path: Path) -> _File:
     try:
         file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe would keep us waiting
-        with open(file, "rb") as opened:
+        with os.fdopen(file, "rb") as opened:
             status = os.fstat(file)
             if not stat.S_ISREG(status.st_mode) or status.st_size > _LARGEST:
                 raise _unusable(path, f"it is not a file of at most {_LARGEST} bytes")
@@ -177,7 +177,7 @@ def _replaced(path: Path, before: _File, text: str) -> bool:
 def _write(new: Path, before: _File, text: str) -> None:
     new.unlink(missing_ok=True)  # left behind by a crash
     file = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    with open(file, "wb") as opened:
+    with os.fdopen(file, "wb") as opened:
         if before.owner != (os.geteuid(), os.getegid()):
             os.fchown(file, *before.owner)
         os.fchmod(file, before.mode)
@@ -195,7 +195,7 @@ def _sync(folder: Path) -> None:
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def _locked(path: Path) -> Generator[None]:
     """The lock is a file of its own, since the other one is replaced; it stays, so that all lock the same one."""
     beside = Path(f"{path}.lock")
     try:
@@ -222,7 +222,7 @@ def _win(file: int, path: Path) -> None:
 
 
 @contextmanager
-def _named(path: Path) -> Iterator[None]:
+def _named(path: Path) -> Generator[None]:
     """Say which file it is about."""
     try:
         yield

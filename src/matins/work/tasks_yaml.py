@@ -28,7 +28,7 @@ _LONGEST_BODY = LONGEST_PROMPT // 2
 
 class Task(NamedTuple):
     node: Entries
-    index: int
+    position: int
     id: str
     has_id: bool
     title: str
@@ -59,7 +59,7 @@ def read_tasks(text: str) -> Tasks:
     nodes = [_mapping(node) for node in listed]
     fields = [_fields(node) for node in nodes]
     ids = _ids(fields)
-    tasks = [_task(node, index, fields[index], ids[index]) for index, node in enumerate(nodes)]
+    tasks = [_task(node, at, fields[at], ids[at]) for at, node in enumerate(nodes)]
     return Tasks(text, tuple(tasks), beside)
 
 
@@ -67,7 +67,9 @@ def changed(tasks: Tasks, task: Task, changes: Mapping[str, str | None]) -> str:
     """The text with these fields of one task set. It is read again: all the rest must say what it said."""
     text = with_fields(tasks.text, task.node, "title", changes)
     expected = [_values(known) for known in tasks.tasks]
-    expected[task.index] |= {name: value for name, value in changes.items() if value or name in expected[task.index]}
+    expected[task.position] |= {
+        name: value for name, value in changes.items() if value or name in expected[task.position]
+    }
     try:
         after = read_tasks(text)
     except InvalidInput:
@@ -126,10 +128,10 @@ def _check_spelling(key: Node, name: str) -> None:
         raise refusal(key.place, f'a task has no "{name}"', value=name, field=name, hint=f'did you mean "{close[0]}"?')
 
 
-def _task(node: Entries, index: int, fields: Mapping[str, Node], task_id: str) -> Task:
+def _task(node: Entries, position: int, fields: Mapping[str, Node], task_id: str) -> Task:
     return Task(
         node=node,
-        index=index,
+        position=position,
         id=task_id,
         has_id=_text(fields, "id", LONGEST_NAME) is not None,
         title=_title(fields),

@@ -5,17 +5,15 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from ruamel.yaml import YAML
-from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.error import YAMLError
 from ruamel.yaml.events import (
     AliasEvent,
-    DocumentEndEvent,
     DocumentStartEvent,
     MappingEndEvent,
     MappingStartEvent,
-    ScalarEvent,
     SequenceEndEvent,
     SequenceStartEvent,
 )
@@ -61,19 +59,30 @@ Node = Scalar | Items | Entries
 
 def parse(text: str) -> Node | None:
     """The one document of a text; None where it is empty."""
+    reader: Any = YAML(typ="safe", pure=True)
     try:
-        return _document(_events(text))
-    except MarkedYAMLError as error:
-        mark: Any = error.problem_mark or error.context_mark
-        raise refusal(Place(0, 0, mark.line + 1, mark.column + 1), f"this is not YAML: {error.problem}") from None
+        return _document(iter(reader.parse(text)))
     except (YAMLError, ValueError) as error:  # ValueError: an escape beyond Unicode
-        position = getattr(error, "position", 0)
-        line, column = text.count("\n", 0, position) + 1, position - text.rfind("\n", 0, position)
-        why = "a character that no text should hold" if position else str(error).partition("\n")[0]
-        raise refusal(Place(0, 0, line, column), f"this is not YAML: {why}") from None
+        raise refusal(_place_of(error, text), f"this is not YAML: {_reason(error)}") from None
 
 
-def refusal(place: Place, what: str, *, value: object = None, field: str | None = None, hint: str | None = None):
+def _place_of(error: Any, text: str) -> Place:
+    mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
+    if mark is not None:
+        return Place(mark.index, mark.index, mark.line + 1, mark.column + 1)
+    at = getattr(error, "position", 0)
+    return Place(at, at, text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at))
+
+
+def _reason(error: Any) -> str:
+    if hasattr(error, "character"):
+        return f"no text holds the character {error.character:#x}"
+    return str(getattr(error, "problem", None) or error).partition("\n")[0]
+
+
+def refusal(
+    place: Place, what: str, *, value: object = None, field: str | None = None, hint: str | None = None
+) -> InvalidInput:
     return InvalidInput(f"line {place.line}, column {place.column}: {what}", value=value, field=field, hint=hint)
 
 
@@ -88,42 +97,30 @@ def plain(node: Node) -> Any:
             return [(plain(key), plain(value)) for key, value in node.entries]
 
 
-def _events(text: str) -> Iterator[Any]:
-    return iter(YAML(typ="safe", pure=True).parse(text))
-
-
 def _document(events: Iterator[Any]) -> Node | None:
     root: Node | None = None
-    documents = 0
     for event in events:
-        if isinstance(event, DocumentStartEvent):
-            documents += 1
-            if documents > 1:
+        if type(event) is DocumentStartEvent:
+            if root is not None:
                 raise refusal(_place(event), "a second document begins", hint="keep one: take out the line ---")
             root = _node(next(events), events, 0)
-        elif not isinstance(event, DocumentEndEvent):
-            continue
     return None if isinstance(root, Scalar) and root.value is None else root
 
 
 def _node(event: Any, events: Iterator[Any], depth: int) -> Node:
     place = _place(event)
+    kind = cast("object", type(event))
     if depth > _DEEPEST:
         raise refusal(place, f"nested deeper than {_DEEPEST} levels")
-    match event:
-        case ScalarEvent():
-            is_null = event.style is None and event.value in _NULLS
-            return Scalar(place, None if is_null else event.value, event.style in ("|", ">"))
-        case SequenceStartEvent():
-            return Items(place, tuple(_children(events, SequenceEndEvent, depth)))
-        case MappingStartEvent():
-            children = list(_children(events, MappingEndEvent, depth))
-            pairs = tuple(zip(children[::2], children[1::2], strict=True))
-            return Entries(place, pairs, bool(event.flow_style))
-        case AliasEvent():
-            raise refusal(place, f"*{event.anchor} repeats another part", hint="write it out")
-        case _:
-            raise refusal(place, "a value is missing")
+    if kind is SequenceStartEvent:
+        return Items(place, tuple(_children(events, SequenceEndEvent, depth)))
+    if kind is MappingStartEvent:
+        children = list(_children(events, MappingEndEvent, depth))
+        return Entries(place, tuple(zip(children[::2], children[1::2], strict=True)), bool(event.flow_style))
+    if kind is AliasEvent:
+        raise refusal(place, f"*{event.anchor} repeats another part", hint="write it out")
+    is_null = event.style is None and event.value in _NULLS
+    return Scalar(place, None if is_null else event.value, event.style in ("|", ">"))
 
 
 def _children(events: Iterator[Any], end: type, depth: int) -> Iterator[Node]:

@@ -11,13 +11,12 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import matins
 from matins.executors.processes.home import KEEPER, Home
 from matins.executors.processes.keeper import READY
 from matins.executors.processes.links import Link
 
 _MOST_LOSSES = 3
-_SOURCE = str(Path(matins.__file__).parents[1])
+_SOURCE = str(Path(__file__).parents[3])
 _PROGRAM = (
     "import sys; sys.path.append(sys.argv[1]); from matins.executors.processes.keeper import main; main(sys.argv[2])"
 )

@@ -205,7 +205,7 @@ class Supervisor:
 
     def _not_hired(self, reason: str) -> None:
         for key in self._stop_waiting():
-            self._finish(key, Fate("never_started", error=reason))
+            self._resolve(key, reason)
 
     def _stop_waiting(self) -> list[str]:
         with self._lock:
@@ -235,10 +235,7 @@ class Supervisor:
             self._finish(key, fates.told_last(self._home, key, message["ended"]))
         elif "refused" in message:
             self._free(link)
-            if message["refused"]:
-                self._finish(key, Fate("never_started", error=message["refused"]))
-            else:  # somebody else had it before
-                self._resolve(key)
+            self._resolve(key, message["refused"])
 
     def _free(self, link: Link) -> None:
         with self._lock:
@@ -277,19 +274,20 @@ class Supervisor:
             self._fewer.notify_all()
         self._wake()
 
-    def _resolve(self, key: str) -> None:
-        """It has no warden that we know: find out what became of it."""
+    def _resolve(self, key: str, not_by_us: str | None = None) -> None:
+        """It has no warden that we know: find out what became of it. We may know why we did not start it."""
         try:
             fate, link = fates.find(self._home, key)
-        except OSError as error:
-            self._finish(key, Fate("unknown", error=str(error)))
-            return
+        except OSError as error:  # not even a fence can be written
+            fate, link = Fate("never_started" if not_by_us else "unknown", error=str(error)), None
         if link is not None:
             self._follow(key, link)
             return
         if fate.kind == "orphaned":
             fates.end_orphans(self._home, key)
             fate = fate._replace(kind="unknown")
+        if fate.kind == "never_started" and not_by_us:
+            fate = fate._replace(error=not_by_us)
         self._finish(key, fate)
 
     def _follow(self, key: str, link: Link) -> None:

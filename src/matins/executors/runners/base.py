@@ -43,8 +43,6 @@ class Command(NamedTuple):
     """What would tell the tool that it runs inside another of its kind."""
     finals: tuple[bytes, ...] = ()
     """A line of stdout with one of these is the final event."""
-    session: str | None = None
-    """The one that it goes on with or begins, where we name it: not every tool's stream does."""
 
 
 class Limit(NamedTuple):

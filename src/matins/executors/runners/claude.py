@@ -62,7 +62,6 @@ class Claude:
             call.prompt.encode(),
             env_drop=_NESTED,
             finals=(b'{"type":"result","subtype":',),
-            session=call.session or call.new_session,
         )
 
     def reader(self) -> ClaudeReader:

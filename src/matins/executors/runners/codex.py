@@ -41,7 +41,6 @@ class Codex:
             call.prompt.encode(),
             env_drop=_NESTED,
             finals=(b'{"type":"turn.completed"', b'{"type":"turn.failed"'),
-            session=call.session,
         )
 
     def reader(self) -> CodexReader:

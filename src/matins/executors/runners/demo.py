@@ -28,7 +28,7 @@ class Demo:
         named = () if session is None else (f"--session-id={session}",)
         # -P: what lies in the workdir must not stand in for a module.
         argv = (self.program, "-P", "-m", "matins.executors.demo", *named)
-        return Command(argv, call.prompt.encode(), finals=(b'{"type":"result","subtype":',), session=session)
+        return Command(argv, call.prompt.encode(), finals=(b'{"type":"result","subtype":',))
 
     def reader(self) -> ClaudeReader:
         return ClaudeReader(self.name, self.provider)

@@ -56,7 +56,6 @@ class Gemini:
             env_add={"GEMINI_CLI_TRUST_WORKSPACE": "true"},
             env_drop=("GEMINI_CLI",),
             finals=(b'{"type":"result"',),
-            session=call.session,
         )
 
     def reader(self) -> GeminiReader:

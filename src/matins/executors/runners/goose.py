@@ -54,7 +54,6 @@ class Goose:
             env_add=mode,
             env_drop=_NESTED,
             finals=(b'{"type":"complete"',),
-            session=name,
         )
 
     def reader(self) -> GooseReader:

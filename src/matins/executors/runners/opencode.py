@@ -62,7 +62,6 @@ class Opencode:
             env_add={"PWD": call.workdir},  # it believes this before the folder that it is in
             env_drop=_NESTED,
             finals=(b'"reason":"stop"',),
-            session=call.session,
         )
 
     def reader(self) -> OpencodeReader:

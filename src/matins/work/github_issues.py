@@ -1,0 +1,159 @@
+"""Work from GitHub issues. Comments decide who holds one: the first claim wins. Labels let people see it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import NamedTuple
+from urllib.parse import quote, unquote
+
+from matins.engine.given import check_name, wrong
+from matins.engine.prompts import WorkItem
+from matins.errors import Conflict, InvalidInput
+from matins.work.base import SourceDefinition, not_held, readable
+from matins.work.github_api import Api, Comment, Issue, calling
+
+CLAIMED = "matins-claimed"
+FAILED = "matins-failed"
+# At the very beginning only: reports, which may hold anything, stand further down.
+_MARK = re.compile(r"<!-- matins (claim|done|failed|release) (\S+) -->")
+_TICKS = re.compile(r"`+")
+_LONGEST_REPORT = 30_000
+_SAID = {
+    "claim": "Claimed by",
+    "done": "Done by",
+    "failed": f"It is tried again when `{FAILED}` is taken off. Failed in",
+    "release": "Given back by",
+}
+
+
+class GitHubIssues:
+    """The comment that ends a claim comes last, so that a call which is cut short can be made again."""
+
+    def __init__(self, definition: SourceDefinition) -> None:
+        self.name = definition.name
+        self._definition = definition
+
+    def claim(self, run_key: str, now: int) -> WorkItem | None:
+        check_name("run_key", run_key)
+        with calling(self._definition, now) as api:
+            free: list[Issue] = []
+            for issue in filter(self._is_work, api.ready_issues()):
+                holder = _claims(api.comments(str(issue.number))).holder if _has(issue, CLAIMED) else None
+                if holder == run_key:
+                    return self._item(issue)
+                if holder is None:
+                    free.append(issue)
+            taken = (self._take(api, str(issue.number), run_key) for issue in sorted(free, key=self._urgency))
+            return next((self._item(issue) for issue in taken if issue is not None), None)
+
+    def done(self, item: WorkItem, run_key: str, report: str, now: int) -> None:
+        with calling(self._definition, now) as api:
+            if _holds(api, item.id, run_key, "done"):
+                api.close(item.id)
+                api.remove_label(item.id, CLAIMED)
+                api.comment(item.id, _told("done", run_key, report))
+
+    def failed(self, item: WorkItem, run_key: str, report: str, now: int) -> None:
+        with calling(self._definition, now) as api:
+            if _holds(api, item.id, run_key, "failed"):
+                api.add_label(item.id, FAILED)
+                api.remove_label(item.id, CLAIMED)
+                api.comment(item.id, _told("failed", run_key, report))
+
+    def release(self, item_id: str, run_key: str, now: int) -> None:
+        with calling(self._definition, now) as api:
+            if _claims(api.comments(_number(item_id))).holder == run_key:
+                api.remove_label(item_id, CLAIMED)
+                api.comment(item_id, _told("release", run_key))
+
+    def _take(self, api: Api, number: str, run_key: str) -> Issue | None:
+        """Claim it; None when another was first, or when it is no longer work."""
+        if _claims(api.comments(number)).holder is not None:
+            return None
+        api.add_label(number, CLAIMED)
+        claim = api.comment(number, _told("claim", run_key))
+        holder = _claims({*api.comments(number), claim}).holder
+        issue = api.issue(number)
+        if holder == run_key and self._is_work(issue):
+            return issue
+        api.withdraw_comment(claim.id)
+        if holder in (run_key, None):
+            api.remove_label(number, CLAIMED)
+        if not claim.trusted:
+            raise self._stranger()
+        return None
+
+    def _is_work(self, issue: Issue) -> bool:
+        ready = all(_has(issue, label) for label in self._definition.labels)
+        return ready and issue.is_open and not issue.is_pull_request and not _has(issue, FAILED)
+
+    def _urgency(self, issue: Issue) -> tuple[int, str, int]:
+        return -(self._priority(issue) or 0), issue.created, issue.number
+
+    def _priority(self, issue: Issue) -> int | None:
+        """The last of the labels is 1, the one before it 2, and so on."""
+        ranked = enumerate(reversed(self._definition.priorities), start=1)
+        return max((rank for rank, label in ranked if _has(issue, label)), default=None)
+
+    def _item(self, issue: Issue) -> WorkItem:
+        number, priority = str(issue.number), self._priority(issue)
+        return WorkItem(self.name, number, issue.title, issue.body, issue.url, issue.labels, priority)
+
+    def _stranger(self) -> InvalidInput:
+        message = f"The account of the token is not a collaborator of {self._definition.repo}: its claims do not count"
+        return InvalidInput(message, field="token", hint="invite it to the repository, or use another token")
+
+
+class _Claims(NamedTuple):
+    holder: str | None
+    last_words: dict[str, str]
+    """What each run said last."""
+
+
+def _claims(comments: Iterable[Comment]) -> _Claims:
+    """Who holds an issue: the first that claimed it and has not ended its claim."""
+    active: dict[str, int] = {}
+    last_words: dict[str, str] = {}
+    for comment in sorted(comments):
+        mark = _MARK.match(comment.body)
+        if mark and comment.trusted:
+            word, run_key = mark[1], unquote(mark[2])
+            last_words[run_key] = word
+            if word == "claim":
+                active.setdefault(run_key, comment.id)
+            else:
+                active.pop(run_key, None)
+    return _Claims(next(iter(active), None), last_words)
+
+
+def _holds(api: Api, item_id: str, run_key: str, word: str) -> bool:
+    """Whether there is something to end; False where this run has said all that already."""
+    claims = _claims(api.comments(_number(item_id)))
+    if claims.holder == run_key:
+        return True
+    if claims.last_words.get(run_key) == word:
+        return False
+    how = f"run {claims.holder} holds it" if claims.holder else "nobody holds it"
+    raise Conflict(not_held(item_id, run_key, how), value=item_id, field="id", hint="it was changed meanwhile")
+
+
+def _told(word: str, run_key: str, report: str = "") -> str:
+    """A report is fenced: it names nobody, links nothing and is no mark of ours."""
+    key = quote(run_key, safe="").replace("-", "%2D")  # a comment in HTML has no two dashes
+    text = readable(report, _LONGEST_REPORT)
+    fence = "`" * max(3, 1 + max(map(len, _TICKS.findall(text)), default=0))
+    block = f"\n\n{fence}text\n{text}\n{fence}" if text else ""
+    said = f"{_SAID[word]} run `{run_key.replace('`', chr(39))}`."
+    return f"<!-- matins {word} {key} -->\n{said}{block}"
+
+
+def _has(issue: Issue, label: str) -> bool:
+    """GitHub knows a label by any spelling of its letters."""
+    return label.casefold() in {name.casefold() for name in issue.labels}
+
+
+def _number(item_id: str) -> str:
+    if item_id.isascii() and item_id.isdecimal():
+        return item_id
+    raise wrong("id", item_id, "the number of an issue")

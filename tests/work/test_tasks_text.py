@@ -1,0 +1,233 @@
+"""What a TASKS.yaml may say, and that a change of one task is a change of nothing else."""
+
+import difflib
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from matins.errors import InvalidInput
+from matins.work.tasks_yaml import changed, read_tasks
+from matins.work.yaml_nodes import parse
+
+SET = {"status": "claimed", "claimed_by": "run 7", "claimed_at": "2026-03-27T09:00:00Z"}
+
+
+def test_every_field_is_read_as_it_is_written() -> None:
+    """C3: numbers, dates and words such as `no` stay what people wrote"""
+    text = """\
+tasks:
+  - id: 007
+    title: no
+    body: |
+      Oil it.
+      Twice.
+    priority: high
+    created: 2026-03-27
+    labels: [home, 1.0]
+    url: https://example.org/1
+    estimate: {hours: 3}
+  - title: "second:  one"
+    priority: -3
+    created: 2026-03-27T10:00:00+02:00
+    labels: door
+"""
+    first, second = read_tasks(text).tasks
+    assert (first.id, first.has_id, first.title, first.body) == ("007", True, "no", "Oil it.\nTwice.\n")
+    assert (first.priority, first.labels, first.url) == (10, ("home", "1.0"), "https://example.org/1")
+    assert (second.title, second.priority, second.labels) == ("second: one", -3, ("door",))
+    assert (second.has_id, second.status, second.created) == (False, "open", 1774598400000)
+    assert first.created == 1774569600000
+
+
+@pytest.mark.parametrize("text", ["", "\n# nothing yet\n", "tasks:\n", "tasks: []\n", "[]", "---\n...\n"])
+def test_a_file_without_tasks_is_empty(text: str) -> None:
+    """H9: no work"""
+    assert read_tasks(text).tasks == ()
+
+
+def test_made_ids_are_stable_and_differ() -> None:
+    """C3: a task without an id has the same one at every look, its twin another one"""
+    text = "- title: a\n- title: a\n- title: b\n"
+    ids = [task.id for task in read_tasks(text).tasks]
+    assert len(set(ids)) == 3
+    read_tasks.cache_clear()
+    assert [task.id for task in read_tasks(text).tasks] == ids
+    kept = text.replace("- title: a", f"- id: '{ids[0]}'\n  title: a", 1)
+    assert [task.id for task in read_tasks(f"- title: new\n{kept}").tasks][1:] == ids
+
+
+BAD: list[tuple[str, str, int, int, str]] = [
+    ("not YAML", "- title: a\n- title: [b\n", 3, 1, "not YAML"),
+    ("a tab", "- title: a\n\tbody: b\n", 2, 1, "not YAML"),
+    ("a control character", "- title: a\n- title: \x07\n", 2, 10, "character 0x7"),
+    ("an escape beyond Unicode", '- title: "\\UFFFFFFFF"\n', 1, 1, "not YAML"),
+    ("a text", "just words\n", 1, 1, "a list of tasks"),
+    ("a mapping without tasks", "todo:\n  - title: a\n", 1, 1, "stands there 0 times"),
+    ("tasks twice", "tasks: []\ntasks: []\n", 1, 1, "stands there 2 times"),
+    ("tasks that are no list", "tasks: none\n", 1, 8, "a list of tasks"),
+    ("a task that is a text", "- title: a\n- mend it\n", 2, 3, "must be a mapping"),
+    ("no title", "- id: 1\n", 1, 3, 'needs "title"'),
+    ("an empty title", "- id: 1\n  title:\n", 2, 9, '"title" must be'),
+    ("a title in a block", "- title: |\n    a\n", 1, 10, '"title" must be a text on the line'),
+    ("a title that is a list", "- title: [a]\n", 1, 10, '"title" must be'),
+    ("a field twice", "- title: a\n  body: b\n  body: c\n", 3, 3, '"body" stands there twice'),
+    ("a field without a name", "- title: a\n  ? [x]\n  : y\n", 2, 5, "no name"),
+    ("a slip", "- title: a\n  priorty: high\n", 2, 3, 'a task has no "priorty"'),
+    ("priority", "- title: a\n  priority: urgent\n", 2, 13, "high, medium, low"),
+    ("a fraction", "- title: a\n  priority: 1.5\n", 2, 13, "whole number"),
+    ("two signs", "- title: a\n  priority: -+5\n", 2, 13, "whole number"),
+    ("a long number", "- title: a\n  priority: 1000000\n", 2, 13, "whole number"),
+    ("status", "- title: a\n  status: doing\n", 2, 11, "open or claimed or done or failed"),
+    ("created", "- title: a\n  created: yesterday\n", 2, 12, "an instant"),
+    ("NUL", '- title: a\n  body: "x\\0y"\n', 2, 9, "without NUL"),
+    ("a label that is a mapping", "- title: a\n  labels: [{b: c}]\n", 2, 12, '"labels" must be'),
+    ("the same id", "- id: x\n  title: a\n- id: 'x'\n  title: b\n", 3, 7, 'the id "x" is taken by the task on line 1'),
+    ("an id on two lines", '- id: "x\\ny"\n  title: a\n', 1, 7, '"id" must be'),
+    ("an alias", "- &a\n  title: a\n- *a\n", 3, 3, "*a repeats another part"),
+    ("two documents", "- title: a\n---\n- title: b\n", 2, 1, "second document"),
+    ("too deep", "- title: a\n  x: " + "[" * 60 + "]" * 60 + "\n", 2, 55, "deeper than"),
+]
+
+
+@pytest.mark.parametrize(("text", "line", "column", "said"), [bad[1:] for bad in BAD], ids=[bad[0] for bad in BAD])
+def test_a_bad_file_is_refused_with_line_and_column(text: str, line: int, column: int, said: str) -> None:
+    """C3: bad input says what, where and how to mend it"""
+    with pytest.raises(InvalidInput) as refused:
+        read_tasks(text)
+    where, _, what = refused.value.message.partition(": ")
+    assert said in what
+    assert where == f"line {line}, column {column}"
+
+
+def _differences(before: str, after: str) -> list[str]:
+    lines = difflib.ndiff(before.splitlines(keepends=True), after.splitlines(keepends=True))
+    return [line for line in lines if line[0] in "+-"]
+
+
+def test_a_change_adds_its_lines_and_leaves_every_other_byte() -> None:
+    """C3: comments, order, quotes, indentation and blank lines are kept"""
+    text = """\
+# Ours, all of it
+version:   1
+tasks:
+
+    # the door first
+    -   title:  'Mend the door'   # it squeaks
+        body: >-
+            Oil
+            it.
+
+    # then the gate
+    -   title: "Paint"
+
+later: [~, null, yes]
+"""
+    tasks = read_tasks(text)
+    assert _differences(text, changed(tasks, tasks.tasks[0], SET)) == [
+        "+         status: claimed\n",
+        '+         claimed_by: "run 7"\n',
+        "+         claimed_at: 2026-03-27T09:00:00Z\n",
+    ]
+    assert changed(tasks, tasks.tasks[1], {"status": "done"}).replace("        status: done\n", "") == text
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("- title: a\n  status:   # not yet\n", "- title: a\n  status: claimed   # not yet\n"),
+        ("- title: a\n  status: open # free\n  x: y\n", "- title: a\n  status: claimed # free\n  x: y\n"),
+        ("- status: open\n  title: a", "- status: claimed\n  title: a"),
+        ("- title: a", "- title: a\n  status: claimed"),
+        ('- title: "a\n    b"\n  x: y\n', '- title: "a\n    b"\n  status: claimed\n  x: y\n'),
+        ("- title: a\n  status: |\n    open\n\n- title: b\n", None),
+        ("- title: a\n  status: >-\n    open\n\n- title: b\n", "- title: a\n  status: claimed\n\n- title: b\n"),
+        ("- {title: a, x: y}\n", '- {title: a, "status": "claimed", x: y}\n'),
+        ('[{"title": "a"}]', '[{"title": "a", "status": "claimed"}]'),
+        ("- {title: a, status: open,}\n", '- {title: a, status: "claimed",}\n'),
+        ("- title: a\r\n  x: y\r\n", "- title: a\r\n  status: claimed\r\n  x: y\r\n"),
+        ("\ufeff- title: é😀\n", "\ufeff- title: é😀\n  status: claimed\n"),
+        ("---\n- title: a\n...\n", "---\n- title: a\n  status: claimed\n...\n"),
+        ("- ? title\n  : a\n", None),
+    ],
+)
+def test_a_status_is_set_in_any_style(before: str, after: str | None) -> None:
+    """C3: block and flow style, JSON, CRLF, a byte order mark; what cannot be changed safely is refused"""
+    if after is None:
+        with pytest.raises(InvalidInput):
+            tasks = read_tasks(before)
+            changed(tasks, tasks.tasks[0], {"status": "claimed"})
+        return
+    tasks = read_tasks(before)
+    assert changed(tasks, tasks.tasks[0], {"status": "claimed"}) == after
+
+
+def test_a_file_of_json_stays_one() -> None:
+    """C3: JSON is YAML too"""
+    text = json.dumps([{"title": "a"}, {"title": "b", "note": None}], indent=1)
+    tasks = read_tasks(text)
+    note = 'He said "no"\n\tand {{left}} 😀 \\ # – :'
+    after = changed(tasks, tasks.tasks[1], {"note": note, "claimed_by": None})
+    assert json.loads(after) == [{"title": "a"}, {"title": "b", "note": note}]
+
+
+def test_what_would_damage_the_file_is_not_written() -> None:
+    """C3: a field of ours that is a list by hand"""
+    tasks = read_tasks("- title: a\n  note:\n  - x\n  - y\n")
+    with pytest.raises(InvalidInput, match="line 1, column 3: task .* cannot be changed safely"):
+        changed(tasks, tasks.tasks[0], {"note": "new"})
+
+
+_words = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs")), max_size=12)
+_values = st.one_of(
+    _words.map(lambda text: json.dumps(text, ensure_ascii=False)),
+    st.sampled_from(
+        ["plain words", "'single'", "|\n    block\n    text\n", ">-\n    folded\n\n", "[a, {b: c}]", "~", ""]
+    ),
+)
+_comments = st.sampled_from(["", " # a comment", "\n  # on a line of its own", "\n"])
+
+
+@st.composite
+def _files(draw: st.DrawFn) -> str:
+    tasks = []
+    for at in range(draw(st.integers(1, 4))):
+        names = draw(st.permutations(["title", *draw(st.lists(st.sampled_from(["note", "x", "y", "z"]), unique=True))]))
+        lines = [f"{name}: " + (f"task {at}" if name == "title" else draw(_values)).rstrip(" ") for name in names]
+        tasks.append(
+            "- " + "\n  ".join(line + draw(_comments) if "\n" not in line else line.rstrip("\n") for line in lines)
+        )
+    return "\n".join(tasks) + draw(st.sampled_from(["", "\n", "\n\n# the end\n"]))
+
+
+@given(_files(), _words, st.data())
+def test_any_file_says_the_same_after_a_change(text: str, note: str, data: st.DataObject) -> None:
+    """C3: one task is changed, and only as it was said"""
+    try:
+        tasks = read_tasks(text)
+    except InvalidInput:
+        return
+    at = data.draw(st.integers(0, len(tasks.tasks) - 1))
+    changes: dict[str, str | None] = {"status": "done", "note": note or None}
+    try:
+        after = changed(tasks, tasks.tasks[at], changes)
+    except InvalidInput as refused:
+        assert "cannot be changed safely" in refused.message
+        return
+    assert read_tasks(after).tasks[at].status == "done"
+    kept = [line for line in text.splitlines() if line.lstrip().startswith("#")]
+    assert [line for line in after.splitlines() if line.lstrip().startswith("#")] == kept
+
+
+@given(st.text(st.sampled_from("-:{}[]'\"|>&*!%#?,\\~ \n\tatitle0\r\ufeff\x00\ud800"), max_size=40))
+def test_no_text_does_more_than_be_refused(text: str) -> None:
+    """C3: hostile files"""
+    answer: Any = None
+    try:
+        answer = parse(text)
+        read_tasks(text)
+    except InvalidInput as refused:
+        assert refused.message.startswith("line ")
+    assert answer is None or answer.place.line >= 1
