@@ -6,10 +6,10 @@ SECONDS ?= 0
 SEED ?= 1
 SEEDS ?= 200
 .DEFAULT_GOAL := help
-.PHONY: help up test check torture simulate bench bench-cron bench-durable clean
+.PHONY: help up test check torture torture-processes simulate bench bench-cron bench-durable bench-processes clean
 
 help:  ## what there is
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
 
 up: .venv/run  ## install Matins and show it answering
 	@$(BIN)/matins next "every weekday at 9am" --timezone Europe/London --count 3
@@ -32,16 +32,22 @@ check: .venv/test  ## style, types, layers
 torture: .venv/test  ## real processes, killed as often as KILLS=, SECONDS=, SEED= say; one JSON line per store
 	$(BIN)/python tests/torture/run.py --kills $(KILLS) --seconds $(SECONDS) --seed $(SEED)
 
+torture-processes: .venv/test  ## commands: ten thousand runs, a flood of 1 GB, and KILLS= engines, wardens and keepers
+	$(BIN)/python tests/executors/processes/process_torture.py --kills $(KILLS) --seed $(SEED)
+
 simulate: .venv/test  ## the loops under a virtual clock and SEEDS= seeds of faults
 	$(BIN)/python tests/simulation/run.py --seeds $(SEEDS)
 
-bench: bench-cron bench-durable  ## Matins beside its peers, with ratios
+bench: bench-cron bench-durable bench-processes  ## Matins beside its peers, with ratios
 
 bench-cron: .venv-bench-cron/installed  ## when: parsing and the next fire
 	.venv-bench-cron/bin/python benchmarks/cron.py
 
 bench-durable: .venv-bench-durable/installed .venv-bench-apscheduler4/installed  ## firing, with durable records
 	.venv-bench-durable/bin/python benchmarks/durable.py
+
+bench-processes: .venv/run  ## supervised commands beside bare ones
+	$(BIN)/python benchmarks/processes.py
 
 clean:  ## remove what the other targets made
 	rm -rf .venv .venv-bench-* .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -139,3 +139,18 @@ def test_seals_come_once_a_second_and_only_when_something_happened(kept: Callabl
     assert seals() <= before + 1
     bench.run_until("2026-03-27T09:00:01Z")
     assert seals() >= before + 1
+
+
+def test_the_newest_event_stays_so_that_numbers_go_on(bench: Bench) -> None:
+    """B1: a store that was idle for long does not begin to count anew"""
+    bench.add("s", when="0 0 1 1 *", do="work")
+    with bench._store.reading() as transaction:
+        (*_, newest) = transaction.events_after(0, 100)
+    bench.engine.keeping.prune(bench.clock.now_ms() + 200 * DAY)
+    bench.pause("s")
+    with bench._store.reading() as transaction:
+        kept = transaction.events_after(0, 100)
+    assert kept[0].id == newest.id
+    assert kept[-1].id > newest.id
+    bench.engine.keeping.seal(bench.clock.now_ms())
+    assert bench.verify_audit() == []

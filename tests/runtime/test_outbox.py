@@ -2,61 +2,21 @@
 
 from __future__ import annotations
 
-import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
+from outbox_recorder import HOUR, Recorder, Told, deliver, let_pass, types
 
-from matins import Matins
 from matins.errors import Conflict, InvalidInput, StoreUnavailable
 from matins.ports import Transaction
 from matins.testing import Bench, ManualClock
 
 START = "2026-03-27T08:00:00Z"
-HOUR = 3_600_000
-PATIENCE = 30
-Told = dict[str, Any]
-
-
-def deliver(bench: Bench) -> int | None:
-    return bench.outbox.run_once(bench.clock.now_ms())
-
-
-def let_pass(bench: Bench, milliseconds: int) -> None:
-    """Look whenever there is something to do, as the thread would."""
-    end = bench.clock.now_ms() + milliseconds
-    while (next_at := deliver(bench)) is not None and next_at <= end:
-        bench.clock.advance_to(next_at)
-    bench.clock.advance_to(end)
-    deliver(bench)
-
-
-def types(told: list[Told]) -> list[str]:
-    return [event["type"].removeprefix("matins.") for event in told]
-
-
-class Recorder:
-    """Remembers what it is told, and fails where a test says so."""
-
-    def __init__(self) -> None:
-        self.told: list[Told] = []
-        self.tried: list[tuple[str, str]] = []
-        self.fails: Callable[[Told], bool] = lambda event: False
-
-    def __call__(self, event: Told) -> None:
-        self.tried.append((event["id"], event["type"]))
-        if self.fails(event):
-            raise ValueError("not \0 now \ud800")
-        self.told.append(event)
-
-    @property
-    def types(self) -> list[str]:
-        return types(self.told)
 
 
 @pytest.fixture
@@ -352,6 +312,7 @@ def test_where_nobody_listens_nothing_is_done(bench: Bench, recorder: Recorder) 
     bench.run_until("2026-03-27T09:00:00Z")
     assert not bench.outbox._soon.is_set()
     bench.subscribe(recorder)
+    bench.outbox._soon.clear()
     bench.run_until("2026-03-28T09:00:00Z")
     assert bench.outbox._soon.is_set()
 
@@ -409,100 +370,14 @@ def test_a_subscriber_of_rare_events_does_not_begin_from_afar_after_a_restart(be
     assert after.cursor > before.cursor + 1_000
 
 
-# -- in threads
-
-
-@pytest.fixture
-def live(tmp_path: Path) -> Iterator[Matins]:
-    m = Matins(f"sqlite:///{tmp_path}/live.db")
-    m.job("work")(lambda run: None)
-    yield m
-    m.close()
-
-
-def test_a_slow_subscriber_holds_up_nobody_else(live: Matins) -> None:
-    """V2"""
-    go_on, begun, heard = threading.Event(), threading.Event(), threading.Event()
-
-    def slow(event: Told) -> None:
-        begun.set()
-        assert go_on.wait(PATIENCE)
-
-    with live:
-        live.subscribe(slow, "schedule.created")
-        live.subscribe(lambda event: heard.set(), "run.succeeded")
-        live.add("s", when="0 0 1 1 *", do="work")
-        assert begun.wait(PATIENCE)
-        live.run("s")
-        assert heard.wait(PATIENCE)
-        go_on.set()
-
-
-def test_what_is_written_last_is_told_before_it_stops(live: Matins, recorder: Recorder) -> None:
-    """V2"""
-    live.subscribe(recorder)
-    live.add("s", when="0 0 1 1 *", do="work")
-    started = threading.Event()
-    live.job("wait")(lambda run: started.set())
-    with live:
-        live.edit("s", do="wait")
-        live.run("s")
-        assert started.wait(PATIENCE)
-    assert recorder.types[-2:] == ["run.started", "run.succeeded"]
-
-
-def test_what_its_thread_has_not_seen_is_told_by_whoever_stops_it(bench: Bench, recorder: Recorder) -> None:
-    """V2"""
-    bench.subscribe(recorder)
-    bench.outbox._run = lambda: None  # type: ignore[method-assign]
-    bench.outbox.start()
-    bench.add("s", when="0 9 * * *", do="work")
-    bench.outbox.stop()
-    assert recorder.types == ["schedule.created"]
-
-
-def test_a_use_case_wakes_it(live: Matins) -> None:
-    """V2: what it writes is not written by a turn of the engine"""
-    woken = threading.Event()
-    with live:
-        live.outbox.wake = lambda policy_rev=None: woken.set()  # type: ignore[method-assign]
-        live.add("s", when="0 0 1 1 *", do="work")
-        assert woken.is_set()
-
-
-def test_it_can_be_started_again(live: Matins, recorder: Recorder) -> None:
-    """V2: and what came in between is told then"""
-    live.subscribe(recorder, "schedule.created", "books")
-    live.add("a", when="0 0 1 1 *", do="work")
-    with live:
-        pass
-    live.add("b", when="0 0 1 1 *", do="work")
-    with live:
-        pass
-    assert [event["schedulename"] for event in recorder.told] == ["a", "b"]
-
-
-def test_a_turn_that_fails_is_not_the_end(live: Matins, recorder: Recorder, caplog: pytest.LogCaptureFixture) -> None:
-    """V2 H2: neither the store's trouble nor our own"""
-    failed = threading.Semaphore(0)
-    troubles: list[Exception] = [StoreUnavailable("no answer"), RuntimeError("a fault of ours")]
-    turn = live.outbox._turn
-
-    def turn_badly(now: int) -> Any:
-        if troubles:
-            failed.release()
-            raise troubles.pop(0)
-        return turn(now)
-
-    live.outbox._turn = turn_badly  # type: ignore[method-assign]
-    heard = threading.Event()
-    live.subscribe(lambda event: heard.set(), "schedule.created", "books")
-    with live:
-        for _ in range(2):
-            live.outbox.wake()
-            assert failed.acquire(timeout=PATIENCE)
-        live.add("a", when="0 0 1 1 *", do="work")
-        live.outbox.wake()
-        assert heard.wait(PATIENCE)
-    assert "no answer" in caplog.text
-    assert caplog.text.count("a turn of the outbox failed") == 1
+def test_a_function_that_is_far_behind_does_not_fill_the_memory(bench: Bench, recorder: Recorder) -> None:
+    """V2: what it has not got is safe in the store"""
+    bench.subscribe(recorder, "schedule.created")
+    bench.add_many([{"name": f"s{n}", "when": "0 9 * * *", "do": "work"} for n in range(10_500)])
+    hands, bench.outbox._hands = bench.outbox._hands, Held()
+    deliver(bench)
+    (line,) = bench.outbox._listeners
+    assert 10_000 < len(line._waiting) <= 10_200
+    bench.outbox._hands, bench.outbox._under_way = hands, set()
+    deliver(bench)
+    assert len({event["schedulename"] for event in recorder.told}) == 10_500

@@ -43,16 +43,16 @@ INJECTIONS = (
     "$0 -c touch {canary}",
     "${{x:=$(touch {canary})}}",
     "a=`touch {canary}` b",
-    "\u202etxt.hcuot; touch {canary}",
     "\u0430; touch {canary}",
 )
-"""For names and everything else that is one line of printable characters, and for what is not."""
+"""One line of printable characters each, as a name may be."""
 LINES = (
     "a\ntouch {canary}",
     "a\r\ntouch {canary}",
     "a\0touch {canary}",
     "\x1b]0;touch {canary}\x07",
     "a\u2028touch {canary}",
+    "\u202etxt.hcuot; touch {canary}",
     "\x7f",
     "a\tb",
     "\ud800",
@@ -70,16 +70,27 @@ def lines(canary: Path) -> list[str]:
 
 
 _PIECES = (
-    "", " ", "\0", "\n", "\r", "\t", "'", '"', "`", "\\", "$", ";", "|", "&", "(", ")", "{", "}", "<", ">", "*", "?", "!", "#",
-    "%", "~", "/", "../", "-", "--", "=", ",", ":", ".", "@", "0", "1", "9" * 30, "-1", "1e999", "NaN", "None", "null",
-    "true", "\u202e", "\u200b", "\ufeff", "\ud83d", "\udc80", "\U0001f525", "é", "İ", "ß", "Ω" * 20, "x" * 300, "every",
-    "day", "at", "5m", "*/5", "* * * * *", "RRULE:FREQ=", "FREQ=SECONDLY", "2026-03-27", "T25:61", "UTC", "Europe/", "L", "W",
-    "#3", "$(id)", "; DROP TABLE runs", "<script>", "\x1b[31m", "{{7*7}}", "%(x)s", "\\u0000", "$1", ":name", "?1",
+    "", " ", "\0", "\n", "\r", "\t", "'", '"', "`", "\\", "$", ";", "|", "&", "(", ")", "{", "}", "<", ">", "*", "?",
+    "!", "#", "%", "~", "/", "../", "-", "--", "=", ",", ":", ".", "@", "0", "1", "9" * 30, "-1", "1e999", "NaN",
+    "None", "null", "true", "\u202e", "\u200b", "\ufeff", "\ud83d", "\udc80", "\U0001f525", "é", "İ", "ß", "Ω" * 20,
+    "x" * 300, "every", "day", "at", "5m", "*/5", "* * * * *", "RRULE:FREQ=", "FREQ=SECONDLY", "2026-03-27", "T25:61",
+    "UTC", "Europe/", "L", "W", "#3", "$(id)", "; DROP TABLE runs", "<script>", "\x1b[31m", "{{7*7}}", "%(x)s",
+    "\\u0000", "$1", ":name", "?1",
 )  # fmt: skip
 ODD: tuple[Any, ...] = (
     None, True, False, 0, -1, 1, 1 << 31, 1 << 63, -(1 << 63), 1 << 100, 0.5, -0.0, float("nan"), float("inf"), 1e308,
-    b"bytes", b"\xff", [], {}, (), set(), [[]], [None], ["a", 1], ["\0"], ["\ud800"], {"a": {"b": ["c"]}}, {1: 2}, {None: 1},
-    {"\ud800": 1}, {"a": "\ud800"}, {"a": object()}, object(), object, Decimal("1.5"), datetime(2026, 3, 27), range(3), "a".join,
+    b"bytes", b"\xff", [], {}, (), set(), [[]], [None], ["a", 1], ["\0"], ["\ud800"], {"a": {"b": ["c"]}}, {1: 2},
+    {None: 1}, {"\ud800": 1}, {"a": "\ud800"}, {"a": object()}, object(), object, Decimal("1.5"), datetime(2026, 3, 27),
+    range(3), "a".join,
+)  # fmt: skip
+
+TARGETS: tuple[Any, ...] = (
+    {"kind": []}, {"kind": {}}, {"kind": None}, {"kind": "channel"}, {"kind": "channel", "channel": 5},
+    {"kind": "channel", "channel": ["x"]}, {"kind": "channel", "channel": "a\0b"}, {"kind": "channel", "channel": ""},
+    {"kind": "session", "session": "\ud800"}, {"kind": "session", "session": {"a": object()}},
+    {"kind": "thread", "thread": 1 << 100}, {"kind": "thread", "thread": "9" * 5000}, {"kind": "thread", "thread": -1},
+    {"kind": "thread", "thread": 1.5}, {"kind": "thread", "thread": "٣"}, {"kind": "fresh", "channel": object()},
+    {"kind": "fresh", "session_name": object()}, {1: 2}, {"kind": "fresh", "more": 1},
 )  # fmt: skip
 
 

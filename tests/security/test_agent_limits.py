@@ -300,6 +300,9 @@ def test_plain_one_shots_for_itself_go_through(bench: Watched) -> None:
         {"approval": "owner_approve"},
         {"approvers": ["ada"]},
         {"approval_default": "approve"},
+        {"target": {"kind": "channel", "channel": "C07"}},
+        {"target": {"kind": "thread", "thread": 7}},
+        {"work": "inbox"},
     ],
     ids=str,
 )

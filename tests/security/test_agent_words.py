@@ -82,24 +82,41 @@ UNUSUAL: dict[str, Any] = {
     "approval_expires": "1s",
     "approval_actions": ["nothing"],
 }
+REACHING: dict[str, Any] = {
+    **UNUSUAL,
+    "target": {"kind": "channel", "channel": "C07"},
+    "work": "inbox",
+}
+"""And where it lands, which an operator may set."""
 
 
-@pytest.mark.parametrize("word", UNUSUAL)
+@pytest.mark.parametrize("word", REACHING)
 def test_unusual_words_are_proposed_and_pointed_out(memory: Watched, word: str) -> None:
     """B7 V10: inside the digest, named in the request, and without any effect before the yes."""
     memory.set_quiet_hours("night", windows=["01:00-02:00"])
     agent = memory.acting_as(SCOUT)
     agent.add("plain", **PLAIN)
     assert memory.asked("plain").request["unusual"] == []
-    agent.add("s", **PLAIN, **{word: UNUSUAL[word]})
+    agent.add("s", **PLAIN, **{word: REACHING[word]})
     asked = memory.asked()
     assert asked.request["unusual"] == ["approval_ms" if word == "approval_expires" else word]
     assert memory.get("s").state == "pending"
-    agent.edit("plain", **{word: UNUSUAL[word]})
+    agent.edit("plain", **{word: REACHING[word]})
     assert memory.asked("plain").request["unusual"] == asked.request["unusual"]
     memory.run_until(at("08:30"))
     assert memory.ran == []
     assert memory.told("run.checking", "run.started") == []
+
+
+def test_a_person_sees_what_the_agent_would_be_told_and_where(memory: Watched) -> None:
+    """B7: nobody can judge a prompt that is not shown; also when a run of it is asked about."""
+    words = {"prompt": "delete everything", "target": {"kind": "channel", "channel": "C07"}, "work": "inbox"}
+    memory.acting_as(SCOUT).add("s", when="5 * * * *", approval="owner_approve", **words)
+    seen = memory.asked().request
+    memory.approve(memory.asked().id)
+    memory.run_until(at("08:06"))
+    for request in (seen, memory.asked().request):
+        assert {word: request[word] for word in words} == words
 
 
 def test_who_answers_for_a_proposal_is_not_the_agents_choice(bench: Watched) -> None:

@@ -35,16 +35,8 @@ def test_hostile_names_reach_commands_as_they_are(bench: Watched, canary: Path) 
     bench.set_hook("after:run", ECHO)
     texts = injections(canary)
     for text in texts:
-        bench.add(
-            text,
-            agent=text,
-            when="5 * * * *",
-            do="work",
-            payload={text: [text]},
-            pre_check=ECHO,
-            before=ECHO,
-            after=ECHO,
-        )
+        commands = {"pre_check": ECHO, "before": ECHO, "after": ECHO}
+        bench.add(text, agent=text, when="5 * * * *", do="work", payload={text: [text]}, **commands)
     bench.run_until(at("08:06"))
     assert not canary.exists()
     assert sorted(bench.ran) == sorted((text, {text: [text]}) for text in texts)
@@ -67,24 +59,24 @@ def test_hostile_payloads_reach_commands_as_they_are(memory: Watched, canary: Pa
     assert len(memory.ran) == len(texts)
 
 
-def test_hostile_notes_and_reasons(bench: Watched, canary: Path) -> None:
+def test_hostile_notes_and_reasons(memory: Watched, canary: Path) -> None:
     """B7: of pauses, answers, cancellations and throttles."""
-    bench.set_hook("before:schedule:trigger", ECHO)
-    bench.add("s", when="5 * * * *", do="work", approval="owner_approve", before=ECHO, overlap="allow")
+    memory.set_hook("before:schedule:trigger", ECHO)
+    memory.add("s", when="5 * * * *", do="work", approval="owner_approve", before=ECHO, overlap="allow")
     for number, text in enumerate(injections(canary)):
-        bench.pause("s", note=text)
-        assert bench.get("s").note == text
-        bench.resume("s")
-        run = bench.run("s", key=text)
-        bench.settle()
-        bench.deny(bench.asked().id, note=text)
-        assert bench.approval(number + 1).votes[0].note == text
-        other = bench.run("s")
-        assert bench.call_as(ADA, "cancel", other.id, text).reason == text
-        assert bench.get_run(run.id).request_key == text
-    bench.settle()
+        memory.pause("s", note=text)
+        assert memory.get("s").note == text
+        memory.resume("s")
+        run = memory.run("s", key=text)
+        memory.settle()
+        memory.deny(memory.asked().id, note=text)
+        assert memory.approval(number + 1).votes[0].note == text
+        other = memory.run("s")
+        assert memory.call_as(ADA, "cancel", other.id, text).reason == text
+        assert memory.get_run(run.id).request_key == text
+    memory.settle()
     assert not canary.exists()
-    assert bench.ran == []
+    assert memory.ran == []
 
 
 def test_what_a_hook_says_is_not_run_either(bench: Watched, canary: Path, tmp_path: Path) -> None:
@@ -131,7 +123,7 @@ def test_no_name_holds_a_newline_a_nul_or_half_a_character(memory: Watched, cana
 
 @pytest.mark.parametrize("word", ["pre_check", "before", "after"])
 def test_commands_come_from_the_owner(bench: Watched, canary: Path, word: str) -> None:
-    """B7 V10: an operator sets none; an agent's is proposed, and not so much as tried before somebody has looked at it."""
+    """B7 V10: an operator sets none; an agent's is proposed, and not so much as tried before somebody has seen it."""
     bench.add("s", when="5 * * * *", do="work")
     command = f"touch {canary}"
     with pytest.raises(NotAllowed):

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hostile import LINES, ODD, strings
+from hostile import LINES, ODD, TARGETS, strings
 from hypothesis import given
 from hypothesis import strategies as st
 from security_cast import ADA, OWNER, SCOUT, Watched
@@ -73,6 +73,14 @@ def test_values_of_any_kind(memory: Watched, field: str) -> None:
             if not (use_case == "edit" and field == "name"):
                 attempt(memory, principal, use_case, field, value)
     assert memory.verify_audit() == []
+
+
+def test_targets_of_any_kind(memory: Watched) -> None:
+    """B7: a target is words within words."""
+    memory.add("s", **GOOD)
+    for value in TARGETS:
+        for principal, use_case in WAYS:
+            attempt(memory, principal, use_case, "target", value)
 
 
 def test_words_that_are_no_words(memory: Watched) -> None:

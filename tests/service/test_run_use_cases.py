@@ -116,7 +116,7 @@ def test_every_change_is_in_the_audit_with_its_author(bench: Bench) -> None:
     with bench._store.reading() as transaction:
         events = transaction.events_after(0, 100)
     assert [event.type for event in events] == [
-        *("schedule.created", "run.ready", "schedule.paused", "schedule.resumed"),
+        *("schedule.created", "run.planned", "schedule.paused", "schedule.resumed"),
         *("schedule.updated", "limit.set", "run.cancelled", "schedule.removed"),
     ]
     assert '"by":"owner"' in str(events[0].data)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import orjson
+from sim_gates import InForce
 from sim_rows import Commit, CursorRow, Reader, RunRow
 from sim_violation import require
 
 from matins.engine.approvals import digest, needs_approval
 from matins.model.run import RunState
+from matins.model.trigger import Once
 
 _APPROVAL = """SELECT id, kind, schedule_id, run_id, rev, digest, approvers, needed, requested_by, expires_at, state,
   request FROM approvals"""
@@ -39,8 +41,9 @@ class ApprovalRow(NamedTuple):
 
 
 class ApprovalRules:
-    def __init__(self, reader: Reader) -> None:
+    def __init__(self, reader: Reader, in_force: InForce) -> None:
         self._reader = reader
+        self._in_force = in_force
         self._known: dict[int, ApprovalRow] = {}
         self._decided: dict[int, int] = {}
         """When each was approved."""
@@ -53,16 +56,22 @@ class ApprovalRules:
         granted = [data["approval"] for _, data in commit.data("approval.expired") if data["default"] == "approve"]
         self._by_default.update(map(int, granted))
         asked = self._check_states(commit)
-        for event in commit.events:
-            if event.type in ("schedule.created", "schedule.updated") and event.schedule_id is not None:
-                cursor = cursors[event.schedule_id]
-                if cursor.state == "pending":
-                    self._proposed.add((cursor.schedule_id, cursor.rev))
+        for event, data in commit.data("schedule.created") + commit.data("schedule.updated"):
+            assert event.schedule_id is not None
+            self._note_words(cursors[event.schedule_id], data)
         for _, new in commit.claims:
             self._check_claim(new)
         asked |= {new.id for _, new in commit.runs}
         for run_id in sorted(asked):
             self._check_asked(run_id, runs.get(run_id))
+
+    def _note_words(self, cursor: CursorRow, data: dict[str, Any]) -> None:
+        """What a schedule says from now on: an agent only proposes it, unless a rule lets one-shots through."""
+        if cursor.state == "pending":
+            self._proposed.add((cursor.schedule_id, cursor.rev))
+        elif data["by"] in STRANGERS:
+            once = isinstance(self._reader.rule(cursor.schedule_id, cursor.rev).definition.trigger.when, Once)
+            require(10, once and self._in_force.auto_one_shots, f"{data['by']} was not asked to wait: {cursor}")
 
     def _check_states(self, commit: Commit) -> set[int]:
         """From one state to the next and never back; the runs whose questions changed."""

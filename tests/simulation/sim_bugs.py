@@ -7,7 +7,14 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 from unittest.mock import patch
 
+from matins.engine import gates
+from matins.model.policy import Purse
+from matins.model.run import Usage
+from matins.runtime import asking, clearance, pausing, recorder, spending, timers
+from matins.runtime.checks import Checked
+from matins.runtime.clearance import Clearance
 from matins.runtime.engine import Engine
+from matins.service import approvals, proposals
 from matins.store.sqlite.transaction import SQL, SqliteTransaction
 
 Planted = AbstractContextManager[Any]
@@ -92,18 +99,153 @@ def history_overlooked() -> Planted:
     return patch.object(SqliteTransaction, "covered_until", lambda self, schedule_id, since: None)
 
 
-BUGS: dict[str, Callable[[], Planted]] = {
-    bug.__name__: bug
-    for bug in (
-        no_epoch_check,
-        cursor_before_records,
-        start_before_commit,
-        permits_kept,
-        permit_taken_twice,
-        promoted_past_others,
-        window_forgotten,
-        lost_answer_ignored,
-        never_comes_back,
-        history_overlooked,
-    )
-}
+# -- gates
+
+
+def _never(*arguments: Any) -> bool:
+    return False
+
+
+def nobody_asked() -> Planted:
+    """What needs approval is claimed like everything else."""
+    return patch.object(clearance, "needs_approval", lambda definition: False)
+
+
+def question_never_put() -> Planted:
+    """A run waits for people whom nobody has asked."""
+    return patch.object(asking, "ask_about_run", lambda *arguments: 0)
+
+
+def one_vote_is_enough() -> Planted:
+    """The first vote decides, however many are needed."""
+    return patch.object(approvals, "tally", lambda approval: "approved")
+
+
+def anybody_may_answer() -> Planted:
+    """Who may vote at all may vote on everything."""
+    return patch.object(approvals, "why_not", lambda approval, principal: None)
+
+
+def agents_do_as_they_please() -> Planted:
+    """What an agent adds is active at once."""
+    return patch.object(proposals, "harmless", lambda *arguments, **options: True)
+
+
+@contextmanager
+def pause_overlooked() -> Generator[None]:
+    """What has waited goes on, although its schedule is paused or nobody has approved it yet."""
+    with patch.object(clearance, "is_paused", _never), patch.object(timers, "is_paused", _never):
+        yield
+
+
+def unchecked() -> Planted:
+    """Nobody is sent to a pre-check or a hook."""
+    return patch.object(Clearance, "_commands", lambda self, item: None)
+
+
+def any_verdict_clears() -> Planted:
+    """A check that was made is taken for one that was passed."""
+    return patch.object(Checked, "against", None)
+
+
+def verdict_taken_twice() -> Planted:
+    """A verdict, and whatever comes after it, go by the epoch of the check."""
+    return _sql("settle", "epoch = epoch + ?12", "epoch = epoch + 0 * ?12")
+
+
+def throttle_ignored() -> Planted:
+    """A provider's limit holds for what is planned, but not for what is ready."""
+    return patch.object(clearance, "throttle", lambda candidate: None)
+
+
+def quiet_hours_ignored() -> Planted:
+    """Nobody keeps quiet."""
+    return patch.object(gates, "quiet_until", lambda policy, at_ms: None)
+
+
+def budget_ignored() -> Planted:
+    """There is always room in a purse."""
+    return patch.object(spending, "shortage", lambda *arguments: None)
+
+
+def nothing_given_back() -> Planted:
+    """What was set aside for a run stays so when it is over."""
+    return patch.object(SqliteTransaction, "take_reservations", lambda self, run_id: [])
+
+
+def spent_twice() -> Planted:
+    """What a run spent is written down where it was set aside, and once more."""
+    settled = spending._settle
+
+    def twice(transaction: Any, policies: Any, spender: Any, held: Any, now: int) -> None:
+        settled(transaction, policies, spender, held, now)
+        usage = spender.usage or Usage()
+        for purse in held:
+            transaction.fill_purse(Purse(*purse[:3], usage.money, usage.tokens, 0, 0))
+
+    return patch.object(spending, "_settle", twice)
+
+
+def never_woken() -> Planted:
+    """Nobody looks at what has waited long enough."""
+    return patch.object(SqliteTransaction, "parked", lambda self, now, limit: [])
+
+
+def not_uncounted() -> Planted:
+    """What a gate turned down counts as an execution."""
+    return patch.object(SqliteTransaction, "uncount", lambda self, schedule_id, run_id: None)
+
+
+def turned_down_for_good() -> Planted:
+    """A schedule whose last execution did not happen has ended all the same."""
+    return patch.object(recorder, "_go_on", lambda *arguments: None)
+
+
+def slot_lost_at_pause() -> Planted:
+    """What is due in the moment of an automatic pause has no record."""
+    return patch.object(pausing, "_skip_due", lambda transaction, row, now: row[9])
+
+
+def queue_forgotten() -> Planted:
+    """Whoever lines up behind others that wait as well leaves it at that."""
+    return patch.object(recorder, "LINE_UP", None)
+
+
+def _named(*bugs: Callable[[], Planted]) -> dict[str, Callable[[], Planted]]:
+    return {bug.__name__: bug for bug in bugs}
+
+
+CORE_BUGS = _named(
+    no_epoch_check,
+    cursor_before_records,
+    start_before_commit,
+    permits_kept,
+    permit_taken_twice,
+    promoted_past_others,
+    window_forgotten,
+    lost_answer_ignored,
+    never_comes_back,
+    history_overlooked,
+)
+GATE_BUGS = _named(
+    nobody_asked,
+    question_never_put,
+    one_vote_is_enough,
+    anybody_may_answer,
+    agents_do_as_they_please,
+    pause_overlooked,
+    unchecked,
+    any_verdict_clears,
+    verdict_taken_twice,
+    throttle_ignored,
+    quiet_hours_ignored,
+    budget_ignored,
+    nothing_given_back,
+    spent_twice,
+    never_woken,
+    not_uncounted,
+    turned_down_for_good,
+    slot_lost_at_pause,
+    queue_forgotten,
+)
+BUGS = CORE_BUGS | GATE_BUGS

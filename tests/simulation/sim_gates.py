@@ -48,6 +48,7 @@ class InForce:
         """The simulation's quiet hours are the same in every hour: from one minute up to another."""
         self.budgets: dict[str, Budget] = {}
         self.hooked = False
+        self.auto_one_shots = False
 
     def refresh(self, commit: Commit) -> None:
         if commit.rows("throttles"):
@@ -59,6 +60,7 @@ class InForce:
             self.quiet_minutes = {name: _minutes(it) for (kind, name), it in found.items() if kind == "quiet_hours"}
             self.budgets = {name: Budget(**it) for (kind, name), it in found.items() if kind == "budget"}
             self.hooked = ("hook", BEFORE) in found
+            self.auto_one_shots = any(it["auto_one_shots"] for (kind, _), it in found.items() if kind == "agents")
 
     def quiet(self, name: str | None, now: int) -> bool:
         if name is None or name not in self.quiet_minutes:

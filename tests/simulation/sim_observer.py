@@ -43,7 +43,7 @@ class Observer:
         self._in_force = InForce(self.reader)
         self._rules = CursorRules(self.reader)
         self.gates = GateRules(self.reader, self._in_force)
-        self._approvals = ApprovalRules(self.reader)
+        self._approvals = ApprovalRules(self.reader, self._in_force)
         self._money = MoneyRules(self.reader, self._in_force)
         self._dispatched: dict[int, int] = {}
         self._keys: dict[tuple[int, str], int] = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-from sim_users import ACTIONS, NAMES, Users
+from sim_users import ACTIONS, Users
 
 from matins.engine.policies import BEFORE
 from matins.errors import InvalidInput
@@ -24,9 +24,9 @@ _WORDS: dict[str, tuple[Any, ...]] = {
     "pre_check": (None, None, _TRUE),
     "before": (None, None, None, _TRUE),
     "check_limit": ("1s",),
-    "ends": (None, None, None, "2026-03-29T00:02:00Z", "2026-03-29T00:08:00Z"),
-    "pause_after": (None, None, 2),
-    "max_executions": (None, None, 3, 12),
+    "ends": (*(None,) * 9, "2026-03-29T00:02:00Z", "2026-03-29T00:08:00Z"),
+    "pause_after": (None, 1, 2),
+    "max_executions": (*(None,) * 4, 3, 12),
     "max_cost": (None, None, "$0.30"),
     "max_tokens": (None, None, 80_000),
 }
@@ -36,8 +36,7 @@ _APPROVALS: tuple[dict[str, Any], ...] = (
     {"approval": "auto"},
     {"approval": "owner_approve", "approval_expires": "20s"},
     {"approval": "owner_approve", "approval_expires": "5s", "approval_default": "approve"},
-    {"approval": "owner_approve", "approval_expires": "2m"},
-    {"approval": "council_approve", "approvers": ["ada", "grace"], "approvals_needed": 2, "approval_expires": "2m"},
+    {"approval": "council_approve", "approvers": ["ada", "grace"], "approvals_needed": 2, "approval_expires": "1m"},
 )
 _BUDGETS: tuple[dict[str, Any], ...] = (
     {"per": "day", "money": "$2"},
@@ -59,7 +58,7 @@ class People(Users):
             self._set_quiet_hours(name)
         once = {"auto_one_shots": self._rng.random() < 0.5, "auto_jobs": ["job"]}
         self.service.set_agent_rules(OWNER, floor="5s", quota=3, approval_expires="40s", **once)
-        if self._rng.random() < 0.6:
+        for _ in range(2):
             self.budget()
         super().prepare()
 
@@ -130,7 +129,8 @@ class People(Users):
         asked = self.service.approvals(OWNER)
         if not asked:
             return "nothing to answer"
-        one, who = self._rng.choice(asked), self._rng.choice(_ANYBODY)
+        one = self._rng.choice(asked)
+        who = self._rng.choice((ADA, GRACE) if one.approvers and self._rng.random() < 0.6 else _ANYBODY)
         said = self._rng.choice(("approve", "approve", "approve", "deny", "edits"))
         if said == "deny":
             answered = self.service.deny(who, one.id, digest=one.digest)
@@ -145,7 +145,7 @@ class People(Users):
         """An agent speaks from a run: mostly it is refused, or people are asked."""
         who = Principal("agent", self._rng.choice(("ann", "bob")), self._some_run())
         does = self._rng.choice(("add", "add", "edit", "remove", "pause", "resume", "run"))
-        name = self._rng.choice(NAMES)
+        name = self._name()
         if does == "add":
             words = self._drawn_words(4) | {"do": "job"}
             return f"{who.name} adds {self.service.add(who, name, **words).name} {words}"
@@ -154,6 +154,12 @@ class People(Users):
         if does == "run":
             return f"{who.name} runs {self.service.run(who, name, 'agent', who.name).id}"
         return f"{who.name} {does} {name}: {getattr(self.service, does)(who, name, who.name)}"
+
+    def _name(self) -> str:
+        """Mostly one that there is."""
+        with self.store.reading() as transaction:
+            names = [schedule[1] for schedule in transaction.schedules(0, None, 100)]
+        return self._rng.choice(names) if names and self._rng.random() < 0.7 else super()._name()
 
     def _some_run(self) -> int | None:
         with self.store.reading() as transaction:

@@ -153,7 +153,8 @@ class Reader:
     def _rows(self, select: str, key: str, ids: Iterable[int] | None) -> list[Any]:
         if ids is None:
             return self.query(select)
-        return self.query(f"{select} WHERE {key} IN ({','.join(map(str, sorted(ids)))}) ORDER BY {key}")
+        numbers = ",".join(map(str, sorted(ids)))
+        return self.query(f"{select} WHERE {key} IN ({numbers}) ORDER BY {key}") if numbers else []
 
 
 @lru_cache(maxsize=1024)

@@ -45,7 +45,7 @@ _WORDS: dict[str, tuple[Any, ...]] = {
 }
 _SCOPES = ("global", "agent:ann", "agent:bob")
 _ENDS = ("succeeded", "failed", "unknown", "retry")
-NAMES = tuple(f"job{n}" for n in range(7))
+_NAMES = tuple(f"job{n}" for n in range(7))
 
 
 class Users(Actor):
@@ -74,7 +74,7 @@ class Users(Actor):
         return f"{action.__name__}: {said}"
 
     def prepare(self) -> None:
-        for name in self._rng.sample(NAMES, self._rng.randint(2, 5)):
+        for name in self._rng.sample(_NAMES, self._rng.randint(2, 5)):
             self._add(name)
         for scope in _SCOPES:
             if self._rng.random() < 0.3:
@@ -92,7 +92,7 @@ class Users(Actor):
             self.service.resolve(OWNER, run_id, self._rng.choice(_ENDS))
 
     def add(self) -> str:
-        return self._add(self._name())
+        return self._add(self._rng.choice(_NAMES))
 
     def edit(self) -> str:
         words = self._words(2)
@@ -149,7 +149,7 @@ class Users(Actor):
         return self._rng.choice(_WHEN) | self._words(count)
 
     def _name(self) -> str:
-        return self._rng.choice(NAMES)
+        return self._rng.choice(_NAMES)
 
     def _words(self, count: int) -> dict[str, Any]:
         chosen = self._rng.sample(sorted(self._vocabulary), count)

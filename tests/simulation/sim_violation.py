@@ -1,6 +1,8 @@
-"""An invariant that does not hold."""
+"""An invariant that does not hold, and what the engine itself complains of."""
 
 from __future__ import annotations
+
+import logging
 
 
 class Violation(BaseException):
@@ -14,3 +16,16 @@ class Violation(BaseException):
 def require(invariant: int, holds: bool, text: str) -> None:
     if not holds:
         raise Violation(invariant, text)
+
+
+class Complaints(logging.Handler):
+    """What the engine logs with a traceback is a fault that nobody injected."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.first: str | None = None
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if self.first is None:
+            error = record.exc_info[1] if record.exc_info else None
+            self.first = f"{record.getMessage()}: {error!r}"

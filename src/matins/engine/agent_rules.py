@@ -15,7 +15,9 @@ from matins.model.trigger import Once
 
 PROPOSED = ("pre_check", "before", "after", "provider", "max_cost", "max_tokens", "quiet_hours", "approval",
             "approvers", "approvals_needed", "approval_actions", "approval_default", "approval_ms")  # fmt: skip
-"""Words that reach beyond an agent's own prompt: never set by it, only proposed."""
+"""Words that only the owner sets; agents propose them."""
+REACHING = (*PROPOSED, "target", "work")
+"""Words that reach beyond an agent's own prompt and place: pointed out where it proposes them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +105,11 @@ def refuse_unruly(trigger: Trigger, rules: AgentRules, depth: int, already: int)
 
 def harmless(definition: ScheduleDefinition, rules: AgentRules, *, own: bool) -> bool:
     """Whether the owner's rule lets it through unasked: once, for the agent itself, and nothing out of the ordinary."""
-    plain = ScheduleDefinition(definition.trigger, definition.do)
-    ordinary = all(getattr(definition, word) == getattr(plain, word) for word in PROPOSED)
     once = isinstance(definition.trigger.when, Once) and definition.do in rules.auto_jobs
-    return rules.auto_one_shots and own and ordinary and once
+    return rules.auto_one_shots and own and once and not unusual(definition)
+
+
+def unusual(definition: ScheduleDefinition) -> list[str]:
+    """The words by which it reaches further than a schedule has to."""
+    plain = ScheduleDefinition(definition.trigger, definition.do)
+    return [word for word in REACHING if getattr(definition, word) != getattr(plain, word)]

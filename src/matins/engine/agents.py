@@ -21,6 +21,7 @@ _TARGETS = {"fresh": (), "channel": ("channel",), "session": ("session",), "thre
 _TARGET_WORDS = ("kind", "channel", "session", "session_name", "thread")
 # As Cortex writes them.
 _SPELLINGS = {"sessionId": "session", "sessionName": "session_name", "threadId": "thread"}
+_LONGEST_THREAD = 18
 CURRENT = ("current-channel", "current-session", "current-thread")
 
 
@@ -81,21 +82,24 @@ def define_target(value: Any) -> Target:
     words = {_SPELLINGS.get(word, word): item for word, item in cast("dict[str, Any]", given).items()}
     unknown = [word for word in words if word not in _TARGET_WORDS]
     kind = words.get("kind")
-    if kind not in _TARGETS or unknown:
+    if not isinstance(kind, str) or kind not in _TARGETS or unknown:
         what = f'has no "{unknown[0]}"' if unknown else f"{kind!r} is not known"
         allowed = ", ".join(_TARGETS)
         raise InvalidInput(f"target: {what}", value=value, field="target", allowed=allowed, hint=f"one of: {allowed}")
     for word in _TARGETS[kind]:
         if words.get(word) is None:
             raise InvalidInput(f'A target of kind {kind} needs "{word}"', value=value, field="target", hint=f"{word}=…")
+    for word in ("channel", "session", "session_name"):
+        if words.get(word) is not None:
+            check_name(word, words[word])
     if words.get("thread") is not None:
         words["thread"] = _thread(words["thread"])
     return Target(**words)
 
 
 def _thread(value: Any) -> int:
-    text = str(value).removeprefix("thr_")
-    if isinstance(value, bool) or not text.isdecimal():
+    text = str(value).removeprefix("thr_") if isinstance(value, (str, int)) else ""
+    if isinstance(value, bool) or not text.isdecimal() or len(text) > _LONGEST_THREAD:
         raise wrong("thread", value, "the number of a thread")
     return int(text)
 

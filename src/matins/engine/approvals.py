@@ -74,7 +74,9 @@ def told(agent: str, name: str, definition: ScheduleDefinition, slot: int | None
     request: dict[str, Any] = {"schedule": name, "agent": agent, "do": definition.do, "when": description}
     if definition.payload is not None:
         request["payload"] = definition.payload
-    for word in ("pre_check", "before", "after", "provider", "max_cost", "max_tokens", "ends_at"):
+    if definition.target is not None:
+        request["target"] = {word: value for word, value in definition.target._asdict().items() if value is not None}
+    for word in ("prompt", "work", "pre_check", "before", "after", "provider", "max_cost", "max_tokens", "ends_at"):
         if getattr(definition, word) is not None:
             request[word] = getattr(definition, word)
     if slot is not None:

@@ -37,8 +37,6 @@ _KINDS = (
     EventKind("schedule.missed", "Nobody was there for a slot, or for a range of them.", ends=True),
     EventKind("schedule.removed", "A schedule was removed; its history stays."),
     EventKind("run.planned", "A slot has its run, which may start as soon as there is room."),
-    EventKind("run.ready", "A run was started by hand, and begins as soon as there is room."),
-    EventKind("run.parked", "A run was started by hand, and is put off."),
     EventKind("run.queued", "A run waits for another run of its schedule."),
     EventKind("run.promoted", "A queued run may start now."),
     EventKind("run.deferred", "A run is put off, until a time or until what holds it up is over."),

@@ -26,15 +26,19 @@ class Dispatcher:
         exhausted = free.exhausted()
         if free.room <= 0 or GLOBAL in exhausted:
             return []
+        if self._clearance.policies.budgets:
+            transaction.lock_policies()  # before any run: from here on nothing is waited for
         rows = transaction.ready(now, free.room, exhausted)
         if not rows:
             return []
         known = self._catalog.get(transaction, {(row.schedule_id, row.rev) for row in rows})
         self._set_aside(transaction, known, now)
+        found = [(row, item) for row in rows if isinstance(item := known.get((row.schedule_id, row.rev)), Known)]
+        judged = {row.schedule_id for row, item in found if row.cancelling or not self._clearance.open_road(item)}
+        judged -= transaction.free_cursors(judged) if judged else set()
         chosen: list[tuple[Ready, Known]] = []
-        for row in rows:
-            item = known.get((row.schedule_id, row.rev))
-            if isinstance(item, Known) and self._may_start(transaction, row, item, free, now):
+        for row, item in found:
+            if row.schedule_id not in judged and self._may_start(transaction, row, item, free, now):
                 chosen.append((row, item))
         claimed = transaction.claim([(row.id, row.epoch, worker, now) for row, _ in chosen])
         won = [(row, item) for row, item in chosen if row.id in claimed]
@@ -59,7 +63,7 @@ class Dispatcher:
     ) -> None:
         """Runs of a schedule that cannot be read wait with it, or they would be looked at for ever."""
         broken = {key[0]: error for key, error in known.items() if isinstance(error, Exception)}
-        for row in transaction.due_rows(broken):
+        for row in transaction.due_rows(transaction.free_cursors(broken)) if broken else ():
             mark_broken(transaction, row, broken[row.schedule_id], now)
 
 

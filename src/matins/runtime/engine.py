@@ -179,6 +179,8 @@ class Engine:
         next_at: int | None = None
         with self.store.transaction(now) as transaction:
             scopes = transaction.scopes()
+            if self._checked or self._late or self._back or self._doubtful:
+                transaction.due_rows(self._touched())
             stale = recorder.record(transaction, self._ended, now, limited=bool(scopes))
             if self._checked:
                 record_checks(transaction, self._checked, now)
@@ -212,6 +214,12 @@ class Engine:
         if transaction.events:
             self.wrote_events(self.clearance.policies.rev)
         return start, next_at
+
+    def _touched(self) -> set[int]:
+        """Of these schedules something is recorded. Their cursors are locked at once and first of all: whoever holds
+        one and waits for another could wait for ever."""
+        works = [ended.work for ended in self._ended] + self._late + self._back + self._doubtful
+        return {work.known.schedule_id for work in works} | {item.check.known.schedule_id for item in self._checked}
 
     def _hand_over(self, start: list[Work], since: int) -> None:
         """Only if the commit did not take so long that others may have taken the runs over."""

@@ -9,6 +9,7 @@ import logging
 import threading
 import uuid
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from itertools import islice, zip_longest
 from queue import Empty, SimpleQueue
 from typing import NamedTuple, Protocol
@@ -77,14 +78,16 @@ class Outbox:
         if name is None:
             with self._store.reading() as transaction:
                 line = MemoryLine(callback, types, transaction.event_horizon())
-            self._listeners = [*self._listeners, line]
+            self._listeners.append(line)
+            self._soon.set()
             return lambda: self._forget(line)
         self._callbacks[name] = callback
         self._read_again()
         return lambda: self._let_go(name, callback)
 
     def _forget(self, line: MemoryLine) -> None:
-        self._listeners = [other for other in self._listeners if other is not line]
+        with suppress(ValueError):  # it may be called twice
+            self._listeners.remove(line)
 
     def _let_go(self, name: str, callback: Callback) -> None:
         if self._callbacks.get(name) is callback:

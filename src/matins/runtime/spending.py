@@ -52,6 +52,7 @@ def reserve(transaction: Transaction, policies: Policies, known: Known, run_id: 
     drawn = _draws(policies, known, now)
     if not drawn:
         return None
+    transaction.lock_policies()  # one after the other: each takes several purses
     need = wanted(transaction, known)
     purses = [transaction.locked_purse(draw.budget.name, draw.whose, draw.period) for draw in drawn]
     for draw, purse in zip(drawn, purses, strict=True):
@@ -67,6 +68,7 @@ def reserve(transaction: Transaction, policies: Policies, known: Known, run_id: 
 
 def settle(transaction: Transaction, spender: Spender, now: int, *, reserved: bool) -> None:
     """Give back what was reserved, write down what was spent; who spent too much is paused, and people are asked."""
+    transaction.lock_policies()
     held = transaction.take_reservations(spender.run_id) if reserved else []
     if held or spender.usage is not None:
         _settle(transaction, _policies(transaction), spender, held, now)
@@ -75,6 +77,7 @@ def settle(transaction: Transaction, spender: Spender, now: int, *, reserved: bo
 def release(transaction: Transaction, run_ids: Iterable[int]) -> None:
     """Claimed and never started: nothing was spent."""
     if transaction.any_reservation():
+        transaction.lock_policies()
         for run_id in run_ids:
             for held in transaction.take_reservations(run_id):
                 transaction.fill_purse(_given_back(held, _NOTHING))

@@ -53,7 +53,8 @@ class Timers:
 
     def wake(self, transaction: Transaction, row: Parked, now: int) -> None:
         """It has waited: every gate is asked again. It is one run still, whatever came due meanwhile."""
-        transaction.due_rows([row.schedule_id])
+        if not transaction.free_cursors([row.schedule_id]):
+            return  # somebody is at it
         item = self._catalog.get(transaction, [(row.schedule_id, row.rev)]).get((row.schedule_id, row.rev))
         if not isinstance(item, Known):
             _set_aside(transaction, row, item, now)
@@ -87,7 +88,8 @@ class Timers:
         return change._replace(not_before=verdict.until or now), verdict.cancel
 
     def _resume(self, transaction: Transaction, schedule_id: int, now: int) -> None:
-        transaction.due_rows([schedule_id])
+        if not transaction.free_cursors([schedule_id]):
+            return
         row = transaction.schedule(schedule_id)
         item = None if row is None else self._catalog.get(transaction, [(schedule_id, row[4])])[schedule_id, row[4]]
         if row is not None and row[3] != "paused":
@@ -99,7 +101,8 @@ class Timers:
 
     def _expire(self, transaction: Transaction, approval: Approval, now: int) -> None:
         """Nobody answered: what the request said it would come to."""
-        transaction.due_rows([approval.schedule_id])
+        if not transaction.free_cursors([approval.schedule_id]):
+            return
         granted = approval.kind == "run" and approval.default == "approve"
         if not transaction.settle_approval(approval.id, "pending", "approved" if granted else "expired", now):
             return

@@ -150,15 +150,16 @@ class Approvals(Proposals):
 
     def _grant_budget(self, transaction: Transaction, asked: Approval, principal: Principal, now: int) -> None:
         """Go on: the same amount again for this period."""
+        schedule = self._schedule(transaction, asked.schedule_id)
+        if schedule.state == "paused" and schedule.paused_by == BY_BUDGET:  # what a person paused stays so
+            resume(transaction, schedule, self._known(transaction, schedule), now, principal.name)
         place = asked.request
         policies: Policies = self._catalog.policies(transaction)
+        transaction.lock_policies()  # purses come last
         for budget in policies.budgets:
             if budget.name == place.get("budget"):
                 amount = (-(budget.money or 0), -(budget.tokens or 0), 0, 0)
                 transaction.fill_purse(Purse(budget.name, place["whose"], place["period"], *amount))
-        schedule = self._schedule(transaction, asked.schedule_id)
-        if schedule.state == "paused" and schedule.paused_by == BY_BUDGET:  # what a person paused stays so
-            resume(transaction, schedule, self._known(transaction, schedule), now, principal.name)
 
     def _with_edits(
         self, transaction: Transaction, asked: Approval, principal: Principal, edits: Mapping[str, Any], now: int

@@ -38,7 +38,7 @@ class UseCases:
         return self._find(transaction, name, agent)
 
     def _find(self, transaction: Transaction, name: str, agent: str | None) -> Schedule:
-        for field, text in (("name", name), ("agent", agent or "")):
+        for field, text in (("name", name), ("agent", "" if agent is None else agent)):
             if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance] - callers are not all typed
                 raise wrong(field, text, "a text")
         if agent is None and "/" in name and not transaction.schedules_named(name, None):

@@ -59,8 +59,8 @@ class Governing(UseCases):
         policy = define_quiet_hours(name, words)
         now = self._clock.now_ms()
         with self._store.transaction(now) as transaction:
-            self._write(transaction, principal, "quiet_hours", name, quiet_hours.to_dict(policy), now)
             _wake(transaction, "quiet_hours", now)
+            self._write(transaction, principal, "quiet_hours", name, quiet_hours.to_dict(policy), now)
         self._changed()
         return policy
 
@@ -77,8 +77,8 @@ class Governing(UseCases):
             )
         now = self._clock.now_ms()
         with self._store.transaction(now) as transaction:
-            dropped = self._unwrite(transaction, principal, "quiet_hours", name, now)
             _wake(transaction, "quiet_hours", now)
+            dropped = self._unwrite(transaction, principal, "quiet_hours", name, now)
         self._changed()
         return dropped
 
@@ -105,8 +105,8 @@ class Governing(UseCases):
     def drop_budget(self, principal: Principal, name: str) -> bool:
         now = self._clock.now_ms()
         with self._store.transaction(now) as transaction:
-            transaction.drop_purses(name)
             dropped = self._unwrite(transaction, principal, "budget", name, now)
+            transaction.drop_purses(name)
         self._changed()
         return dropped
 
@@ -208,9 +208,10 @@ class Governing(UseCases):
         """It is over: what waits for it goes on now. False when there is none."""
         now = self._clock.now_ms()
         with self._store.transaction(now) as transaction:
+            if any(throttle.provider == provider for throttle in transaction.throttles()):
+                _wake(transaction, "throttled", now)
             lifted = transaction.drop_throttle(provider)
             if lifted:
-                _wake(transaction, "throttled", now)
                 data = {"provider": provider, "by": principal.name}
                 transaction.events.append(NewEvent(now, "throttle.lifted", None, None, data))
         self._changed()
@@ -250,8 +251,10 @@ class Governing(UseCases):
 
 
 def _wake(transaction: Transaction, reason: str, now: int) -> None:
-    """What waits for this is judged anew."""
-    for row in transaction.parked_for(reason):
+    """What waits for this is judged anew. Before anything else, since cursors and runs are locked in this order."""
+    rows = transaction.parked_for(reason)
+    transaction.due_rows({row.schedule_id for row in rows})
+    for row in rows:
         transaction.wake_parked(row.id, reason, now)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from matins.engine.agent_rules import PROPOSED, AgentRules, bounded, harmless, refuse_unruly
+from matins.engine.agent_rules import AgentRules, bounded, harmless, refuse_unruly, unusual
 from matins.engine.schedules import encode
 from matins.engine.when.triggers import Trigger
 from matins.errors import InvalidInput, NotAllowed
@@ -107,14 +107,12 @@ class Proposals(UseCases):
         schedule = self._schedule(transaction, schedule_id)
         known = self._known(transaction, schedule)
         rules = self._catalog.policies(transaction).rules_for(schedule.created_by)
-        plain = ScheduleDefinition(known.definition.trigger, known.definition.do)
-        unusual = [word for word in PROPOSED if getattr(known.definition, word) != getattr(plain, word)]
         proposal = {
             "proposed_by": schedule.created_by,
             "run": None if schedule.creator_run is None else str(schedule.creator_run),
             "parent": None if schedule.parent is None else str(schedule.parent),
             "depth": schedule.depth,
-            "unusual": unusual,
+            "unusual": unusual(known.definition),
         }
         expires_at = now + rules.approval_ms
         asking.ask_about_schedule(transaction, known, principal.name, principal.role, now, expires_at, proposal)

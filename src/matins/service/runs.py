@@ -7,7 +7,7 @@ from typing import Any
 
 from matins.engine.gates import Candidate, Facts, Verdict, judge
 from matins.engine.planning import Birth
-from matins.engine.transitions import FAIL, LOSE, RETRY, SUCCEED
+from matins.engine.transitions import BORN, FAIL, LOSE, RETRY, SUCCEED
 from matins.errors import Conflict, InvalidInput
 from matins.model.principal import Principal
 from matins.model.records import NewEvent
@@ -63,7 +63,7 @@ class Runs(UseCases):
         if verdict is not None and verdict.cancel:
             end_runs(transaction, self._catalog, verdict.cancel, now, "cancelled_by_newer")
         data = {"by": principal.name, "reason": birth.reason}
-        transaction.events.append(NewEvent(now, f"run.{birth.state.word}", known.schedule_id, run_id, data))
+        transaction.events.append(NewEvent(now, BORN[birth.state], known.schedule_id, run_id, data))
         return run_id
 
     def _verdict(self, transaction: Transaction, known: Known, now: int) -> Verdict | None:

@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from matins.engine.when.triggers import EPOCH
 from matins.errors import InvalidInput, MatinsError, NotFound, ProviderLimited
-from matins.work.base import SourceDefinition, SourceUnavailable
+from matins.work.base import SourceDefinition, SourceUnavailable, readable
 
 if TYPE_CHECKING:
     from githubkit import GitHub, Response
@@ -26,6 +26,7 @@ _TIMEOUT_S = 15
 # Anybody may comment on a public issue; what strangers write there must not count as a claim.
 _TRUSTED = ("OWNER", "MEMBER", "COLLABORATOR")
 _LIMITED_MS = 60_000
+_LONGEST_TEXT = 100_000
 _SECONDS = re.compile(r"[0-9]{1,10}")
 
 
@@ -205,8 +206,8 @@ def _message(response: Response[Any]) -> str:
 def _issue(data: Any) -> Issue:
     return Issue(
         number=int(data["number"]),
-        title=" ".join(str(data["title"]).split()),
-        body=data.get("body") or "",
+        title=readable(" ".join(str(data["title"]).split()), _LONGEST_TEXT),
+        body=readable(data.get("body") or "", _LONGEST_TEXT),
         url=str(data["html_url"]),
         labels=tuple(str(label if isinstance(label, str) else label["name"]) for label in data["labels"]),
         created=str(data["created_at"]),

@@ -133,14 +133,17 @@ def _resolved(path: Path) -> Path:
 def _read(path: Path) -> _File:
     try:
         file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe would keep us waiting
-        with os.fdopen(file, "rb") as opened:
+        try:
             status = os.fstat(file)
             if not stat.S_ISREG(status.st_mode) or status.st_size > _LARGEST:
                 raise _unusable(path, f"it is not a file of at most {_LARGEST} bytes")
-            data = opened.read(_LARGEST + 1)
+            with os.fdopen(file, "rb", closefd=False) as opened:
+                text = _decoded(path, opened.read(_LARGEST))
+        finally:
+            os.close(file)
     except OSError as error:
         raise _unusable(path, error.strerror or str(error)) from None
-    return _File(_decoded(path, data), stat.S_IMODE(status.st_mode), (status.st_uid, status.st_gid), _mark(status))
+    return _File(text, stat.S_IMODE(status.st_mode), (status.st_uid, status.st_gid), _mark(status))
 
 
 def _decoded(path: Path, data: bytes) -> str:

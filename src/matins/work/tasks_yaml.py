@@ -22,6 +22,7 @@ PRIORITIES = {"high": 10, "medium": 0, "low": -10}
 _WRITTEN_BY_PEOPLE = ("id", "title", "body", "priority", "created", "status", "labels", "url")
 _LONGEST_TITLE = 1_000
 _NUMBER = re.compile(r"[+-]?[0-9]{1,6}")
+_UNUSABLE = re.compile(r"[\0\ud800-\udfff]")
 _NEARLY = 0.8
 _LONGEST_BODY = LONGEST_PROMPT // 2
 
@@ -149,8 +150,8 @@ def _text(fields: Mapping[str, Node], name: str, longest: int) -> str | None:
     node = fields.get(name)
     if node is None or (isinstance(node, Scalar) and node.value is None):
         return None
-    if not isinstance(node, Scalar) or node.value is None or len(node.value) > longest or "\0" in node.value:
-        raise _wrong(node, name, f"a text of at most {longest} characters, without NUL")
+    if not isinstance(node, Scalar) or node.value is None or len(node.value) > longest or _UNUSABLE.search(node.value):
+        raise _wrong(node, name, f"a text of at most {longest} characters, without NUL and half characters")
     return node.value
 
 

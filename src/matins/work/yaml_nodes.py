@@ -24,6 +24,7 @@ _DEEPEST = 50
 _NULLS = ("", "~", "null", "Null", "NULL")
 _PLAIN = re.compile(r"[a-z]+|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 _WORDS_WITH_A_MEANING = ("null", "true", "false", "yes", "no", "on", "off", "y", "n")
+_BEYOND_UNICODE = re.compile(r"\\U(?!000|0010)")
 _COLON = re.compile(r"\s*:")
 
 
@@ -62,7 +63,7 @@ def parse(text: str) -> Node | None:
     reader: Any = YAML(typ="safe", pure=True)
     try:
         return _document(iter(reader.parse(text)))
-    except (YAMLError, ValueError) as error:  # ValueError: an escape beyond Unicode
+    except (YAMLError, ValueError, OverflowError) as error:  # the last two: an escape beyond Unicode
         raise refusal(_place_of(error, text), f"this is not YAML: {_reason(error)}") from None
 
 
@@ -70,7 +71,8 @@ def _place_of(error: Any, text: str) -> Place:
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
     if mark is not None:
         return Place(mark.index, mark.index, mark.line + 1, mark.column + 1)
-    at = getattr(error, "position", 0)
+    beyond = _BEYOND_UNICODE.search(text)
+    at = getattr(error, "position", beyond.start() if beyond else 0)
     return Place(at, at, text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at))
 
 
@@ -116,11 +118,19 @@ def _node(event: Any, events: Iterator[Any], depth: int) -> Node:
         return Items(place, tuple(_children(events, SequenceEndEvent, depth)))
     if kind is MappingStartEvent:
         children = list(_children(events, MappingEndEvent, depth))
-        return Entries(place, tuple(zip(children[::2], children[1::2], strict=True)), bool(event.flow_style))
+        pairs = zip(children[::2], children[1::2], strict=True)
+        return Entries(place, tuple((key, _beside(key, value)) for key, value in pairs), bool(event.flow_style))
     if kind is AliasEvent:
         raise refusal(place, f"*{event.anchor} repeats another part", hint="write it out")
     is_null = event.style is None and event.value in _NULLS
     return Scalar(place, None if is_null else event.value, event.style in ("|", ">"))
+
+
+def _beside(key: Node, value: Node) -> Node:
+    """A value that is not there stands right behind its name, not where the next word begins."""
+    if value.place.start < value.place.end or not isinstance(value, Scalar):
+        return value
+    return Scalar(Place(key.place.end, key.place.end, key.place.line, key.place.column), None)
 
 
 def _children(events: Iterator[Any], end: type, depth: int) -> Iterator[Node]:
@@ -138,10 +148,10 @@ def _place(event: Any) -> Place:
 
 def with_fields(text: str, mapping: Entries, after: str, changes: Mapping[str, str | None]) -> str:
     """The text with these fields set; those that are new stand behind the field `after`, on lines of their own."""
-    found = {plain(key): (key, value) for key, value in mapping.entries}
-    edits = [_set(text, *found[name], value, mapping.flow) for name, value in changes.items() if name in found]
+    found = {plain(key): value for key, value in mapping.entries}
+    edits = [_set(text, found[name], value, mapping.flow) for name, value in changes.items() if name in found]
     new = {name: value for name, value in changes.items() if name not in found and value is not None}
-    edits.append(_added(text, mapping, found[after][1].place.end, new))
+    edits.append(_added(text, mapping, found[after].place.end, new))
     for start, end, replacement in sorted(edits, reverse=True):
         text = text[:start] + replacement + text[end:]
     return text
@@ -150,14 +160,13 @@ def with_fields(text: str, mapping: Entries, after: str, changes: Mapping[str, s
 _Edit = tuple[int, int, str]
 
 
-def _set(text: str, key: Node, old: Node, value: str | None, flow: bool) -> _Edit:
+def _set(text: str, old: Node, value: str | None, flow: bool) -> _Edit:
     start, end = old.place.start, old.place.end
-    if start == end:  # there was nothing, and it is said to stand at the next word
-        colon = _COLON.match(text, key.place.end)
-        at = colon.end() if colon else key.place.end
+    if start == end:
+        colon = _COLON.match(text, start)
+        at = colon.end() if colon else start
         return at, at, f" {_written(value, flow)}"
-    written = text[start:end]
-    return start, start + len(written.rstrip()), _written(value, flow)
+    return start, start + len(text[start:end].rstrip()), _written(value, flow)
 
 
 def _added(text: str, mapping: Entries, after: int, new: Mapping[str, str | None]) -> _Edit:

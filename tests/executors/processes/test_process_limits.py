@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -169,6 +172,22 @@ def test_cpu_time_is_limited(desk: Desk) -> None:
     assert 500 <= fate.user_ms + fate.system_ms < 4_000
 
 
+def test_a_warden_may_have_used_more_than_a_command_s_limit(desk: Desk) -> None:
+    """The limit is its own for a moment, whatever it has used in its life."""
+    desk.run("true")
+    (warden,) = desk.wardens()
+    while _cpu_s(warden.pid) < 1.2:
+        assert desk.run("sh", "-c", "yes aaaaaaaa | tr -d '\\n' | head -c 1000000", secrets=("a" * 20,)).exit_code == 0
+    for _ in range(3):
+        assert desk.run("true", limits=Limits(cpu_s=1)).exit_code == 0
+    assert desk.wardens() == [warden]
+
+
+def _cpu_s(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")")[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def test_limits_of_one_run_are_not_the_next_one_s(desk: Desk) -> None:
     """The same warden takes them on for a moment only."""
     limited = desk.start(
@@ -208,3 +227,27 @@ def test_h11_close_ends_every_tree(desk: Desk, said: Said, held: Held) -> None:
     assert desk.supervisor.running() == 0
     assert [desk.wait(run).signal for run in runs] == [signal.SIGKILL] * 3
     assert all(gone(warden) for warden in wardens)
+
+
+def test_without_knowing_who_descends_from_whom_the_group_is_ended(tmp_path: Path, held: Held) -> None:
+    """As on macOS: TERM, then KILL to the process group; here in a process of its own, without a warden."""
+    script = (
+        "import os, sys\n"
+        "from matins.executors.processes import home, proc, run\n"
+        "from matins.executors.processes.values import Limits\n"
+        "proc.KNOWS_DESCENT = False\n"
+        "launch = dict(key='1-1', argv=['sh', '-c', sys.argv[2]], env=dict(os.environ), cwd='/', secrets=[], finals=[])\n"
+        "launch |= dict(head_bytes=100, tail_bytes=100, fsync=False, limits=Limits(grace_ms=50)._asdict())\n"
+        "it = run.Run(launch, None, home.Home(sys.argv[1]))\n"
+        "it.begin()\n"
+        "out, output = next(iter(it.outputs.items()))\n"
+        "while output.seen < 3: it.read(out)\n"
+        "it.end('asked')\n"
+        "while not it.advance(proc.boot_ms()): pass\n"
+        "it.drain()\n"
+        "print(it.last_record()['signal'])"
+    )
+    command = f"exec 9> {held.path}; trap '' TERM; sleep 1000 & echo up; wait"
+    told = subprocess.run([sys.executable, "-c", script, tmp_path / "home", command], capture_output=True, text=True)
+    assert told.stdout == f"{int(signal.SIGKILL)}\n", told.stderr
+    assert held.is_let_go()

@@ -243,11 +243,21 @@ def test_what_is_forgotten_leaves_no_file(desk: Desk) -> None:
     assert not list((desk.folder / "runs").iterdir())
 
 
-def test_a_keeper_that_cannot_be_started_is_told(desks: Callable[..., Desk], monkeypatch: pytest.MonkeyPatch) -> None:
-    desk = desks()
-    monkeypatch.setattr(sys, "executable", "/bin/false")
+@pytest.mark.parametrize(
+    ("python", "why"),
+    [
+        ("/bin/false", "no keeper could be started: "),
+        ("/no/such/python", "No such file or directory: '/no/such/python'"),
+    ],
+)
+def test_a_keeper_that_cannot_be_started_is_told(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, python: str, why: str
+) -> None:
+    monkeypatch.setattr(sys, "executable", python)
     fate = desk.run("true")
-    assert (fate.kind, fate.error) == ("never_started", "no keeper could be started: ")
+    assert fate.kind == "never_started"
+    assert fate.error is not None
+    assert why in fate.error
     monkeypatch.undo()
     assert desk.run("true").exit_code == 0
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from matins.executors.processes.home import KEEPER, Home
 from matins.executors.processes.keeper import READY
-from matins.executors.processes.links import Link
+from matins.executors.processes.links import Link, tell
 
 _MOST_LOSSES = 3
 _SOURCE = str(Path(__file__).parents[3])
@@ -48,14 +48,14 @@ class Hiring:
         if self._asked >= count or self._starting is not None:
             return
         try:
-            keeper = self._keeper or self._connect()
-            while self._asked < count:
-                keeper.send({"warden": 1})
-                self._asked += 1
-        except (FileNotFoundError, ConnectionRefusedError):
-            self._start()
-        except OSError:  # it is going; its end is heard next
-            return
+            if self._keeper is None and not self._connect():
+                self._start()
+        except OSError as error:
+            self._failed(f"no keeper could be started or reached: {error}")
+        while self._keeper is not None and self._asked < count:
+            if not tell(self._keeper, {"warden": 1}):
+                return  # it is going, and its end will be heard
+            self._asked += 1
 
     def close(self) -> None:
         self._forget()
@@ -64,10 +64,14 @@ class Hiring:
             with contextlib.suppress(OSError):
                 self._home.connect(KEEPER).close()  # it waits for whoever had it started
 
-    def _connect(self) -> Link:
-        self._keeper = Link(self._home.connect(KEEPER))
+    def _connect(self) -> bool:
+        """Whether there is one."""
+        try:
+            self._keeper = Link(self._home.connect(KEEPER))
+        except (FileNotFoundError, ConnectionRefusedError):
+            return False
         self._selector.register(self._keeper, selectors.EVENT_READ, self._hear)
-        return self._keeper
+        return True
 
     def _start(self) -> None:
         """In a process that goes as soon as the keeper is on its own, so that it is nobody's child."""

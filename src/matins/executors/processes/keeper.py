@@ -10,6 +10,7 @@ import ctypes
 import fcntl
 import gc
 import os
+import re
 import resource
 import select
 import signal
@@ -71,13 +72,14 @@ def _settle(home: Home) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     be_subreaper("matins-keeper")
     prctl(_SET_NO_NEW_PRIVS, 1)
+    signal.signal(signal.SIGXCPU, signal.SIG_IGN)  # a command's limit is a warden's for a moment
     for name in _dead_sockets(home):
         home.remove(name)
 
 
 def _dead_sockets(home: Home) -> list[str]:
     with os.scandir(home.folder) as entries:
-        names = [entry.name for entry in entries if entry.name.endswith(".sock") and entry.name != KEEPER]
+        names = [entry.name for entry in entries if re.fullmatch(r"\d+-\d+\.sock", entry.name)]
     return [name for name in names if proc.find(*map(int, name.removesuffix(".sock").split("-"))) is None]
 
 
@@ -147,21 +149,24 @@ class Keeper:
 
     def _provide(self, engine: Link) -> bool:
         """One warden more; whether the engine could be told."""
+        try:
+            with self._fork() as theirs:
+                return tell(engine, {"warden": True}, [theirs.fileno()])
+        except OSError as error:
+            return tell(engine, {"error": f"no warden could be made: {error.strerror}"})
+
+    def _fork(self) -> socket.socket:
+        """A warden, by the engine's end of its socket."""
         theirs, ours = socket.socketpair()
-        with theirs, ours:
-            try:
-                pid = os.fork()
-            except OSError as error:
-                return tell(engine, {"error": f"no process could be made: {error.strerror}"})
+        with contextlib.ExitStack() as unless_forked, ours:
+            unless_forked.callback(theirs.close)
+            pid = os.fork()
             if pid == 0:
                 theirs.close()
                 self._become_warden(ours)
             self._wardens[pid] = proc.start_of(pid)
-            try:
-                engine.send({"warden": pid}, [theirs.fileno()])
-            except OSError:
-                return False
-        return True
+            unless_forked.pop_all()
+        return theirs
 
     def _become_warden(self, engine: socket.socket) -> None:
         """Never returns."""

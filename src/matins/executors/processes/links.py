@@ -63,10 +63,10 @@ def as_line(message: Message) -> bytes:
     return json.dumps(message).encode("ascii") + b"\n"
 
 
-def tell(link: Link, message: Message) -> bool:
+def tell(link: Link, message: Message, fds: Sequence[int] = ()) -> bool:
     """Whether it could be sent; whoever does not read is not waited for."""
     try:
-        link.send(message)
+        link.send(message, fds)
     except OSError:
         return False
     return True

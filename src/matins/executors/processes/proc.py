@@ -9,12 +9,14 @@ import contextlib
 import os
 import select
 import signal
+import sys
 import time
 from collections.abc import Callable, Container, Iterable, Iterator
 from typing import NamedTuple
 
 _BOOT_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+KNOWS_DESCENT = sys.platform == "linux"
 
 
 class Process(NamedTuple):
@@ -65,6 +67,8 @@ def find(pid: int, start: int) -> Process | None:
 
 
 def living() -> Iterator[Process]:
+    if not KNOWS_DESCENT:
+        return
     with os.scandir("/proc") as entries:
         pids = [int(entry.name) for entry in entries if entry.name.isdigit()]
     for pid in pids:

@@ -17,7 +17,7 @@ from matins.executors.processes.output import CHUNK, ERR, OUT, Output
 _LINGER_MS = 200
 """What it leaves behind may end by itself for so long before it is asked to."""
 _AGAIN_MS = 100
-_IGNORED_BY_PYTHON = [signal.SIGPIPE, signal.SIGXFSZ]
+_IGNORED_BY_US = [signal.SIGPIPE, signal.SIGXFSZ, signal.SIGXCPU]
 _MOST_READS = 64
 
 
@@ -64,7 +64,7 @@ class Run:
     def append(self, record: journal.Record) -> None:
         journal.append(self._journal, record)
         if self._launch["fsync"]:
-            os.fdatasync(self._journal)
+            os.fsync(self._journal)
 
     def close(self) -> None:
         os.close(self._journal)
@@ -100,7 +100,7 @@ class Run:
                     env,
                     file_actions=[(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(given)],
                     setsid=True,
-                    setsigdef=_IGNORED_BY_PYTHON,
+                    setsigdef=_IGNORED_BY_US,
                 )
         finally:
             os.chdir("/")
@@ -174,10 +174,17 @@ class Run:
         self._others.update(process.pid for process in tree)
         proc.send(tree, signal.SIGTERM)
         proc.send(tree, signal.SIGCONT)  # what is stopped would not hear it
+        self._signal_group(signal.SIGTERM)
 
     def _kill(self, now: int) -> None:
         self._kill_at = now + _AGAIN_MS
         self._others.update(process.pid for process in proc.kill_all(lambda: proc.descendants(os.getpid())))
+        self._signal_group(signal.SIGKILL)
+
+    def _signal_group(self, number: int) -> None:
+        """All that can be done where no system tells who descends from whom."""
+        if not proc.KNOWS_DESCENT and self._pid is not None and self._status is None:
+            os.killpg(self._pid, number)
 
     def _reap(self) -> bool:
         """Take note of the dead; whether none is left. Without a child there is no descendant either."""

@@ -62,6 +62,7 @@ class Supervisor:
         self._tasks: deque[Callable[[], None]] = deque()
         self._selector = selectors.DefaultSelector()
         self._bell, self._rope = socket.socketpair()
+        self._rope.setblocking(False)
         self._selector.register(self._bell, selectors.EVENT_READ, lambda: self._bell.recv(4096))
         self._hiring = Hiring(self._home, self._selector, self._hired, self._not_hired)
         self._thread = threading.Thread(target=self._listen, name="matins-processes", daemon=True)
@@ -92,17 +93,25 @@ class Supervisor:
     def end(self, run_id: int, epoch: int) -> None:
         """TERM, then KILL to the whole tree, also when another engine started it; the result comes by `ended`."""
         key = name_of(run_id, epoch)
+        if not self._ask_to_end(key):
+            with self._lock:
+                self._watched[key] = _Watched(run_id, epoch, 0)
+                self._watched[key].asked_to_end = True
+            self._resolve(key)
+
+    def _ask_to_end(self, key: str) -> bool:
+        """Whether we know the run."""
         with self._lock:
-            known = key in self._watched
-            watched = self._watched.setdefault(key, _Watched(run_id, epoch, 0))
+            watched, parcel = self._watched.get(key), self._waiting.pop(key, None)
+            if watched is None:
+                return False
             watched.asked_to_end = True
-            link, parcel = watched.link, self._waiting.pop(key, None)
+            if watched.link is not None:
+                tell(watched.link, {"end": key})
         if parcel is not None:
             parcel.close()
-        if link is not None:
-            tell(link, {"end": key})
-        elif parcel is not None or not known:
             self._resolve(key)
+        return True
 
     def reap(self, run_id: int, epoch: int, *, boot: str | None = None) -> Fate:
         """What became of a run whose engine is gone. One that goes on is followed from here; its end comes by `ended`.
@@ -156,10 +165,10 @@ class Supervisor:
 
     def _end_all(self) -> None:
         with self._lock:
-            everything = list(self._watched.values())
-        for watched in everything:
-            self.end(watched.run_id, watched.epoch)
-        longest = max((watched.grace_ms for watched in everything), default=0) / 1000 + _SPARE_S
+            everything = dict(self._watched)
+        for key in everything:
+            self._ask_to_end(key)
+        longest = max((watched.grace_ms for watched in everything.values()), default=0) / 1000 + _SPARE_S
         with self._fewer:
             self._fewer.wait_for(lambda: not self._watched, longest)
 
@@ -193,7 +202,8 @@ class Supervisor:
             log.exception("the supervisor of processes goes on after an error")
 
     def _pull_rope(self) -> None:
-        self._rope.send(b"\0")
+        with contextlib.suppress(BlockingIOError):  # it is being rung already
+            self._rope.send(b"\0")
 
     def _hire(self) -> None:
         unborn = list(self._wardens.values()).count(_UNBORN)
@@ -259,8 +269,8 @@ class Supervisor:
         key = self._drop(link)
         if key == _UNBORN:
             self._not_hired(f"a warden ended as soon as it had begun; {self._home.path}/{LOG} says why")
-        elif key in self._watched:
-            self._watched[key].link = None
+        elif key and (watched := self._watched.get(key)) is not None:
+            watched.link = None
             self._resolve(key)
 
     # -- in any thread
@@ -295,8 +305,8 @@ class Supervisor:
             self._wardens[link] = key
             if (watched := self._watched.get(key)) is not None:
                 watched.link = link
-            if watched is None or watched.asked_to_end:
-                tell(link, {"end": key})
+                if watched.asked_to_end:
+                    tell(link, {"end": key})
         self._tasks.append(lambda: self._register(link))
         self._pull_rope()
 

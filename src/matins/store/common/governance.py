@@ -23,6 +23,7 @@ class Governance:
         return self._common("policy_rev")[0][0]
 
     def lock_policies(self) -> None:
+        """One at a time, before anything of them is touched: policies, throttles, purses."""
         self._common("lock_policies")
 
     def policies(self) -> list[tuple[str, str, str]]:
@@ -30,10 +31,11 @@ class Governance:
         return self._common("policies")
 
     def put_policy(self, kind: str, name: str, definition: str, now: int, by: str) -> None:
-        self._common("put_policy", kind=kind, name=name, definition=definition, now=now, by=by)
         self._common("raise_policy_rev")
+        self._common("put_policy", kind=kind, name=name, definition=definition, now=now, by=by)
 
     def drop_policy(self, kind: str, name: str) -> bool:
+        self.lock_policies()
         dropped = self._common("drop_policy", kind=kind, name=name)
         if dropped:
             self._common("raise_policy_rev")
@@ -47,6 +49,7 @@ class Governance:
 
     def put_throttle(self, throttle: Throttle) -> Throttle:
         """Of two that overlap the later end holds, for whomever either affects; what holds now."""
+        self._common("raise_policy_rev")
         for other in self.throttles():
             if other.provider == throttle.provider and other.resets_at > throttle.activated_at:
                 everybody = not (other.affects and throttle.affects)
@@ -54,16 +57,19 @@ class Governance:
                 throttle = max(throttle, other, key=lambda t: t.resets_at)._replace(affects=affects)
         values = throttle._asdict() | {"affects": orjson.dumps(throttle.affects).decode()}
         self._common("put_throttle", **values)
-        self._common("raise_policy_rev")
         return throttle
 
     def drop_throttle(self, provider: str) -> bool:
+        self.lock_policies()
         dropped = self._common("drop_throttle", provider=provider)
         if dropped:
             self._common("raise_policy_rev")
         return bool(dropped)
 
     def drop_past_throttles(self, now: int) -> list[str]:
+        if all(throttle.resets_at > now for throttle in self.throttles()):
+            return []
+        self.lock_policies()
         dropped = [row[0] for row in self._common("drop_past_throttles", now=now)]
         if dropped:
             self._common("raise_policy_rev")

@@ -39,6 +39,9 @@ WHERE due_at <= %(now)b ORDER BY due_at DESC LIMIT %(limit)b FOR UPDATE SKIP LOC
 SELECT schedule_id, next_slot, rev, window_used, executions FROM due
 WHERE schedule_id = ANY(%(ids)b) ORDER BY schedule_id FOR UPDATE;
 
+-- free_cursors: lock these cursors, but wait for none
+SELECT schedule_id FROM due WHERE schedule_id = ANY(%(ids)b) ORDER BY schedule_id FOR UPDATE SKIP LOCKED;
+
 -- lock_due_of: the cursors of these runs' schedules, since they are locked before any run
 SELECT schedule_id, failures FROM due WHERE schedule_id = ANY(ARRAY(SELECT schedule_id FROM runs WHERE id = ANY(%(ids)b)))
 ORDER BY schedule_id FOR UPDATE;

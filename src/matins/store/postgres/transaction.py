@@ -1,4 +1,8 @@
-"""The statements of one PostgreSQL transaction. Locks are taken in one order: cursors by id, permits, runs."""
+"""The statements of one PostgreSQL transaction.
+
+Locks are taken in one order: cursors by id and all at once, permits, runs, policies, purses. Whoever has more than a
+cursor and needs another one takes it only if it is free.
+"""
 
 from __future__ import annotations
 
@@ -54,6 +58,9 @@ class PostgresTransaction(Governance, Approvals, Ledger, Outbox, Threads):
 
     def due_rows(self, schedule_ids: Iterable[int]) -> list[Due]:
         return [Due(*row) for row in self._all("due_rows", ids=integers(schedule_ids))]
+
+    def free_cursors(self, schedule_ids: Iterable[int]) -> set[int]:
+        return {row[0] for row in self._all("free_cursors", ids=integers(schedule_ids))}
 
     def next_due(self) -> int | None:
         return self._one("next_due")[0]

@@ -262,9 +262,9 @@ DELETE FROM votes WHERE approval_id IN (SELECT id FROM approvals WHERE run_id IN
 -- delete_approvals: and what was asked
 DELETE FROM approvals WHERE run_id IN (SELECT value FROM json_each(?1));
 
--- prunable_events: the last event of each chain that is older than an instant
+-- prunable_events: the last event of each chain that is older than an instant; the newest of all stays, and ids go on from it
 SELECT writer, max(seq) FROM events
-WHERE id < coalesce((SELECT id FROM events WHERE at >= ?1 ORDER BY id LIMIT 1), 1 << 62) GROUP BY writer;
+WHERE id < coalesce((SELECT id FROM events WHERE at >= ?1 ORDER BY id LIMIT 1), (SELECT max(id) FROM events)) GROUP BY writer;
 
 -- event_hash: the hash of one link
 SELECT hash FROM events WHERE writer = ?1 AND seq = ?2;

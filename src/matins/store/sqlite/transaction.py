@@ -50,6 +50,9 @@ class SqliteTransaction(Governance, Approvals, Ledger, Outbox, Threads):
     def due_rows(self, schedule_ids: Iterable[int]) -> list[Due]:
         return [Due(*row) for row in self._all("due_rows", _json(schedule_ids))]
 
+    def free_cursors(self, schedule_ids: Iterable[int]) -> set[int]:
+        return set(schedule_ids)  # nobody else writes
+
     def next_due(self) -> int | None:
         return self._one("next_due")[0]
 

@@ -1,0 +1,171 @@
+"""What a supervised process costs over a bare one: runs of /bin/true a second, beside asyncio's own subprocesses.
+
+Everybody runs once in each round, in an order that is shuffled anew, in the same process. One JSON line is printed for
+each contestant and round, then tables and the aims. `docs/processes.md` says what Matins does in that time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import platform
+import shutil
+import tempfile
+import threading
+import time
+from asyncio.subprocess import PIPE
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from random import Random
+from statistics import median
+
+from matins.executors.processes.supervisor import Supervisor
+from matins.executors.processes.values import Launch
+
+COMMAND = "/bin/true"
+BARE, CAPTURED, MATINS, MATINS_FSYNC = "asyncio, bare", "asyncio, output captured", "Matins", "Matins, fsync"
+LANES = {"one at a time": 1, "four at a time": 4}
+AIMS = {"one at a time": 0.5, "four at a time": 1.0}
+"""Times the bare process, with journal and output captured."""
+PATIENCE_S = 60
+Contestant = Callable[[int, int], None]
+
+
+class OfMatins:
+    """A supervisor as an engine has it: start, wait to be woken, take what has ended."""
+
+    def __init__(self, folder: Path, *, fsync: bool) -> None:
+        self._rung = threading.Event()
+        self._supervisor = Supervisor(folder, self._rung.set, fsync=fsync)
+        self._begun = 0
+
+    def __call__(self, count: int, lanes: int) -> None:
+        last = self._begun + count
+        for _ in range(lanes):
+            self._start()
+        ended = 0
+        while ended < count:
+            if not self._rung.wait(PATIENCE_S):
+                raise TimeoutError
+            self._rung.clear()
+            for _, _, fate in self._supervisor.ended():
+                if fate.exit_code != 0:
+                    raise RuntimeError(fate)
+                ended += 1
+                if self._begun < last:
+                    self._start()
+
+    def _start(self) -> None:
+        self._begun += 1
+        self._supervisor.start(Launch(self._begun, 1, (COMMAND,), {"PATH": os.environ["PATH"]}, "/"))
+
+    def close(self) -> None:
+        self._supervisor.close(leave=False)
+
+
+def of_asyncio(*, captured: bool) -> Contestant:
+    async def once() -> None:
+        pipe = PIPE if captured else None
+        process = await asyncio.create_subprocess_exec(COMMAND, stdout=pipe, stderr=pipe)
+        if captured:
+            await process.communicate()
+        if await process.wait() != 0:
+            raise RuntimeError(process.returncode)
+
+    async def lane(count: int) -> None:
+        for _ in range(count):
+            await once()
+
+    async def run(count: int, lanes: int) -> None:
+        await asyncio.gather(*(lane(count // lanes) for _ in range(lanes)))
+
+    return lambda count, lanes: asyncio.run(run(count, lanes))
+
+
+def create_us(folder: Path, times: int = 50) -> float:
+    """What the file system takes to make a small file; Matins makes one for each run."""
+    began = time.perf_counter()
+    for n in range(times):
+        (folder / f"probe-{time.time_ns()}-{n}").write_bytes(b"x" * 400)
+    return round(1e6 * (time.perf_counter() - began) / times, 1)
+
+
+def rate(contestant: Contestant, count: int, lanes: int) -> float:
+    began = time.perf_counter()
+    contestant(count, lanes)
+    return round(count / (time.perf_counter() - began), 1)
+
+
+def measure(
+    contestants: dict[str, Contestant], folder: Path, rounds: int, count: int
+) -> dict[tuple[str, str], list[float]]:
+    random = Random(0)
+    found: dict[tuple[str, str], list[float]] = {}
+    for contestant in contestants.values():
+        contestant(8, 4)  # everybody is warm, and the wardens are there
+    for nth in range(rounds):
+        for name, lanes in LANES.items():
+            for contestant in random.sample(list(contestants), len(contestants)):
+                reached = rate(contestants[contestant], count, lanes)
+                found.setdefault((name, contestant), []).append(reached)
+                beside = {"round": nth, "load": round(os.getloadavg()[0], 1), "create_us": create_us(folder)}
+                say({"measure": name, "contestant": contestant} | beside | {"runs_per_s": reached})
+    return found
+
+
+def say(record: dict[str, object]) -> None:
+    print(json.dumps(record), flush=True)
+
+
+def table(found: dict[tuple[str, str], list[float]], name: str) -> str:
+    """Medians, and the median over the rounds of the ratio to the bare process of the same round."""
+    lines = ["| contestant | runs_per_s | times bare | rounds |", "| --- | ---: | ---: | ---: |"]
+    for (measured, contestant), rates in found.items():
+        if measured == name:
+            lines.append(
+                f"| {contestant} | {median(rates):,.0f} | {times_bare(found, name, rates):.2f} | {len(rates)} |"
+            )
+    return "\n".join(lines)
+
+
+def times_bare(found: dict[tuple[str, str], list[float]], name: str, rates: Sequence[float]) -> float:
+    return median(own / bare for own, bare in zip(rates, found[name, BARE], strict=True))
+
+
+def verdict(found: dict[tuple[str, str], list[float]]) -> str:
+    lines: list[str] = []
+    for name, aim in AIMS.items():
+        reached = times_bare(found, name, found[name, MATINS])
+        word = "reached" if reached >= aim else "MISSED"
+        lines.append(f"- {word}: {name}, Matins: {reached:.2f} times the bare process (aim {aim:g})")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Supervised processes beside bare ones.")
+    parser.add_argument("--quick", action="store_true", help="small and once, to see that it runs")
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--count", type=int, default=200, help="runs of each contestant in a round")
+    parser.add_argument(
+        "--folder", type=Path, help="where the journals lie; its file system is part of what is measured"
+    )
+    options = parser.parse_args()
+    rounds, count = (1, 20) if options.quick else (options.rounds, options.count)
+    folder = Path(tempfile.mkdtemp(prefix="matins-bench-", dir=options.folder))
+    ours = {name: OfMatins(folder / name, fsync=name == MATINS_FSYNC) for name in (MATINS, MATINS_FSYNC)}
+    try:
+        say({"python": platform.python_version(), "system": platform.platform(), "cpus": os.cpu_count()})
+        bare = {BARE: of_asyncio(captured=False), CAPTURED: of_asyncio(captured=True)}
+        found = measure({**bare, **ours}, folder, rounds, count)
+    finally:
+        for contestant in ours.values():
+            contestant.close()
+        shutil.rmtree(folder, ignore_errors=True)
+    tables = (f"{name}\n\n{table(found, name)}" for name in LANES)
+    print("\n" + "\n\n".join([*tables, verdict(found)]))
+
+
+if __name__ == "__main__":
+    main()

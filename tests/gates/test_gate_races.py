@@ -1,0 +1,170 @@
+"""Several engines and people at once on PostgreSQL: gates hold, and nobody waits for somebody who waits for them.
+Rows B5, S2, H2, B1."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from gate_records import START, at, check_ledger, lines, moment
+
+from matins.errors import Conflict, InvalidInput
+from matins.executors.python import JobRun
+from matins.model.run import RunState
+from matins.testing import Bench, ManualClock
+
+FOREVER_MS = 10**12
+NAMES = [f"s{n}" for n in range(16)]
+
+
+@pytest.fixture
+def engines(postgres_url: str) -> Iterator[Callable[..., list[Bench]]]:
+    """Two processes, as far as the database can tell; neither takes the other for dead."""
+    opened: list[Bench] = []
+
+    def open_two(**options: Any) -> list[Bench]:
+        clock = ManualClock(START)
+        opened.extend(Bench(postgres_url, clock=clock, lease_ms=FOREVER_MS, **options) for _ in range(2))
+        return opened
+
+    yield open_two
+    for bench in opened:
+        bench.close()
+
+
+def at_once(*tasks: Callable[[], None]) -> None:
+    """Each in its thread; what one of them raises is raised."""
+    together = threading.Barrier(len(tasks))
+
+    def begin(task: Callable[[], None]) -> None:
+        together.wait()
+        task()
+
+    with ThreadPoolExecutor(len(tasks)) as threads:
+        for done in [threads.submit(begin, task) for task in tasks]:
+            done.result()
+
+
+def turns(bench: Bench, count: int, step_ms: int = 0) -> Callable[[], None]:
+    def turn() -> None:
+        for _ in range(count):
+            bench.clock.advance(step_ms)
+            bench.engine.turn()
+
+    return turn
+
+
+def test_b5_two_engines_never_promise_more_than_there_is(engines: Callable[..., list[Bench]]) -> None:
+    """B5: what one has set aside, the other sees"""
+    one, two = engines()
+    seen: list[tuple[int, int]] = []
+
+    def look(run: JobRun) -> None:
+        with one._store.reading() as transaction:
+            purse = transaction.purse("day", "all", "2026-03-27")
+        seen.append((purse.money + purse.money_reserved, purse.money_reserved))
+
+    for bench in (one, two):
+        bench.job("look")(look)
+    one.set_budget("day", per="day", money="$1")
+    for name in NAMES:
+        one.add(name, when="* * * * *", do="look", max_cost="$0.30", overlap="allow")
+    at_once(turns(one, 40, 15_000), turns(two, 40))
+    assert max(promised for promised, _ in seen) <= 1_000_000
+    assert max(reserved for _, reserved in seen) > 300_000, "several at once"
+    one.settle()
+    two.settle()
+    with one._store.reading() as transaction:
+        assert transaction.purse("day", "all", "2026-03-27")[3:] == (0, 0, 0, 0)
+    states = {run.state for name in NAMES for run in one.runs(name)}
+    assert states == {RunState.SUCCEEDED, RunState.OVER_BUDGET}
+
+
+def governing(bench: Bench, count: int) -> Callable[[], None]:
+    """A person who changes everything that can be changed; what does not fit the moment is refused."""
+    dice = random.Random(count)
+
+    def change() -> None:
+        for _ in range(count):
+            with suppress(Conflict, InvalidInput):
+                dice.choice(changes)(dice.choice(NAMES))
+
+    def answer(name: str) -> None:
+        for approval in bench.approvals()[:3]:
+            dice.choice([bench.approve, bench.deny])(approval.id)
+
+    def cancel(name: str) -> None:
+        for run in bench.runs(name, limit=3):
+            bench.cancel(run.id)
+
+    changes: list[Callable[[str], Any]] = [
+        bench.pause,
+        bench.resume,
+        bench.run,
+        answer,
+        cancel,
+        lambda name: bench.edit(name, approval=dice.choice(["auto", "owner_approve"]), provider="anthropic"),
+        lambda name: bench.throttle("anthropic", moment("08:40")),
+        lambda name: bench.lift_throttle("anthropic"),
+        lambda name: bench.set_quiet_hours("quiet", windows=QUIET, mode=dice.choice(["skip", "defer"])),
+        lambda name: bench.set_budget("day", per="day", money=f"${dice.randint(1, 900)}"),
+        lambda name: bench.set_budget("own", per="day", money="$1", scope=dice.choice(["schedule", "agent", "all"])),
+    ]
+    return change
+
+
+QUIET = [f"{hour:02}:{minute:02}-{hour:02}:{minute + 1:02}" for hour in (8, 9) for minute in range(1, 58, 4)]
+
+
+def test_s2_engines_and_people_never_wait_for_one_another_for_ever(engines: Callable[..., list[Bench]]) -> None:
+    """S2 H2: a deadlock would be an error of the store; and each run begins once"""
+    one, two = engines(guard=lambda context: None)
+    begun: Counter[tuple[int, int]] = Counter()
+    for bench in (one, two):
+        bench.job("buy")(lambda run: (begun.update([(run.id, run.attempt)]), run.spend("$0.01"))[1])
+    one.set_quiet_hours("quiet", windows=QUIET, mode="defer")
+    one.set_budget("day", per="day", money="$100")
+    for name in NAMES:
+        one.add(name, when="* * * * *", do="buy", quiet_hours="quiet", overlap="queue")
+    people = [Bench(one._store.sessions._url, clock=one.clock, lease_ms=FOREVER_MS) for _ in range(2)]  # type: ignore[attr-defined]
+    at_once(turns(one, 150, 8_000), turns(two, 150), *(governing(person, 150) for person in people))
+    for person in people:
+        person.close()
+    assert len(begun) > 50
+    assert set(begun.values()) == {1}
+    check_ledger(one)
+    assert one.verify_audit() == []
+
+
+def test_b1_a_run_that_both_would_wake_goes_on_once(engines: Callable[..., list[Bench]]) -> None:
+    """B1 S3: at the end of quiet hours, for as many as there are"""
+    one, two = engines()
+    begun: Counter[int] = Counter()
+    for bench in (one, two):
+        bench.job("note")(lambda run: begun.update([run.id]))
+    one.set_quiet_hours("quiet", windows="08:30-09:30", mode="defer")
+    for name in NAMES:
+        one.add(name, when="0 9 * * *", do="note", quiet_hours="quiet")
+    one.run_until(at("09:29"))
+    assert not begun
+    one.clock.advance_to(at("09:30"))
+    at_once(turns(one, 10), turns(two, 10))
+    assert [lines(one, name) for name in NAMES] == [["09:00 succeeded"]] * len(NAMES)
+    assert set(begun.values()) == {1}
+
+
+def test_s2_a_throttle_that_both_report(engines: Callable[..., list[Bench]]) -> None:
+    """B6 S2: the later end holds, whoever writes first"""
+    one, two = engines()
+
+    def report(bench: Bench, *minutes: int) -> Callable[[], None]:
+        return lambda: [bench.throttle("anthropic", moment(f"09:{minute:02}")) for minute in minutes] and None
+
+    at_once(report(one, 10, 50, 20, 30), report(two, 40, 15, 45, 5))
+    assert [throttle.resets_at for throttle in one.throttles()] == [round(moment("09:50").timestamp() * 1000)]

@@ -1,0 +1,118 @@
+"""The outbox in its threads."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from outbox_recorder import Recorder, Told
+
+from matins import Matins
+from matins.errors import StoreUnavailable
+from matins.testing import Bench
+
+PATIENCE = 30
+
+
+@pytest.fixture
+def recorder() -> Recorder:
+    return Recorder()
+
+
+@pytest.fixture
+def live(tmp_path: Path) -> Iterator[Matins]:
+    m = Matins(f"sqlite:///{tmp_path}/live.db")
+    m.job("work")(lambda run: None)
+    yield m
+    m.close()
+
+
+def test_a_slow_subscriber_holds_up_nobody_else(live: Matins) -> None:
+    """V2"""
+    go_on, begun, heard = threading.Event(), threading.Event(), threading.Event()
+
+    def slow(event: Told) -> None:
+        begun.set()
+        assert go_on.wait(PATIENCE)
+
+    with live:
+        live.subscribe(slow, "schedule.created")
+        live.subscribe(lambda event: heard.set(), "run.succeeded")
+        live.add("s", when="0 0 1 1 *", do="work")
+        assert begun.wait(PATIENCE)
+        live.run("s")
+        assert heard.wait(PATIENCE)
+        go_on.set()
+
+
+def test_what_is_written_last_is_told_before_it_stops(live: Matins, recorder: Recorder) -> None:
+    """V2"""
+    live.subscribe(recorder)
+    live.add("s", when="0 0 1 1 *", do="work")
+    started = threading.Event()
+    live.job("wait")(lambda run: started.set())
+    with live:
+        live.edit("s", do="wait")
+        live.run("s")
+        assert started.wait(PATIENCE)
+    assert recorder.types[-2:] == ["run.started", "run.succeeded"]
+
+
+def test_what_its_thread_has_not_seen_is_told_by_whoever_stops_it(bench: Bench, recorder: Recorder) -> None:
+    """V2"""
+    bench.subscribe(recorder)
+    bench.outbox._run = lambda: None  # type: ignore[method-assign]
+    bench.outbox.start()
+    bench.add("s", when="0 9 * * *", do="work")
+    bench.outbox.stop()
+    assert recorder.types == ["schedule.created"]
+
+
+def test_a_use_case_wakes_it(live: Matins) -> None:
+    """V2: what it writes is not written by a turn of the engine"""
+    woken = threading.Event()
+    with live:
+        live.outbox.wake = lambda policy_rev=None: woken.set()  # type: ignore[method-assign]
+        live.add("s", when="0 0 1 1 *", do="work")
+        assert woken.is_set()
+
+
+def test_it_can_be_started_again(live: Matins, recorder: Recorder) -> None:
+    """V2: and what came in between is told then"""
+    live.subscribe(recorder, "schedule.created", "books")
+    live.add("a", when="0 0 1 1 *", do="work")
+    with live:
+        pass
+    live.add("b", when="0 0 1 1 *", do="work")
+    with live:
+        pass
+    assert [event["schedulename"] for event in recorder.told] == ["a", "b"]
+
+
+def test_a_turn_that_fails_is_not_the_end(live: Matins, recorder: Recorder, caplog: pytest.LogCaptureFixture) -> None:
+    """V2 H2: neither the store's trouble nor our own"""
+    failed = threading.Semaphore(0)
+    troubles: list[Exception] = [StoreUnavailable("no answer"), RuntimeError("a fault of ours")]
+    turn = live.outbox._turn
+
+    def turn_badly(now: int) -> Any:
+        if troubles:
+            failed.release()
+            raise troubles.pop(0)
+        return turn(now)
+
+    live.outbox._turn = turn_badly  # type: ignore[method-assign]
+    heard = threading.Event()
+    live.subscribe(lambda event: heard.set(), "schedule.created", "books")
+    with live:
+        for _ in range(2):
+            live.outbox.wake()
+            assert failed.acquire(timeout=PATIENCE)
+        live.add("a", when="0 0 1 1 *", do="work")
+        live.outbox.wake()
+        assert heard.wait(PATIENCE)
+    assert "no answer" in caplog.text
+    assert caplog.text.count("a turn of the outbox failed") == 1

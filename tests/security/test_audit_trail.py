@@ -1,0 +1,243 @@
+"""What was done stays written, with who did it; whoever changes the past is found out. Rows B1, B7, S7."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+import orjson
+import pytest
+from security_cast import ADA, BOB, CYN, OWNER, SCOUT, WAITING, Watched, at
+from security_rows import everything, sql
+from test_rights_matrix import ROLES, Thing, allowed, ask, build
+
+from matins.errors import InvalidInput
+from matins.model.records import StoredEvent
+from matins.service import RIGHTS
+
+
+def events(bench: Watched) -> list[StoredEvent]:
+    with bench._store.reading() as transaction:
+        return transaction.events_after(0, 100_000)
+
+
+def busy(bench: Watched) -> None:
+    """A history of several seals."""
+    bench.add("s", **WAITING)
+    bench.run_until(at("08:06"))
+    bench.approve(bench.asked().id)
+    bench.run_until(at("09:06"))
+    bench.deny(bench.asked().id, note="no")
+    bench.acting_as(SCOUT).add("t", when="every 1h", do="work")
+    bench.run_until(at("09:10"))
+    bench.engine.keeping.seal(bench.clock.now_ms())
+    assert len(sql(bench, "SELECT id FROM seals")) >= 3
+    assert bench.verify_audit() == []
+
+
+def swap(bench: Watched, column: str, one: Any, other: Any) -> None:
+    """Two events change places in a column."""
+    for before, after in ((one, -1), (other, one), (-1, other)):
+        sql(bench, f"UPDATE events SET {column} = {after} WHERE {column} = {before}")
+
+
+# -- a changed, removed, reordered or cut event
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("type", "'run.skipped'"),
+        ("data", '\'{"by":"somebody else"}\''),
+        ("data", "NULL"),
+        ("at", "at + 1"),
+        ("run_id", "coalesce(run_id, 0) + 1"),
+        ("schedule_id", "coalesce(schedule_id, 0) + 1"),
+        ("seq", "seq + 100000"),
+        ("writer", "writer + 100000"),
+    ],
+)
+def test_a_changed_event_is_named(bench: Watched, column: str, value: str) -> None:
+    """S7: any of its columns, any of the events."""
+    busy(bench)
+    for event in [event for event in events(bench) if event.data][:: max(1, len(events(bench)) // 4)]:
+        kept = sql(bench, f"SELECT writer, seq, at, type, schedule_id, run_id, data FROM events WHERE id = {event.id}")[
+            0
+        ]
+        sql(bench, f"UPDATE events SET {column} = {value} WHERE id = {event.id}")
+        assert bench.verify_audit() != [], f"{column} of event {event.id}"
+        _put_back(bench, event.id, kept)
+    assert bench.verify_audit() == [], "and nothing is wrong when it is put back"
+
+
+def _put_back(bench: Watched, event_id: int, kept: tuple[Any, ...]) -> None:
+    names = ("writer", "seq", "at", "type", "schedule_id", "run_id", "data")
+    said = [f"{name} = {_literal(value)}" for name, value in zip(names, kept, strict=True)]
+    sql(bench, f"UPDATE events SET {', '.join(said)} WHERE id = {event_id}")
+
+
+def _literal(value: Any) -> str:
+    if isinstance(value, str):
+        return "'" + value.replace("'", "''") + "'"
+    return "NULL" if value is None else str(value)
+
+
+def test_a_removed_event_is_named(bench: Watched) -> None:
+    """S7"""
+    busy(bench)
+    every = events(bench)
+    sql(bench, f"DELETE FROM events WHERE id = {every[len(every) // 2].id}")
+    assert any("is missing" in found for found in bench.verify_audit())
+
+
+@pytest.mark.parametrize("place", [0, -1])
+def test_the_ends_of_the_chain_are_guarded_too(bench: Watched, place: int) -> None:
+    """S7: the beginning, and the tail, which no later event would miss."""
+    busy(bench)
+    sql(bench, f"DELETE FROM events WHERE id = {events(bench)[place].id}")
+    assert bench.verify_audit() != []
+
+
+@pytest.mark.parametrize("column", ["seq", "id"])
+def test_events_that_changed_places_are_named(bench: Watched, column: str) -> None:
+    """S7: in the chain, or only in the order in which readers get them."""
+    busy(bench)
+    mine = [event for event in events(bench) if event.writer == events(bench)[0].writer]
+    one, other = (getattr(event, column) for event in mine[1:3])
+    swap(bench, column, one, other)
+    assert bench.verify_audit() != []
+
+
+def test_a_tail_that_was_cut_with_its_seals(bench: Watched) -> None:
+    """S7: what is left looks whole; a seal that was noted down elsewhere tells that there was more."""
+    busy(bench)
+    noted = bench.last_seal()
+    assert noted is not None
+    number = int(noted.split(":")[0])
+    _cut_after_seal(bench, number - 1)
+    assert bench.verify_audit() == [], "nothing inside the store gives it away"
+    assert bench.verify_audit(noted) == [f"seal {number}: it is gone or changed since it was noted down"]
+
+
+def _cut_after_seal(bench: Watched, number: int) -> None:
+    (heads,) = sql(bench, f"SELECT heads FROM seals WHERE id = {number}")[0]
+    sql(bench, f"DELETE FROM seals WHERE id > {number}")
+    for writer, seq, _ in orjson.loads(heads):
+        sql(bench, f"DELETE FROM events WHERE writer = {writer} AND seq > {seq}")
+
+
+def test_a_seal_that_was_noted_down_stays_good(bench: Watched) -> None:
+    """S7: however much comes after it."""
+    busy(bench)
+    noted = bench.last_seal()
+    bench.run_until(at("12:00"))
+    assert bench.last_seal() != noted
+    assert bench.verify_audit(noted) == []
+
+
+def test_a_seal_that_never_was(memory: Watched) -> None:
+    """S7: told apart from what is no seal at all."""
+    busy(memory)
+    for noted in ("1:" + "0" * 64, "999:" + "0" * 64):
+        assert len(memory.verify_audit(noted)) == 1
+    for noted in ("", "x", "1:", "1:ab"):
+        with pytest.raises(InvalidInput):
+            memory.verify_audit(noted)
+
+
+def test_a_rewritten_history_has_other_seals(bench: Watched) -> None:
+    """S7: whoever can compute hashes can write a past that looks whole, but not the seals that were noted down."""
+    busy(bench)
+    noted = bench.last_seal()
+    sql(bench, "DELETE FROM seals")
+    sql(bench, "DELETE FROM events")
+    assert bench.verify_audit() == []
+    assert len(bench.verify_audit(noted)) == 1
+
+
+def test_a_changed_seal_is_named(bench: Watched) -> None:
+    busy(bench)
+    sql(bench, "UPDATE seals SET heads = '[]' WHERE id = (SELECT max(id) FROM seals)")
+    assert any("seal" in found for found in bench.verify_audit())
+
+
+def test_what_goes_on_after_a_cut_shows_it(bench: Watched) -> None:
+    """S7: the process that wrote the chain remembers where it stood."""
+    busy(bench)
+    sql(bench, f"DELETE FROM events WHERE id = {events(bench)[-1].id}")
+    bench.pause("s")
+    assert any("is missing" in found for found in bench.verify_audit())
+
+
+# -- who
+
+
+CHANGES = sorted(name for name, right in RIGHTS.items() if right != "read")
+HOOK = ("hook", "https://example.com/hook")
+FIRST: dict[str, Callable[[Watched, Thing], Any]] = {
+    "drop_webhook": lambda bench, thing: bench.call_as(OWNER, "add_webhook", *HOOK),
+    "forget_subscription": lambda bench, thing: bench.call_as(OWNER, "open_subscription", "feed"),
+    "lift_throttle": lambda bench, thing: bench.throttle("anthropic", datetime.fromisoformat(at("12:00"))),
+    "pause_webhook": lambda bench, thing: bench.call_as(OWNER, "add_webhook", *HOOK),
+    "redeliver": lambda bench, thing: bench.call_as(OWNER, "add_webhook", *HOOK),
+    "resolve": lambda bench, thing: sql(bench, f"UPDATE runs SET state = 5 WHERE id = {thing.run_id}"),
+    "resume_webhook": lambda bench, thing: (
+        bench.call_as(OWNER, "add_webhook", *HOOK),
+        bench.call_as(OWNER, "pause_webhook", "hook"),
+    ),
+}
+"""What must be there for a use case to have something to change."""
+
+
+def told_by(bench: Watched, name: str, since: int) -> list[str]:
+    """The new events that say that somebody did it."""
+    found: list[str] = []
+    for event in events(bench):
+        data = orjson.loads(event.data or "{}")
+        if event.id > since and (
+            name in (data.get("by"), data.get("voter")) or data.get("reason") == f"resolved_by_{name}"
+        ):
+            found.append(event.type)
+    return found
+
+
+@pytest.mark.parametrize("role", ["owner", "operator", "agent"])
+@pytest.mark.parametrize("use_case", CHANGES)
+def test_every_change_says_who(memory: Watched, use_case: str, role: str) -> None:
+    """B7: whatever a principal changes leaves an event with the name."""
+    if not allowed(use_case, role, True):
+        return
+    world, who = build(memory), ROLES[role]
+    if use_case == "resume":
+        memory.acting_as(who).pause(world.own[role].name)
+    FIRST.get(use_case, lambda bench, thing: None)(memory, world.own[role])
+    before, since = everything(memory), events(memory)[-1].id
+    error = ask(world, who, use_case, role, True)
+    assert error is None
+    assert everything(memory) != before, "it has changed something"
+    assert told_by(memory, who.name, since), f"{use_case} by {role}: {events(memory)[-1]}"
+
+
+def test_what_the_engine_does_names_nobody(memory: Watched) -> None:
+    """B1: runs that come due leave events of their own; no person is blamed for them."""
+    memory.add("s", when="*/5 * * * *", do="work")
+    since = events(memory)[-1].id
+    memory.run_until(at("09:00"))
+    assert len(events(memory)) > since
+    assert told_by(memory, "owner", since) == []
+
+
+def test_who_started_who_cancelled_and_who_denied(bench: Watched) -> None:
+    """B7: three people and one run after another."""
+    bench.add("s", **WAITING, approvers=["bob"], overlap="allow")
+    run = bench.acting_as(ADA).run("s")
+    bench.settle()
+    assert bench.get_run(run.id).evidence == {"by": {"name": "ada", "role": "operator"}}
+    bench.acting_as(BOB).deny(bench.asked().id, note="why now?")
+    other = bench.acting_as(ADA).run("s")
+    bench.settle()
+    bench.acting_as(CYN).cancel(other.id)
+    assert [told["by"] for told in bench.told("approval.denied")] == [["bob"]]
+    assert [(told["by"], told["note"]) for told in bench.told("approval.vote")] == [("bob", "why now?")]
+    assert [told["by"] for told in bench.told("run.cancelled")] == ["cyn"]
