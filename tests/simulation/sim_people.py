@@ -25,7 +25,7 @@ _WORDS: dict[str, tuple[Any, ...]] = {
     "before": (None, None, None, _TRUE),
     "check_limit": ("1s",),
     "ends": (*(None,) * 9, "2026-03-29T00:02:00Z", "2026-03-29T00:08:00Z"),
-    "pause_after": (None, 1, 2),
+    "pause_after": (None, 1, 1, 2),
     "max_executions": (*(None,) * 4, 3, 12),
     "max_cost": (None, None, "$0.30"),
     "max_tokens": (None, None, 80_000),
@@ -52,6 +52,10 @@ class People(Users):
         super().__init__(clock, rng)
         self._can = (*ACTIONS, *GOVERNING)
         self._vocabulary = self._vocabulary | _WORDS
+
+    def act(self) -> str:
+        """There is more to do here."""
+        return f"{super().act()}; {super().act()}"
 
     def prepare(self) -> None:
         for name in _QUIET:
@@ -173,8 +177,7 @@ class People(Users):
 
 GOVERNING = (
     People.quiet_hours,
-    People.throttle,
-    People.throttle,
+    *(People.throttle,) * 4,
     People.lift,
     People.budget,
     People.hook,

@@ -52,7 +52,7 @@ FAULTS = (
 """Every kind that is injected; over the standard seeds none of them may be zero."""
 _LEAPS = {"hour_forward": HOUR_MS, "hour_back": -HOUR_MS, "year_forward": YEAR_MS, "year_back": -YEAR_MS}
 _TRAPS: tuple[TrapKind, ...] = ("crash_in_transaction", "crash_after_commit", "io_error", "lost_commit", "slow_commit")
-_CALM_ROUNDS = 400
+_CALM_ROUNDS = 200
 
 
 class Result(NamedTuple):
@@ -319,7 +319,7 @@ class World:
         planned = {run.id for run in self.observer.runs.values()}
         left: list[str] = ["nothing was tried"]
         for number in range(_CALM_ROUNDS):
-            self._pass(1_000 if number < 60 else 5_000)
+            self._pass(1_000 if number < 60 else 10_000)
             if number % 10 == 9:
                 self.users.resolve_all(self.observer.held())
                 self.users.open_everything()
@@ -346,7 +346,7 @@ _MOVES: dict[Callable[[World], str], int] = {
     World.pass_time: 14,
     World.work_for_a_while: 20,
     World.trapped_turn: 12,
-    World.user_acts: 15,
+    World.user_acts: 11,
     World.trapped_user: 2,
     World.crash: 1,
     World.restart: 14,

@@ -81,14 +81,14 @@ def test_the_same_run_gets_the_same_item_again(github: GitHub) -> None:
     assert _claimed(github, "run-2").id == "1"
 
 
+@pytest.mark.parametrize("lost", [False, True], ids=["refused", "answer lost"])
 @pytest.mark.parametrize("at", range(1, 7))
-def test_a_claim_that_is_cut_short_is_finished_by_the_next(github: GitHub, at: int) -> None:
+def test_a_claim_that_is_cut_short_is_finished_by_the_next(github: GitHub, at: int, lost: bool) -> None:
     """H9: whatever call fails, the run gets one item, once"""
     github.add(7, "ready")
-    github.faults[at] = BROKEN
-    if at < 6:
-        with pytest.raises(SourceUnavailable):
-            _claimed(github)
+    github.faults[at], github.lost = BROKEN, lost
+    with pytest.raises(SourceUnavailable):
+        _claimed(github)
     assert _claimed(github).id == "7"
     assert _marks(github, 7) == ["<!-- matins claim run%2D1 -->"]
     assert _source(github).claim("run-2", NOW) is None
@@ -207,7 +207,7 @@ def test_failed_is_told_and_not_tried_again_by_itself(github: GitHub) -> None:
 
 
 def test_a_claim_is_released(github: GitHub) -> None:
-    """H9: released after a crash; the same run may claim it again"""
+    """H9: a claim whose run is over without an end"""
     github.add(7, "ready")
     _claimed(github)
     _source(github).release("7", "run-1", NOW)
@@ -249,23 +249,25 @@ Ends: dict[str, Callable[[GitHubIssues, WorkItem], None]] = {
 }
 
 
-@pytest.mark.parametrize("word", Ends)
-@pytest.mark.parametrize("at", range(1, 5))
-def test_an_end_that_is_cut_short_is_finished_by_the_next(github: GitHub, word: str, at: int) -> None:
+@pytest.mark.parametrize("lost", [False, True], ids=["refused", "answer lost"])
+@pytest.mark.parametrize(
+    ("word", "at"),
+    [(word, at) for word, calls in {"done": 4, "failed": 4, "release": 3}.items() for at in range(calls)],
+)
+def test_an_end_that_is_cut_short_is_finished_by_the_next(github: GitHub, word: str, at: int, lost: bool) -> None:
     """H9: whatever call fails, the same is left in the end, and told once"""
     source = _source(github)
+    github.lost = lost
     ends = []
-    for number, faults in ((7, {}), (8, {at: BROKEN})):
+    for number, faults in ((7, {}), (8, {at + 1: BROKEN})):
         github.add(number, "ready")
         item = _claimed(github)
         assert item.id == str(number)
         github.faults = dict(faults)
-        calls = len(github.requests)
-        try:
-            Ends[word](source, item)
-        except SourceUnavailable:
-            assert len(github.requests) == calls + at
-        github.faults = {}
+        if faults:
+            with pytest.raises(SourceUnavailable):
+                Ends[word](source, item)
+        Ends[word](source, item)
         Ends[word](source, item)
         ends.append((github.labels(number), github.issues[number]["state"], github.said(number)))
         github.issues[number]["state"] = "closed"

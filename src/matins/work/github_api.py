@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import re
+import ssl
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timedelta
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 from urllib.parse import quote
@@ -56,11 +58,18 @@ def calling(definition: SourceDefinition, now: int) -> Generator[Api]:
         base_url=definition.base_url,
         timeout=_TIMEOUT_S,
         user_agent="matins",
+        ssl_verify=_authorities(),
         http_cache=False,
         auto_retry=False,
     )
     with github:
         yield Api(github, definition, now)
+
+
+@cache
+def _authorities() -> ssl.SSLContext:
+    """Those that this machine trusts; to load them takes longer than a call."""
+    return ssl.create_default_context()
 
 
 def _githubkit() -> type[GitHub[Any]]:

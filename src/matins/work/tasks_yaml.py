@@ -66,7 +66,7 @@ def read_tasks(text: str) -> Tasks:
 
 def changed(tasks: Tasks, task: Task, changes: Mapping[str, str | None]) -> str:
     """The text with these fields of one task set. It is read again: all the rest must say what it said."""
-    text = with_fields(tasks.text, task.node, "title", changes)
+    text = with_fields(tasks.text, task.node, _last_of_ours(task), changes)
     expected = [_values(known) for known in tasks.tasks]
     expected[task.position] |= {
         name: value for name, value in changes.items() if value or name in expected[task.position]
@@ -79,6 +79,12 @@ def changed(tasks: Tasks, task: Task, changes: Mapping[str, str | None]) -> str:
         raise refusal(task.node.place, f"task {task.id} is written in a way that cannot be changed safely",
                       hint="write its fields on lines of their own, one below the other")  # fmt: skip
     return text
+
+
+def _last_of_ours(task: Task) -> str:
+    """What is new shall stand behind it, so it must end on its line; the title always does."""
+    ends = {plain(key) for key, value in task.node.entries if isinstance(value, Scalar) and value.ends_on_its_line}
+    return next(name for name in ("claimed_at", "status", "title") if name in ends)
 
 
 def _values(task: Task) -> dict[str, Any]:

@@ -43,6 +43,10 @@ class Scalar(NamedTuple):
     """As it is written: nothing is taken for a number or a date."""
     block: bool = False
 
+    @property
+    def ends_on_its_line(self) -> bool:
+        return not self.block and self.place.start < self.place.end
+
 
 class Items(NamedTuple):
     place: Place

@@ -119,7 +119,7 @@ class Deaths:
 
     def run(self) -> dict[str, Any]:
         engines = [self._engine("WORK"), self._engine("WORK")]
-        while self.killed["engine"] < self._kills:
+        while self.killed["engine"] < self._kills or (self._others and self.killed["warden"] < 3):
             self._live_a_little(engines[0])
             if self._others:
                 self._kill_somebody_else()
@@ -153,8 +153,10 @@ class Deaths:
         if self._random.random() < 0.05:
             kill(keeper)
             self.killed["keeper"] += 1
-        wardens = [process for process in proc.descendants(keeper.pid) if process.parent == keeper.pid]
-        if wardens and self._random.random() < 0.2:
+        below = proc.descendants(keeper.pid)
+        at_work = {process.parent for process in below}
+        wardens = [process for process in below if process.parent == keeper.pid and process.pid in at_work]
+        if wardens and self._random.random() < 0.4:
             kill(self._random.choice(wardens))
             self.killed["warden"] += 1
 
