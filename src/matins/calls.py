@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 
 from matins.engine.agent_rules import AgentRules
 from matins.engine.budgets import Budget
@@ -13,6 +13,7 @@ from matins.engine.events import canonical_types
 from matins.engine.prices import Price
 from matins.engine.quiet_hours import QuietHours
 from matins.engine.when.triggers import Trigger, to_ms
+from matins.errors import InstantError, MatinsError
 from matins.model.agent import Agent
 from matins.model.policy import Approval, Purse, Throttle
 from matins.model.run import Run
@@ -23,6 +24,7 @@ from matins.service.explaining import Why
 from matins.service.forecasts import Forecast
 from matins.service.stats import Stats
 from matins.service.what_if import CatchUp, ChangeForecast
+from matins.work.base import SourceDefinition
 
 
 class Calls:
@@ -42,9 +44,9 @@ class Calls:
         return self._call("edit", name, agent, **words)
 
     def pause(
-        self, name: str, *, agent: str | None = None, note: str | None = None, until: datetime | None = None
+        self, name: str, *, agent: str | None = None, note: str | None = None, until: datetime | int | str | None = None
     ) -> Schedule:
-        return self._call("pause", name, agent, note, None if until is None else to_ms(until))
+        return self._call("pause", name, agent, note, _instant(until, "until"))
 
     def resume(self, name: str, *, agent: str | None = None) -> Schedule:
         return self._call("resume", name, agent)
@@ -95,7 +97,7 @@ class Calls:
 
     def why(self, name: str, *, at: datetime | int | None = None, agent: str | None = None) -> Why:
         """Why it did or did not run at a slot (by default, the last), and what would happen now, gate by gate."""
-        return self._call("why", name, _instant(at), agent)
+        return self._call("why", name, _instant(at, "at"), agent)
 
     def preview(self, name: str, *, count: int = 5, agent: str | None = None) -> Forecast:
         """The next slots, what each gate would say of them, and what a day will cost."""
@@ -107,7 +109,7 @@ class Calls:
 
     def preview_catch_up(self, name: str, *, since: datetime | int | None = None, agent: str | None = None) -> CatchUp:
         """What would be recorded and run if nobody had been there since an instant; by default, for what is overdue."""
-        return self._call("preview_catch_up", name, _instant(since), agent)
+        return self._call("preview_catch_up", name, _instant(since, "since"), agent)
 
     def stats(self) -> Stats:
         return self._call("stats")
@@ -180,9 +182,14 @@ class Calls:
         return self._call("agent_rules", agent)
 
     def throttle(
-        self, provider: str, resets_at: datetime, *, affects: Sequence[str] = (), reason: str = "set by hand"
+        self,
+        provider: str,
+        resets_at: datetime | int | str,
+        *,
+        affects: Sequence[str] = (),
+        reason: str = "set by hand",
     ) -> Throttle:
-        return self._call("throttle", provider, to_ms(resets_at), affects, reason)
+        return self._call("throttle", provider, _instant(resets_at, "resets_at"), affects, reason)
 
     def throttles(self) -> builtins.list[Throttle]:
         return self._call("throttles")
@@ -239,6 +246,15 @@ class Calls:
     def drop_agent(self, name: str) -> bool:
         return self._call("drop_agent", name)
 
+    def set_work_source(self, name: str, **words: Any) -> SourceDefinition:
+        return self._call("set_work_source", name, **words)
+
+    def drop_work_source(self, name: str) -> bool:
+        return self._call("drop_work_source", name)
+
+    def work_sources(self) -> builtins.list[SourceDefinition]:
+        return self._call("work_sources")
+
     def agents(self) -> builtins.list[Agent]:
         return self._call("agents")
 
@@ -255,6 +271,12 @@ class Calls:
         return self._call("landing", run_id)
 
 
-def _instant(at: datetime | int | None) -> int | None:
-    """A run's slot is an instant already."""
-    return to_ms(at) if isinstance(at, datetime) else at
+def _instant(at: datetime | int | str | None, field: str) -> int | None:
+    """UTC milliseconds of a datetime with a zone, of an ISO text with an offset, or as they are."""
+    if at is None or (isinstance(at, int) and not isinstance(at, bool)):
+        return at
+    try:
+        return to_ms(datetime.fromisoformat(at) if isinstance(at, str) else cast("datetime", at))
+    except (ValueError, AttributeError, MatinsError):
+        hint = 'a datetime with its zone, or "2026-12-31T18:00:00+00:00"'
+        raise InstantError(f'"{field}" is not an instant: {at!r}', value=at, field=field, hint=hint) from None

@@ -17,11 +17,11 @@ from matins.engine.policies import Policies
 from matins.errors import Conflict, InvalidInput, StoreBusy, StoreError
 from matins.executors.agents import AgentExecutor, Brief
 from matins.executors.checks import Blocked, CommandChecks, Guard
+from matins.executors.deliveries import senders
 from matins.executors.processes.supervisor import Supervisor
+from matins.executors.python import Job, PythonExecutor
 from matins.executors.registry import runners
 from matins.executors.routing import Executors
-from matins.executors.deliveries import senders
-from matins.executors.python import Job, PythonExecutor
 from matins.model.principal import OWNER, Principal
 from matins.model.run import RunState, Usage
 from matins.ports import Clock, Store
@@ -35,6 +35,7 @@ from matins.runtime.outbox import Outbox
 from matins.runtime.work import Work
 from matins.service import READS, Service
 from matins.surfaces.control import ControlServer, call_owner
+from matins.work.base import WorkSource, from_dict, open_source
 
 C = TypeVar("C", bound=CommandChecks)
 
@@ -205,7 +206,22 @@ class Matins(Calls):
             return Supervisor(self._run_folder(), wake)
 
         workdir = self._workdir or str(Path.cwd())
-        return AgentExecutor(runners(), supervisor, self.clock, wake, self._brief, workdir=workdir)
+        return AgentExecutor(
+            runners(),
+            supervisor,
+            self.clock,
+            wake,
+            self._brief,
+            workdir=workdir,
+            key_prefix=self._store.store_id,
+            open_source=lambda name: self._work_source(name, workdir),
+        )
+
+    def _work_source(self, name: str, workdir: str) -> WorkSource:
+        data = self._policies().work.get(name)
+        if data is None:
+            raise InvalidInput(f'There is no source of work "{name}"', value=name, field="work", hint="set_work_source")
+        return open_source(from_dict(data), workdir)
 
     def _run_folder(self) -> Path:
         """Where process trees keep their journals and output: beside the file, else in the temporary folder."""

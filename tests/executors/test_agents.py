@@ -275,3 +275,31 @@ def test_agents_that_cannot_be(office: Office) -> None:
             m.set_agent("ann", **words)
         assert field is None or caught.value.field == field
     assert m.agents() == []
+
+
+def test_h9_work_is_fetched_told_and_reported(office: Office, tmp_path: Path) -> None:
+    """H9: a work item is claimed, put into the prompt, and told how it went; then there is none left"""
+    tasks = tmp_path / "TASKS.yaml"
+    tasks.write_text("tasks:\n  - id: T-1\n    title: Mend the door\n    status: open\n")
+    m = office.matins
+    m.set_work_source("todo", kind="tasks", path=str(tasks))
+    m.set_agent("scout", runner="demo")
+    m.add("worker", when="every day at 09:00", agent="scout", prompt="Do the next task", work="todo")
+    first = m.run("worker")
+    run = office.wait("worker", lambda run: run.id == first.id and not run.state.live)
+    assert run.state.word == "succeeded", run.outcome
+    assert run.outcome["result"]["work"] == {"item": "T-1", "source": "todo", "untold": None}
+    asked = m.messages(int(run.outcome["result"]["thread"]))[0]
+    assert "Mend the door" in asked.text
+    assert "status: done" in tasks.read_text()
+    second = m.run("worker")
+    run = office.wait("worker", lambda run: run.id == second.id and not run.state.live)
+    assert (run.state.word, run.reason) == ("skipped", "no_work")
+
+
+def test_h9_a_source_that_is_not_there_is_refused(office: Office) -> None:
+    """H9"""
+    office.matins.set_agent("scout", runner="demo")
+    with pytest.raises(InvalidInput, match="no source of work") as caught:
+        office.matins.add("worker", when="every day at 09:00", agent="scout", prompt="Go", work="nowhere")
+    assert caught.value.field == "work"

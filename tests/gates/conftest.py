@@ -65,3 +65,16 @@ def kept_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 def restart(kept_url: str, open_bench: Open) -> Open:
     """A bench on the same store as the one before, which is dropped as a crash would drop it."""
     return lambda **options: open_bench(kept_url, **options)
+
+
+@pytest.fixture
+def shop(bench: Bench) -> list[Any]:
+    """What the job "buy" spends, one run after the other; the last price stays."""
+    prices: list[Any] = ["$0.10"]
+
+    @bench.job("buy")
+    def buy(run: JobRun) -> None:
+        price = prices.pop(0) if len(prices) > 1 else prices[0]
+        run.spend(price) if isinstance(price, str) else run.spend(tokens=price)
+
+    return prices

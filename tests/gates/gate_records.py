@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 
 from matins.engine.events import ENDS
+from matins.model.policy import Purse
 from matins.model.run import Run
 from matins.testing import Bench, iso
 
@@ -60,6 +61,12 @@ def times(bench: Bench, *types: str) -> list[str | None]:
     """When events of these types were."""
     with bench._store.reading() as transaction:
         return [iso(event.at) for event in transaction.events_after(0, 100_000) if event.type in types]
+
+
+def purse(bench: Bench, name: str = "day") -> Purse:
+    """The only purse of a budget in the current period."""
+    ((_, (found,)),) = [(budget, purses) for budget, purses in bench.budgets() if budget.name == name]
+    return found
 
 
 def check_ledger(bench: Bench) -> None:

@@ -11,6 +11,7 @@ from gate_records import at, lines, moment, told
 from matins.errors import OverBudget, ProviderLimited
 from matins.executors.python import JobRun
 from matins.model.run import Outcome
+from matins.runtime import recorder
 from matins.runtime.work import Ended
 from matins.testing import Bench, iso
 
@@ -134,8 +135,6 @@ def held(bench: Bench, name: str) -> int:
     with bench._store.transaction(bench.clock.now_ms()) as transaction:
         rows = transaction.live_runs([run.id])
         known = bench._catalog.get(transaction, [(rows[0].schedule_id, rows[0].rev)])
-        from matins.runtime import recorder
-
         recorder.lose(transaction, [(row, known[row.schedule_id, row.rev]) for row in rows], 0)  # type: ignore[misc]
     return run.id
 

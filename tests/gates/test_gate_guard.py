@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 from gate_records import at, evidence, last, lines, told
 
+from matins.executors.python import JobRun
 from matins.testing import Bench, iso
 
 HOURLY = "0 * * * *"
@@ -214,4 +214,25 @@ def test_the_process_without_a_guard_has_none(url: str, open_bench: Open) -> Non
     bench.add("s", when=HOURLY, do="work")
     bench.run_until(at("09:00"))
     assert (lines(bench), bench.checks(last(bench).id)) == (["09:00 succeeded"], [])
-    assert threading.active_count() >= 1
+
+
+def test_v7_what_is_told_is_a_copy(guarded: Open) -> None:
+    """V7 C8: what a guard or a job does to a payload, no other run sees"""
+    seen: list[Any] = []
+
+    def guard(context: dict[str, Any]) -> None:
+        seen.append(("guard", context["payload"]["n"]))
+        context["payload"]["n"] += 1
+        context.clear()
+
+    bench = guarded(guard)
+
+    @bench.job("count")
+    def count(run: JobRun) -> None:
+        run.payload["n"] += 10
+        seen.append(("job", run.payload["n"]))
+
+    bench.add("s", when=HOURLY, do="count", payload={"n": 0}, before="grep -q '\"n\":0'")
+    bench.run_until(at("10:00"))
+    assert seen == [("guard", 0), ("job", 10)] * 2
+    assert bench.get("s").definition.payload == {"n": 0}

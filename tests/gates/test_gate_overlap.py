@@ -201,10 +201,10 @@ def test_v3_having_passed_its_gates_it_waits_for_a_place(bench: Bench, words: di
     for approval in bench.approvals():
         bench.approve(approval.id)
     full(bench, "agent:x", taken=True)
-    bench.run_until(at("09:30"))
+    bench.run_until(at("09:00:30"))
     assert lines(bench) == ["09:00 ready"]
     full(bench, "agent:x", taken=False)
-    bench.run_until(at("09:31"))
+    bench.run_until(at("09:01"))
     assert lines(bench) == ["09:00 succeeded"]
     assert len(bench.checks(last(bench).id)) == int("pre_check" in words)
     with bench._store.reading() as transaction:

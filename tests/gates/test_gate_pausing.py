@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -280,6 +281,7 @@ def test_several_runs_that_were_held_go_on_in_their_order(bench: Bench, overlap:
     bench.job("note")(lambda run: started.append(str(run.slot)[11:16]))
     bench.limit("agent:x", 1)
     bench.add("s", when="*/10 * * * *", do="note", agent="x", overlap=overlap)
+    bench.settings = replace(bench.settings, check_interval_ms=60_000)
     with bench._store.transaction(0) as transaction:
         assert transaction.take_permit("agent:x", 999)
     bench.run_until(at("08:30"))

@@ -17,6 +17,7 @@ from gate_records import START, at, check_ledger, lines, moment
 from matins.errors import Conflict, InvalidInput
 from matins.executors.python import JobRun
 from matins.model.run import RunState
+from matins.store.postgres.transaction import PostgresTransaction
 from matins.testing import Bench, ManualClock
 
 FOREVER_MS = 10**12
@@ -140,6 +141,67 @@ def test_s2_engines_and_people_never_wait_for_one_another_for_ever(engines: Call
     assert set(begun.values()) == {1}
     check_ledger(one)
     assert one.verify_audit() == []
+
+
+def meeting_in(monkeypatch: pytest.MonkeyPatch, method: str) -> None:
+    """Two transactions that have called this once wait a moment for one another: so each holds what the other wants,
+    if they can come so far."""
+    together = threading.Barrier(2)
+    original = getattr(PostgresTransaction, method)
+    met: set[int] = set()
+
+    def meet(self: PostgresTransaction, *arguments: Any) -> Any:
+        result = original(self, *arguments)
+        if id(self) not in met:
+            met.add(id(self))
+            with suppress(threading.BrokenBarrierError):
+                together.wait(0.5)
+        return result
+
+    monkeypatch.setattr(PostgresTransaction, method, meet)
+
+
+def test_s2_verdicts_on_the_same_schedules_in_another_order(
+    engines: Callable[..., list[Bench]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S2 C6: one has checked runs of a and b, the other of b and a"""
+    one, two = engines(guard=lambda context: None)
+    for bench, names in ((one, ("a", "b")), (two, ("b", "a"))):
+        bench.job("work")(lambda run: None)
+        for name in names:
+            with suppress(Conflict):
+                one.add(name, when="0 12 * * *", do="work", overlap="allow")
+            one.run(name)
+            one.clock.advance(1)
+        bench.engine.turn()
+        assert [said.check.known.name for said in bench.checking.said] == list(names)
+    meeting_in(monkeypatch, "settle")
+    at_once(turns(one, 1), turns(two, 1))
+    for bench in (one, two):
+        bench.settle()
+    assert lines(one, "a") == lines(one, "b") == ["manual succeeded"] * 2
+
+
+def test_s2_money_of_the_same_agents_in_another_order(
+    engines: Callable[..., list[Bench]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S2 B5: one has runs of x and y to settle, the other of y and x"""
+    one, two = engines()
+    one.set_budget("each", per="day", money="$5", scope="agent")
+    for bench, agents in ((one, ("x", "y")), (two, ("y", "x"))):
+        bench.job("buy")(lambda run: run.spend("$0.10"))
+        for agent in agents:
+            name = f"{agents[0]}-first"
+            one.add(name, when="0 12 * * *", do="buy", agent=agent)
+            one.run(name, agent=agent)
+            one.clock.advance(1)
+        bench.engine.turn()
+        assert [ended.work.known.agent for ended in bench.executor._done] == list(agents)
+    meeting_in(monkeypatch, "fill_purse")
+    at_once(turns(one, 1), turns(two, 1))
+    with one._store.reading() as transaction:
+        spent = {purse.of: (purse.money, purse.money_reserved) for purse in transaction.purses("2026-03-27")}
+    assert spent == {"agent:x": (200_000, 0), "agent:y": (200_000, 0)}
 
 
 def test_b1_a_run_that_both_would_wake_goes_on_once(engines: Callable[..., list[Bench]]) -> None:

@@ -112,9 +112,12 @@ class Walk:
             {"do": self._random.choice(["work", "deploy", "send_message"])},
             {"when": self._random.choice(["5 * * * *", "*/20 * * * *", "every 10m"])},
             {"approval_expires": self._random.choice(["15m", "45m", "2h"])},
+            {"approval": self._random.choice(["auto", "owner_approve"])},
         ]
-        who = self._random.choice([OWNER, OWNER, ADA, SCOUT])
-        self.bench.acting_as(who).edit(self._random.choice(NAMES), **self._random.choice(changes))
+        who, name = self._random.choice([OWNER, OWNER, ADA, SCOUT, SCOUT]), self._random.choice(NAMES)
+        if who is SCOUT:
+            name = "proposed"
+        self.bench.acting_as(who).edit(name, **self._random.choice(changes))
 
     def _pause(self) -> None:
         self.bench.acting_as(self._random.choice([OWNER, ADA, SCOUT])).pause(self._random.choice(NAMES))

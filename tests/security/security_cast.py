@@ -77,6 +77,8 @@ class Watched(Bench):
         assert row[3] not in ("pending", "rejected"), f"{work} started though nobody wants it"
         if needs_approval(work.known.definition):
             self._check_leave(work, approvals)
+        if row[17] == "agent":
+            self._check_words(work)
 
     def _check_leave(self, work: Work, approvals: list[Approval]) -> None:
         good = [a for a in approvals if a.digest == digest_of(work.known) and a.state == "used"]
@@ -84,6 +86,16 @@ class Watched(Bench):
         if work.attempt == 1:
             given = self._given_at(good[0])
             assert self.clock.now_ms() - given <= work.known.definition.approval_ms, f"{work} started on an old leave"
+
+    def _check_words(self, work: Work) -> None:
+        """What an agent wrote runs only as a person has seen it, unless the owner's rule lets it through."""
+        with self._store.reading() as transaction:
+            author = transaction.author(work.known.schedule_id, work.known.rev)
+        by_person = author is not None and author[1] != "agent"
+        digest = digest_of(work.known)
+        seen = any(approval.digest == digest for approval in self.approvals("used", limit=10_000))
+        unasked = self.agent_rules(work.known.agent).auto_one_shots
+        assert by_person or seen or unasked, f"{work} started with words that nobody has seen"
 
     def _given_at(self, approval: Approval) -> int:
         """When people said yes, by the chained events: the row itself says when it was used."""

@@ -307,7 +307,8 @@ def test_plain_one_shots_for_itself_go_through(bench: Watched) -> None:
     ids=str,
 )
 def test_anything_more_is_asked_about(memory: Watched, words: dict[str, Any]) -> None:
-    """B7: another job, another rhythm, or an unusual word."""
+    """B7: another job, another rhythm, another place, or an unusual word."""
+    memory.set_work_source("inbox", kind="tasks", path="TASKS.yaml")
     open_door(memory)
     made = memory.acting_as(SCOUT).add("s", **{"when": "in 10m", "do": "work", **words})
     assert made.state == "pending"

@@ -177,6 +177,20 @@ def test_a_run_that_waits_does_not_slip_through_an_edit(bench: Watched, change: 
     assert bench.ran == [("s", "evil")], "the owner has approved these words"
 
 
+def test_no_run_keeps_words_that_nobody_approved(bench: Watched) -> None:
+    """B7: evil words for the run that waits, innocent ones over them for the owner to approve."""
+    agent = propose(bench, approval="owner_approve", payload="good")
+    bench.run_until(at("08:06"))
+    agent.edit("s", approval="auto", payload="evil")
+    agent.edit("s", approval="owner_approve", payload="innocent")
+    bench.approve(bench.asked().id)
+    bench.settle()
+    assert (bench.ran, bench.asked().request["payload"]) == ([], "innocent")
+    bench.approve(bench.asked().id)
+    bench.settle()
+    assert bench.ran == [("s", "innocent")]
+
+
 def test_a_run_that_is_put_off_does_not_start_while_pending(bench: Watched) -> None:
     """B7: it waited for quiet hours to end; by then its schedule is a proposal again."""
     bench.set_quiet_hours("early", windows=["08:00-09:00"], mode="defer")

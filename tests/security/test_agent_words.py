@@ -94,6 +94,7 @@ REACHING: dict[str, Any] = {
 def test_unusual_words_are_proposed_and_pointed_out(memory: Watched, word: str) -> None:
     """B7 V10: inside the digest, named in the request, and without any effect before the yes."""
     memory.set_quiet_hours("night", windows=["01:00-02:00"])
+    memory.set_work_source("inbox", kind="tasks", path="TASKS.yaml")
     agent = memory.acting_as(SCOUT)
     agent.add("plain", **PLAIN)
     assert memory.asked("plain").request["unusual"] == []
@@ -110,6 +111,7 @@ def test_unusual_words_are_proposed_and_pointed_out(memory: Watched, word: str) 
 
 def test_a_person_sees_what_the_agent_would_be_told_and_where(memory: Watched) -> None:
     """B7: nobody can judge a prompt that is not shown; also when a run of it is asked about."""
+    memory.set_work_source("inbox", kind="tasks", path="TASKS.yaml")
     words = {"prompt": "delete everything", "target": {"kind": "channel", "channel": "C07"}, "work": "inbox"}
     memory.acting_as(SCOUT).add("s", when="5 * * * *", approval="owner_approve", **words)
     seen = memory.asked().request

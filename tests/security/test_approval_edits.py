@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from security_cast import ADA, OWNER, SCOUT, WAITING, Watched, at
-from security_rows import everything
+from security_cast import ADA, OWNER, SCOUT, WAITING, Open, Watched, at
+from security_rows import everything, sql
 
 from matins.errors import Conflict, InvalidInput, NotAllowed
 
@@ -92,7 +92,9 @@ def test_words_that_were_changed_and_changed_back_are_new_words(bench: Watched) 
     bench.edit("s", payload="good")
     clear(bench)
     assert bench.ran == []
-    assert bench.asked().digest != bench.approval(number).digest
+    asked = bench.asked()
+    assert (asked.request["payload"], asked.rev) == ("good", 3), "asked about what it says now"
+    assert asked.digest != bench.approval(number).digest
 
 
 def test_an_edit_voids_leave_that_waits_in_a_paused_schedule(bench: Watched) -> None:
@@ -139,6 +141,40 @@ def test_an_operator_does_not_take_the_question_away(bench: Watched) -> None:
     assert everything(bench) == before
 
 
+def test_an_attempt_that_failed_keeps_its_words_and_its_leave(bench: Watched) -> None:
+    """V7: it has started once; an edit before its next attempt is for the runs to come."""
+    seen: list[Any] = []
+
+    @bench.job("flaky")
+    def flaky(run: Any) -> None:
+        seen.append(run.payload)
+        if run.attempt == 1:
+            raise ValueError("not yet")
+
+    bench.approve(waiting(bench, do="flaky", retries=1, retry="10m"))
+    bench.settle()
+    bench.edit("s", payload="evil")
+    bench.run_until(at("08:30"))
+    assert seen == ["good", "good"]
+    assert bench.states() == ["used"]
+
+
+@pytest.mark.parametrize("what", ["revisions", "approvals"])
+def test_words_that_were_changed_behind_our_back_need_leave(kept_url: str, open_bench: Open, what: str) -> None:
+    """V6: somebody with a database client changes what was approved, or the approval: the digest tells."""
+    bench = open_bench(kept_url)
+    number = waiting(bench)
+    fill(bench)
+    bench.approve(number)
+    if what == "revisions":
+        sql(bench, "UPDATE revisions SET definition = replace(definition, 'good', 'evil')")
+    else:
+        sql(bench, "UPDATE approvals SET digest = 'something else'")
+    after = open_bench(kept_url)
+    clear(after)
+    assert (after.ran, after.last().status) == ([], "awaiting_approval")
+
+
 # -- yes, with edits
 
 
@@ -183,7 +219,7 @@ def test_an_edit_after_yes_with_edits_asks_again(bench: Watched) -> None:
         {"name": "other"},
         {"agent": "rover"},
         {"retries": -1},
-        {"payload": object()},
+        pytest.param({"payload": object()}, id="a payload that JSON cannot hold"),
         {"quiet_hours": "no such policy"},
         {"approval": "council_approve"},
         {"pre_check": "/no/such/program"},

@@ -8,7 +8,9 @@ import pytest
 from security_cast import ADA, BOB, CYN, OWNER, SCOUT, Watched, at
 from security_rows import everything
 
+from matins.engine.approvals import tally, why_not
 from matins.errors import Conflict, InvalidInput, NotAllowed
+from matins.model.policy import Vote
 from matins.model.principal import Principal
 
 COUNCIL = {
@@ -138,6 +140,17 @@ def test_outsiders_have_no_vote(bench: Watched) -> None:
             with pytest.raises(NotAllowed):
                 answer(number)
     assert everything(bench) == before
+
+
+def test_the_engine_itself_knows_who_may_not(memory: Watched) -> None:
+    """V6: behind the rights of the use cases stands the rule itself, and counts no vote for other words."""
+    asked = memory.approval(waiting(memory))
+    for role in ("agent", "viewer"):
+        assert why_not(asked, Principal(role, "ada"))
+    assert why_not(asked, ADA) is None
+    stale = [Vote(name, "approve", 0, None, "other words") for name in ("ada", "bob", "cyn")]
+    assert tally(asked._replace(votes=tuple(stale))) == "pending"
+    assert tally(asked._replace(votes=tuple(vote._replace(digest=asked.digest) for vote in stale))) == "approved"
 
 
 def test_too_few_voices_when_time_is_up(bench: Watched) -> None:

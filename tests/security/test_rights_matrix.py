@@ -13,6 +13,7 @@ from security_rows import everything
 from matins.errors import MatinsError, NotAllowed
 from matins.model.principal import Principal
 from matins.service import RIGHTS, Service
+from matins.service.rights import GRANTS
 from matins.testing import instant
 
 ROLES = {"owner": OWNER, "operator": ADA, "viewer": VIC, "agent": SCOUT}
@@ -112,6 +113,9 @@ CALLS: dict[str, Arguments] = {
     "set_quiet_hours": call("noon", windows=["12:00-13:00"]),
     "set_rate": call("EUR", 1.1),
     "stats": call(),
+    "set_work_source": call("todo", kind="tasks"),
+    "drop_work_source": call("todo"),
+    "work_sources": call(),
     "threads": call(),
     "throttle": call("openai", instant(START) + 86_400_000),
     "throttles": call(),
@@ -169,6 +173,16 @@ def ask(world: World, principal: Principal, use_case: str, role: str, own: bool)
     except MatinsError as error:
         return error
     return None
+
+
+def test_the_rights_of_each_role() -> None:
+    """B7: said once more, word by word: agents do not approve, nobody but the owner governs."""
+    assert {role: set(rights) for role, rights in GRANTS.items()} == {
+        "owner": {"read", "run", "change", "approve", "operate", "govern"},
+        "operator": {"read", "run", "change", "approve", "operate"},
+        "viewer": {"read"},
+        "agent": {"read", "run", "change"},
+    }
 
 
 def test_every_use_case_is_in_the_matrix() -> None:

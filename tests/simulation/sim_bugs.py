@@ -10,7 +10,7 @@ from unittest.mock import patch
 from matins.engine import gates
 from matins.model.policy import Purse
 from matins.model.run import Usage
-from matins.runtime import asking, clearance, pausing, recorder, spending, timers
+from matins.runtime import asking, clearance, pausing, recorder, spending
 from matins.runtime.checks import Checked
 from matins.runtime.clearance import Clearance
 from matins.runtime.engine import Engine
@@ -102,10 +102,6 @@ def history_overlooked() -> Planted:
 # -- gates
 
 
-def _never(*arguments: Any) -> bool:
-    return False
-
-
 def nobody_asked() -> Planted:
     """What needs approval is claimed like everything else."""
     return patch.object(clearance, "needs_approval", lambda definition: False)
@@ -131,11 +127,9 @@ def agents_do_as_they_please() -> Planted:
     return patch.object(proposals, "harmless", lambda *arguments, **options: True)
 
 
-@contextmanager
-def pause_overlooked() -> Generator[None]:
-    """What has waited goes on, although its schedule is paused or nobody has approved it yet."""
-    with patch.object(clearance, "is_paused", _never), patch.object(timers, "is_paused", _never):
-        yield
+def pause_half_done() -> Planted:
+    """A schedule that is paused makes no more runs, but those that it has start."""
+    return patch.object(SqliteTransaction, "park", lambda self, schedule_id: [])
 
 
 def unchecked() -> Planted:
@@ -206,11 +200,6 @@ def slot_lost_at_pause() -> Planted:
     return patch.object(pausing, "_skip_due", lambda transaction, row, now: row[9])
 
 
-def queue_forgotten() -> Planted:
-    """Whoever lines up behind others that wait as well leaves it at that."""
-    return patch.object(recorder, "LINE_UP", None)
-
-
 def _named(*bugs: Callable[[], Planted]) -> dict[str, Callable[[], Planted]]:
     return {bug.__name__: bug for bug in bugs}
 
@@ -233,7 +222,7 @@ GATE_BUGS = _named(
     one_vote_is_enough,
     anybody_may_answer,
     agents_do_as_they_please,
-    pause_overlooked,
+    pause_half_done,
     unchecked,
     any_verdict_clears,
     verdict_taken_twice,
@@ -246,6 +235,5 @@ GATE_BUGS = _named(
     not_uncounted,
     turned_down_for_good,
     slot_lost_at_pause,
-    queue_forgotten,
 )
 BUGS = CORE_BUGS | GATE_BUGS

@@ -26,7 +26,7 @@ _WORDS: dict[str, tuple[Any, ...]] = {
     "check_limit": ("1s",),
     "ends": (*(None,) * 9, "2026-03-29T00:02:00Z", "2026-03-29T00:08:00Z"),
     "pause_after": (None, 1, 1, 2),
-    "max_executions": (*(None,) * 4, 3, 12),
+    "max_executions": (*(None,) * 4, 1, 2, 9),
     "max_cost": (None, None, "$0.30"),
     "max_tokens": (None, None, 80_000),
 }

@@ -162,7 +162,8 @@ class World:
         return f"{worker.name} turns" if ok else f"{worker.name} crashes in a turn"
 
     def trapped_turn(self) -> str:
-        """A turn with a fault somewhere in it."""
+        """A turn with a fault somewhere in it, mostly one in which something is due."""
+        self._pass(self.rng.choice((0, 1_000, 5_000)))
         worker = self._able()
         if worker is None:
             return "nobody can work"

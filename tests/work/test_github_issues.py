@@ -75,10 +75,12 @@ def test_the_same_run_gets_the_same_item_again(github: GitHub) -> None:
     """H9: after a crash, and when something more urgent has come meanwhile"""
     github.add(7, "ready")
     first = _claimed(github)
-    github.add(1, "ready", "p0")
+    github.add(8, "ready", "p0")
     assert _claimed(github, priorities=["p0"]) == first
     assert len(github.comments) == 1
-    assert _claimed(github, "run-2").id == "1"
+    github.requests.clear()
+    assert _claimed(github, "run-2").id == "8"
+    assert github.requests.count("GET /repos/octo-org/garden/issues/7/comments") == 1
 
 
 @pytest.mark.parametrize("lost", [False, True], ids=["refused", "answer lost"])

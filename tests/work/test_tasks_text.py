@@ -41,6 +41,7 @@ tasks:
     assert (second.title, second.priority, second.labels) == ("second: one", -3, ("door",))
     assert (second.has_id, second.status, second.created) == (False, "open", 1774598400000)
     assert first.created == 1774569600000
+    assert [task.title for task in read_tasks("- title: 'null'\n- title: \"~\"\n").tasks] == ["null", "~"]
 
 
 @pytest.mark.parametrize("text", ["", "\n# nothing yet\n", "tasks:\n", "tasks: []\n", "[]", "---\n...\n"])
@@ -171,9 +172,11 @@ def test_a_file_of_json_stays_one() -> None:
     assert json.loads(after) == [{"title": "a"}, {"title": "b", "note": note}]
 
 
-@pytest.mark.parametrize("text", ["- title: a\n  note:\n  - x\n  - y\n", "- ? title\n  : a\n"])
+@pytest.mark.parametrize(
+    "text", ["- title: a\n  note:\n  - x\n", "- title: a\n  note:\n    x: y\n", "- ? title\n  : a\n"]
+)
 def test_what_would_damage_the_file_is_not_written(text: str) -> None:
-    """C3: a field of ours that is a list by hand, a name in a style of its own"""
+    """C3: a field of ours that is a list or a mapping by hand, a name in a style of its own"""
     tasks = read_tasks(text)
     with pytest.raises(InvalidInput, match=r"line 1, column 3: task .* cannot be changed safely"):
         changed(tasks, tasks.tasks[0], {"note": "new"})

@@ -99,7 +99,7 @@ def refuse_unruly(trigger: Trigger, rules: AgentRules, depth: int, already: int)
         raise NotAllowed(
             f"An agent's schedule may not fire as often as every {often}; the minimum is {floor}",
             field="when",
-            hint=f'make it "every {floor}" at the most',
+            hint=f'no more often than "every {floor}"',
         )
 
 

@@ -52,9 +52,9 @@ def why_not(approval: Approval, principal: Principal) -> str | None:
         return f"the approvers are {', '.join(approval.approvers)}"
     if not approval.approvers and principal.role != "owner":
         return "only the owner may answer this"
-    own = principal.name == approval.requested_by and approval.requester_role == principal.role
-    if own and principal.role != "owner":
-        return "nobody but the owner approves what they asked for themselves"
+    hands: list[list[str]] = approval.request.get("involved") or [[approval.requested_by, approval.requester_role]]
+    if principal.role != "owner" and any(name == principal.name and role == principal.role for name, role in hands):
+        return "nobody but the owner approves what they made, changed or started themselves"
     return None
 
 

@@ -68,6 +68,7 @@ _KINDS = (
     EventKind("approval.approved", "It was approved."),
     EventKind("approval.denied", "It was denied."),
     EventKind("approval.expired", "Nobody answered in time."),
+    EventKind("approval.used", "A run that was approved starts: the approval is used up."),
     EventKind("approval.void", "What was asked is about something else by now."),
     EventKind("budget.exceeded", "A run spent more than it may: its schedule is paused, and people are asked."),
     EventKind("throttle.activated", "A provider serves nobody for a while."),

@@ -87,7 +87,8 @@ class Rule:
         return self._plan_window(schedule_id, slot, window_used, executions, facts, now, gates)
 
     def _passes(self, slot: int, executions: int, facts: Facts, now: int, gates: Sequence[tuple[str, Gate]]) -> bool:
-        if self._open and gates is GATES and not facts.live and not facts.full and facts.shortage is None:
+        at_rest = not facts.live and not facts.full and facts.shortage is None and not facts.policies.throttles
+        if self._open and gates is GATES and at_rest:
             return True  # there is nothing for any of them to look at: most of all slots
         return judge(Candidate(self.definition, slot, facts, executions, False, now), gates) is None
 

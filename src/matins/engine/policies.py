@@ -21,7 +21,7 @@ from matins.model.schedule import Command
 
 BEFORE, AFTER = "before:schedule:trigger", "after:run"
 HOOKS = (BEFORE, AFTER)
-KINDS = ("quiet_hours", "budget", "price", "rate", "hook", "agent", "agents", "setting")
+KINDS = ("quiet_hours", "budget", "price", "rate", "hook", "agent", "agents", "work", "setting")
 USUAL_RESERVATION = Usage(500_000, 100_000)
 """What a run is taken to need while nobody knows: half a dollar."""
 
@@ -38,6 +38,8 @@ class Policies:
     """A command for each event, and how long it may take."""
     agents: Mapping[str, Agent] = field(default_factory=dict[str, Agent])
     agent_rules: Mapping[str, AgentRules] = field(default_factory=dict[str, AgentRules])
+    work: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
+    """Where work comes from; `matins.work` knows what each says."""
     settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
     unreadable: tuple[str, ...] = ()
     """What the store gave back damaged; it is as if it were not there, and `doctor` tells."""
@@ -76,6 +78,7 @@ def read_policies(rev: int, rows: Iterable[tuple[str, str, str]], throttles: Ite
         hooks=found["hook"],
         agents=found["agent"],
         agent_rules=found["agents"],
+        work=found["work"],
         settings=found["setting"],
         unreadable=tuple(unreadable),
     )

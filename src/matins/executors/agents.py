@@ -14,14 +14,16 @@ from typing import NamedTuple
 
 from matins.engine.policies import Policies
 from matins.engine.prompts import Fire, build_prompt
-from matins.errors import InvalidInput
+from matins.engine.when.triggers import to_ms
+from matins.errors import InvalidInput, ProviderLimited
+from matins.executors.errands import Errand, NoWork, Source, claim
 from matins.executors.processes.supervisor import Supervisor
 from matins.executors.processes.values import Fate, Launch, Limits
 from matins.executors.reports import outcome_of
 from matins.executors.runners.base import Call, Reader, Runner, Told
 from matins.executors.secrets import environment_of
 from matins.model.agent import Agent
-from matins.model.run import Outcome, RunState
+from matins.model.run import Outcome, ProviderLimit, RunState
 from matins.model.thread import Landing
 from matins.ports import Clock
 from matins.runtime.work import Ended, Work
@@ -46,6 +48,7 @@ class Started(NamedTuple):
     runner: Runner
     brief: Brief
     call: Call
+    errand: Errand | None = None
 
 
 class AgentExecutor:
@@ -60,6 +63,8 @@ class AgentExecutor:
         brief: Callable[[Work], Brief],
         *,
         workdir: str,
+        key_prefix: str = "",
+        open_source: Callable[[str], Source] | None = None,
     ) -> None:
         self._runners = runners
         self._make_supervisor = supervisor
@@ -69,6 +74,8 @@ class AgentExecutor:
         self._wake = wake
         self._brief = brief
         self._workdir = workdir
+        self._key_prefix = key_prefix
+        self._open_source = open_source
         self._taken: dict[tuple[int, int], Work] = {}
         self._started: dict[tuple[int, int], Started] = {}
         self._ended: SimpleQueue[Ended] = SimpleQueue()
@@ -174,6 +181,12 @@ class AgentExecutor:
             self._supervisor.start(launch)
             if work.run_id in self._cancelled:
                 self._supervisor.end(work.run_id, work.epoch)
+        except NoWork:
+            self._end(work, Outcome(False, nothing_to_do="no_work"))
+        except ProviderLimited as error:
+            resets_at = None if error.resets_at is None else to_ms(error.resets_at)
+            limit = ProviderLimit(error.provider, resets_at, error.reason)
+            self._end(work, Outcome(False, error=error.message, limit=limit))
         except InvalidInput as error:
             self._started.pop(work.mark, None)
             hint = f" ({error.hint})" if error.hint else ""
@@ -213,7 +226,8 @@ class AgentExecutor:
         if runner is None:
             known = ", ".join(sorted(self._runners))
             raise InvalidInput(f'There is no runner "{agent.runner}"', field="runner", hint=f"known: {known}")
-        call = self._call(work, agent, brief, runner)
+        errand = self._errand(work)
+        call = self._call(work, agent, brief, runner, errand)
         runner.refuse(call)
         command = runner.command(call)
         environment = environment_of(agent.environment, command.env_add, command.env_drop)
@@ -229,9 +243,15 @@ class AgentExecutor:
             environment.secrets,
             command.finals,
         )
-        return Started(work, runner, brief, call), launch
+        return Started(work, runner, brief, call, errand), launch
 
-    def _call(self, work: Work, agent: Agent, brief: Brief, runner: Runner) -> Call:
+    def _errand(self, work: Work) -> Errand | None:
+        name = work.known.definition.work
+        if name is None or self._open_source is None:
+            return None
+        return claim(self._open_source, name, f"{self._key_prefix}-{work.run_id}", self._clock)
+
+    def _call(self, work: Work, agent: Agent, brief: Brief, runner: Runner, errand: Errand | None) -> Call:
         words = work.known.definition
         workdir = str(Path(agent.workdir).expanduser()) if agent.workdir else self._workdir
         if not Path(workdir).is_dir():
@@ -239,7 +259,7 @@ class AgentExecutor:
         session = brief.landing.thread.session if brief.landing else None
         cap = min((cost for cost in (words.max_cost, agent.max_cost) if cost is not None), default=None)
         return Call(
-            prompt=build_prompt(words.prompt, fire_of(work, brief)),
+            prompt=build_prompt(words.prompt, fire_of(work, brief)._replace(work=errand.item if errand else None)),
             workdir=workdir,
             model=agent.model,
             session=session,
@@ -259,6 +279,10 @@ class AgentExecutor:
             outcome = outcome_of(started.call, told, fate, started.brief.landing, started.brief.policies, now)
             if outcome.cancelled and self._interrupting and work.run_id not in self._cancelled:
                 outcome = replace(outcome, cancelled=False, interrupted=True)
+            if started.errand is not None:
+                untold = started.errand.report(outcome, self._clock)
+                about = {"item": started.errand.item.id, "source": started.errand.item.source, "untold": untold}
+                outcome = replace(outcome, result={**outcome.result, "work": about})
         except Exception as error:  # what it did is done; that we cannot read it must not hold it for ever
             log.exception("what run %s said cannot be read", work.run_id)
             outcome = Outcome(False, error=f"What it said cannot be read: {type(error).__name__}: {error}", lost=True)

@@ -8,6 +8,7 @@ import logging
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
+from copy import deepcopy
 from queue import Empty, SimpleQueue
 from typing import Any
 
@@ -20,6 +21,7 @@ Guard = Callable[[dict[str, Any]], Any]
 """Told about a run; what it returns, or awaits to, blocks the run when it is true. A text says why."""
 Blocked = Callable[[dict[str, Any], str], Any]
 MOST_AT_ONCE = 32
+_STOP_S = 3.0
 CALL_LIMIT_MS = 15_000
 """How long a guard may take."""
 
@@ -45,6 +47,8 @@ class CommandChecks:
         self._done: SimpleQueue[Checked] = SimpleQueue()
         self._under_way = 0
         self._counting = threading.Lock()
+        self._fewer = threading.Condition(self._counting)
+        self._stopped = threading.Event()
 
     def room(self) -> int:
         return MOST_AT_ONCE - self._under_way
@@ -64,7 +68,10 @@ class CommandChecks:
             return done
 
     def stop(self) -> None:
-        """What is under way ends within its limit; what it says is asked again by whoever runs next."""
+        """What is under way is ended; what it would have said is asked again by whoever runs next."""
+        self._stopped.set()
+        with self._fewer:
+            self._fewer.wait_for(lambda: not self._under_way, timeout=_STOP_S)
 
     def _run(self, check: Check) -> None:
         try:
@@ -72,6 +79,7 @@ class CommandChecks:
         finally:
             with self._counting:
                 self._under_way -= 1
+                self._fewer.notify_all()
             self._wake()
 
     def answer(self, check: Check) -> Checked:
@@ -93,13 +101,13 @@ class CommandChecks:
             said.append(self._ask_command(command, check))
         if self._on_blocked is not None and said and said[-1].saying == "block":
             tell, reason = self._on_blocked, said[-1].reason or "blocked"
-            self._aside(lambda: tell(check.context, reason))
+            self._aside(lambda: tell(deepcopy(check.context), reason))
         return Checked(check, tuple(said))
 
     def _ask_guard(self, guard: Guard, context: dict[str, Any]) -> Said:
         began = self._clock.boot_ms()
         try:
-            answer = self._called(lambda: guard(context))
+            answer = self._called(lambda: guard(deepcopy(context)))
         except BaseException as error:  # a guard that fails guards: nothing starts past it, and the reason is told
             log.exception("the guard failed")
             answer = f"the guard failed: {type(error).__name__}: {error}"
@@ -131,6 +139,7 @@ class CommandChecks:
             variables=_variables(command, check),
             workdir=self._workdir,
             limit_ms=command.limit_ms,
+            stopped=self._stopped.is_set,
         )
         said = hook_said(result)
         saying = "skip" if said.cancelled else "pass"

@@ -67,6 +67,7 @@ def run_command(
     variables: Mapping[str, str],
     workdir: str | None,
     limit_ms: int,
+    stopped: Callable[[], bool] = lambda: False,
 ) -> CommandResult:
     """A text goes to the shell, a list does not; what the run is about comes by environment and stdin only."""
     started = _boot_ms()
@@ -76,7 +77,7 @@ def run_command(
         return CommandResult(None, False, "", "", _why(error), _boot_ms() - started)
     with contextlib.closing(_Streams(process)) as streams:
         try:
-            in_time = _attend(process, streams, started + limit_ms)
+            in_time = _attend(process, streams, started + limit_ms, stopped)
         except BaseException:  # Ctrl-C does not reach another session
             _end(process)
             raise
@@ -129,10 +130,10 @@ def _why(error: OSError | ValueError) -> str:
 # -- from its start to its end
 
 
-def _attend(process: subprocess.Popen[bytes], streams: _Streams, deadline: int) -> bool:
-    """Drain and wait; whether it ended in time."""
-    _drain_until(deadline, streams, lambda: process.poll() is not None)
-    in_time = _reaped_by(deadline, process)
+def _attend(process: subprocess.Popen[bytes], streams: _Streams, deadline: int, stopped: Callable[[], bool]) -> bool:
+    """Drain and wait; whether it ended in time. When we are stopped, its time is over."""
+    _drain_until(deadline, streams, lambda: process.poll() is not None or stopped())
+    in_time = _reaped_by(deadline, process, stopped)
     if in_time:
         _signal(process, signal.SIGKILL)  # what it left behind goes with it
     else:
@@ -161,10 +162,10 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         threading.Thread(target=process.wait, name=f"matins-reap-{process.pid}", daemon=True).start()
 
 
-def _reaped_by(deadline: int, process: subprocess.Popen[bytes]) -> bool:
+def _reaped_by(deadline: int, process: subprocess.Popen[bytes], stopped: Callable[[], bool] = lambda: False) -> bool:
     while process.poll() is None:
         left = deadline - _boot_ms()
-        if left <= 0:
+        if left <= 0 or stopped():
             return False
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(min(left, _TICK_MS) / 1000)

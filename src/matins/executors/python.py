@@ -7,6 +7,7 @@ import inspect
 import threading
 import traceback
 from collections.abc import Callable
+from copy import deepcopy
 from datetime import datetime
 from queue import Empty, SimpleQueue
 from typing import Any
@@ -28,16 +29,18 @@ MOST_TASKS = 5_000
 _AHEAD_AT_FIRST = 4
 _SLOW_START_MS = 1_000
 _DONE = Outcome(True)
+_UNREAD = object()
 
 
 class JobRun:
     """What a job is told about its run."""
 
-    __slots__ = ("_executor", "_work")
+    __slots__ = ("_executor", "_payload", "_work")
 
     def __init__(self, work: Work, executor: PythonExecutor) -> None:
         self._work = work
         self._executor = executor
+        self._payload: Any = _UNREAD
 
     @property
     def id(self) -> int:
@@ -67,7 +70,10 @@ class JobRun:
 
     @property
     def payload(self) -> Any:
-        return self._work.known.definition.payload
+        """The run's own copy: what a job does to it, no other run sees."""
+        if self._payload is _UNREAD:
+            self._payload = deepcopy(self._work.known.definition.payload)
+        return self._payload
 
     @property
     def late_by(self) -> float:

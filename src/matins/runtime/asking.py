@@ -17,9 +17,11 @@ BUDGET_MS = 7 * 86_400_000
 
 def ask_about_run(transaction: Transaction, known: Known, run_id: int, slot: int | None, now: int) -> int:
     """May this run start? Asked of those whom its words name, else of the owner."""
-    maker, role = _requester(transaction, known.schedule_id, run_id)
+    hands = involved(transaction, known, run_id)
+    maker, role = hands[0] if hands else ("owner", "owner")
     definition = known.definition
     request = told(known.agent, known.name, definition, slot, known.rule.trigger.describe())
+    request["involved"] = hands
     approval = Approval(
         0, "run", known.schedule_id, known.name, run_id, known.rev, digest_of(known), definition.approval,
         definition.approvers, definition.approvals_needed, definition.approval_default, maker, role, now,
@@ -42,25 +44,34 @@ def ask_about_budget(transaction: Transaction, known: Known, run_id: int, now: i
     return _ask_owner(transaction, "budget", known, run_id, "matins", "system", now, now + BUDGET_MS, request)
 
 
-def void(transaction: Transaction, schedule_id: int, now: int, why: str) -> list[Approval]:
-    """What was asked about this schedule is about other words now; those that could still have had an effect."""
+def void(transaction: Transaction, schedule_id: int, now: int, why: str, *, money: bool = False) -> list[Approval]:
+    """What was asked about this schedule (or, with `money`, about its spending) counts no more; those that could still
+    have had an effect."""
     voided: list[Approval] = []
     for approval in transaction.approvals_open(schedule_id):
-        if approval.kind != "budget" and transaction.settle_approval(approval.id, approval.state, "void", now):
+        if (approval.kind == "budget") == money and transaction.settle_approval(
+            approval.id, approval.state, "void", now
+        ):
             data = {"approval": str(approval.id), "why": why}
             transaction.events.append(NewEvent(now, "approval.void", schedule_id, approval.run_id, data))
             voided.append(approval)
     return voided
 
 
-def _requester(transaction: Transaction, schedule_id: int, run_id: int) -> tuple[str, str]:
-    """Who started it by hand, else who made the schedule."""
+def involved(transaction: Transaction, known: Known, run_id: int) -> list[tuple[str, str]]:
+    """(name, role) of whoever had a hand in it: who started it by hand, who wrote these words, who made it."""
+    found: list[tuple[str, str]] = []
     run = transaction.run(run_id)
     by = orjson.loads(run[16]).get("by") if run and run[16] else None
     if by:
-        return by["name"], by["role"]
-    schedule = transaction.schedule(schedule_id)
-    return (schedule[16], schedule[17]) if schedule else ("owner", "owner")
+        found.append((by["name"], by["role"]))
+    author = transaction.author(known.schedule_id, known.rev)
+    if author is not None:
+        found.append((author[0], author[1]))
+    schedule = transaction.schedule(known.schedule_id)
+    if schedule is not None:
+        found.append((schedule[16], schedule[17]))
+    return found
 
 
 def digest_of(known: Known) -> str:

@@ -6,11 +6,11 @@ from typing import Any
 
 from matins.engine.approvals import needs_approval
 from matins.engine.catch_up import grace_of
-from matins.engine.gates import Candidate, Facts, still_quiet, throttle
+from matins.engine.gates import Candidate, Facts, budget, still_quiet, throttle
 from matins.engine.policies import BEFORE, NONE, Policies
 from matins.engine.transitions import ASK, BLOCK, CHECK, CLEAR, DEFER, MISS, REFUSE, SKIP, SUSPEND
 from matins.model.agent import FRESH
-from matins.model.records import Ready
+from matins.model.records import NewEvent, Ready
 from matins.model.run import APPROVED, CHECKED
 from matins.model.trigger import Once
 from matins.ports import Transaction
@@ -45,7 +45,8 @@ class Clearance:
 
     def open_road(self, item: Known) -> bool:
         """Whether nothing stands between ready and started: most of all runs."""
-        return not (item.gated or self.guarded or self.policies.budgets or BEFORE in self.policies.hooks)
+        policies = self.policies
+        return not (item.gated or self.guarded or policies.budgets or policies.throttles or BEFORE in policies.hooks)
 
     def passes(self, transaction: Transaction, row: Ready, item: Known, now: int) -> bool:
         """Whether it may start now; if not, it has been sent where it must go."""
@@ -72,9 +73,14 @@ class Clearance:
         if not self.policies.budgets:
             return True
         lacking = spending.reserve(transaction, self.policies, item, row.id, now)
-        if lacking is not None:
-            apply(transaction, [_change(row, item, REFUSE, now, "over_budget", None, lacking.evidence())], now)
-        return lacking is None
+        if lacking is None:
+            return True
+        facts = Facts((), False, item.agent, self.policies, lacking, manual=row.slot is None)
+        verdict = budget(Candidate(item.definition, row.slot, facts, 0, False, now))
+        assert verdict is not None
+        transition = DEFER if verdict.until is not None else REFUSE
+        apply(transaction, [_change(row, item, transition, now, verdict.reason, verdict.until, verdict.evidence)], now)
+        return False
 
     def _commands(self, item: Known) -> tuple[CheckCommand, ...] | None:
         words, found = item.definition, list[CheckCommand]()
@@ -90,7 +96,7 @@ class Clearance:
         self, transaction: Transaction, row: Ready, item: Known, commands: tuple[CheckCommand, ...], now: int
     ) -> None:
         if self.room <= 0:  # out of the way of those that need no check
-            apply(transaction, [_change(row, item, DEFER, now, "checking", now + _SOON_MS)], now)
+            transaction.put_off(row.id, row.epoch, now + _SOON_MS)
             return
         self.room -= 1
         last_run = transaction.last_started(item.schedule_id, row.id)
@@ -109,8 +115,12 @@ class Clearance:
             good_until = (approval.decided_at or 0) + item.definition.approval_ms
             if approval.digest != digest or (approval.state == "approved" and now > good_until):
                 continue
-            if approval.state == "used" or transaction.settle_approval(approval.id, "approved", "used", now):
-                return True  # used: for another attempt of this very run
+            if approval.state == "used":
+                return True  # for another attempt of this very run
+            if transaction.settle_approval(approval.id, "approved", "used", now):
+                data = {"approval": str(approval.id), "digest": digest}
+                transaction.events.append(NewEvent(now, "approval.used", item.schedule_id, row.id, data))
+                return True
         if apply(transaction, [_change(row, item, ASK, now, "awaiting_approval", None)], now):
             asking.ask_about_run(transaction, item, row.id, row.slot, now)
         return False

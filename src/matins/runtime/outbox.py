@@ -18,7 +18,7 @@ from matins.errors import StoreError
 from matins.model.subscription import Subscription, SubscriptionKind
 from matins.ports import Clock, Store
 from matins.runtime.catalog import Catalog
-from matins.runtime.lines import Callback, Lane, Letter, Line, MemoryLine, Sent, StoredLine, Turn
+from matins.runtime.lines import Callback, Lane, Letter, Line, MemoryLine, Sent, StoredLine, Turn, plain
 
 log = logging.getLogger("matins")
 MOST_AT_ONCE = 32
@@ -270,7 +270,7 @@ def _carefully(send: Send, lane: Lane, letter: Letter) -> Sent:
     try:
         return send(lane, letter)
     except Exception as error:  # whoever is told must not harm whoever tells
-        log.warning("event %s could not be delivered: %s: %s", letter.event.id, type(error).__name__, error)
+        log.warning("event %s could not be delivered: %s", letter.event.id, plain(f"{type(error).__name__}: {error}"))
         return Sent("again", f"{type(error).__name__}: {error}")
 
 

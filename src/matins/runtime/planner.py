@@ -67,7 +67,7 @@ class Planner:
                 continue
             in_the_way, full = live.get(schedule_id, ()), free.none_for(item)
             facts = free_facts
-            if in_the_way or full or item.gated or policies.budgets:
+            if in_the_way or full or item.gated or policies.budgets or policies.throttles:
                 short = spending.forecast(transaction, policies, item, now) if policies.budgets else None
                 facts = Facts(in_the_way, full, item.agent, policies, short)
             try:

@@ -47,6 +47,8 @@ from matins.runtime.work import Ended, Work
 _LONGEST_PLAIN = 8_000
 _SHORTEST_LIMIT_MS = 60_000
 """A provider that says no more than "not now" is left alone for a minute."""
+_LONGEST_LIMIT_MS = 7 * 86_400_000
+"""What a run says of its provider is tried again after a week at the latest."""
 _NOT_STOPPED = ("active", "completed", "paused")
 _NEVER_RAN = (SKIP, BLOCK, MISS, DENY, EXPIRE, REFUSE)
 
@@ -155,7 +157,9 @@ def _unsuccessful(change: Change, attempt: int, outcome: Outcome) -> Change:
     if outcome.nothing_to_do is not None:
         return change._replace(transition=IDLE, reason=outcome.nothing_to_do)
     if outcome.over_budget:
-        return change._replace(transition=OVERSPEND, reason="over_budget")
+        words = change.known.definition
+        evidence = {"max_cost": words.max_cost, "max_tokens": words.max_tokens}
+        return change._replace(transition=OVERSPEND, reason="over_budget", evidence=evidence)
     if outcome.limit is not None:
         return _throttled(change, outcome.limit)
     if outcome.cancelled:
@@ -174,7 +178,7 @@ def _lost(change: Change) -> Change:
 
 def _throttled(change: Change, limit: ProviderLimit) -> Change:
     """Not the agent's failure: it waits until the provider serves again, and all others of that provider with it."""
-    until = max(limit.resets_at or 0, change.at + _SHORTEST_LIMIT_MS)
+    until = min(max(limit.resets_at or 0, change.at + _SHORTEST_LIMIT_MS), change.at + _LONGEST_LIMIT_MS)
     evidence = {"provider": limit.provider, "until": until, "why": limit.reason}
     limit = limit._replace(resets_at=until)
     return change._replace(transition=THROTTLE, reason="throttled", not_before=until, evidence=evidence, limit=limit)
@@ -289,6 +293,8 @@ def _withdraw_questions(transaction: Transaction, never_started: list[Change], n
             for approval in transaction.approvals_of_run(change.run_id):
                 if approval.state in ("pending", "approved"):
                     transaction.settle_approval(approval.id, approval.state, "void", now)
+                    data = {"approval": str(approval.id), "why": "the run is over"}
+                    transaction.events.append(NewEvent(now, "approval.void", approval.schedule_id, change.run_id, data))
 
 
 def _settle_accounts(transaction: Transaction, taken: list[Change], now: int) -> None:
@@ -297,7 +303,8 @@ def _settle_accounts(transaction: Transaction, taken: list[Change], now: int) ->
     if reserved or any(change.usage is not None for change in taken):
         spenders = [change for change in taken if change.transition.started and change.transition is not HOLD]
         for change in spenders:
-            spender = spending.Spender(change.run_id, change.known, change.usage)
+            lost = change.reason in ("worker_lost", "unknown", "stopped")
+            spender = spending.Spender(change.run_id, change.known, change.usage, lost)
             spending.settle(transaction, spender, now, reserved=reserved)
     if not any(change.limit is not None for change in taken):
         return

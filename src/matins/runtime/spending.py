@@ -26,20 +26,22 @@ class Spender(NamedTuple):
     run_id: int
     known: Known
     usage: Usage | None
+    lost: bool = False
+    """Nobody knows what it spent."""
 
 
-def wanted(transaction: Transaction, known: Known) -> Usage:
+def wanted(transaction: Transaction, policies: Policies, known: Known) -> Usage:
     """What to set aside for a run: its own cap, else what its past runs kept to, else what is usual."""
-    definition = known.definition
     past = [Spent(usage.money, usage.tokens) for usage in transaction.past_spend(known.schedule_id, MOST_PAST)]
-    cap = Spent(definition.max_cost or 0, definition.max_tokens or 0)
+    money, tokens = _caps(policies, known)
+    cap = Spent(money or 0, tokens or 0)
     return Usage(*reservation(cap, past, Spent(USUAL_RESERVATION.money, USUAL_RESERVATION.tokens)))
 
 
 def forecast(transaction: Transaction, policies: Policies, known: Known, now: int) -> Shortage | None:
     """The first budget that has no room for another run of this schedule."""
     drawn = _draws(policies, known, now)
-    need = wanted(transaction, known) if drawn else _NOTHING
+    need = wanted(transaction, policies, known) if drawn else _NOTHING
     for draw in drawn:
         lacking = shortage(draw, transaction.purse(draw.budget.name, draw.whose, draw.period), need, now)
         if lacking is not None:
@@ -53,7 +55,7 @@ def reserve(transaction: Transaction, policies: Policies, known: Known, run_id: 
     if not drawn:
         return None
     transaction.lock_policies()  # one after the other: each takes several purses
-    need = wanted(transaction, known)
+    need = wanted(transaction, policies, known)
     purses = [transaction.locked_purse(draw.budget.name, draw.whose, draw.period) for draw in drawn]
     for draw, purse in zip(drawn, purses, strict=True):
         lacking = shortage(draw, purse, need, now)
@@ -85,6 +87,9 @@ def release(transaction: Transaction, run_ids: Iterable[int]) -> None:
 
 def _settle(transaction: Transaction, policies: Policies, spender: Spender, held: list[Purse], now: int) -> None:
     known, usage = spender.known, spender.usage or _NOTHING
+    if spender.lost and spender.usage is None:  # it may have spent all that was set aside for it
+        reserved = [Usage(purse.money_reserved, purse.tokens_reserved, True) for purse in held]
+        usage = max(reserved, default=_NOTHING)
     transaction.settle_spend(spender.run_id, known.schedule_id, known.agent, now, usage)
     for purse in held:
         transaction.fill_purse(_given_back(purse, usage))
@@ -95,7 +100,7 @@ def _settle(transaction: Transaction, policies: Policies, spender: Spender, held
         if draw.budget.name not in periods:  # made while it ran
             fresh = Purse(draw.budget.name, draw.whose, draw.period, usage.money, usage.tokens, 0, 0)
             transaction.fill_purse(fresh)
-    if spender.usage is not None and _capped(transaction, spender):
+    if spender.usage is not None and _capped(transaction, policies, spender):
         _breach(transaction, spender, None, now)
         return
     for draw in drawn:
@@ -104,12 +109,19 @@ def _settle(transaction: Transaction, policies: Policies, spender: Spender, held
             return
 
 
-def _capped(transaction: Transaction, spender: Spender) -> bool:
+def _capped(transaction: Transaction, policies: Policies, spender: Spender) -> bool:
     """Whether its attempts together have spent more than one run may."""
-    words = spender.known.definition
-    if words.max_cost is None and words.max_tokens is None:
+    money, tokens = _caps(policies, spender.known)
+    if money is None and tokens is None:
         return False
-    return (transaction.spend_of(spender.run_id) or _NOTHING).over(words.max_cost, words.max_tokens)
+    return (transaction.spend_of(spender.run_id) or _NOTHING).over(money, tokens)
+
+
+def _caps(policies: Policies, known: Known) -> tuple[int | None, int | None]:
+    """What one run may spend, in money and tokens, by its own words and its agent's."""
+    agent = policies.agents.get(known.agent)
+    caps = (known.definition.max_cost, agent.max_cost if agent and known.talks else None)
+    return min((cap for cap in caps if cap is not None), default=None), known.definition.max_tokens
 
 
 def _given_back(held: Purse, usage: Usage) -> Purse:

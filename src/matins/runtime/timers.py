@@ -7,7 +7,7 @@ from dataclasses import replace
 from matins.engine.gates import Candidate, Facts, judge
 from matins.engine.transitions import CLEAR, DEFER, EXPIRE, LINE_UP, MISS, REFUSE, SKIP, SUSPEND, Transition
 from matins.model.policy import Approval
-from matins.model.records import NewEvent, Parked, Settlement
+from matins.model.records import NewEvent, Parked, Settlement, Started
 from matins.model.run import APPROVED, RunState
 from matins.ports import Transaction
 from matins.runtime import spending
@@ -140,9 +140,11 @@ def answer_run(
     assert approval.run_id is not None
     rows = transaction.live_runs([approval.run_id])
     item = catalog.get(transaction, [(approval.schedule_id, approval.rev)]).get((approval.schedule_id, approval.rev))
-    if not rows or not isinstance(item, Known):
+    if not rows:
         return False
     row = rows[0]
+    if not isinstance(item, Known):
+        return _give_up(transaction, row, denied, now)
     evidence = {"approval": str(approval.id)}
     change = Change(row.id, row.epoch, row.slot, item, denied, now, None, reason, None, evidence)
     if granted:
@@ -150,3 +152,12 @@ def answer_run(
         change = Change(row.id, row.epoch, row.slot, item, SUSPEND if paused else CLEAR, now, now, cleared=APPROVED)
         change = change._replace(reason="paused" if paused else None, evidence=evidence)
     return apply(transaction, [change], now) > 0
+
+
+def _give_up(transaction: Transaction, row: Started, denied: Transition, now: int) -> bool:
+    """What it was to do cannot be read: whatever was answered, it does not start, nor is it in the way of others."""
+    ends = (denied.low, denied.high, denied.target, None, now, "unreadable", None)
+    settled = bool(transaction.settle([Settlement(row.id, row.epoch, *ends)]))
+    if settled:
+        transaction.events.append(NewEvent(now, denied.event, row.schedule_id, row.id, {"reason": "unreadable"}))
+    return settled

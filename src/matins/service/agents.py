@@ -13,6 +13,7 @@ from matins.model.principal import Principal
 from matins.model.thread import Landing, Message, Thread
 from matins.service.governing import Governing, all_schedules
 from matins.service.rights import needs
+from matins.work.base import SourceDefinition, define_source, from_dict, to_dict
 
 _NEWEST = 1 << 62
 
@@ -43,6 +44,26 @@ class Agents(Governing):
         if users:
             raise Conflict(f'"{name}" is woken by {", ".join(users[:5])}', value=name, hint="remove those first")
         return self._drop(principal, "agent", name)
+
+    @needs("govern")
+    def set_work_source(self, principal: Principal, name: str, **words: Any) -> SourceDefinition:
+        """Where work items come from: kind="tasks" with its path, or kind="github" with its repo."""
+        definition = define_source(name, words)
+        self._put(principal, "work", name, to_dict(definition))
+        return definition
+
+    @needs("govern")
+    def drop_work_source(self, principal: Principal, name: str) -> bool:
+        """Refused while a schedule takes its work from there."""
+        with self._store.reading() as transaction:
+            users = [s.name for s in all_schedules(transaction) if s.definition.work == name]
+        if users:
+            raise Conflict(f'"{name}" gives work to {", ".join(users[:5])}', value=name, hint="edit those first")
+        return self._drop(principal, "work", name)
+
+    @needs("read")
+    def work_sources(self, principal: Principal) -> list[SourceDefinition]:
+        return [from_dict(data) for data in self._policies().work.values()]
 
     @needs("read")
     def agents(self, principal: Principal) -> list[Agent]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Literal
 
-from matins.engine.approvals import tally, why_not
+from matins.engine.approvals import tally, told, why_not
 from matins.engine.policies import Policies
 from matins.engine.schedules import encode
 from matins.engine.transitions import DENY
@@ -15,7 +15,7 @@ from matins.model.policy import Approval, Purse, Vote
 from matins.model.principal import Principal
 from matins.model.records import NewEvent
 from matins.model.run import Run
-from matins.model.schedule import Schedule
+from matins.model.schedule import Schedule, ScheduleDefinition
 from matins.ports import Transaction
 from matins.runtime import asking
 from matins.runtime.catalog import Known
@@ -188,12 +188,9 @@ class Approvals(Proposals):
             transaction.replace_cursor(schedule.id, schedule.next_slot, None, rev, paused=True)
         known = self._catalog.get(transaction, [(schedule.id, rev)])[schedule.id, rev]
         assert isinstance(known, Known)
-        request = {
-            **asked.request,
-            "payload": definition.payload,
-            "edited_by": principal.name,
-            "instead_of": str(asked.id),
-        }
+        changed = told(known.agent, known.name, definition, asked.request.get("slot"), trigger.describe())
+        gone = {word: None for word in asked.request if word in ScheduleDefinition.__slots__ and word not in changed}
+        request = {**asked.request, **gone, **changed, "edited_by": principal.name, "instead_of": str(asked.id)}
         number = transaction.insert_approval(
             asked._replace(rev=rev, digest=asking.digest_of(known), requested_at=now, request=request)
         )

@@ -156,7 +156,8 @@ def _passes_overlap(candidate: Candidate, zone: str) -> str:
 
 
 def _passes_throttle(candidate: Candidate, zone: str) -> str:
-    provider = candidate.definition.provider
+    agent = candidate.facts.policies.agents.get(candidate.facts.agent)
+    provider = candidate.definition.provider or (agent.provider if agent else None)
     return f'Provider "{provider}" serves it.' if provider else "It names no provider whose limits hold for it."
 
 
@@ -175,7 +176,7 @@ def _budgets(transaction: Transaction, policies: Policies, known: Known, now: in
     drawn = draws(policies.budgets, known.schedule_id, known.agent, known.name, now)
     if not drawn:
         return GateSays("budget", True, "No budget holds for it.")
-    need = spending.wanted(transaction, known)
+    need = spending.wanted(transaction, policies, known)
     parts = [_left(draw, transaction.purse(draw.budget.name, draw.whose, draw.period)) for draw in drawn]
     wanted = f"a run is taken to need {format_money(need.money)} and {format_tokens(need.tokens)} tokens"
     return GateSays("budget", True, f"{'; '.join(parts)}; {wanted}.")

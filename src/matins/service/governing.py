@@ -239,7 +239,7 @@ class Governing(UseCases):
 
     def _write(self, transaction: Transaction, principal: Principal, kind: str, name: str, data: Any, now: int) -> None:
         transaction.put_policy(kind, name, orjson.dumps(data).decode(), now, principal.name)
-        told = {"kind": kind, "name": name, "by": principal.name, "definition": data}
+        told = {"kind": kind, "name": name, "by": principal.name, "definition": _without_secrets(kind, data)}
         transaction.events.append(NewEvent(now, "policy.set", None, None, told))
 
     def _unwrite(self, transaction: Transaction, principal: Principal, kind: str, name: str, now: int) -> bool:
@@ -256,6 +256,14 @@ def _wake(transaction: Transaction, reason: str, now: int) -> None:
     transaction.due_rows({row.schedule_id for row in rows})
     for row in rows:
         transaction.wake_parked(row.id, reason, now)
+
+
+def _without_secrets(kind: str, data: Any) -> Any:
+    """Events are read by many: of an agent's environment they tell the names, and references but no values."""
+    if kind != "agent" or not data.get("environment"):
+        return data
+    shown = [(name, text if text.startswith(("env:", "file:")) else "…") for name, text in data["environment"]]
+    return {**data, "environment": shown}
 
 
 def all_schedules(transaction: Transaction) -> list[Any]:

@@ -12,9 +12,11 @@ from matins.errors import InvalidInput, NotAllowed
 from matins.executors.commands import check_command
 from matins.model.principal import Principal
 from matins.model.records import NewSchedule
+from matins.model.run import RunState
 from matins.model.schedule import Schedule, ScheduleDefinition
 from matins.ports import Transaction
 from matins.runtime import asking
+from matins.runtime.planner import live_runs
 from matins.service.base import UseCases
 from matins.service.definitions import Defined, defined
 from matins.service.rights import check_words
@@ -55,6 +57,9 @@ class Proposals(UseCases):
                 rules = policies.rules_for(principal.name)
                 item = _for_agent(principal, item, bounded(item.rule.definition, rules, now))
             items.append(item)
+        for name in {item.rule.definition.work for item in items}:
+            if name is not None and name not in policies.work:
+                raise _no_such_source(name, policies.work)
         for name in {item.rule.definition.quiet_hours for item in items}:
             if name is not None and name not in policies.quiet_hours:
                 raise _no_such_quiet_hours(name, policies.quiet_hours)
@@ -79,6 +84,10 @@ class Proposals(UseCases):
         transaction.lock_policies()  # so that two at once do not both find room under the quota
         rules = self._catalog.policies(transaction).rules_for(principal.name)
         run = None if principal.run_id is None else transaction.run(principal.run_id)
+        if principal.run_id is not None and run is None:
+            raise NotAllowed(
+                f"There is no run {principal.run_id} to speak from", value=principal.run_id, field="run_id"
+            )
         parent = None if run is None else self._schedule(transaction, run[1])
         depth = 1 + (parent.depth if parent else 0)
         already = transaction.agent_schedules(principal.name)
@@ -92,6 +101,8 @@ class Proposals(UseCases):
     ) -> ScheduleDefinition:  # fmt: skip
         """An edit, within what its maker may do."""
         policies = self._catalog.policies(transaction)
+        if definition.work is not None and definition.work not in policies.work:
+            raise _no_such_source(definition.work, policies.work)
         if definition.quiet_hours is not None and definition.quiet_hours not in policies.quiet_hours:
             raise _no_such_quiet_hours(definition.quiet_hours, policies.quiet_hours)
         if principal.role != "agent":
@@ -118,12 +129,14 @@ class Proposals(UseCases):
         asking.ask_about_schedule(transaction, known, principal.name, principal.role, now, expires_at, proposal)
 
     def _ask_again(self, transaction: Transaction, principal: Principal, schedule: Schedule, now: int) -> None:
-        """After an edit: what was asked or approved was about other words."""
-        voided = asking.void(transaction, schedule.id, now, "the schedule was edited")
-        for approval in voided:
-            if approval.run_id is not None:
-                transaction.revise_run(approval.run_id, schedule.rev)
-                transaction.wake_parked(approval.run_id, "awaiting_approval", now)
+        """After an edit: what was asked or approved was about other words. Runs that people were asked about and that
+        have not started go by the new ones, also those that an edit before this one has put back."""
+        asking.void(transaction, schedule.id, now, "the schedule was edited")
+        for run_id, state in live_runs(transaction, [schedule.id]).get(schedule.id, []):
+            asked = [approval.state for approval in transaction.approvals_of_run(run_id) if approval.kind == "run"]
+            if state <= RunState.READY and asked and "used" not in asked:
+                transaction.revise_run(run_id, schedule.rev)
+                transaction.wake_parked(run_id, "awaiting_approval", now)
         if principal.role == "agent" or schedule.state in ("pending", "rejected"):
             transaction.set_schedule_state(schedule.id, "pending", now, None, None)
             transaction.replace_cursor(schedule.id, schedule.next_slot, None, schedule.rev, paused=True)
@@ -139,6 +152,11 @@ def _for_agent(principal: Principal, item: Defined, definition: ScheduleDefiniti
         )
     rule = type(item.rule)(definition, item.rule.trigger)
     return item._replace(agent=principal.name, text=encode(definition), rule=rule)
+
+
+def _no_such_source(name: str, known: Mapping[str, Any]) -> InvalidInput:
+    hint = f"known: {', '.join(sorted(known))}" if known else "make it first: set_work_source"
+    return InvalidInput(f'There is no source of work "{name}"', value=name, field="work", hint=hint)
 
 
 def _no_such_quiet_hours(name: str, known: Mapping[str, Any]) -> InvalidInput:

@@ -69,6 +69,7 @@ class Schedules(Proposals):
             schedule = self._schedule(transaction, schedule.id)  # that may have been its end
             rev = transaction.last_revision(schedule.id) + 1
             transaction.insert_revision(schedule.id, rev, encode(definition), now)
+            transaction.set_author(schedule.id, rev, principal.name, principal.role)
             more = definition.max_executions is None or schedule.executions < definition.max_executions
             anew = "when" in words or schedule.state == "rejected" or (cursor is None and more)
             slot = first_free(transaction, schedule.id, trigger, now) if anew else cursor
@@ -123,6 +124,7 @@ class Schedules(Proposals):
                 raise _does_not_run(schedule)
             if schedule.state not in ("paused", "broken"):
                 return schedule
+            asking.void(transaction, schedule.id, now, "it was resumed", money=True)
             resume(transaction, schedule, self._known(transaction, schedule), now, principal.name)
         self._changed()
         return self._by_id(schedule.id)

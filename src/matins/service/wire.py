@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, fields
 from typing import Any, cast
 
@@ -25,42 +26,34 @@ from matins.service.forecasts import Forecast, Slot
 from matins.service.gates_now import GateSays
 from matins.service.stats import Stats
 from matins.service.what_if import CatchUp, ChangeForecast, MadeUp, WordChange
+from matins.work.base import SourceDefinition
+from matins.work.base import from_dict as source_from_dict
+from matins.work.base import to_dict as source_to_dict
 
 _TAG = "$matins"
-_ANSWERS = (Why, Record, Attempt, GateSays, Slot, Forecast, ChangeForecast, WordChange, CatchUp, MadeUp, Stats, Audit)
 _ROWS = (Approval, Vote, Throttle, Purse, Thread, Message, Landing)
-_TUPLES: dict[str, Any] = {kind.__name__: kind for kind in (*_ROWS, *_ANSWERS)}
-_VALUES: dict[str, Any] = {kind.__name__: kind for kind in (Budget, Price)}
+_ANSWERS = (Why, Record, Attempt, GateSays, Slot, Forecast, ChangeForecast, WordChange, CatchUp, MadeUp, Stats, Audit)
+
+
+class _Codec:
+    """How values of one kind are written, and read again."""
+
+    def __init__(self, tag: str, write: Callable[[Any], dict[str, Any]], read: Callable[[dict[str, Any]], Any]) -> None:
+        self.tag = tag
+        self.write = write
+        self.read = read
 
 
 def to_wire(value: Any) -> Any:
-    match value:
-        case Schedule():
-            return {_TAG: "schedule", **_plain(value), "definition": encode(value.definition)}
-        case Run():
-            return {_TAG: "run", **_plain(value)}
-        case Trigger():
-            return {_TAG: "trigger", **value.to_dict()}
-        case QuietHours():
-            return {_TAG: "quiet_hours", **quiet_hours.to_dict(value)}
-        case Agent():
-            return {_TAG: "agent", **to_wire(agent_to_dict(value))}
-        case AgentRules():
-            return {_TAG: "agent_rules", **rules_to_dict(value)}
-        case _ if isinstance(value, _ROWS):
-            plain = {name: to_wire(item) for name, item in value._asdict().items()}
-            return {_TAG: type(value).__name__, **plain}
-        case Budget() | Price():
-            return {_TAG: type(value).__name__, **asdict(value)}
-        case _ if isinstance(value, _ANSWERS):
-            return {_TAG: type(value).__name__, **{f.name: to_wire(getattr(value, f.name)) for f in fields(value)}}
-        case dict():
-            plain = {key: to_wire(item) for key, item in cast("dict[str, Any]", value).items()}
-            return {_TAG: "plain", "items": plain} if _TAG in plain else plain
-        case list() | tuple() | range():
-            return [to_wire(item) for item in cast("list[Any]", value)]
-        case _:
-            return value
+    codec = _WRITERS.get(cast("type[Any]", type(value)))
+    if codec is not None:
+        return {_TAG: codec.tag, **codec.write(value)}
+    if isinstance(value, dict):
+        plain = {key: to_wire(item) for key, item in cast("dict[str, Any]", value).items()}
+        return {_TAG: "plain", "items": plain} if _TAG in plain else plain
+    if isinstance(value, (list, tuple, range)):
+        return [to_wire(item) for item in cast("list[Any]", value)]
+    return value
 
 
 def from_wire(value: Any) -> Any:
@@ -69,35 +62,51 @@ def from_wire(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     data: dict[str, Any] = dict(cast("dict[str, Any]", value))
-    match data.pop(_TAG, None):
-        case "plain":  # somebody else's words, which happen to hold our tag
-            return {key: from_wire(item) for key, item in data["items"].items()}
-        case str(kind) if kind in _TUPLES:
-            return _tuple(_TUPLES[kind], data)
-        case str(kind) if kind in _VALUES:
-            return _VALUES[kind](**data)
-        case "agent":
-            return agent_from_dict(data)
-        case "agent_rules":
-            return rules_from_dict(data)
-        case "quiet_hours":
-            return quiet_hours.from_dict(data)
-        case "schedule":
-            data["definition"] = decode(data["definition"])
-            return Schedule(**data)
-        case "run":
-            data["state"] = RunState(data["state"])
-            return Run(**data)
-        case "trigger":
-            return compile_trigger(from_dict(data))
-        case _:
-            return {key: from_wire(item) for key, item in data.items()}
+    tag = data.pop(_TAG, None)
+    if tag == "plain":  # somebody else's words, which happen to hold our tag
+        data, tag = data["items"], None
+    codec = _READERS.get(tag) if isinstance(tag, str) else None
+    return {key: from_wire(item) for key, item in data.items()} if codec is None else codec.read(data)
 
 
-def _plain(value: Schedule | Run) -> dict[str, Any]:
+def _plain(value: Any) -> dict[str, Any]:
     return {field.name: getattr(value, field.name) for field in fields(value)}
 
 
-def _tuple(kind: Any, data: dict[str, Any]) -> Any:
-    values = {name: from_wire(item) for name, item in data.items()}
-    return kind(**{name: tuple(cast("list[Any]", v)) if isinstance(v, list) else v for name, v in values.items()})
+def _schedule(data: dict[str, Any]) -> Schedule:
+    data["definition"] = decode(data["definition"])
+    return Schedule(**data)
+
+
+def _run(data: dict[str, Any]) -> Run:
+    data["state"] = RunState(data["state"])
+    return Run(**data)
+
+
+def _parts(value: Any) -> dict[str, Any]:
+    """Of a row or an answer; each part may be one of ours."""
+    plain: dict[str, Any] = value._asdict() if hasattr(value, "_asdict") else _plain(value)
+    return {name: to_wire(item) for name, item in plain.items()}
+
+
+def _whole(kind: Any) -> Callable[[dict[str, Any]], Any]:
+    def read(data: dict[str, Any]) -> Any:
+        values = {name: from_wire(item) for name, item in data.items()}
+        return kind(**{name: tuple(cast("list[Any]", v)) if isinstance(v, list) else v for name, v in values.items()})
+
+    return read
+
+
+_WRITERS: dict[type[Any], _Codec] = {
+    Schedule: _Codec("schedule", lambda value: {**_plain(value), "definition": encode(value.definition)}, _schedule),
+    Run: _Codec("run", _plain, _run),
+    Trigger: _Codec("trigger", lambda value: value.to_dict(), lambda data: compile_trigger(from_dict(data))),
+    QuietHours: _Codec("quiet_hours", quiet_hours.to_dict, quiet_hours.from_dict),
+    Budget: _Codec("budget", asdict, lambda data: Budget(**data)),
+    Price: _Codec("price", asdict, lambda data: Price(**data)),
+    Agent: _Codec("agent", lambda value: to_wire(agent_to_dict(value)), agent_from_dict),
+    AgentRules: _Codec("agent_rules", rules_to_dict, rules_from_dict),
+    SourceDefinition: _Codec("work", source_to_dict, source_from_dict),
+    **{kind: _Codec(kind.__name__, _parts, _whole(kind)) for kind in (*_ROWS, *_ANSWERS)},
+}
+_READERS = {codec.tag: codec for codec in _WRITERS.values()}

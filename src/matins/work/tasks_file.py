@@ -181,7 +181,8 @@ def _write(new: Path, before: _File, text: str) -> None:
     new.unlink(missing_ok=True)  # left behind by a crash
     file = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     with os.fdopen(file, "wb") as opened:
-        if before.owner != (os.geteuid(), os.getegid()):
+        status = os.fstat(file)
+        if before.owner != (status.st_uid, status.st_gid):
             os.fchown(file, *before.owner)
         os.fchmod(file, before.mode)
         opened.write(text.encode())
@@ -220,7 +221,7 @@ def _win(file: int, path: Path) -> None:
         except BlockingIOError:
             if time.monotonic() >= deadline:
                 message = f"Somebody else holds the lock of {path}"
-                raise SourceUnavailable(message, hint=f"flock {path}.lock true") from None
+                raise SourceUnavailable(message, hint=f"fuser {path}.lock tells who") from None
         time.sleep(_LOOK_S)
 
 

@@ -198,13 +198,22 @@ def test_runs_outlive_their_keeper(desk: Desk, said: Said, gate: Gate) -> None:
     assert desk.run("true").exit_code == 0
 
 
-def test_a_command_that_nobody_watches_is_orphaned_and_can_be_ended(desks: Desks, said: Said, held: Held) -> None:
-    """Keeper, warden and engine are dead, and it lives."""
+@pytest.mark.parametrize("ends", ["wait", "exit", "exec env -i sleep 1000"], ids=["tree", "daemon", "bare"])
+def test_what_nobody_watches_is_orphaned_and_can_be_ended(
+    desks: Desks, said: Said, gate: Gate, held: Held, ends: str
+) -> None:
+    """Keeper, warden and engine are dead; the command lives, or a daemon of it, or one that dropped its environment."""
     first, second = desks(), desks()
-    run = first.sh(f"exec 9> {held.path}; sleep 1000 & echo > {said.path}; wait")
+    daemon = "" if "env" in ends else "setsid sleep 1000 &"
+    run = first.sh(f"exec 9> {held.path}; {daemon} echo > {said.path}; read x < {gate.path}; {ends}")
     said.line()
     keeper, warden, command = first.keeper(), first.warden(run), first.command(run)
+    proc.send([warden], signal.SIGSTOP)
+    gate()
     first.supervisor.close(leave=True)
+    while "env" in ends and command in proc.with_variable(f"MATINS_WARDEN={warden.pid}-{warden.start}"):
+        pass
+    assert ends != "exit" or gone(command)
     kill(keeper)
     kill(warden)
     fate = second.supervisor.reap(run, 1)
@@ -212,7 +221,6 @@ def test_a_command_that_nobody_watches_is_orphaned_and_can_be_ended(desks: Desks
     assert held.is_held()
     second.supervisor.end(run, 1)
     assert second.wait(run).kind == "unknown"
-    assert gone(command)
     assert held.is_let_go()
     assert second.run("true").exit_code == 0
 

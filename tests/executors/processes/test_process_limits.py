@@ -238,7 +238,7 @@ def test_without_knowing_who_descends_from_whom_the_group_is_ended(tmp_path: Pat
         "proc.KNOWS_DESCENT = False\n"
         "launch = dict(key='1-1', argv=['sh', '-c', sys.argv[2]], env=dict(os.environ), cwd='/', fsync=False)\n"
         "launch |= dict(secrets=[], finals=[], head_bytes=100, tail_bytes=100, limits=Limits(grace_ms=50)._asdict())\n"
-        "it = run.Run(launch, None, home.Home(sys.argv[1]))\n"
+        "it = run.Run(launch, None, home.Home(sys.argv[1]), [1, 1])\n"
         "it.begin()\n"
         "out, output = next(iter(it.outputs.items()))\n"
         "while output.seen < 3: it.read(out)\n"

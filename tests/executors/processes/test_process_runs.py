@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import stat
 import sys
@@ -51,18 +52,22 @@ def test_exit_codes_and_signals_are_told_apart(desk: Desk, script: str, code: in
 def test_a_command_gets_its_own_environment_folder_and_session_and_no_more(desk: Desk, tmp_path: Path) -> None:
     """Nothing of the engine's environment, no descriptor but the three, a session of its own."""
     os.environ["MATINS_CANARY"] = "do not hand on"
+    core = resource.getrlimit(resource.RLIMIT_CORE)
+    resource.setrlimit(resource.RLIMIT_CORE, (core[1], core[1]))
     status = 'grep -E "^(SigIgn|NoNewPrivs|NSsid)" /proc/$$/status'
     script = f"env; pwd; cat; ulimit -c; {status}; echo $$"
     try:
         run = desk.sh(script, env={"PATH": "/bin:/usr/bin", "ONE": "1"}, cwd=str(tmp_path))
+        fate = desk.wait(run)
     finally:
         del os.environ["MATINS_CANARY"]
-    assert desk.wait(run).exit_code == 0, desk.supervisor.tail(run, 1, stream=".err")
+        resource.setrlimit(resource.RLIMIT_CORE, core)
+    assert fate.exit_code == 0, desk.supervisor.tail(run, 1, stream=".err")
     said = desk.output(run).decode().split("\n")
     own = {"PWD", "OLDPWD", "SHLVL", "_"}  # the shell's
-    assert {line.partition("=")[0] for line in said if "=" in line} - own == {"ONE", "PATH"}
-    folder, core, *status, pid, _ = (line for line in said if "=" not in line)
-    assert (folder, core) == (str(tmp_path), "0")
+    assert {line.partition("=")[0] for line in said if "=" in line} - own == {"MATINS_WARDEN", "ONE", "PATH"}
+    folder, core_blocks, *status, pid, _ = (line for line in said if "=" not in line)
+    assert (folder, core_blocks) == (str(tmp_path), "0")
     facts = dict(line.split(":\t") for line in status)
     assert (facts["NSsid"], facts["NoNewPrivs"]) == (pid, "1")
     assert not int(facts["SigIgn"], 16) & (1 << signal.SIGPIPE - 1 | 1 << signal.SIGXFSZ - 1)

@@ -7,7 +7,7 @@ import select
 
 from matins.executors.processes import journal, proc
 from matins.executors.processes.home import Home
-from matins.executors.processes.journal import Record
+from matins.executors.processes.journal import WARDEN, Record, warden_name
 from matins.executors.processes.links import Link, Message, tell
 from matins.executors.processes.output import ERR, OUT
 from matins.executors.processes.values import Fate, Kind
@@ -35,9 +35,8 @@ def find(home: Home, key: str, boot: str | None = None) -> tuple[Fate, Link | No
 
 def end_orphans(home: Home, key: str) -> None:
     """What lives on after keeper and warden are gone."""
-    command = _command(_read(home, key))
-    if command is not None:
-        proc.kill_all(lambda: proc.in_session(command))
+    records = _read(home, key)
+    proc.kill_all(lambda: _strays(records))
 
 
 def told(home: Home, key: str, records: list[Record]) -> Fate | None:
@@ -121,13 +120,20 @@ def _answer(link: Link) -> Message | None:
 
 
 def _is_alive(records: list[Record], *, answered: bool) -> bool:
-    """Whether the command lives, or a warden that does not answer."""
-    if records[0]["boot"] != proc.boot_id():
+    """Whether anything that it started lives, or a warden that does not answer."""
+    owner = records[0]
+    if answered or owner["boot"] != proc.boot_id():
         return False
-    warden = None if answered else proc.find(*records[0]["warden"])
-    return (warden is not None and not proc.gone_within(warden, _DYING_MS)) or _command(records) is not None
+    warden = proc.find(*owner["warden"])
+    if warden is not None and not proc.gone_within(warden, _DYING_MS):
+        return True
+    return bool(_strays(records))
 
 
-def _command(records: list[Record]) -> proc.Process | None:
+def _strays(records: list[Record]) -> set[proc.Process]:
+    """What lives of its tree: whoever has its warden's mark, the command, which may have dropped it, and all below."""
     pids = [record["pid"] for record in records if "pid" in record]
-    return proc.find(*pids[0]) if pids else None
+    command = proc.find(*pids[0]) if pids else None
+    mark = f"{WARDEN}={warden_name(*records[0]['warden'])}"
+    found = {*proc.with_variable(mark), *([command] if command else [])}
+    return found | {*proc.descendants(*(process.pid for process in found))}

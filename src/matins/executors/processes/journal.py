@@ -7,12 +7,18 @@ import json
 import os
 from typing import Any, cast
 
+WARDEN = "MATINS_WARDEN"
 Record = dict[str, Any]
 _FLAGS = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
 def name_of(run_id: int, epoch: int) -> str:
     return f"{run_id}-{epoch}"
+
+
+def warden_name(pid: int, start: int) -> str:
+    """Also of its socket; and it stands in the environment of what it starts, which may outlive it."""
+    return f"{pid}-{start}"
 
 
 def open_run(runs: int, name: str, *, create: bool = True) -> int:

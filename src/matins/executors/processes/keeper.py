@@ -22,6 +22,7 @@ from collections.abc import Callable
 
 from matins.executors.processes import proc
 from matins.executors.processes.home import KEEPER, LOCK, LOG, Home, accept
+from matins.executors.processes.journal import warden_name
 from matins.executors.processes.links import Link, close_all, tell
 from matins.executors.processes.warden import Warden, signals_as_bytes
 
@@ -187,13 +188,16 @@ class Keeper:
         if signal.SIGTERM in self._signals[0].recv(4096):
             for pid in self._wardens:
                 os.kill(pid, signal.SIGTERM)
+        well = True
         with contextlib.suppress(ChildProcessError):
             while (ended := os.waitpid(-1, os.WNOHANG))[0]:
-                self._bury(*ended)
+                well = self._bury(*ended) and well
+        if not well:
+            proc.kill_all(lambda: proc.descendants(os.getpid(), sparing=self._wardens))
 
-    def _bury(self, pid: int, status: int) -> None:
+    def _bury(self, pid: int, status: int) -> bool:
+        """Whether it was a warden whose runs were over. What was below another is below us now, and must go."""
         start = self._wardens.pop(pid, None)
         if start is not None and status != 0:
-            self._home.remove(f"{pid}-{start}.sock")
-            # What was below it is below us now, and no journal will tell of it.
-            proc.kill_all(lambda: proc.descendants(os.getpid(), sparing=self._wardens))
+            self._home.remove(f"{warden_name(pid, start)}.sock")
+        return start is not None and status == 0

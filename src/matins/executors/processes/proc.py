@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 _BOOT_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+_LARGEST_ENVIRONMENT = 4 * 1024 * 1024
 KNOWS_DESCENT = sys.platform == "linux"
 
 
@@ -24,7 +25,6 @@ class Process(NamedTuple):
     start: int
     """In ticks since boot."""
     parent: int
-    session: int
     over: bool
     """A zombie: it has ended, and nobody has taken note yet."""
 
@@ -51,7 +51,7 @@ def look(pid: int) -> Process | None:
     if not stat:
         return None
     fields = stat[stat.rindex(b")") + 2 :].split()  # the name before it may hold anything
-    return Process(pid, int(fields[19]), int(fields[1]), int(fields[3]), fields[0] in b"ZX")
+    return Process(pid, int(fields[19]), int(fields[1]), fields[0] in b"ZX")
 
 
 def start_of(pid: int) -> int:
@@ -114,12 +114,14 @@ def kill_all(found: Callable[[], Iterable[Process]]) -> set[Process]:
     return stopped
 
 
-def in_session(leader: Process) -> list[Process]:
-    """A session's processes while its leader lives, and everything below them."""
-    if find(leader.pid, leader.start) is None:
-        return []
-    members = [process for process in living() if process.session == leader.pid]
-    return [*members, *descendants(*(member.pid for member in members))]
+def with_variable(variable: str) -> list[Process]:
+    """Who has exactly this (`NAME=value`) in its environment."""
+    wanted = os.fsencode(variable)
+    return [process for process in living() if wanted in _environment(process.pid)]
+
+
+def _environment(pid: int) -> list[bytes]:
+    return (_read(f"/proc/{pid}/environ", _LARGEST_ENVIRONMENT) or b"").split(b"\0")
 
 
 def anonymous_bytes(processes: Iterable[Process]) -> int:
@@ -139,13 +141,13 @@ def crowd() -> int:
     return int(told.split()[3].partition(b"/")[2]) if told else 0
 
 
-def _read(path: str) -> bytes | None:
+def _read(path: str, most: int = 4096) -> bytes | None:
     try:
         fd = os.open(path, os.O_RDONLY)
     except OSError:
         return None
     try:
-        return os.read(fd, 4096)
+        return os.read(fd, most)
     except ProcessLookupError:
         return None
     finally:

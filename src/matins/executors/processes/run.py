@@ -22,7 +22,7 @@ _MOST_READS = 64
 
 
 class Run:
-    def __init__(self, launch: dict[str, Any], stdin: int | None, home: Home) -> None:
+    def __init__(self, launch: dict[str, Any], stdin: int | None, home: Home, warden: list[int]) -> None:
         self.key: str = launch["key"]
         self.failed: str | None = None
         """Why it could not be started."""
@@ -32,6 +32,7 @@ class Run:
         self._limits: dict[str, Any] = launch["limits"]
         self._stdin = stdin
         self._home = home
+        self._mark = {journal.WARDEN: journal.warden_name(*warden)}
         self._journal = journal.open_run(home.runs, self.key)
         self._out, self._err = (self._output(suffix) for suffix in (OUT, ERR))
         self._finals = _Finals([needle.encode("latin-1") for needle in launch["finals"]])
@@ -88,7 +89,7 @@ class Run:
         return writing
 
     def _start(self, ends: list[int]) -> None:
-        argv, env = self._launch["argv"], self._launch["env"]
+        argv, env = self._launch["argv"], self._launch["env"] | self._mark
         given = [0 if self._stdin is None else self._stdin, *ends]  # our own 0 is /dev/null
         os.chdir(self._launch["cwd"])
         try:

@@ -15,6 +15,7 @@ from typing import Any
 
 from matins.executors.processes import proc
 from matins.executors.processes.home import Home, accept
+from matins.executors.processes.journal import warden_name
 from matins.executors.processes.links import Link, close_all, tell
 from matins.executors.processes.run import Run
 
@@ -28,7 +29,7 @@ class Warden:
         self._home = home
         self._me = [os.getpid(), proc.start_of(os.getpid())]
         self._boot = proc.boot_id()
-        self._name = f"{self._me[0]}-{self._me[1]}.sock"
+        self._name = f"{warden_name(*self._me)}.sock"
         self._handlers: dict[int, Callable[[], None]] = {}
         self._poll = select.poll()
         self._engine: Link | None = Link(engine)
@@ -147,7 +148,7 @@ class Warden:
 
     def _begin(self, launch: dict[str, Any], stdin: int | None) -> None:
         try:
-            run = Run(launch, stdin, self._home)
+            run = Run(launch, stdin, self._home, self._me)
         except OSError as error:
             self._tell_engine({"key": launch["key"], "refused": str(error)})
             return

@@ -62,6 +62,14 @@ class Approvals:
     def last_revision(self, schedule_id: int) -> int:
         return self._common("last_revision", id=schedule_id)[0][0]
 
+    def set_author(self, schedule_id: int, rev: int, author: str, role: str) -> None:
+        self._common("set_author", id=schedule_id, rev=rev, author=author, role=role)
+
+    def author(self, schedule_id: int, rev: int) -> tuple[str, str] | None:
+        """Who changed the words to these; None for the words that it was made with."""
+        rows = self._common("author", id=schedule_id, rev=rev)
+        return rows[0] if rows else None
+
     def put_revision(self, schedule_id: int, rev: int, definition: str) -> None:
         """Words that a run goes by, and its schedule does not."""
         self._common("put_revision", id=schedule_id, rev=rev, definition=definition)

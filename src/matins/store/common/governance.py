@@ -86,6 +86,9 @@ class Governance:
     def parked_for(self, reason: str) -> list[Parked]:
         return [Parked(*row) for row in self._common("parked_for", reason=reason)]
 
+    def put_off(self, run_id: int, epoch: int, until: int) -> None:
+        self._common("put_off", run_id=run_id, epoch=epoch, until=until)
+
     def wake_parked(self, run_id: int, reason: str, now: int) -> None:
         self._common("wake_parked", run_id=run_id, reason=reason, now=now)
 
@@ -119,7 +122,8 @@ class Governance:
         return self._common("checks", run_id=run_id)
 
     def last_started(self, schedule_id: int, run_id: int) -> int | None:
-        return self._common("last_started", id=schedule_id, run_id=run_id)[0][0]
+        rows = self._common("last_started", id=schedule_id, run_id=run_id)
+        return rows[0][0] if rows else None
 
     # -- looking back
 

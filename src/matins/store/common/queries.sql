@@ -41,6 +41,9 @@ SELECT min(at) FROM (
   UNION ALL SELECT min(paused_until) FROM schedules WHERE paused_until IS NOT NULL
   UNION ALL SELECT min(resets_at) FROM throttles) timers;
 
+-- put_off: a ready run is looked at again later
+UPDATE runs SET not_before = :until WHERE id = :run_id AND epoch = :epoch AND state = 2;
+
 -- parked: runs that have waited long enough
 SELECT id, schedule_id, rev, slot, epoch, attempt, reason, planned_at FROM runs
 WHERE state = 0 AND reason <> 'paused' AND not_before <= :now ORDER BY not_before LIMIT :limit;
@@ -76,7 +79,8 @@ VALUES (:run_id, :epoch, :kind, :at, :took_ms, :exit_code, :said, :output) ON CO
 SELECT epoch, kind, at, took_ms, exit_code, said, output FROM checks WHERE run_id = :run_id ORDER BY epoch, at, kind;
 
 -- last_started: when a schedule last started a run that succeeded, before this one
-SELECT max(started_at) FROM runs WHERE schedule_id = :id AND id < :run_id AND state = 10;
+SELECT started_at FROM runs WHERE schedule_id = :id AND slot IS NOT NULL AND id < :run_id AND state = 10
+ORDER BY slot DESC LIMIT 1;
 
 -- insert_approval: a question to people
 INSERT INTO approvals (kind, schedule_id, run_id, rev, digest, policy, approvers, needed, unanswered, requested_by,
@@ -127,10 +131,18 @@ ON CONFLICT (approval_id, voter) DO UPDATE SET vote = excluded.vote, at = exclud
 SELECT voter, vote, at, note, digest FROM votes WHERE approval_id = :id ORDER BY at, voter;
 
 -- agent_schedules: how many schedules of an agent's making there are
-SELECT count(*) FROM schedules WHERE creator_role = 'agent' AND created_by = :name AND state IN ('pending', 'active', 'paused');
+SELECT count(*) FROM schedules s JOIN due d ON d.schedule_id = s.id
+WHERE s.creator_role = 'agent' AND s.created_by = :name AND (s.state IN ('pending', 'paused') OR (s.state = 'active' AND (
+  d.next_slot IS NOT NULL OR EXISTS (SELECT 1 FROM runs r WHERE r.schedule_id = s.id AND r.state BETWEEN 0 AND 5))));
 
 -- last_revision: the highest number that a schedule's words have had
 SELECT max(rev) FROM revisions WHERE schedule_id = :id;
+
+-- set_author: who wrote a revision
+UPDATE revisions SET author = :author, author_role = :role WHERE schedule_id = :id AND rev = :rev;
+
+-- author: who wrote a revision, where somebody changed the words
+SELECT author, author_role FROM revisions WHERE schedule_id = :id AND rev = :rev AND author IS NOT NULL;
 
 -- put_revision: words that no schedule says yet
 INSERT INTO revisions (schedule_id, rev, definition) VALUES (:id, :rev, :definition);
@@ -142,7 +154,7 @@ UPDATE runs SET rev = :rev, cleared = 0, epoch = epoch + 1 WHERE id = :run_id AN
 UPDATE runs SET not_before = :now, reason = 'woken' WHERE id = :run_id AND state = 0 AND reason = :reason;
 
 -- past_spend: what the last runs of a schedule cost, the newest first
-SELECT money, tokens FROM spend WHERE schedule_id = :id AND settled_at IS NOT NULL ORDER BY run_id DESC LIMIT :limit;
+SELECT money, tokens FROM spend WHERE schedule_id = :id AND settled_at IS NOT NULL AND money + tokens > 0 ORDER BY run_id DESC LIMIT :limit;
 
 -- open_purse: a budget's purse for a period
 INSERT INTO purses (budget, whose, period) VALUES (:budget, :whose, :period) ON CONFLICT DO NOTHING;

@@ -110,7 +110,8 @@ UPDATE permits SET run_id = NULL WHERE run_id = ANY(%(ids)b);
 
 -- settle: named transitions of started runs, from their own epochs only
 UPDATE runs r SET state = u.target, not_before = u.not_before, ended_at = u.ended_at, reason = u.reason, outcome = u.outcome,
-  evidence = coalesce(u.evidence, r.evidence), cleared = r.cleared | u.cleared, epoch = r.epoch + u.renewed
+  evidence = CASE WHEN u.evidence IS NULL THEN r.evidence WHEN r.evidence::jsonb -> 'by' IS NULL THEN u.evidence
+    ELSE (u.evidence::jsonb || jsonb_build_object('by', r.evidence::jsonb -> 'by'))::text END, cleared = r.cleared | u.cleared, epoch = r.epoch + u.renewed
 FROM unnest(%(id)b, %(epoch)b, %(low)b, %(high)b, %(target)b, %(not_before)b, %(ended_at)b, %(reason)b, %(outcome)b,
     %(evidence)b, %(cleared)b, %(renewed)b)
   u (id, epoch, low, high, target, not_before, ended_at, reason, outcome, evidence, cleared, renewed)

@@ -63,7 +63,9 @@ DELETE FROM permits WHERE n < 0 AND run_id IN (SELECT value FROM json_each(?1));
 UPDATE permits SET run_id = NULL WHERE run_id IN (SELECT value FROM json_each(?1));
 
 -- settle: a named transition of a started run, from its own epoch only
-UPDATE runs SET state = ?5, not_before = ?6, ended_at = ?7, reason = ?8, outcome = ?9, evidence = coalesce(?10, evidence),
+UPDATE runs SET state = ?5, not_before = ?6, ended_at = ?7, reason = ?8, outcome = ?9, 
+  evidence = CASE WHEN ?10 IS NULL THEN evidence WHEN evidence ->> '$.by' IS NULL THEN ?10
+    ELSE json_set(?10, '$.by', json(evidence -> '$.by')) END,
   cleared = cleared | ?11, epoch = epoch + ?12
 WHERE id = ?1 AND epoch = ?2 AND state BETWEEN ?3 AND ?4;
 
