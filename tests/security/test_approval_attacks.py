@@ -319,6 +319,21 @@ def test_a_crash_between_answer_and_start(kept_url: str, open_bench: Open) -> No
     assert after.states() == ["used"]
 
 
+def test_a_crash_after_the_start(kept_url: str, open_bench: Open) -> None:
+    """V6: the run is tried again on the leave that it had; nobody is asked twice, and no other run gets it."""
+    first = open_bench(kept_url)
+    number = waiting(first)
+    first.executor.submit = lambda batch: None  # type: ignore[method-assign] - it dies before it does anything
+    first.approve(number)
+    first.engine.turn()
+    assert first.last().status == "starting"
+    after = open_bench(kept_url)
+    for second in range(0, 60, 5):  # until the others are sure that it is dead
+        after.run_until(at(f"08:07:{second:02}"))
+    assert (after.ran, after.last().attempt) == ([("s", None)], 2)
+    assert after.states() == ["used"]
+
+
 def test_a_restart_does_not_bring_a_denied_run_back(kept_url: str, open_bench: Open) -> None:
     first = open_bench(kept_url)
     first.deny(waiting(first))

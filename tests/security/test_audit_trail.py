@@ -91,6 +91,15 @@ def test_a_removed_event_is_named(bench: Watched) -> None:
     assert any("is missing" in found for found in bench.verify_audit())
 
 
+def test_an_event_without_words_that_gets_some_is_named(bench: Watched) -> None:
+    """S7: also where the words are none."""
+    busy(bench)
+    (event, *_) = (event for event in events(bench) if event.data is None)
+    for words in ("'{}'", "''"):
+        sql(bench, f"UPDATE events SET data = {words} WHERE id = {event.id}")
+        assert bench.verify_audit() != []
+
+
 @pytest.mark.parametrize("place", [0, -1])
 def test_the_ends_of_the_chain_are_guarded_too(bench: Watched, place: int) -> None:
     """S7: the beginning, and the tail, which no later event would miss."""
@@ -177,6 +186,7 @@ CHANGES = sorted(name for name, right in RIGHTS.items() if right != "read")
 HOOK = ("hook", "https://example.com/hook")
 FIRST: dict[str, Callable[[Watched, Thing], Any]] = {
     "drop_webhook": lambda bench, thing: bench.call_as(OWNER, "add_webhook", *HOOK),
+    "drop_work_source": lambda bench, thing: bench.set_work_source("todo", kind="tasks"),
     "forget_subscription": lambda bench, thing: bench.call_as(OWNER, "open_subscription", "feed"),
     "lift_throttle": lambda bench, thing: bench.throttle("anthropic", datetime.fromisoformat(at("12:00"))),
     "pause_webhook": lambda bench, thing: bench.call_as(OWNER, "add_webhook", *HOOK),
