@@ -63,7 +63,7 @@ class Watched(Bench):
     def told(self, *types: str) -> list[dict[str, Any]]:
         """The data of the events of these types, in their order."""
         with self._store.reading() as transaction:
-            found = transaction.events_after(0, 100_000)
+            found = sorted(transaction.audit()[0])
         return [orjson.loads(event.data or "{}") for event in found if event.type in types]
 
     def _work(self, run: JobRun) -> None:
@@ -100,7 +100,7 @@ class Watched(Bench):
     def _given_at(self, approval: Approval) -> int:
         """When people said yes, by the chained events: the row itself says when it was used."""
         with self._store.reading() as transaction:
-            events = transaction.events_after(0, 100_000)
+            events = sorted(transaction.audit()[0])
         for event in events:
             data = orjson.loads(event.data or "{}")
             if event.type == "approval.expired" and data["approval"] == str(approval.id):

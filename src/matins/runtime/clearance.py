@@ -6,7 +6,7 @@ from typing import Any
 
 from matins.engine.approvals import needs_approval
 from matins.engine.catch_up import grace_of
-from matins.engine.gates import Candidate, Facts, budget, still_quiet, throttle
+from matins.engine.gates import Candidate, Facts, still_quiet, throttle
 from matins.engine.policies import BEFORE, NONE, Policies
 from matins.engine.transitions import ASK, BLOCK, CHECK, CLEAR, DEFER, MISS, REFUSE, SKIP, SUSPEND
 from matins.model.agent import FRESH
@@ -75,11 +75,7 @@ class Clearance:
         lacking = spending.reserve(transaction, self.policies, item, row.id, now)
         if lacking is None:
             return True
-        facts = Facts((), False, item.agent, self.policies, lacking, manual=row.slot is None)
-        verdict = budget(Candidate(item.definition, row.slot, facts, 0, False, now))
-        assert verdict is not None
-        transition = DEFER if verdict.until is not None else REFUSE
-        apply(transaction, [_change(row, item, transition, now, verdict.reason, verdict.until, verdict.evidence)], now)
+        apply(transaction, [_change(row, item, REFUSE, now, "over_budget", None, lacking.evidence())], now)
         return False
 
     def _commands(self, item: Known) -> tuple[CheckCommand, ...] | None:

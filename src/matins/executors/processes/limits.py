@@ -22,9 +22,10 @@ def inherited(limits: dict[str, Any]) -> Generator[None]:
 
     Only the soft ones, which may be raised again: a function between fork and exec would cost vfork.
     """
-    before = {which: resource.getrlimit(which) for which in _by_system(limits)}
+    wanted = _by_system(limits)
+    before = {which: resource.getrlimit(which) for which in wanted}
     try:
-        for which, (soft, _) in _by_system(limits).items():
+        for which, (soft, _) in wanted.items():
             resource.setrlimit(which, (_within(soft, before[which][1]), before[which][1]))
         yield
     finally:

@@ -158,12 +158,9 @@ class Run:
     # -- how it ends
 
     def _deadlines(self) -> list[tuple[str, int]]:
-        since = {"wall": self._began, "idle": self._heard, "after_final": self._final_at}
-        return [
-            (name, at + self._limits[f"{name}_ms"])
-            for name, at in since.items()
-            if at is not None and self._limits[f"{name}_ms"] is not None
-        ]
+        wall, idle, after_final = (self._limits[name] for name in ("wall_ms", "idle_ms", "after_final_ms"))
+        since = ("wall", self._began, wall), ("idle", self._heard, idle), ("after_final", self._final_at, after_final)
+        return [(name, at + limit) for name, at, limit in since if at is not None and limit is not None]
 
     def _exceeded(self, now: int) -> str | None:
         late = [name for name, at in self._deadlines() if now >= at]
