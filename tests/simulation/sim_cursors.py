@@ -54,7 +54,8 @@ class CursorRules:
         births = sorted(births, key=lambda run: run.first)
         changing = bool(kinds & {"schedule.updated", "schedule.paused"})
         # Before a change a slot is planned even when its jitter is not over: afterwards there is no later.
-        comes = old.next_slot if changing and old.due_at is not None else old.due_at
+        early = (changing and old.due_at is not None) or "schedule.resumed" in kinds  # a one-shot keeps its time
+        comes = old.next_slot if early else old.due_at
         was_due = comes is not None and comes <= now
         require(2, was_due or not births, f"planned before its time, or while paused: {old} at {now}: {births}")
         following = self._check_births(old, births, rule)

@@ -13,6 +13,7 @@ from stage import LEASE_MS, Orders, Stage
 from theatre import Cover, Process, Theatre
 
 _LONGEST_STOP_S = 5 * LEASE_MS / 1000
+_LONGEST_ANSWER_S = 60.0
 _AFTERLIFE_S = 0.6
 _LONG_S = 4.0
 _MILD = ("full", "long", "end", "chance", "chance", "point", "point", "point", "point")
@@ -192,7 +193,7 @@ class Director:
             self._engines[self._engines.index(process)] = None
             self._heir = True
         elif self.stage.sqlite:
-            stop.rival = self._start("engine", _LONGEST_STOP_S, new=False)
+            stop.rival = self._start("engine", _LONGEST_ANSWER_S, new=False)
 
     def _look_after(self, stop: Stop) -> None:
         now = time.monotonic()
@@ -200,7 +201,9 @@ class Director:
             if stop.rival.code != worker.BUSY:
                 self.theatre.findings.append(f"a second engine on one file ended with {stop.rival.code}")
             stop.rival = None
-        if not stop.continued and (self._was_followed(stop) or now - stop.since > _LONGEST_STOP_S):
+        # While its rival has not answered the owner stays where it is: else the lock may be free by then.
+        waited = stop.rival is None and now - stop.since > _LONGEST_STOP_S
+        if not stop.continued and (waited or self._was_followed(stop)):
             self.followed += now - stop.since <= _LONGEST_STOP_S
             stop.process.send(signal.SIGCONT)
             stop.process.kill_at = now + _AFTERLIFE_S
