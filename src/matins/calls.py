@@ -17,11 +17,12 @@ from matins.errors import InstantError, MatinsError
 from matins.model.agent import Agent
 from matins.model.policy import Approval, Purse, Throttle
 from matins.model.run import Run
-from matins.model.schedule import Schedule
+from matins.model.schedule import Schedule, ScheduleState
 from matins.model.thread import Landing, Message, Thread
 from matins.service.auditing import Audit
 from matins.service.explaining import Why
 from matins.service.forecasts import Forecast
+from matins.service.overviews import Overview
 from matins.service.stats import Stats
 from matins.service.what_if import CatchUp, ChangeForecast
 from matins.work.base import SourceDefinition
@@ -60,6 +61,19 @@ class Calls:
     def list(self, *, agent: str | None = None, after: int = 0, limit: int = 100) -> builtins.list[Schedule]:
         return self._call("list", agent, after, limit)
 
+    def overview(
+        self, *, agent: str | None = None, state: ScheduleState | None = None, after: int = 0, limit: int = 100
+    ) -> builtins.list[Overview]:
+        """A page of schedules, each in words and with its newest record."""
+        return self._call("overview", agent, state, after, limit)
+
+    def look(self, name: str, *, agent: str | None = None) -> Overview:
+        return self._call("look", name, agent)
+
+    def upcoming(self, *, limit: int = 20) -> builtins.list[Overview]:
+        """Whatever fires next, the soonest first."""
+        return self._call("upcoming", limit)
+
     def limit(self, scope: str, size: int) -> None:
         self._call("limit", scope, size)
 
@@ -82,6 +96,10 @@ class Calls:
         self, name: str, *, agent: str | None = None, before: int | None = None, limit: int = 100
     ) -> builtins.list[Run]:
         return self._call("runs", name, agent, before, limit)
+
+    def recent(self, *, state: str | None = None, before: int | None = None, limit: int = 100) -> builtins.list[Run]:
+        """Runs of all schedules, the newest first."""
+        return self._call("recent", state, before, limit)
 
     def checks(self, run_id: int) -> builtins.list[dict[str, Any]]:
         """What guards, pre-checks and hooks said about a run, with what they printed."""

@@ -77,7 +77,7 @@ def test_words_are_told_as_people_write_them(in_memory: Bench) -> None:
     assert {word.word: word.after for word in change.words} == {
         "ends": "2026-12-31T18:00:00Z",
         "timeout": "90s",
-        "pre_check": ("true", "1"),
+        "pre_check": ["true", "1"],
         "target": ops,
     }
 

@@ -8,17 +8,18 @@ from matins.service.auditing import Audit, Auditing
 from matins.service.events import Events
 from matins.service.explaining import Explaining
 from matins.service.forecasts import Forecasts
-from matins.service.previews import Fire, Preview, Previews
+from matins.service.overviews import Overview, Overviews
+from matins.service.previews import Fire, Preview
 from matins.service.rights import use_cases
 from matins.service.runs import Runs
 from matins.service.schedules import Schedules
 from matins.service.stats import Figures
 from matins.service.what_if import WhatIf
 
-__all__ = ["Audit", "Fire", "Preview", "Service"]
+__all__ = ["Audit", "Fire", "Overview", "Preview", "Service"]
 
 
-class Service(Schedules, Runs, Approvals, Agents, Events, Explaining, Forecasts, WhatIf, Figures, Auditing, Previews):
+class Service(Schedules, Runs, Approvals, Agents, Events, Explaining, Forecasts, WhatIf, Figures, Auditing, Overviews):
     """One method for each use case; each takes the principal that asks."""
 
 

@@ -8,12 +8,9 @@ from typing import Any
 
 from matins.engine.agent_rules import bounded, refuse_unruly
 from matins.engine.gates import Facts
-from matins.engine.money import format_money
 from matins.engine.planning import Birth, Plan, Rule
 from matins.engine.policies import Policies
-from matins.engine.reasons import NOW, iso, moment, sentence
-from matins.engine.schedules import FIELDS
-from matins.engine.when.durations import format_duration
+from matins.engine.reasons import NOW, moment, sentence
 from matins.engine.when.triggers import compile_trigger
 from matins.errors import InvalidInput
 from matins.model.principal import OWNER, Principal
@@ -30,8 +27,7 @@ from matins.service.forecasts import Forecast, check_count, forecast
 from matins.service.gates_now import standing
 from matins.service.proposals import Proposals
 from matins.service.rights import needs
-
-_WORDS = {field: word for word, field in FIELDS.items()}
+from matins.service.wording import WORDS, in_words
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,24 +153,9 @@ def _differences(before: ScheduleDefinition, after: ScheduleDefinition) -> tuple
     for field in fields(before):
         old, new = getattr(before, field.name), getattr(after, field.name)
         if old != new:
-            word = "when" if field.name == "trigger" else _WORDS.get(field.name, field.name)
-            changes.append(WordChange(word, _in_words(field.name, old), _in_words(field.name, new)))
+            word = "when" if field.name == "trigger" else WORDS.get(field.name, field.name)
+            changes.append(WordChange(word, in_words(field.name, old), in_words(field.name, new)))
     return tuple(changes)
-
-
-def _in_words(field: str, value: Any) -> Any:
-    """As people write it."""
-    if value is None:
-        return None
-    if field == "trigger":
-        return f"{compile_trigger(value).describe()} ({value.timezone})"
-    if field.endswith("_ms"):
-        return format_duration(value)
-    if field == "ends_at":
-        return iso(value)
-    if field == "target":
-        return {name: item for name, item in value._asdict().items() if item is not None}
-    return format_money(value) if field == "max_cost" else value
 
 
 def _planned(

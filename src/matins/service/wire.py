@@ -16,6 +16,7 @@ from matins.engine.schedules import decode, encode
 from matins.engine.when.definitions import from_dict
 from matins.engine.when.triggers import Trigger, compile_trigger
 from matins.model.agent import Agent
+from matins.model.desk import FileEntry
 from matins.model.policy import Approval, Purse, Throttle, Vote
 from matins.model.run import Run, RunState
 from matins.model.schedule import Schedule
@@ -24,6 +25,7 @@ from matins.service.auditing import Audit
 from matins.service.explaining import Attempt, Record, Why
 from matins.service.forecasts import Forecast, Slot
 from matins.service.gates_now import GateSays
+from matins.service.overviews import Overview
 from matins.service.stats import Stats
 from matins.service.what_if import CatchUp, ChangeForecast, MadeUp, WordChange
 from matins.work.base import SourceDefinition
@@ -31,8 +33,22 @@ from matins.work.base import from_dict as source_from_dict
 from matins.work.base import to_dict as source_to_dict
 
 _TAG = "$matins"
-_ROWS = (Approval, Vote, Throttle, Purse, Thread, Message, Landing)
-_ANSWERS = (Why, Record, Attempt, GateSays, Slot, Forecast, ChangeForecast, WordChange, CatchUp, MadeUp, Stats, Audit)
+_ROWS = (Approval, Vote, Throttle, Purse, Thread, Message, Landing, FileEntry)
+_ANSWERS = (
+    Why,
+    Record,
+    Attempt,
+    GateSays,
+    Slot,
+    Forecast,
+    ChangeForecast,
+    WordChange,
+    CatchUp,
+    MadeUp,
+    Stats,
+    Audit,
+    Overview,
+)
 
 
 class _Codec:

@@ -51,10 +51,13 @@ class Ledger:
         place = {"budget": purse.budget, "whose": purse.of, "period": purse.period}
         self._common("insert_reservation", run_id=run_id, money=usage.money, tokens=usage.tokens, **place)
 
+    def reservations(self, run_id: int) -> list[Purse]:
+        """What a run holds of each purse, in the figures of what is reserved."""
+        return [_reserved(*row) for row in self._common("reservations", run_id=run_id)]
+
     def take_reservations(self, run_id: int) -> list[Purse]:
-        """What a run held, given back: the figures are what was reserved."""
-        rows = self._common("take_reservations", run_id=run_id)
-        return [Purse(budget, whose, period, 0, 0, money, tokens) for budget, whose, period, money, tokens in rows]
+        """The same, given back."""
+        return [_reserved(*row) for row in self._common("take_reservations", run_id=run_id)]
 
     def settle_spend(self, run_id: int, schedule_id: int, agent: str, now: int, usage: Usage) -> None:
         values = {"run_id": run_id, "schedule_id": schedule_id, "agent": agent, "now": now}
@@ -68,3 +71,7 @@ class Ledger:
     def spend_since(self, since: int) -> list[tuple[int, str, int, int]]:
         """(schedule, agent, micro-dollars, tokens)."""
         return [(s, a, int(m), int(t)) for s, a, m, t in self._common("spend_since", since=since)]
+
+
+def _reserved(budget: str, whose: str, period: str, money: int, tokens: int) -> Purse:
+    return Purse(budget, whose, period, 0, 0, money, tokens)

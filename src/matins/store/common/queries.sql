@@ -189,6 +189,9 @@ SELECT run_id FROM reservations LIMIT 1;
 -- drop_reservations: of a budget that is no more
 DELETE FROM reservations WHERE budget = :budget;
 
+-- reservations: what a run holds
+SELECT budget, whose, period, money, tokens FROM reservations WHERE run_id = :run_id;
+
 -- take_reservations: it is given back
 DELETE FROM reservations WHERE run_id = :run_id RETURNING budget, whose, period, money, tokens;
 

@@ -51,6 +51,12 @@ class Threads:
     def land(self, run_id: int, thread_id: int, how: str) -> None:
         self._common("land", run_id=run_id, thread_id=thread_id, how=how)
 
+    def unland(self, run_id: int) -> None:
+        self._common("unland", run_id=run_id)
+
+    def forget_session(self, thread_id: int, state: str) -> None:
+        self._common("forget_session", id=thread_id, state=state)
+
     def landing(self, run_id: int) -> Landing | None:
         rows = self._common("landing", run_id=run_id)
         return Landing(rows[0][0], _thread(rows[0][2:]), rows[0][1]) if rows else None

@@ -32,6 +32,12 @@ UPDATE threads SET state = :state, session = coalesce(:session, session), tokens
 INSERT INTO landings (run_id, thread_id, how) VALUES (:run_id, :thread_id, :how)
 ON CONFLICT (run_id) DO UPDATE SET thread_id = excluded.thread_id, how = excluded.how;
 
+-- unland: where a run lands is open again
+DELETE FROM landings WHERE run_id = :run_id;
+
+-- forget_session: what was said before is not known to the tool any more
+UPDATE threads SET session = NULL, session_name = NULL, tokens = NULL, state = :state WHERE id = :id;
+
 -- landing: where a run landed
 SELECT l.run_id, l.how, t.id, t.agent, t.channel, t.session, t.session_name, t.state, t.tokens, t.created_at, t.updated_at
 FROM landings l JOIN threads t ON t.id = l.thread_id WHERE l.run_id = :run_id;

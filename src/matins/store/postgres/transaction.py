@@ -26,6 +26,7 @@ from matins.model.records import (
 )
 from matins.store.chain import GENESIS, Chain, seal_hash
 from matins.store.common.approvals import Approvals
+from matins.store.common.desk import Desk
 from matins.store.common.governance import Governance
 from matins.store.common.ledger import Ledger
 from matins.store.common.outbox import Outbox
@@ -41,7 +42,7 @@ _MOST_ROWS = 10_000
 """In one statement, so that none runs into the timeout."""
 
 
-class PostgresTransaction(Governance, Approvals, Ledger, Outbox, Threads):
+class PostgresTransaction(Governance, Approvals, Ledger, Outbox, Threads, Desk):
     """What the loops and use cases can do inside a transaction. Events are linked to their chain when it commits."""
 
     def __init__(self, session: Session) -> None:

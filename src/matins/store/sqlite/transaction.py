@@ -22,6 +22,7 @@ from matins.model.records import (
 )
 from matins.store.chain import Chain, seal_hash
 from matins.store.common.approvals import Approvals
+from matins.store.common.desk import Desk
 from matins.store.common.governance import Governance
 from matins.store.common.ledger import Ledger
 from matins.store.common.outbox import Outbox
@@ -33,7 +34,7 @@ _COMMON = {name: text.replace("/* lock */", "") for name, text in load_queries("
 _RUN_ID_BLOCK = 10_000
 
 
-class SqliteTransaction(Governance, Approvals, Ledger, Outbox, Threads):
+class SqliteTransaction(Governance, Approvals, Ledger, Outbox, Threads, Desk):
     """What the loops and use cases can do inside a transaction. Events are linked to their chain when it commits."""
 
     def __init__(self, connection: apsw.Connection, chain: Chain, spare_run_ids: range) -> None:

@@ -1,0 +1,54 @@
+-- insert_token: a new key
+INSERT INTO tokens (id, hash, name, role, rights, created_at, created_by, expires_at)
+VALUES (:id, :hash, :name, :role, :rights, :created_at, :created_by, :expires_at);
+
+-- token: one key
+SELECT id, hash, name, role, rights, created_at, created_by, expires_at, revoked_at, used_at FROM tokens WHERE id = :id;
+
+-- tokens: every key, the oldest first
+SELECT id, hash, name, role, rights, created_at, created_by, expires_at, revoked_at, used_at FROM tokens
+ORDER BY created_at, id;
+
+-- revoke_token: it opens nothing any more
+UPDATE tokens SET revoked_at = :now WHERE id = :id AND revoked_at IS NULL RETURNING id;
+
+-- use_token: when it was last used
+UPDATE tokens SET used_at = :now WHERE id = :id;
+
+-- answered: what was answered to a request with a key
+SELECT digest, status, answer, at FROM requests WHERE principal = :principal AND key = :key;
+
+-- open_request: somebody answers it
+INSERT INTO requests (principal, key, digest, at) VALUES (:principal, :key, :digest, :now)
+ON CONFLICT DO NOTHING RETURNING key;
+
+-- answer_request: what was answered
+UPDATE requests SET status = :status, answer = :answer WHERE principal = :principal AND key = :key;
+
+-- drop_request: it was not answered, and may come again
+DELETE FROM requests WHERE principal = :principal AND key = :key;
+
+-- drop_requests: those of long ago
+DELETE FROM requests WHERE at < :before;
+
+-- file_entries: what a file defines
+SELECT kind, name, path, line, digest FROM file_entries ORDER BY kind, name;
+
+-- file_entry: one of them
+SELECT kind, name, path, line, digest FROM file_entries WHERE kind = :kind AND name = :name;
+
+-- put_file_entry: as it was applied
+INSERT INTO file_entries (kind, name, path, line, digest) VALUES (:kind, :name, :path, :line, :digest)
+ON CONFLICT (kind, name) DO UPDATE SET path = excluded.path, line = excluded.line, digest = excluded.digest;
+
+-- drop_file_entry: it is nobody's any more
+DELETE FROM file_entries WHERE kind = :kind AND name = :name;
+
+-- recent_runs: runs of all schedules, the newest first
+SELECT r.id, r.schedule_id, s.name, r.rev, r.state, r.slot, r.request_key, r.covered, r.covered_from, r.epoch, r.attempt,
+  r.not_before, r.planned_at, r.started_at, r.ended_at, r.reason, r.evidence, r.outcome, r.cleared
+FROM runs r JOIN schedules s ON s.id = r.schedule_id
+WHERE r.id < :before ORDER BY r.id DESC LIMIT :limit;
+
+-- upcoming: the schedules that fire next, the soonest first
+SELECT schedule_id FROM due WHERE due_at IS NOT NULL ORDER BY due_at LIMIT :limit;

@@ -1,0 +1,59 @@
+"""What the surfaces keep, on every store."""
+
+from __future__ import annotations
+
+from store_records import NOW
+
+from matins.model.desk import FileEntry, Token
+from matins.ports import Store
+
+
+def test_tokens(store: Store) -> None:
+    whole = Token("a1", "h" * 64, "laptop", "owner", None, NOW, "owner", None)
+    part = Token("b2", "i" * 64, "ci", "operator", ("read", "run"), NOW + 1, "owner", NOW + 9)
+    with store.transaction(NOW) as transaction:
+        transaction.insert_token(part)
+        transaction.insert_token(whole)
+    with store.transaction(NOW) as transaction:
+        assert transaction.tokens() == [whole, part]
+        assert transaction.revoke_token("a1", NOW + 5)
+        assert not transaction.revoke_token("a1", NOW + 6)
+        transaction.use_token("b2", NOW + 7)
+    with store.reading() as transaction:
+        assert transaction.token("a1") == whole._replace(revoked_at=NOW + 5)
+        assert transaction.token("b2") == part._replace(used_at=NOW + 7)
+        assert transaction.token("c3") is None
+
+
+def test_a_request_is_answered_once(store: Store) -> None:
+    with store.transaction(NOW) as transaction:
+        assert transaction.open_request("ann", "k", "d1", NOW)
+        assert not transaction.open_request("ann", "k", "d2", NOW)
+        assert transaction.open_request("bob", "k", "d2", NOW)
+    with store.transaction(NOW) as transaction:
+        found = transaction.answered("ann", "k")
+        assert found is not None
+        assert (found.digest, found.status) == ("d1", None)
+        transaction.answer_request("ann", "k", 201, '{"id": "1"}')
+        transaction.drop_request("bob", "k")
+    with store.transaction(NOW) as transaction:
+        found = transaction.answered("ann", "k")
+        assert found is not None
+        assert (found.status, found.answer) == (201, '{"id": "1"}')
+        assert transaction.answered("bob", "k") is None
+        transaction.drop_requests(NOW)
+        assert transaction.answered("ann", "k") is not None
+        transaction.drop_requests(NOW + 1)
+        assert transaction.answered("ann", "k") is None
+
+
+def test_what_a_file_defines(store: Store) -> None:
+    first = FileEntry("schedule", "scout/morning", "/etc/matins.yaml", 12, "d1")
+    with store.transaction(NOW) as transaction:
+        transaction.put_file_entries([first, FileEntry("agent", "scout", "/etc/matins.yaml", 3, "d2")])
+        transaction.put_file_entries([first._replace(line=14)])
+    with store.transaction(NOW) as transaction:
+        assert [entry.line for entry in transaction.file_entries()] == [3, 14]
+        assert transaction.file_entry("schedule", "scout/morning") == first._replace(line=14)
+        transaction.drop_file_entries([("schedule", "scout/morning")])
+        assert transaction.file_entry("schedule", "scout/morning") is None
