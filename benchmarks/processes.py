@@ -1,7 +1,8 @@
 """What a supervised process costs over a bare one: runs of /bin/true a second, beside asyncio's own subprocesses.
 
-Everybody runs once in each round, in an order that is shuffled anew, in the same process. One JSON line is printed for
-each contestant and round, then tables and the aims. `docs/processes.md` says what Matins does in that time.
+Everybody runs once in each round, in an order that is shuffled anew, in the same process. Then, with Matins alone, what
+a flood of output takes of memory, and whether anything is left of many runs. One JSON line is printed for each
+contestant and round, then tables and the aims. `docs/processes.md` says what Matins does in that time.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import json
 import os
 import platform
 import shutil
+import sys
 import tempfile
 import threading
 import time
@@ -21,6 +23,7 @@ from pathlib import Path
 from random import Random
 from statistics import median
 
+from matins.executors.processes import proc
 from matins.executors.processes.supervisor import Supervisor
 from matins.executors.processes.values import Launch
 
@@ -29,6 +32,7 @@ BARE, CAPTURED, MATINS, MATINS_FSYNC = "asyncio, bare", "asyncio, output capture
 LANES = {"one at a time": 1, "four at a time": 4}
 AIMS = {"one at a time": 0.5, "four at a time": 1.0}
 """Times the bare process, with journal and output captured."""
+FLOOD_AIM_MB = 20.0
 PATIENCE_S = 60
 Contestant = Callable[[int, int], None]
 
@@ -37,6 +41,7 @@ class OfMatins:
     """A supervisor as an engine has it: start, wait to be woken, take what has ended."""
 
     def __init__(self, folder: Path, *, fsync: bool) -> None:
+        self._folder = folder
         self._rung = threading.Event()
         self._supervisor = Supervisor(folder, self._rung.set, fsync=fsync)
         self._begun = 0
@@ -57,12 +62,54 @@ class OfMatins:
                 if self._begun < last:
                     self._start()
 
-    def _start(self) -> None:
+    def _start(self, *argv: str) -> None:
         self._begun += 1
-        self._supervisor.start(Launch(self._begun, 1, (COMMAND,), {"PATH": os.environ["PATH"]}, "/"))
+        self._supervisor.start(Launch(self._begun, 1, argv or (COMMAND,), {"PATH": os.environ["PATH"]}, "/"))
+
+    def flood_mb(self, size: int) -> float:
+        """What our memory and that of the keeper and its wardens rise by at their highest, while so much is written."""
+        before = {pid: _forget_peak(pid) for pid in self._everybody()}
+        self._start("sh", "-c", f"yes 'a line of the flood' | head -c {size}")
+        if not self._rung.wait(PATIENCE_S):
+            raise TimeoutError
+        self._rung.clear()
+        ((_, _, fate),) = self._supervisor.ended()
+        if fate.stdout_bytes != size:
+            raise RuntimeError(fate)
+        return round(sum(_memory_kb(pid, "VmHWM") - kb for pid, kb in before.items()) / 1000, 1)
+
+    def left_by(self, count: int) -> tuple[int, int]:
+        """Zombies, and open files more than before, when so many runs are over, four at a time."""
+        everybody = self._everybody()
+        before = sum(map(_open_files, everybody))
+        self(count, 4)
+        zombies = [pid for pid in _pids() if (found := proc.look(pid)) and found.over and found.parent in everybody]
+        return len(zombies), sum(map(_open_files, everybody)) - before
+
+    def _everybody(self) -> list[int]:
+        keeper = int((self._folder / "keeper.lock").read_text().split()[0])
+        return [os.getpid(), keeper, *(process.pid for process in proc.descendants(keeper))]
 
     def close(self) -> None:
         self._supervisor.close(leave=False)
+
+
+def _forget_peak(pid: int) -> int:
+    """What it holds now, from which its highest counts again."""
+    Path(f"/proc/{pid}/clear_refs").write_text("5")
+    return _memory_kb(pid, "VmRSS")
+
+
+def _memory_kb(pid: int, word: str) -> int:
+    return int(Path(f"/proc/{pid}/status").read_text().split(f"{word}:")[1].split()[0])
+
+
+def _open_files(pid: int) -> int:
+    return len(list(Path(f"/proc/{pid}/fd").iterdir()))
+
+
+def _pids() -> list[int]:
+    return [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]
 
 
 def of_asyncio(*, captured: bool) -> Contestant:
@@ -143,6 +190,20 @@ def verdict(found: dict[tuple[str, str], list[float]]) -> str:
     return "\n".join(lines)
 
 
+def examine(matins: OfMatins, flood: int, runs: int) -> str:
+    """What only Linux tells."""
+    took_mb = matins.flood_mb(flood)
+    say({"measure": "flood", "bytes": flood, "memory_mb": took_mb})
+    zombies, files = matins.left_by(runs)
+    say({"measure": "many runs", "runs": runs, "zombies": zombies, "open_files_more": files})
+    word = "reached" if took_mb < FLOOD_AIM_MB else "MISSED"
+    nothing = "reached" if (zombies, files) == (0, 0) else "MISSED"
+    return (
+        f"- {word}: a flood of {flood:,} bytes: {took_mb:g} MB of memory (aim below {FLOOD_AIM_MB:g})\n"
+        f"- {nothing}: after {runs:,} runs: {zombies} zombies, {files} open files more (aim 0)"
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="Supervised processes beside bare ones.")
     parser.add_argument("--quick", action="store_true", help="small and once, to see that it runs")
@@ -159,12 +220,14 @@ def main() -> None:
         say({"python": platform.python_version(), "system": platform.platform(), "cpus": os.cpu_count()})
         bare = {BARE: of_asyncio(captured=False), CAPTURED: of_asyncio(captured=True)}
         found = measure({**bare, **ours}, folder, rounds, count)
+        size, runs = (1_000_000, 100) if options.quick else (1_000_000_000, 10_000)
+        examined = examine(ours[MATINS], size, runs) if sys.platform == "linux" else ""
     finally:
         for contestant in ours.values():
             contestant.close()
         shutil.rmtree(folder, ignore_errors=True)
     tables = (f"{name}\n\n{table(found, name)}" for name in LANES)
-    print("\n" + "\n\n".join([*tables, verdict(found)]))
+    print("\n" + "\n\n".join([*tables, f"{verdict(found)}\n{examined}"]))
 
 
 if __name__ == "__main__":

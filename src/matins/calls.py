@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from pathlib import Path
 from typing import Any, cast
 
 from matins.engine.agent_rules import AgentRules
@@ -15,15 +16,23 @@ from matins.engine.quiet_hours import QuietHours
 from matins.engine.when.triggers import Trigger, to_ms
 from matins.errors import InstantError, MatinsError
 from matins.model.agent import Agent
+from matins.model.desk import Token
 from matins.model.policy import Approval, Purse, Throttle
+from matins.model.principal import Role
 from matins.model.run import Run
 from matins.model.schedule import Schedule, ScheduleState
 from matins.model.thread import Landing, Message, Thread
 from matins.service.auditing import Audit
+from matins.service.backup import Backup
+from matins.service.doctor import Finding
 from matins.service.explaining import Why
 from matins.service.forecasts import Forecast
+from matins.service.governing import Hook, Limit
+from matins.service.journal import Event
+from matins.service.output import Output
 from matins.service.overviews import Overview
 from matins.service.stats import Stats
+from matins.service.tokens import NewToken
 from matins.service.what_if import CatchUp, ChangeForecast
 from matins.work.base import SourceDefinition
 
@@ -41,8 +50,9 @@ class Calls:
     def add_many(self, schedules: Sequence[Mapping[str, Any]]) -> builtins.list[int]:
         return self._call("add_many", schedules)
 
-    def edit(self, name: str, *, agent: str | None = None, **words: Any) -> Schedule:
-        return self._call("edit", name, agent, **words)
+    def edit(self, name: str, *, agent: str | None = None, if_rev: int | None = None, **words: Any) -> Schedule:
+        """`if_rev`: only if nobody has changed it since it had this revision."""
+        return self._call("edit", name, agent, if_rev, **words)
 
     def pause(
         self, name: str, *, agent: str | None = None, note: str | None = None, until: datetime | int | str | None = None
@@ -77,6 +87,9 @@ class Calls:
     def limit(self, scope: str, size: int) -> None:
         self._call("limit", scope, size)
 
+    def limits(self) -> builtins.list[Limit]:
+        return self._call("limits")
+
     # -- runs
 
     def run(self, name: str, *, key: str | None = None, agent: str | None = None) -> Run:
@@ -104,6 +117,10 @@ class Calls:
     def checks(self, run_id: int) -> builtins.list[dict[str, Any]]:
         """What guards, pre-checks and hooks said about a run, with what they printed."""
         return self._call("checks", run_id)
+
+    def output(self, run_id: int, *, offset: int = 0, limit: int = 65_536, stream: str = "stdout") -> Output:
+        """What a run has written so far, as it was written; secrets are redacted."""
+        return self._call("output", run_id, offset, limit, stream)
 
     def verify_audit(self, seal: str | None = None) -> builtins.list[str]:
         return self._call("verify_audit", seal)
@@ -190,6 +207,9 @@ class Calls:
     def set_hook(self, event: str, command: str | Sequence[str], *, limit: str = "15s") -> None:
         self._call("set_hook", event, command, limit)
 
+    def hooks(self) -> builtins.list[Hook]:
+        return self._call("hooks")
+
     def drop_hook(self, event: str) -> bool:
         return self._call("drop_hook", event)
 
@@ -215,7 +235,49 @@ class Calls:
     def lift_throttle(self, provider: str) -> bool:
         return self._call("lift_throttle", provider)
 
-    # -- who hears of events
+    # -- the whole
+
+    def doctor(self) -> builtins.list[Finding]:
+        """Whether all is well, and for what is not, the command that mends it."""
+        return self._call("doctor")
+
+    def backup(self, path: str | Path) -> Backup:
+        """A whole and consistent copy in a new file."""
+        return self._call("backup", str(Path(path).absolute()))
+
+    def create_token(
+        self,
+        name: str,
+        *,
+        role: Role = "owner",
+        rights: Iterable[str] | None = None,
+        expires_at: datetime | int | str | None = None,
+    ) -> NewToken:
+        """A key for a program or a person; the token itself is shown here and never again."""
+        kept = rights if rights is None else builtins.list(rights)
+        return self._call("create_token", name, role, kept, _instant(expires_at, "expires_at"))
+
+    def tokens(self) -> builtins.list[Token]:
+        return self._call("tokens")
+
+    def revoke_token(self, token_id: str) -> bool:
+        return self._call("revoke_token", token_id)
+
+    # -- events, and who hears of them
+
+    def events(
+        self,
+        *,
+        types: str | Iterable[str] | None = None,
+        after: int | None = None,
+        limit: int = 100,
+        schedule: str | None = None,
+        agent: str | None = None,
+        run_id: int | None = None,
+    ) -> builtins.list[Event]:
+        """The oldest first: the next `limit` after an event, or the newest of all."""
+        wanted = types if types is None else canonical_types(types)
+        return self._call("events", wanted, after, limit, schedule, agent, run_id)
 
     def add_webhook(
         self, name: str, url: str, *, types: str | Iterable[str] | None = None, secret: str | None = None
@@ -254,6 +316,16 @@ class Calls:
 
     def allowed_hosts(self) -> builtins.list[str]:
         return self._call("allowed_hosts")
+
+    # -- the file
+
+    def plan(self) -> dict[str, Any]:
+        """What the file would change, word by word; nothing is written."""
+        return self._call("plan")
+
+    def apply(self, *, digest: str | None = None) -> dict[str, Any]:
+        """Do what the file says, all of it or nothing; `digest`: only if it is still what `plan` has shown."""
+        return self._call("apply", digest)
 
     # -- agents
 

@@ -11,6 +11,9 @@ MatinsError
 │   │   └── TimezoneError
 │   ├── NotFound             no such schedule or run
 │   ├── Conflict             a name that is taken, or a change that does not fit the state
+│   │   ├── Stale            it was changed since it was read
+│   │   └── BelongsToFile    a file defines it: change it there
+│   ├── FileInvalid          a file that people wrote: all that is wrong with it, each with its place
 │   └── NotAllowed           who asks may not do this
 ├── StoreError               the database
 │   ├── StoreVersionError    made by another version of Matins
@@ -101,6 +104,25 @@ class NotFound(InvalidInput):
 
 class Conflict(InvalidInput):
     code = "conflict"
+
+
+class Stale(Conflict):
+    """Somebody changed it since it was read: read it again."""
+
+    code = "stale"
+
+
+class BelongsToFile(Conflict):
+    """A file defines it, and would define it again: it is changed there."""
+
+    code = "belongs_to_file"
+
+
+class FileInvalid(InvalidInput):
+    """`problems` are the single errors, in the order in which they stand in the file."""
+
+    code = "file_invalid"
+    problems: tuple[InvalidInput, ...] = ()
 
 
 class NotAllowed(InvalidInput):

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import tempfile
 import threading
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -12,18 +10,21 @@ from types import FrameType, TracebackType
 from typing import Any, Self, TypeVar
 
 from matins.calls import Calls
+from matins.config.file import ConfigFile
 from matins.engine.events import canonical_types
 from matins.engine.policies import Policies
 from matins.errors import Conflict, InvalidInput, StoreBusy, StoreError
-from matins.executors.agents import AgentExecutor, Brief
+from matins.executors.agents import AgentExecutor
 from matins.executors.checks import Blocked, CommandChecks, Guard
 from matins.executors.deliveries import senders
+from matins.executors.preparing import MOST_EARLIER, Brief
 from matins.executors.processes.supervisor import Supervisor
 from matins.executors.python import Job, PythonExecutor
 from matins.executors.registry import runners
 from matins.executors.routing import Executors
 from matins.model.principal import OWNER, Principal
 from matins.model.run import RunState, Usage
+from matins.model.thread import Message
 from matins.ports import Clock, Store
 from matins.runtime.catalog import Catalog
 from matins.runtime.clock import SystemClock
@@ -32,8 +33,11 @@ from matins.runtime.engine import Engine, Settings
 from matins.runtime.lines import Callback
 from matins.runtime.loop import Loop
 from matins.runtime.outbox import Outbox
+from matins.runtime.spending import Bound, bounds
 from matins.runtime.work import Work
 from matins.service import READS, Service
+from matins.service.output import run_folder
+from matins.service.reloading import Reloader
 from matins.surfaces.control import ControlServer, call_owner
 from matins.work.base import WorkSource, from_dict, open_source
 
@@ -64,11 +68,15 @@ class Matins(Calls):
         self._store = open_store(url, self.clock)
         self._catalog = Catalog()
         self._workdir = None if self._store.path is None else str(self._store.path.parent)
-        self._service = Service(self._store, self.clock, self._catalog, self._changed, self._workdir)
+        self._service = Service(self._store, self.clock, self._changed, self._workdir)
         self.outbox = Outbox(self._store, self.clock, self._catalog, senders(self.clock, self._workdir))
         self._loop: Loop | None = None
         self._owning = threading.Lock()
         self._control: ControlServer | None = None
+
+    @property
+    def store(self) -> Store:
+        return self._store
 
     # -- jobs
 
@@ -122,6 +130,13 @@ class Matins(Calls):
             raise StoreBusy("Another process holds the store and does not let go", hint="stop it, or try again")
         return call_owner(owner, principal, use_case, *arguments, **options)
 
+    # -- the file
+
+    def follow_file(self, path: str | Path) -> Reloader:
+        """`plan` and `apply` are about this file from now on; once it is started, it is applied as it changes."""
+        file = self._service.file = ConfigFile(path)
+        return Reloader(self, file, self._store, self.clock)
+
     # -- life
 
     def start(self) -> Self:
@@ -132,9 +147,7 @@ class Matins(Calls):
         engine.wrote_events = self.outbox.wake
         with self._owning:
             if not self._store.own():
-                raise StoreBusy(
-                    "Another engine runs on this store", hint="one engine for a SQLite file; use it, or stop it"
-                )
+                raise taken(self._store)
             self._loop = loop = Loop(engine)
         loop.start(self._executor(loop), self._checks(CommandChecks, loop.wake))
         self.outbox.start()
@@ -215,6 +228,7 @@ class Matins(Calls):
             workdir=workdir,
             key_prefix=self._store.store_id,
             open_source=lambda name: self._work_source(name, workdir),
+            bounds=self._bounds,
         )
 
     def _work_source(self, name: str, workdir: str) -> WorkSource:
@@ -224,16 +238,18 @@ class Matins(Calls):
         return open_source(from_dict(data), workdir)
 
     def _run_folder(self) -> Path:
-        """Where process trees keep their journals and output: beside the file, else in the temporary folder."""
-        if self._store.path is not None:
-            return self._store.path.with_name(f"{self._store.path.name}.runs")
-        return Path(tempfile.gettempdir()) / f"matins-{os.getuid()}" / self._store.store_id
+        return run_folder(self._store)
 
     def _brief(self, work: Work) -> Brief:
         with self._store.reading() as transaction:
             policies = self._catalog.policies(transaction)
             landing = transaction.landing(work.run_id)
-        return Brief(policies.agents.get(work.known.agent), landing, self._previous(work), policies)
+        agent, thread = policies.agents.get(work.known.agent), None if landing is None else landing.thread.id
+        return Brief(agent, landing, self._previous(work), policies, lambda: self._earlier(thread))
+
+    def _earlier(self, thread: int | None) -> list[Message]:
+        with self._store.reading() as transaction:
+            return [] if thread is None else transaction.last_messages(thread, MOST_EARLIER)
 
     def _checks(self, kind: type[C], wake: Callable[[], None]) -> C:
         return kind(self.clock, wake, guard=self._guard, on_blocked=self._on_blocked, workdir=self._workdir)
@@ -246,6 +262,11 @@ class Matins(Calls):
         with self._store.reading() as transaction:
             return transaction.spend_of(run_id) or Usage()
 
+    def _bounds(self, work: Work) -> list[Bound]:
+        with self._store.reading() as transaction:
+            policies = self._catalog.policies(transaction)
+            return bounds(transaction, policies, work.known, work.run_id, self.clock.now_ms())
+
     def _previous(self, work: Work) -> RunState | None:
         with self._store.reading() as transaction:
             state = transaction.previous_state(work.known.schedule_id, work.run_id)
@@ -256,6 +277,13 @@ class Matins(Calls):
         if self._loop is not None:
             self._loop.changed()
             self.outbox.wake()
+
+
+def taken(store: Store) -> StoreBusy:
+    pid = store.owner_pid()
+    who, stop = ("", "it") if pid is None else (f" (process {pid})", f"it: kill {pid}")
+    message = f"Another engine runs on this store{who}"
+    return StoreBusy(message, hint=f"one engine for a SQLite file; use it, or stop {stop}")
 
 
 class _Acting(Calls):

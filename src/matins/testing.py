@@ -9,6 +9,10 @@ def report(run): ...
 bench.add("morning", when="0 9 * * *", do="report")
 bench.run_until("2026-03-29T12:00:00Z")
 bench.assert_ran("morning", times=3)
+
+And for a runner of your own: what every runner promises, tried with the faults that tools have shown.
+
+check_runner(Cobbler(), [Path("cobbler.jsonl").read_bytes()])
 """
 
 from __future__ import annotations
@@ -20,11 +24,14 @@ from typing import Any
 from matins.engine.when.triggers import EPOCH, to_ms
 from matins.executors.checks import CommandChecks, awaited, tell_quietly
 from matins.executors.python import PythonExecutor, run_job
+from matins.executors.runners.proving import check_runner
 from matins.library import Matins
 from matins.model.run import Run, RunState
 from matins.runtime.checks import Check, Checked
 from matins.runtime.engine import Engine
 from matins.runtime.work import Ended, Work
+
+__all__ = ["Bench", "InlineChecks", "InlineExecutor", "ManualClock", "check_runner", "instant", "iso"]
 
 
 class ManualClock:

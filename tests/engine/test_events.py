@@ -21,7 +21,9 @@ from matins.model.run import RunState
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "matins"
 CORE = ("engine", "runtime", "executors", "service", "store")
-TYPE = re.compile(r"(schedule|run|approval|budget|throttle|policy|limit|subscription|delivery|hook)\.[a-z_]+")
+TYPE = re.compile(
+    r"(schedule|run|message|approval|budget|throttle|policy|limit|subscription|delivery|hook|file|token)\.[a-z_]+"
+)
 ASKED_FOR = "run.{birth.state.word}"
 """How a run that is started by hand names its event: by the state in which it is born."""
 
@@ -109,6 +111,7 @@ def test_a_run_may_be_over_when_it_is_made(state: RunState) -> None:
         ("schedule_approval_request", "approval.requested"),
         ("schedule.skipped", "run.skipped"),
         ("schedule.missed", "schedule.missed"),
+        ("MessageEvent", "message.emitted"),
         ("matins.run.started", "run.started"),
         ("run.started", "run.started"),
     ],

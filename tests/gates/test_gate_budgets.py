@@ -318,3 +318,53 @@ def test_a_capped_interval_goes_on_when_it_is_let(bench: Bench, shop: list[Any])
     assert (bench.get("s").state, iso(bench.get("s").due_at)) == ("active", at("13:00"))
     bench.run_until(at("13:00"))
     assert lines(bench)[1:] == ["13:00 succeeded"]
+
+
+# -- what has no next slot
+
+
+def test_b5_a_one_shot_waits_for_the_next_period(bench: Bench, shop: list[Any]) -> None:
+    """B5 H3: it would never come again; the evidence says what it waits for"""
+    shop[:] = ["$0.90"]
+    bench.set_budget("day", per="day", money="$1")
+    bench.add("s", when="0 9 * * *", do="buy", max_cost="$0.90")
+    bench.add("once", when=at("10:00"), do="buy", max_cost="$0.90")
+    bench.run_until(at("23:59"))
+    assert lines(bench, "once") == ["10:00 over_budget"]
+    assert evidence(bench, "once")["resets_at"] == instant(at("00:00", 28))
+    bench.run_until(at("00:00", 28))
+    assert lines(bench, "once") == ["10:00 succeeded"]
+
+
+def test_b5_a_one_shot_does_not_wait_beyond_its_grace(bench: Bench, shop: list[Any]) -> None:
+    """B5"""
+    bench.set_budget("month", per="month", money="$1", scope="agent")
+    bench.set_budget("day", per="day", money="$1", scope="schedule", of="/day")
+    bench.add("month", when=at("10:00"), do="buy", max_cost="$2", agent="x")
+    bench.add("day", when=at("10:00"), do="buy", max_cost="$2", grace="1h")
+    bench.run_until(at("11:00"))
+    for name in ("month", "day"):
+        assert last(bench, name).state.word == "over_budget"
+
+
+def test_b5_a_one_shot_finds_its_money_gone_when_it_would_start(bench: Bench, shop: list[Any]) -> None:
+    """B5: two in one turn, and money for one of them"""
+    bench.set_budget("day", per="day", money="$1")
+    for name in ("a", "b"):
+        bench.add(name, when=at("10:00"), do="buy", max_cost="$0.95")
+    bench.run_until(at("10:00"))
+    assert sorted(lines(bench, "a") + lines(bench, "b")) == ["10:00 over_budget", "10:00 succeeded"]
+    bench.run_until(at("00:00", 28))
+    assert lines(bench, "a") + lines(bench, "b") == ["10:00 succeeded"] * 2
+
+
+@pytest.mark.parametrize("how", ["more", "none"])
+def test_b5_a_one_shot_goes_on_when_there_is_money_again(bench: Bench, shop: list[Any], how: str) -> None:
+    """B5: at once"""
+    bench.set_budget("day", per="day", money="$1")
+    bench.add("s", when=at("10:00"), do="buy", max_cost="$2")
+    bench.run_until(at("10:30"))
+    assert lines(bench) == ["10:00 over_budget"]
+    bench.set_budget("day", per="day", money="$5") if how == "more" else bench.drop_budget("day")
+    bench.settle()
+    assert lines(bench) == ["10:00 succeeded"]

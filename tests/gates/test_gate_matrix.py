@@ -87,8 +87,6 @@ class Refused(Closed):
 
 
 class NoMoney(Closed):
-    once_is_over = True
-
     def close(self) -> None:
         self.bench.set_budget("day", per="day", money="$1")
         self.words = {"max_cost": "$2"}

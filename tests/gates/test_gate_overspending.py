@@ -125,6 +125,74 @@ def test_b5_several_at_once_ask_once(bench: Bench, shop: list[Any]) -> None:
     assert (bench.get("s").paused_by, len(bench.approvals())) == ("budget", 1)
 
 
+def test_b5_the_question_outlives_the_run_that_led_to_it(bench: Bench) -> None:
+    """B5 V6: the schedule is paused until somebody answers"""
+
+    @bench.job("buy")
+    def buy(run: JobRun) -> None:
+        run.spend("$3")
+        raise ValueError
+
+    bench.set_budget("day", per="day", money="$1")
+    bench.add("s", when=HOURLY, do="buy", retries=3, approval="owner_approve")
+    bench.run_until(at("09:00"))
+    bench.approve(bench.approvals()[0].id)
+    bench.settle()
+    assert bench.get("s").paused_by == "budget"
+    bench.cancel(bench.runs("s")[0].id)
+    bench.approve(bench.approvals()[0].id)
+    assert bench.get("s").state == "active"
+
+
+def overspend_together(bench: Bench, shop: list[Any]) -> None:
+    """Two schedules draw on one budget, and both find that it is overspent."""
+    shop[:] = ["$1.10"]
+    bench.set_budget("day", per="day", money="$1")
+    for name in ("s", "t"):
+        bench.add(name, when="0 12 * * *", do="buy")
+        bench.run(name)
+    bench.settle()
+    assert [bench.get(name).paused_by for name in ("s", "t")] == ["budget", "budget"]
+
+
+def test_b5_a_budget_that_several_share_is_asked_about_once(bench: Bench, shop: list[Any]) -> None:
+    """B5: one yes, granted once, lets all of them go on"""
+    overspend_together(bench, shop)
+    (asked,) = bench.approvals()
+    before = purse(bench).money
+    bench.approve(asked.id)
+    assert [bench.get(name).state for name in ("s", "t")] == ["active", "active"]
+    assert purse(bench).money == before - 1_000_000
+
+
+def test_b5_no_yes_for_what_another_budget_or_a_person_stopped(bench: Bench, shop: list[Any]) -> None:
+    """B5 C16"""
+    overspend_together(bench, shop)
+    bench.pause("t", note="holidays")
+    bench.add("own", when="0 12 * * *", do="buy", max_cost="$0.50")
+    bench.set_budget("day", per="day", money="$100")
+    bench.run("own")
+    bench.settle()
+    assert bench.get("own").paused_by == "budget"
+    shared, own = sorted(bench.approvals(), key=lambda asked: asked.schedule == "own")
+    bench.approve(shared.id)
+    assert [bench.get(name).state for name in ("s", "t", "own")] == ["active", "paused", "paused"]
+    bench.approve(own.id)
+    assert bench.get("own").state == "active"
+
+
+def test_b5_the_others_are_asked_about_when_one_goes_on_by_hand(bench: Bench, shop: list[Any]) -> None:
+    """B5: nobody is left waiting for an answer to a question that is void"""
+    overspend_together(bench, shop)
+    (asked,) = bench.approvals()
+    other = "t" if asked.schedule == "s" else "s"
+    bench.resume(asked.schedule)
+    (again,) = bench.approvals()
+    assert (again.schedule, again.request["budget"]) == (other, "day")
+    bench.approve(again.id)
+    assert bench.get(other).state == "active"
+
+
 # -- a budget that changes
 
 

@@ -11,6 +11,7 @@ from gate_records import START, at, last, lines, moment, times, told
 
 from matins.errors import Conflict, InvalidInput
 from matins.model.principal import Principal
+from matins.runtime.work import Work
 from matins.testing import Bench, instant, iso
 
 HOURLY = "0 * * * *"
@@ -272,6 +273,23 @@ def test_an_attempt_that_fails_while_its_schedule_is_paused(bench: Bench) -> Non
     bench.run_until(at("12:00"))
     assert lines(bench) == ["09:00 succeeded"]
     assert bench.get("s").state == "paused"
+
+
+def test_a_run_that_is_given_back_while_its_schedule_is_paused(bench: Bench) -> None:
+    """C10: it was claimed and has not begun: it waits with its schedule"""
+    claimed: list[Work] = []
+    submit = bench.executor.submit
+    bench.executor.submit = claimed.extend  # type: ignore[method-assign] - it takes them, and does nothing yet
+    bench.add("s", when="0 9 * * *", do="work")
+    bench.run_until(at("09:00"))
+    bench.executor.submit = submit  # type: ignore[method-assign]
+    bench.pause("s")
+    bench.engine._back += claimed
+    bench.run_until(at("10:00"))
+    assert lines(bench) == ["09:00 paused"]
+    bench.resume("s")
+    bench.settle()
+    assert lines(bench) == ["09:00 succeeded"]
 
 
 @pytest.mark.parametrize("overlap", ["queue", "allow"])

@@ -9,6 +9,7 @@ import pytest
 from gate_records import START, at, evidence, last, lines, times, told
 
 from matins.errors import Conflict, InvalidInput
+from matins.executors.python import JobRun
 from matins.model.run import RunState
 from matins.testing import Bench, ManualClock, instant, iso
 
@@ -121,15 +122,45 @@ def test_what_a_person_starts_by_hand_does_not_keep_quiet(bench: Bench, mode: st
     assert lines(bench) == ["manual succeeded"]
 
 
-def test_a_run_that_waits_for_the_morning_is_in_the_way_and_says_so(bench: Bench) -> None:
-    """S3 B8"""
+@pytest.mark.parametrize(
+    ("overlap", "end"),
+    [
+        ("skip", ["09:00 skipped already_running", "manual succeeded"]),
+        ("queue", ["09:00 succeeded", "manual succeeded"]),
+        ("cancel_other", ["09:00 cancelled cancelled_by_newer", "manual succeeded"]),
+        ("allow", ["09:00 succeeded", "manual succeeded"]),
+    ],
+)
+def test_a_run_that_sleeps_is_not_in_a_persons_way(bench: Bench, overlap: str, end: list[str]) -> None:
+    """S3 B8: and when it wakes, the person's run is in its way, as its schedule says"""
+
+    @bench.job("lasts")
+    def lasts(run: JobRun) -> None:
+        if run.slot is None:
+            bench.run_until(at("11:10"))
+
+    bench.set_quiet_hours("mornings", windows="09:00-11:00", mode="defer")
+    bench.add("s", when="0 9 * * *", do="lasts", quiet_hours="mornings", overlap=overlap)
+    bench.run_until(at("09:30"))
+    assert lines(bench) == ["09:00 quiet_hours"]
+    bench.run("s")
+    bench.run_until(at("12:00"))
+    assert lines(bench) == end
+
+
+def test_quiet_hours_that_are_used_are_not_dropped(bench: Bench) -> None:
+    """S3: nothing is written, and what sleeps goes on sleeping"""
     bench.set_quiet_hours("mornings", windows="09:00-11:00", mode="defer")
     bench.add("s", when="0 9 * * *", do="work", quiet_hours="mornings")
     bench.run_until(at("09:30"))
-    waiting = last(bench)
-    bench.run("s")
-    assert lines(bench)[-1] == "manual skipped already_running"
-    assert evidence(bench) | {"by": None} == {"run": str(waiting.id), "state": "parked", "by": None}
+    with pytest.raises(Conflict, match="used by s"):
+        bench.drop_quiet_hours("mornings")
+    bench.run_until(at("10:00"))
+    assert lines(bench) == ["09:00 quiet_hours"]
+    bench.edit("s", quiet_hours=None)
+    assert bench.drop_quiet_hours("mornings")
+    bench.settle()
+    assert lines(bench) == ["09:00 succeeded"]
 
 
 def test_quiet_hours_that_do_not_exist_are_refused(bench: Bench) -> None:

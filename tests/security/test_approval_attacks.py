@@ -171,6 +171,15 @@ def test_the_digest_that_was_looked_at_must_still_be_meant(bench: Watched) -> No
     assert bench.ran == [("s", None)]
 
 
+@pytest.mark.parametrize("state", ["bogus", "", None, 5])
+def test_questions_are_never_in_a_state_that_there_is_not(memory: Watched, state: Any) -> None:
+    """V6: said so, rather than that there are none."""
+    with pytest.raises(InvalidInput) as caught:
+        memory.approvals(state)
+    assert caught.value.field == "state"
+    assert "pending" in str(caught.value.allowed)
+
+
 # -- a run that is over
 
 

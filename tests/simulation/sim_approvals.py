@@ -60,7 +60,9 @@ class ApprovalRules:
             assert event.schedule_id is not None
             self._note_words(cursors[event.schedule_id], data)
         for _, new in commit.claims:
-            self._check_claim(new)
+            self._check_claim(new, commit.now)
+            wanted = cursors[new.schedule_id].state not in ("pending", "rejected")
+            require(10, wanted, f"nobody wants what was started: {new} of {cursors[new.schedule_id]}")
         asked |= {new.id for _, new in commit.runs}
         for run_id in sorted(asked):
             self._check_asked(run_id, runs.get(run_id))
@@ -85,8 +87,9 @@ class ApprovalRules:
             if row.state in ("approved", "used") and (old is None or old.state == "pending"):
                 self._check_votes(row)
                 self._decided[row.id] = commit.now
-            elif row.state == "used" and old is not None and old.state == "approved":
-                self._check_fresh(row, commit.now)
+            if row.state == "used" and row.kind == "run":
+                started = row.run_id in {new.id for _, new in commit.claims}
+                require(10, started or old == row, f"leave was used without a start: {row}")
             self._known[row.id] = row
         for gone in changed - {row.id for row in rows}:
             self._known.pop(gone, None)
@@ -99,15 +102,10 @@ class ApprovalRules:
         named = orjson.loads(asked.approvers)
         may = {voter for voter, vote, of in votes if vote == "approve" and of == asked.digest} - {*STRANGERS}
         may = may & {*named} if named else may & {_OWNER}
-        may -= {asked.requested_by} - {_OWNER}
+        may -= {name for name, role in orjson.loads(asked.request).get("involved", ()) if role != "owner"}
         require(10, len(may) >= asked.needed, f"approved by {votes}, of whom {may} may: {asked}")
 
-    def _check_fresh(self, used: ApprovalRow, now: int) -> None:
-        age = now - self._decided[used.id]
-        most = self._reader.rule(used.schedule_id, used.rev).definition.approval_ms
-        require(10, age <= most, f"an approval was used {age} ms after it was given: {used}")
-
-    def _check_claim(self, run: RunRow) -> None:
+    def _check_claim(self, run: RunRow, now: int) -> None:
         agent, name = self._reader.schedule(run.schedule_id)
         definition = self._reader.rule(run.schedule_id, run.rev).definition
         words = digest(agent, name, run.rev, definition)
@@ -118,6 +116,9 @@ class ApprovalRules:
         if needs_approval(definition):
             mine = [row for row in used if row.kind == "run" and row.run_id == run.id]
             require(10, bool(mine), f"started without an approval of its digest: {run}")
+            age = now - max(self._decided[row.id] for row in mine)
+            fresh = age <= definition.approval_ms or run.attempt > 1
+            require(10, fresh, f"started {age} ms after its approval: {run}")
 
     def _of(self, run: RunRow) -> list[ApprovalRow]:
         return [row for row in self._known.values() if row.schedule_id == run.schedule_id]

@@ -107,6 +107,19 @@ def nobody_asked() -> Planted:
     return patch.object(clearance, "needs_approval", lambda definition: False)
 
 
+def leave_used_early() -> Planted:
+    """Leave is used when it is looked at, whether the run finds a place or not."""
+    approved = Clearance._approved
+
+    def hasty(self: Clearance, transaction: Any, row: Any, item: Any, now: int) -> bool:
+        good = approved(self, transaction, row, item, now)
+        if good:
+            self.use_leave(transaction, row, item, now)
+        return good
+
+    return patch.object(Clearance, "_approved", hasty)
+
+
 def question_never_put() -> Planted:
     """A run waits for people whom nobody has asked."""
     return patch.object(asking, "ask_about_run", lambda *arguments: 0)
@@ -218,6 +231,7 @@ CORE_BUGS = _named(
 )
 GATE_BUGS = _named(
     nobody_asked,
+    leave_used_early,
     question_never_put,
     one_vote_is_enough,
     anybody_may_answer,

@@ -13,7 +13,6 @@ from sim_worker import Actor
 from matins.errors import InvalidInput, StoreUnavailable
 from matins.model.principal import OWNER
 from matins.model.run import RunState
-from matins.runtime.catalog import Catalog
 from matins.service import Service
 from matins.testing import ManualClock
 
@@ -57,7 +56,7 @@ class Users(Actor):
         self.actions: Counter[str] = Counter()
 
     def open(self) -> None:
-        self.service = Service(self.store, self.clock, Catalog())
+        self.service = Service(self.store, self.clock)
 
     def act(self) -> str:
         """One of them does something; a refusal or a fault is an answer like another."""

@@ -1,11 +1,13 @@
 """What the stand-ins share: sessions that last, faults on demand, and a command line as strict as the tool's.
 
 A stand-in speaks the stream of the tool that it is named after, in the shape in which the tool was seen to speak it.
-STANDIN_HOME is the folder of its sessions. STANDIN_FAULT, or a word `fault:NAME` in the prompt, asks for a fault:
+STANDIN_HOME is the folder of its sessions, or else HOME/.standins. STANDIN_FAULT, or a word `fault:NAME` in the prompt,
+asks for a fault:
 
     no_final       all but the final event, and exit code 0
     never_exits    stays after the final event
     hang           stays after its first event and says nothing more
+    stays          all but the final event, and does not end
     slow           a tenth of a second between two events
     floods         STANDIN_FLOOD bytes (8 MB) of events that mean nothing
     big_line       one event of 20 MB
@@ -55,7 +57,7 @@ class Standin:
         asked = re.search(r"\bfault:(\w+)", prompt)
         self.fault = asked[1] if asked else os.environ.get("STANDIN_FAULT", "")
         self.resets_at = int(os.environ.get("STANDIN_RESETS_AT", "1900000000"))
-        self.folder = Path(os.environ["STANDIN_HOME"]) / tool
+        self.folder = Path(os.environ.get("STANDIN_HOME") or Path.home() / ".standins") / tool
 
     # sessions
 
@@ -84,6 +86,8 @@ class Standin:
         self._disturb()
         for event in middle:
             self.write(event)
+        if self.fault == "stays":
+            wait_for_ever()
         if self.fault == "forks_away":
             fork_away(self.folder.parent / "daemon.pid")
         for _ in range(0 if self.fault == "no_final" or final is None else 2 if self.fault == "repeats_final" else 1):

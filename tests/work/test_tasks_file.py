@@ -14,11 +14,12 @@ import pytest
 
 from matins.engine.prompts import Fire, WorkItem, build_prompt
 from matins.errors import Conflict, InvalidInput, NotFound
+from matins.texts import whole_file
+from matins.texts.yaml_nodes import plain
 from matins.work import tasks_file
 from matins.work.base import SourceUnavailable
 from matins.work.tasks_file import TasksFile
 from matins.work.tasks_yaml import read_tasks
-from matins.work.yaml_nodes import plain
 
 NOW = 1_774_602_000_000  # 2026-03-27T09:00:00Z
 LATER = NOW + 3_600_000
@@ -228,13 +229,13 @@ def test_an_edit_by_hand_meanwhile_is_read_and_not_lost(path: Path, monkeypatch:
     path.write_text("- title: a\n")
     edits = iter(["- title: b\n  priority: high\n# mine\n"])
 
-    def saved_by_hand(new: Path, before: tasks_file._File, text: str) -> None:
+    def saved_by_hand(new: Path, before: whole_file.TextFile, text: str) -> None:
         write(new, before, text)
         for more in edits:
             path.write_text(path.read_text() + more)
 
-    write = tasks_file._write
-    monkeypatch.setattr(tasks_file, "_write", saved_by_hand)
+    write = whole_file._write
+    monkeypatch.setattr(whole_file, "_write", saved_by_hand)
     assert _claimed(path).title == "b"
     assert path.read_text().startswith("- title: a\n- title: b\n")
     assert path.read_text().endswith("priority: high\n# mine\n")
@@ -244,11 +245,11 @@ def test_a_file_that_never_rests_is_given_up(path: Path, monkeypatch: pytest.Mon
     """C3: retryable, and nothing written"""
     path.write_text("- title: a\n")
 
-    def saved_by_hand(new: Path, before: tasks_file._File, text: str) -> None:
+    def saved_by_hand(new: Path, before: whole_file.TextFile, text: str) -> None:
         new.write_text(text)
         path.write_text(path.read_text() + "#\n")
 
-    monkeypatch.setattr(tasks_file, "_write", saved_by_hand)
+    monkeypatch.setattr(whole_file, "_write", saved_by_hand)
     with pytest.raises(SourceUnavailable, match="changes all the time") as refused:
         _claimed(path)
     assert refused.value.retryable

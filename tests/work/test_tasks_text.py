@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from matins.errors import InvalidInput
+from matins.texts.yaml_nodes import parse, plain
 from matins.work.base import readable
 from matins.work.tasks_yaml import changed, read_tasks
-from matins.work.yaml_nodes import parse, plain
 
 SET = {"status": "claimed", "claimed_by": "run 7", "claimed_at": "2026-03-27T09:00:00Z"}
 

@@ -10,6 +10,7 @@ from matins.engine.given import check_number, check_texts, check_words, wrong
 from matins.engine.when.durations import format_duration, parse_duration
 from matins.engine.when.triggers import Trigger
 from matins.errors import NotAllowed
+from matins.model.agent import Target
 from matins.model.schedule import ScheduleDefinition
 from matins.model.trigger import Once
 
@@ -40,19 +41,19 @@ class AgentRules:
 
 
 USUAL_RULES = AgentRules()
-_DURATIONS = {"floor": "floor_ms", "expiry": "expiry_ms", "approval_expires": "approval_ms"}
-_WORDS = ("quota", "depth", "auto_one_shots", "auto_jobs", *_DURATIONS)
+DURATIONS = {"floor": "floor_ms", "expiry": "expiry_ms", "approval_expires": "approval_ms"}
+WORDS = ("quota", "depth", "auto_one_shots", "auto_jobs", *DURATIONS)
 
 
 def define_rules(words: Mapping[str, Any]) -> AgentRules:
     """From words such as quota=5, floor="10m", expiry="7d"."""
-    check_words("A rule for agents", words, _WORDS)
-    values = {_DURATIONS.get(word, word): _checked(word, value) for word, value in words.items()}
+    check_words("A rule for agents", words, WORDS)
+    values = {DURATIONS.get(word, word): _checked(word, value) for word, value in words.items()}
     return AgentRules(**values)
 
 
 def _checked(word: str, value: Any) -> Any:
-    if word in _DURATIONS:
+    if word in DURATIONS:
         return parse_duration(value)
     if word == "auto_jobs":
         return check_texts(word, value, "a list of jobs")
@@ -103,10 +104,13 @@ def refuse_unruly(trigger: Trigger, rules: AgentRules, depth: int, already: int)
         )
 
 
-def harmless(definition: ScheduleDefinition, rules: AgentRules, *, own: bool) -> bool:
-    """Whether the owner's rule lets it through unasked: once, for the agent itself, and nothing out of the ordinary."""
+def harmless(definition: ScheduleDefinition, rules: AgentRules, *, own: bool, here: Target | None = None) -> bool:
+    """Whether the owner's rule lets it through unasked: once, for the agent itself, anew or in the thread that it
+    speaks from, and nothing out of the ordinary."""
     once = isinstance(definition.trigger.when, Once) and definition.do in rules.auto_jobs
-    return rules.auto_one_shots and own and once and not unusual(definition)
+    stays = here is not None and definition.target == here
+    plain = replace(definition, target=None) if stays else definition
+    return rules.auto_one_shots and own and once and not unusual(plain)
 
 
 def unusual(definition: ScheduleDefinition) -> list[str]:

@@ -7,7 +7,9 @@ from typing import Any, Literal
 
 import orjson
 
+from matins.engine.agents import agent_to_dict
 from matins.engine.schedules import encode
+from matins.model.agent import Agent
 from matins.model.policy import Approval
 from matins.model.principal import Principal
 from matins.model.schedule import ScheduleDefinition
@@ -37,9 +39,15 @@ def needs_approval(definition: ScheduleDefinition) -> bool:
     return definition.approval == "council_approve" or definition.do not in HARMLESS
 
 
-def digest(agent: str, name: str, rev: int, definition: ScheduleDefinition) -> str:
+def digest(agent: str, name: str, rev: int, definition: ScheduleDefinition, *more: object) -> str:
     """Of all that was asked about: whatever changes, an answer to it counts no more."""
-    return sha256(orjson.dumps([agent, name, rev, encode(definition)])).hexdigest()
+    return sha256(orjson.dumps([agent, name, rev, encode(definition), *more])).hexdigest()
+
+
+def reach(agent: Agent) -> dict[str, Any]:
+    """What an agent is, as far as leave for its runs is bound to it; values that may be secrets are not told."""
+    secret = [(name, text if text.startswith(("env:", "file:")) else "…") for name, text in agent.environment]
+    return {**agent_to_dict(agent), "environment": secret}
 
 
 def why_not(approval: Approval, principal: Principal) -> str | None:
@@ -52,10 +60,21 @@ def why_not(approval: Approval, principal: Principal) -> str | None:
         return f"the approvers are {', '.join(approval.approvers)}"
     if not approval.approvers and principal.role != "owner":
         return "only the owner may answer this"
-    hands: list[list[str]] = approval.request.get("involved") or [[approval.requested_by, approval.requester_role]]
-    if principal.role != "owner" and any(name == principal.name and role == principal.role for name, role in hands):
+    if principal.role != "owner" and (principal.name, principal.role) in hands(approval):
         return "nobody but the owner approves what they made, changed or started themselves"
     return None
+
+
+def hands(approval: Approval) -> list[tuple[str, str]]:
+    """(name, role) of those who had a hand in what is asked about."""
+    told: list[list[str]] = approval.request.get("involved") or [[approval.requested_by, approval.requester_role]]
+    return [(name, role) for name, role in told]
+
+
+def able(approval: Approval) -> int:
+    """How many may answer: those who had no hand in it."""
+    makers = {name for name, role in hands(approval) if role != "owner"}
+    return len({*approval.approvers} - makers) if approval.approvers else 1
 
 
 def tally(approval: Approval) -> Literal["pending", "approved", "denied"]:
@@ -65,8 +84,7 @@ def tally(approval: Approval) -> Literal["pending", "approved", "denied"]:
     against = sum(vote.vote == "deny" for vote in votes)
     if for_it >= approval.needed:
         return "approved"
-    voters = len(approval.approvers) or 1
-    return "denied" if voters - against < approval.needed else "pending"
+    return "denied" if against and able(approval) - against < approval.needed else "pending"
 
 
 def told(agent: str, name: str, definition: ScheduleDefinition, slot: int | None, description: str) -> dict[str, Any]:

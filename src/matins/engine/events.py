@@ -62,6 +62,7 @@ _KINDS = (
     EventKind("run.over_budget", "There was no money or no tokens for a run, or it was ended at its limit.", ends=True),
     EventKind("run.interrupted", "A run was cut off because its scheduler stopped.", ends=True),
     EventKind("run.unknown", "Nobody knows how a run ended.", ends=True),
+    EventKind("message.emitted", "A schedule says its message: whoever listens acts on it."),
     EventKind("approval.requested", "People are asked about a run, a proposed schedule or a budget."),
     EventKind("approval.vote", "Somebody answered."),
     EventKind("approval.edited", "What was asked was changed by the approver, and is asked anew."),
@@ -76,6 +77,7 @@ _KINDS = (
     EventKind("throttle.ended", "A provider serves again."),
     EventKind("policy.set", "Quiet hours, a budget, a price, a hook or another policy was made or changed."),
     EventKind("policy.dropped", "A policy is no more."),
+    EventKind("file.applied", "What a file says holds from now on: what was added, removed and changed."),
     EventKind("limit.set", "So many runs at once from now on."),
     EventKind("subscription.created", "Somebody wants to hear of events: a webhook, or a function by name."),
     EventKind("subscription.paused", "A subscription gets nothing until it is resumed."),
@@ -83,6 +85,8 @@ _KINDS = (
     EventKind("subscription.dropped", "A subscription is no more."),
     EventKind("delivery.given_up", "An event could not be delivered, and is not tried again."),
     EventKind("delivery.requested", "Somebody wants an event delivered again."),
+    EventKind("token.created", "Somebody was given a key: whose it is and what it may, never the key."),
+    EventKind("token.revoked", "A key opens nothing any more."),
     EventKind("hook.failed", "A hook that learns how runs end did not end well itself; nothing follows from it."),
 )
 CATALOGUE = {kind.type: kind for kind in _KINDS}
@@ -95,6 +99,7 @@ ALIASES = {
     "schedule:expired": "schedule.expired",
     "schedule.skipped": "run.skipped",
     "schedule_approval_request": "approval.requested",
+    "MessageEvent": "message.emitted",
 }
 """The names that other systems give them."""
 

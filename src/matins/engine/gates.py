@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from matins.engine.catch_up import grace_of
 from matins.engine.policies import NONE, Policies
 from matins.engine.quiet_hours import quiet_until
 from matins.engine.spending import Shortage
@@ -112,8 +113,15 @@ def throttle(candidate: Candidate) -> Verdict | None:
 
 
 def budget(candidate: Candidate) -> Verdict | None:
-    shortage = candidate.facts.shortage
-    return None if shortage is None else Verdict(RunState.OVER_BUDGET, "over_budget", shortage.evidence())
+    """A one-shot has no next slot: it waits for the next period, when that begins within its grace."""
+    shortage, slot = candidate.facts.shortage, candidate.slot
+    if shortage is None:
+        return None
+    definition = candidate.definition
+    latest = None if slot is None else slot + grace_of(definition, slot, None)
+    if latest is not None and isinstance(definition.trigger.when, Once) and shortage.resets_at <= latest:
+        return Verdict(RunState.PARKED, "over_budget", shortage.evidence(), until=shortage.resets_at)
+    return Verdict(RunState.OVER_BUDGET, "over_budget", shortage.evidence())
 
 
 def capacity(candidate: Candidate) -> Verdict | None:

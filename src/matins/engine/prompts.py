@@ -60,7 +60,13 @@ def check_prompt(prompt: object, *, works: bool, field: str = "prompt") -> str:
     if "\0" in prompt or len(prompt) > LONGEST_PROMPT:
         what = "holds a NUL" if "\0" in prompt else f"is longer than {LONGEST_PROMPT} characters"
         raise InvalidInput(f'"{field}" {what}', value=prompt[:60], field=field, hint="take it out")
-    names: list[str] = _FIELD.findall(prompt)
+    check_fields(prompt, works=works, field=field)
+    return prompt
+
+
+def check_fields(text: str, *, works: bool, field: str) -> None:
+    """Whatever a text names must be something that is known when a run begins."""
+    names: list[str] = _FIELD.findall(text)
     for name in names:
         if name not in FIELDS:
             close = difflib.get_close_matches(name, FIELDS, n=1)
@@ -71,17 +77,21 @@ def check_prompt(prompt: object, *, works: bool, field: str = "prompt") -> str:
             raise InvalidInput(
                 f'"{field}" names {name}, but it has no source of work', value=name, field=field, hint=hint
             )
-    return prompt
 
 
 def build_prompt(prompt: str | None, fire: Fire) -> str:
     """What the agent reads. A work item that the prompt does not name itself is put at its end."""
     text = prompt or DEFAULT_PROMPT
-    values = _values(fire)
-    filled = _FIELD.sub(lambda found: _shown(found[1], values), text)
+    filled = fill(text, fire)
     if fire.work is not None and "work." not in "".join(_FIELD.findall(text)):
         filled = f"{filled}\n\n{_described(fire.work)}"
     return f"{PREFIX} {filled}"
+
+
+def fill(text: str, fire: Fire) -> str:
+    """With the fields that it names, and which were checked, in their places."""
+    values = _values(fire)
+    return _FIELD.sub(lambda found: _shown(found[1], values), text)
 
 
 def _values(fire: Fire) -> Mapping[str, Any]:

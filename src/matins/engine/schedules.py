@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import fields
 from functools import lru_cache
-from typing import Any, get_args
+from typing import Any, cast, get_args
 
 import orjson
 
-from matins.engine.agents import define_target
 from matins.engine.given import check_name, check_texts, check_words
 from matins.engine.money import parse_money, parse_tokens
-from matins.engine.prompts import check_prompt
+from matins.engine.prompts import check_fields, check_prompt
+from matins.engine.targets import define_target
 from matins.engine.when import definitions
 from matins.engine.when.durations import parse_duration
 from matins.engine.when.parse import parse_trigger
@@ -24,7 +24,7 @@ from matins.model.trigger import Anchor, DstGap, DstOverlap, First, Once, Trigge
 
 _DOLLARS = {"USD": 1.0}
 _DEFAULTS = {field.name: field.default for field in fields(ScheduleDefinition)}
-_CHOICES = {
+CHOICES = {
     "catch_up": ("skip", "run_once", "run_all_capped"),
     "overlap": ("skip", "queue", "cancel_other", "allow"),
     "at_capacity": ("wait", "skip"),
@@ -34,7 +34,7 @@ _CHOICES = {
     "fallback": get_args(Fallback),
     "final_fallback": ("fresh", "skip"),
 }
-_NUMBERS = {
+NUMBERS = {
     "cap": (1, 1000),
     "queue_limit": (1, 100_000),
     "retries": (0, 100),
@@ -42,7 +42,7 @@ _NUMBERS = {
     "pause_after": (1, 1000),
     "approvals_needed": (1, 100),
 }
-_DURATIONS = {
+DURATIONS = {
     "grace": "grace_ms",
     "retry": "retry_ms",
     "retry_most": "retry_most_ms",
@@ -51,23 +51,25 @@ _DURATIONS = {
     "approval_expires": "approval_ms",
     "wait": "wait_ms",
 }
-_NAMES = ("quiet_hours", "provider", "work")
-_LISTS = ("approvers", "approval_actions")
-_COMMANDS = ("pre_check", "before", "after")
-FIELDS = {**_DURATIONS, "ends": "ends_at"}
+NAMES = ("quiet_hours", "provider", "work")
+LISTS = ("approvers", "approval_actions")
+COMMANDS = ("pre_check", "before", "after")
+FIELDS = {**DURATIONS, "ends": "ends_at"}
 """The field that a word fills, where it has another name."""
-_TRIGGER_CHOICES = {
+TRIGGER_CHOICES = {
     "dst_gap": get_args(DstGap),
     "dst_overlap": get_args(DstOverlap),
     "anchor": get_args(Anchor),
     "first": get_args(First),
     "strict": (True, False),
 }
-_TRIGGER = ("timezone", *_TRIGGER_CHOICES)
+_TRIGGER = ("timezone", *TRIGGER_CHOICES)
 _COMMAND = "a command, or a list of its arguments"
 _MONEY = ("max_cost", "max_tokens")
 TALK = "scheduled-task"
 """The job that tells an agent its prompt."""
+MESSAGE = "message"
+"""The job that emits its payload as an event; also the runner of agents that hear of it so."""
 WORDS = (
     "prompt",
     "target",
@@ -75,12 +77,12 @@ WORDS = (
     "payload",
     "jitter",
     "ends",
-    *_CHOICES,
-    *_NUMBERS,
-    *_DURATIONS,
-    *_NAMES,
-    *_LISTS,
-    *_COMMANDS,
+    *CHOICES,
+    *NUMBERS,
+    *DURATIONS,
+    *NAMES,
+    *LISTS,
+    *COMMANDS,
     *_MONEY,
     *_TRIGGER,
 )
@@ -111,10 +113,22 @@ def define(
         elif word in _MONEY:
             values[word] = parse_money(value, rates, word) if word == "max_cost" else parse_tokens(value, word)
         else:
-            values[_DURATIONS.get(word, word)] = _checked(word, value)
+            values[DURATIONS.get(word, word)] = _checked(word, value)
     if values["do"] == TALK:  # nobody repeats blindly what an agent may have done
         values.setdefault("on_unknown", "hold")
+    if values["do"] == MESSAGE:
+        check_template(values.get("payload"))
     return ScheduleDefinition(**values), trigger
+
+
+def check_template(value: Any) -> None:
+    """Every text in a payload that is a template names only fields that there are."""
+    if isinstance(value, str):
+        check_fields(value, works=False, field="payload")
+    for item in cast("dict[str, Any]", value).values() if isinstance(value, dict) else ():
+        check_template(item)
+    for item in cast("list[Any]", value) if isinstance(value, list) else ():
+        check_template(item)
 
 
 def check_approval(definition: ScheduleDefinition) -> None:
@@ -152,7 +166,7 @@ def _end(value: Any, trigger: Trigger, now_ms: int) -> int:
 
 def _trigger(when: str | Trigger, words: Mapping[str, Any], now_ms: int) -> Trigger:
     options = {word: words[word] for word in _TRIGGER if words.get(word) is not None}
-    for word, choices in _TRIGGER_CHOICES.items():
+    for word, choices in TRIGGER_CHOICES.items():
         if word in options and options[word] not in choices:
             raise _wrong(word, options[word], " or ".join(map(str, choices)))
     if not isinstance(options.get("timezone", ""), str):
@@ -168,20 +182,20 @@ def _trigger(when: str | Trigger, words: Mapping[str, Any], now_ms: int) -> Trig
 
 
 def _checked(word: str, value: Any) -> Any:
-    if word in _CHOICES:
-        if value not in _CHOICES[word]:
-            raise _wrong(word, value, " or ".join(_CHOICES[word]))
+    if word in CHOICES:
+        if value not in CHOICES[word]:
+            raise _wrong(word, value, " or ".join(CHOICES[word]))
         return value
-    if word in _NUMBERS:
-        low, high = _NUMBERS[word]
+    if word in NUMBERS:
+        low, high = NUMBERS[word]
         if type(value) is not int or not low <= value <= high:
             raise _wrong(word, value, f"a whole number from {low} to {high}")
         return value
-    if word in _DURATIONS:
+    if word in DURATIONS:
         if not isinstance(value, str):
             raise _wrong(word, value, 'a duration such as "5m"')
         return _duration(word, value)
-    if word in _NAMES or word in _LISTS or word in _COMMANDS:
+    if word in NAMES or word in LISTS or word in COMMANDS:
         return _texts(word, value)
     if word == "jitter":
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 10:
@@ -192,9 +206,9 @@ def _checked(word: str, value: Any) -> Any:
 
 def _texts(word: str, value: Any) -> Any:
     """One name, several names, or a command: a text for the shell or a list of arguments."""
-    if word in _COMMANDS:
+    if word in COMMANDS:
         return check_texts(word, [value], _COMMAND)[0] if isinstance(value, str) else check_texts(word, value, _COMMAND)
-    if word in _NAMES:
+    if word in NAMES:
         return check_name(word, value)
     names = check_texts(word, value, "a list of names")
     if len(set(names)) != len(names):
@@ -221,7 +235,7 @@ def _payload(value: Any) -> Any:
 
 
 def _wrong(word: str, value: object, allowed: str) -> InvalidInput:
-    usual = _DEFAULTS.get(_DURATIONS.get(word, word))
+    usual = _DEFAULTS.get(DURATIONS.get(word, word))
     hint = "leave it out" if usual is None else f"leave it out for {usual}"
     return InvalidInput(
         f'"{word}" must be {allowed}, got {value!r}', value=value, field=word, allowed=allowed, hint=hint
@@ -240,7 +254,7 @@ def encode(definition: ScheduleDefinition) -> str:
 
 def decode(text: str) -> ScheduleDefinition:
     data = orjson.loads(text)
-    for word in (*_LISTS, *_COMMANDS):
+    for word in (*LISTS, *COMMANDS):
         if isinstance(data.get(word), list):
             data[word] = tuple(data[word])
     if "target" in data:

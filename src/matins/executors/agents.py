@@ -1,62 +1,55 @@
-"""Agents: a run's prompt is told to its agent's tool, in a process tree of its own."""
+"""Agents: a run's prompt is told to its agent's tool in a process tree of its own, or to whom it calls."""
 
 from __future__ import annotations
 
 import logging
-import shutil
 import threading
-import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
-from matins.engine.policies import Policies
-from matins.engine.prompts import Fire, build_prompt
 from matins.engine.when.triggers import to_ms
 from matins.errors import InvalidInput, ProviderLimited
-from matins.executors.errands import Errand, NoWork, Source, claim
+from matins.executors.errands import NoWork, Source
+from matins.executors.preparing import Brief, Preparation, Prepared
 from matins.executors.processes.supervisor import Supervisor
-from matins.executors.processes.values import Fate, Launch, Limits
-from matins.executors.reports import outcome_of
-from matins.executors.runners.base import Call, Reader, Runner, Told
-from matins.executors.secrets import environment_of
-from matins.model.agent import Agent
-from matins.model.run import Outcome, ProviderLimit, RunState
-from matins.model.thread import Landing
+from matins.executors.processes.values import Fate
+from matins.executors.reports import outcome_of, usage_of
+from matins.executors.runners.base import AnyRunner, Reader, Speaker, Told
+from matins.executors.runners.complaints import heard
+from matins.executors.runners.sessions import session_gone
+from matins.executors.speaking import Allowance, CallLine, Speaking
+from matins.executors.watching import Watcher
+from matins.model.run import Outcome, ProviderLimit, Usage
+from matins.net.client import Door, Resolve
 from matins.ports import Clock
+from matins.runtime.spending import Bound
 from matins.runtime.work import Ended, Work
 
+T = TypeVar("T")
 log = logging.getLogger("matins")
 MOST_AT_ONCE = 64
 _THREADS = 4
 _CHUNK = 1 << 20
+_PATIENCE_MS = 10_000
+"""What has had no place for so long is given back: another engine may have one."""
+_CANCELLED = Outcome(False, error="cancelled before it began", cancelled=True)
+_LOST = Outcome(False, error="It was being called when its worker ended: nobody knows how that went", lost=True)
 
 
-class Brief(NamedTuple):
-    """What the store knows about a run that is about to be told to an agent."""
-
-    agent: Agent | None
-    landing: Landing | None
-    previous: RunState | None
-    policies: Policies
-
-
-class Started(NamedTuple):
+class Waiting(NamedTuple):
     work: Work
-    runner: Runner
-    brief: Brief
-    call: Call
-    errand: Errand | None = None
+    since: int
 
 
 class AgentExecutor:
-    """A few threads prepare runs and read what came of them; the processes themselves are the supervisor's."""
+    """A few threads prepare runs and read what came of them; the processes themselves are the supervisor's, and
+    whoever is called rather than started has a thread of its own."""
 
     def __init__(
         self,
-        runners: Mapping[str, Runner],
+        runners: Mapping[str, AnyRunner],
         supervisor: Callable[[], Supervisor],
         clock: Clock,
         wake: Callable[[], None],
@@ -65,21 +58,28 @@ class AgentExecutor:
         workdir: str,
         key_prefix: str = "",
         open_source: Callable[[str], Source] | None = None,
+        bounds: Callable[[Work], list[Bound]] = lambda work: [],
+        resolve: Resolve | None = None,
     ) -> None:
-        self._runners = runners
+        self._preparation = Preparation(runners, clock, workdir=workdir, key_prefix=key_prefix, open_source=open_source)
         self._make_supervisor = supervisor
         self._made: Supervisor | None = None
         self._making = threading.Lock()
         self._clock = clock
         self._wake = wake
         self._brief = brief
-        self._workdir = workdir
-        self._key_prefix = key_prefix
-        self._open_source = open_source
+        self._bounds = bounds
+        self._resolve = resolve
+        self._door: tuple[Any, Door] | None = None
+        """The one for the hosts that were allowed last."""
+        self._speaking = Speaking(clock, self._spoken)
+        self._watcher = Watcher(lambda: self._supervisor, bounds)
+        self._waiting: dict[tuple[int, int], Waiting] = {}
+        """Beyond what there is a place for."""
         self._taken: dict[tuple[int, int], Work] = {}
-        self._started: dict[tuple[int, int], Started] = {}
+        self._started: dict[tuple[int, int], Prepared] = {}
         self._ended: SimpleQueue[Ended] = SimpleQueue()
-        self._back: list[Work] = []
+        self._back: SimpleQueue[Work] = SimpleQueue()
         self._cancelled: set[int] = set()
         self._interrupting = False
         self._tasks: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
@@ -97,6 +97,8 @@ class AgentExecutor:
         for _ in self._threads:
             self._tasks.put(None)
         self._threads = []
+        self._watcher.close()
+        self._speaking.end_all()
         if self._made is not None:
             self._made.close(leave=True)
             self._made = None
@@ -104,8 +106,8 @@ class AgentExecutor:
     def interrupt(self) -> int:
         self._interrupting = True
         running = list(self._started)
-        for run_id, epoch in running:
-            self._supervisor.end(run_id, epoch)
+        for mark in running:
+            self._end_early(mark)
         return len(running)
 
     @property
@@ -118,8 +120,17 @@ class AgentExecutor:
 
     def submit(self, batch: list[Work]) -> None:
         for work in batch:
-            self._taken[work.mark] = work
-            self._tasks.put(lambda work=work: self._begin(work))
+            self._waiting[work.mark] = Waiting(work, self._clock.boot_ms())
+        self._admit()
+
+    def _admit(self) -> None:
+        """Begin what there is a place for; what was cancelled meanwhile needs none."""
+        for mark, (work, _) in list(self._waiting.items()):
+            if work.run_id in self._cancelled:
+                self._end(self._waiting.pop(mark).work, _CANCELLED)
+            elif len(self._taken) < MOST_AT_ONCE:
+                self._taken[mark] = self._waiting.pop(mark).work
+                self._tasks.put(lambda work=work: self._begin(work))
 
     def adoptable(self, work: Work) -> bool:
         return True
@@ -134,38 +145,44 @@ class AgentExecutor:
         for run_id, epoch, fate in self._made.ended() if self._made else ():
             started = self._started.pop((run_id, epoch), None)
             if started is not None:
-                self._tasks.put(lambda started=started, fate=fate: self._conclude(started, fate))
-        done: list[Ended] = []
-        try:
-            while True:
-                done.append(self._ended.get_nowait())
-        except Empty:
-            pass
+                self._tasks.put(lambda started=started, fate=fate: self._finish(started, fate))
+        done = _all_of(self._ended)
         for item in done:
             self._taken.pop(item.work.mark, None)
+        self._admit()
         return done
 
     def room(self) -> int:
-        return MOST_AT_ONCE - len(self._taken)
+        return MOST_AT_ONCE - self.running()
 
     def running(self) -> int:
-        return len(self._taken)
+        return len(self._taken) + len(self._waiting)
 
     def busy(self) -> bool:
         return bool(self._taken)
 
     def withdraw(self, *, everything: bool = False) -> list[Work]:
-        back, self._back = self._back, []
+        back = _all_of(self._back)
+        for work in back:
+            self._taken.pop(work.mark, None)
+        for mark, (work, since) in list(self._waiting.items()):
+            if everything or self._clock.boot_ms() - since > _PATIENCE_MS:
+                del self._waiting[mark]
+                back.append(work)
         return back
 
     def overdue(self) -> list[Work]:
-        """Limits are kept where the processes are."""
-        return []
+        """Limits are kept where the processes are; a call whose cut line did not end it is past what we can do."""
+        return [self._taken[mark] for mark in self._speaking.stubborn() if mark in self._taken]
 
     def cancel(self, run_ids: set[int]) -> None:
         self._cancelled |= run_ids
-        for run_id, epoch in [mark for mark in self._started if mark[0] in run_ids]:
-            self._supervisor.end(run_id, epoch)
+        for mark in [mark for mark in list(self._started) if mark[0] in run_ids]:
+            self._end_early(mark)
+
+    def _end_early(self, mark: tuple[int, int]) -> None:
+        if not self._speaking.end(mark):
+            self._supervisor.end(*mark)
 
     # -- in the threads
 
@@ -175,12 +192,14 @@ class AgentExecutor:
 
     def _begin(self, work: Work) -> None:
         """Whatever is wrong is found before anything is spent."""
+        if self._interrupting:
+            self._give_back(work)
+            return
         try:
-            started, launch = self._prepared(work, self._brief(work))
-            self._started[work.mark] = started
-            self._supervisor.start(launch)
+            prepared = self._preparation.prepare(work, self._brief(work))
+            self._set_out(prepared)
             if work.run_id in self._cancelled:
-                self._supervisor.end(work.run_id, work.epoch)
+                self._end_early(work.mark)
         except NoWork:
             self._end(work, Outcome(False, nothing_to_do="no_work"))
         except ProviderLimited as error:
@@ -190,17 +209,48 @@ class AgentExecutor:
         except InvalidInput as error:
             self._started.pop(work.mark, None)
             hint = f" ({error.hint})" if error.hint else ""
-            self._end(work, Outcome(False, error=f"It was not started: {error.message}{hint}"))
+            gone = error.field == "session"
+            self._end(work, Outcome(False, error=f"It was not started: {error.message}{hint}", target_gone=gone))
         except Exception as error:
             log.exception("run %s could not be started", work.run_id)
             self._started.pop(work.mark, None)
             self._end(work, Outcome(False, error=f"It was not started: {type(error).__name__}: {error}"))
 
+    def _set_out(self, prepared: Prepared) -> None:
+        mark, runner = prepared.work.mark, prepared.runner
+        self._started[mark] = prepared
+        if prepared.launch is not None:
+            self._watch(prepared)
+            self._supervisor.start(prepared.launch)
+        elif isinstance(runner, Speaker):
+            self._speaking.begin(mark, runner, prepared.call, self._line(prepared))
+
+    def _line(self, prepared: Prepared) -> CallLine:
+        allowed = prepared.call.allowed_hosts
+        if self._door is None or self._door[0] != allowed:
+            self._door = allowed, Door(allowed, self._resolve)
+        allowance = Allowance(self._clock, lambda: self._bounds(prepared.work), _usage(prepared))
+        return CallLine(self._clock, self._door[1], prepared.limits, allowance, prepared.call.secrets)
+
+    def _spoken(self, mark: tuple[int, int], told: Told, fate: Fate, why_ended: str | None) -> None:
+        prepared = self._started.pop(mark, None)
+        if prepared is not None:
+            self._conclude(prepared, fate, lambda: told, why_ended)
+
+    def _give_back(self, work: Work) -> None:
+        self._watcher.forget(work.mark)
+        self._back.put(work)
+        self._wake()
+
     def _take_up(self, work: Work) -> None:
         try:
             brief = self._brief(work)
-            started, _ = self._prepared(work, brief)
+            if isinstance(self._preparation.runner_of(brief.agent), Speaker):
+                self._end(work, _LOST)
+                return
+            started = self._preparation.prepare(work, brief, adopting=True)
             self._started[work.mark] = started
+            self._watch(started)
             fate = self._supervisor.reap(work.run_id, work.epoch)
         except Exception as error:  # nothing is known, which is an answer
             log.exception("run %s could not be taken up", work.run_id)
@@ -210,73 +260,37 @@ class AgentExecutor:
             return  # its end comes like any other
         del self._started[work.mark]
         if fate.kind == "never_started":
-            self._taken.pop(work.mark, None)
-            self._back.append(work)
-            self._wake()
+            self._give_back(work)
         else:
-            self._conclude(started, fate)
+            self._finish(started, fate)
 
-    def _prepared(self, work: Work, brief: Brief) -> tuple[Started, Launch]:
-        agent, words = brief.agent, work.known.definition
-        if agent is None:
-            raise InvalidInput(
-                f'There is no agent "{work.known.agent}"', field="agent", hint="set_agent, or name another"
-            )
-        runner = self._runners.get(agent.runner)
-        if runner is None:
-            known = ", ".join(sorted(self._runners))
-            raise InvalidInput(f'There is no runner "{agent.runner}"', field="runner", hint=f"known: {known}")
-        errand = self._errand(work)
-        call = self._call(work, agent, brief, runner, errand)
-        runner.refuse(call)
-        command = runner.command(call)
-        environment = environment_of(agent.environment, command.env_add, command.env_drop)
-        argv = (_found(command.argv[0], environment.values.get("PATH")), *command.argv[1:])
-        launch = Launch(
-            work.run_id,
-            work.epoch,
-            argv,
-            environment.values,
-            call.workdir,
-            command.stdin,
-            Limits(words.timeout_ms or agent.wall_ms, agent.idle_ms, agent.after_final_ms),
-            environment.secrets,
-            command.finals,
-        )
-        return Started(work, runner, brief, call, errand), launch
+    def _watch(self, started: Prepared) -> None:
+        self._watcher.watch(started.work, started.reader(), _usage(started))
 
-    def _errand(self, work: Work) -> Errand | None:
-        name = work.known.definition.work
-        if name is None or self._open_source is None:
-            return None
-        return claim(self._open_source, name, f"{self._key_prefix}-{work.run_id}", self._clock)
+    def _finish(self, started: Prepared, fate: Fate) -> None:
+        self._conclude(started, fate, lambda: self._read(started, fate), self._watcher.forget(started.work.mark))
 
-    def _call(self, work: Work, agent: Agent, brief: Brief, runner: Runner, errand: Errand | None) -> Call:
-        words = work.known.definition
-        workdir = str(Path(agent.workdir).expanduser()) if agent.workdir else self._workdir
-        if not Path(workdir).is_dir():
-            raise InvalidInput(f"{workdir} is not a folder", value=workdir, field="workdir", hint=f"mkdir -p {workdir}")
-        session = brief.landing.thread.session if brief.landing else None
-        cap = min((cost for cost in (words.max_cost, agent.max_cost) if cost is not None), default=None)
-        return Call(
-            prompt=build_prompt(words.prompt, fire_of(work, brief)._replace(work=errand.item if errand else None)),
-            workdir=workdir,
-            model=agent.model,
-            session=session,
-            new_session=_new_session(work) if runner.chooses_session and session is None else None,
-            permission_mode=agent.permission_mode,
-            allowed_tools=agent.tools,
-            max_turns=agent.max_turns,
-            max_cost_usd=None if cap is None else cap / 1_000_000,
-            extra_args=agent.command + agent.arguments,
-        )
+    def _complaint(self, started: Prepared) -> bytes:
+        """The end of what its process wrote to stderr, if there was one."""
+        work = started.work
+        return b"" if started.launch is None else self._supervisor.tail(work.run_id, work.epoch, stream=".err")
 
-    def _conclude(self, started: Started, fate: Fate) -> None:
+    def _conclude(self, started: Prepared, fate: Fate, read: Callable[[], Told], why_ended: str | None) -> None:
         work = started.work
         try:
-            told = self._read(started, fate)
+            told = read()
+            complaint = self._complaint(started) if not told.succeeded else b""
+            gone = session_gone(started.call, told, started.gone, complaint)
+            if started.ends_by_itself:
+                told = heard(told, None, complaint)
+            elif not told.executed:
+                told = heard(told, started.runner.provider, complaint)
             now = self._clock.now_ms()
             outcome = outcome_of(started.call, told, fate, started.brief.landing, started.brief.policies, now)
+            outcome = replace(outcome, target_gone=gone)
+            outcome = _at_its_provider(started, outcome)
+            if outcome.over_budget and why_ended is not None:
+                outcome = replace(outcome, error=why_ended)
             if outcome.cancelled and self._interrupting and work.run_id not in self._cancelled:
                 outcome = replace(outcome, cancelled=False, interrupted=True)
             if started.errand is not None:
@@ -288,9 +302,9 @@ class AgentExecutor:
             outcome = Outcome(False, error=f"What it said cannot be read: {type(error).__name__}: {error}", lost=True)
         self._end(work, outcome)
 
-    def _read(self, started: Started, fate: Fate) -> Told:
+    def _read(self, started: Prepared, fate: Fate) -> Told:
         """Feed the reader all that is kept: the head, and where more was said than that, the tail as well."""
-        work, reader = started.work, started.runner.reader()
+        work, reader = started.work, started.reader()
         rest, offset = b"", 0
         while chunk := self._supervisor.read_output(work.run_id, work.epoch, offset, _CHUNK):
             offset += len(chunk)
@@ -301,17 +315,13 @@ class AgentExecutor:
             rest = _feed(reader, rest + tail[-missing:] if missing <= 0 else tail.partition(b"\n")[2])
         if rest:
             reader.feed(rest)
-        told = reader.close(fate.exit_code)
-        landing = started.brief.landing if started.call.session else None  # a new session counts from nothing
-        return told.of_run(landing.thread.tokens if landing else (0, 0, 0))
+        return _of_run(started, reader.close(fate.exit_code))
 
     def _end(self, work: Work, outcome: Outcome) -> None:
         self._cancelled.discard(work.run_id)
+        self._watcher.forget(work.mark)
         self._ended.put(Ended(work, outcome))
         self._wake()
-
-
-_SESSIONS = uuid.UUID("6d617469-6e73-5e55-9e55-696f6e000000")
 
 
 def _feed(reader: Reader, data: bytes) -> bytes:
@@ -322,21 +332,31 @@ def _feed(reader: Reader, data: bytes) -> bytes:
     return rest
 
 
-def _new_session(work: Work) -> str:
-    return str(uuid.uuid5(_SESSIONS, f"{work.run_id}-{work.epoch}"))
+def _of_run(started: Prepared, told: Told) -> Told:
+    landing = started.brief.landing if started.call.session else None  # a new session counts from nothing
+    return told.of_run(landing.thread.tokens if landing else (0, 0, 0))
 
 
-def fire_of(work: Work, brief: Brief) -> Fire:
-    known = work.known
-    local = None if work.slot is None else known.rule.trigger.local(work.slot).isoformat()
-    late = 0 if work.slot is None else max(0, work.started_at - work.slot)
-    previous = None if brief.previous is None else brief.previous.word
-    return Fire(known.name, known.agent, work.run_id, work.attempt, local, late, work.covered, previous)
+def _at_its_provider(started: Prepared, outcome: Outcome) -> Outcome:
+    """A limit holds for whoever the schedule or the agent says its provider is."""
+    agent = started.brief.agent
+    provider = started.work.known.definition.provider or (agent.provider if agent else None)
+    if outcome.limit is None or provider is None:
+        return outcome
+    return replace(outcome, limit=outcome.limit._replace(provider=provider))
 
 
-def _found(program: str, path: str | None) -> str:
-    found = shutil.which(program, path=path)
-    if found is None:
-        hint = "install it, or give its full path"
-        raise InvalidInput(f'"{program}" is not on PATH', value=program, field="runner", hint=hint)
-    return found
+def _usage(started: Prepared) -> Callable[[Told], Usage]:
+    def usage(told: Told) -> Usage:
+        return usage_of(started.call, _of_run(started, told), started.brief.policies)
+
+    return usage
+
+
+def _all_of(queue: SimpleQueue[T]) -> list[T]:
+    found: list[T] = []
+    try:
+        while True:
+            found.append(queue.get_nowait())
+    except Empty:
+        return found

@@ -9,8 +9,10 @@ from typing import Any, Literal
 import orjson
 
 from matins.engine.policies import AFTER
+from matins.errors import InvalidInput
 from matins.executors.checks import printed
 from matins.executors.commands import CommandResult, hook_said, run_command
+from matins.executors.secrets import resolve
 from matins.model.run import Run
 from matins.model.schedule import Command
 from matins.net.client import AddressRefused, Door, Resolve, Unreachable
@@ -48,9 +50,12 @@ class Webhooks:
         """The one for the hosts that were allowed last."""
 
     def __call__(self, lane: Lane, letter: Letter) -> Sent:
-        url, secret = lane.target["url"], lane.target["secret"]
-        body = orjson.dumps(letter.cloud_event)
-        headers = sign(secret, letter.cloud_event["id"], self._clock.now_ms() // 1000, body)
+        url, body = lane.target["url"], orjson.dumps(letter.cloud_event)
+        try:
+            secret = resolve(lane.target["secret"], "the secret")  # a file says where it is, not what it is
+            headers = sign(secret, letter.cloud_event["id"], self._clock.now_ms() // 1000, body)
+        except InvalidInput as error:
+            return Sent("again", error.message)
         headers["content-type"] = "application/cloudevents+json"
         try:
             answer = self._door_to(lane).send("POST", url, body=body, headers=headers)

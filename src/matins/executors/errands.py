@@ -42,7 +42,7 @@ class Errand(NamedTuple):
         try:
             if outcome.succeeded:
                 self.source.done(self.item, self.key, text, now)
-            elif outcome.cancelled or outcome.interrupted or outcome.limit is not None:
+            elif outcome.cancelled or outcome.interrupted or outcome.target_gone or outcome.limit is not None:
                 self.source.release(self.item.id, self.key, now)
             elif not outcome.lost:
                 self.source.failed(self.item, self.key, text, now)

@@ -6,19 +6,19 @@ import logging
 from functools import cache
 from importlib.metadata import entry_points
 
-from matins.executors.runners.base import Runner
+from matins.executors.runners.base import AnyRunner
 
 log = logging.getLogger("matins")
 GROUP = "matins.executors"
 
 
 @cache
-def runners() -> dict[str, Runner]:
+def runners() -> dict[str, AnyRunner]:
     """By name. One that cannot be loaded is told, and is as if it were not there."""
-    found: dict[str, Runner] = {}
+    found: dict[str, AnyRunner] = {}
     for point in entry_points(group=GROUP):
         try:
-            runner: Runner = point.load()()
+            runner: AnyRunner = point.load()()
         except Exception:  # somebody's broken plug-in must not stop the others
             log.exception("the runner %s cannot be loaded from %s", point.name, point.value)
             continue

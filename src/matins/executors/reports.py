@@ -21,6 +21,7 @@ _ENDED = {
     "idle": "it said nothing for longer than it may",
     "memory": "it took more memory than it may",
     "processes": "it started more processes than it may",
+    "budget": "it spent more than it may",
 }
 
 
@@ -41,7 +42,7 @@ def outcome_of(call: Call, told: Told, fate: Fate, landing: Landing | None, poli
         cancelled=fate.ended_by == "asked",
         usage=usage,
         limit=limit,
-        over_budget=told.stopped_by == "money",
+        over_budget=told.stopped_by == "money" or fate.ended_by == "budget",
         told=Conversation(call.prompt, shown(told.text), told.session, _session_tokens(told, landing)),
         lost=fate.kind in ("unknown", "orphaned"),
     )
@@ -52,7 +53,8 @@ def usage_of(call: Call, told: Told, policies: Policies) -> Usage:
     tokens = told.tokens_in + told.tokens_out + told.tokens_cached
     if told.cost_usd is not None and told.cost_reported:
         return Usage(round(told.cost_usd * 1_000_000), tokens)
-    price = price_of(call.model, policies.prices) if call.model else None
+    model = call.model or told.model
+    price = price_of(model, policies.prices) if model else None
     money = estimate(price, told.tokens_in, told.tokens_out, told.tokens_cached) if price else 0
     return Usage(money, tokens, estimated=True)
 

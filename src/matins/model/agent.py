@@ -17,7 +17,8 @@ class Target(NamedTuple):
     session: str | None = None
     """The tool's own id of a conversation."""
     session_name: str | None = None
-    thread: int | None = None
+    thread: int | str | None = None
+    """A text is another system's name for one: there is no such thread here."""
 
 
 FRESH = Target()

@@ -14,6 +14,8 @@ class Principal:
     name: str
     run_id: int | None = None
     """The run from which an agent speaks; the server sets it, never the agent."""
+    rights: frozenset[str] | None = None
+    """Which of its role's rights it has; all of them when None."""
 
     @property
     def human(self) -> bool:

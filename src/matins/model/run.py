@@ -126,3 +126,5 @@ class Outcome:
     """Nobody knows how it ended."""
     nothing_to_do: str | None = None
     """There was no work for it: the reason."""
+    target_gone: bool = False
+    """Its tool does not know the session that was to go on, and has done nothing."""

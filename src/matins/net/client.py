@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import io
 import re
 import socket
 import ssl
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
-from http.client import HTTPConnection, HTTPException, IncompleteRead
-from typing import Any
+from http.client import HTTPConnection, HTTPException, HTTPResponse, IncompleteRead
 from urllib.parse import urljoin, urlsplit
 
 from matins._version import __version__
 from matins.errors import InvalidInput, MatinsError
 from matins.net.addresses import canonical_host, forbidden, known_addresses
+from matins.net.wires import Patience, Wire
 
 Resolve = Callable[[str, int], Sequence[str]]
 """From a host name and a port to IP addresses; OSError when there are none."""
@@ -25,6 +24,7 @@ Resolve = Callable[[str, int], Sequence[str]]
 BODY_LIMIT = 64 * 1024
 REDIRECT_LIMIT = 3
 _WIRE_LIMIT = 1024 * 1024
+_STREAM_LIMIT = 256 * 1024 * 1024
 _PORTS = {"http": 80, "https": 443}
 _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 _REDIRECTS = (301, 302, 303, 307, 308)
@@ -61,6 +61,43 @@ class Answer:
     """Names in lower case."""
 
 
+class Reply:
+    """An answer that is read as it comes; Unreachable where it breaks off."""
+
+    def __init__(self, target: _Target, response: HTTPResponse, cleaned: Callable[[bytes], bytes]) -> None:
+        self.status = response.status
+        self.headers = {name.lower(): response.getheader(name, "") for name in response.headers}
+        """Names in lower case."""
+        self._target = target
+        self._response = response
+        self._cleaned = cleaned
+
+    def lines(self, longest: int) -> Iterator[bytes]:
+        """With their ends; one that is longer is passed over."""
+        whole = True
+        while line := self._read(lambda: self._response.readline(longest)):
+            ended = line.endswith(b"\n")
+            if whole and (ended or len(line) < longest):
+                yield self._cleaned(line)
+            whole = ended
+        self._check_end(b"")
+
+    def read(self, limit: int) -> bytes:
+        body = self._read(lambda: self._response.read(limit))
+        if len(body) < limit:
+            self._check_end(body)
+        return self._cleaned(body)
+
+    def _read(self, read: Callable[[], bytes]) -> bytes:
+        with _reaching(self._target):
+            return read()
+
+    def _check_end(self, body: bytes) -> None:
+        with _reaching(self._target):
+            if self._response.length:
+                raise IncompleteRead(body, self._response.length)
+
+
 class Door:
     """Sends requests; threads may share one. `allowed_hosts` ("host" or "host:port") may have any address."""
 
@@ -73,15 +110,35 @@ class Door:
 
     def send(self, method: str, url: str, *, body: bytes = b"", headers: Mapping[str, str] | None = None) -> Answer:
         """One request, and what came back from where it led; `timeout_s` holds for all of it together."""
+        with self.open(method, url, _Deadline(self._timeout_s), body=body, headers=headers, most=_WIRE_LIMIT) as reply:
+            return Answer(reply.status, reply.read(BODY_LIMIT), reply.headers)
+
+    @contextmanager
+    def open(
+        self,
+        method: str,
+        url: str,
+        patience: Patience,
+        *,
+        body: bytes = b"",
+        headers: Mapping[str, str] | None = None,
+        most: int = _STREAM_LIMIT,
+        cleaned: Callable[[bytes], bytes] = lambda data: data,
+    ) -> Generator[Reply]:
+        """One request, and the answer from where it led, of so many bytes at the most; `timeout_s` holds for the way
+        there, and patience for all of it. Every piece that is read is `cleaned` first."""
         request = _request(method, body, headers or {})
         target = _target(url)
-        deadline = _Deadline(self._timeout_s)
         for _ in range(REDIRECT_LIMIT + 1):
-            answer = self._exchange(target, request, deadline)
-            location = answer.headers.get("location")
-            if answer.status not in _REDIRECTS or not location:
-                return answer
-            target, request = _follow(target, request, answer.status, location)
+            with _reaching(target):
+                sock = self._connect(target, self._addresses(target), patience)
+            with closing(sock), closing(_ask(sock, target, request, patience, most)) as response:
+                reply = Reply(target, response, cleaned)
+                location = reply.headers.get("location")
+                if reply.status not in _REDIRECTS or not location:
+                    yield reply
+                    return
+            target, request = _follow(target, request, reply.status, location)
         raise _refusal(f"{_target(url)} redirects more than {REDIRECT_LIMIT} times", hint="give its last address")
 
     @cached_property
@@ -90,13 +147,6 @@ class Door:
         context.set_alpn_protocols(["http/1.1"])
         return context
 
-    def _exchange(self, target: _Target, request: _Request, deadline: _Deadline) -> Answer:
-        try:
-            with closing(self._connect(target, self._addresses(target), deadline)) as sock:
-                return _converse(sock, target, request, deadline)
-        except (OSError, HTTPException, ValueError) as error:  # ValueError: a chunk of negative length
-            raise Unreachable(f"{target} cannot be reached: {_reason(error)}", hint=_unreachable_hint(error)) from error
-
     def _addresses(self, target: _Target) -> Sequence[str]:
         """Asked for once and judged; nothing after this looks at the name to find the way."""
         addresses = known_addresses(target.host) or self._resolve(target.host, target.port)
@@ -104,8 +154,9 @@ class Door:
             _judge(target, addresses)
         return addresses
 
-    def _connect(self, target: _Target, addresses: Sequence[str], deadline: _Deadline) -> socket.socket:
+    def _connect(self, target: _Target, addresses: Sequence[str], patience: Patience) -> socket.socket:
         """To the first address that lets us in; each has its share of the time that is left."""
+        deadline = _Deadline(min(self._timeout_s, patience.left()))
         error = OSError("its name has no address")
         for tried, address in enumerate(addresses):
             share = deadline.left() / (len(addresses) - tried)
@@ -268,56 +319,30 @@ class _Deadline:
             raise TimeoutError
         return left
 
+    def ran_out(self) -> None:
+        """Whoever waits hears of it."""
 
-class _Wire:
-    """The part of a socket that http.client uses, held to the deadline. Who opened the socket closes it."""
-
-    def __init__(self, sock: socket.socket, deadline: _Deadline) -> None:
-        self._sock = sock
-        self._deadline = deadline
-
-    def sendall(self, data: bytes) -> None:
-        self._sock.settimeout(self._deadline.left())
-        self._sock.sendall(data)
-
-    def makefile(self, _mode: str) -> io.BufferedReader:
-        return io.BufferedReader(_Incoming(self._sock, self._deadline))
-
-    def close(self) -> None:
-        pass
+    def holds(self, sock: socket.socket) -> None:
+        """It ends by itself."""
 
 
-class _Incoming(io.RawIOBase):
-    """What the other side says, up to the deadline and to a size, however it doles it out."""
-
-    def __init__(self, sock: socket.socket, deadline: _Deadline) -> None:
-        self._sock = sock
-        self._deadline = deadline
-        self._room = _WIRE_LIMIT
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        self._sock.settimeout(self._deadline.left())
-        count = self._sock.recv_into(buffer)
-        self._room -= count
-        if self._room < 0:
-            raise OSError("the answer does not end")
-        return count
-
-
-def _converse(sock: socket.socket, target: _Target, request: _Request, deadline: _Deadline) -> Answer:
+def _ask(sock: socket.socket, target: _Target, request: _Request, patience: Patience, most: int) -> HTTPResponse:
     connection = HTTPConnection(target.host, target.port)
     connection.default_port = _PORTS[target.scheme]
     connection.auto_open = 0  # never a connection of its own, to wherever the name leads by then
-    connection.sock = _Wire(sock, deadline)
-    connection.request(request.method, target.path, request.body or None, request.headers)
-    with closing(connection.getresponse()) as response:
-        body = response.read(BODY_LIMIT)
-        if response.length and len(body) < BODY_LIMIT:
-            raise IncompleteRead(body, response.length)
-        return Answer(response.status, body, {name.lower(): response.getheader(name, "") for name in response.headers})
+    connection.sock = Wire(sock, patience, most)
+    with _reaching(target):
+        patience.holds(sock)
+        connection.request(request.method, target.path, request.body or None, request.headers)
+        return connection.getresponse()
+
+
+@contextmanager
+def _reaching(target: _Target) -> Generator[None]:
+    try:
+        yield
+    except (OSError, HTTPException, ValueError) as error:  # ValueError: a chunk of negative length
+        raise Unreachable(f"{target} cannot be reached: {_reason(error)}", hint=_unreachable_hint(error)) from error
 
 
 def _reason(error: Exception) -> str:

@@ -6,7 +6,9 @@ from typing import Any
 
 import orjson
 
-from matins.engine.approvals import digest, told
+from matins.engine.approvals import digest, hands, reach, told
+from matins.engine.policies import Policies
+from matins.model.agent import Agent
 from matins.model.policy import Approval, ApprovalKind
 from matins.model.records import NewEvent
 from matins.ports import Transaction
@@ -15,15 +17,22 @@ from matins.runtime.catalog import Known
 BUDGET_MS = 7 * 86_400_000
 
 
-def ask_about_run(transaction: Transaction, known: Known, run_id: int, slot: int | None, now: int) -> int:
-    """May this run start? Asked of those whom its words name, else of the owner."""
-    hands = involved(transaction, known, run_id)
-    maker, role = hands[0] if hands else ("owner", "owner")
+def ask_about_run(
+    transaction: Transaction, known: Known, policies: Policies, run_id: int, slot: int | None, now: int
+) -> int:
+    """May this run start? Asked of those whom its words name, else of the owner; what they said before is void."""
+    for asked in transaction.approvals_of_run(run_id):
+        if asked.kind == "run" and asked.state == "approved":
+            _void(transaction, asked, now, "it is asked about again")
+    makers = involved(transaction, known, run_id)
+    maker, role = makers[0] if makers else ("owner", "owner")
     definition = known.definition
     request = told(known.agent, known.name, definition, slot, known.rule.trigger.describe())
-    request["involved"] = hands
+    request["involved"] = makers
+    if (agent := _woken(known, policies)) is not None:
+        request["wakes"] = reach(agent)
     approval = Approval(
-        0, "run", known.schedule_id, known.name, run_id, known.rev, digest_of(known), definition.approval,
+        0, "run", known.schedule_id, known.name, run_id, known.rev, run_digest(known, policies), definition.approval,
         definition.approvers, definition.approvals_needed, definition.approval_default, maker, role, now,
         now + definition.approval_ms, "pending", None, request,
     )  # fmt: skip
@@ -38,7 +47,9 @@ def ask_about_schedule(
     return _ask_owner(transaction, "schedule", known, None, by, role, now, expires_at, request)
 
 
-def ask_about_budget(transaction: Transaction, known: Known, run_id: int, now: int, request: dict[str, Any]) -> int:
+def ask_about_budget(
+    transaction: Transaction, known: Known, run_id: int | None, now: int, request: dict[str, Any]
+) -> int:
     """It spent more than it may: shall it go on?"""
     request = {"schedule": known.name, "agent": known.agent, **request}
     return _ask_owner(transaction, "budget", known, run_id, "matins", "system", now, now + BUDGET_MS, request)
@@ -47,35 +58,49 @@ def ask_about_budget(transaction: Transaction, known: Known, run_id: int, now: i
 def void(transaction: Transaction, schedule_id: int, now: int, why: str, *, money: bool = False) -> list[Approval]:
     """What was asked about this schedule (or, with `money`, about its spending) counts no more; those that could still
     have had an effect."""
-    voided: list[Approval] = []
-    for approval in transaction.approvals_open(schedule_id):
-        if (approval.kind == "budget") == money and transaction.settle_approval(
-            approval.id, approval.state, "void", now
-        ):
-            data = {"approval": str(approval.id), "why": why}
-            transaction.events.append(NewEvent(now, "approval.void", schedule_id, approval.run_id, data))
-            voided.append(approval)
+    found = [asked for asked in transaction.approvals_open(schedule_id) if (asked.kind == "budget") == money]
+    return [asked for asked in found if _void(transaction, asked, now, why)]
+
+
+def _void(transaction: Transaction, asked: Approval, now: int, why: str) -> bool:
+    voided = transaction.settle_approval(asked.id, asked.state, "void", now)
+    if voided:
+        data = {"approval": str(asked.id), "why": why}
+        transaction.events.append(NewEvent(now, "approval.void", asked.schedule_id, asked.run_id, data))
     return voided
 
 
 def involved(transaction: Transaction, known: Known, run_id: int) -> list[tuple[str, str]]:
-    """(name, role) of whoever had a hand in it: who started it by hand, who wrote these words, who made it."""
+    """(name, role) of whoever had a hand in it: who started it by hand, who changed the words for this run or for all,
+    who made it."""
     found: list[tuple[str, str]] = []
     run = transaction.run(run_id)
     by = orjson.loads(run[16]).get("by") if run and run[16] else None
     if by:
         found.append((by["name"], by["role"]))
-    author = transaction.author(known.schedule_id, known.rev)
-    if author is not None:
-        found.append((author[0], author[1]))
+    for asked in transaction.approvals_of_run(run_id):
+        if asked.kind == "run" and asked.rev == known.rev:  # it is asked again: some may have changed it in answering
+            found += hands(asked)
+    found += transaction.authors(known.schedule_id, known.rev)
     schedule = transaction.schedule(known.schedule_id)
     if schedule is not None:
         found.append((schedule[16], schedule[17]))
-    return found
+    return list(dict.fromkeys((name, role) for name, role in found))
 
 
 def digest_of(known: Known) -> str:
     return digest(known.agent, known.name, known.rev, known.definition)
+
+
+def run_digest(known: Known, policies: Policies) -> str:
+    """Of a run: also of the agent that it wakes, with its tools and where it works."""
+    agent = _woken(known, policies)
+    more = () if agent is None else (reach(agent),)
+    return digest(known.agent, known.name, known.rev, known.definition, *more)
+
+
+def _woken(known: Known, policies: Policies) -> Agent | None:
+    return policies.agents.get(known.agent) if known.talks else None
 
 
 def _ask_owner(

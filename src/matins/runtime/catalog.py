@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from matins.engine.planning import Rule
 from matins.engine.policies import NONE, Policies, read_policies
-from matins.engine.schedules import TALK, decode
+from matins.engine.schedules import MESSAGE, TALK, decode
 from matins.engine.when.triggers import compile_trigger
 from matins.ports import Transaction
 
@@ -32,7 +32,8 @@ class Known:
     """A schedule at one revision."""
 
     __slots__ = (
-        "agent", "definition", "exclusive", "gated", "name", "rev", "rule", "schedule_id", "scope", "scopes", "talks",
+        "agent", "definition", "emits", "exclusive", "gated", "name", "rev", "rule", "schedule_id", "scope", "scopes",
+        "talks",
     )  # fmt: skip
 
     def __init__(self, schedule_id: int, rev: int, name: str, agent: str, text: str) -> None:
@@ -48,15 +49,23 @@ class Known:
         words = self.definition
         self.talks = words.do == TALK
         """Whether its runs are told to an agent."""
+        self.emits = words.do == MESSAGE
+        """Whether its runs are events and nothing else: they need no place to run."""
         asked = words.pre_check or words.before or words.approval != "auto"
         self.gated = bool(asked or words.provider or words.quiet_hours or self.talks)
         """Whether its own words put something between ready and started."""
 
 
 class Catalog:
-    def __init__(self) -> None:
+    def __init__(self, *, keeps: bool = True) -> None:
+        self._keeps = keeps
+        """Not where words are changed: a change may come to nothing, and its number be given to other words."""
         self._known: dict[tuple[int, int], Known] = {}
         self._policies = NONE
+
+    def forget(self) -> None:
+        """A transaction came to nothing, and with it whatever was read there."""
+        self._known, self._policies = {}, NONE
 
     def policies(self, transaction: Transaction) -> Policies:
         """The policies in force; read again only when one has changed."""
@@ -90,7 +99,10 @@ class Catalog:
         for said in transaction.definitions(keys):
             key = (said.schedule_id, said.rev)
             try:
-                loaded[key] = self._known[key] = Known(*said)
+                loaded[key] = known = Known(*said)
             except Exception as error:  # whatever is wrong with one row must not stop the others
                 loaded[key] = error
+                continue
+            if self._keeps:
+                self._known[key] = known
         return loaded

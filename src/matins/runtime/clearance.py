@@ -6,10 +6,11 @@ from typing import Any
 
 from matins.engine.approvals import needs_approval
 from matins.engine.catch_up import grace_of
-from matins.engine.gates import Candidate, Facts, still_quiet, throttle
+from matins.engine.gates import Candidate, Facts, budget, still_quiet, throttle
 from matins.engine.policies import BEFORE, NONE, Policies
 from matins.engine.transitions import ASK, BLOCK, CHECK, CLEAR, DEFER, MISS, REFUSE, SKIP, SUSPEND
 from matins.model.agent import FRESH
+from matins.model.policy import Approval
 from matins.model.records import NewEvent, Ready
 from matins.model.run import APPROVED, CHECKED
 from matins.model.trigger import Once
@@ -69,13 +70,15 @@ class Clearance:
         return not item.talks or landed(transaction, row, item, agent.target if agent else FRESH, now)
 
     def afforded(self, transaction: Transaction, row: Ready, item: Known, now: int) -> bool:
-        """Whether every budget has room for it, and has set it aside; if not, the run is over."""
+        """Whether every budget has room for it, and has set it aside; if not, the run is over, or waits."""
         if not self.policies.budgets:
             return True
         lacking = spending.reserve(transaction, self.policies, item, row.id, now)
-        if lacking is None:
+        verdict = budget(Candidate(item.definition, row.slot, Facts(shortage=lacking), 0, False, now))
+        if verdict is None:
             return True
-        apply(transaction, [_change(row, item, REFUSE, now, "over_budget", None, lacking.evidence())], now)
+        transition = REFUSE if verdict.until is None else DEFER
+        apply(transaction, [_change(row, item, transition, now, verdict.reason, verdict.until, verdict.evidence)], now)
         return False
 
     def _commands(self, item: Known) -> tuple[CheckCommand, ...] | None:
@@ -104,22 +107,31 @@ class Clearance:
             self.checks.append(check)
 
     def _approved(self, transaction: Transaction, row: Ready, item: Known, now: int) -> bool:
-        if not needs_approval(item.definition):
+        if not needs_approval(item.definition) or self._leave(transaction, row, item, now) is not None:
             return True
-        digest = asking.digest_of(item)
-        for approval in transaction.approvals_of_run(row.id) if row.cleared & APPROVED else ():
-            good_until = (approval.decided_at or 0) + item.definition.approval_ms
-            if approval.digest != digest or (approval.state == "approved" and now > good_until):
-                continue
-            if approval.state == "used":
-                return True  # for another attempt of this very run
-            if transaction.settle_approval(approval.id, "approved", "used", now):
-                data = {"approval": str(approval.id), "digest": digest}
-                transaction.events.append(NewEvent(now, "approval.used", item.schedule_id, row.id, data))
-                return True
         if apply(transaction, [_change(row, item, ASK, now, "awaiting_approval", None)], now):
-            asking.ask_about_run(transaction, item, row.id, row.slot, now)
+            asking.ask_about_run(transaction, item, self.policies, row.id, row.slot, now)
         return False
+
+    def use_leave(self, transaction: Transaction, row: Ready, item: Known, now: int) -> None:
+        """It has been claimed: the yes that it starts on is used up. Till then an edit voids it, and it grows old."""
+        if not needs_approval(item.definition):
+            return
+        leave = self._leave(transaction, row, item, now)
+        assert leave is not None, row
+        if transaction.settle_approval(leave.id, "approved", "used", now):
+            data = {"approval": str(leave.id), "digest": leave.digest}
+            transaction.events.append(NewEvent(now, "approval.used", item.schedule_id, row.id, data))
+
+    def _leave(self, transaction: Transaction, row: Ready, item: Known, now: int) -> Approval | None:
+        """The yes that a run may start on: to these very words, and not too long ago for its first attempt."""
+        digest = asking.run_digest(item, self.policies)
+        for approval in transaction.approvals_of_run(row.id) if row.cleared & APPROVED else ():
+            fresh = now <= (approval.decided_at or 0) + item.definition.approval_ms
+            good = approval.state in ("approved", "used") if fresh else approval.state == "used" and row.attempt > 0
+            if good and approval.kind == "run" and approval.digest == digest:
+                return approval
+        return None
 
 
 def record_checks(transaction: Transaction, checked: list[Checked], now: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from matins.engine.landing import ASKED_FOR, GONE
 from matins.model.run import Conversation
 from matins.ports import Transaction
 
@@ -19,3 +20,16 @@ def conclude(transaction: Transaction, run_id: int, told: Conversation | None, n
         if text:
             transaction.insert_message(thread_id, run_id, role, text, now)
     transaction.set_thread(thread_id, "waiting", now, told.session, told.session_tokens)
+
+
+def turn_away(transaction: Transaction, run_id: int, now: int) -> None:
+    """Its tool does not know the session that was to go on: that was no attempt, and where it lands is decided anew."""
+    transaction.forgive_attempt(run_id)
+    landing = transaction.landing(run_id)
+    if landing is None:
+        return
+    if landing.how == ASKED_FOR:  # a thread without a conversation
+        transaction.forget_session(landing.thread.id, "closed")
+    else:
+        transaction.set_thread(landing.thread.id, "waiting", now)
+    transaction.land(run_id, landing.thread.id, GONE)

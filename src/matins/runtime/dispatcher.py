@@ -12,7 +12,7 @@ from matins.runtime.catalog import GLOBAL, Catalog, Known
 from matins.runtime.clearance import Clearance
 from matins.runtime.limits import Free
 from matins.runtime.planner import mark_broken
-from matins.runtime.recorder import Change, apply
+from matins.runtime.recorder import Change, apply, keep_back
 from matins.runtime.work import Work
 
 
@@ -34,7 +34,11 @@ class Dispatcher:
         known = self._catalog.get(transaction, {(row.schedule_id, row.rev) for row in rows})
         self._set_aside(transaction, known, now)
         found = [(row, item) for row in rows if isinstance(item := known.get((row.schedule_id, row.rev)), Known)]
-        judged = {row.schedule_id for row, item in found if row.cancelling or not self._clearance.open_road(item)}
+        judged = {
+            row.schedule_id
+            for row, item in found
+            if row.cancelling or item.emits or not self._clearance.open_road(item)
+        }
         judged -= transaction.free_cursors(judged) if judged else set()
         chosen: list[tuple[Ready, Known]] = []
         for row, item in found:
@@ -43,7 +47,9 @@ class Dispatcher:
         claimed = transaction.claim([(row.id, row.epoch, worker, now) for row, _ in chosen])
         won = [(row, item) for row, item in chosen if row.id in claimed]
         transaction.insert_attempts([(row.id, row.epoch + 1, worker, now) for row, _ in won])
-        transaction.events.extend(NewEvent(now, CLAIM.event, row.schedule_id, row.id) for row, _ in won)
+        for row, item in won:
+            self._clearance.use_leave(transaction, row, item, now)
+            transaction.events.append(NewEvent(now, CLAIM.event, row.schedule_id, row.id))
         free.room -= len(won)
         return [_work(row, item, now) for row, item in won]
 
@@ -72,9 +78,13 @@ def release(transaction: Transaction, works: list[Work], now: int) -> None:
     released = transaction.release([(work.run_id, work.epoch, now) for work in works])
     transaction.release_permits(released)
     spending.release(transaction, released)
-    for work in works:
-        if work.run_id in released:
-            transaction.events.append(NewEvent(now, RELEASE.event, work.known.schedule_id, work.run_id))
+    again = [
+        Change(work.run_id, work.epoch, work.slot, work.known, RELEASE, now)
+        for work in works
+        if work.run_id in released
+    ]
+    transaction.events.extend(NewEvent(now, RELEASE.event, one.known.schedule_id, one.run_id) for one in again)
+    keep_back(transaction, again, now, ("pending", "paused", "broken"))
 
 
 def _permitted(transaction: Transaction, row: Ready, item: Known, free: Free) -> bool:

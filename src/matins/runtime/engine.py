@@ -21,6 +21,7 @@ from matins.runtime.clearance import Clearance, record_checks
 from matins.runtime.dispatcher import Dispatcher, release
 from matins.runtime.keeping import Keeping
 from matins.runtime.limits import Free
+from matins.runtime.messages import emit
 from matins.runtime.planner import Planner, mark_broken
 from matins.runtime.reaper import Reaper
 from matins.runtime.replan import replan
@@ -202,7 +203,8 @@ class Engine:
                 self._planning = True
                 planned = self.planner.plan(transaction, now, self.worker, free, limit)
                 self._planning = False
-                start = planned.start + self.dispatcher.claim(transaction, now, self.worker, free)
+                claimed = planned.start + self.dispatcher.claim(transaction, now, self.worker, free)
+                start = emit(transaction, claimed, policies, now)
                 next_at = self._next_at(transaction, free)
                 if planned.taken == limit:
                     next_at = now
@@ -261,6 +263,7 @@ class Engine:
 
     def _in_trouble(self) -> int:
         """What has ended is kept in memory, nothing is planned or started, and it is tried again."""
+        self._catalog.forget()
         delay = _BACK_OFF_MS[min(self._trouble, len(_BACK_OFF_MS) - 1)]
         self._trouble += 1
         return delay

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from matins.engine.reasons import iso
 from matins.ports import Store
 
 _SEAL_MS = 1_000
 _PRUNE_MS = 3_600_000
 _PRUNE_BATCH = 1_000
 _DAY_MS = 86_400_000
+_ZONES_MS = 2 * _DAY_MS
+"""A day ends later elsewhere."""
 
 
 class Keeping:
@@ -34,13 +37,15 @@ class Keeping:
         self.dirty = False
 
     def prune(self, now: int) -> int:
-        """Forget runs and events beyond what is kept. Cursors are not touched, so nothing fires again."""
+        """Forget what is older than what is kept: runs, events, questions, purses. Cursors are not touched, so nothing
+        fires again."""
         with self._store.transaction(now) as transaction:
             old: list[int] = []
             if self._days is not None:
                 before = now - int(self._days * _DAY_MS)
                 old = transaction.prunable(before, _PRUNE_BATCH)
                 transaction.prune_events(before)
+                transaction.forget(before, iso(before - _ZONES_MS)[:10])
             if self._runs is not None and len(old) < _PRUNE_BATCH:
                 old += transaction.prunable_beyond(self._runs, _PRUNE_BATCH - len(old))
             if old:

@@ -105,7 +105,8 @@ class Planner:
         for item, plan in plans:
             for birth in plan.births:
                 run_id = next(run_ids)
-                if _at_once(birth, plan) and clearance and clearance.open_road(item) and free.take_unlimited(item):
+                at_once = _at_once(birth, plan) and clearance is not None and clearance.open_road(item)
+                if at_once and (item.emits or free.take_unlimited(item)):
                     runs.append(_starting(run_id, item, birth, now, worker))
                     start.append(Work(run_id, 1, 1, birth.slot, birth.slots, birth.first, now, item))
                     covers = None if birth.slots == 1 else {"slot": birth.slot, "slots": birth.slots}
@@ -145,9 +146,13 @@ def _starting(run_id: int, item: Known, birth: Birth, now: int, worker: int) -> 
 
 
 def mark_broken(transaction: Transaction, row: Due, error: object, now: int) -> None:
-    """Park a schedule that cannot be planned, with the reason; its cursor stays, so nothing is lost."""
+    """Park a schedule that cannot be planned, with the reason; its cursor stays, so nothing is lost. What people are
+    asked about, or did not want, stays so: a broken schedule could be resumed."""
+    transaction.park(row.schedule_id)
+    schedule = transaction.schedule(row.schedule_id)
+    if schedule is not None and schedule[3] in ("pending", "rejected"):
+        return
     note = f"{type(error).__name__}: {error}" if isinstance(error, Exception) else "its definition is missing"
     transaction.set_schedule_state(row.schedule_id, "broken", now, note[:500], "matins")
     transaction.replace_cursor(row.schedule_id, row.slot, None, row.rev, paused=True)
-    transaction.park(row.schedule_id)
     transaction.events.append(NewEvent(now, "schedule.broken", row.schedule_id, None, {"error": note[:500]}))

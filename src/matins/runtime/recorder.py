@@ -38,7 +38,7 @@ from matins.model.run import Conversation, Outcome, ProviderLimit, RunState, Usa
 from matins.ports import Transaction
 from matins.runtime import spending
 from matins.runtime.catalog import Catalog, Known
-from matins.runtime.conversations import conclude
+from matins.runtime.conversations import conclude, turn_away
 from matins.runtime.pausing import BY_FAILURES, pause
 from matins.runtime.replan import next_free
 from matins.runtime.rows import schedule_of
@@ -164,6 +164,8 @@ def _unsuccessful(change: Change, attempt: int, outcome: Outcome) -> Change:
         return _throttled(change, outcome.limit)
     if outcome.cancelled:
         return change._replace(transition=CANCEL, reason="cancelled")
+    if outcome.target_gone:
+        return change._replace(transition=RETRY, not_before=change.at, reason="target_gone")
     again = None if outcome.timed_out else next_attempt_at(change.known.definition, change.run_id, attempt, change.at)
     if again is not None:
         return change._replace(transition=RETRY, not_before=again, reason="failed_attempt")
@@ -205,11 +207,30 @@ def apply(transaction: Transaction, changes: Sequence[Change], now: int, *, limi
     _settle_accounts(transaction, taken, now)
     for change in taken:
         if change.known.talks and change.transition.started:
-            conclude(transaction, change.run_id, change.told, now)
+            _conclude(transaction, change, now)
     again = [change for change in taken if change.transition in (RETRY, THROTTLE)]
     unwanted = [change for change in again if settled[change.run_id, change.epoch]]
     apply(transaction, [change._replace(transition=CALL_OFF, not_before=None) for change in unwanted], now)
+    keep_back(transaction, [change for change in again if change not in unwanted], now)
     return len(taken)
+
+
+def keep_back(transaction: Transaction, again: list[Change], now: int, held: Sequence[str] = ("pending",)) -> None:
+    """What waits again does so with its schedule while people are asked about that, and is over when they said no."""
+    for change in again:
+        row = transaction.schedule(change.known.schedule_id)
+        if row is not None and row[3] in held:
+            transaction.park(change.known.schedule_id)
+        elif row is not None and row[3] == "rejected":
+            rejected = change._replace(transition=CALL_OFF, not_before=None, reason="schedule_rejected", outcome=None)
+            apply(transaction, [rejected], now)
+
+
+def _conclude(transaction: Transaction, change: Change, now: int) -> None:
+    if change.transition is RETRY and change.reason == "target_gone":
+        turn_away(transaction, change.run_id, now)
+    else:
+        conclude(transaction, change.run_id, change.told, now)
 
 
 def _settlement(change: Change) -> Settlement:
@@ -291,7 +312,7 @@ def _withdraw_questions(transaction: Transaction, never_started: list[Change], n
     for change in never_started:
         if change.known.definition.approval != "auto":
             for approval in transaction.approvals_of_run(change.run_id):
-                if approval.state in ("pending", "approved"):
+                if approval.kind == "run" and approval.state in ("pending", "approved"):
                     transaction.settle_approval(approval.id, approval.state, "void", now)
                     data = {"approval": str(approval.id), "why": "the run is over"}
                     transaction.events.append(NewEvent(now, "approval.void", approval.schedule_id, change.run_id, data))

@@ -9,7 +9,7 @@ from matins.engine.budgets import MOST_PAST, Spent, reservation
 from matins.engine.money import format_money, format_tokens
 from matins.engine.policies import USUAL_RESERVATION, Policies, read_policies
 from matins.engine.spending import Draw, Shortage, draws, shortage
-from matins.model.policy import Purse
+from matins.model.policy import Approval, Purse
 from matins.model.records import NewEvent
 from matins.model.run import Usage
 from matins.ports import Transaction
@@ -18,6 +18,7 @@ from matins.runtime.catalog import Known
 from matins.runtime.pausing import BY_BUDGET, pause
 
 _NOTHING = Usage()
+_MOST = 1 << 31
 
 
 class Spender(NamedTuple):
@@ -28,6 +29,50 @@ class Spender(NamedTuple):
     usage: Usage | None
     lost: bool = False
     """Nobody knows what it spent."""
+
+
+class Bound(NamedTuple):
+    """What one attempt must not spend more than; None is no bound."""
+
+    money: int | None
+    tokens: int | None
+    of: str
+    """Whose word it is."""
+
+    def passed(self, usage: Usage) -> str | None:
+        """How far beyond it this is, in words."""
+        if self.money is not None and usage.money > self.money:
+            spent = format_money(usage.money) + (" by the price table" if usage.estimated else "")
+            return f"It had spent {spent}, more than the {format_money(max(0, self.money))} {self.of}, and was ended"
+        if self.tokens is not None and usage.tokens > self.tokens:
+            spent, most = format_tokens(usage.tokens), format_tokens(max(0, self.tokens))
+            return f"It had used {spent} tokens, more than the {most} {self.of}, and was ended"
+        return None
+
+
+def bounds(transaction: Transaction, policies: Policies, known: Known, run_id: int, now: int) -> list[Bound]:
+    """What a run may still spend: by its caps, and by what each budget has left when the others have theirs."""
+    before = transaction.spend_of(run_id) or _NOTHING
+    money, tokens = _caps(policies, known)
+    own = Bound(_less(money, before.money), _less(tokens, before.tokens), "that one run may")
+    held = {purse.budget: purse for purse in transaction.reservations(run_id)}
+    drawn = _draws(policies, known, now)
+    found = [own, *(_bound(transaction, draw, held.get(draw.budget.name)) for draw in drawn)]
+    return [bound for bound in found if bound.money is not None or bound.tokens is not None]
+
+
+def _bound(transaction: Transaction, draw: Draw, held: Purse | None) -> Bound:
+    budget, period = draw.budget, held.period if held else draw.period
+    purse = transaction.purse(budget.name, draw.whose, period)
+    money, tokens = purse.money + purse.money_reserved, purse.tokens + purse.tokens_reserved
+    if held is not None:
+        money, tokens = money - held.money_reserved, tokens - held.tokens_reserved
+    of = f'that budget "{budget.name}" had left for it'
+    return Bound(_less(budget.money, money), _less(budget.tokens, tokens), of)
+
+
+def _less(limit: int | None, taken: int) -> int | None:
+    return None if limit is None else limit - taken
 
 
 def wanted(transaction: Transaction, policies: Policies, known: Known) -> Usage:
@@ -148,12 +193,24 @@ def _breach(transaction: Transaction, spender: Spender, draw: Draw | None, now: 
     transaction.events.append(NewEvent(now, "budget.exceeded", known.schedule_id, spender.run_id, data))
 
 
+def stopped_with(transaction: Transaction, policies: Policies, asked: Approval, now: int) -> list[int]:
+    """The other schedules that wait for this answer: they draw on the same purse, and nothing was asked about them."""
+    if asked.kind != "budget" or "budget" not in asked.request:
+        return []
+    budgets = [budget for budget in policies.budgets if budget.name == asked.request["budget"]]
+    found: list[int] = []
+    for schedule_id, agent, name in transaction.paused_by(BY_BUDGET):
+        same = any(draw.whose == asked.request["whose"] for draw in draws(budgets, schedule_id, agent, name, now))
+        own = any(other.kind == "budget" for other in transaction.approvals_open(schedule_id))
+        if same and not own and schedule_id != asked.schedule_id:
+            found.append(schedule_id)
+    return found
+
+
 def _asked(transaction: Transaction, schedule_id: int, place: dict[str, str]) -> bool:
-    """Whether people are asked about this already: a second yes would grant it twice."""
-    return any(
-        approval.kind == "budget" and place.items() <= approval.request.items()
-        for approval in transaction.approvals_open(schedule_id)
-    )
+    """Whether people are asked about this already, whoever else spent of it: a second yes would grant it twice."""
+    questions = transaction.approvals_in("pending", 0, _MOST) if place else transaction.approvals_open(schedule_id)
+    return any(asked.kind == "budget" and place.items() <= asked.request.items() for asked in questions)
 
 
 def _draws(policies: Policies, known: Known, now: int) -> list[Draw]:

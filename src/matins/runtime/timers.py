@@ -74,9 +74,9 @@ class Timers:
     ) -> tuple[Change, tuple[int, ...]]:
         """What becomes of it, and the runs that shall end to make room."""
         policies = self._catalog.policies(transaction)
-        others = [
-            (run, state) for run, state in live_runs(transaction, [row.schedule_id])[row.schedule_id] if run < row.id
-        ]
+        live = live_runs(transaction, [row.schedule_id])[row.schedule_id]
+        # Those before it, and whatever a person started while it slept.
+        others = [(run, state) for run, state in live if run < row.id or (run > row.id and state >= RunState.READY)]
         short = None if row.attempt else spending.forecast(transaction, policies, item, now)
         facts = Facts(others, False, item.agent, policies, short, manual=row.slot is None)
         # Its slot came in time and was counted when the run was made, so that neither end nor number stand in its way.

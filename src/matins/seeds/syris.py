@@ -7,6 +7,7 @@ from typing import Any
 
 from matins.app import parse_trigger
 from matins.calls import Calls
+from matins.engine.schedules import MESSAGE
 from matins.engine.when.cron import parse_cron
 from matins.engine.when.triggers import Trigger
 from matins.errors import InstantError, IntervalParseError, TriggerError
@@ -40,13 +41,14 @@ def create_schedule(
     type: str,  # noqa: A002
     spec: str,
     *,
-    do: str,
+    do: str = MESSAGE,
     payload: Any = None,
     timezone: str = "UTC",
     quiet_hours_policy_id: str | None = None,
     catch_up_policy: CatchUp = "skip",
 ) -> Schedule:
-    """In the columns of the schedules table. While its quiet hours hold, slots are skipped and it moves on."""
+    """In the columns of the schedules table. Its fires emit a message made from the payload, unless `do` says another
+    job. While its quiet hours hold, slots are skipped and it moves on."""
     return m.add(
         name,
         when=schedule_trigger(type, spec, timezone=timezone),

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from matins.engine.agents import agent_to_dict, define_agent
+from matins.config.defining import agent_data
 from matins.engine.schedules import TALK
-from matins.errors import Conflict, InvalidInput, NotFound
-from matins.executors.registry import runners
+from matins.errors import Conflict, NotFound
 from matins.model.agent import Agent
 from matins.model.principal import Principal
 from matins.model.thread import Landing, Message, Thread
@@ -22,18 +21,10 @@ class Agents(Governing):
     @needs("govern")
     def set_agent(self, principal: Principal, name: str, **words: Any) -> Agent:
         """Who is woken: a runner, a model, a workdir, what it may use and spend."""
-        agent = define_agent(name, words, self._policies().rates)
-        runner = runners().get(agent.runner)
-        if runner is None:
-            known = ", ".join(sorted(runners()))
-            raise InvalidInput(
-                f'There is no runner "{agent.runner}"', value=agent.runner, field="runner", allowed=known, hint=known
-            )
-        data = agent_to_dict(agent)
-        data.setdefault("provider", runner.provider)
+        data = agent_data(name, words, self._policies().rates)
         self._put(principal, "agent", name, data)
-        if agent.max_concurrent is not None:
-            self.limit(principal, f"agent:{name}", agent.max_concurrent)
+        if data.get("max_concurrent") is not None:
+            self.limit(principal, f"agent:{name}", data["max_concurrent"])
         return self.get_agent(principal, name)
 
     @needs("govern")

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
-from matins.engine.approvals import tally, told, why_not
+from matins.engine.approvals import able, hands, tally, told, why_not
+from matins.engine.given import check_choice
 from matins.engine.policies import Policies
 from matins.engine.schedules import encode
 from matins.engine.transitions import DENY
 from matins.errors import Conflict, InvalidInput, NotAllowed, NotFound
-from matins.model.policy import Approval, Purse, Vote
+from matins.model.policy import Approval, ApprovalState, Purse, Vote
 from matins.model.principal import Principal
 from matins.model.records import NewEvent
 from matins.model.run import Run
@@ -20,6 +21,7 @@ from matins.ports import Transaction
 from matins.runtime import asking
 from matins.runtime.catalog import Known
 from matins.runtime.pausing import BY_BUDGET, resume
+from matins.runtime.spending import stopped_with
 from matins.runtime.timers import answer_run, reject
 from matins.service.definitions import check_note, edited
 from matins.service.proposals import Proposals
@@ -34,6 +36,7 @@ class Approvals(Proposals):
         self, principal: Principal, state: str = "pending", after: int = 0, limit: int = 100
     ) -> list[Approval]:
         """Questions to people, the oldest first."""
+        check_choice("state", state, get_args(ApprovalState))
         with self._store.reading() as transaction:
             return transaction.approvals_in(state, after, limit)
 
@@ -51,8 +54,8 @@ class Approvals(Proposals):
         digest: str | None = None,
         edits: Mapping[str, Any] | None = None,
     ) -> Approval:
-        """Say yes to what was asked, or to what it becomes with `edits`. `digest`: what was looked at; an answer to
-        something else is refused."""
+        """Say yes to what was asked, or to what it becomes with `edits`: then the others are asked, unless it is the
+        owner who says so. `digest`: what was looked at; an answer to something else is refused."""
         return self._answer(principal, approval_id, "approve", note, digest, edits)
 
     @needs("approve")
@@ -85,21 +88,27 @@ class Approvals(Proposals):
         now = self._clock.now_ms()
         with self._store.transaction(now) as transaction:
             asked = _found(transaction.approval(approval_id), approval_id)
-            transaction.due_rows([asked.schedule_id])  # cursors are locked before anything else
+            others = stopped_with(transaction, self._catalog.policies(transaction), asked, now)
+            transaction.due_rows({asked.schedule_id, *others})  # cursors are locked before anything else
             asked = _found(transaction.locked_approval(approval_id), approval_id)
             self._refuse_answer(transaction, asked, principal, digest, now)
             if edits:
                 asked = self._with_edits(transaction, asked, principal, edits, now)
-            transaction.put_vote(asked.id, Vote(principal.name, vote, now, note, asked.digest))
-            asked = _found(transaction.approval(asked.id), asked.id)
-            data = {"approval": str(asked.id), "vote": vote, "by": principal.name, "note": note, "digest": asked.digest}
-            transaction.events.append(NewEvent(now, "approval.vote", asked.schedule_id, asked.run_id, data))
-            outcome = tally(asked)
-            if outcome != "pending":
-                self._decide(transaction, asked, outcome == "approved", principal, now)
+            if why_not(asked, principal) is None:  # else these are their own words now
+                self._vote(transaction, asked, principal, Vote(principal.name, vote, now, note, asked.digest))
             asked = _found(transaction.approval(asked.id), asked.id)
         self._changed()
         return asked
+
+    def _vote(self, transaction: Transaction, asked: Approval, principal: Principal, vote: Vote) -> None:
+        transaction.put_vote(asked.id, vote)
+        asked = _found(transaction.approval(asked.id), asked.id)
+        told = {"vote": vote.vote, "by": vote.voter, "note": vote.note, "digest": vote.digest}
+        data = {"approval": str(asked.id), **told}
+        transaction.events.append(NewEvent(vote.at, "approval.vote", asked.schedule_id, asked.run_id, data))
+        outcome = tally(asked)
+        if outcome != "pending":
+            self._decide(transaction, asked, outcome == "approved", principal, vote.at)
 
     def _refuse_answer(
         self, transaction: Transaction, asked: Approval, principal: Principal, digest: str | None, now: int
@@ -149,12 +158,13 @@ class Approvals(Proposals):
             reject(transaction, self._catalog, asked, now, "denied", principal.name)
 
     def _grant_budget(self, transaction: Transaction, asked: Approval, principal: Principal, now: int) -> None:
-        """Go on: the same amount again for this period."""
-        schedule = self._schedule(transaction, asked.schedule_id)
-        if schedule.state == "paused" and schedule.paused_by == BY_BUDGET:  # what a person paused stays so
-            resume(transaction, schedule, self._known(transaction, schedule), now, principal.name)
+        """Go on, all who draw on it: the same amount again for this period."""
         place = asked.request
         policies: Policies = self._catalog.policies(transaction)
+        for schedule_id in (asked.schedule_id, *stopped_with(transaction, policies, asked, now)):
+            schedule = self._schedule(transaction, schedule_id)
+            if schedule.state == "paused" and schedule.paused_by == BY_BUDGET:  # what a person paused stays so
+                resume(transaction, schedule, self._known(transaction, schedule), now, principal.name)
         transaction.lock_policies()  # purses come last
         for budget in policies.budgets:
             if budget.name == place.get("budget"):
@@ -174,9 +184,9 @@ class Approvals(Proposals):
                     f'"{word}" belongs to the schedule', field=word, hint="deny it, then edit the schedule"
                 )
         schedule = self._schedule(transaction, asked.schedule_id)
-        rates = self._catalog.policies(transaction).rates
+        policies: Policies = self._catalog.policies(transaction)
         base = self._as_asked(transaction, schedule, asked)
-        definition, trigger = edited(base, given, now, rates)
+        definition, trigger = edited(base, given, now, policies.rates)
         definition = self._bounded(transaction, principal, schedule, definition, trigger, now)
         rev = transaction.last_revision(schedule.id) + 1
         transaction.settle_approval(asked.id, "pending", "void", now)
@@ -185,15 +195,24 @@ class Approvals(Proposals):
             transaction.revise_run(asked.run_id, rev)
         else:
             transaction.insert_revision(schedule.id, rev, encode(definition), now)
+            transaction.set_author(schedule.id, rev, principal.name, principal.role)
             transaction.replace_cursor(schedule.id, schedule.next_slot, None, rev, paused=True)
         known = self._catalog.get(transaction, [(schedule.id, rev)])[schedule.id, rev]
         assert isinstance(known, Known)
         changed = told(known.agent, known.name, definition, asked.request.get("slot"), trigger.describe())
         gone = {word: None for word in asked.request if word in ScheduleDefinition.__slots__ and word not in changed}
-        request = {**asked.request, **gone, **changed, "edited_by": principal.name, "instead_of": str(asked.id)}
-        number = transaction.insert_approval(
-            asked._replace(rev=rev, digest=asking.digest_of(known), requested_at=now, request=request)
-        )
+        hand = {"edited_by": principal.name, "involved": [*hands(asked), (principal.name, principal.role)]}
+        request = {**asked.request, **gone, **changed, **hand, "instead_of": str(asked.id)}
+        digest = asking.run_digest(known, policies) if asked.kind == "run" else asking.digest_of(known)
+        new = asked._replace(rev=rev, digest=digest, requested_at=now, request=request)
+        if principal.role != "owner" and able(new) < new.needed:
+            raise NotAllowed(
+                "Nobody would be left to approve these words: whoever changes them does not answer for them",
+                value=principal.name,
+                field="edits",
+                hint="deny it, or ask the owner to edit the schedule",
+            )
+        number = transaction.insert_approval(new)
         data = {"approval": str(number), "instead_of": str(asked.id), "by": principal.name, "words": sorted(edits)}
         transaction.events.append(NewEvent(now, "approval.edited", schedule.id, asked.run_id, data))
         return _found(transaction.approval(number), number)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from matins.config.file import ConfigFile
 from matins.engine.given import wrong
-from matins.errors import Conflict, NotFound
+from matins.errors import BelongsToFile, Conflict, NotFound
 from matins.model.run import Run
 from matins.model.schedule import Schedule
 from matins.ports import Clock, Store, Transaction
@@ -21,16 +22,28 @@ class UseCases:
         self,
         store: Store,
         clock: Clock,
-        catalog: Catalog,
         changed: Callable[[], None] = lambda: None,
         workdir: str | None = None,
     ) -> None:
         self._store = store
         self._clock = clock
-        self._catalog = catalog
+        self._catalog = Catalog(keeps=False)
         self._changed = changed
         self._workdir = workdir
         """Where commands run: their relative paths count from there."""
+        self.file: ConfigFile | None = None
+        """The file that `plan` and `apply` are about; whoever composes the parts names it."""
+
+    def _refuse_of_file(self, transaction: Transaction, kind: str, name: str) -> None:
+        """What a file defines is changed there."""
+        entry = transaction.file_entry(kind, name)
+        if entry is not None:
+            raise BelongsToFile(
+                f'"{name.removeprefix("/")}" is defined in {entry.path}, line {entry.line}',
+                value=entry.path,
+                field="name",
+                hint="change it there; or let changes be written there, with edits: write_back in that file",
+            )
 
     def _find_locked(self, transaction: Transaction, name: str, agent: str | None) -> Schedule:
         """With its cursor locked: what is read from here on stays true until the commit."""

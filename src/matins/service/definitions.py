@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from matins.engine.given import check_name
 from matins.engine.planning import Rule
+from matins.engine.prompts import check_prompt
 from matins.engine.schedules import FIELDS, UNREADABLE, check_approval, define, encode
 from matins.engine.when.triggers import Trigger, compile_trigger
 from matins.errors import Conflict, InvalidInput
@@ -106,12 +107,14 @@ def edited(
             f'What "{schedule.name}" said cannot be read', value=schedule.name, hint='say it anew: "when" and "do"'
         )
     when = words.pop("when", None) or compile_trigger(definition.trigger)
-    changed, trigger = define(when, {"do": definition.do, **words}, now, rates)
+    changed, trigger = define(when, {"do": definition.do, "work": definition.work, **words}, now, rates)
     kept = {f.name: getattr(definition, f.name) for f in fields(definition)}
     new = {f.name: getattr(changed, f.name) for f in fields(changed)}
     given = {"trigger", *(FIELDS.get(word, word) for word in words)}
     whole = ScheduleDefinition(**{name: new[name] if name in given else kept[name] for name in kept})
     check_approval(whole)
+    if whole.prompt is not None:  # its source of work may be gone, and what it said about that with it
+        check_prompt(whole.prompt, works=whole.work is not None)
     return whole, trigger
 
 

@@ -11,26 +11,47 @@ from typing import Any, cast
 from matins.engine import budgets, quiet_hours
 from matins.engine.agents import agent_to_dict
 from matins.engine.budgets import Budget
+from matins.engine.events import canonical_types
 from matins.engine.money import format_money
+from matins.engine.prices import Price
 from matins.engine.quiet_hours import QuietHours
 from matins.engine.when.definitions import to_dict
 from matins.engine.when.triggers import to_ms
 from matins.errors import InstantError, InvalidInput, MatinsError
 from matins.model.agent import Agent
 from matins.model.desk import FileEntry, Token
+from matins.model.policy import Purse
 from matins.model.run import Run
 from matins.model.schedule import Schedule
 from matins.service.overviews import Overview
+from matins.service.previews import Fire
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_IDS = frozenset({"id", "parent", "creator_run", "event"})
-_INSTANTS = frozenset(
-    {"at", "slot", "first", "covered_from", "until", "paused_until", "not_before", "next_slot", "since", "nearest"}
+IDS = frozenset({"id", "parent", "creator_run", "event", "voids"})
+INSTANTS = frozenset(
+    {
+        "at",
+        "slot",
+        "first",
+        "covered_from",
+        "until",
+        "paused_until",
+        "not_before",
+        "next_slot",
+        "since",
+        "nearest",
+        "oldest_approval",
+    }
 )
 Document = dict[str, Any]
-_ID_ARGUMENTS = frozenset({"run_id", "approval_id", "thread_id", "after", "before"})
-_INSTANT_ARGUMENTS = frozenset({"until", "at", "since", "resets_at", "expires_at"})
+ID_ARGUMENTS = frozenset({"run_id", "approval_id", "thread_id", "after", "before"})
+INSTANT_ARGUMENTS = frozenset({"until", "at", "since", "resets_at", "expires_at"})
+_COMMANDS = {(use_case, word) for use_case in ("add", "edit", "preview_change") for word in ("before", "after")}
+_AS_THEY_ARE = frozenset({("deliveries", "after"), ("next_times", "after"), *_COMMANDS})
+"""An event's id names its store too; a calculator takes an instant; a schedule's hooks are commands."""
 _LONGEST_ID = 18
+_LATEST = 253_402_300_799_999
+"""The end of the year 9999."""
 
 
 def document(value: Any) -> Any:
@@ -46,7 +67,9 @@ def document(value: Any) -> Any:
         return {name: _part(name, item) for name, item in cast("Any", value)._asdict().items()}
     if isinstance(value, Mapping):
         return {str(key): document(item) for key, item in cast("Mapping[Any, Any]", value).items()}
-    if isinstance(value, (list, tuple, set, frozenset)):
+    if isinstance(value, (set, frozenset)):
+        return sorted(cast("set[str]", value))
+    if isinstance(value, (list, tuple)):
         return [document(item) for item in cast("list[Any]", value)]
     if isinstance(value, datetime):
         return value.isoformat().replace("+00:00", "Z")
@@ -64,13 +87,29 @@ def instant(at: int | None) -> str | None:
 def _part(name: str, value: Any) -> Any:
     """A field, by what its name says that it is."""
     if isinstance(value, int) and not isinstance(value, (bool, Enum)):
-        if name in _INSTANTS or name.endswith("_at"):
+        if name in INSTANTS or name.endswith("_at"):
             return instant(value)
-        if name in _IDS or name.endswith("_id"):
+        if name in IDS or name.endswith("_id"):
             return str(value)
-    if name in _INSTANTS and isinstance(value, tuple):
-        return [instant(item) for item in cast("tuple[int, ...]", value)]
+    if isinstance(value, tuple) and (name in INSTANTS or name in IDS):
+        return [_part(name, item) for item in cast("tuple[int, ...]", value)]
     return document(value)
+
+
+def answer_document(use_case: str, value: Any) -> Any:
+    """What a use case gives back; rows that it gives as plain dictionaries are read by their names too."""
+    if use_case in _ROWS:
+        return [_row(row) for row in cast("list[Document]", value)] if isinstance(value, list) else _row(value)
+    shape = _SHAPES.get(use_case)
+    return document(value) if shape is None else shape(value)
+
+
+def _row(row: Document) -> Document:
+    return {name: _part(name, item) for name, item in row.items()}
+
+
+def _budgets(value: list[tuple[Budget, list[Purse]]]) -> list[Document]:
+    return [{**_budget(budget), "purses": document(purses)} for budget, purses in value]
 
 
 def _overview(value: Overview) -> Document:
@@ -174,7 +213,36 @@ def _quiet_hours(value: QuietHours) -> Document:
 
 
 def _budget(value: Budget) -> Document:
-    return document(budgets.to_dict(value))
+    data = budgets.to_dict(value)
+    per = data.pop("period")
+    return {**data, "per": per, "money": _money(value.money)}
+
+
+def _purse(value: Purse) -> Document:
+    return {**value._asdict(), "money": _money(value.money), "money_reserved": _money(value.money_reserved)}
+
+
+def _price(value: Price) -> Document:
+    return {
+        "model": value.model,
+        "input": _money(value.input),
+        "output": _money(value.output),
+        "cached": _money(value.cached),
+    }
+
+
+def _money(micros: int | None) -> str | None:
+    return None if micros is None else format_money(micros)
+
+
+def _fire(value: Fire) -> Document:
+    seconds = value.away.total_seconds()
+    return {
+        "local": document(value.local),
+        "utc": document(value.utc),
+        "in_seconds": int(seconds) if seconds.is_integer() else seconds,
+        "dst": value.dst,
+    }
 
 
 _WRITERS: dict[type[Any], Callable[[Any], Any]] = {
@@ -186,16 +254,29 @@ _WRITERS: dict[type[Any], Callable[[Any], Any]] = {
     FileEntry: _file,
     QuietHours: _quiet_hours,
     Budget: _budget,
+    Purse: _purse,
+    Price: _price,
+    Fire: _fire,
+}
+_ROWS = frozenset({"webhooks", "add_webhook", "checks", "deliveries"})
+_SHAPES: dict[str, Callable[[Any], Any]] = {
+    "add_many": lambda ids: [str(number) for number in ids],
+    "budgets": _budgets,
 }
 
 
-def inside(name: str, value: Any) -> Any:
+def event_types(names: list[str] | str | None) -> tuple[str, ...]:
+    """The types that somebody wants to hear of, by our own names; none named: all."""
+    return canonical_types(names)
+
+
+def inside(use_case: str, name: str, value: Any) -> Any:
     """An argument of a use case, as the service takes it, from a document."""
-    if value is None:
-        return None
-    if name in _ID_ARGUMENTS:
+    if value is None or (use_case, name) in _AS_THEY_ARE:
+        return value
+    if name in ID_ARGUMENTS:
         return _number(name, value)
-    return _moment(name, value) if name in _INSTANT_ARGUMENTS else value
+    return _moment(name, value) if name in INSTANT_ARGUMENTS else value
 
 
 def _number(name: str, value: Any) -> int:
@@ -207,10 +288,10 @@ def _number(name: str, value: Any) -> int:
 
 def _moment(name: str, value: Any) -> int:
     """Of RFC 3339 with an offset, or UTC milliseconds as they are."""
-    if type(value) is int:
+    if type(value) is int and 0 <= value <= _LATEST:
         return value
     try:
-        return to_ms(datetime.fromisoformat(value))
-    except (ValueError, TypeError, MatinsError):
+        return to_ms(datetime.fromisoformat(cast("str", value)))
+    except (ValueError, TypeError, OverflowError, MatinsError):
         hint = "2026-12-31T18:00:00Z"
         raise InstantError(f'"{name}" is not an instant: {value!r}', value=value, field=name, hint=hint) from None

@@ -17,7 +17,7 @@ from matins.net.signing import new_secret, sign
 from matins.ports import Transaction
 from matins.service.definitions import check_name, check_note
 from matins.service.governing import Governing
-from matins.service.rights import GRANTS, needs
+from matins.service.rights import needs, rights_of
 
 HOOKS = "hooks"
 """The subscription by which hooks learn how runs end."""
@@ -45,7 +45,7 @@ class Events(Governing):
     @needs("read")
     def webhooks(self, principal: Principal) -> list[dict[str, Any]]:
         """Without their secrets; the path, which may hold a key, is for those who govern."""
-        whole = "govern" in GRANTS[principal.role]
+        whole = "govern" in rights_of(principal)
         with self._store.reading() as transaction:
             return [_webhook(found, whole=whole) for found in transaction.subscriptions() if found.kind == "webhook"]
 
@@ -141,7 +141,7 @@ class Events(Governing):
                 raise Conflict(
                     f'There is a subscription "{name}" already', value=name, field="name", hint="drop it first"
                 )
-            _tell(transaction, "subscription.created", made, principal, now)
+            tell(transaction, "subscription.created", made, principal, now)
         self._changed()
         return made
 
@@ -152,7 +152,7 @@ class Events(Governing):
             changed = transaction.set_subscription(name, state, note)
             if changed:
                 kind = "subscription.resumed" if state == "active" else "subscription.paused"
-                _tell(transaction, kind, found, principal, now, note)
+                tell(transaction, kind, found, principal, now, note)
         self._changed()
         return changed
 
@@ -162,8 +162,9 @@ class Events(Governing):
             found = _named(transaction, name)
             if found is None or found.kind != kind:
                 return False
+            self._refuse_of_file(transaction, "webhook", name)
             transaction.drop_subscription(name)
-            _tell(transaction, "subscription.dropped", found, principal, now)
+            tell(transaction, "subscription.dropped", found, principal, now)
         self._changed()
         return True
 
@@ -221,7 +222,7 @@ def _webhook(found: Subscription, *, whole: bool) -> dict[str, Any]:
     }
 
 
-def _tell(
+def tell(
     transaction: Transaction, kind: str, found: Subscription, principal: Principal, now: int, note: str | None = None
 ) -> None:
     """Neither secret nor path: events are for all to read."""

@@ -4,26 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
+from matins.config.defining import check_rate, check_scope, hook_data
 from matins.engine import budgets, quiet_hours
 from matins.engine.agent_rules import AgentRules, define_rules, rules_to_dict
 from matins.engine.budgets import Budget, define_budget
 from matins.engine.given import check_name, check_texts
-from matins.engine.policies import HOOKS, Policies
+from matins.engine.policies import Policies
 from matins.engine.prices import Price, define_price
 from matins.engine.quiet_hours import QuietHours, define_quiet_hours
 from matins.engine.spending import draws
-from matins.engine.when.durations import parse_duration
 from matins.errors import Conflict, InvalidInput
-from matins.executors.commands import check_command
 from matins.model.policy import Purse, Throttle
 from matins.model.principal import Principal
 from matins.model.records import NewEvent
+from matins.model.schedule import Command
 from matins.ports import Transaction
-from matins.runtime.catalog import GLOBAL
 from matins.runtime.rows import schedule_of
 from matins.service.base import UseCases
 from matins.service.definitions import check_note
@@ -31,25 +30,36 @@ from matins.service.rights import needs
 
 _MONTH_MS = 32 * 86_400_000
 _PAGE = 1_000
-MOST_PERMITS = 10_000
+
+
+class Limit(NamedTuple):
+    scope: str
+    size: int
+    taken: int
+
+
+class Hook(NamedTuple):
+    event: str
+    command: Command
+    limit_ms: int
 
 
 class Governing(UseCases):
     @needs("govern")
     def limit(self, principal: Principal, scope: str, size: int) -> None:
         """At most `size` runs of a scope at once, over all processes: "global", or "agent:NAME"."""
-        if type(size) is not int or not 1 <= size <= MOST_PERMITS:
-            raise InvalidInput(
-                f'"size" must be a whole number from 1 to {MOST_PERMITS}, got {size!r}', value=size, field="size"
-            )
-        if scope != GLOBAL and not (scope.startswith("agent:") and scope.isprintable() and len(scope) > len("agent:")):
-            raise InvalidInput(f'"{scope}" has no limit', value=scope, field="scope", hint='"global", or "agent:NAME"')
+        check_scope(scope, size)
         now = self._clock.now_ms()
         with self._store.transaction(now) as transaction:
-            transaction.resize_scope(scope, size)
-            data = {"scope": scope, "size": size, "by": principal.name}
-            transaction.events.append(NewEvent(now, "limit.set", None, None, data))
+            self._refuse_of_file(transaction, "limit", scope)
+            resize(transaction, principal, scope, size, now)
         self._changed()
+
+    @needs("read")
+    def limits(self, principal: Principal) -> list[Limit]:
+        """How many runs of a scope there may be at once, and how many there are."""
+        with self._store.reading() as transaction:
+            return [Limit(*row) for row in transaction.scopes()]
 
     # -- quiet hours
 
@@ -59,7 +69,7 @@ class Governing(UseCases):
         policy = define_quiet_hours(name, words)
         now = self._clock.now_ms()
         with self._store.transaction(now) as transaction:
-            _wake(transaction, "quiet_hours", now)
+            wake(transaction, "quiet_hours", now)
             self._write(transaction, principal, "quiet_hours", name, quiet_hours.to_dict(policy), now)
         self._changed()
         return policy
@@ -67,17 +77,16 @@ class Governing(UseCases):
     @needs("govern")
     def drop_quiet_hours(self, principal: Principal, name: str) -> bool:
         """Refused while a schedule names them: it would run at night from then on."""
-        with self._store.reading() as transaction:
-            users = [s.name for s in all_schedules(transaction) if s.definition.quiet_hours == name]
-        if users:
-            raise Conflict(
-                f'Quiet hours "{name}" are used by {", ".join(users[:5])}',
-                value=name,
-                hint="edit those schedules first",
-            )
         now = self._clock.now_ms()
         with self._store.transaction(now) as transaction:
-            _wake(transaction, "quiet_hours", now)
+            wake(transaction, "quiet_hours", now)
+            users = [s.name for s in all_schedules(transaction) if s.definition.quiet_hours == name]
+            if users:
+                raise Conflict(
+                    f'Quiet hours "{name}" are used by {", ".join(users[:5])}',
+                    value=name,
+                    hint="edit those schedules first",
+                )
             dropped = self._unwrite(transaction, principal, "quiet_hours", name, now)
         self._changed()
         return dropped
@@ -94,10 +103,11 @@ class Governing(UseCases):
         budget = define_budget(name, words, self._policies().rates, self._clock.local_zone())
         now = self._clock.now_ms()
         with self._store.transaction(now) as transaction:
+            wake(transaction, "over_budget", now)
             before = {b.name: b for b in self._catalog.policies(transaction).budgets}.get(name)
             self._write(transaction, principal, "budget", name, budgets.to_dict(budget), now)
             if before is None or replace(before, money=budget.money, tokens=budget.tokens) != budget:
-                _count_anew(transaction, budget, now)  # what is promised and granted under other amounts stays so
+                count_anew(transaction, budget, now)  # what is promised and granted under other amounts stays so
         self._changed()
         return budget
 
@@ -105,6 +115,7 @@ class Governing(UseCases):
     def drop_budget(self, principal: Principal, name: str) -> bool:
         now = self._clock.now_ms()
         with self._store.transaction(now) as transaction:
+            wake(transaction, "over_budget", now)
             dropped = self._unwrite(transaction, principal, "budget", name, now)
             transaction.drop_purses(name)
         self._changed()
@@ -137,23 +148,19 @@ class Governing(UseCases):
     @needs("govern")
     def set_rate(self, principal: Principal, currency: str, usd: float) -> None:
         """What one unit of a currency is worth in dollars."""
-        if not (len(currency) == 3 and currency.isascii() and currency.isalpha() and currency.isupper()):
-            raise InvalidInput(
-                f'"{currency}" is not a currency code', value=currency, field="currency", hint="three letters: EUR"
-            )
-        if isinstance(usd, bool) or not 1e-9 < usd < 1e9:
-            raise InvalidInput(f'"usd" must be a rate above 0, got {usd!r}', value=usd, field="usd", hint="usd=1.08")
-        self._put(principal, "rate", currency, float(usd))
+        self._put(principal, "rate", currency, check_rate(currency, usd))
 
     # -- hooks and rules
 
     @needs("govern")
     def set_hook(self, principal: Principal, event: str, command: str | Sequence[str], limit: str = "15s") -> None:
         """A command for every schedule: before:schedule:trigger may cancel a run, after:run learns how it ended."""
-        if event not in HOOKS:
-            raise InvalidInput(f'There is no hook "{event}"', value=event, field="event", allowed=", ".join(HOOKS))
-        checked = check_command(command, "command", workdir=self._workdir)
-        self._put(principal, "hook", event, {"command": checked, "limit_ms": parse_duration(limit)})
+        self._put(principal, "hook", event, hook_data(event, command, limit, self._workdir))
+
+    @needs("read")
+    def hooks(self, principal: Principal) -> list[Hook]:
+        found = self._policies().hooks.items()
+        return [Hook(event, command, limit_ms) for event, (command, limit_ms) in sorted(found)]
 
     @needs("govern")
     def drop_hook(self, principal: Principal, event: str) -> bool:
@@ -209,7 +216,7 @@ class Governing(UseCases):
         now = self._clock.now_ms()
         with self._store.transaction(now) as transaction:
             if any(throttle.provider == provider for throttle in transaction.throttles()):
-                _wake(transaction, "throttled", now)
+                wake(transaction, "throttled", now)
             lifted = transaction.drop_throttle(provider)
             if lifted:
                 data = {"provider": provider, "by": principal.name}
@@ -237,12 +244,21 @@ class Governing(UseCases):
         self._changed()
         return dropped
 
-    def _write(self, transaction: Transaction, principal: Principal, kind: str, name: str, data: Any, now: int) -> None:
+    def _write(
+        self, transaction: Transaction, principal: Principal, kind: str, name: str, data: Any, now: int,
+        *, by_file: bool = False,
+    ) -> None:  # fmt: skip
+        if not by_file:
+            self._refuse_of_file(transaction, kind, name)
         transaction.put_policy(kind, name, orjson.dumps(data).decode(), now, principal.name)
-        told = {"kind": kind, "name": name, "by": principal.name, "definition": _without_secrets(kind, data)}
+        told = {"kind": kind, "name": name, "by": principal.name, "definition": without_secrets(kind, data)}
         transaction.events.append(NewEvent(now, "policy.set", None, None, told))
 
-    def _unwrite(self, transaction: Transaction, principal: Principal, kind: str, name: str, now: int) -> bool:
+    def _unwrite(
+        self, transaction: Transaction, principal: Principal, kind: str, name: str, now: int, *, by_file: bool = False
+    ) -> bool:
+        if not by_file:
+            self._refuse_of_file(transaction, kind, name)
         dropped = transaction.drop_policy(kind, name)
         if dropped:
             told = {"kind": kind, "name": name, "by": principal.name}
@@ -250,7 +266,13 @@ class Governing(UseCases):
         return dropped
 
 
-def _wake(transaction: Transaction, reason: str, now: int) -> None:
+def resize(transaction: Transaction, principal: Principal, scope: str, size: int, now: int) -> None:
+    transaction.resize_scope(scope, size)
+    data = {"scope": scope, "size": size, "by": principal.name}
+    transaction.events.append(NewEvent(now, "limit.set", None, None, data))
+
+
+def wake(transaction: Transaction, reason: str, now: int) -> None:
     """What waits for this is judged anew. Before anything else, since cursors and runs are locked in this order."""
     rows = transaction.parked_for(reason)
     transaction.due_rows({row.schedule_id for row in rows})
@@ -258,7 +280,7 @@ def _wake(transaction: Transaction, reason: str, now: int) -> None:
         transaction.wake_parked(row.id, reason, now)
 
 
-def _without_secrets(kind: str, data: Any) -> Any:
+def without_secrets(kind: str, data: Any) -> Any:
     """Events are read by many: of an agent's environment they tell the names, and references but no values."""
     if kind != "agent" or not data.get("environment"):
         return data
@@ -275,7 +297,7 @@ def all_schedules(transaction: Transaction) -> list[Any]:
     return found
 
 
-def _count_anew(transaction: Transaction, budget: Budget, now: int) -> None:
+def count_anew(transaction: Transaction, budget: Budget, now: int) -> None:
     """What was spent in this period before the budget was made or changed counts too."""
     transaction.drop_purses(budget.name)
     begun = _period_start(budget, now)

@@ -7,9 +7,12 @@ from typing import Any, NamedTuple
 
 from matins.engine.agent_rules import AgentRules, bounded, harmless, refuse_unruly, unusual
 from matins.engine.schedules import encode
+from matins.engine.targets import context_of, resolve_current
 from matins.engine.when.triggers import Trigger
 from matins.errors import InvalidInput, NotAllowed
 from matins.executors.commands import check_command
+from matins.model.agent import Target
+from matins.model.policy import Approval
 from matins.model.principal import Principal
 from matins.model.records import NewSchedule
 from matins.model.run import RunState
@@ -17,7 +20,9 @@ from matins.model.schedule import Schedule, ScheduleDefinition
 from matins.ports import Transaction
 from matins.runtime import asking
 from matins.runtime.planner import live_runs
+from matins.runtime.spending import stopped_with
 from matins.service.base import UseCases
+from matins.service.contexts import placed
 from matins.service.definitions import Defined, defined
 from matins.service.rights import check_words
 
@@ -33,13 +38,15 @@ class Origin(NamedTuple):
     depth: int
     rules: AgentRules | None
     """For agents."""
+    here: Target | None = None
+    """The thread from which an agent speaks."""
 
     def row(self, item: Defined, schedule_id: int) -> NewSchedule:
         row = item.row(schedule_id)
         maker = {"created_by": self.principal.name, "creator_role": self.principal.role}
         row = row._replace(**maker, creator_run=self.run_id, parent=self.parent, depth=self.depth)
         own = item.agent == self.principal.name
-        if self.rules is not None and not harmless(item.rule.definition, self.rules, own=own):
+        if self.rules is not None and not harmless(item.rule.definition, self.rules, own=own, here=self.here):
             row = row._replace(state="pending", due_at=None)
         return row
 
@@ -76,6 +83,7 @@ class Proposals(UseCases):
         for word in _COMMANDS:
             if words.get(word) is not None:
                 check_command(words[word], word, workdir=self._workdir)
+        words = placed(self._store, principal, words)
         return {**words, "timezone": self._clock.local_zone()} if words.get("timezone") == "local" else words
 
     def _origin(self, transaction: Transaction, principal: Principal, items: Sequence[Defined]) -> Origin:
@@ -93,7 +101,9 @@ class Proposals(UseCases):
         already = transaction.agent_schedules(principal.name)
         for number, item in enumerate(items):
             refuse_unruly(item.rule.trigger, rules, depth, already + number)
-        return Origin(principal, principal.run_id, parent.id if parent else None, depth, rules)
+        landing = None if run is None else transaction.landing(run[0])
+        here = None if landing is None else resolve_current("current-thread", context_of(landing.thread))
+        return Origin(principal, principal.run_id, parent.id if parent else None, depth, rules, here)
 
     def _bounded(
         self, transaction: Transaction, principal: Principal, schedule: Schedule, definition: ScheduleDefinition,
@@ -128,15 +138,23 @@ class Proposals(UseCases):
         expires_at = now + rules.approval_ms
         asking.ask_about_schedule(transaction, known, principal.name, principal.role, now, expires_at, proposal)
 
+    def _ask_the_next(self, transaction: Transaction, void: Approval, now: int) -> None:
+        """Others wait for the same money, and the question about it is void: it is asked about one of them."""
+        policies = self._catalog.policies(transaction)
+        for schedule_id in stopped_with(transaction, policies, void, now)[:1]:
+            known = self._known(transaction, self._schedule(transaction, schedule_id))
+            place = {word: void.request[word] for word in ("note", "budget", "whose", "period")}
+            asking.ask_about_budget(transaction, known, void.run_id, now, place)
+
     def _ask_again(self, transaction: Transaction, principal: Principal, schedule: Schedule, now: int) -> None:
         """After an edit: what was asked or approved was about other words. Runs that people were asked about and that
         have not started go by the new ones, also those that an edit before this one has put back."""
         asking.void(transaction, schedule.id, now, "the schedule was edited")
-        for run_id, state in live_runs(transaction, [schedule.id]).get(schedule.id, []):
-            asked = [approval.state for approval in transaction.approvals_of_run(run_id) if approval.kind == "run"]
-            if state <= RunState.READY and asked and "used" not in asked:
-                transaction.revise_run(run_id, schedule.rev)
-                transaction.wake_parked(run_id, "awaiting_approval", now)
+        live = live_runs(transaction, [schedule.id]).get(schedule.id, [])
+        for row in transaction.live_runs([run_id for run_id, state in live if state <= RunState.READY]):
+            if row.attempt == 0 and any(asked.kind == "run" for asked in transaction.approvals_of_run(row.id)):
+                transaction.revise_run(row.id, schedule.rev)
+                transaction.wake_parked(row.id, "awaiting_approval", now)
         if principal.role == "agent" or schedule.state in ("pending", "rejected"):
             transaction.set_schedule_state(schedule.id, "pending", now, None, None)
             transaction.replace_cursor(schedule.id, schedule.next_slot, None, schedule.rev, paused=True)

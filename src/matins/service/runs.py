@@ -31,13 +31,15 @@ class Runs(UseCases):
     @needs("run")
     def run(self, principal: Principal, name: str, key: str | None = None, agent: str | None = None) -> Run:
         """Start it now, once per key: the same key gives the run that exists. Quiet hours and the schedule's end do not
-        hold for what a person starts by hand; every other gate does."""
+        hold for what a person starts by hand; every other gate does. An agent starts nothing that is over."""
         now = self._clock.now_ms()
         key = _checked_key(key)
         with self._store.transaction(now) as transaction:
             schedule = self._find_locked(transaction, name, agent)  # overlap and the key are decided under the lock
             check_hand(principal, schedule)
             _refuse_unapproved(schedule)
+            if not principal.human:
+                _refuse_over(schedule)
             existing = transaction.run_by_request(schedule.id, key)
             if existing is not None:
                 return self._run(transaction, existing)
@@ -50,7 +52,7 @@ class Runs(UseCases):
     def _start(
         self, transaction: Transaction, principal: Principal, known: Known, key: str, now: int, *, held: bool
     ) -> int:
-        verdict = self._verdict(transaction, known, now)
+        verdict = self._verdict(transaction, principal, known, now)
         if held and (verdict is None or verdict.state is RunState.QUEUED):  # it goes on when its schedule does
             verdict = Verdict(RunState.PARKED, "paused", cancel=() if verdict is None else verdict.cancel)
         by = {"by": {"name": principal.name, "role": principal.role}}
@@ -66,13 +68,17 @@ class Runs(UseCases):
         transaction.events.append(NewEvent(now, BORN[birth.state], known.schedule_id, run_id, data))
         return run_id
 
-    def _verdict(self, transaction: Transaction, known: Known, now: int) -> Verdict | None:
+    def _verdict(self, transaction: Transaction, principal: Principal, known: Known, now: int) -> Verdict | None:
         policies = self._catalog.policies(transaction)
         live = live_runs(transaction, [known.schedule_id]).get(known.schedule_id, [])
+        words = known.definition
+        if principal.human and words.quiet_hours is not None and words.overlap != "cancel_other":
+            # What sleeps is in nobody's way; where the newer one wins, it ends.
+            asleep = {row.id for row in transaction.parked_for("quiet_hours")}
+            live = [(run, state) for run, state in live if run not in asleep]
         short = spending.forecast(transaction, policies, known, now)
-        return judge(
-            Candidate(known.definition, None, Facts(live, False, known.agent, policies, short, True), 0, False, now)
-        )
+        facts = Facts(live, False, known.agent, policies, short, manual=principal.human)
+        return judge(Candidate(known.definition, None, facts, 0, False, now))
 
     @needs("run")
     def cancel(self, principal: Principal, run_id: int, reason: str = "cancelled") -> Run:
@@ -141,6 +147,14 @@ def _refuse_unapproved(schedule: Schedule) -> None:
             value=schedule.state,
             field="state",
             hint="approve it first" if schedule.state == "pending" else "edit it to ask again",
+        )
+
+
+def _refuse_over(schedule: Schedule) -> None:
+    """What an agent may run was approved for so long, and so many times."""
+    if schedule.state in ("completed", "expired"):
+        raise Conflict(
+            f'"{schedule.name}" is over: {schedule.state}', value=schedule.state, field="state", hint="ask the owner"
         )
 
 

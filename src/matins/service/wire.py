@@ -16,24 +16,30 @@ from matins.engine.schedules import decode, encode
 from matins.engine.when.definitions import from_dict
 from matins.engine.when.triggers import Trigger, compile_trigger
 from matins.model.agent import Agent
-from matins.model.desk import FileEntry
+from matins.model.desk import FileEntry, Token
 from matins.model.policy import Approval, Purse, Throttle, Vote
 from matins.model.run import Run, RunState
 from matins.model.schedule import Schedule
 from matins.model.thread import Landing, Message, Thread
 from matins.service.auditing import Audit
+from matins.service.backup import Backup
+from matins.service.doctor import Finding
 from matins.service.explaining import Attempt, Record, Why
 from matins.service.forecasts import Forecast, Slot
 from matins.service.gates_now import GateSays
+from matins.service.governing import Hook, Limit
+from matins.service.journal import Event
+from matins.service.output import Output
 from matins.service.overviews import Overview
 from matins.service.stats import Stats
+from matins.service.tokens import NewToken
 from matins.service.what_if import CatchUp, ChangeForecast, MadeUp, WordChange
 from matins.work.base import SourceDefinition
 from matins.work.base import from_dict as source_from_dict
 from matins.work.base import to_dict as source_to_dict
 
 _TAG = "$matins"
-_ROWS = (Approval, Vote, Throttle, Purse, Thread, Message, Landing, FileEntry)
+_ROWS = (Approval, Vote, Throttle, Purse, Thread, Message, Landing, FileEntry, Token, Event, Output, Limit, Hook)
 _ANSWERS = (
     Why,
     Record,
@@ -48,6 +54,9 @@ _ANSWERS = (
     Stats,
     Audit,
     Overview,
+    NewToken,
+    Finding,
+    Backup,
 )
 
 

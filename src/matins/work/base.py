@@ -13,8 +13,8 @@ from matins.engine.given import check_choice, check_name, check_texts, check_wor
 from matins.engine.prompts import WorkItem
 from matins.errors import InvalidInput, MatinsError
 
-_KINDS = {"tasks": ("path",), "github": ("repo", "labels", "priorities", "base_url", "token")}
-_LISTS = ("labels", "priorities")
+KINDS = {"tasks": ("path",), "github": ("repo", "labels", "priorities", "base_url", "token")}
+LISTS = ("labels", "priorities")
 _REPO = re.compile(r"[A-Za-z0-9-]+/[A-Za-z0-9._-]+")
 _REFERENCE = re.compile(r"(env|file):[^\s\0].*")
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
@@ -64,8 +64,8 @@ class SourceDefinition:
 def define_source(name: str, words: Mapping[str, Any]) -> SourceDefinition:
     """The source that these words make; an error names the word, and how to mend it."""
     check_name("name", name, "backlog")
-    kind = check_choice("kind", words.get("kind"), _KINDS)
-    check_words(f"A source of kind {kind}", words, ("kind", *_KINDS[kind]))
+    kind = check_choice("kind", words.get("kind"), KINDS)
+    check_words(f"A source of kind {kind}", words, ("kind", *KINDS[kind]))
     values = {word: _checked(word, value) for word, value in words.items() if word != "kind" and value is not None}
     if kind == "github" and "repo" not in values:
         raise InvalidInput('A source of kind github needs "repo"', field="repo", hint='repo="owner/name"')
@@ -81,7 +81,7 @@ def to_dict(definition: SourceDefinition) -> dict[str, Any]:
 
 def from_dict(data: Mapping[str, Any]) -> SourceDefinition:
     values = {field.name: data[field.name] for field in fields(SourceDefinition) if field.name in data}
-    values.update({word: tuple(values[word]) for word in _LISTS if word in values})
+    values.update({word: tuple(values[word]) for word in LISTS if word in values})
     return SourceDefinition(**values)
 
 
@@ -109,7 +109,7 @@ def not_held(item_id: str, run_key: str, how_it_is: str) -> str:
 def _checked(word: str, value: Any) -> Any:
     if word == "token":
         return _reference(value)
-    if word in _LISTS:
+    if word in LISTS:
         return _labels(word, value)
     text = check_name(word, value)
     if word == "repo" and not _REPO.fullmatch(text):

@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import fcntl
 import os
-import stat
 import time
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
 
 from matins.engine.given import check_name
 from matins.engine.prompts import WorkItem
 from matins.engine.when.definitions import instant_text
 from matins.errors import Conflict, InvalidInput, NotFound
+from matins.texts.whole_file import TextFile, read, replaced, resolved, unusable
 from matins.work.base import SourceUnavailable, not_held, readable
 from matins.work.tasks_yaml import Task, Tasks, changed, read_tasks
 
 _PATIENCE_S = 30
 _LOOK_S = 0.01
 _TRIES = 100
-_LARGEST = 10_000_000
 _LONGEST_NOTE = 4_000
 Changes = Mapping[str, str | None]
 _Choice = tuple[Task, Changes] | None
@@ -59,10 +57,10 @@ class TasksFile:
 
     def _rewrite(self, choose: Callable[[Tasks], _Choice]) -> Task | None:
         """Change the task that is chosen, as it is said; who saves the file meanwhile is read, not overwritten."""
-        path = _resolved(self._path)
+        path = resolved(self._path)
         with _locked(path):
             for _ in range(_TRIES):
-                file = _read(path)
+                file = read(path)
                 with _named(path):
                     tasks = read_tasks(file.text)
                     choice = choose(tasks)
@@ -114,88 +112,12 @@ def _item(source: str, task: Task) -> WorkItem:
 # the file
 
 
-class _File(NamedTuple):
-    text: str
-    mode: int
-    owner: tuple[int, int]
-    mark: tuple[int, int, int, int]
-    """Differs as soon as somebody has saved it."""
-
-
-def _resolved(path: Path) -> Path:
-    """What a link leads to: a link is not replaced by a file."""
+def _replaced(path: Path, before: TextFile, text: str) -> bool:
     try:
-        return path.resolve(strict=True)
-    except (OSError, RuntimeError) as error:  # RuntimeError: links in a circle, before Python 3.13
-        raise _unusable(path, getattr(error, "strerror", None) or "its links lead in a circle") from None
-
-
-def _read(path: Path) -> _File:
-    try:
-        file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe would keep us waiting
-        try:
-            status = os.fstat(file)
-            if not stat.S_ISREG(status.st_mode) or status.st_size > _LARGEST:
-                raise _unusable(path, f"it is not a file of at most {_LARGEST} bytes")
-            with os.fdopen(file, "rb", closefd=False) as opened:
-                text = _decoded(path, opened.read(_LARGEST))
-        finally:
-            os.close(file)
+        return replaced(path, before, text)
     except OSError as error:
-        raise _unusable(path, error.strerror or str(error)) from None
-    return _File(text, stat.S_IMODE(status.st_mode), (status.st_uid, status.st_gid), _mark(status))
-
-
-def _decoded(path: Path, data: bytes) -> str:
-    try:
-        return data.decode()
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        column = error.start - data.rfind(b"\n", 0, error.start)
-        message = f"{path}, line {line}, column {column}: this is not UTF-8"
-        raise InvalidInput(message, field="path", hint="save it as UTF-8") from None
-
-
-def _mark(status: os.stat_result) -> tuple[int, int, int, int]:
-    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
-
-
-def _replaced(path: Path, before: _File, text: str) -> bool:
-    """Whole or not at all; False when the file is no longer what was read."""
-    new = path.with_name(f".{path.name}.new")
-    try:
-        _write(new, before, text)
-        if _mark(path.stat()) != before.mark:
-            new.unlink()
-            return False
-        new.replace(path)
-        _sync(path.parent)
-    except OSError as error:
-        new.unlink(missing_ok=True)
         hint = "look at its folder: room, and who may write there"
         raise SourceUnavailable(f"{path} cannot be written: {error.strerror or error}", hint=hint) from error
-    return True
-
-
-def _write(new: Path, before: _File, text: str) -> None:
-    new.unlink(missing_ok=True)  # left behind by a crash
-    file = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    with os.fdopen(file, "wb") as opened:
-        status = os.fstat(file)
-        if before.owner != (status.st_uid, status.st_gid):
-            os.fchown(file, *before.owner)
-        os.fchmod(file, before.mode)
-        opened.write(text.encode())
-        opened.flush()
-        os.fsync(file)
-
-
-def _sync(folder: Path) -> None:
-    file = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(file)
-    finally:
-        os.close(file)
 
 
 @contextmanager
@@ -205,7 +127,7 @@ def _locked(path: Path) -> Generator[None]:
     try:
         file = os.open(beside, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
     except OSError as error:
-        raise _unusable(beside, error.strerror or str(error)) from None
+        raise unusable(beside, error.strerror or str(error)) from None
     try:
         _win(file, path)
         yield
@@ -235,8 +157,3 @@ def _named(path: Path) -> Generator[None]:
     except InvalidInput as error:
         message = f"{path}, {error.message}"
         raise InvalidInput(message, value=error.value, field=error.field, hint=error.hint) from None
-
-
-def _unusable(path: Path, why: str) -> InvalidInput:
-    hint = "check the path, and who may read and write there"
-    return InvalidInput(f"{path} cannot be used: {why}", value=str(path), field="path", hint=hint)

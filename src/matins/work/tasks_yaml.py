@@ -15,7 +15,7 @@ from matins.engine.given import LONGEST_NAME, shown
 from matins.engine.prompts import LONGEST_PROMPT
 from matins.engine.when.triggers import to_ms
 from matins.errors import InvalidInput
-from matins.work.yaml_nodes import Entries, Items, Node, Place, Scalar, parse, plain, refusal, with_fields
+from matins.texts.yaml_nodes import Entries, Items, Node, Place, Scalar, parse, plain, refusal, with_fields
 
 STATUSES = ("open", "claimed", "done", "failed")
 PRIORITIES = {"high": 10, "medium": 0, "low": -10}
@@ -66,15 +66,15 @@ def read_tasks(text: str) -> Tasks:
 
 def changed(tasks: Tasks, task: Task, changes: Mapping[str, str | None]) -> str:
     """The text with these fields of one task set. It is read again: all the rest must say what it said."""
-    text = with_fields(tasks.text, task.node, _last_of_ours(task), changes)
     expected = [_values(known) for known in tasks.tasks]
     expected[task.position] |= {
         name: value for name, value in changes.items() if value or name in expected[task.position]
     }
     try:
+        text = with_fields(tasks.text, task.node, _last_of_ours(task), changes)
         after = read_tasks(text)
     except InvalidInput:
-        after = None
+        text, after = "", None
     if after is None or after.beside != tasks.beside or [_values(known) for known in after.tasks] != expected:
         raise refusal(task.node.place, f"task {task.id} is written in a way that cannot be changed safely",
                       hint="write its fields on lines of their own, one below the other")  # fmt: skip

@@ -39,19 +39,65 @@ def test_b9_time_limits_end_a_run(desk: Desk, limits: Limits) -> None:
     assert fate.ended_at - fate.started_at >= 100
 
 
-def test_output_keeps_a_run_from_being_idle(desk: Desk) -> None:
-    """On either stream."""
-    script = "for n in 1 2 3 4 5 6; do echo $n >&$((n % 2 + 1)); sleep 0.1; done"
-    fate = desk.run("sh", "-c", script, limits=Limits(idle_ms=450))
-    assert (fate.exit_code, fate.ended_by) == (0, None)
+DRIVEN = """
+import os, sys
+from matins.executors.processes import home, keeper, proc, run
+keeper.be_subreaper('driven')
+now = 0
+proc.boot_ms = lambda: now
+gate = os.open(sys.argv[2], os.O_RDWR)
+launch = dict(key='1-1', argv=['sh', '-c', sys.argv[3]], env=dict(os.environ), cwd='/', fsync=False)
+launch |= dict(secrets=[], finals=['final'], head_bytes=100, tail_bytes=100, limits={limits!r})
+it = run.Run(launch, None, home.Home(sys.argv[1]), [1, 1])
+def hear(size):
+    os.write(gate, b'\\n')
+    pipes = list(it.outputs.items())
+    while sum(output.seen for _, output in pipes) < size:
+        for pipe, _ in pipes: it.read(pipe)
+    assert not it.advance(now)
+    return it.next_look()
+it.begin()
+{steps}
+it.end('asked')
+while not it.advance(now): now += 1
+print(it.last_record()['ended_by'])
+"""
 
 
-def test_after_its_final_event_a_run_has_little_time_left(desk: Desk) -> None:
-    """The needle comes in two writes; what is written after it changes nothing."""
-    script = r"""printf '{"type":"res'; sleep 0.05; printf 'ult"}\n'; while :; do echo more; sleep 0.02; done"""
+def driven(tmp_path: Path, gate: Gate, command: str, limits: Limits, steps: str) -> str:
+    """A run whose clock the steps move, in a process of its own: what they print, and what ended it."""
+    script = DRIVEN.format(limits=limits._asdict(), steps=steps)
+    command = [sys.executable, "-c", script, tmp_path / "home", gate.path, command.format(gate=f"read x < {gate.path}")]
+    told = subprocess.run(command, capture_output=True, text=True)
+    assert told.returncode == 0, told.stderr
+    return told.stdout
+
+
+def test_output_keeps_a_run_from_being_idle(tmp_path: Path, gate: Gate) -> None:
+    """On either stream: the time counts from the last byte."""
+    command = "{gate}; echo 1; {gate}; echo 2 >&2; sleep 1000"
+    steps = "now = 900; print(hear(2)); now = 1800; print(hear(4)); now = 2800; it.advance(now)"
+    assert driven(tmp_path, gate, command, Limits(idle_ms=1_000), steps).split() == ["1900", "2800", "idle"]
+
+
+def test_b9_who_talks_on_after_its_final_event_is_let(tmp_path: Path, gate: Gate) -> None:
+    """B9: its time counts from the last thing that it said, on either stream; then it is ended."""
+    command = "{gate}; echo final; {gate}; echo more; {gate}; echo more >&2; sleep 1000"
+    steps = (
+        "print(hear(6)); now = 900; print(hear(11)); now = 1800; print(hear(16))\n"
+        "now = 2799; it.advance(now); print(it.next_look()); now = 2800; it.advance(now)"
+    )
+    limits = Limits(wall_ms=100_000, idle_ms=50_000, after_final_ms=1_000)
+    said = driven(tmp_path, gate, command, limits, steps).split()
+    assert said == ["1000", "1900", "2800", "2800", "after_final"]
+
+
+def test_b9_who_hangs_after_its_final_event_is_ended(desk: Desk) -> None:
+    """B9: the needle comes in two writes."""
+    script = r"""printf '{"type":"res'; sleep 0.05; printf 'ult"}\n'; sleep 1000"""
     final = (b'"type":"result"', b'"type":"error"')
     fate = desk.run("sh", "-c", script, finals=final, limits=Limits(after_final_ms=100, idle_ms=60_000))
-    assert fate.ended_by == "after_final"
+    assert (fate.ended_by, fate.signal) == ("after_final", signal.SIGTERM)
 
 
 def test_without_a_final_event_that_limit_does_not_begin(desk: Desk) -> None:
@@ -83,11 +129,20 @@ def test_who_is_stopped_hears_term_all_the_same(desk: Desk, said: Said) -> None:
     assert desk.end(run).exit_code in (8, 9)
 
 
-def test_b9_daemons_end_with_their_run(desk: Desk, said: Said, held: Held) -> None:
+def test_b9_why_it_was_ended_stands_in_the_journal(desk: Desk, said: Said) -> None:
+    """B9: so that whoever adopts it knows, when the engine that ended it is gone."""
+    run = desk.sh(f"echo > {said.path}; sleep 1000")
+    said.line()
+    desk.supervisor.end(run, 1, "budget")
+    assert desk.wait(run).ended_by == "budget" == desk.records(run)[-1]["ended_by"]
+
+
+def test_b9_daemons_end_with_their_run(desk: Desk, said: Said, gate: Gate, held: Held) -> None:
     """A grandchild that forked twice, made a session of its own, closed everything, and ignores TERM."""
     daemon = [*PYTHON, DAEMON, str(held.path), str(said.path)]
-    run = desk.start("sh", "-c", '"$@"; exit 4', "sh", *daemon, limits=Limits(grace_ms=50))
+    run = desk.start("sh", "-c", f'"$@"; read x < {gate.path}; exit 4', "sh", *daemon, limits=Limits(grace_ms=50))
     said.line()
+    gate()
     fate = desk.wait(run)
     assert held.is_let_go()
     assert (fate.exit_code, fate.ended_by, fate.leftovers) == (4, None, 1)
@@ -111,11 +166,14 @@ def _children(pid: int) -> set[int]:
     return {process.pid for process in everybody if process is not None and process.parent == pid}
 
 
-def test_what_ends_by_itself_right_after_the_command_is_let(desk: Desk) -> None:
-    """A pipe's other side may still be writing."""
-    run = desk.sh("(sleep 0.05; echo late) & exit 0")
-    assert desk.wait(run).leftovers == 0
-    assert desk.output(run) == b"late\n"
+@pytest.mark.parametrize(("step", "left"), [("now = 199; os.write(gate, b'\\n')", "0 5"), ("now = 200", "1 0")])
+def test_what_ends_by_itself_right_after_the_command_is_let(tmp_path: Path, gate: Gate, step: str, left: str) -> None:
+    """A pipe's other side may still be writing; what goes on longer than that is ended."""
+    steps = (
+        f"while it.next_look() != 200: it.advance(now)\n{step}\nwhile not it.advance(now): pass\n"
+        "out = it.outputs[min(it.outputs)]; it.drain(); print(it.last_record()['leftovers'], out.seen)"
+    )
+    assert driven(tmp_path, gate, "({gate}; echo late) & exit 0", Limits(), steps) == f"{left}\nNone\n"
 
 
 def test_b9_a_fork_bomb_is_bounded_and_ended(desk: Desk, held: Held) -> None:

@@ -13,6 +13,7 @@ from matins.executors.runners.base import Call, Runner
 from matins.executors.runners.openai import OpenAI
 from matins.executors.runners.shell import Shell
 
+URL = "https://example.com"
 SESSION = "0b5c1f6e-3d2a-4c47-9d57-0a1b2c3d4e5f"
 
 
@@ -88,13 +89,14 @@ def test_goose_is_given_its_session_by_name_and_its_mode_by_environment() -> Non
 
 
 def test_opencode_is_told_its_folder() -> None:
-    assert argv("opencode") == "opencode run --format=json"
+    assert argv("opencode") == "opencode run --format=json --standalone"
     assert argv(
-        "opencode", model="anthropic/opus", session="ses_1", permission_mode="auto", extra_args=("--standalone",)
+        "opencode", model="anthropic/opus", session="ses_1", permission_mode="auto", extra_args=("--agent=plan",)
     ) == (
-        "opencode run --format=json --model=anthropic/opus --session=ses_1 --dangerously-skip-permissions --standalone"
+        "opencode run --format=json --standalone --model=anthropic/opus --session=ses_1 "
+        "--dangerously-skip-permissions --agent=plan"
     )
-    assert argv("opencode", permission_mode="default") == "opencode run --format=json"
+    assert argv("opencode", permission_mode="default") == "opencode run --format=json --standalone"
     assert TOOLS["opencode"].command(call()).env_add == {"PWD": "/work"}
 
 
@@ -223,9 +225,9 @@ def test_a_command_needs_a_program(arguments: tuple[str, ...]) -> None:
 
 def test_an_endpoint_needs_a_model_and_takes_no_tools() -> None:
     with pytest.raises(InvalidInput, match="told the model"):
-        OpenAI().refuse(call())
+        OpenAI().refuse(call(url=URL))
     for words in ({"allowed_tools": ("a",)}, {"max_turns": 3}, {"permission_mode": "auto"}, {"extra_args": ("-x",)}):
         with pytest.raises(InvalidInput, match="endpoint") as refused:
-            OpenAI().refuse(call(model="m", **words))
+            OpenAI().refuse(call(model="m", url=URL, **words))
         assert refused.value.field in words
-    OpenAI().refuse(call(model="m"))
+    OpenAI().refuse(call(model="m", url=URL))

@@ -25,7 +25,7 @@ class Home:
         self.runs = os.open(_RUNS, _FOLDER, dir_fd=self.folder)
 
     def run_path(self, name: str) -> str:
-        return f"{self.path}/{_RUNS}/{name}"
+        return path_in(self.path, name)
 
     def connect(self, name: str) -> socket.socket:
         link = socket.socket(socket.AF_UNIX)
@@ -57,6 +57,11 @@ class Home:
     def _address(self, name: str) -> str:
         # An address holds 107 bytes; by way of a descriptor every folder is near.
         return f"/proc/self/fd/{self.folder}/{name}" if sys.platform == "linux" else f"{self.path}/{name}"
+
+
+def path_in(folder: str, name: str) -> str:
+    """Of a run's file."""
+    return f"{folder}/{_RUNS}/{name}"
 
 
 def accept(listener: socket.socket) -> socket.socket | None:

@@ -105,11 +105,24 @@ def read(path: str, offset: int, limit: int) -> bytes:
         os.close(file)
 
 
+def read_on(path: str, offset: int, limit: int) -> tuple[bytes, int, int]:
+    """What has come from an offset on, where that begins, and how much there is by now.
+
+    It begins later than asked for where it lies between what the file and the ring keep.
+    """
+    ring, first, passed = _read_ring(path + _RING)
+    head = _size(path)
+    if offset < head:
+        return read(path, offset, limit), offset, head + passed
+    begin = max(offset - head, first)
+    return ring[begin - first :][:limit], head + begin, head + passed
+
+
 def tail(path: str, limit: int) -> bytes:
     """The last bytes, from the first whole character on."""
-    ring, is_all = _read_ring(path + _RING)
+    ring, first, _ = _read_ring(path + _RING)
     last = ring[-limit:]
-    if is_all and len(last) < limit:
+    if first == 0 and len(last) < limit:
         last = _end_of(path, limit - len(last)) + last
     return last if len(last) < limit else _from_whole_character(last)
 
@@ -123,6 +136,13 @@ def _from_whole_character(data: bytes) -> bytes:
     return data[:3].lstrip(_CONTINUATION) + data[3:]
 
 
+def _size(path: str) -> int:
+    try:
+        return os.lstat(path).st_size
+    except FileNotFoundError:
+        return 0
+
+
 def _end_of(path: str, limit: int) -> bytes:
     file = _opened(path)
     if file is None:
@@ -133,11 +153,11 @@ def _end_of(path: str, limit: int) -> bytes:
         os.close(file)
 
 
-def _read_ring(path: str) -> tuple[bytes, bool]:
-    """What is in it, and whether that is all that ever passed."""
+def _read_ring(path: str) -> tuple[bytes, int, int]:
+    """What is in it, where that begins, and how much has passed."""
     file = _opened(path)
     if file is None:
-        return b"", True
+        return b"", 0, 0
     try:
         room, passed = _header(file)
         data = os.pread(file, room, _HEADER.size)
@@ -145,10 +165,10 @@ def _read_ring(path: str) -> tuple[bytes, bool]:
     finally:
         os.close(file)
     if room == 0:  # it has just been made
-        return b"", True
+        return b"", 0, 0
     first = max(0, passed_since + CHUNK - room)  # somebody may be writing a chunk that is not told yet
     turned = data[first % room :] + data[: first % room] if first else data
-    return turned[: max(0, passed - first)], first == 0
+    return turned[: max(0, passed - first)], first, max(passed, first)
 
 
 def _header(file: int) -> tuple[int, int]:

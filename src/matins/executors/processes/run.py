@@ -43,7 +43,8 @@ class Run:
         self._ended_by: str | None = None
         self._began = self._heard = proc.boot_ms()
         self._started_at = proc.wall_ms()
-        self._final_at: int | None = None
+        self._finished = False
+        """Its final event has come by."""
         self._term_at: int | None = None
         self._kill_at: int | None = None
         self._watch = limits.Watch(self._limits, self._began)
@@ -122,8 +123,8 @@ class Run:
             return False
         output.take(chunk)
         self._heard = proc.boot_ms()
-        if output is self._out and self._final_at is None and self._finals.seen(chunk):
-            self._final_at = self._heard
+        if output is self._out and not self._finished:
+            self._finished = self._finals.seen(chunk)
         return True
 
     def advance(self, now: int) -> bool:
@@ -158,9 +159,11 @@ class Run:
     # -- how it ends
 
     def _deadlines(self) -> list[tuple[str, int]]:
-        wall, idle, after_final = (self._limits[name] for name in ("wall_ms", "idle_ms", "after_final_ms"))
-        since = ("wall", self._began, wall), ("idle", self._heard, idle), ("after_final", self._final_at, after_final)
-        return [(name, at + limit) for name, at, limit in since if at is not None and limit is not None]
+        since = {"wall": self._began, "idle": self._heard}
+        if self._finished:
+            since["after_final"] = self._heard
+        limits = ((name, at, self._limits[f"{name}_ms"]) for name, at in since.items())
+        return [(name, at + limit) for name, at, limit in limits if limit is not None]
 
     def _exceeded(self, now: int) -> str | None:
         late = [name for name, at in self._deadlines() if now >= at]

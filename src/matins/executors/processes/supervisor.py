@@ -19,7 +19,7 @@ from matins.executors.processes.home import LOG, Home
 from matins.executors.processes.journal import name_of
 from matins.executors.processes.links import Link, Message, close_all, tell
 from matins.executors.processes.parcel import Parcel
-from matins.executors.processes.values import TAIL_BYTES, Fate, Launch, check
+from matins.executors.processes.values import TAIL_BYTES, EndedBy, Fate, Launch, check
 
 log = logging.getLogger("matins")
 _MOST_IDLE = 8
@@ -30,14 +30,15 @@ _UNBORN = ""
 class _Watched:
     """A run that has not ended, and the warden that is on it, once there is one."""
 
-    __slots__ = ("asked_to_end", "epoch", "grace_ms", "link", "run_id")
+    __slots__ = ("ending", "epoch", "grace_ms", "link", "run_id")
 
     def __init__(self, run_id: int, epoch: int, grace_ms: int) -> None:
         self.run_id = run_id
         self.epoch = epoch
         self.grace_ms = grace_ms
         self.link: Link | None = None
-        self.asked_to_end = False
+        self.ending: EndedBy | None = None
+        """Why it shall end."""
 
 
 class Supervisor:
@@ -90,24 +91,24 @@ class Supervisor:
             ended, self._ended = self._ended, []
         return ended
 
-    def end(self, run_id: int, epoch: int) -> None:
+    def end(self, run_id: int, epoch: int, why: EndedBy = "asked") -> None:
         """TERM, then KILL to the whole tree, also when another engine started it; the result comes by `ended`."""
         key = name_of(run_id, epoch)
-        if not self._ask_to_end(key):
+        if not self._ask_to_end(key, why):
             with self._lock:
                 self._watched[key] = _Watched(run_id, epoch, 0)
-                self._watched[key].asked_to_end = True
+                self._watched[key].ending = why
             self._resolve(key)
 
-    def _ask_to_end(self, key: str) -> bool:
+    def _ask_to_end(self, key: str, why: EndedBy) -> bool:
         """Whether we know the run."""
         with self._lock:
             watched, parcel = self._watched.get(key), self._waiting.pop(key, None)
             if watched is None:
                 return False
-            watched.asked_to_end = True
+            watched.ending = why
             if watched.link is not None:
-                tell(watched.link, {"end": key})
+                tell(watched.link, {"end": key, "for": why})
         if parcel is not None:
             parcel.close()
             self._resolve(key)
@@ -141,6 +142,10 @@ class Supervisor:
         """From the capped file: its first bytes, as they come. A character may be cut at both ends."""
         return output.read(self._home.run_path(name_of(run_id, epoch) + stream), offset, limit)
 
+    def read_on(self, run_id: int, epoch: int, offset: int, limit: int) -> tuple[bytes, int, int]:
+        """Its stdout from an offset on, where that begins, and how much there is; beyond the capped file, the ring."""
+        return output.read_on(self._home.run_path(name_of(run_id, epoch) + output.OUT), offset, limit)
+
     def forget(self, run_id: int, epoch: int) -> None:
         """Remove the files of a run that nobody will start or ask for any more."""
         key = name_of(run_id, epoch)
@@ -167,7 +172,7 @@ class Supervisor:
         with self._lock:
             everything = dict(self._watched)
         for key in everything:
-            self._ask_to_end(key)
+            self._ask_to_end(key, "asked")
         longest = max((watched.grace_ms for watched in everything.values()), default=0) / 1000 + _SPARE_S
         with self._fewer:
             self._fewer.wait_for(lambda: not self._watched, longest)
@@ -305,8 +310,8 @@ class Supervisor:
             self._wardens[link] = key
             if (watched := self._watched.get(key)) is not None:
                 watched.link = link
-                if watched.asked_to_end:
-                    tell(link, {"end": key})
+                if watched.ending is not None:
+                    tell(link, {"end": key, "for": watched.ending})
         self._tasks.append(lambda: self._register(link))
         self._pull_rope()
 

@@ -16,7 +16,7 @@ LONG_SECRET = 8
 _LEAST = {"grace_ms": 0, "head_bytes": 0, "files": 32, "memory_bytes": 32 * 1024 * 1024}
 """With less than this no command could be started."""
 Kind = Literal["finished", "running", "never_started", "orphaned", "unknown"]
-EndedBy = Literal["wall", "idle", "after_final", "asked", "memory", "processes"]
+EndedBy = Literal["wall", "idle", "after_final", "asked", "budget", "memory", "processes"]
 
 
 class Limits(NamedTuple):
@@ -26,7 +26,7 @@ class Limits(NamedTuple):
     idle_ms: int | None = None
     """Without a byte on stdout or stderr."""
     after_final_ms: int | None = None
-    """From the final event to the exit."""
+    """From the last output to the exit, once the final event has come."""
     grace_ms: int = 5_000
     """From TERM to KILL."""
     memory_bytes: int | None = None

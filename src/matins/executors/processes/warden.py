@@ -93,7 +93,7 @@ class Warden:
 
     def _obey(self, message: dict[str, Any]) -> None:
         if self._run is not None and message.get("end") == self._run.key:
-            self._run.end("asked")
+            self._run.end(message.get("for", "asked"))
 
     def _hear_signals(self) -> None:
         if signal.SIGTERM in self._signals[0].recv(4096):

@@ -3,11 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple, Protocol
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
+
+from matins.net.client import Reply
 
 Declared = Literal["failed", "nothing"]
 StoppedBy = Literal["turns", "money"]
+
+
+class Occasion(NamedTuple):
+    """Which run an agent is woken for."""
+
+    run_id: int = 0
+    schedule_id: int = 0
+    schedule: str = ""
+    slot: str | None = None
+    """The nominal instant as local ISO text; None when started by hand."""
+    attempt: int = 1
+    key: str = ""
+    """The same for every attempt of the run, and for no other run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +43,21 @@ class Call:
     allowed_tools: tuple[str, ...] = ()
     max_turns: int | None = None
     max_cost_usd: float | None = None
-    """For the tools that can stop at an amount; with the others it holds only before and after a run."""
+    """For the tools that can stop at an amount themselves; the others are watched, and ended there."""
     extra_args: tuple[str, ...] = ()
     """Further arguments of the tool's own; of `shell`, the whole command."""
+    options: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """What only this runner knows."""
+    occasion: Occasion = field(default_factory=Occasion)
+    url: str | None = None
+    allowed_hosts: tuple[str, ...] = ()
+    """Those of the owner's own network that may be called."""
+    environment: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    """What the agent is given, references resolved."""
+    secrets: tuple[str, ...] = field(default=(), repr=False)
+    """Those of its values that were references."""
+    earlier: tuple[tuple[str, str], ...] = ()
+    """Who said what in the thread before (user, assistant), for speakers that keep no session themselves."""
 
 
 class Command(NamedTuple):
@@ -43,6 +71,8 @@ class Command(NamedTuple):
     """What would tell the tool that it runs inside another of its kind."""
     finals: tuple[bytes, ...] = ()
     """A line of stdout with one of these is the final event."""
+    gone: tuple[bytes, ...] = ()
+    """With one of these, on stdout or stderr, the tool says that it does not know the session."""
 
 
 class Limit(NamedTuple):
@@ -92,6 +122,8 @@ class Told:
     """The limit of the call at which the tool stopped."""
     cumulative: bool = False
     """Whether the tokens are those of the whole session so far; see `of_run`."""
+    model: str | None = None
+    """Which one the tool says it used."""
 
     def of_run(self, before: tuple[int, int, int]) -> Told:
         """With the tokens of this run alone, given those (in, out, cached) that its session had before."""
@@ -114,6 +146,15 @@ class Reader(Protocol):
         ...
 
 
+@runtime_checkable
+class Metered(Reader, Protocol):
+    """A reader that can be asked before the end; what others spend is known only afterwards."""
+
+    def so_far(self) -> Told:
+        """The tokens and the money of the lines up to here; the rest is nobody's business yet."""
+        ...
+
+
 class Runner(Protocol):
     name: str
     program: str
@@ -132,3 +173,42 @@ class Runner(Protocol):
         ...
 
     def reader(self) -> Reader: ...
+
+
+class Line(Protocol):
+    """What a speaker speaks through. It is cut at the limits of a call, and when somebody wants it to end."""
+
+    @property
+    def cut(self) -> bool:
+        """Whether it is: whoever does not wait on the line should look now and then, and return."""
+        ...
+
+    def now_s(self) -> int:
+        """The wall clock, in UTC seconds."""
+        ...
+
+    def post(self, url: str, body: bytes, headers: Mapping[str, str]) -> AbstractContextManager[Reply]:
+        """Through the one door, which judges where a URL leads. Secrets of the call are taken out of what comes."""
+        ...
+
+    def spent_up(self, so_far: Told) -> bool:
+        """Whether the call has spent what it may, given its tokens and money up to here: then it must stop."""
+        ...
+
+
+@runtime_checkable
+class Speaker(Protocol):
+    """A runner that starts no process: it is called in a thread of ours. After a crash nobody knows how that went."""
+
+    name: str
+    provider: str
+    """Whose limits hold it back; empty where that is whoever is at the agent's url."""
+    chooses_session: bool
+
+    def refuse(self, call: Call) -> None: ...
+    def speak(self, call: Call, line: Line) -> Told:
+        """Of a call that was not refused; a MatinsError is its failure."""
+        ...
+
+
+AnyRunner = Runner | Speaker

@@ -62,6 +62,7 @@ class Claude:
             call.prompt.encode(),
             env_drop=_NESTED,
             finals=(b'{"type":"result","subtype":',),
+            gone=(b"No conversation found with session ID",),
         )
 
     def reader(self) -> ClaudeReader:
@@ -99,6 +100,7 @@ class ClaudeReader(EventReader):
             self.noted.limit = self.noted.limit or Limit(self.provider, None, "rate limited")
         elif event.text("error") is None and message.text("model") != _SYNTHETIC:
             self.noted.limit = None  # it is served again
+            self.noted.model = self.noted.model or message.word("model")
         if event.text("parent_tool_use_id") is None and not self.noted.executed:
             self._take_words(message)
 

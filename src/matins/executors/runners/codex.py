@@ -41,6 +41,7 @@ class Codex:
             call.prompt.encode(),
             env_drop=_NESTED,
             finals=(b'{"type":"turn.completed"', b'{"type":"turn.failed"'),
+            gone=(b"no rollout found for thread id", b"no rollout found for conversation id"),
         )
 
     def reader(self) -> CodexReader:
@@ -69,6 +70,7 @@ class CodexReader(EventReader):
                 pass
 
     def _take_item(self, item: Event) -> None:
+        self.noted.show(item.text("command"), item.text("aggregated_output"))
         if item.text("type") == "agent_message":
             self.noted.text.begin()
             self.noted.text.add(item.text("text") or "")

@@ -127,8 +127,11 @@ class Text:
         self._parts: list[str] = []
         self._size = 0
         self._before = ""
+        self.heard = 0
+        """Characters, also of what was replaced or cut."""
 
     def add(self, part: str) -> None:
+        self.heard += len(part)
         self._parts.append(part)
         self._size += len(part)
         if self._size > 2 * TEXT_ROOM:

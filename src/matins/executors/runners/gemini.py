@@ -56,6 +56,7 @@ class Gemini:
             env_add={"GEMINI_CLI_TRUST_WORKSPACE": "true"},
             env_drop=("GEMINI_CLI",),
             finals=(b'{"type":"result"',),
+            gone=(b"Error resuming session",),
         )
 
     def reader(self) -> GeminiReader:
@@ -73,7 +74,7 @@ class GeminiReader(EventReader):
         noted = self.noted
         match event.text("type"):
             case "init":
-                noted.session = event.word("session_id") or noted.session
+                noted.session, noted.model = event.word("session_id") or noted.session, event.word("model")
             case "message" if event.text("role") == "assistant":
                 self._take_words(event)
             case "tool_use":
@@ -104,6 +105,7 @@ class GeminiReader(EventReader):
             self._calls[event.word("tool_id") or ""] = action(event.word("tool_name"), event.raw.get("parameters"))
 
     def _take_tool_result(self, event: Event) -> None:
+        self.noted.show(event.text("output"))
         error = event.inner("error")
         if error.text("type") == "policy_violation" or _DENIED.search(error.text("message") or ""):
             self.noted.deny(self._calls.get(event.word("tool_id") or "", "a tool"))

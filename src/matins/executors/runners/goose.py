@@ -54,6 +54,7 @@ class Goose:
             env_add=mode,
             env_drop=_NESTED,
             finals=(b'{"type":"complete"',),
+            gone=(b"No session found with name",),
         )
 
     def reader(self) -> GooseReader:
@@ -111,17 +112,23 @@ class GooseReader(EventReader):
             case "toolRequest" if len(self._calls) < _MOST_CALLS:
                 value = part.inner("toolCall").inner("value")
                 self._calls[part.word("id") or ""] = action(value.word("name"), value.raw.get("arguments"))
-            case "toolResponse" if _declined(part.inner("toolResult")):
-                self.noted.deny(self._calls.get(part.word("id") or "", "a tool"))
+            case "toolResponse":
+                self._take_response(part)
             case "systemNotification" if part.text("notificationType") == "creditsExhausted":
                 self._fail(part.text("msg") or "its provider's credits are used up")
             case _:
                 pass
 
+    def _take_response(self, part: Event) -> None:
+        texts = _texts(part.inner("toolResult"))
+        self.noted.show(*texts)
+        if any(_DECLINED in text for text in texts):
+            self.noted.deny(self._calls.get(part.word("id") or "", "a tool"))
 
-def _declined(result: Event) -> bool:
+
+def _texts(result: Event) -> list[str]:
     parts = [*result.inners("value"), *result.inner("value").inners("content")]
-    return any(_DECLINED in (said or "") for said in (result.text("error"), *(part.text("text") for part in parts)))
+    return [said for said in (result.text("error"), *(part.text("text") for part in parts)) if said]
 
 
 def _tokens(complete: Event) -> Tokens:

@@ -1,7 +1,7 @@
 """opencode: `opencode run --format=json`, the prompt by stdin; the last step's end is final.
 
-It exits with 0 when it failed, when its session is not there and when it was refused. Version 2 leaves the work to a
-service that outlives it: give it "--standalone" (extra_args) so that what it starts belongs to the run.
+It exits with 0 when it failed, when its session is not there and when it was refused. It would leave the work to a
+service that outlives it, were it not told to be "--standalone": what it starts belongs to the run.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from matins.executors.runners.outcomes import EventReader, Tokens
 
 MODES = ("default", "auto")
 _OWN = ("--format", "-s", "--session", "-c", "--continue", "-m", "--model", "--dir", "--attach", "--server", "--fork",
-        "--command", "--auto", "--yolo", "--dangerously-skip-permissions")  # fmt: skip
+        "--standalone", "--command", "--auto", "--yolo", "--dangerously-skip-permissions")  # fmt: skip
 _NESTED = ("OPENCODE", "OPENCODE_PID", "OPENCODE_SERVER", "AGENT")
 _GOES_ON = ("tool-calls", "unknown")
 _DENIED = re.compile(r"reject\w* permission|permission.{0,60}(?:rejected|denied)|request was rejected", re.IGNORECASE)
@@ -49,7 +49,7 @@ class Opencode:
             raise InvalidInput(message, value=call.session, field="session", hint="list them: opencode session list")
 
     def command(self, call: Call) -> Command:
-        argv = [self.program, "run", "--format=json"]
+        argv = [self.program, "run", "--format=json", "--standalone"]
         if call.model is not None:
             argv.append(f"--model={call.model}")
         if call.session is not None:
@@ -62,6 +62,7 @@ class Opencode:
             env_add={"PWD": call.workdir},  # it believes this before the folder that it is in
             env_drop=_NESTED,
             finals=(b'"reason":"stop"',),
+            gone=(b"Session not found",),
         )
 
     def reader(self) -> OpencodeReader:

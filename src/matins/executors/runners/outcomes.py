@@ -24,6 +24,8 @@ from matins.executors.runners.limits import limit_in
 MOST_DENIALS = 100
 _FENCE = "```"
 _LONGEST_DECLARATION = 10_000
+_TOKEN = 4
+"""So many characters of a text are a token at most."""
 Tokens = tuple[int, int, int]
 """In, out, cached."""
 
@@ -51,6 +53,11 @@ class Noted:
     limit: Limit | None = None
     error: str | None = None
     stopped_by: StoppedBy | None = None
+    model: str | None = None
+    shown: int = 0
+    """Characters that tools have shown to the model."""
+    metered: bool = True
+    """A model speaks, and its words cost tokens."""
 
     def deny(self, action: str) -> None:
         if len(self.denials) < MOST_DENIALS:
@@ -58,6 +65,30 @@ class Noted:
 
     def spend(self, tokens: Tokens) -> None:
         self.tokens = plus(self.tokens, tokens)
+
+    def show(self, *texts: str | None) -> None:
+        self.shown += sum(len(text) for text in texts if text)
+
+    def spent(self) -> Tokens:
+        """As told; before the final event, which some tools wait for, at least what was said and shown comes to."""
+        if self.executed or not self.metered:
+            return self.tokens
+        fresh, out, cached = self.tokens
+        return max(fresh, self.shown // _TOKEN), max(out, self.text.heard // _TOKEN), cached
+
+    def so_far(self) -> Told:
+        fresh, out, cached = self.spent()
+        return Told(
+            self.executed,
+            False,
+            tokens_in=fresh,
+            tokens_out=out,
+            tokens_cached=cached,
+            cost_usd=self.cost_usd,
+            cost_reported=self.cost_usd is not None,
+            cumulative=self.cumulative,
+            model=self.model,
+        )
 
 
 class EventReader(ABC):
@@ -76,12 +107,16 @@ class EventReader(ABC):
     @abstractmethod
     def take(self, event: Event) -> None: ...
 
+    def so_far(self) -> Told:
+        return self.noted.so_far()
+
     def close(self, exit_code: int | None) -> Told:
         return conclude(self.noted, self.program, self.provider, exit_code)
 
 
 def conclude(noted: Noted, program: str, provider: str, exit_code: int | None) -> Told:
     declared = declaration(noted.text.last_words())
+    fresh, out, cached = noted.spent()
     well = noted.executed and not noted.failed
     fault = None if well else noted.error or _unfinished(noted, program, exit_code)
     error = fault or _declared_error(declared)
@@ -90,9 +125,9 @@ def conclude(noted: Noted, program: str, provider: str, exit_code: int | None) -
         succeeded=error is None,
         session=noted.session,
         turns=noted.turns,
-        tokens_in=noted.tokens[0],
-        tokens_out=noted.tokens[1],
-        tokens_cached=noted.tokens[2],
+        tokens_in=fresh,
+        tokens_out=out,
+        tokens_cached=cached,
         cost_usd=noted.cost_usd,
         cost_reported=noted.cost_usd is not None,
         text=declared.text,
@@ -104,6 +139,7 @@ def conclude(noted: Noted, program: str, provider: str, exit_code: int | None) -
         reason=declared.reason,
         stopped_by=None if well else noted.stopped_by,
         cumulative=noted.cumulative,
+        model=noted.model,
     )
 
 

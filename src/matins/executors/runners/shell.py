@@ -35,7 +35,7 @@ class Shell:
 
 class ShellReader:
     def __init__(self) -> None:
-        self._noted = Noted()
+        self._noted = Noted(metered=False)
 
     def feed(self, line: bytes) -> None:
         text = line[-4 * TEXT_ROOM :].decode("utf-8", "replace")

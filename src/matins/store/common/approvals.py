@@ -65,10 +65,9 @@ class Approvals:
     def set_author(self, schedule_id: int, rev: int, author: str, role: str) -> None:
         self._common("set_author", id=schedule_id, rev=rev, author=author, role=role)
 
-    def author(self, schedule_id: int, rev: int) -> tuple[str, str] | None:
-        """Who changed the words to these; None for the words that it was made with."""
-        rows = self._common("author", id=schedule_id, rev=rev)
-        return rows[0] if rows else None
+    def authors(self, schedule_id: int, rev: int) -> list[tuple[str, str]]:
+        """Who changed the words to these, the last first; nobody when it was made with them."""
+        return self._common("authors", id=schedule_id, rev=rev)
 
     def put_revision(self, schedule_id: int, rev: int, definition: str) -> None:
         """Words that a run goes by, and its schedule does not."""

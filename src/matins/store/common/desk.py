@@ -8,6 +8,7 @@ from typing import Any
 import orjson
 
 from matins.model.desk import Answered, FileEntry, Token
+from matins.model.records import StoredEvent
 
 
 class Desk:
@@ -72,6 +73,14 @@ class Desk:
 
     def upcoming(self, limit: int) -> list[int]:
         return [row[0] for row in self._common("upcoming", limit=limit)]
+
+    def events_before(self, event_id: int, limit: int) -> list[StoredEvent]:
+        return [StoredEvent(*row) for row in self._common("events_before", before=event_id, limit=limit)]
+
+    def worker_of(self, run_id: int, epoch: int) -> str | None:
+        """The identity of whoever began an attempt."""
+        rows = self._common("worker_of", run_id=run_id, epoch=epoch)
+        return rows[0][0] if rows else None
 
 
 def _token(row: tuple[Any, ...]) -> Token:

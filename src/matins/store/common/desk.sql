@@ -52,3 +52,9 @@ WHERE r.id < :before ORDER BY r.id DESC LIMIT :limit;
 
 -- upcoming: the schedules that fire next, the soonest first
 SELECT schedule_id FROM due WHERE due_at IS NOT NULL ORDER BY due_at LIMIT :limit;
+
+-- events_before: a page of events, the newest first
+SELECT id, writer, seq, at, type, schedule_id, run_id, data, hash FROM events WHERE id < :before ORDER BY id DESC LIMIT :limit;
+
+-- worker_of: who began an attempt
+SELECT w.identity FROM attempts a JOIN workers w ON w.id = a.owner WHERE a.run_id = :run_id AND a.epoch = :epoch;

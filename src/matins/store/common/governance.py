@@ -95,6 +95,16 @@ class Governance:
     def pauses_over(self, now: int, limit: int) -> list[int]:
         return [row[0] for row in self._common("pauses_over", now=now, limit=limit)]
 
+    def forget(self, before: int, day: str) -> None:
+        """What was decided, spent and stopped before an instant, or a day. What is still asked or promised stays."""
+        self._common("forget_approvals", before=before)
+        self._common("forget_votes")
+        self._common("forget_purses", day=day)
+        self._common("forget_workers", before=before)
+
+    def paused_by(self, by: str) -> list[tuple[int, str, str]]:
+        return self._common("paused_by", by=by)
+
     def set_paused_until(self, schedule_id: int, until: int | None) -> None:
         self._common("set_paused_until", id=schedule_id, until=until)
 

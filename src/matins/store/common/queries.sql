@@ -55,6 +55,9 @@ WHERE state = 0 AND reason <> 'paused' AND reason = :reason ORDER BY id;
 -- pauses_over: schedules whose pause has ended
 SELECT id FROM schedules WHERE paused_until <= :now AND state = 'paused' ORDER BY paused_until LIMIT :limit;
 
+-- paused_by: schedules that somebody or something has paused
+SELECT id, agent, name FROM schedules WHERE state = 'paused' AND paused_by = :by ORDER BY id;
+
 -- set_paused_until: when a pause ends by itself
 UPDATE schedules SET paused_until = :until WHERE id = :id;
 
@@ -119,8 +122,8 @@ SELECT a.id, a.kind, a.schedule_id, s.name, a.run_id, a.rev, a.digest, a.policy,
 FROM approvals a JOIN schedules s ON s.id = a.schedule_id
 WHERE a.state = 'pending' AND a.expires_at <= :now ORDER BY a.expires_at LIMIT :limit;
 
--- settle_approval: from one state to the next, once
-UPDATE approvals SET state = :state, decided_at = :now WHERE id = :id AND state = :was RETURNING id;
+-- settle_approval: from one state to the next, once; its use is no new decision
+UPDATE approvals SET state = :state, decided_at = CASE WHEN :state = 'used' THEN decided_at ELSE :now END WHERE id = :id AND state = :was RETURNING id;
 
 -- put_vote: what somebody says to it
 INSERT INTO votes (approval_id, voter, vote, at, note, digest) VALUES (:id, :voter, :vote, :now, :note, :digest)
@@ -129,6 +132,20 @@ ON CONFLICT (approval_id, voter) DO UPDATE SET vote = excluded.vote, at = exclud
 
 -- votes: what was said
 SELECT voter, vote, at, note, digest FROM votes WHERE approval_id = :id ORDER BY at, voter;
+
+-- forget_approvals: questions that were decided before an instant, and whose runs are forgotten; numbers are given once
+DELETE FROM approvals WHERE decided_at < :before AND state NOT IN ('pending', 'approved')
+  AND id < (SELECT max(id) FROM approvals) AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.id = approvals.run_id);
+
+-- forget_votes: what was said to questions that are forgotten
+DELETE FROM votes WHERE NOT EXISTS (SELECT 1 FROM approvals a WHERE a.id = votes.approval_id);
+
+-- forget_purses: of periods that ended before a day, where nothing is set aside any more
+DELETE FROM purses WHERE period < substr(CAST(:day AS text), 1, length(period)) AND money_reserved = 0
+  AND tokens_reserved = 0;
+
+-- forget_workers: those that stopped before an instant; numbers are given once
+DELETE FROM workers WHERE stopped_at < :before AND id < (SELECT max(id) FROM workers);
 
 -- agent_schedules: how many schedules of an agent's making there are
 SELECT count(*) FROM schedules s JOIN due d ON d.schedule_id = s.id
@@ -141,8 +158,10 @@ SELECT max(rev) FROM revisions WHERE schedule_id = :id;
 -- set_author: who wrote a revision
 UPDATE revisions SET author = :author, author_role = :role WHERE schedule_id = :id AND rev = :rev;
 
--- author: who wrote a revision, where somebody changed the words
-SELECT author, author_role FROM revisions WHERE schedule_id = :id AND rev = :rev AND author IS NOT NULL;
+-- authors: who changed the words to those of a revision, the last first; what the owner wrote, the owner answers for
+SELECT author, author_role FROM revisions WHERE schedule_id = :id AND rev <= :rev AND author IS NOT NULL AND rev >= (
+  SELECT coalesce(max(rev), 0) FROM revisions WHERE schedule_id = :id AND rev <= :rev AND author_role = 'owner')
+ORDER BY rev DESC;
 
 -- put_revision: words that no schedule says yet
 INSERT INTO revisions (schedule_id, rev, definition) VALUES (:id, :rev, :definition);

@@ -75,6 +75,9 @@ class Threads:
     def messages(self, thread_id: int, after: int, limit: int) -> list[Message]:
         return [Message(*row) for row in self._common("messages", id=thread_id, after=after, limit=limit)]
 
+    def last_messages(self, thread_id: int, limit: int) -> list[Message]:
+        return [Message(*row) for row in reversed(self._common("last_messages", id=thread_id, limit=limit))]
+
 
 def _first(rows: list[Any]) -> Thread | None:
     return _thread(rows[0]) if rows else None

@@ -54,3 +54,6 @@ INSERT INTO messages (thread_id, run_id, role, text, at) VALUES (:thread_id, :ru
 
 -- messages: what was said in a conversation, from a message on
 SELECT id, thread_id, run_id, role, text, at FROM messages WHERE thread_id = :id AND id > :after ORDER BY id LIMIT :limit;
+
+-- last_messages: what was said last in a conversation, the newest first
+SELECT id, thread_id, run_id, role, text, at FROM messages WHERE thread_id = :id ORDER BY id DESC LIMIT :limit;

@@ -333,11 +333,8 @@ DELETE FROM checks WHERE run_id = ANY(%(ids)b);
 -- delete_spend: and what they spent
 DELETE FROM spend WHERE run_id = ANY(%(ids)b);
 
--- delete_votes: and who approved them
-DELETE FROM votes WHERE approval_id IN (SELECT id FROM approvals WHERE run_id = ANY(%(ids)b));
-
--- delete_approvals: and what was asked
-DELETE FROM approvals WHERE run_id = ANY(%(ids)b);
+-- delete_approvals: and what was asked, unless it is still
+DELETE FROM approvals WHERE run_id = ANY(%(ids)b) AND state <> 'pending';
 
 -- prunable_events: of the oldest events, the last one that is older than an instant
 SELECT max(id) FROM (SELECT id, at FROM events ORDER BY id LIMIT 100000) e WHERE at < %(before)b;

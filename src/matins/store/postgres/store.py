@@ -79,6 +79,9 @@ class PostgresStore:
     def owner_socket(self) -> Path | None:
         return None
 
+    def owner_pid(self) -> int | None:
+        return None
+
     def socket_path(self) -> Path | None:
         return None
 
@@ -99,6 +102,23 @@ class PostgresStore:
 
     def checkpoint(self) -> None:
         """The server sees to that."""
+
+    def backup(self, path: Path) -> None:
+        """The server has its own way, which is better."""
+        raise StoreError(
+            "PostgreSQL is copied by its own tools", hint=f'pg_dump --format=custom --file={path} "$MATINS_STORE"'
+        )
+
+    def about(self) -> str:
+        with self.sessions.lend(b"SELECT count(*) FROM migrations") as session:
+            row = session.cursor.fetchone()
+            version = session.connection.info.server_version
+        assert row is not None
+        return f"PostgreSQL {version // 10_000}.{version % 10_000}, schema {row[0]}"
+
+    def damage(self) -> list[str]:
+        """The server sees to that."""
+        return []
 
     def database_time(self) -> int:
         """The server's clock, in UTC milliseconds."""

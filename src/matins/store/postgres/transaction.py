@@ -286,9 +286,10 @@ class PostgresTransaction(Governance, Approvals, Ledger, Outbox, Threads, Desk):
     def delete_runs(self, run_ids: Iterable[int]) -> None:
         ids = integers(run_ids)
         self._do("note_purged", ids=ids)
-        for notes in ("delete_attempts", "delete_checks", "delete_spend", "delete_votes", "delete_approvals"):
+        for notes in ("delete_attempts", "delete_checks", "delete_spend", "delete_approvals"):
             self._do(notes, ids=ids)
         self._do("delete_runs", ids=ids)
+        self._common("forget_votes")
 
     def prune_events(self, before: int) -> int:
         """Forget the beginning of each chain; where it goes on is kept with its hash."""

@@ -258,11 +258,9 @@ DELETE FROM checks WHERE run_id IN (SELECT value FROM json_each(?1));
 -- delete_spend: and what they spent
 DELETE FROM spend WHERE run_id IN (SELECT value FROM json_each(?1));
 
--- delete_votes: and who approved them
-DELETE FROM votes WHERE approval_id IN (SELECT id FROM approvals WHERE run_id IN (SELECT value FROM json_each(?1)));
-
--- delete_approvals: and what was asked
-DELETE FROM approvals WHERE run_id IN (SELECT value FROM json_each(?1));
+-- delete_approvals: and what was asked, unless it is still; the newest of all stays, or its number would be given again
+DELETE FROM approvals WHERE run_id IN (SELECT value FROM json_each(?1)) AND state <> 'pending'
+  AND id < (SELECT max(id) FROM approvals);
 
 -- prunable_events: the last event of each chain that is older than an instant; the newest of all stays, and ids go on from it
 SELECT writer, max(seq) FROM events

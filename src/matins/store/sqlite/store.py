@@ -15,6 +15,7 @@ import apsw
 from matins.errors import StoreBusy, StoreCorrupt, StoreError, StoreUnavailable, StoreVersionError
 from matins.store.chain import Chain
 from matins.store.queries import load_migrations
+from matins.store.sqlite.copying import copy, damage
 from matins.store.sqlite.ownership import Ownership, refuse_network_filesystem
 from matins.store.sqlite.transaction import SQL, SqliteTransaction
 
@@ -96,6 +97,10 @@ class SqliteStore:
         said = self.ownership.owner().get("socket")
         return Path(str(said)) if said else None
 
+    def owner_pid(self) -> int | None:
+        said = self.ownership.owner().get("pid")
+        return said if isinstance(said, int) else None
+
     def socket_path(self) -> Path | None:
         """Where an engine on this store listens; None where nobody needs to ask it."""
         return self.ownership.socket
@@ -110,6 +115,24 @@ class SqliteStore:
         """Fold the log back into the file while nothing else happens."""
         with self._lock, told(self.path):
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
+    def backup(self, path: Path) -> None:
+        """A whole and consistent copy in a new file, while the engine runs."""
+        if self.path is None:
+            raise StoreError("A store in memory has no file to copy", hint="run on sqlite:///FILE")
+        with told(self.path):
+            copy(self.path, path)
+
+    def about(self) -> str:
+        with self._lock:
+            return f"SQLite {apsw.sqlite_lib_version()}, schema {self._connection.pragma('user_version')}"
+
+    def damage(self) -> list[str]:
+        """What is wrong with the file; nothing where all is well."""
+        if self.path is None:
+            return []
+        with told(self.path):
+            return damage(self.path)
 
     def _open(self) -> Any:
         if self.path is not None:

@@ -234,9 +234,10 @@ class SqliteTransaction(Governance, Approvals, Ledger, Outbox, Threads, Desk):
     def delete_runs(self, run_ids: Iterable[int]) -> None:
         ids = _json(run_ids)
         self._all("note_purged", ids)
-        for notes in ("delete_attempts", "delete_checks", "delete_spend", "delete_votes", "delete_approvals"):
+        for notes in ("delete_attempts", "delete_checks", "delete_spend", "delete_approvals"):
             self._all(notes, ids)
         self._all("delete_runs", ids)
+        self._common("forget_votes")
 
     def prune_events(self, before: int) -> int:
         """Forget the beginning of each chain; where it goes on is kept with its hash."""

@@ -3,20 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple, cast
-
-from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
-from ruamel.yaml.events import (
-    AliasEvent,
-    DocumentStartEvent,
-    MappingEndEvent,
-    MappingStartEvent,
-    SequenceEndEvent,
-    SequenceStartEvent,
-)
+from typing import Any, NamedTuple
 
 from matins.errors import InvalidInput
 
@@ -26,6 +16,8 @@ _PLAIN = re.compile(r"[a-z]+|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 _WORDS_WITH_A_MEANING = ("null", "true", "false", "yes", "no", "on", "off", "y", "n")
 _BEYOND_UNICODE = re.compile(r"\\U(?!000|0010)")
 _COLON = re.compile(r"\s*:")
+_INTEGER = re.compile(r"[-+]?[0-9]{1,18}")
+_DECIMAL = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 
 
 class Place(NamedTuple):
@@ -42,6 +34,7 @@ class Scalar(NamedTuple):
     value: str | None
     """As it is written: nothing is taken for a number or a date."""
     block: bool = False
+    quoted: bool = False
 
     @property
     def ends_on_its_line(self) -> bool:
@@ -51,6 +44,7 @@ class Scalar(NamedTuple):
 class Items(NamedTuple):
     place: Place
     items: tuple[Node, ...]
+    flow: bool
 
 
 class Entries(NamedTuple):
@@ -64,6 +58,9 @@ Node = Scalar | Items | Entries
 
 def parse(text: str) -> Node | None:
     """The one document of a text; None where it is empty."""
+    from ruamel.yaml import YAML  # slow to load, and most programs read no YAML
+    from ruamel.yaml.error import YAMLError
+
     reader: Any = YAML(typ="safe", pure=True)
     try:
         return _document(iter(reader.parse(text)))
@@ -103,10 +100,30 @@ def plain(node: Node) -> Any:
             return [(plain(key), plain(value)) for key, value in node.entries]
 
 
+def meant(node: Node) -> Any:
+    """What it means by the rules of YAML 1.2: numbers and truth are seen, and nothing else is guessed."""
+    match node:
+        case Scalar():
+            return node.value if node.quoted or node.value is None else _meant(node.value)
+        case Items():
+            return [meant(item) for item in node.items]
+        case Entries():
+            return {plain(key): meant(value) for key, value in node.entries}
+
+
+def _meant(text: str) -> Any:
+    if text in ("true", "True", "TRUE", "false", "False", "FALSE"):
+        return text in ("true", "True", "TRUE")
+    if _INTEGER.fullmatch(text):
+        return int(text)
+    number = float(text) if _DECIMAL.fullmatch(text) else math.inf
+    return text if math.isinf(number) else number
+
+
 def _document(events: Iterator[Any]) -> Node | None:
     root: Node | None = None
     for event in events:
-        if type(event) is DocumentStartEvent:
+        if _kind(event) == "DocumentStartEvent":
             if root is not None:
                 raise refusal(_place(event), "a second document begins", hint="keep one: take out the line ---")
             root = _node(next(events), events, 0)
@@ -115,19 +132,21 @@ def _document(events: Iterator[Any]) -> Node | None:
 
 def _node(event: Any, events: Iterator[Any], depth: int) -> Node:
     place = _place(event)
-    kind = cast("object", type(event))
+    kind = _kind(event)
     if depth > _DEEPEST:
         raise refusal(place, f"nested deeper than {_DEEPEST} levels")
-    if kind is SequenceStartEvent:
-        return Items(place, tuple(_children(events, SequenceEndEvent, depth)))
-    if kind is MappingStartEvent:
-        children = list(_children(events, MappingEndEvent, depth))
+    if kind == "SequenceStartEvent":
+        items, end = _children(events, "SequenceEndEvent", depth)
+        return Items(place._replace(end=end), tuple(items), bool(event.flow_style))
+    if kind == "MappingStartEvent":
+        children, end = _children(events, "MappingEndEvent", depth)
         pairs = zip(children[::2], children[1::2], strict=True)
-        return Entries(place, tuple((key, _beside(key, value)) for key, value in pairs), bool(event.flow_style))
-    if kind is AliasEvent:
+        whole = place._replace(end=end)
+        return Entries(whole, tuple((key, _beside(key, value)) for key, value in pairs), bool(event.flow_style))
+    if kind == "AliasEvent":
         raise refusal(place, f"*{event.anchor} repeats another part", hint="write it out")
     is_null = event.style is None and event.value in _NULLS
-    return Scalar(place, None if is_null else event.value, event.style in ("|", ">"))
+    return Scalar(place, None if is_null else event.value, event.style in ("|", ">"), event.style is not None)
 
 
 def _beside(key: Node, value: Node) -> Node:
@@ -137,9 +156,16 @@ def _beside(key: Node, value: Node) -> Node:
     return Scalar(Place(key.place.end, key.place.end, key.place.line, key.place.column), None)
 
 
-def _children(events: Iterator[Any], end: type, depth: int) -> Iterator[Node]:
-    while not isinstance(event := next(events), end):
-        yield _node(event, events, depth + 1)
+def _children(events: Iterator[Any], end: str, depth: int) -> tuple[list[Node], int]:
+    """And where they end; below one another, that is where the next word begins."""
+    found: list[Node] = []
+    while _kind(event := next(events)) != end:
+        found.append(_node(event, events, depth + 1))
+    return found, event.end_mark.index
+
+
+def _kind(event: Any) -> str:
+    return type(event).__name__
 
 
 def _place(event: Any) -> Place:
@@ -150,7 +176,7 @@ def _place(event: Any) -> Place:
 # changing a text
 
 
-def with_fields(text: str, mapping: Entries, after: str, changes: Mapping[str, str | None]) -> str:
+def with_fields(text: str, mapping: Entries, after: str, changes: Mapping[str, Any]) -> str:
     """The text with these fields set; those that are new stand behind the field `after`, on lines of their own."""
     found = {plain(key): value for key, value in mapping.entries}
     edits = [_set(text, found[name], value, mapping.flow) for name, value in changes.items() if name in found]
@@ -164,8 +190,14 @@ def with_fields(text: str, mapping: Entries, after: str, changes: Mapping[str, s
 _Edit = tuple[int, int, str]
 
 
-def _set(text: str, old: Node, value: str | None, flow: bool) -> _Edit:
+def _set(text: str, old: Node, value: Any, flow: bool) -> _Edit:
     start, end = old.place.start, old.place.end
+    if isinstance(old, (Items, Entries)) and not old.flow:  # comments among its lines would be lost
+        raise refusal(
+            old.place,
+            "this is written in a way that cannot be changed safely",
+            hint="write it on one line, as […] or {…}",
+        )
     if start == end:
         colon = _COLON.match(text, start)
         at = colon.end() if colon else start
@@ -173,7 +205,7 @@ def _set(text: str, old: Node, value: str | None, flow: bool) -> _Edit:
     return start, start + len(text[start:end].rstrip()), _written(value, flow)
 
 
-def _added(text: str, mapping: Entries, after: int, new: Mapping[str, str | None]) -> _Edit:
+def _added(text: str, mapping: Entries, after: int, new: Mapping[str, Any]) -> _Edit:
     if mapping.flow:
         return after, after, "".join(f", {json.dumps(name)}: {_written(value, True)}" for name, value in new.items())
     newline = "\r\n" if "\r\n" in text else "\n"
@@ -185,10 +217,17 @@ def _added(text: str, mapping: Entries, after: int, new: Mapping[str, str | None
     return end + 1, end + 1, "".join(line + newline for line in lines)
 
 
-def _written(value: str | None, flow: bool) -> str:
+def _written(value: Any, flow: bool) -> str:
     """Between braces as JSON, so that a file of JSON stays one."""
     if value is None:
         return "null"
-    if not flow and _PLAIN.fullmatch(value) and value not in _WORDS_WITH_A_MEANING:
+    if not flow and isinstance(value, str) and _PLAIN.fullmatch(value) and value not in _WORDS_WITH_A_MEANING:
         return value
-    return json.dumps(value, ensure_ascii=False)
+    written = json.dumps(value, ensure_ascii=False)
+    return written if written.isprintable() else "".join(map(_escaped, written))
+
+
+def _escaped(character: str) -> str:
+    """What YAML would not read, or would take for the end of a line."""
+    code = ord(character)
+    return character if character.isprintable() else f"\\u{code:04x}" if code < 1 << 16 else f"\\U{code:08x}"

@@ -1,0 +1,78 @@
+"""What would keep an agent from being woken, looked for before its hour comes; nothing is started or spent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from matins.errors import InvalidInput
+from matins.executors.preparing import check_workdir, found_program
+from matins.executors.runners.base import AnyRunner, Call, Speaker
+from matins.executors.secrets import environment_of, resolve
+from matins.model.agent import Agent
+from matins.net.client import check_url
+
+_PROMPT = "Is anything in the way?"
+
+
+class Finding(NamedTuple):
+    what: str
+    mend: str
+
+
+def agent_findings(
+    agent: Agent,
+    runners: Mapping[str, AnyRunner],
+    *,
+    workdir: str = ".",
+    allowed_hosts: Collection[str] = (),
+) -> list[Finding]:
+    """All that is wrong, not only what comes first. `workdir` is that of agents which name none."""
+    runner = runners.get(agent.runner)
+    if runner is None:
+        return [Finding(f'There is no runner "{agent.runner}"', f"known: {', '.join(sorted(runners))}")]
+    folder = str(Path(agent.workdir or workdir).expanduser())
+    checks = [lambda: check_workdir(folder), *_references(agent)]
+    if agent.url is not None:
+        checks.append(lambda: check_url(agent.url or "", allowed_hosts))
+    checks.append(lambda: _check_call(agent, runner, folder, tuple(allowed_hosts)))
+    findings = [finding for check in checks if (finding := _tried(check)) is not None]
+    return list(dict.fromkeys(findings))
+
+
+def _references(agent: Agent) -> Iterator[Callable[[], object]]:
+    for name, text in agent.environment:
+        yield lambda name=name, text=text: resolve(text, name)
+
+
+def _check_call(agent: Agent, runner: AnyRunner, folder: str, allowed_hosts: tuple[str, ...]) -> None:
+    """As it would be made, with whatever of its environment there is."""
+    there = [pair for pair, check in zip(agent.environment, _references(agent), strict=True) if _tried(check) is None]
+    given = environment_of(there, {}, ())
+    call = Call(
+        _PROMPT,
+        folder,
+        agent.model,
+        permission_mode=agent.permission_mode,
+        allowed_tools=agent.tools,
+        max_turns=agent.max_turns,
+        extra_args=agent.command + agent.arguments,
+        options=agent.options,
+        url=agent.url,
+        allowed_hosts=allowed_hosts,
+        environment=given.values,
+        secrets=given.secrets,
+    )
+    runner.refuse(call)
+    if not isinstance(runner, Speaker):
+        command = runner.command(call)
+        found_program(command.argv[0], environment_of(there, command.env_add, command.env_drop).values.get("PATH"))
+
+
+def _tried(check: Callable[[], object]) -> Finding | None:
+    try:
+        check()
+    except InvalidInput as error:
+        return Finding(error.message, error.hint or error.allowed or "change the agent: set_agent")
+    return None

@@ -1,0 +1,201 @@
+"""What a run needs before it may begin: whatever is wrong is found here, before anything is spent."""
+
+from __future__ import annotations
+
+import shutil
+import uuid
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from matins.engine.policies import Policies
+from matins.engine.prompts import build_prompt
+from matins.errors import InvalidInput, MatinsError
+from matins.executors.deliveries import ALLOWED_HOSTS
+from matins.executors.errands import Errand, Source, claim
+from matins.executors.processes.values import Launch, Limits
+from matins.executors.runners.base import AnyRunner, Call, Command, Occasion, Reader, Speaker
+from matins.executors.runners.sessions import check_session
+from matins.executors.secrets import environment_of
+from matins.model.agent import Agent
+from matins.model.run import Outcome, RunState
+from matins.model.thread import Landing, Message
+from matins.ports import Clock
+from matins.runtime.messages import fire_of
+from matins.runtime.work import Work
+
+MOST_EARLIER = 100
+_EARLIER_ROOM = 200_000
+_SESSIONS = uuid.UUID("6d617469-6e73-5e55-9e55-696f6e000000")
+_KEEPS_NO_SESSION = Command((), b"")
+
+
+class Brief(NamedTuple):
+    """What the store knows about a run that is about to be told to an agent."""
+
+    agent: Agent | None
+    landing: Landing | None
+    previous: RunState | None
+    policies: Policies
+    earlier: Callable[[], list[Message]] = list
+    """What was said last in the thread, at most MOST_EARLIER messages."""
+
+
+class Prepared(NamedTuple):
+    work: Work
+    runner: AnyRunner
+    brief: Brief
+    call: Call
+    limits: Limits
+    errand: Errand | None = None
+    launch: Launch | None = None
+    """None where nothing is started, but called."""
+    gone: tuple[bytes, ...] = ()
+    """How its tool says that it does not know a session."""
+
+    @property
+    def ends_by_itself(self) -> bool:
+        """Whether its exit is all that says how it went: it has no final event."""
+        return self.launch is not None and not self.launch.finals
+
+    def reader(self) -> Reader:
+        assert not isinstance(self.runner, Speaker)
+        return self.runner.reader()
+
+
+class Preparation:
+    def __init__(
+        self,
+        runners: Mapping[str, AnyRunner],
+        clock: Clock,
+        *,
+        workdir: str,
+        key_prefix: str,
+        open_source: Callable[[str], Source] | None,
+    ) -> None:
+        self._runners = runners
+        self._clock = clock
+        self._workdir = workdir
+        self._key_prefix = key_prefix
+        self._open_source = open_source
+
+    def prepare(self, work: Work, brief: Brief, *, adopting: bool = False) -> Prepared:
+        agent, runner = self._who(work, brief)
+        errand = self._errand(work)
+        try:
+            return self._prepared(work, brief, agent, runner, errand)
+        except MatinsError:
+            if errand is not None and not adopting:  # nobody will work on it now
+                errand.report(Outcome(False, cancelled=True), self._clock)
+            raise
+
+    def runner_of(self, agent: Agent | None) -> AnyRunner | None:
+        return None if agent is None else self._runners.get(agent.runner)
+
+    def _who(self, work: Work, brief: Brief) -> tuple[Agent, AnyRunner]:
+        agent = brief.agent
+        if agent is None:
+            raise InvalidInput(
+                f'There is no agent "{work.known.agent}"', field="agent", hint="set_agent, or name another"
+            )
+        runner = self.runner_of(agent)
+        if runner is None:
+            known = ", ".join(sorted(self._runners))
+            raise InvalidInput(f'There is no runner "{agent.runner}"', field="runner", hint=f"known: {known}")
+        return agent, runner
+
+    def _prepared(self, work: Work, brief: Brief, agent: Agent, runner: AnyRunner, errand: Errand | None) -> Prepared:
+        limits = Limits(work.known.definition.timeout_ms or agent.wall_ms, agent.idle_ms, agent.after_final_ms)
+        call = self._call(work, agent, brief, runner, errand)
+        runner.refuse(call)
+        if isinstance(runner, Speaker):
+            if runner.chooses_session:
+                check_session(call, brief.landing, _KEEPS_NO_SESSION)
+            return Prepared(work, runner, brief, call, limits, errand)
+        command = runner.command(call)
+        check_session(call, brief.landing, command)
+        environment = environment_of(agent.environment, command.env_add, command.env_drop)
+        argv = (found_program(command.argv[0], environment.values.get("PATH")), *command.argv[1:])
+        launch = Launch(
+            work.run_id,
+            work.epoch,
+            argv,
+            environment.values,
+            call.workdir,
+            command.stdin,
+            limits,
+            environment.secrets,
+            command.finals,
+        )
+        return Prepared(work, runner, brief, call, limits, errand, launch, command.gone)
+
+    def _errand(self, work: Work) -> Errand | None:
+        name = work.known.definition.work
+        if name is None or self._open_source is None:
+            return None
+        return claim(self._open_source, name, self._key(work), self._clock)
+
+    def _key(self, work: Work) -> str:
+        return f"{self._key_prefix}-{work.run_id}"
+
+    def _call(self, work: Work, agent: Agent, brief: Brief, runner: AnyRunner, errand: Errand | None) -> Call:
+        words = work.known.definition
+        workdir = str(Path(agent.workdir).expanduser()) if agent.workdir else self._workdir
+        check_workdir(workdir)
+        session = brief.landing.thread.session if brief.landing else None
+        cap = min((cost for cost in (words.max_cost, agent.max_cost) if cost is not None), default=None)
+        given = environment_of(agent.environment, {}, ())
+        fire = fire_of(work, brief.previous)
+        return Call(
+            prompt=build_prompt(words.prompt, fire._replace(work=errand.item if errand else None)),
+            workdir=workdir,
+            model=agent.model,
+            session=session,
+            new_session=_new_session(work) if runner.chooses_session and session is None else None,
+            permission_mode=agent.permission_mode,
+            allowed_tools=agent.tools,
+            max_turns=agent.max_turns,
+            max_cost_usd=None if cap is None else cap / 1_000_000,
+            extra_args=agent.command + agent.arguments,
+            options=agent.options,
+            occasion=Occasion(
+                work.run_id, work.known.schedule_id, work.known.name, fire.slot, work.attempt, self._key(work)
+            ),
+            url=agent.url,
+            allowed_hosts=tuple(brief.policies.settings.get(ALLOWED_HOSTS, [])),
+            environment=given.values,
+            secrets=given.secrets,
+            earlier=_earlier(work, brief) if isinstance(runner, Speaker) else (),
+        )
+
+
+def _earlier(work: Work, brief: Brief) -> tuple[tuple[str, str], ...]:
+    """The last of what was said there, but not by this very run; it begins with a question."""
+    kept: list[tuple[str, str]] = []
+    room = _EARLIER_ROOM
+    for message in reversed(brief.earlier()):
+        room -= len(message.text)
+        if room < 0:
+            break
+        if message.run_id != work.run_id:
+            kept.append((message.role, message.text))
+    while kept and kept[-1][0] != "user":
+        kept.pop()
+    return tuple(reversed(kept))
+
+
+def _new_session(work: Work) -> str:
+    return str(uuid.uuid5(_SESSIONS, f"{work.run_id}-{work.epoch}"))
+
+
+def check_workdir(folder: str) -> None:
+    if not Path(folder).is_dir():
+        raise InvalidInput(f"{folder} is not a folder", value=folder, field="workdir", hint=f"mkdir -p {folder}")
+
+
+def found_program(program: str, path: str | None) -> str:
+    found = shutil.which(program, path=path)
+    if found is None:
+        hint = "install it, or give its full path"
+        raise InvalidInput(f'"{program}" is not on PATH', value=program, field="runner", hint=hint)
+    return found

@@ -1,0 +1,78 @@
+"""What runners that call somebody share: where they call, with which secret, and what a refusal says."""
+
+from __future__ import annotations
+
+import reprlib
+from collections.abc import Mapping
+from urllib.parse import urlsplit
+
+from matins.errors import InvalidInput
+from matins.executors.runners.base import Call
+from matins.executors.runners.events import NOTE_ROOM, Event, brief, read_event
+from matins.executors.runners.limits import limit_in, retry_after
+from matins.executors.runners.outcomes import Noted
+from matins.net.client import check_url
+
+BODY_ROOM = 64 * 1024
+_TOO_MANY = 429
+_KIND = {str: "a text", int: "a whole number", float: "a number", list: "a list", dict: "a mapping"}
+Kinds = Mapping[str, tuple[type, ...]]
+
+
+def check_endpoint(call: Call, example: str) -> None:
+    if call.url is None:
+        raise InvalidInput("The agent needs a url to call", field="url", hint=f'url="{example}"')
+    check_url(call.url, call.allowed_hosts)
+
+
+def check_options(call: Call, kinds: Kinds) -> None:
+    """Only options that there are, with values that they can have."""
+    for name, value in call.options.items():
+        if name not in kinds:
+            known = ", ".join(kinds) or "none"
+            message = f'The runner has no option "{name}"'
+            raise InvalidInput(message, value=name, field="options", allowed=known, hint=f"known: {known}")
+        if isinstance(value, bool) or not isinstance(value, kinds[name]):
+            allowed = " or ".join(_KIND[kind] for kind in kinds[name])
+            message = f'The option "{name}" must be {allowed}, got {reprlib.repr(value)}'
+            raise InvalidInput(message, value=value, field="options", allowed=allowed, hint=f'check "{name}"')
+
+
+def check_secret(call: Call, name: str, *, needed: str | None = None) -> str | None:
+    """The secret that an agent is given by this name: by reference only, or the store would hold it."""
+    secret = call.environment.get(name)
+    if not secret:
+        if needed is None:
+            return None
+        hint = f'environment={{"{name}": "env:…"}}; {needed}'
+        raise InvalidInput(f"The agent's environment has no {name}", field="environment", hint=hint)
+    if secret not in call.secrets:
+        hint = f'environment={{"{name}": "env:{name}"}}, or "file:/path/of/the/secret"'
+        raise InvalidInput(f"{name} is written out; a secret is given by reference", field="environment", hint=hint)
+    if not (secret.isascii() and secret.isprintable()):
+        message = f"{name} cannot be sent: it is not one line of ASCII"
+        raise InvalidInput(message, field="environment", hint="look at where it comes from")
+    return secret
+
+
+def place_of(url: str | None) -> str:
+    """Who is called there, for the limits that are theirs: host and port."""
+    try:
+        return urlsplit(url or "").netloc.rpartition("@")[2].lower()
+    except ValueError:
+        return ""
+
+
+def note_refusal(noted: Noted, provider: str, status: int, retry: str | None, body: bytes) -> None:
+    """An answer that is none: 429 is the provider's limit, and so is any other that says when to come again."""
+    found = read_event(body)
+    said = body.decode("utf-8", "replace") if found is None else _message(found)
+    noted.failed = True
+    error = noted.error = brief(f"the endpoint answered {status}: {said[:NOTE_ROOM]}".rstrip(": "))
+    if status == _TOO_MANY or (status > 499 and retry is not None):
+        spoken = limit_in(provider, said) if retry is None else None
+        noted.limit = spoken or retry_after(provider, retry, error)
+
+
+def _message(body: Event) -> str:
+    return body.inner("error").text("message") or body.text("error") or body.text("message") or ""

@@ -1,0 +1,130 @@
+"""Runs that may not spend more than so much, watched while they run: one thread reads what each of them says."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+
+from matins.executors.processes.supervisor import Supervisor
+from matins.executors.runners.base import Metered, Reader, Told
+from matins.model.run import Usage
+from matins.runtime.spending import Bound
+from matins.runtime.work import Work
+
+log = logging.getLogger("matins")
+_CHUNK = 1 << 20
+_LONGEST_LINE = 8 * 1024 * 1024
+Mark = tuple[int, int]
+
+
+class Watcher:
+    """The thread is there while somebody is watched, and looks four times a second."""
+
+    def __init__(
+        self, supervisor: Callable[[], Supervisor], bounds: Callable[[Work], list[Bound]], *, every_s: float = 0.25
+    ) -> None:
+        self._supervisor = supervisor
+        self._bounds = bounds
+        self._every_s = every_s
+        self._watches: dict[Mark, _Watch] = {}
+        self._why: dict[Mark, str] = {}
+        self._changed = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self._closed = False
+
+    def watch(self, work: Work, reader: Reader, usage: Callable[[Told], Usage]) -> None:
+        """From its first line on, also when another engine has started it; whoever has no bounds is left alone.
+
+        `usage` says what the tokens and the money that its tool told come to for this run.
+        """
+        if not isinstance(reader, Metered) or not self._bounds(work):
+            return
+        with self._changed:
+            self._watches[work.mark] = _Watch(work, reader, usage)
+            if self._thread is None and not self._closed:
+                self._thread = threading.Thread(target=self._keep_looking, name="matins-meter", daemon=True)
+                self._thread.start()
+
+    def forget(self, mark: Mark) -> str | None:
+        """It is over; why we ended it, if we did."""
+        with self._changed:
+            self._watches.pop(mark, None)
+            self._changed.notify()
+            return self._why.pop(mark, None)
+
+    def close(self) -> None:
+        with self._changed:
+            self._closed = True
+            self._watches.clear()
+            self._changed.notify()
+            thread = self._thread
+        if thread is not None:
+            thread.join()
+
+    def _keep_looking(self) -> None:
+        while self._goes_on():
+            for mark, watch in list(self._watches.items()):
+                try:
+                    self._look(mark, watch)
+                except Exception:  # one run's trouble is not another's
+                    log.exception("what run %s has spent so far cannot be seen", mark[0])
+
+    def _goes_on(self) -> bool:
+        with self._changed:
+            if self._changed.wait_for(lambda: not self._watches, self._every_s):
+                self._thread = None
+                return False
+            return True
+
+    def _look(self, mark: Mark, watch: _Watch) -> None:
+        told = watch.read(self._supervisor())
+        if told is None or (why := self._too_much(watch, told)) is None:
+            return
+        with self._changed:
+            if self._watches.pop(mark, None) is None:
+                return  # it has ended since
+            self._why[mark] = why
+        self._supervisor().end(*mark, "budget")
+
+    def _too_much(self, watch: _Watch, told: Told) -> str | None:
+        """The bounds may have moved since it began: others spend too."""
+        usage = watch.usage(told)
+        return next((why for bound in self._bounds(watch.work) if (why := bound.passed(usage))), None)
+
+
+class _Watch:
+    """How far one run has been read."""
+
+    def __init__(self, work: Work, reader: Metered, usage: Callable[[Told], Usage]) -> None:
+        self.work = work
+        self.usage = usage
+        self._reader = reader
+        self._offset = 0
+        self._rest = b""
+        self._skipping = False
+        """To the end of a line whose beginning was missed, or that is too long."""
+        self._told: Told | None = None
+
+    def read(self, supervisor: Supervisor) -> Told | None:
+        """What it told so far, when that is news; what stands in its final event is spent already."""
+        data, at, _ = supervisor.read_on(*self.work.mark, self._offset, _CHUNK)
+        if not data:
+            return None
+        for line in self._lines(data, missed=at > self._offset):
+            self._reader.feed(line)
+        self._offset = at + len(data)
+        before, self._told = self._told, self._reader.so_far()
+        ended_now = self._told.executed and not (before and before.executed)
+        return None if ended_now or self._told == before else self._told
+
+    def _lines(self, data: bytes, *, missed: bool) -> list[bytes]:
+        if missed:
+            self._rest, self._skipping = b"", True
+        *lines, rest = (self._rest + data).split(b"\n")
+        if self._skipping and lines:
+            del lines[0]
+            self._skipping = False
+        self._skipping = self._skipping or len(rest) > _LONGEST_LINE
+        self._rest = b"" if self._skipping else rest
+        return lines

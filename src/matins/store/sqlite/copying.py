@@ -1,0 +1,68 @@
+"""A file looked at beside the engine that writes it: whether it is whole, and a copy of it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from matins.errors import Conflict, StoreCorrupt, StoreError
+
+_MOST_SHOWN = 5
+
+
+def copy(source: Path, target: Path) -> None:
+    """All of it as it is at one moment; whoever writes does not wait. It is checked before it has its name."""
+    new = target.with_name(f"{target.name}.partial")
+    new.unlink(missing_ok=True)
+    try:
+        os.close(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+        _copy(source, new)
+        os.link(new, target)  # unlike a rename, it takes nobody's place
+    except FileExistsError:
+        raise Conflict(f"{target} is there already", value=str(target), field="path", hint="name a new file") from None
+    except OSError as error:
+        raise StoreError(f"{target} cannot be written: {error.strerror}", hint="name another folder") from error
+    finally:
+        new.unlink(missing_ok=True)
+
+
+def _copy(source: Path, target: Path) -> None:
+    here, there = apsw.Connection(str(source), flags=apsw.SQLITE_OPEN_READONLY), apsw.Connection(str(target))
+    try:
+        here.set_busy_timeout(5_000)
+        with there.backup("main", here, "main") as backup:
+            while not backup.done:
+                backup.step(-1)
+        _pragma(there, "journal_mode = DELETE")  # one file and no log beside it
+        wrong = _damage(there)
+    finally:
+        there.close()
+        here.close()
+    if wrong:
+        raise StoreCorrupt(f"The copy of {source} is damaged: {wrong[0]}", hint="matins doctor; nothing was kept")
+    with target.open("rb") as file:
+        os.fsync(file.fileno())
+
+
+def damage(path: Path) -> list[str]:
+    """What `quick_check` finds, on a connection of its own: the engine does not wait for it."""
+    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+    try:
+        connection.set_busy_timeout(5_000)
+        return _damage(connection)
+    except (apsw.CorruptError, apsw.NotADBError) as error:  # too damaged for the check itself
+        return [str(error)]
+    finally:
+        connection.close()
+
+
+def _damage(connection: apsw.Connection) -> list[str]:
+    found = [str(row[0]) for row in _pragma(connection, f"quick_check({_MOST_SHOWN})")]
+    return [] if found == ["ok"] else found
+
+
+def _pragma(connection: Any, words: str) -> list[Any]:
+    return connection.execute(f"PRAGMA {words}").fetchall()

@@ -1,0 +1,100 @@
+"""A text file that others write too: read whole, and replaced whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from typing import NamedTuple
+
+from matins.errors import InvalidInput
+
+LARGEST = 10_000_000
+
+
+class TextFile(NamedTuple):
+    text: str
+    mode: int
+    owner: tuple[int, int]
+    mark: tuple[int, int, int, int]
+    """Differs as soon as somebody has saved it."""
+
+
+def resolved(path: Path) -> Path:
+    """What a link leads to: a link is not replaced by a file."""
+    try:
+        return path.resolve(strict=True)
+    except (OSError, RuntimeError) as error:  # RuntimeError: links in a circle, before Python 3.13
+        raise unusable(path, getattr(error, "strerror", None) or "its links lead in a circle") from None
+
+
+def read(path: Path) -> TextFile:
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe would keep us waiting
+        try:
+            status = os.fstat(file)
+            if not stat.S_ISREG(status.st_mode) or status.st_size > LARGEST:
+                raise unusable(path, f"it is not a file of at most {LARGEST} bytes")
+            with os.fdopen(file, "rb", closefd=False) as opened:
+                text = _decoded(path, opened.read(LARGEST))
+        finally:
+            os.close(file)
+    except OSError as error:
+        raise unusable(path, error.strerror or str(error)) from None
+    return TextFile(text, stat.S_IMODE(status.st_mode), (status.st_uid, status.st_gid), _mark(status))
+
+
+def _decoded(path: Path, data: bytes) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        column = error.start - data.rfind(b"\n", 0, error.start)
+        message = f"{path}, line {line}, column {column}: this is not UTF-8"
+        raise InvalidInput(message, field="path", hint="save it as UTF-8") from None
+
+
+def _mark(status: os.stat_result) -> tuple[int, int, int, int]:
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def replaced(path: Path, before: TextFile, text: str) -> bool:
+    """Whole or not at all; False when the file is no longer what was read. OSError when it cannot be written."""
+    new = path.with_name(f".{path.name}.new")
+    try:
+        _write(new, before, text)
+        if _mark(path.stat()) != before.mark:
+            new.unlink()
+            return False
+        new.replace(path)
+        _sync(path.parent)
+    except OSError:
+        new.unlink(missing_ok=True)
+        raise
+    return True
+
+
+def _write(new: Path, before: TextFile, text: str) -> None:
+    new.unlink(missing_ok=True)  # left behind by a crash
+    file = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    with os.fdopen(file, "wb") as opened:
+        status = os.fstat(file)
+        if before.owner != (status.st_uid, status.st_gid):
+            os.fchown(file, *before.owner)
+        os.fchmod(file, before.mode)
+        opened.write(text.encode())
+        opened.flush()
+        os.fsync(file)
+
+
+def _sync(folder: Path) -> None:
+    file = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)
+
+
+def unusable(path: Path, why: str) -> InvalidInput:
+    hint = "check the path, and who may read and write there"
+    return InvalidInput(f"{path} cannot be used: {why}", value=str(path), field="path", hint=hint)

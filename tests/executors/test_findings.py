@@ -1,0 +1,81 @@
+"""What would keep an agent from being woken is found before its hour, all of it, with how to mend it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from matins.engine.agents import define_agent
+from matins.executors.findings import Finding, agent_findings
+from matins.executors.registry import runners
+
+STANDINS = Path(__file__).parents[1] / "standins"
+
+
+@pytest.fixture
+def on_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", f"{STANDINS}{os.pathsep}{os.environ['PATH']}")
+
+
+def findings(runner: str, **words: Any) -> list[Finding]:
+    return agent_findings(define_agent("ann", {"runner": runner, **words}, {}), runners(), workdir="/")
+
+
+@pytest.mark.usefixtures("on_path")
+@pytest.mark.parametrize("runner", ["claude", "codex", "gemini", "goose", "opencode", "demo"])
+def test_b4_nothing_is_wrong(runner: str) -> None:
+    """B4"""
+    assert findings(runner) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "what", "mend"),
+    [
+        ({"runner": "claude", "environment": {"PATH": "/nowhere"}}, '"claude" is not on PATH', "install it"),
+        ({"runner": "shell", "command": ["no-such-tool"]}, '"no-such-tool" is not on PATH', "full path"),
+        ({"runner": "shell"}, "A command needs at least the program", "backup.sh"),
+        ({"runner": "demo", "workdir": "/no/such/place"}, "/no/such/place is not a folder", "mkdir -p /no/such/place"),
+        ({"runner": "demo", "environment": {"K": "env:NOT_SET_HERE"}}, "the environment has no NOT_SET_HERE", "export"),
+        ({"runner": "demo", "environment": {"K": "file:/no/key"}}, "/no/key cannot be read", "check the path"),
+        ({"runner": "demo", "url": "http://169.254.169.254/v1"}, "metadata", ""),
+        ({"runner": "demo", "url": "gopher://example.org"}, "gopher", ""),
+        ({"runner": "demo", "model": "m"}, 'has no use for "model"', "take this out"),
+        ({"runner": "sorcery"}, 'There is no runner "sorcery"', "known: claude"),
+    ],
+)
+def test_b4_each_thing_that_is_wrong(words: dict[str, Any], what: str, mend: str) -> None:
+    """B4"""
+    (finding,) = findings(**words)
+    assert what in finding.what
+    assert mend in finding.mend
+    assert finding.mend
+
+
+def test_b4_everything_that_is_wrong_at_once(tmp_path: Path) -> None:
+    """B4: and what is right is not told"""
+    (tmp_path / "key").write_text("tok-4711")
+    environment = {"A": "env:NOT_SET_HERE", "B": "file:/no/key", "C": f"file:{tmp_path}/key", "PATH": str(tmp_path)}
+    found = findings("codex", workdir=f"{tmp_path}/gone", environment=environment, url="http://127.0.0.1/")
+    assert len(found) == 5
+    assert "tok-4711" not in str(found)
+    assert all(what and mend for what, mend in found)
+
+
+def test_an_owners_own_hosts_are_allowed() -> None:
+    """B4"""
+    agent = define_agent("ann", {"runner": "demo", "url": "http://127.0.0.1:9000/"}, {})
+    assert len(agent_findings(agent, runners(), workdir="/")) == 1
+    assert agent_findings(agent, runners(), workdir="/", allowed_hosts=["127.0.0.1:9000"]) == []
+
+
+@pytest.mark.usefixtures("on_path")
+def test_nothing_is_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """B4: to look costs nothing"""
+    tool = tmp_path / "canary"
+    tool.write_text(f"#!/bin/sh\ntouch {tmp_path}/started\n")
+    tool.chmod(0o755)
+    assert findings("shell", command=[str(tool)]) == []
+    assert not (tmp_path / "started").exists()

@@ -1,0 +1,261 @@
+"""How calls end: cancelled, at a limit, at the cap, with Matins, in a crash; and how many there are at once."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import calling
+import pytest
+from calling import KEY, ask, asked
+from office import Office
+
+from matins import SchedulerShutdownError, parse_trigger
+from matins.engine.policies import Policies
+from matins.engine.schedules import TALK, encode
+from matins.executors.agents import MOST_AT_ONCE, AgentExecutor
+from matins.executors.preparing import Brief
+from matins.executors.processes.supervisor import Supervisor
+from matins.executors.registry import runners
+from matins.executors.runners.base import Call, Line, Told
+from matins.model.agent import Agent
+from matins.model.schedule import ScheduleDefinition
+from matins.runtime.catalog import Known
+from matins.runtime.work import Ended, Work
+from matins.testing import ManualClock
+from standins.endpoint import Endpoint
+
+endpoint = calling.endpoint
+office = calling.office
+
+
+def test_b9_cancelling_ends_the_connection(office: Office, endpoint: Endpoint) -> None:
+    """B9"""
+    run_id = ask(office, endpoint, "fault:hang")
+    endpoint.wait_for(1)
+    office.matins.cancel(run_id)
+    assert endpoint.gone.acquire(timeout=30)
+    assert office.wait("s").state.word == "cancelled"
+
+
+@pytest.mark.parametrize("fault", ["hang", "slow"])
+@pytest.mark.parametrize(
+    ("limits", "ended_by"), [({"wall": "1s"}, "wall"), ({"idle": "1s"}, "idle")], ids=["wall", "idle"]
+)
+def test_b9_limits_end_the_connection(
+    office: Office, endpoint: Endpoint, limits: dict[str, str], ended_by: str, fault: str
+) -> None:
+    """B9: also of one that has not begun to answer"""
+    run = asked(office, endpoint, f"fault:{fault}", **limits)
+    assert (run.state.word, run.reason) == ("failed", "timed_out"), run.outcome
+    assert run.outcome["result"]["ended_by"] == ended_by
+    assert endpoint.gone.acquire(timeout=30)
+
+
+def test_b9_the_wall_holds_for_one_that_never_stops_talking(office: Office, endpoint: Endpoint) -> None:
+    """B9"""
+    run = asked(office, endpoint, "fault:endless", wall="1s")
+    assert (run.reason, run.outcome["result"]["ended_by"]) == ("timed_out", "wall")
+    assert endpoint.gone.acquire(timeout=30)
+
+
+@pytest.mark.parametrize("words", [{"max_tokens": 5_000}, {"max_cost": "$0.01"}], ids=["tokens", "money"])
+def test_b5_it_is_ended_at_its_cap_while_it_speaks(office: Office, endpoint: Endpoint, words: dict[str, Any]) -> None:
+    """B5: nobody tells the tokens before the end, so they are reckoned from what was said"""
+    office.matins.set_price("m", input="$1", output="$2", cached="$0.5")
+    run = asked(office, endpoint, "fault:endless", words)
+    assert run.state.word == "over_budget", run.outcome
+    assert "more than" in run.outcome["error"]
+    assert endpoint.gone.acquire(timeout=30)
+    tokens = run.outcome["result"]["tokens"]
+    assert (tokens["in"], tokens["out"] > 4_000) == (len("[Scheduled Task] fault:endless") // 4, True)
+
+
+def test_h11_what_is_said_when_matins_stops_is_cut_and_recorded(office: Office, endpoint: Endpoint) -> None:
+    """H11"""
+    ask(office, endpoint, "fault:hang")
+    endpoint.wait_for(1)
+    with pytest.raises(SchedulerShutdownError) as caught:
+        office.matins.stop(timeout=0.05)
+    assert caught.value.running_job_count == 1
+    assert endpoint.gone.acquire(timeout=30)
+    (run,) = office.matins.runs("s")
+    assert (run.state.word, run.reason) == ("interrupted", "stopped")
+
+
+CRASHING = """
+import sys
+from matins import Matins
+m = Matins(sys.argv[1])
+m.set_allowed_hosts(["127.0.0.1"])
+m.set_agent("ann", runner="openai", model="m", url=sys.argv[2])
+words = {"on_unknown": sys.argv[3]} if sys.argv[3] else {}
+m.add("s", when="every day at 09:00", agent="ann", prompt="fault:hang", **words)
+m.run("s")
+m.run_forever()
+"""
+
+
+@pytest.mark.parametrize(("on_unknown", "word"), [("", "held"), ("retry", "starting")])
+def test_b9_a_call_that_a_crash_cut_is_unknown(tmp_path: Path, endpoint: Endpoint, on_unknown: str, word: str) -> None:
+    """B9: it cannot be taken up; it is held for a person, or repeated where the schedule says so"""
+    url = f"sqlite:///{tmp_path}/matins.db"
+    with subprocess.Popen([sys.executable, "-c", CRASHING, url, endpoint.url, on_unknown]) as engine:
+        endpoint.wait_for(1)
+        os.kill(engine.pid, signal.SIGKILL)
+    assert endpoint.gone.acquire(timeout=30)
+    office = Office(url)
+    with office.matins:
+        run = office.wait("s", lambda run: run.state.word == word and (run.epoch > 1 or word == "held"))
+        if word == "held":
+            assert run.reason == "unknown"
+            assert "nobody knows" in run.outcome["error"]
+        else:
+            endpoint.wait_for(2)
+        endpoint.go_on.set()
+    office.matins.close()
+    assert len(endpoint.requests) == (1 if word == "held" else 2)
+
+
+def test_no_more_are_called_at_once_than_there_is_room_for(office: Office, endpoint: Endpoint) -> None:
+    """H10 B9: what is beyond that waits, and is not lost"""
+    m = office.matins
+    m.set_agent("ann", runner="openai", model="m", url=endpoint.url)
+    names = [f"s{number}" for number in range(MOST_AT_ONCE + 3)]
+    m.add_many([{"name": n, "when": "every day at 09:00", "agent": "ann", "prompt": "fault:hang"} for n in names])
+    for name in names:
+        m.run(name)
+    endpoint.wait_for(MOST_AT_ONCE)
+    endpoint.go_on.set()
+    assert {office.wait(name).state.word for name in names} == {"succeeded"}
+
+
+class Stubborn:
+    """A runner of somebody else's that waits on nothing of ours."""
+
+    name = provider = "stubborn"
+    chooses_session = False
+
+    def __init__(self) -> None:
+        self.go = threading.Event()
+
+    def refuse(self, call: Call) -> None:
+        pass
+
+    def speak(self, call: Call, line: Line) -> Told:
+        assert self.go.wait(30)
+        raise OSError(f"cut: {line.cut}, {call.secrets}")
+
+
+class Hall:
+    """An executor of agents alone, with a runner that waits until it may go on."""
+
+    def __init__(self) -> None:
+        self.clock, self.runner = ManualClock(), Stubborn()
+        brief = Brief(Agent("ann", "stubborn", wall_ms=None), None, None, Policies())
+        self.woken = threading.Semaphore(0)
+        self.executor = AgentExecutor(
+            {"stubborn": self.runner},
+            self.no_processes,
+            self.clock,
+            self.woken.release,
+            lambda _: brief,
+            workdir="/",
+        )
+        self.executor.start()
+
+    def no_processes(self) -> Supervisor:
+        raise AssertionError("nothing is started")
+
+    def works(self, count: int) -> list[Work]:
+        definition = ScheduleDefinition(parse_trigger("0 9 * * *").definition, TALK, prompt="Hello")
+        known = Known(1, 1, "s", "ann", encode(definition))
+        return [Work(number, 1, 1, None, 1, None, 0, known) for number in range(count)]
+
+    def ended(self, count: int) -> list[Ended]:
+        """So many, once they have."""
+        ended = self.executor.drain()
+        while len(ended) < count:
+            assert self.woken.acquire(timeout=30)
+            ended += self.executor.drain()
+        return ended
+
+    def close(self) -> None:
+        self.runner.go.set()
+        self.ended(self.executor.running())
+        self.executor.stop()
+
+
+@pytest.fixture
+def hall() -> Iterator[Hall]:
+    made = Hall()
+    yield made
+    made.close()
+
+
+def test_h10_what_has_no_place_waits_and_is_given_back(hall: Hall) -> None:
+    """H10: after a while, since another engine may have one; all of it when this one stops"""
+    executor, works = hall.executor, hall.works(MOST_AT_ONCE + 5)
+    executor.submit(works[:-1])
+    assert (executor.running(), executor.room()) == (MOST_AT_ONCE + 4, -4)
+    assert executor.withdraw() == []
+    hall.clock.advance(10_001)
+    executor.submit(works[-1:])
+    assert executor.withdraw() == works[MOST_AT_ONCE:-1]
+    assert executor.withdraw(everything=True) == works[-1:]
+    assert (executor.running(), executor.room(), executor.busy()) == (MOST_AT_ONCE, 0, True)
+
+
+def test_h10_what_waits_begins_when_another_ends(hall: Hall) -> None:
+    """H10"""
+    executor, works = hall.executor, hall.works(MOST_AT_ONCE + 5)
+    executor.submit(works)
+    hall.runner.go.set()
+    assert {ended.work.run_id for ended in hall.ended(len(works))} == {work.run_id for work in works}
+    assert (executor.running(), executor.busy()) == (0, False)
+
+
+def test_what_is_cancelled_before_it_began_needs_no_place(hall: Hall) -> None:
+    """B9: nothing is spent on it"""
+    executor, works = hall.executor, hall.works(MOST_AT_ONCE + 2)
+    executor.submit(works)
+    executor.cancel({works[-1].run_id})
+    (ended,) = hall.ended(1)
+    assert (ended.work, ended.outcome.cancelled) == (works[-1], True)
+    assert executor.running() == MOST_AT_ONCE + 1
+
+
+def test_h11_what_has_not_begun_when_matins_stops_is_given_back(hall: Hall) -> None:
+    """H11"""
+    executor, works = hall.executor, hall.works(1)
+    assert executor.interrupt() == 0
+    executor.submit(works)
+    assert hall.woken.acquire(timeout=30)
+    assert (executor.withdraw(), executor.running()) == (works, 0)
+
+
+def test_b9_a_call_that_nobody_can_end_is_held_until_it_ends(
+    office: Office, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """B9: with its place; and what it raises is its failure, without the secret"""
+    monkeypatch.setenv("THE_KEY", KEY)
+    monkeypatch.setattr("matins.executors.speaking._STUBBORN_MS", 0)
+    stubborn = Stubborn()
+    monkeypatch.setitem(runners(), "stubborn", stubborn)
+    m = office.matins
+    m.set_agent("ann", runner="stubborn", wall="1s", environment={"A_KEY": "env:THE_KEY"})
+    m.add("s", when="every day at 09:00", agent="ann", prompt="Hello")
+    m.run("s")
+    held = office.wait("s", lambda run: run.state.word == "held")
+    assert held.reason == "timed_out"
+    m.cancel(held.id)
+    stubborn.go.set()
+    run = office.wait("s")
+    assert "OSError" in run.outcome["error"]
+    assert KEY not in run.outcome["error"] + caplog.text
