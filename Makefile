@@ -1,24 +1,19 @@
 # Each target works on a machine that has only Python 3.11+, make and the package registries: it makes .venv itself.
 PYTHON ?= python3
 BIN := .venv/bin
+DEMO ?= .matins-demo
 KILLS ?= 300
 SECONDS ?= 0
 SEED ?= 1
 SEEDS ?= 200
 .DEFAULT_GOAL := help
-.PHONY: help up test check torture torture-processes simulate bench bench-cron bench-durable bench-processes clean
+.PHONY: help up test check torture torture-processes simulate bench bench-cron bench-durable bench-processes bench-http clean
 
 help:  ## what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
 
-up: .venv/run  ## install Matins and show it answering
-	@$(BIN)/matins next "every weekday at 9am" --timezone Europe/London --count 3
-	@echo
-	@$(BIN)/matins next "*/15 9-17 * * 1-5" --timezone America/New_York --count 3
-	@echo
-	@$(BIN)/matins next "in 2 hours"
-	@echo
-	@echo 'Next: .venv/bin/matins next "your own words", and docs/library.md to start jobs from Python.'
+up: .venv/run  ## start Matins with a demonstration: an agent wakes, a run waits for you, one is skipped
+	@exec $(BIN)/matins --home $(DEMO) up --demo
 
 test: check  ## everything that must hold before a change lands
 	$(BIN)/pytest -n auto --dist worksteal
@@ -38,7 +33,7 @@ torture-processes: .venv/test  ## commands: ten thousand runs, a flood of 1 GB, 
 simulate: .venv/test  ## the loops under a virtual clock and SEEDS= seeds of faults
 	$(BIN)/python tests/simulation/run.py --seeds $(SEEDS)
 
-bench: bench-cron bench-durable bench-processes  ## Matins beside its peers, with ratios
+bench: bench-cron bench-durable bench-processes bench-http  ## Matins beside its peers, with ratios
 
 bench-cron: .venv-bench-cron/installed  ## when: parsing and the next fire
 	.venv-bench-cron/bin/python benchmarks/cron.py
@@ -49,8 +44,11 @@ bench-durable: .venv-bench-durable/installed .venv-bench-apscheduler4/installed 
 bench-processes: .venv/run  ## supervised commands beside bare ones
 	$(BIN)/python benchmarks/processes.py
 
+bench-http: .venv/run  ## the API under load, while schedules fire
+	$(BIN)/python benchmarks/api.py
+
 clean:  ## remove what the other targets made
-	rm -rf .venv .venv-bench-* .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-bench-* .pytest_cache .ruff_cache .hypothesis .import_linter_cache $(DEMO)
 
 %/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

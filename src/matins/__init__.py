@@ -35,8 +35,10 @@ if TYPE_CHECKING:
     from matins.library import Matins
     from matins.model.run import Run, RunState
     from matins.model.schedule import Schedule
+    from matins.surfaces.client import Client
 
 __all__ = [
+    "Client",
     "Conflict",
     "CronParseError",
     "InstantError",
@@ -68,6 +70,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "Client": "matins.surfaces.client",
     "JobRun": "matins.executors.python",
     "Matins": "matins.library",
     "Run": "matins.model.run",

@@ -6,14 +6,16 @@ from datetime import datetime
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from matins.model.trigger import Anchor, DstGap, DstOverlap, First
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from pathlib import Path
 
     from matins.engine.when.triggers import Trigger
+    from matins.library import Matins
+    from matins.model.principal import Principal
+    from matins.model.trigger import Anchor, DstGap, DstOverlap, First
     from matins.runtime.clock import SystemClock
-    from matins.service import Service
+    from matins.surfaces.door import Door
 
 
 def parse_trigger(
@@ -63,35 +65,109 @@ def trigger_from_dict(data: Mapping[str, Any]) -> Trigger:
     return compile_trigger(from_dict(data))
 
 
-def build_service(url: str = "sqlite://") -> Service:
-    """The use cases on a store that is there already; by default on one in memory, for what needs none."""
-    import atexit
-
-    from matins.library import open_store
-    from matins.runtime.catalog import Catalog
-    from matins.runtime.clock import SystemClock
-    from matins.service import Service
-
-    _refuse_missing(url)
-    clock = SystemClock()
-    store = open_store(url, clock)
-    atexit.register(store.close)
-    return Service(store, clock, Catalog())
+_OF_FILE = ("plan", "apply")
 
 
-def _refuse_missing(url: str) -> None:
-    """A look must not make what it was to look at."""
-    from pathlib import Path
+class App:
+    """What the command line is given: the way to whoever answers, and the daemon itself."""
 
-    from matins.errors import NotFound
+    def door(
+        self,
+        store: str | None = None,
+        url: str | None = None,
+        token: str | None = None,
+        home: str | Path | None = None,
+        file: str | Path | None = None,
+    ) -> Door:
+        """The daemon that is named or runs here; else the store itself, opened when it is first needed."""
+        from matins.surfaces.home import Home, shown, whole
 
-    name = url.removeprefix("sqlite://").removeprefix("/")
-    if url.startswith("sqlite:///") and not Path(name).exists():
-        raise NotFound(f"There is no store {name}", value=url, field="store", hint="sqlite:////full/path/to/file.db")
+        at = Home(home)
+        running = at.running()
+        if url is None and running is not None and (store is None or whole(store) == running.store):
+            url = running.url
+        if url is not None:
+            from matins.surfaces.client import Client
+
+            here = running is not None and url.rstrip("/") == running.url
+            return Client(url, token or (at.token() if here else None))
+        from matins.surfaces.door import OwnDoor
+
+        own = _OwnStore(whole(store or at.store), file or at.file, named=store is not None)
+        return OwnDoor(own, f"the store {shown(own.url)}")
+
+    def up(
+        self,
+        store: str | None = None,
+        file: str | Path | None = None,
+        host: str = "127.0.0.1",
+        port: int | None = None,
+        home: str | Path | None = None,
+        log: str = "plain",
+        demo: bool = False,
+    ) -> None:
+        """Be the daemon, until SIGTERM or SIGINT."""
+        from matins.daemon import Daemon
+
+        Daemon(store=store, file=file, host=host, port=port, home=home, log=log, demo=demo).run()
+
+    def systemd_unit(
+        self, store: str | None = None, file: str | Path | None = None, home: str | Path | None = None
+    ) -> str:
+        """A unit for systemd that keeps the daemon running, as a text."""
+        from matins.daemon.unit import systemd_unit
+
+        return systemd_unit(store=store, file=file, home=home)
+
+
+class _OwnStore:
+    """`Matins` on a store of one's own. A look makes no store where there is none."""
+
+    def __init__(self, url: str, file: str | Path, *, named: bool) -> None:
+        from pathlib import Path
+
+        self.url = url
+        self._file = Path(file)
+        self._named = named
+        self._opened: Matins | None = None
+        self._nothing: Matins | None = None
+        """Stands in for a store that is not there, until something is to be kept."""
+
+    def call_as(self, principal: Principal, use_case: str, /, *arguments: Any, **options: Any) -> Any:
+        return self._matins(use_case).call_as(principal, use_case, *arguments, **options)
+
+    def _matins(self, use_case: str) -> Matins:
+        from matins.service import READS
+
+        if self._opened is None or (self._opened is self._nothing and use_case not in READS):
+            import atexit
+
+            self._opened = self._open(use_case)
+            atexit.register(self._opened.close)
+        return self._opened
+
+    def _open(self, use_case: str) -> Matins:
+        from matins.errors import NotFound
+        from matins.library import Matins
+        from matins.service import READS
+        from matins.surfaces.home import path_of, private_files
+
+        path = path_of(self.url)
+        if path is not None and not path.exists() and use_case in READS:
+            if self._named:
+                hint = "sqlite:////full/path/to/file.db"
+                raise NotFound(f"There is no store {path}", value=self.url, field="store", hint=hint)
+            matins = self._nothing = Matins()
+        else:
+            with private_files():
+                matins = Matins(self.url)
+        if use_case in _OF_FILE or self._file.exists():
+            matins.follow_file(self._file)
+        return matins
 
 
 def main() -> None:
     """The `matins` command."""
     from matins.surfaces.cli import cli
 
-    cli(obj=build_service)
+    cli(obj=App())

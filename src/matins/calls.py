@@ -31,6 +31,7 @@ from matins.service.governing import Hook, Limit
 from matins.service.journal import Event
 from matins.service.output import Output
 from matins.service.overviews import Overview
+from matins.service.snapshots import Snapshot
 from matins.service.stats import Stats
 from matins.service.tokens import NewToken
 from matins.service.what_if import CatchUp, ChangeForecast
@@ -117,6 +118,10 @@ class Calls:
     def checks(self, run_id: int) -> builtins.list[dict[str, Any]]:
         """What guards, pre-checks and hooks said about a run, with what they printed."""
         return self._call("checks", run_id)
+
+    def snapshot(self, run_id: int) -> Snapshot:
+        """What the schedule said when this run was made."""
+        return self._call("snapshot", run_id)
 
     def output(self, run_id: int, *, offset: int = 0, limit: int = 65_536, stream: str = "stdout") -> Output:
         """What a run has written so far, as it was written; secrets are redacted."""

@@ -26,6 +26,7 @@ from matins.model.principal import OWNER, Principal
 from matins.model.run import RunState, Usage
 from matins.model.thread import Message
 from matins.ports import Clock, Store
+from matins.runtime.asking import still_approved
 from matins.runtime.catalog import Catalog
 from matins.runtime.clock import SystemClock
 from matins.runtime.deadman import Deadman
@@ -244,8 +245,9 @@ class Matins(Calls):
         with self._store.reading() as transaction:
             policies = self._catalog.policies(transaction)
             landing = transaction.landing(work.run_id)
+            approved = still_approved(transaction, work.known, policies, work.run_id)
         agent, thread = policies.agents.get(work.known.agent), None if landing is None else landing.thread.id
-        return Brief(agent, landing, self._previous(work), policies, lambda: self._earlier(thread))
+        return Brief(agent, landing, self._previous(work), policies, lambda: self._earlier(thread), approved)
 
     def _earlier(self, thread: int | None) -> list[Message]:
         with self._store.reading() as transaction:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import os
 import re
 import shlex
 import subprocess
@@ -35,13 +36,18 @@ def test_there_are_examples() -> None:
 @pytest.mark.parametrize(("page", "command", "output"), _examples())
 def test_console_examples_print_what_the_page_says(page: str, command: str, output: str) -> None:
     words = shlex.split(command, comments=True)[1:]
-    result = subprocess.run([sys.executable, "-m", "matins", *words], capture_output=True, text=True, timeout=60)
+    alone = {name: value for name, value in os.environ.items() if name != "COLUMNS" and not name.startswith("MATINS_")}
+    result = subprocess.run(
+        [sys.executable, "-m", "matins", *words], capture_output=True, text=True, timeout=60, env=alone
+    )
     assert result.stdout + result.stderr == output, page
 
 
+@pytest.mark.usefixtures("tools")
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_python_examples_print_what_the_page_says(page: Path) -> None:
-    assert doctest.testfile(str(page), module_relative=False).failed == 0
+def test_python_examples_print_what_the_page_says(page: Path, request: pytest.FixtureRequest) -> None:
+    named = {"endpoint": request.getfixturevalue("endpoint")} if page.name == "agents.md" else {}
+    assert doctest.testfile(str(page), module_relative=False, globs={"__name__": "__main__", **named}).failed == 0
 
 
 def test_make_targets_in_the_documentation_exist() -> None:

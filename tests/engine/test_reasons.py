@@ -207,6 +207,13 @@ SKIPPED, PARKED, QUEUED = RunState.SKIPPED, RunState.PARKED, RunState.QUEUED
             RunState.OVER_BUDGET,
             "It had spent what one run may: OverBudget: it spent $0.40 of $0.30.",
         ),
+        (
+            "over_budget",
+            {"error": "It had used 2k tokens, more than the 1k that one run may, and was ended"},
+            RunState.OVER_BUDGET,
+            "It had used 2k tokens, more than the 1k that one run may, and was ended.",
+        ),
+        ("over_budget", None, RunState.OVER_BUDGET, "It had spent what one run may."),
         ("at_capacity", None, SKIPPED, "Every place that it may take was taken; it was skipped."),
         (
             "guard",

@@ -14,6 +14,8 @@ import pytest
 from office import Office
 
 from matins import InvalidInput, SchedulerShutdownError
+from matins.executors.preparing import Brief
+from matins.runtime.work import Work
 
 office = offices.office
 
@@ -269,3 +271,49 @@ def test_h9_a_source_that_is_not_there_is_refused(office: Office) -> None:
     with pytest.raises(InvalidInput, match="no source of work") as caught:
         office.matins.add("worker", when="every day at 09:00", agent="scout", prompt="Go", work="nowhere")
     assert caught.value.field == "work"
+
+
+def test_h9_a_run_that_is_tried_again_has_its_item_again(office: Office, tmp_path: Path) -> None:
+    """H9: an item is failed once its run is; the next one is untouched"""
+    tasks = tmp_path / "TASKS.yaml"
+    tasks.write_text("tasks:\n  - id: T-1\n    title: Mend the door\n  - id: T-2\n    title: Paint it\n")
+    m = office.matins
+    m.set_work_source("todo", kind="tasks", path=str(tasks))
+    m.set_agent("sh", runner="shell", command=["sh", "-c", f"cat {tasks} >> {tmp_path}/seen; exit 3"])
+    m.add("worker", when="every day at 09:00", agent="sh", prompt="Go", work="todo", retries=2, retry="1s")
+    run = office.fire("worker")
+    assert (run.state.word, run.reason, run.attempt) == ("failed", "failed", 3)
+    assert run.outcome["result"]["work"]["item"] == "T-1"
+    seen = (tmp_path / "seen").read_text()
+    assert (seen.count("status: claimed"), seen.count("status: failed")) == (3, 0)
+    assert tasks.read_text().count("status:") == 1
+
+
+def test_b7_an_agent_that_changes_after_the_claim_is_asked_about_again(
+    office: Office, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """B7: a yes is one to this agent, also in the moment between claim and start"""
+    m = office.matins
+    m.set_agent("sh", runner="shell", command=["echo", "as approved"])
+    m.add("s", when="every day at 09:00", agent="sh", prompt="Hello", approval="owner_approve")
+    m.stop()
+    brief, changes = m._brief, iter([["touch", str(tmp_path / "canary")]])
+
+    def late(work: Work) -> Brief:
+        for command in changes:
+            m.set_agent("sh", runner="shell", command=command)
+        return brief(work)
+
+    monkeypatch.setattr(m, "_brief", late)
+    m.start()
+    m.run("s")
+    office.wait("s", lambda run: run.status == "awaiting_approval")
+    (first,) = m.approvals()
+    m.approve(first.id)
+    office.wait("s", lambda run: run.status == "awaiting_approval" and run.epoch > 0)
+    assert not (tmp_path / "canary").exists()
+    second = next(asked for asked in m.approvals() if asked.state == "pending")
+    assert second.digest != first.digest
+    m.approve(second.id)
+    assert office.wait("s").state.word == "succeeded"
+    assert (tmp_path / "canary").exists()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from matins.engine.agents import define_agent
+from matins.engine.policies import NONE
 from matins.executors.findings import Finding, agent_findings
 from matins.executors.registry import runners
 
@@ -62,6 +64,31 @@ def test_b4_everything_that_is_wrong_at_once(tmp_path: Path) -> None:
     assert len(found) == 5
     assert "tok-4711" not in str(found)
     assert all(what and mend for what, mend in found)
+
+
+@pytest.mark.usefixtures("on_path")
+@pytest.mark.parametrize(
+    ("runner", "model", "what"),
+    [
+        ("codex", "gpt-5.5", None),
+        ("codex", "my-own-7b", 'codex tells tokens only, and "my-own-7b" has no price'),
+        ("codex", None, "codex tells tokens only, and not of which model"),
+        ("goose", None, "goose tells tokens only, and not of which model"),
+        ("gemini", None, None),
+        ("gemini", "my-own-7b", 'gemini tells tokens only, and "my-own-7b" has no price'),
+        ("claude", "my-own-7b", None),
+        ("shell", None, "nobody can see what shell spends"),
+    ],
+)
+def test_b4_a_limit_of_money_that_cannot_hold(runner: str, model: str | None, what: str | None) -> None:
+    """B4"""
+    words = {"model": model} if model else {"command": ["cat"]} if runner == "shell" else {}
+    agent = define_agent("ann", {"runner": runner, **words}, {})
+    limited = replace(agent, max_cost=2_000_000)
+    assert agent_findings(agent, runners(), workdir="/", prices=NONE.prices) == []
+    found = agent_findings(limited, runners(), workdir="/", prices=NONE.prices)
+    assert [finding.what for finding in found] == ([] if what is None else [f'"max_cost" cannot hold: {what}'])
+    assert all(finding.mend for finding in found)
 
 
 def test_an_owners_own_hosts_are_allowed() -> None:

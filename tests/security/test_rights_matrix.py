@@ -100,6 +100,7 @@ CALLS: dict[str, Arguments] = {
     "hooks": call(),
     "limits": call(),
     "output": about("run_id"),
+    "snapshot": about("run_id"),
     "revoke_token": call("abcdefgh"),
     "tokens": call(),
     "messages": call(1),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from matins.errors import InvalidInput, NotFound
 from matins.executors.python import JobRun
+from matins.model.trigger import Interval
 from matins.testing import Bench, ManualClock, iso
 
 START = "2026-03-27T08:00:00Z"
@@ -265,3 +267,23 @@ def test_remove_ends_what_waits(bench: Bench) -> None:
         assert transaction.schedule(schedule.id) is not None, "its history stays"
     assert row is not None
     assert (row[4], row[15]) == (14, "schedule_removed")
+
+
+def test_what_an_edit_does_not_say_of_the_times_stays(bench: Bench) -> None:
+    """S6: another time is in the same zone; another zone keeps the time"""
+    bench.add("s", when="every day at 9am", timezone="Asia/Tokyo", do="work", dst_gap="skip")
+    trigger = bench.edit("s", when="every day at 10am").definition.trigger
+    assert (trigger.timezone, trigger.dst_gap) == ("Asia/Tokyo", "skip")
+    moved = bench.edit("s", timezone="America/New_York")
+    assert moved.definition.trigger == replace(trigger, timezone="America/New_York")
+    assert iso(moved.next_slot) == "2026-03-27T14:00:00Z"
+    usual = bench.edit("s", timezone=None, dst_gap=None)
+    assert (usual.definition.trigger.timezone, usual.definition.trigger.dst_gap) == ("UTC", "after")
+
+
+def test_an_interval_keeps_its_anchor(bench: Bench) -> None:
+    """H3: however else its times are edited"""
+    bench.add("s", when="every 5m", anchor="start", first="immediately", do="work")
+    edited = bench.edit("s", timezone="Asia/Tokyo").definition.trigger.when
+    assert isinstance(edited, Interval)
+    assert (edited.anchor, edited.first) == ("start", "immediately")

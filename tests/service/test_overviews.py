@@ -122,7 +122,7 @@ def test_no_id_and_no_instant(value: Any) -> None:
     """What is neither is refused, whatever it is: never another error"""
     for name in ("run_id", "until"):
         with suppress(InvalidInput):
-            assert isinstance(inside(name, value), int)
+            assert isinstance(inside("pause", name, value), int)
 
 
 def test_everything_becomes_a_document() -> None:

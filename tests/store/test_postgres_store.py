@@ -22,7 +22,9 @@ from matins.model.records import NewSchedule
 from matins.runtime.clock import SystemClock
 from matins.runtime.engine import Settings
 from matins.store.chain import Chain
+from matins.store.postgres import session
 from matins.store.postgres.clock import DatabaseClock
+from matins.store.postgres.session import Sessions
 from matins.store.postgres.store import PostgresStore
 from matins.store.queries import load_migrations
 from matins.testing import ManualClock
@@ -47,6 +49,23 @@ def test_a_connection_lost_while_idle_is_replaced(store: PostgresStore, postgres
     end_backends(postgres_url)
     with store.transaction(NOW) as transaction:
         assert [row.schedule_id for row in transaction.due(NOW, 9)] == [schedule]
+
+
+@pytest.mark.parametrize("where", ["session", "begin"])
+def test_a_connection_that_cannot_be_set_up_is_closed(
+    store: PostgresStore, postgres_url: str, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    """H10: or a server that fails for a while would be left with a connection of each try"""
+    made: list[psycopg.Connection] = []
+    connect = psycopg.connect
+    monkeypatch.setattr(psycopg, "connect", lambda *given, **words: made.append(connect(*given, **words)) or made[-1])
+    sessions = Sessions(postgres_url)
+    if where == "session":
+        monkeypatch.setitem(session.SQL, "session", b"SELECT 1/0")
+    with pytest.raises(InvalidInput, match="division by zero"), sessions.lend(b"SELECT 1/0"):
+        pass
+    (connection,) = made
+    assert connection.closed
 
 
 def test_a_connection_lost_in_a_transaction_leaves_nothing_and_the_next_one_works(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 
@@ -10,7 +11,14 @@ import pytest
 
 
 def matins(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "matins", *words], capture_output=True, text=True, timeout=60)
+    environment = {name: value for name, value in os.environ.items() if name != "MATINS_STORE"}
+    return subprocess.run(
+        [sys.executable, "-m", "matins", *words],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env=environment | {"MATINS_HOME": "/nowhere"},
+    )
 
 
 def test_b3_json_has_the_fields_that_stay() -> None:

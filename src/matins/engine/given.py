@@ -51,7 +51,7 @@ def check_number(field: str, value: object, low: int, high: int) -> int:
 
 
 def check_choice(field: str, value: Any, choices: Collection[str]) -> Any:
-    if value in choices:
+    if isinstance(value, str) and value in choices:
         return value
     raise wrong(field, value, " or ".join(choices), hint=f'{field}="{next(iter(choices))}"')
 

@@ -165,7 +165,8 @@ def _coalesced(told: Told) -> str:
 
 def _over_budget(told: Told) -> str:
     if told["budget"] is None:
-        return f"It had spent what one run may{told.because('error')}"
+        whole = (told["error"] or "").startswith("It ")  # who ended it has said why
+        return told["error"] if whole else f"It had spent what one run may{told.because('error')}"
     opens = f". It opens again on {moment(told['resets_at'], told.zone)}" if told["resets_at"] is not None else ""
     left = f"{_left(told['limit'], told['used'])} left of {told['limit']}"
     return f'Budget "{told["budget"]}" {told.tense.had} {left}; this run {told.tense.wanted} {told["wanted"]}{opens}'

@@ -63,7 +63,7 @@ TRIGGER_CHOICES = {
     "first": get_args(First),
     "strict": (True, False),
 }
-_TRIGGER = ("timezone", *TRIGGER_CHOICES)
+TRIGGER_WORDS = ("timezone", *TRIGGER_CHOICES)
 _COMMAND = "a command, or a list of its arguments"
 _MONEY = ("max_cost", "max_tokens")
 TALK = "scheduled-task"
@@ -84,7 +84,7 @@ WORDS = (
     *LISTS,
     *COMMANDS,
     *_MONEY,
-    *_TRIGGER,
+    *TRIGGER_WORDS,
 )
 MOST_PAYLOAD = 1 << 20
 UNREADABLE = ScheduleDefinition(TriggerDefinition(Once(0)), do="")
@@ -102,7 +102,7 @@ def define(
     trigger = _trigger(when, words, now_ms)
     values: dict[str, Any] = {"trigger": trigger.definition, "do": do}
     for word, value in words.items():
-        if value is None or word in _TRIGGER or word == "do":
+        if value is None or word in TRIGGER_WORDS or word == "do":
             continue
         if word == "prompt":
             values[word] = check_prompt(value, works=words.get("work") is not None)
@@ -165,7 +165,7 @@ def _end(value: Any, trigger: Trigger, now_ms: int) -> int:
 
 
 def _trigger(when: str | Trigger, words: Mapping[str, Any], now_ms: int) -> Trigger:
-    options = {word: words[word] for word in _TRIGGER if words.get(word) is not None}
+    options = {word: words[word] for word in TRIGGER_WORDS if words.get(word) is not None}
     for word, choices in TRIGGER_CHOICES.items():
         if word in options and options[word] not in choices:
             raise _wrong(word, options[word], " or ".join(map(str, choices)))

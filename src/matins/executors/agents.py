@@ -15,7 +15,7 @@ from matins.executors.errands import NoWork, Source
 from matins.executors.preparing import Brief, Preparation, Prepared
 from matins.executors.processes.supervisor import Supervisor
 from matins.executors.processes.values import Fate
-from matins.executors.reports import outcome_of, usage_of
+from matins.executors.reports import outcome_of, unreadable, usage_of
 from matins.executors.runners.base import AnyRunner, Reader, Speaker, Told
 from matins.executors.runners.complaints import heard
 from matins.executors.runners.sessions import session_gone
@@ -24,6 +24,7 @@ from matins.executors.watching import Watcher
 from matins.model.run import Outcome, ProviderLimit, Usage
 from matins.net.client import Door, Resolve
 from matins.ports import Clock
+from matins.runtime.recorder import tried_again
 from matins.runtime.spending import Bound
 from matins.runtime.work import Ended, Work
 
@@ -41,6 +42,16 @@ _LOST = Outcome(False, error="It was being called when its worker ended: nobody 
 class Waiting(NamedTuple):
     work: Work
     since: int
+
+
+class Unread(NamedTuple):
+    """A run that goes on although its agent cannot be found."""
+
+    work: Work
+    why: Exception
+
+
+Started = Prepared | Unread
 
 
 class AgentExecutor:
@@ -77,7 +88,7 @@ class AgentExecutor:
         self._waiting: dict[tuple[int, int], Waiting] = {}
         """Beyond what there is a place for."""
         self._taken: dict[tuple[int, int], Work] = {}
-        self._started: dict[tuple[int, int], Prepared] = {}
+        self._started: dict[tuple[int, int], Started] = {}
         self._ended: SimpleQueue[Ended] = SimpleQueue()
         self._back: SimpleQueue[Work] = SimpleQueue()
         self._cancelled: set[int] = set()
@@ -196,8 +207,11 @@ class AgentExecutor:
             self._give_back(work)
             return
         try:
-            prepared = self._preparation.prepare(work, self._brief(work))
-            self._set_out(prepared)
+            brief = self._brief(work)
+            if not brief.approved:  # its agent was changed since it was claimed: people are asked about it again
+                self._give_back(work)
+                return
+            self._set_out(self._preparation.prepare(work, brief))
             if work.run_id in self._cancelled:
                 self._end_early(work.mark)
         except NoWork:
@@ -234,7 +248,7 @@ class AgentExecutor:
 
     def _spoken(self, mark: tuple[int, int], told: Told, fate: Fate, why_ended: str | None) -> None:
         prepared = self._started.pop(mark, None)
-        if prepared is not None:
+        if isinstance(prepared, Prepared):
             self._conclude(prepared, fate, lambda: told, why_ended)
 
     def _give_back(self, work: Work) -> None:
@@ -243,37 +257,51 @@ class AgentExecutor:
         self._wake()
 
     def _take_up(self, work: Work) -> None:
+        """Its journal says what became of it, also when its agent could not be woken any more."""
+        started = self._started[work.mark] = self._recalled(work)
         try:
-            brief = self._brief(work)
-            if isinstance(self._preparation.runner_of(brief.agent), Speaker):
-                self._end(work, _LOST)
-                return
-            started = self._preparation.prepare(work, brief, adopting=True)
-            self._started[work.mark] = started
-            self._watch(started)
             fate = self._supervisor.reap(work.run_id, work.epoch)
         except Exception as error:  # nothing is known, which is an answer
             log.exception("run %s could not be taken up", work.run_id)
+            del self._started[work.mark]
             self._end(work, Outcome(False, error=f"It could not be taken up: {error}", lost=True))
             return
         if fate.kind == "running":
             return  # its end comes like any other
         del self._started[work.mark]
-        if fate.kind == "never_started":
-            self._give_back(work)
-        else:
+        if fate.kind != "never_started":
             self._finish(started, fate)
+        elif isinstance(started, Prepared) and isinstance(started.runner, Speaker):
+            self._end(work, _LOST)
+        else:
+            self._give_back(work)
+
+    def _recalled(self, work: Work) -> Started:
+        try:
+            started = self._preparation.recall(work, self._brief(work))
+            if started.command is not None:
+                self._watch(started)
+        except Exception as error:  # it can be followed to its end, and perhaps be read by then
+            log.warning("run %s goes on, but what it says cannot be read now: %s", work.run_id, error)
+            return Unread(work, error)
+        return started
 
     def _watch(self, started: Prepared) -> None:
         self._watcher.watch(started.work, started.reader(), _usage(started))
 
-    def _finish(self, started: Prepared, fate: Fate) -> None:
-        self._conclude(started, fate, lambda: self._read(started, fate), self._watcher.forget(started.work.mark))
+    def _finish(self, started: Started, fate: Fate) -> None:
+        if isinstance(started, Unread):
+            started = self._recalled(started.work)
+        if isinstance(started, Unread):
+            self._end(started.work, unreadable(started.why, fate))
+        else:
+            why_ended = self._watcher.forget(started.work.mark)
+            self._conclude(started, fate, lambda: self._read(started, fate), why_ended)
 
     def _complaint(self, started: Prepared) -> bytes:
         """The end of what its process wrote to stderr, if there was one."""
         work = started.work
-        return b"" if started.launch is None else self._supervisor.tail(work.run_id, work.epoch, stream=".err")
+        return b"" if started.command is None else self._supervisor.tail(work.run_id, work.epoch, stream=".err")
 
     def _conclude(self, started: Prepared, fate: Fate, read: Callable[[], Told], why_ended: str | None) -> None:
         work = started.work
@@ -285,21 +313,21 @@ class AgentExecutor:
                 told = heard(told, None, complaint)
             elif not told.executed:
                 told = heard(told, started.runner.provider, complaint)
+            elif told.succeeded and fate.ended_by is not None:  # what is done was done before anybody could end it
+                fate = fate._replace(ended_by="after_final")
             now = self._clock.now_ms()
             outcome = outcome_of(started.call, told, fate, started.brief.landing, started.brief.policies, now)
             outcome = replace(outcome, target_gone=gone)
             outcome = _at_its_provider(started, outcome)
             if outcome.over_budget and why_ended is not None:
                 outcome = replace(outcome, error=why_ended)
-            if outcome.cancelled and self._interrupting and work.run_id not in self._cancelled:
-                outcome = replace(outcome, cancelled=False, interrupted=True)
             if started.errand is not None:
-                untold = started.errand.report(outcome, self._clock)
+                untold = started.errand.report(outcome, self._clock, again=tried_again(work, outcome, now))
                 about = {"item": started.errand.item.id, "source": started.errand.item.source, "untold": untold}
                 outcome = replace(outcome, result={**outcome.result, "work": about})
         except Exception as error:  # what it did is done; that we cannot read it must not hold it for ever
             log.exception("what run %s said cannot be read", work.run_id)
-            outcome = Outcome(False, error=f"What it said cannot be read: {type(error).__name__}: {error}", lost=True)
+            outcome = unreadable(error, fate)
         self._end(work, outcome)
 
     def _read(self, started: Prepared, fate: Fate) -> Told:
@@ -318,6 +346,8 @@ class AgentExecutor:
         return _of_run(started, reader.close(fate.exit_code))
 
     def _end(self, work: Work, outcome: Outcome) -> None:
+        if outcome.cancelled and self._interrupting and work.run_id not in self._cancelled:
+            outcome = replace(outcome, cancelled=False, interrupted=True)
         self._cancelled.discard(work.run_id)
         self._watcher.forget(work.mark)
         self._ended.put(Ended(work, outcome))

@@ -35,14 +35,15 @@ class Errand(NamedTuple):
     item: WorkItem
     key: str
 
-    def report(self, outcome: Outcome, clock: Clock) -> str | None:
-        """Tell the source how it went; what went wrong with that, if anything did."""
+    def report(self, outcome: Outcome, clock: Clock, *, again: bool = False) -> str | None:
+        """Tell the source how it went; what went wrong with that, if anything did. A run that is tried `again` gives
+        its item back, and claims it again: should that never be, nobody has to find out."""
         now, told = clock.now_ms(), outcome.told
         text = ((told.text if told else "") or outcome.error or "")[:_LONGEST_REPORT]
         try:
             if outcome.succeeded:
                 self.source.done(self.item, self.key, text, now)
-            elif outcome.cancelled or outcome.interrupted or outcome.target_gone or outcome.limit is not None:
+            elif again or outcome.cancelled or outcome.interrupted or outcome.target_gone or outcome.limit is not None:
                 self.source.release(self.item.id, self.key, now)
             elif not outcome.lost:
                 self.source.failed(self.item, self.key, text, now)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from matins.engine.prices import Price, price_of
 from matins.errors import InvalidInput
 from matins.executors.preparing import check_workdir, found_program
 from matins.executors.runners.base import AnyRunner, Call, Speaker
@@ -27,8 +28,10 @@ def agent_findings(
     *,
     workdir: str = ".",
     allowed_hosts: Collection[str] = (),
+    prices: Mapping[str, Price] | None = None,
 ) -> list[Finding]:
-    """All that is wrong, not only what comes first. `workdir` is that of agents which name none."""
+    """All that is wrong, not only what comes first. `workdir` is that of agents which name none; with `prices`, also
+    whether its limit of money can hold."""
     runner = runners.get(agent.runner)
     if runner is None:
         return [Finding(f'There is no runner "{agent.runner}"', f"known: {', '.join(sorted(runners))}")]
@@ -37,6 +40,8 @@ def agent_findings(
     if agent.url is not None:
         checks.append(lambda: check_url(agent.url or "", allowed_hosts))
     checks.append(lambda: _check_call(agent, runner, folder, tuple(allowed_hosts)))
+    if prices is not None:
+        checks.append(lambda: _check_cap(agent, runner, prices))
     findings = [finding for check in checks if (finding := _tried(check)) is not None]
     return list(dict.fromkeys(findings))
 
@@ -68,6 +73,22 @@ def _check_call(agent: Agent, runner: AnyRunner, folder: str, allowed_hosts: tup
     if not isinstance(runner, Speaker):
         command = runner.command(call)
         found_program(command.argv[0], environment_of(there, command.env_add, command.env_drop).values.get("PATH"))
+
+
+def _check_cap(agent: Agent, runner: AnyRunner, prices: Mapping[str, Price]) -> None:
+    """What a run has spent must be seen somehow: by the tool's word, or by tokens and their price."""
+    tells: Collection[str] = getattr(runner, "tells", ("money",))
+    if agent.max_cost is None or "money" in tells:
+        return
+    why, mend = None, f'set_price("{agent.model}", input=…, output=…)'
+    if "tokens" not in tells:
+        why, mend = f"nobody can see what {runner.name} spends", "take it out"
+    elif agent.model is not None and price_of(agent.model, prices) is None:
+        why = f'{runner.name} tells tokens only, and "{agent.model}" has no price'
+    elif agent.model is None and "model" not in tells:
+        why, mend = f"{runner.name} tells tokens only, and not of which model", 'name it: model="…"'
+    if why is not None:
+        raise InvalidInput(f'"max_cost" cannot hold: {why}', field="max_cost", hint=mend)
 
 
 def _tried(check: Callable[[], object]) -> Finding | None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import shutil
 import uuid
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,7 +14,7 @@ from matins.engine.policies import Policies
 from matins.engine.prompts import build_prompt
 from matins.errors import InvalidInput, MatinsError
 from matins.executors.deliveries import ALLOWED_HOSTS
-from matins.executors.errands import Errand, Source, claim
+from matins.executors.errands import Errand, NoWork, Source, claim
 from matins.executors.processes.values import Launch, Limits
 from matins.executors.runners.base import AnyRunner, Call, Command, Occasion, Reader, Speaker
 from matins.executors.runners.sessions import check_session
@@ -24,6 +26,7 @@ from matins.ports import Clock
 from matins.runtime.messages import fire_of
 from matins.runtime.work import Work
 
+log = logging.getLogger("matins")
 MOST_EARLIER = 100
 _EARLIER_ROOM = 200_000
 _SESSIONS = uuid.UUID("6d617469-6e73-5e55-9e55-696f6e000000")
@@ -39,6 +42,8 @@ class Brief(NamedTuple):
     policies: Policies
     earlier: Callable[[], list[Message]] = list
     """What was said last in the thread, at most MOST_EARLIER messages."""
+    approved: bool = True
+    """Whether people said yes to this agent as it is now, where anybody had to."""
 
 
 class Prepared(NamedTuple):
@@ -48,18 +53,24 @@ class Prepared(NamedTuple):
     call: Call
     limits: Limits
     errand: Errand | None = None
-    launch: Launch | None = None
+    command: Command | None = None
     """None where nothing is started, but called."""
-    gone: tuple[bytes, ...] = ()
-    """How its tool says that it does not know a session."""
+    launch: Launch | None = None
+    """None also for a run that another engine has started."""
 
     @property
     def ends_by_itself(self) -> bool:
         """Whether its exit is all that says how it went: it has no final event."""
-        return self.launch is not None and not self.launch.finals
+        return self.command is not None and not self.command.finals
+
+    @property
+    def gone(self) -> tuple[bytes, ...]:
+        """How its tool says that it does not know a session."""
+        return () if self.command is None else self.command.gone
 
     def reader(self) -> Reader:
-        assert not isinstance(self.runner, Speaker)
+        if isinstance(self.runner, Speaker):
+            raise InvalidInput(f"its agent's runner is {self.runner.name} now, which starts no process", field="runner")
         return self.runner.reader()
 
 
@@ -79,18 +90,24 @@ class Preparation:
         self._key_prefix = key_prefix
         self._open_source = open_source
 
-    def prepare(self, work: Work, brief: Brief, *, adopting: bool = False) -> Prepared:
+    def prepare(self, work: Work, brief: Brief) -> Prepared:
         agent, runner = self._who(work, brief)
         errand = self._errand(work)
         try:
             return self._prepared(work, brief, agent, runner, errand)
         except MatinsError:
-            if errand is not None and not adopting:  # nobody will work on it now
+            if errand is not None:  # nobody will work on it now
                 errand.report(Outcome(False, cancelled=True), self._clock)
             raise
 
-    def runner_of(self, agent: Agent | None) -> AnyRunner | None:
-        return None if agent is None else self._runners.get(agent.runner)
+    def recall(self, work: Work, brief: Brief) -> Prepared:
+        """Of a run that another engine has started: what reads its output, whatever has changed around it since."""
+        agent, runner = self._who(work, brief)
+        if isinstance(runner, Speaker):
+            return Prepared(work, runner, brief, self._call(work, agent, brief, runner, None), _limits(work, agent))
+        errand = self._errand_again(work)
+        call = self._call(work, agent, brief, runner, errand)
+        return Prepared(work, runner, brief, call, _limits(work, agent), errand, runner.command(call))
 
     def _who(self, work: Work, brief: Brief) -> tuple[Agent, AnyRunner]:
         agent = brief.agent
@@ -98,15 +115,18 @@ class Preparation:
             raise InvalidInput(
                 f'There is no agent "{work.known.agent}"', field="agent", hint="set_agent, or name another"
             )
-        runner = self.runner_of(agent)
+        runner = self._runners.get(agent.runner)
         if runner is None:
             known = ", ".join(sorted(self._runners))
             raise InvalidInput(f'There is no runner "{agent.runner}"', field="runner", hint=f"known: {known}")
         return agent, runner
 
     def _prepared(self, work: Work, brief: Brief, agent: Agent, runner: AnyRunner, errand: Errand | None) -> Prepared:
-        limits = Limits(work.known.definition.timeout_ms or agent.wall_ms, agent.idle_ms, agent.after_final_ms)
+        limits = _limits(work, agent)
+        check_workdir(self._folder(agent))
+        given = environment_of(agent.environment, {}, ())
         call = self._call(work, agent, brief, runner, errand)
+        call = replace(call, environment=given.values, secrets=given.secrets)
         runner.refuse(call)
         if isinstance(runner, Speaker):
             if runner.chooses_session:
@@ -127,7 +147,7 @@ class Preparation:
             environment.secrets,
             command.finals,
         )
-        return Prepared(work, runner, brief, call, limits, errand, launch, command.gone)
+        return Prepared(work, runner, brief, call, limits, errand, command, launch)
 
     def _errand(self, work: Work) -> Errand | None:
         name = work.known.definition.work
@@ -135,20 +155,28 @@ class Preparation:
             return None
         return claim(self._open_source, name, self._key(work), self._clock)
 
+    def _errand_again(self, work: Work) -> Errand | None:
+        """Its item, by its key. That somebody has taken it away is no reason to leave the run alone."""
+        try:
+            return self._errand(work)
+        except (NoWork, MatinsError) as error:
+            log.warning("run %s goes on without its work item: %s", work.run_id, error)
+            return None
+
+    def _folder(self, agent: Agent) -> str:
+        return str(Path(agent.workdir).expanduser()) if agent.workdir else self._workdir
+
     def _key(self, work: Work) -> str:
         return f"{self._key_prefix}-{work.run_id}"
 
     def _call(self, work: Work, agent: Agent, brief: Brief, runner: AnyRunner, errand: Errand | None) -> Call:
         words = work.known.definition
-        workdir = str(Path(agent.workdir).expanduser()) if agent.workdir else self._workdir
-        check_workdir(workdir)
         session = brief.landing.thread.session if brief.landing else None
         cap = min((cost for cost in (words.max_cost, agent.max_cost) if cost is not None), default=None)
-        given = environment_of(agent.environment, {}, ())
         fire = fire_of(work, brief.previous)
         return Call(
             prompt=build_prompt(words.prompt, fire._replace(work=errand.item if errand else None)),
-            workdir=workdir,
+            workdir=self._folder(agent),
             model=agent.model,
             session=session,
             new_session=_new_session(work) if runner.chooses_session and session is None else None,
@@ -163,8 +191,6 @@ class Preparation:
             ),
             url=agent.url,
             allowed_hosts=tuple(brief.policies.settings.get(ALLOWED_HOSTS, [])),
-            environment=given.values,
-            secrets=given.secrets,
             earlier=_earlier(work, brief) if isinstance(runner, Speaker) else (),
         )
 
@@ -182,6 +208,10 @@ def _earlier(work: Work, brief: Brief) -> tuple[tuple[str, str], ...]:
     while kept and kept[-1][0] != "user":
         kept.pop()
     return tuple(reversed(kept))
+
+
+def _limits(work: Work, agent: Agent) -> Limits:
+    return Limits(work.known.definition.timeout_ms or agent.wall_ms, agent.idle_ms, agent.after_final_ms)
 
 
 def _new_session(work: Work) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 from matins.engine.policies import Policies
 from matins.engine.prices import estimate, price_of
+from matins.errors import MatinsError
 from matins.executors.processes.values import Fate
 from matins.executors.runners.base import Call, Told
 from matins.model.run import Conversation, Outcome, ProviderLimit, Usage
@@ -46,6 +47,14 @@ def outcome_of(call: Call, told: Told, fate: Fate, landing: Landing | None, poli
         told=Conversation(call.prompt, shown(told.text), told.session, _session_tokens(told, landing)),
         lost=fate.kind in ("unknown", "orphaned"),
     )
+
+
+def unreadable(why: Exception, fate: Fate) -> Outcome:
+    """Of a run that is over, and nobody can tell how it went; that it was asked to end is known all the same."""
+    said = why.message if isinstance(why, MatinsError) else f"{type(why).__name__}: {why}"
+    ended = "It is over" if fate.exit_code is None else f"It ended with exit code {fate.exit_code}"
+    asked = fate.ended_by == "asked"
+    return Outcome(False, error=f"{ended}, but what it said cannot be read: {said}", cancelled=asked, lost=not asked)
 
 
 def usage_of(call: Call, told: Told, policies: Policies) -> Usage:

@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from matins.engine.approvals import digest, hands, reach, told
+from matins.engine.approvals import digest, hands, needs_approval, reach, told
 from matins.engine.policies import Policies
 from matins.model.agent import Agent
 from matins.model.policy import Approval, ApprovalKind
@@ -97,6 +97,14 @@ def run_digest(known: Known, policies: Policies) -> str:
     agent = _woken(known, policies)
     more = () if agent is None else (reach(agent),)
     return digest(known.agent, known.name, known.rev, known.definition, *more)
+
+
+def still_approved(transaction: Transaction, known: Known, policies: Policies, run_id: int) -> bool:
+    """Whether the yes that a run was claimed with is one to the agent as it is now; it needs none, or that holds."""
+    if not needs_approval(known.definition):
+        return True
+    digest_now = run_digest(known, policies)
+    return any(asked.state == "used" and asked.digest == digest_now for asked in transaction.approvals_of_run(run_id))
 
 
 def _woken(known: Known, policies: Policies) -> Agent | None:

@@ -136,6 +136,11 @@ def end_runs(
     apply(transaction, changes, now)
 
 
+def tried_again(work: Work, outcome: Outcome, now: int) -> bool:
+    """Whether a run that ended so has another attempt before it."""
+    return _change_of(work, outcome, now).transition is RETRY
+
+
 def _change_of(work: Work, outcome: Outcome, now: int) -> Change:
     run_id, epoch, attempt, slot, _, _, _, known = work
     usage = outcome.usage

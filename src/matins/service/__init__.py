@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
-from matins.service.agents import Agents
 from matins.service.approvals import Approvals
 from matins.service.auditing import Audit, Auditing
-from matins.service.events import Events
+from matins.service.backup import Backups
+from matins.service.doctor import Doctoring
 from matins.service.explaining import Explaining
+from matins.service.files import Files
 from matins.service.forecasts import Forecasts
+from matins.service.journal import Journal
+from matins.service.output import Outputs
 from matins.service.overviews import Overview, Overviews
 from matins.service.previews import Fire, Preview
 from matins.service.rights import use_cases
 from matins.service.runs import Runs
-from matins.service.schedules import Schedules
+from matins.service.snapshots import Snapshots
 from matins.service.stats import Figures
+from matins.service.tokens import Tokens
 from matins.service.what_if import WhatIf
 
 __all__ = ["Audit", "Fire", "Overview", "Preview", "Service"]
 
 
-class Service(Schedules, Runs, Approvals, Agents, Events, Explaining, Forecasts, WhatIf, Figures, Auditing, Overviews):
+class Service(
+    Doctoring, Files, Runs, Approvals, Explaining, Forecasts, WhatIf, Figures, Auditing, Overviews,
+    Journal, Outputs, Tokens, Backups, Snapshots,
+):  # fmt: skip
     """One method for each use case; each takes the principal that asks."""
 
 

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any, NamedTuple
 
 from matins.engine.given import check_name
 from matins.engine.planning import Rule
 from matins.engine.prompts import check_prompt
-from matins.engine.schedules import FIELDS, UNREADABLE, check_approval, define, encode
+from matins.engine.schedules import FIELDS, TRIGGER_WORDS, UNREADABLE, check_approval, define, encode
 from matins.engine.when.triggers import Trigger, compile_trigger
 from matins.errors import Conflict, InvalidInput
 from matins.model.records import NewSchedule
 from matins.model.schedule import Schedule, ScheduleDefinition
+from matins.model.trigger import TriggerDefinition
 from matins.ports import Transaction
+from matins.service.wording import when_text
 
 LONGEST_NOTE = 2_000
+_OF_TIMES = ("anchor", "first", "strict")
 _UNFIT = re.compile("[\0\ud800-\udfff]")  # NUL, and half a pair of UTF-16: no database takes them
 
 
@@ -106,6 +109,7 @@ def edited(
         raise Conflict(
             f'What "{schedule.name}" said cannot be read', value=schedule.name, hint='say it anew: "when" and "do"'
         )
+    words |= _kept_of_trigger(definition.trigger, words)
     when = words.pop("when", None) or compile_trigger(definition.trigger)
     changed, trigger = define(when, {"do": definition.do, "work": definition.work, **words}, now, rates)
     kept = {f.name: getattr(definition, f.name) for f in fields(definition)}
@@ -116,6 +120,26 @@ def edited(
     if whole.prompt is not None:  # its source of work may be gone, and what it said about that with it
         check_prompt(whole.prompt, works=whole.work is not None)
     return whole, trigger
+
+
+def says_when(words: Iterable[str]) -> bool:
+    """Whether a change in these words is one of when it fires."""
+    return any(word == "when" or word in TRIGGER_WORDS for word in words)
+
+
+def _kept_of_trigger(trigger: TriggerDefinition, words: Mapping[str, Any]) -> dict[str, Any]:
+    """Times, their zone and what clock changes do to them are one trigger: what is not said of it stays."""
+    said = {word for word in TRIGGER_WORDS if word in words}
+    when = words.get("when")
+    if isinstance(when, Trigger) or (when is None and not said):
+        return {}
+    usual = TriggerDefinition(trigger.when)
+    kept = {name: getattr(trigger, name) for name in ("timezone", "dst_gap", "dst_overlap")}
+    kept = {name: value for name, value in kept.items() if value != getattr(usual, name)}
+    if when is None:
+        kept["when"] = when_text(trigger)
+        kept |= {word: getattr(trigger.when, word) for word in _OF_TIMES if hasattr(trigger.when, word)}
+    return {word: value for word, value in kept.items() if word not in said}
 
 
 def nearest(transaction: Transaction, name: str) -> str | None:

@@ -21,7 +21,7 @@ from matins.runtime.planner import Planner, live_runs
 from matins.runtime.recorder import end_runs
 from matins.runtime.replan import first_free
 from matins.runtime.rows import schedule_of
-from matins.service.definitions import Defined, check_note, edited, refuse_taken, refuse_twins
+from matins.service.definitions import Defined, check_note, edited, refuse_taken, refuse_twins, says_when
 from matins.service.proposals import Proposals
 from matins.service.rights import check_hand, check_own, needs
 
@@ -91,7 +91,7 @@ class Schedules(Proposals):
         transaction.insert_revision(schedule.id, rev, encode(definition), now)
         transaction.set_author(schedule.id, rev, principal.name, principal.role)
         more = definition.max_executions is None or schedule.executions < definition.max_executions
-        anew = "when" in words or schedule.state == "rejected" or (cursor is None and more)
+        anew = says_when(words) or schedule.state == "rejected" or (cursor is None and more)
         slot = first_free(transaction, schedule.id, trigger, now) if anew else cursor
         if slot is not None and slot < now and schedule.state != "pending":  # it waits for a completion
             slot = trigger.next_ms(now)

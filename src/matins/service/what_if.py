@@ -22,7 +22,7 @@ from matins.runtime.catalog import Known
 from matins.runtime.limits import Free
 from matins.runtime.planner import live_runs
 from matins.runtime.replan import first_free
-from matins.service.definitions import edited
+from matins.service.definitions import edited, says_when
 from matins.service.forecasts import Forecast, check_count, forecast
 from matins.service.gates_now import standing
 from matins.service.proposals import Proposals
@@ -85,7 +85,7 @@ class WhatIf(Proposals):
             schedule = self._find(transaction, name, agent)
             before = Rule(schedule.definition, compile_trigger(schedule.definition.trigger))
             after = self._edited(transaction, principal, schedule, given, now)
-            changed = _after_edit(transaction, principal, schedule, after, now, anew="when" in words)
+            changed = _after_edit(transaction, principal, schedule, after, now, anew=says_when(words))
             return ChangeForecast(
                 forecast(transaction, policies, schedule, before, count, now),
                 forecast(transaction, policies, changed, after, count, now),

@@ -31,6 +31,7 @@ from matins.service.governing import Hook, Limit
 from matins.service.journal import Event
 from matins.service.output import Output
 from matins.service.overviews import Overview
+from matins.service.snapshots import Snapshot
 from matins.service.stats import Stats
 from matins.service.tokens import NewToken
 from matins.service.what_if import CatchUp, ChangeForecast, MadeUp, WordChange
@@ -55,6 +56,7 @@ _ANSWERS = (
     Audit,
     Overview,
     NewToken,
+    Snapshot,
     Finding,
     Backup,
 )

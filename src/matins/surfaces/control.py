@@ -80,12 +80,17 @@ def answer(service: Service, line: bytes) -> dict[str, Any]:
         if name not in RIGHTS:
             raise errors.InvalidInput(f'There is no use case "{name}"', value=name, field="call")
         arguments, options = from_wire(call["arguments"]), from_wire(call["options"])
-        principal = Principal(**call["principal"]) if call.get("principal") else OWNER
+        principal = _principal(call["principal"]) if call.get("principal") else OWNER
         return {"value": to_wire(getattr(service, name)(principal, *arguments, **options))}
     except MatinsError as error:
         return {"error": _error_to_wire(error)}
     except (orjson.JSONDecodeError, KeyError, TypeError) as error:
         return {"error": _error_to_wire(errors.InvalidInput(f"The call cannot be understood: {error}"))}
+
+
+def _principal(data: dict[str, Any]) -> Principal:
+    rights = data.pop("rights", None)
+    return Principal(**data, rights=None if rights is None else frozenset(rights))
 
 
 def _error_to_wire(error: MatinsError) -> dict[str, Any]:
@@ -104,7 +109,8 @@ def _error_from_wire(data: dict[str, Any]) -> MatinsError:
 
 def call_owner(path: Path, principal: Principal, name: str, /, *arguments: Any, **options: Any) -> Any:
     """Have the owner of a file do something, on behalf of whom it is said."""
-    who = {"role": principal.role, "name": principal.name, "run_id": principal.run_id}
+    rights = None if principal.rights is None else sorted(principal.rights)
+    who = {"role": principal.role, "name": principal.name, "run_id": principal.run_id, "rights": rights}
     call = {"call": name, "principal": who, "arguments": to_wire(list(arguments)), "options": to_wire(options)}
     try:
         said = orjson.dumps(call, option=orjson.OPT_APPEND_NEWLINE)

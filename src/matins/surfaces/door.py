@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from difflib import get_close_matches
+from functools import cache
+from inspect import Parameter, signature
 from typing import Any, Protocol
 
+from matins.errors import InvalidInput
 from matins.model.principal import OWNER, Principal
-from matins.service.documents import document, inside
+from matins.service import RIGHTS, Service
+from matins.service.documents import answer_document, inside
+
+_RESERVED = frozenset({"self", "principal"})
 
 
 class Caller(Protocol):
@@ -38,5 +45,31 @@ class OwnDoor:
 
 def answer(caller: Caller, principal: Principal, use_case: str, arguments: Mapping[str, Any]) -> Any:
     """Have a use case done; what it gives back, as a document."""
-    given = {name: inside(name, value) for name, value in arguments.items()}
-    return document(caller.call_as(principal, use_case, **given))
+    check_arguments(use_case, arguments)
+    given = {name: inside(use_case, name, value) for name, value in arguments.items()}
+    return answer_document(use_case, caller.call_as(principal, use_case, **given))
+
+
+def check_arguments(use_case: str, arguments: Mapping[str, Any]) -> None:
+    """What is missing, and what it does not take, before anybody is called. Words of one's own the service checks."""
+    known, free = parameters_of(use_case)
+    for name, parameter in known.items():
+        if name not in arguments and parameter.default is Parameter.empty:
+            raise InvalidInput(f'"{name}" is missing', field=name, hint=f"{use_case} needs: {', '.join(known)}")
+    for name in arguments:
+        if name in _RESERVED or (name not in known and not free):
+            close = get_close_matches(name, known, n=1)
+            hint = f'did you mean "{close[0]}"?' if close else f"known: {', '.join(known) or 'none'}"
+            raise InvalidInput(f'{use_case} has no "{name}"', value=name, field=name, hint=hint)
+
+
+@cache
+def parameters_of(use_case: str) -> tuple[Mapping[str, Parameter], bool]:
+    """The arguments of a use case, and whether it takes other words too."""
+    if use_case not in RIGHTS:
+        raise InvalidInput(f'There is no use case "{use_case}"', value=use_case, field="use_case")
+    found = list(signature(getattr(Service, use_case)).parameters.values())[2:]
+    if use_case == "next_times":  # its options are those of the calculator behind it
+        found = [found[0], *list(signature(Service.next_fires).parameters.values())[2:]]
+    free = any(parameter.kind is Parameter.VAR_KEYWORD for parameter in found)
+    return {p.name: p for p in found if p.kind is not Parameter.VAR_KEYWORD}, free

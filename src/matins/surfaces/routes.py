@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
@@ -28,6 +29,13 @@ class Route(NamedTuple):
         return self.method not in ("GET", "DELETE")
 
 
+class Page(NamedTuple):
+    """How a long collection goes on: with the argument that takes what stands in a field of its last item."""
+
+    argument: str
+    field: str
+
+
 _SCHEDULE = "/v1/schedules/{name:path}"
 _AGENT = ("agent",)
 
@@ -46,7 +54,7 @@ ROUTES: tuple[Route, ...] = (
     Route("add_many", "POST", "/v1/schedules/batch", 201),
     Route("look", "GET", _SCHEDULE),
     Route("edit", "PATCH", _SCHEDULE, in_query=_AGENT),
-    Route("remove", "DELETE", _SCHEDULE),
+    Route("remove", "DELETE", _SCHEDULE, 204),
     Route("upcoming", "GET", "/v1/upcoming"),
     Route("next_times", "GET", "/v1/next"),
     # runs
@@ -57,6 +65,7 @@ ROUTES: tuple[Route, ...] = (
     Route("resolve_approval", "POST", "/v1/runs/{run_id}/approval"),
     Route("checks", "GET", "/v1/runs/{run_id}/checks"),
     Route("landing", "GET", "/v1/runs/{run_id}/landing"),
+    Route("snapshot", "GET", "/v1/runs/{run_id}/snapshot"),
     Route("output", "GET", "/v1/runs/{run_id}/output"),
     # approvals
     Route("approvals", "GET", "/v1/approvals"),
@@ -67,44 +76,44 @@ ROUTES: tuple[Route, ...] = (
     Route("agents", "GET", "/v1/agents"),
     Route("get_agent", "GET", "/v1/agents/{name}"),
     Route("set_agent", "PUT", "/v1/agents/{name}"),
-    Route("drop_agent", "DELETE", "/v1/agents/{name}"),
+    Route("drop_agent", "DELETE", "/v1/agents/{name}", 204),
     Route("agent_rules", "GET", "/v1/agent-rules/{agent}"),
     Route("set_agent_rules", "PUT", "/v1/agent-rules/{agent}"),
     Route("threads", "GET", "/v1/threads"),
     Route("messages", "GET", "/v1/threads/{thread_id}/messages"),
     Route("work_sources", "GET", "/v1/work-sources"),
     Route("set_work_source", "PUT", "/v1/work-sources/{name}"),
-    Route("drop_work_source", "DELETE", "/v1/work-sources/{name}"),
+    Route("drop_work_source", "DELETE", "/v1/work-sources/{name}", 204),
     # what governs them
     Route("quiet_hours", "GET", "/v1/quiet-hours"),
     Route("set_quiet_hours", "PUT", "/v1/quiet-hours/{name}"),
-    Route("drop_quiet_hours", "DELETE", "/v1/quiet-hours/{name}"),
+    Route("drop_quiet_hours", "DELETE", "/v1/quiet-hours/{name}", 204),
     Route("budgets", "GET", "/v1/budgets"),
     Route("set_budget", "PUT", "/v1/budgets/{name}"),
-    Route("drop_budget", "DELETE", "/v1/budgets/{name}"),
+    Route("drop_budget", "DELETE", "/v1/budgets/{name}", 204),
     Route("prices", "GET", "/v1/prices"),
     Route("set_price", "PUT", "/v1/prices/{model:path}"),
-    Route("set_rate", "PUT", "/v1/rates/{currency}"),
+    Route("set_rate", "PUT", "/v1/rates/{currency}", 204),
     Route("hooks", "GET", "/v1/hooks"),
-    Route("set_hook", "PUT", "/v1/hooks/{event}"),
-    Route("drop_hook", "DELETE", "/v1/hooks/{event}"),
+    Route("set_hook", "PUT", "/v1/hooks/{event}", 204),
+    Route("drop_hook", "DELETE", "/v1/hooks/{event}", 204),
     Route("limits", "GET", "/v1/limits"),
-    Route("limit", "PUT", "/v1/limits/{scope}"),
+    Route("limit", "PUT", "/v1/limits/{scope}", 204),
     Route("throttles", "GET", "/v1/throttles"),
     Route("throttle", "PUT", "/v1/throttles/{provider}"),
-    Route("lift_throttle", "DELETE", "/v1/throttles/{provider}"),
+    Route("lift_throttle", "DELETE", "/v1/throttles/{provider}", 204),
     # events, and who hears of them
     Route("events", "GET", "/v1/events"),
     Route("webhooks", "GET", "/v1/webhooks"),
     Route("add_webhook", "POST", "/v1/webhooks", 201),
     Route("pause_webhook", "POST", "/v1/webhooks/{name}/pause"),
     Route("resume_webhook", "POST", "/v1/webhooks/{name}/resume"),
-    Route("drop_webhook", "DELETE", "/v1/webhooks/{name}"),
+    Route("drop_webhook", "DELETE", "/v1/webhooks/{name}", 204),
     Route("deliveries", "GET", "/v1/subscriptions/{name}/deliveries"),
-    Route("redeliver", "POST", "/v1/subscriptions/{name}/redeliver"),
-    Route("forget_subscription", "DELETE", "/v1/subscriptions/{name}"),
+    Route("redeliver", "POST", "/v1/subscriptions/{name}/redeliver", 204),
+    Route("forget_subscription", "DELETE", "/v1/subscriptions/{name}", 204),
     Route("allowed_hosts", "GET", "/v1/allowed-hosts"),
-    Route("set_allowed_hosts", "PUT", "/v1/allowed-hosts"),
+    Route("set_allowed_hosts", "PUT", "/v1/allowed-hosts", 204),
     Route("audit", "GET", "/v1/audit"),
     Route("last_seal", "GET", "/v1/audit/seal"),
     # the whole
@@ -114,10 +123,21 @@ ROUTES: tuple[Route, ...] = (
     Route("whoami", "GET", "/v1/whoami"),
     Route("tokens", "GET", "/v1/tokens"),
     Route("create_token", "POST", "/v1/tokens", 201),
-    Route("revoke_token", "DELETE", "/v1/tokens/{token_id}"),
+    Route("revoke_token", "DELETE", "/v1/tokens/{token_id}", 204),
     Route("plan", "GET", "/v1/file/plan"),
     Route("apply", "POST", "/v1/file/apply"),
 )
+PAGES: Mapping[str, Page] = {
+    "overview": Page("after", "id"),
+    "recent": Page("before", "id"),
+    "runs": Page("before", "id"),
+    "approvals": Page("after", "id"),
+    "threads": Page("before", "id"),
+    "messages": Page("after", "id"),
+    "deliveries": Page("after", "event"),
+    "events": Page("after", "id"),
+}
+"""Collections that may be long. All others come whole."""
 BY_USE_CASE = {route.use_case: route for route in ROUTES}
 NOT_HERE = frozenset({"get", "list", "verify_audit", "open_subscription"})
 """Use cases for programs in one's own process: `look`, `overview` and `audit` say more, a function needs a process."""

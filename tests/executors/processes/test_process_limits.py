@@ -92,6 +92,14 @@ def test_b9_who_talks_on_after_its_final_event_is_let(tmp_path: Path, gate: Gate
     assert said == ["1000", "1900", "2800", "2800", "after_final"]
 
 
+def test_b9_after_its_final_event_nobody_minds_that_it_is_silent(tmp_path: Path, gate: Gate) -> None:
+    """B9: it has as long as it may stay then, though it may be silent for less before"""
+    limits = Limits(idle_ms=500, after_final_ms=1_000)
+    steps = "print(it.next_look(), hear(6)); now = 999; it.advance(now); now = 1000; it.advance(now)"
+    said = driven(tmp_path, gate, "{gate}; echo final; sleep 1000", limits, steps).split()
+    assert said == ["500", "1000", "after_final"]
+
+
 def test_b9_who_hangs_after_its_final_event_is_ended(desk: Desk) -> None:
     """B9: the needle comes in two writes."""
     script = r"""printf '{"type":"res'; sleep 0.05; printf 'ult"}\n'; sleep 1000"""

@@ -159,9 +159,8 @@ class Run:
     # -- how it ends
 
     def _deadlines(self) -> list[tuple[str, int]]:
-        since = {"wall": self._began, "idle": self._heard}
-        if self._finished:
-            since["after_final"] = self._heard
+        over = self._finished and self._limits["after_final_ms"] is not None
+        since = {"wall": self._began, "after_final" if over else "idle": self._heard}
         limits = ((name, at, self._limits[f"{name}_ms"]) for name, at in since.items())
         return [(name, at + limit) for name, at, limit in limits if limit is not None]
 

@@ -18,6 +18,7 @@ class Codex:
     program = "codex"
     provider = "openai"
     chooses_session = False
+    tells = ("tokens",)
 
     def refuse(self, call: Call) -> None:
         check_call(call)

@@ -32,6 +32,7 @@ class Gemini:
     program = "gemini"
     provider = "google"
     chooses_session = False
+    tells = ("tokens", "model")
 
     def refuse(self, call: Call) -> None:
         check_call(call)

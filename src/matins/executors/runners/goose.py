@@ -28,6 +28,7 @@ class Goose:
     program = "goose"
     provider = "goose"
     chooses_session = True
+    tells = ("tokens",)
 
     def refuse(self, call: Call) -> None:
         check_call(call)

@@ -47,6 +47,7 @@ class OpenAI:
 
     name = "openai"
     chooses_session = True
+    tells = ("tokens",)
 
     def __init__(self, provider: str = "") -> None:
         self.provider = provider

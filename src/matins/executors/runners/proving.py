@@ -2,50 +2,44 @@
 
 from __future__ import annotations
 
-import json
 import os
 import tracemalloc
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any, cast
 from unittest.mock import patch
 
 from matins.errors import InvalidInput
-from matins.executors.runners.base import Call, Runner, Told
-
-LONGEST_TEXT = 1_000_000
-_MOST_CUTS = 1_500
-_MOST_SPOILT = 600
-_ROOM = 24 * 1024 * 1024
-_FLOOD, _PADDING = 40 * 1024 * 1024, 512 * 1024
-_HUGE = b'{"type":"noise","padding":"' + b"x" * 20_000_000 + b'"}\n'
-_CANARY = "canary-5f3759df"
-_SECRETS = ("API_KEY", "TOKEN", "AUTH_TOKEN", "PASSWORD", "SECRET")
-_PROMPTS = (
-    "-p --version",
-    "--help",
-    "- a list\n- of two",
-    "\n\n  two lines\r\nand a tab\t",
-    'it\'s "$HOME" `whoami` $(touch canary); & | > canary \\',
-    "@file.txt",
-    "/quit",
-    "🪴 \u202e\x07",
-    "x" * 300_000,
+from matins.executors.runners.base import AnyRunner, Call, Runner, Speaker, Told
+from matins.executors.runners.faults import (
+    CANARY,
+    CONSISTENT,
+    MOST_CUTS,
+    NOISE,
+    PADDING,
+    PROMPTS,
+    UNUSABLE,
+    padded,
+    secret_names,
+    spoilt,
 )
-_UNUSABLE = {"a NUL": "water\0the plants", "half a character": "water \ud83e the plants"}
-_NOISE = (
-    b"", b"not json at all", b'{"type":', b"[1, 2, 3]", b'"result"', b"null", b"42", b'{"type": 7}', b"{}", b"\x00" * 9,
-    b"\xe2\x82", b"\xff\xfe\xfd", b"\x1b[?1004l", b'{"a": NaN, "b": 1e999}', b"{" * 2_000, b'{"a":' * 2_000,
-)  # fmt: skip
-_WRONG: tuple[Any, ...] = (None, True, -1, 1e308, 10**400, "", "\0", "\ud800", "text", [], [[]], {}, {"type": []})
+from matins.executors.runners.proving_speakers import check_speaker
+
+_ROOM = 24 * 1024 * 1024
+_FLOOD = 40 * 1024 * 1024
+_HUGE = b'{"type":"noise","padding":"' + b"x" * 20_000_000 + b'"}\n'
 
 
-def check_runner(runner: Runner, transcripts: Iterable[bytes] = (), call: Call | None = None) -> None:
+def check_runner(runner: AnyRunner, transcripts: Iterable[bytes] = (), call: Call | None = None) -> None:
     """Raise an AssertionError that names the promise which a runner breaks.
 
-    A transcript is all that its tool wrote to stdout in a run that went well. `call` is one that it accepts.
+    A transcript is all that its tool wrote to stdout in a run that went well; of one that calls somebody, the body of
+    an answer. `call` is one that it accepts.
     """
-    proof = _Proof(runner, call or Call("Water the plants", "/"))
+    call = call or Call("Water the plants", "/")
+    if isinstance(runner, Speaker):
+        check_speaker(runner, transcripts, call)
+        return
+    proof = _Proof(runner, call)
     proof.check_command()
     proof.check_silence()
     for transcript in transcripts:
@@ -63,14 +57,14 @@ class _Proof:
 
     def check_command(self) -> None:
         plain = self._runner.command(self._call)
-        for prompt in _PROMPTS:
+        for prompt in PROMPTS:
             call = replace(self._call, prompt=prompt)
             self._runner.refuse(call)
             command = self._runner.command(call)
             shown = repr(prompt[:40])
             self._hold(command.argv == plain.argv, "the prompt stays out of the arguments", f"{shown} changed argv")
             self._hold(prompt.encode() in command.stdin, "the prompt arrives as it is", f"{shown} is not in stdin")
-        for what, prompt in _UNUSABLE.items():
+        for what, prompt in UNUSABLE.items():
             self._check_refusal(what, replace(self._call, prompt=prompt))
         self._check_secrets()
 
@@ -82,10 +76,9 @@ class _Proof:
         self._hold(False, "what cannot be told is refused before anything is spent", f"a prompt with {what} was not")
 
     def _check_secrets(self) -> None:
-        names = {f"{owner.upper()}_{kind}" for owner in (self._runner.name, self._runner.provider) for kind in _SECRETS}
-        with patch.dict(os.environ, dict.fromkeys((*names, *_SECRETS), _CANARY)):
+        with patch.dict(os.environ, dict.fromkeys(secret_names(self._runner.name, self._runner.provider), CANARY)):
             command = self._runner.command(self._call)
-        seen = [word for word in (*command.argv, *command.env_add.values()) if _CANARY in word]
+        seen = [word for word in (*command.argv, *command.env_add.values()) if CANARY in word]
         self._hold(not seen, "secrets come by the agent's environment", f"one was taken from ours: {seen}")
 
     # -- the reader
@@ -112,7 +105,7 @@ class _Proof:
 
     def _check_cuts(self, transcript: bytes, before_final: int) -> None:
         """A tool, or its output, may end at every byte."""
-        step = max(1, len(transcript) // _MOST_CUTS)
+        step = max(1, len(transcript) // MOST_CUTS)
         for end in range(0, len(transcript), step):
             told = self._read(transcript[:end].splitlines(keepends=True), 0)
             early = told.succeeded and end <= before_final
@@ -125,7 +118,7 @@ class _Proof:
         self._hold(ended.succeeded, "a tool that stays after its final event is done", f"it failed: {ended.error}")
 
     def _check_noise(self, lines: list[bytes], clean: Told) -> None:
-        noisy = [piece for line in lines for piece in (*(noise + b"\n" for noise in _NOISE), line)]
+        noisy = [piece for line in lines for piece in (*(noise + b"\n" for noise in NOISE), line)]
         for what, told in (("noise", self._read(noisy, 0)), ("a huge line", self._read([_HUGE, *lines], 0))):
             if not self._finals:  # whatever such a tool writes is its text
                 told = replace(told, text=clean.text, structured=clean.structured, declared=clean.declared)
@@ -133,17 +126,16 @@ class _Proof:
 
     def _check_spoilt(self, lines: list[bytes], number: int, line: bytes) -> None:
         """Every value of every event may be another one some day."""
-        for count, spoilt in enumerate(_spoilt(line)):
-            if count < _MOST_SPOILT:
-                self._read([*lines[:number], spoilt, *lines[number + 1 :]], 0)
+        for wrong in spoilt(line):
+            self._read([*lines[:number], wrong, *lines[number + 1 :]], 0)
 
     def _check_flood(self, lines: list[bytes], clean: Told) -> None:
-        padded = [line for line in map(_padded, lines) if not self._is_final(line)] or [b"x" * _PADDING + b"\n"]
+        long = [line for line in map(padded, lines) if not self._is_final(line)] or [b"x" * PADDING + b"\n"]
         tracemalloc.start()
         try:
             reader = self._runner.reader()
-            for number in range(_FLOOD // _PADDING):
-                reader.feed(padded[number % len(padded)])
+            for number in range(_FLOOD // PADDING):
+                reader.feed(long[number % len(long)])
             kept = tracemalloc.get_traced_memory()[0]
         finally:
             tracemalloc.stop()
@@ -165,74 +157,9 @@ class _Proof:
         return told
 
     def _check_told(self, told: Told) -> None:
-        for broken, holds in _CONSISTENT.items():
+        for broken, holds in CONSISTENT.items():
             self._hold(holds(told), "what is told holds together", f"{broken}: {told!r:.500}")
 
     def _hold(self, holds: bool, promise: str, broken: str) -> None:
         if not holds:
             raise AssertionError(f"{self._runner.name}: {promise}: {broken}")
-
-
-def _texts(told: Told) -> list[str | None]:
-    limit = told.limit.reason if told.limit else None
-    return [told.text, told.error, told.reason, told.session, told.model, *told.denials, limit]
-
-
-def _storable(told: Told) -> bool:
-    try:
-        json.dumps(told.structured, allow_nan=False, ensure_ascii=False).encode()
-        return b"\0" not in "".join(text for text in _texts(told) if text).encode()
-    except (ValueError, TypeError, RecursionError):
-        return False
-
-
-_CONSISTENT: dict[str, Callable[[Told], bool]] = {
-    "a success was executed, and has no error and no limit": lambda told: (
-        not told.succeeded or (told.executed and told.error is None and told.limit is None)
-    ),
-    "a failure says why": lambda told: told.succeeded or bool(told.error),
-    "tokens, money and turns are not negative": lambda told: (
-        min(told.tokens_in, told.tokens_out, told.tokens_cached, told.cost_usd or 0, told.turns or 0) >= 0
-    ),
-    "money that was reported is there": lambda told: told.cost_reported == (told.cost_usd is not None),
-    f"a text has at most {LONGEST_TEXT:,} characters": lambda told: len(told.text) <= LONGEST_TEXT,
-    "every text can be stored (no NUL, no half characters, JSON is JSON)": _storable,
-}
-
-
-def _spoilt(line: bytes) -> Iterator[bytes]:
-    """The line with each of its values replaced by each of the wrong ones."""
-    begin = line.find(b"{")
-    try:
-        event = json.loads(line[begin:]) if begin >= 0 else None
-    except ValueError:
-        return
-    for put in _places(event):
-        for wrong in _WRONG:
-            kept = put(wrong)
-            yield line[:begin] + json.dumps(event).encode() + b"\n"
-            put(kept)
-
-
-def _places(value: Any) -> Iterator[Callable[[Any], Any]]:
-    """For every place in a value: what puts another thing there, and returns what was."""
-    if isinstance(value, dict):
-        items = list(cast("dict[Any, Any]", value).items())
-    else:
-        items = list(enumerate(cast("list[Any]", value))) if isinstance(value, list) else []
-
-    for key, inner in items:
-
-        def put(new: Any, key: Any = key) -> Any:
-            old = cast("Any", value[key])
-            value[key] = new
-            return old
-
-        yield put
-        yield from _places(inner)
-
-
-def _padded(line: bytes) -> bytes:
-    """With its longest text far longer."""
-    texts = sorted(line.split(b'"')[1::2], key=len)
-    return line.replace(texts[-1], texts[-1] + b" x" * (_PADDING // 2)) if texts else line

@@ -29,6 +29,7 @@ class Python:
     program = sys.executable
     provider = "python"
     chooses_session = False
+    tells = ()
 
     def refuse(self, call: Call) -> None:
         check_call(call)

@@ -16,6 +16,7 @@ class Shell:
     program = ""
     provider = "shell"
     chooses_session = False
+    tells = ()
 
     def refuse(self, call: Call) -> None:
         check_call(call, blank=True)

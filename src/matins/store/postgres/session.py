@@ -66,8 +66,9 @@ class Sessions:
 
     def connect(self) -> psycopg.Connection[Any]:
         connection = psycopg.connect(self._url, autocommit=True, **self._settings)
-        register(connection)
-        connection.execute(SQL["session"])
+        with _closed_on_failure(connection):
+            register(connection)
+            connection.execute(SQL["session"])
         return connection
 
     @contextmanager
@@ -103,22 +104,30 @@ class Sessions:
     def _begin(self, begin: bytes) -> Session:
         """Connections that were lost while nobody used them are replaced without a word."""
         while self._idle:
-            with suppress(IndexError):  # another thread was quicker
-                session = self._idle.pop()
-                try:
-                    session.cursor.execute(begin)
-                    return session
-                except psycopg.OperationalError:
-                    session.close()
-        session = Session(self.connect())
-        session.cursor.execute(begin)
-        return session
+            with suppress(IndexError, psycopg.OperationalError):  # another thread was quicker; it was lost
+                return _begun(self._idle.pop(), begin)
+        return _begun(Session(self.connect()), begin)
 
     def _take_back(self, session: Session) -> None:
         if session.usable and not self._closed:
             self._idle.append(session)
         else:
             session.close()
+
+
+def _begun(session: Session, begin: bytes) -> Session:
+    with _closed_on_failure(session):
+        session.cursor.execute(begin)
+    return session
+
+
+@contextmanager
+def _closed_on_failure(connection: Session | psycopg.Connection[Any]) -> Generator[None]:
+    try:
+        yield
+    except BaseException:
+        connection.close()
+        raise
 
 
 @contextmanager

@@ -1,46 +1,108 @@
-"""The root command, and how errors are told."""
+"""The root command: what there is, and where each command stands."""
 
 from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
 
 import click
 
 from matins._version import __version__
-from matins.errors import InvalidInput, MatinsError
-from matins.surfaces.cli.audit import audit_commands
-from matins.surfaces.cli.next import next_command
+from matins.surfaces.cli.commands import Lazy
+from matins.surfaces.cli.telling import EXIT_CODES, any_character, exit_code
+
+_SECTIONS = {
+    "Schedules": {
+        "add": "schedules:add",
+        "list": "schedules:list_schedules",
+        "show": "schedules:show",
+        "edit": "schedules:edit",
+        "pause": "schedules:pause",
+        "resume": "schedules:resume",
+        "rm": "schedules:remove",
+        "next": "coming:next_fires",
+        "preview": "coming:preview",
+        "why": "explaining:why",
+    },
+    "Runs": {
+        "run": "running:run",
+        "runs": "running:runs",
+        "logs": "logs:logs",
+        "cancel": "running:cancel",
+        "resolve": "running:resolve",
+    },
+    "What waits for you": {
+        "approvals": "approvals:approvals",
+        "approve": "approvals:approve",
+        "deny": "approvals:deny",
+    },
+    "Agents, and what governs them": {
+        "agents": "agents:agents",
+        "quiet-hours": "policies:quiet_hours",
+        "budgets": "policies:budgets",
+        "throttles": "policies:throttles",
+        "webhooks": "webhooks:webhooks",
+    },
+    "What happens": {
+        "events": "events:events",
+        "stats": "house:stats",
+        "doctor": "house:doctor",
+        "audit": "audit:audit",
+    },
+    "The file": {
+        "plan": "file:plan",
+        "apply": "file:apply",
+        "schema": "file:schema",
+    },
+    "The daemon": {
+        "up": "house:up",
+        "token": "tokens:token",
+        "backup": "house:backup",
+        "service": "house:service",
+        "completion": "completion:completion",
+    },
+    "By noun": {"schedules": "nouns:schedules"},
+}
+_ALIASES = {"ls": "list", "remove": "rm", "tokens": "token"}
+_HELP = f"""Matins wakes AI agents on time.
+
+It asks the daemon that runs (matins up), or else opens the store itself. Data goes to stdout, talk to stderr;
+--json gives the API's documents. Nouns work too: matins runs list, matins agents show NAME.
+
+{EXIT_CODES}
+"""
 
 
-class ToldError(click.ClickException):
-    """An error of ours: what is wrong, and what to do about it."""
+class Root(Lazy):
+    """Tells every error as people should be told."""
 
-    def __init__(self, error: MatinsError) -> None:
-        super().__init__(error.message)
-        self.hint = error.hint
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        **extra: Any,
+    ) -> Any:
+        def work() -> Any:
+            return super(Root, self).main(args, prog_name or "matins", complete_var, standalone_mode=False, **extra)
 
-    def show(self, file: object = None) -> None:
-        click.echo(f"Error: {self.message}", err=True)
-        if self.hint:
-            click.echo(f"Hint: {self.hint}", err=True)
-
-
-class ToldInputError(ToldError):
-    exit_code = 2
-
-
-class Root(click.Group):
-    def invoke(self, ctx: click.Context) -> object:
-        try:
-            return super().invoke(ctx)
-        except MatinsError as error:
-            told = ToldInputError if isinstance(error, InvalidInput) else ToldError
-            raise told(error) from error
+        if not standalone_mode:
+            return work()
+        any_character()
+        sys.exit(exit_code(work))
 
 
-@click.group(cls=Root, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.command(
+    "matins",
+    cls=Root,
+    help=_HELP,
+    sections=_SECTIONS,
+    aliases=_ALIASES,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
 @click.version_option(__version__, prog_name="matins")
-def cli() -> None:
-    """Matins wakes AI agents on time."""
-
-
-cli.add_command(audit_commands)
-cli.add_command(next_command)
+@click.pass_context
+def cli(ctx: click.Context) -> None:
+    pass

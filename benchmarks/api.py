@@ -1,0 +1,291 @@
+"""The API under load from a second process, while schedules fire: reads and creations a second, and how late fires are.
+
+The server is one process: engine, SQLite file, HTTP. This one sends requests over a few connections that stay open and
+checks every answer. One JSON line is printed for each measure, then a table and the aims.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+READS_AIM, CREATIONS_AIM = 1_000, 300
+LATE_AIM_MS = 100
+"""p99 of a fire while the API is under load."""
+PERCENTILES = (50, 99)
+
+
+# -- the server
+
+
+def serve(folder: Path, schedules: int, firing: int) -> None:
+    """Until stdin ends. A line on stdin asks for the latenesses since the last one, and the CPU time so far."""
+    from matins import Matins
+    from matins.model.principal import OWNER
+    from matins.service.requests import Requests
+    from matins.service.tokens import Keys
+    from matins.surfaces.http.app import build_app
+    from matins.surfaces.http.health import Health
+    from matins.surfaces.http.logins import Logins
+    from matins.surfaces.http.server import Server, bind
+
+    late: list[float] = []
+    matins = Matins(f"sqlite:///{folder}/matins.db")
+
+    @matins.job("note")
+    def note(run: Any) -> None:
+        if run.slot is not None:
+            late.append(time.time() * 1000 - run.slot.timestamp() * 1000)
+
+    matins.add_many([{"name": f"idle-{n}", "when": "0 0 1 1 *", "do": "note"} for n in range(schedules)])
+    matins.add_many([{"name": f"fire-{n}", "when": "* * * * * *", "do": "note"} for n in range(firing)])
+    matins.start()
+    listening = bind("127.0.0.1", 0)
+    host = f"127.0.0.1:{listening.getsockname()[1]}"
+    clock, store = matins.clock, matins.store
+    app = build_app(
+        matins,
+        Keys(store, clock),
+        Requests(store, clock),
+        hosts=[host],
+        origins=[],
+        health=Health(matins, clock),
+        logins=Logins(clock),
+    )
+    server = Server(app, listening)
+    server.start()
+    told = {"host": host, "token": matins.call_as(OWNER, "create_token", "load").token}
+    print(json.dumps(told), flush=True)
+    for _ in sys.stdin:
+        taken, late[:] = list(late), []
+        print(json.dumps([taken, time.process_time()]), flush=True)
+    server.stop()
+    matins.close()
+
+
+class House:
+    """The server, from outside."""
+
+    def __init__(self, folder: Path, schedules: int, firing: int) -> None:
+        command = [sys.executable, __file__, "--serve", str(folder)]
+        command += ["--schedules", str(schedules), "--firing", str(firing)]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        told = self._line()
+        self.host, self.token = told["host"], told["token"]
+
+    def _line(self) -> Any:
+        assert self._process.stdout is not None
+        return json.loads(self._process.stdout.readline())
+
+    def latenesses(self) -> tuple[list[float], float]:
+        """Since the last look, in milliseconds; and the CPU time of the server so far."""
+        assert self._process.stdin is not None
+        self._process.stdin.write("\n")
+        self._process.stdin.flush()
+        late, cpu_s = self._line()
+        return late, cpu_s
+
+    def close(self) -> None:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.close()
+        self._process.wait(60)
+        self._process.stdout.close()
+
+
+# -- the load
+
+
+class Ask(NamedTuple):
+    method: str
+    path: str
+    body: bytes = b""
+    key: str | None = None
+    status: int = 200
+
+
+class Measured(NamedTuple):
+    per_s: float
+    took_ms: list[float]
+    late_ms: list[float]
+    cpu_us: float
+    """Of the server, for each request; what fires meanwhile is in it."""
+
+
+async def one_connection(
+    house: House, asks: Callable[[], Ask], until: float, took: list[float], wrong: list[str]
+) -> None:
+    host, port = house.host.split(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    head = f"Host: {house.host}\r\nAuthorization: Bearer {house.token}\r\nContent-Type: application/json\r\n"
+    while (begun := time.perf_counter()) < until:
+        ask = asks()
+        key = f"Idempotency-Key: {ask.key}\r\n" if ask.key else ""
+        start = f"{ask.method} {ask.path} HTTP/1.1\r\n{head}{key}Content-Length: {len(ask.body)}\r\n\r\n"
+        writer.write(start.encode() + ask.body)
+        status, body = await read_answer(reader)
+        took.append((time.perf_counter() - begun) * 1000)
+        if status != ask.status:
+            wrong.append(f"{ask.method} {ask.path}: {status} {body[:200]!r}")
+    writer.close()
+    await writer.wait_closed()
+
+
+async def read_answer(reader: asyncio.StreamReader) -> tuple[int, bytes]:
+    head = await reader.readuntil(b"\r\n\r\n")
+    length = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0] or 0)
+    return int(head[9:12]), await reader.readexactly(length)
+
+
+async def load(house: House, asks: Callable[[], Ask], seconds: float, connections: int) -> tuple[float, list[float]]:
+    took: list[float] = []
+    wrong: list[str] = []
+    begun = time.perf_counter()
+    each = [one_connection(house, asks, begun + seconds, took, wrong) for _ in range(connections)]
+    await asyncio.gather(*each)
+    if wrong:
+        raise RuntimeError(f"{len(wrong)} wrong answers, the first: {wrong[0]}")
+    return len(took) / (time.perf_counter() - begun), took
+
+
+def measure(house: House, asks: Callable[[], Ask], seconds: float, connections: int) -> Measured:
+    _, before = house.latenesses()
+    per_s, took = asyncio.run(load(house, asks, seconds, connections))
+    late, after = house.latenesses()
+    return Measured(per_s, took, late, (after - before) / len(took) * 1e6)
+
+
+# -- what is asked
+
+
+def counted(make: Callable[[int], Ask]) -> Callable[[], Ask]:
+    number = 0
+
+    def ask() -> Ask:
+        nonlocal number
+        number += 1
+        return make(number)
+
+    return ask
+
+
+def creation(prefix: str, when: str, *, keyed: bool = False) -> Callable[[], Ask]:
+    def make(number: int) -> Ask:
+        words = {"name": f"{prefix}-{number}", "when": when, "do": "note", "payload": {"n": number}}
+        key = f"{prefix}-{number}" if keyed else None
+        return Ask("POST", "/v1/schedules", json.dumps(words).encode(), key, 201)
+
+    return counted(make)
+
+
+def workload(schedules: int) -> dict[str, Callable[[], Ask]]:
+    return {
+        "read one schedule": counted(lambda n: Ask("GET", f"/v1/schedules/idle-{n * 7919 % schedules}")),
+        "read a page of 50 schedules": counted(lambda n: Ask("GET", "/v1/schedules?limit=50")),
+        "read the newest 20 runs": counted(lambda n: Ask("GET", "/v1/runs?limit=20")),
+        "create a schedule": creation("new", "30 9 * * 1-5"),
+        "create a schedule, with a key": creation("keyed", "30 9 * * 1-5", keyed=True),
+        "create a schedule, in English": creation("english", "every weekday at 9:30am"),
+    }
+
+
+# -- the report
+
+
+def percentile(values: list[float], percent: int) -> float:
+    return sorted(values)[min(len(values) - 1, len(values) * percent // 100)] if values else float("nan")
+
+
+def say(told: dict[str, Any]) -> None:
+    print(json.dumps(told), flush=True)
+
+
+def figures(name: str, found: Measured) -> dict[str, Any]:
+    told: dict[str, Any] = {
+        "measure": name,
+        "per_s": round(found.per_s),
+        "cpu_us": round(found.cpu_us),
+        "fires": len(found.late_ms),
+    }
+    for percent in PERCENTILES:
+        told[f"took_p{percent}_ms"] = round(percentile(found.took_ms, percent), 2)
+        told[f"late_p{percent}_ms"] = round(percentile(found.late_ms, percent), 2)
+    return told
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    heads = ["measure", "per_s", "cpu_us", "took_p50_ms", "took_p99_ms", "fires", "late_p50_ms", "late_p99_ms"]
+    lines = [f"| {' | '.join(heads)} |", "| --- |" + " ---: |" * (len(heads) - 1)]
+    lines += [
+        "| " + " | ".join(f"{row[head]:,}" if head != "measure" else row[head] for head in heads) + " |" for row in rows
+    ]
+    return "\n".join(lines)
+
+
+def verdict(rows: list[dict[str, Any]]) -> str:
+    by_name = {row["measure"]: row for row in rows}
+    lines: list[str] = []
+    for name, aim in (("read one schedule", READS_AIM), ("create a schedule", CREATIONS_AIM)):
+        row = by_name[name]
+        lines.append(f"- {word(row['per_s'] >= aim)}: {name}: {row['per_s']:,} a second (aim {aim:,})")
+        late = row["late_p99_ms"]
+        lines.append(
+            f"- {word(late <= LATE_AIM_MS)}: meanwhile fires are late by {late:g} ms at p99 (aim {LATE_AIM_MS})"
+        )
+    return "\n".join(lines)
+
+
+def word(reached: bool) -> str:
+    return "reached" if reached else "MISSED"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="The API under load while schedules fire.")
+    parser.add_argument("--quick", action="store_true", help="a few seconds, to see that it runs")
+    parser.add_argument("--seconds", type=float, default=10, help="for each measure")
+    parser.add_argument("--connections", type=int, default=16)
+    parser.add_argument("--schedules", type=int, default=10_000, help="that lie in the store")
+    parser.add_argument("--firing", type=int, default=50, help="of them, how many fire every second")
+    parser.add_argument("--serve", type=Path, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.serve:
+        return serve(options.serve, options.schedules, options.firing)
+    seconds = 1.5 if options.quick else options.seconds
+    folder = Path(tempfile.mkdtemp(prefix="matins-bench-"))
+    rows: list[dict[str, Any]] = []
+    say(
+        {
+            "python": platform.python_version(),
+            "system": platform.platform(),
+            "cpus": os.cpu_count(),
+            "load": os.getloadavg(),
+        }
+    )
+    house = House(folder, options.schedules, options.firing)
+    try:
+        time.sleep(seconds)  # alone, for comparison
+        rows.append(figures("nothing is asked", Measured(0, [0], house.latenesses()[0], 0)))
+        say(rows[-1])
+        for name, asks in workload(options.schedules).items():
+            rows.append(figures(name, measure(house, asks, seconds, options.connections)))
+            say(rows[-1])
+    finally:
+        house.close()
+        shutil.rmtree(folder, ignore_errors=True)
+    print(f"\n{table(rows)}\n\n{verdict(rows)}")
+    return None
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,182 @@
+"""Cortex's `schedules.json` in the place of `matins.yaml`: read live, and what Cortex computes written back into it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from matins.config.problems import Problem, nearest
+from matins.config.reading import Block, Draft, Said, Spot
+from matins.config.soundness import twins, unfit
+from matins.engine.english.words import DAYS
+from matins.engine.reasons import iso
+from matins.errors import InvalidInput
+from matins.texts.yaml_nodes import Entries, Items, Node, Place, Scalar, meant, parse, plain, with_fields
+
+_ID = re.compile(r"[0-9a-f]{8}")
+_CLOCK = re.compile(r"([01][0-9]|2[0-3]):[0-5][0-9]")
+_READ = {
+    "message": "prompt", "profile": "agent", "dispatchType": "do", "preCheck": "pre_check", "target": "target",
+    "fallback": "fallback",
+}  # fmt: skip
+_TIMED = {
+    "interval": ("intervalMs",),
+    "daily": ("time",),
+    "weekly": ("time", "dayOfWeek"),
+    "once": ("runAt",),
+}
+COMPUTED = ("nextRun", "createdAt", "lastRun", "lastSkipped", "pausedAt", "pausedBy")
+_KNOWN = ("id", "type", *_READ, "channel", "intervalMs", "time", "dayOfWeek", "runAt", "isPaused", *COMPUTED)
+THROTTLE = "throttle"
+_THROTTLED = "rate-limit"
+
+
+def read(text: str) -> Draft:
+    """Every task as a schedule by its id; `profile` is the agent. What is computed is not looked at."""
+    try:
+        root = parse(text)
+    except InvalidInput as error:
+        where, _, what = error.message.partition(": ")
+        line, column = (int(part.split()[1]) for part in where.split(", "))
+        problem = Problem(Place(0, 0, line, column), "", what.replace("YAML", "JSON"), hint="look at this line")
+        return Draft({}, None, (), (problem,))
+    if root is None:
+        return Draft({}, None, (), (), True)
+    unsound = (*unfit(root), *twins(root))
+    return Draft({}, None, (), unsound) if unsound else _tasks(root)
+
+
+def _tasks(root: Node) -> Draft:
+    listed = _task_nodes(root)
+    if listed is None:
+        problem = Problem(root.place, "tasks", "a list of tasks must stand here", hint='{"tasks": []}')
+        return Draft({}, None, (), (problem,))
+    said: list[Said] = []
+    problems: list[Problem] = []
+    for number, node in enumerate(listed):
+        spot = Spot(f"tasks[{number}]", node, node)
+        try:
+            said.append(_task(spot))
+        except InvalidInput as error:
+            place = _field_place(node, error.field)
+            path = f"{spot.path}.{error.field}" if error.field else spot.path
+            problems.append(Problem(place, path, error.message, error.value, error.allowed, error.hint))
+    return Draft({"preset": "cortex"}, None, tuple(said), tuple(problems))
+
+
+def _task_nodes(root: Node) -> tuple[Node, ...] | None:
+    if isinstance(root, Items):
+        return root.items
+    for key, value in root.entries if isinstance(root, Entries) else ():
+        if isinstance(key, Scalar) and key.value == "tasks" and isinstance(value, Items):
+            return value.items
+    return None
+
+
+def _field_place(node: Node, field: str | None) -> Any:
+    for key, value in node.entries if isinstance(node, Entries) else ():
+        if isinstance(key, Scalar) and key.value == field:
+            return value.place
+    return node.place
+
+
+def _task(spot: Spot) -> Said:
+    if not isinstance(spot.node, Entries):
+        raise InvalidInput("a task must be an object", hint='{"id": "d6f1bb1e", "type": "interval", …}')
+    given: dict[str, Any] = meant(spot.node)
+    for word in given:
+        if word not in _KNOWN:
+            raise InvalidInput(f'a task has no "{word}"', field=word, allowed=", ".join(_KNOWN),
+                               hint=nearest(word, _KNOWN))  # fmt: skip
+    task_id = given.get("id")
+    if not isinstance(task_id, str) or not _ID.fullmatch(task_id):
+        raise InvalidInput(
+            f"must be 8 hexadecimal digits, got {task_id!r}", value=task_id, field="id", hint='"id": "d6f1bb1e"'
+        )
+    words = {word: given[theirs] for theirs, word in _READ.items() if given.get(theirs) is not None}
+    words |= {"when": _when(given), "target": _target(given)}
+    if given.get("isPaused") is True and given.get("pausedBy") != _THROTTLED:
+        words["paused"] = True
+    spots = {_READ.get(word, word): inner for word, inner in _spots(spot).items()}
+    for theirs in ("intervalMs", "time", "runAt"):
+        if theirs in spots:
+            spots["when"] = spots[theirs]
+    return Said("schedule", task_id, "", Block(Spot(spot.path, spots["id"].key, spot.node), words, spots))
+
+
+def _spots(spot: Spot) -> dict[str, Spot]:
+    entries = spot.node.entries if isinstance(spot.node, Entries) else ()
+    return {str(k.value): Spot(f"{spot.path}.{k.value}", k, v) for k, v in entries if isinstance(k, Scalar)}
+
+
+def _when(given: Mapping[str, Any]) -> str:
+    kind = given.get("type")
+    if not isinstance(kind, str) or kind not in _TIMED:
+        allowed = ", ".join(_TIMED)
+        raise InvalidInput(f"must be {allowed}, got {kind!r}", value=kind, field="type", allowed=allowed, hint=allowed)
+    for word in _TIMED[kind]:
+        if given.get(word) is None:
+            raise InvalidInput(f'type {kind} needs "{word}"', field=word, hint=f'"{word}": …')
+    if kind == "interval":
+        return f"{_seconds(given['intervalMs'])}s"
+    if kind == "once":
+        return str(iso(_instant(given["runAt"])))
+    time = given["time"]
+    if not isinstance(time, str) or not _CLOCK.fullmatch(time):
+        raise InvalidInput(f"must be HH:MM, got {time!r}", value=time, field="time", hint='"time": "09:00"')
+    return f"every day at {time}" if kind == "daily" else f"every {_day(given['dayOfWeek'])} at {time}"
+
+
+def _seconds(value: Any) -> int:
+    if type(value) is not int or value < 1000 or value % 1000:
+        hint = '"intervalMs": 30000'
+        raise InvalidInput(f"must be whole seconds in ms, got {value!r}", value=value, field="intervalMs", hint=hint)
+    return value // 1000
+
+
+def _instant(value: Any) -> int:
+    if type(value) is not int or not 0 < value < 253_370_764_800_000:
+        raise InvalidInput(f"must be epoch milliseconds, got {value!r}", value=value, field="runAt")
+    return value
+
+
+def _day(value: Any) -> str:
+    if type(value) is not int or not 0 <= value <= 6:
+        raise InvalidInput(f"must be 0 (Sunday) to 6, got {value!r}", value=value, field="dayOfWeek", allowed="0 to 6")
+    return DAYS[value]
+
+
+def _target(given: Mapping[str, Any]) -> Any:
+    """A task's channel is where a fresh one lands too."""
+    target, channel = given.get("target") or "fresh", given.get("channel")
+    words = {"kind": target} if isinstance(target, str) else target
+    return {"channel": channel, **words} if channel is not None and isinstance(words, dict) else words
+
+
+# what is written back
+
+
+def with_computed(text: str, computed: Mapping[str, Mapping[str, Any]], throttle: Mapping[str, Any] | None) -> str:
+    """The text with these fields of tasks set, and no other byte changed; None takes the place of what is no more."""
+    root = parse(text)
+    nodes = _task_nodes(root) if root is not None else None
+    for node in reversed(nodes or ()):
+        if isinstance(node, Entries):
+            fields: dict[str, Any] = meant(node)
+            changes = _changes(fields, computed.get(str(fields.get("id")), {}))
+            text = with_fields(text, node, "id", changes) if changes else text
+    return _with_throttle(text, throttle)
+
+
+def _changes(fields: Mapping[str, Any], computed: Mapping[str, Any]) -> dict[str, Any]:
+    said = {word: value for word, value in computed.items() if value is not None or word in fields}
+    return {word: value for word, value in said.items() if word not in fields or fields[word] != value}
+
+
+def _with_throttle(text: str, throttle: Mapping[str, Any] | None) -> str:
+    root = parse(text)
+    said = {plain(key): meant(value) for key, value in root.entries} if isinstance(root, Entries) else {}
+    if not isinstance(root, Entries) or said.get(THROTTLE) == throttle:
+        return text
+    return with_fields(text, root, "tasks", {THROTTLE: throttle})

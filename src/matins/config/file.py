@@ -1,0 +1,90 @@
+"""The file itself: read whole, understood, and written by us only in the parts that change."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from hashlib import sha256
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from matins.config import cortex, reading
+from matins.config.defining import World
+from matins.config.meaning import Meaning, understand
+from matins.config.reading import Draft
+from matins.errors import Conflict, StoreUnavailable
+from matins.texts.whole_file import TextFile, read, replaced, resolved
+
+NOWHERE = "there is no file"
+
+
+class Content(NamedTuple):
+    text: str
+    digest: str
+    file: TextFile | None
+    """None where there is no file."""
+
+
+class FileState(NamedTuple):
+    """What became of the file when it was last looked at."""
+
+    state: Literal["unread", "applied", "waits", "invalid"]
+    says: str = ""
+    digest: str = ""
+
+
+class ConfigFile:
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path).expanduser().absolute()
+        self.state = FileState("unread")
+        self.written: str | None = None
+        """The digest of what we wrote last: it is no news."""
+        self._read: tuple[str, Draft] | None = None
+
+    @property
+    def cortex(self) -> bool:
+        """Whether it is Cortex's schedules.json."""
+        return self.path.suffix == ".json"
+
+    def read(self) -> Content:
+        """As it is now; where there is none, nothing."""
+        try:
+            self.path.stat()
+        except FileNotFoundError:
+            return Content("", NOWHERE, None)
+        except OSError:
+            pass  # told below, in words
+        file = read(self.path)
+        return Content(file.text, sha256(file.text.encode()).hexdigest(), file)
+
+    def draft(self, text: str) -> Draft:
+        """Most looks find the text as it was at the last one."""
+        if self._read is None or self._read[0] != text:
+            self._read = text, cortex.read(text) if self.cortex else reading.read(text)
+        return self._read[1]
+
+    def understand(self, text: str, world: World) -> Meaning:
+        return understand(self.draft(text), world, loosely=self.cortex)
+
+    def replace(self, before: Content, text: str) -> Content:
+        """Write it, unless somebody has saved it since it was read."""
+        assert before.file is not None
+        try:
+            done = replaced(resolved(self.path), before.file, text)
+        except OSError as error:
+            hint = "look at its folder: room, and who may write there"
+            message = f"{self.path} cannot be written: {error.strerror or error}"
+            raise StoreUnavailable(message, hint=hint) from error
+        if not done:
+            raise Conflict(f"{self.path} was saved by somebody else just now", value=str(self.path), hint="try again")
+        self.written = sha256(text.encode()).hexdigest()
+        return Content(text, self.written, before.file)
+
+    @contextmanager
+    def writing(self) -> Generator[None]:
+        """Should the store not learn what we write meanwhile, it is news after all."""
+        try:
+            yield
+        except BaseException:
+            self.written = None
+            raise

@@ -1,0 +1,46 @@
+"""What is wrong with a file: all of it at once, each with its place and how to mend it."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from matins.errors import FileInvalid, InvalidInput
+from matins.texts.yaml_nodes import Place
+
+_MOST_SHOWN = 20
+
+
+class Problem(NamedTuple):
+    place: Place
+    path: str
+    """Such as `schedules.morning.when`; nothing for the file itself."""
+    what: str
+    value: Any = None
+    allowed: str | None = None
+    hint: str | None = None
+
+    def error(self, file: Path) -> InvalidInput:
+        where = f"{file}, line {self.place.line}, column {self.place.column}: "
+        said = f"{where}{self.path}: {self.what}" if self.path else f"{where}{self.what}"
+        return InvalidInput(said, value=self.value, field=self.path or None, allowed=self.allowed, hint=self.hint)
+
+
+def invalid(file: Path, problems: Iterable[Problem]) -> FileInvalid:
+    """One error for all of them; the first says how to mend it, and all are `problems`."""
+    errors = [p.error(file) for p in sorted(problems, key=lambda p: (p.place.line, p.place.column))]
+    lines = [f"{error.message}{f' ({error.hint})' if error.hint and len(errors) > 1 else ''}" for error in errors]
+    if len(lines) > _MOST_SHOWN:
+        lines[_MOST_SHOWN:] = [f"and {len(lines) - _MOST_SHOWN} more"]
+    first = errors[0]
+    raised = FileInvalid("\n".join(lines), value=first.value, field=first.field, allowed=first.allowed, hint=first.hint)
+    raised.problems = tuple(errors)
+    return raised
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    known = list(known)
+    close = difflib.get_close_matches(word, known, n=1)
+    return f'did you mean "{close[0]}"?' if close else f"known: {', '.join(known)}"

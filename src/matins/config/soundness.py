@@ -1,0 +1,56 @@
+"""What is wrong with any text of names and values, whatever it is about."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from matins.config.problems import Problem
+from matins.texts.yaml_nodes import Entries, Items, Node, Place, Scalar
+
+_UNFIT = re.compile("[\0\ud800-\udfff]")
+
+
+def unfit(node: Node, path: str = "") -> Iterator[Problem]:
+    """What no store can hold, and what has no name: nothing can be made of it."""
+    match node:
+        case Scalar(value=str(text)) if _UNFIT.search(text):
+            yield Problem(node.place, path, "this holds a NUL or half a character", hint="take it out")
+        case Entries():
+            for key, _ in node.entries:
+                if not isinstance(key, Scalar) or key.value is None:
+                    yield Problem(key.place, path, "this has no name", hint="write name: value")
+                else:
+                    yield from unfit(key, path)
+        case _:
+            pass
+    for inner, below in _below(node, path):
+        yield from unfit(inner, below)
+
+
+def twins(node: Node, path: str = "") -> Iterator[Problem]:
+    """A name twice in one mapping, wherever it is: one of them would be lost."""
+    seen: dict[str | None, Place] = {}
+    for key, _ in node.entries if isinstance(node, Entries) else ():
+        name = key.value if isinstance(key, Scalar) else None
+        if name in seen:
+            what = f"stands there twice, first on line {seen[name].line}"
+            yield Problem(key.place, _joined(path, key), what, name, hint="take one out")
+        seen[name] = key.place
+    for inner, below in _below(node, path):
+        yield from twins(inner, below)
+
+
+def _below(node: Node, path: str) -> Iterator[tuple[Node, str]]:
+    match node:
+        case Items():
+            yield from ((item, f"{path}[{number}]") for number, item in enumerate(node.items))
+        case Entries():
+            yield from ((value, _joined(path, key)) for key, value in node.entries)
+        case _:
+            pass
+
+
+def _joined(path: str, key: Node) -> str:
+    name = key.value if isinstance(key, Scalar) else "?"
+    return f"{path}.{name}" if path else str(name)

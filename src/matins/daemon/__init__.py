@@ -1,0 +1,7 @@
+"""`matins up`: the scheduler, the file that people edit and the HTTP API in one process."""
+
+from __future__ import annotations
+
+from matins.daemon.running import Daemon
+
+__all__ = ["Daemon"]

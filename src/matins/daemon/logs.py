@@ -1,0 +1,74 @@
+"""What the daemon tells while it runs, on stderr: plain lines, or a JSON document each."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from datetime import UTC, datetime
+from typing import Any
+
+from matins.errors import InvalidInput
+
+_STYLES = ("plain", "json")
+_LOUD = frozenset({"schedule", "run", "approval", "throttle", "budget", "delivery", "hook", "token"})
+_QUIET = frozenset(
+    {"run.planned", "run.checking", "run.cleared", "run.landed", "approval.requested", "approval.vote", "approval.used"}
+)
+"""Steps on the way to what is told anyway."""
+
+
+def set_up(style: str) -> None:
+    if style not in _STYLES:
+        allowed = ", ".join(_STYLES)
+        raise InvalidInput(f'There is no log style "{style}"', value=style, field="log", allowed=allowed, hint=allowed)
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(Lines() if style == "plain" else Documents())
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(logging.WARNING)
+    logging.getLogger("matins").setLevel(logging.INFO)
+
+
+class Lines(logging.Formatter):
+    """`09:00:00 run.succeeded morning (run 12)`; the level where it is worth a look."""
+
+    def __init__(self) -> None:
+        super().__init__("%(asctime)s %(message)s", "%H:%M:%S")
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - its name in the standard library
+        loud = record.levelno >= logging.WARNING
+        text = _harmless(record.message)
+        return f"{record.asctime} {record.levelname.lower()}: {text}" if loud else f"{record.asctime} {text}"
+
+
+class Documents(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        told: dict[str, Any] = {
+            "at": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "message": record.getMessage(),
+        }
+        told |= getattr(record, "event", {})
+        if record.exc_info:
+            told["trace"] = self.formatException(record.exc_info)
+        return json.dumps(told, ensure_ascii=False)
+
+
+def tell(event: dict[str, Any]) -> None:
+    """An event as a line of the log: what happened, to whom, and why."""
+    kind = str(event["type"]).removeprefix("matins.")
+    if kind in _QUIET or kind.partition(".")[0] not in _LOUD:
+        return
+    data: dict[str, Any] = event["data"]
+    whom = event.get("schedulename") or data.get("schedule") or data.get("name") or ""
+    run = f" (run {event['runid']})" if "runid" in event else ""
+    said = next((str(data[word]) for word in ("note", "reason", "error") if data.get(word)), "")
+    why = f": {said.replace('_', ' ')}" if said and said not in kind else ""
+    fields = {"event": {"type": kind, "schedule": whom or None, "run_id": event.get("runid"), "id": event["id"]}}
+    logging.getLogger("matins.events").info("%s", f"{kind} {whom}{run}{why}", extra=fields)
+
+
+def _harmless(text: str) -> str:
+    """No line of somebody's making, and nothing that a terminal obeys."""
+    return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)

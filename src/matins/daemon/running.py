@@ -1,0 +1,197 @@
+"""The daemon: what it starts and in which order, what signals do, and how it ends."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shlex
+import shutil
+import signal
+import socket
+import sys
+from contextlib import ExitStack
+from importlib import resources
+from pathlib import Path
+from queue import SimpleQueue
+from types import FrameType
+from urllib.parse import urlsplit
+
+from fastapi import FastAPI
+
+from matins.daemon import logs
+from matins.daemon.greeting import Whereabouts, greeting
+from matins.daemon.listening import PORT, bound, name_of, url_of
+from matins.daemon.unit import notify
+from matins.errors import NotFound, SchedulerShutdownError, StoreError
+from matins.library import Matins, taken
+from matins.model.principal import OWNER
+from matins.service.documents import instant
+from matins.service.requests import Requests
+from matins.service.tokens import Keys
+from matins.surfaces.home import Home, Running, private_files, shown, usual_home, whole
+from matins.surfaces.http.app import build_app
+from matins.surfaces.http.health import Health
+from matins.surfaces.http.logins import Logins
+from matins.surfaces.http.server import Server
+
+log = logging.getLogger("matins")
+HEARTBEAT = "MATINS_HEARTBEAT_URL"
+PUBLIC = "MATINS_PUBLIC_URL"
+"""By which a proxy in front of it is known."""
+DEMO_HOME = ".matins-demo"
+_STOP_S = 30
+_TRIES = ('add "every weekday at 9am" --agent demo "Say what day it is"', "list", "doctor")
+_DEMO_TRIES = ("list", "why night-report", "approvals")
+_LOCAL = ("127.0.0.1", "localhost", "[::1]")
+
+
+class Daemon:
+    """Zero configuration: everything is in the user's data folder, unless it is said otherwise."""
+
+    def __init__(
+        self,
+        *,
+        store: str | None = None,
+        file: str | Path | None = None,
+        host: str = "127.0.0.1",
+        port: int | None = None,
+        home: str | Path | None = None,
+        log: str = "plain",
+        demo: bool = False,
+    ) -> None:
+        self._home = Home(home or DEMO_HOME if demo else home)
+        self._demo = demo
+        self._store = whole(store) if store else self._home.store
+        self._file = Path(file).expanduser().absolute() if file else self._home.file
+        self._file_named = file is not None
+        self._host = host
+        self._port = port
+        self._log = log
+        self._signals: SimpleQueue[int] = SimpleQueue()
+        self._ending = False
+
+    def run(self) -> None:
+        """Until SIGTERM or SIGINT; SIGHUP reads the file again. A second signal to end ends it at once."""
+        logs.set_up(self._log)
+        with ExitStack() as stack:
+            for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+                before = signal.signal(number, self._heard)
+                stack.callback(signal.signal, number, before)
+            self._start(stack)
+            self._serve()
+            notify("STOPPING=1")
+            log.info("stopping: runs get %s s to end; once more to leave them to the next start", _STOP_S)
+
+    # -- start
+
+    def _start(self, stack: ExitStack) -> None:
+        """What was started is stopped in reverse, also when the next cannot start."""
+        with private_files():
+            self._home.make()
+            self._home.enter()
+            if self._demo and not self._home.file.exists():
+                self._home.file.write_text(demo_file(), encoding="utf-8")
+            stack.callback(self._home.leave)
+            self._matins = matins = Matins(self._store, heartbeat_url=os.environ.get(HEARTBEAT))
+        stack.callback(matins.close)
+        if not matins.store.own():
+            raise taken(matins.store)
+        listener = stack.enter_context(bound(self._host, self._port))
+        matins.subscribe(logs.tell)
+        self._follow_file(stack)  # first, so that nothing fires under what it said before
+        matins.start()
+        stack.callback(_stopped, matins)
+        self._logins = Logins(matins.clock)
+        keys = Keys(matins.store, matins.clock)
+        server = Server(self._app(keys, listener), listener, self._end)
+        server.start()
+        stack.callback(server.stop)
+        self._let_in(keys)
+        stack.callback(self._home.hush)
+        self._announce(listener)
+
+    def _follow_file(self, stack: ExitStack) -> None:
+        if self._file_named and not self._file.exists():
+            raise NotFound(f"There is no file {self._file}", value=str(self._file), field="file", hint="write it first")
+        self._reloader = self._matins.follow_file(self._file)
+        stack.callback(self._reloader.stop)
+        self._reloader.start()
+
+    def _app(self, keys: Keys, listener: socket.socket) -> FastAPI:
+        matins, port = self._matins, listener.getsockname()[1]
+        hosts = [f"{name}:{port}" for name in (*_LOCAL, name_of(self._host))]
+        origins = [f"http://{host}" for host in hosts]
+        if public := os.environ.get(PUBLIC):
+            origins.append(public.rstrip("/"))
+            hosts.append(urlsplit(public).netloc)
+        return build_app(
+            matins,
+            keys,
+            Requests(matins.store, matins.clock),
+            hosts=hosts,
+            origins=origins,
+            health=Health(matins, matins.clock),
+            logins=self._logins,
+        )
+
+    def _let_in(self, keys: Keys) -> None:
+        """The owner's own commands need a token too; the one that is there stays while it is good."""
+        there = self._home.token()
+        if there is None or keys.principal_of(there) is None:
+            self._home.keep_token(self._matins.create_token(OWNER.name).token)
+
+    def _announce(self, listener: socket.socket) -> None:
+        url = url_of(self._host, listener)
+        file = str(self._file) if self._file.exists() else None
+        started = instant(self._matins.clock.now_ms()) or ""
+        running = Running(url, os.getpid(), started, shown(self._store), file)
+        self._home.announce(running)
+        link = f"{url}/login?code={self._logins.code(OWNER)}"
+        moved = self._port is None and listener.getsockname()[1] != PORT
+        tries = _DEMO_TRIES if self._demo else _TRIES
+        told = Whereabouts(running, str(self._home.path), link, moved, self._command(), tries)
+        sys.stdout.write(greeting(told) + "\n")
+        sys.stdout.flush()
+        notify("READY=1")
+
+    def _command(self) -> str:
+        if Path(sys.argv[0]).name == "matins":
+            program = "matins" if shutil.which("matins") else sys.argv[0]
+        else:
+            program = f"{sys.executable} -m matins"
+        path = self._home.path
+        near = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+        return program if path == usual_home() else f"{program} --home {shlex.quote(str(near))}"
+
+    # -- life
+
+    def _serve(self) -> None:
+        while self._signals.get() == signal.SIGHUP:
+            try:
+                log.info("the file is read again: %s", self._reloader.look().state)
+            except StoreError as error:
+                log.error("the file could not be taken up: %s", error)
+
+    def _end(self) -> None:
+        """The API is gone and nobody asked for that: whoever watches over the daemon starts it again."""
+        log.error("the HTTP server ended")
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    def _heard(self, number: int, frame: FrameType | None) -> None:
+        if number != signal.SIGHUP:
+            if self._ending:
+                os._exit(128 + number)  # asked twice: what runs goes on, and the next start takes it up
+            self._ending = True
+        self._signals.put(number)
+
+
+def demo_file() -> str:
+    """A file in which a newcomer sees an agent woken, a question asked and a slot skipped, and which can be edited."""
+    return resources.files("matins").joinpath("demo/matins.yaml").read_text(encoding="utf-8")
+
+
+def _stopped(matins: Matins) -> None:
+    try:
+        matins.stop(timeout=_STOP_S)
+    except SchedulerShutdownError as error:
+        log.warning("%s", error)

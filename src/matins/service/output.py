@@ -1,0 +1,96 @@
+"""What a run has written so far: read from its folder, while it runs and afterwards."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+from matins.engine.given import check_number
+from matins.errors import InvalidInput, NotFound
+from matins.executors.processes.output import ERR, OUT
+from matins.executors.processes.reading import Piece, output_of
+from matins.model.principal import Principal
+from matins.model.run import Run
+from matins.ports import Store
+from matins.service.base import UseCases
+from matins.service.rights import needs
+
+MOST = 1 << 20
+_LONGEST = 1 << 62
+_STREAMS = {"stdout": OUT, "stderr": ERR}
+
+
+class Output(NamedTuple):
+    text: str
+    offset: int
+    """Where it begins: later than asked for where that is not kept."""
+    next: int
+    """Where to go on."""
+    total: int
+    """How much there is by now, in bytes."""
+    over: bool
+    """Nothing more will come after this."""
+
+
+class Outputs(UseCases):
+    @needs("read")
+    def output(
+        self, principal: Principal, run_id: int, offset: int = 0, limit: int = 65_536, stream: str = "stdout"
+    ) -> Output:
+        """Up to `limit` bytes of what its last attempt wrote, as it was written. Secrets are redacted."""
+        check_number("offset", offset, 0, _LONGEST)
+        check_number("limit", limit, 4, MOST)
+        if stream not in _STREAMS:
+            allowed = ", ".join(_STREAMS)
+            raise InvalidInput(f'There is no stream "{stream}"', value=stream, field="stream", allowed=allowed)
+        with self._store.reading() as transaction:
+            run = self._run(transaction, run_id)
+            identity = transaction.worker_of(run.id, run.epoch)
+        piece = output_of(run_folder(self._store), run.id, run.epoch, offset, limit, stream=_STREAMS[stream])
+        if piece.total == 0:
+            _refuse_elsewhere(run, identity)
+        return _output(piece, run)
+
+
+def run_folder(store: Store) -> Path:
+    """Where process trees keep their journals and output: beside the file, else in the temporary folder."""
+    if store.path is not None:
+        return store.path.with_name(f"{store.path.name}.runs")
+    return Path(tempfile.gettempdir()) / f"matins-{os.getuid()}" / store.store_id
+
+
+def _output(piece: Piece, run: Run) -> Output:
+    end = piece.at + len(piece.data)
+    over = end >= piece.total and (piece.over or not run.state.live)
+    data = piece.data if over else _whole_characters(piece.data)
+    return Output(data.decode("utf-8", "replace"), piece.at, piece.at + len(data), piece.total, over)
+
+
+def _whole_characters(data: bytes) -> bytes:
+    """Without the beginning of a character whose end is not there yet."""
+    for back in range(1, min(4, len(data)) + 1):
+        byte = data[-back]
+        if byte & 0xC0 == 0x80:
+            continue
+        length = 4 if byte >= 0xF0 else 3 if byte >= 0xE0 else 2 if byte >= 0xC0 else 1
+        return data[:-back] if length > back else data
+    return data
+
+
+def _refuse_elsewhere(run: Run, identity: str | None) -> None:
+    host = _host(identity or "")
+    if host not in (None, socket.gethostname()):
+        hint = f"ask there: matins logs {run.id}"
+        raise NotFound(f"Run {run.id} ran on {host}, which keeps its output", value=run.id, field="run_id", hint=hint)
+
+
+def _host(identity: str) -> str | None:
+    """Of a worker, as far as it says."""
+    try:
+        return json.loads(identity)["host"]
+    except (ValueError, TypeError, KeyError):
+        return None

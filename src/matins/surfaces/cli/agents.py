@@ -1,0 +1,67 @@
+"""`matins agents`: who is woken."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from matins.surfaces.cli.commands import Noun, pass_desk, removed
+from matins.surfaces.cli.desk import Desk
+from matins.surfaces.cli.states import in_words
+from matins.surfaces.cli.tables import Column
+from matins.surfaces.cli.text import one_line, plain
+from matins.surfaces.cli.words import AGENT, given, word_options
+
+_COLUMNS = (Column("NAME"), Column("RUNNER"), Column("MODEL", 8), Column("WORKDIR", 12), Column("MAX COST"))
+_EMPTY = "No agents yet. Make one: matins agents set scout --runner claude"
+
+
+@click.group(cls=Noun)
+def agents() -> None:
+    """Who is woken: list, show, set, rm."""
+
+
+@agents.command("list")
+@pass_desk
+def list_agents(desk: Desk) -> None:
+    """All agents."""
+    items: list[dict[str, Any]] = desk.ask("agents")
+    rows = [tuple(item[word] or "–" for word in ("name", "runner", "model", "workdir", "max_cost")) for item in items]
+    desk.show(items, lambda: desk.table(_COLUMNS, rows) if rows else _EMPTY)
+
+
+@agents.command()
+@click.argument("name")
+@pass_desk
+def show(desk: Desk, name: str) -> None:
+    """One agent; what its environment holds is not shown, unless it is a reference."""
+    item = desk.ask("get_agent", name=name)
+    desk.show(item, lambda: _shown(desk, item))
+
+
+def _shown(desk: Desk, item: dict[str, Any]) -> list[str]:
+    rest = [(in_words(word), plain(value)) for word, value in item.items() if value and word != "name"]
+    return desk.fields(("name", item["name"]), *rest)
+
+
+@agents.command("set")
+@click.argument("name")
+@word_options(AGENT)
+@pass_desk
+def set_agent(desk: Desk, name: str, **options: Any) -> None:
+    """Make an agent, or say it anew: all of its words.
+
+    \b
+    matins agents set scout --runner claude --workdir ~/code/site --max-cost '$2'
+    """
+    item = desk.ask("set_agent", name=name, **given(AGENT, options))
+    desk.show(item, lambda: one_line(f"Set the agent {item['name']}: runner {item['runner']}"))
+
+
+@agents.command("rm")
+@click.argument("name")
+@pass_desk
+def remove(desk: Desk, name: str) -> None:
+    """Remove an agent that no schedule wakes."""
+    desk.show(*removed("agent", one_line(name), bool(desk.ask("drop_agent", name=name))))

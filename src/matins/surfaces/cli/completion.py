@@ -1,0 +1,28 @@
+"""`matins completion`: what a shell needs to complete commands, options and names."""
+
+from __future__ import annotations
+
+import click
+from click.shell_completion import get_completion_class
+
+from matins.surfaces.cli.commands import Command, pass_desk
+from matins.surfaces.cli.desk import Desk
+
+
+@click.command(cls=Command)
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.pass_context
+@pass_desk
+def completion(desk: Desk, ctx: click.Context, shell: str) -> None:
+    """A script for bash, zsh or fish.
+
+    \b
+    bash: eval "$(matins completion bash)" in ~/.bashrc
+    zsh:  eval "$(matins completion zsh)" in ~/.zshrc
+    fish: matins completion fish > ~/.config/fish/completions/matins.fish
+    """
+    kind = get_completion_class(shell)
+    assert kind is not None
+    script = kind(ctx.find_root().command, {}, "matins", "_MATINS_COMPLETE")
+    text = script.source_template % script.source_vars()
+    desk.show({"shell": shell, "script": text}, lambda: text)

@@ -1,0 +1,257 @@
+"""`matins add`, `list`, `show`, `edit`, `pause`, `resume`, `rm`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+import click
+
+from matins.errors import Conflict, InvalidInput, MatinsError, NotFound
+from matins.surfaces.cli.commands import Command, agent_option, name_argument, pass_desk, removed
+from matins.surfaces.cli.desk import Desk
+from matins.surfaces.cli.paging import Page, page_options
+from matins.surfaces.cli.states import last_run, next_run, schedule_state
+from matins.surfaces.cli.tables import Column
+from matins.surfaces.cli.text import block, one_line, plain
+from matins.surfaces.cli.times import in_full
+from matins.surfaces.cli.words import SCHEDULE, given, word_options
+
+_STATES = ("active", "paused", "pending", "completed", "expired", "rejected", "broken")
+_COLUMNS = (Column("NAME"), Column("AGENT", 6), Column("WHEN", 14), Column("NEXT", 14), Column("LAST", 14))
+_EMPTY = 'No schedules yet. Make one: matins add "every weekday at 9am" --agent claude "Summarise my open PRs"'
+_LONGEST_NAME, _NAME_WORDS, _TRIES = 40, 6, 50
+_SHOWN_BEFORE = ("when", "timezone", "prompt")
+
+
+@click.command(cls=Command)
+@click.argument("when")
+@click.argument("prompt", required=False)
+@click.option("--agent", "-a", metavar="AGENT", help="Who is woken. The name of a runner makes that agent.")
+@click.option("--name", "-n", metavar="NAME", help="By default, from the first words of the prompt.")
+@word_options(SCHEDULE)
+@pass_desk
+def add(desk: Desk, when: str, prompt: str | None, agent: str | None, name: str | None, **options: Any) -> None:
+    """Make a schedule: WHEN it wakes an agent, and the PROMPT.
+
+    \b
+    matins add "every weekday at 9am" --agent claude "Summarise my open PRs"
+    matins add "0 2 * * *" --name backup --do backup --timezone Europe/London
+    """
+    words = {"when": when, "prompt": prompt, "agent": agent, **given(SCHEDULE, options)}
+    words = {word: value for word, value in words.items() if value is not None}
+    if prompt is None and "do" not in words and "work" not in words:
+        raise InvalidInput("Nothing is said that it should do", field="prompt", hint="a prompt, or --do JOB")
+    if "do" not in words and agent is None:
+        raise InvalidInput("Nobody is named who should do it", field="agent", hint=_whom(desk))
+    made = "do" not in words and _made_agent(desk, str(agent))
+    try:
+        document = _added(desk, name, prompt or words.get("do") or words["work"], words)
+    except MatinsError:
+        if made:
+            desk.ask("drop_agent", name=agent)
+        raise
+    if made:
+        desk.tell(f'Made the agent "{agent}" with the runner {agent}. Change it: matins agents set {agent}')
+    desk.show(document, lambda: _told(desk, "Added", document))
+    _tell_what_is_missing(desk, document, words)
+
+
+def _whom(desk: Desk) -> str:
+    known = [agent["name"] for agent in desk.ask("agents")]
+    return f"--agent {' or '.join(known[:5])}" if known else "--agent claude, or another runner: codex, gemini, demo …"
+
+
+def _made_agent(desk: Desk, name: str) -> bool:
+    """An agent that does not exist is made where a runner has its name."""
+    try:
+        desk.ask("get_agent", name=name)
+        return False
+    except NotFound as unknown:
+        try:
+            desk.ask("set_agent", name=name, runner=name)
+        except InvalidInput as error:
+            if error.field != "runner":
+                raise
+            hint = f"make it: matins agents set {name} --runner claude; runners: {error.allowed or error.hint}"
+            raise NotFound(unknown.message, value=name, field="agent", hint=hint) from None
+        return True
+
+
+def _added(desk: Desk, name: str | None, subject: str, words: dict[str, Any]) -> dict[str, Any]:
+    """Under its name, or under the first free one that its subject gives."""
+    if name is not None:
+        return desk.ask("look", **_found(desk.ask("add", name=name, **words)))
+    plain = derived_name(subject)
+    for number in range(1, _TRIES + 1):
+        free = plain if number == 1 else f"{plain}-{number}"
+        try:
+            return desk.ask("look", **_found(desk.ask("add", name=free, **words)))
+        except Conflict as error:
+            if error.field != "name" or number == _TRIES:
+                raise
+    raise AssertionError(plain)
+
+
+def _found(schedule: dict[str, Any]) -> dict[str, Any]:
+    return {"name": schedule["name"], "agent": schedule["agent"]}
+
+
+def derived_name(subject: str) -> str:
+    """summarise-my-open-prs."""
+    words = re.findall(r"\w+", subject.lower())[:_NAME_WORDS]
+    while len(words) > 1 and len("-".join(words)) > _LONGEST_NAME:
+        words.pop()
+    return "-".join(words)[:_LONGEST_NAME] or "schedule"
+
+
+def _told(desk: Desk, verb: str, schedule: dict[str, Any]) -> str:
+    """Added morning: every weekday at 09:00 (UTC), next in 3d (Mon 09:00)."""
+    coming = "" if schedule["next_run_at"] is None else f", next {desk.when(schedule['next_run_at'])}"
+    standing = "" if schedule["state"] == "active" else f", {schedule_state(schedule).text}"
+    return one_line(f"{verb} {schedule['name']}: {schedule['description']} ({schedule['timezone']}){coming}{standing}")
+
+
+def _tell_what_is_missing(desk: Desk, schedule: dict[str, Any], words: dict[str, Any]) -> None:
+    on_the_clock = schedule["trigger"]["kind"] not in ("interval", "once")
+    if on_the_clock and "timezone" not in words and schedule["timezone"] == "UTC":
+        desk.tell(f"Its times are in UTC. On your own clock: matins edit {schedule['name']} --timezone local")
+    if not desk.ask("stats")["running"]:
+        desk.tell("Nothing runs yet: start the daemon with matins up")
+
+
+@click.command("list", cls=Command)
+@click.option("--agent", "-a", metavar="AGENT", help="Of one agent.")
+@click.option("--state", "-s", type=click.Choice(_STATES))
+@page_options("--after")
+@pass_desk
+def list_schedules(desk: Desk, agent: str | None, state: str | None, after: str | None, limit: int) -> None:
+    """Schedules, when they fire next, and how the last run went."""
+    page = Page.of(limit, lambda most: desk.ask("overview", agent=agent, state=state, after=after, limit=most))
+    desk.show(page.items, lambda: _listed(desk, page.items, filtered=bool(agent or state or after)))
+    page.tell_more(desk, "matins list --after", page.last_id)
+
+
+def _listed(desk: Desk, items: list[dict[str, Any]], *, filtered: bool) -> Iterable[str]:
+    if not items:
+        return ["No schedule matches." if filtered else _EMPTY]
+    rows = [
+        (item["name"], item["agent"] or "–", item["description"], next_run(item, desk.now),
+         last_run(item["last_run"], desk.now))
+        for item in items
+    ]  # fmt: skip
+    return desk.table(_COLUMNS, rows)
+
+
+@click.command(cls=Command)
+@name_argument
+@agent_option
+@pass_desk
+def show(desk: Desk, name: str, agent: str | None) -> None:
+    """One schedule: all that it says, and how it stands."""
+    item = desk.ask("look", name=name, agent=agent)
+    desk.show(item, lambda: _shown(desk, item))
+
+
+def _shown(desk: Desk, item: dict[str, Any]) -> list[str]:
+    words = {word: value for word, value in item["words"].items() if word not in _SHOWN_BEFORE}
+    place = item["file"]
+    lines = desk.fields(
+        ("name", item["name"]),
+        ("agent", item["agent"]),
+        ("state", _standing(desk, item)),
+        ("when", f"{item['description']} ({item['timezone']})"),
+        ("next", item["next_run_at"] and f"{desk.away(item['next_run_at'])}, {in_full(item['next_run_at'])}"),
+        ("last", last_run(item["last_run"], desk.now).text),
+        *((word.replace("_", " "), plain(value)) for word, value in words.items()),
+        ("fired", _fired(item)),
+        ("file", place and f"{place['path']}:{place['line']}"),
+        ("made", f"{desk.away(item['created_at'])} by {item['created_by']}, revision {item['rev']}"),
+    )
+    if item["prompt"]:
+        lines += ["", *(f"  {line}" for line in block(item["prompt"]).split("\n"))]
+    return lines
+
+
+def _fired(item: dict[str, Any]) -> str:
+    return f"{item['executions']} times" + (f", {item['failures']} failed in a row" if item["failures"] else "")
+
+
+def _standing(desk: Desk, item: dict[str, Any]) -> str:
+    if item["state"] != "paused":
+        return schedule_state(item).text
+    until = f", until {desk.until(item['paused_until'])}" if item["paused_until"] else ""
+    note = f": {item['note']}" if item["note"] else ""
+    return f"‖ paused by {item['paused_by']} {desk.away(item['paused_at'])}{until}{note}"
+
+
+@click.command(cls=Command)
+@name_argument
+@agent_option
+@click.option("--when", "word_when", metavar="TEXT", help="When it fires.")
+@click.option("--prompt", "-p", "word_prompt", metavar="TEXT", help="What its agent is told.")
+@word_options(SCHEDULE, unset=True)
+@click.option("--dry-run", is_flag=True, help="Only say what would change.")
+@pass_desk
+def edit(desk: Desk, name: str, agent: str | None, dry_run: bool, **options: Any) -> None:
+    """Change what a schedule says; runs under way keep theirs."""
+    words = given(SCHEDULE, options)
+    words |= {word: options[f"word_{word}"] for word in ("when", "prompt") if options[f"word_{word}"] is not None}
+    if not words:
+        raise InvalidInput("Nothing is said that should change", field="set", hint="--when, --prompt, --set word=value")
+    forecast = desk.door.call("preview_change", name=name, agent=agent, **words)
+    if dry_run:
+        desk.show(forecast, lambda: [*_changes(forecast), "Nothing is changed: this was a dry run."])
+        return
+    changed = desk.door.call("edit", name=name, agent=agent, **words)
+    item = desk.ask("look", **_found(changed))
+    desk.show(item, lambda: [*_changes(forecast), _told(desk, "Changed", item)])
+    if forecast["voids"]:
+        desk.tell("What was asked about it counts no more, and is asked again: matins approvals")
+
+
+def _changes(forecast: dict[str, Any]) -> list[str]:
+    lines = [
+        f"  {change['word'].replace('_', ' ')}: {plain(change['before'])} → {plain(change['after'])}"
+        for change in forecast["words"]
+    ]
+    return lines or ["  It says that already."]
+
+
+@click.command(cls=Command)
+@name_argument
+@agent_option
+@click.option("--note", "-m", metavar="TEXT", help="Why.")
+@click.option("--until", metavar="INSTANT", help="It goes on by itself then: 2026-12-31T18:00:00Z.")
+@pass_desk
+def pause(desk: Desk, name: str, agent: str | None, note: str | None, until: str | None) -> None:
+    """Nothing new starts until it is resumed; what runs goes on."""
+    item = desk.ask("pause", name=name, agent=agent, note=note, until=until)
+    desk.show(item, lambda: one_line(f"Paused {item['name']}" + _until(desk, item)))
+
+
+def _until(desk: Desk, item: dict[str, Any]) -> str:
+    if item["paused_until"]:
+        return f" until {desk.until(item['paused_until'])}."
+    return f". To go on: matins resume {item['name']}"
+
+
+@click.command(cls=Command)
+@name_argument
+@agent_option
+@pass_desk
+def resume(desk: Desk, name: str, agent: str | None) -> None:
+    """Let it go on: an interval from now, all else at its next time."""
+    item = desk.ask("resume", name=name, agent=agent)
+    coming = f", next {desk.when(item['next_run_at'])}" if item["next_run_at"] else ""
+    desk.show(item, lambda: one_line(f"{item['name']} is {item['state']}{coming}"))
+
+
+@click.command("rm", cls=Command)
+@name_argument
+@agent_option
+@pass_desk
+def remove(desk: Desk, name: str, agent: str | None) -> None:
+    """Remove a schedule; its history stays. It is no error when there is none."""
+    desk.show(*removed("schedule", one_line(name), bool(desk.ask("remove", name=name, agent=agent))))

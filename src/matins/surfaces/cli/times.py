@@ -1,0 +1,73 @@
+"""Instants as people read them: how far away, and when on the clock of whoever reads."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+
+_UNITS = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
+_TWO_DAYS, _WEEK_S, _SEASON_S = 172_800, 6 * 86_400, 270 * 86_400
+
+
+def now() -> datetime:
+    return datetime.fromtimestamp(time.time(), UTC)
+
+
+def instant(text: str) -> datetime:
+    return datetime.fromisoformat(text)
+
+
+def away(text: str, at: datetime) -> str:
+    """in 3h, 2m ago, now."""
+    seconds = round((instant(text) - at).total_seconds())
+    if seconds == 0:
+        return "now"
+    length = duration(abs(seconds))
+    return f"in {length}" if seconds > 0 else f"{length} ago"
+
+
+def duration(seconds: float) -> str:
+    """In its largest unit; days only where hours would be many."""
+    whole = round(seconds)
+    for size, unit in _UNITS:
+        if whole >= (_TWO_DAYS if unit == "d" else size):
+            return f"{whole // size}{unit}"
+    return "0s"
+
+
+def took(milliseconds: int) -> str:
+    """In its two largest units; below ten seconds, with a fraction."""
+    if milliseconds < 10_000:
+        return f"{milliseconds / 1000:.1f}s" if milliseconds >= 1000 else f"{milliseconds}ms"
+    return two_units(milliseconds / 1000)
+
+
+def two_units(seconds: float) -> str:
+    """3d 8h, 45s."""
+    left, parts = round(seconds), list[str]()
+    for size, unit in _UNITS:
+        amount, left = divmod(left, size)
+        if amount:
+            parts.append(f"{amount}{unit}")
+    return " ".join(parts[:2]) or "now"
+
+
+def local(text: str, at: datetime) -> str:
+    """On the reader's own clock, and only as much of it as is needed."""
+    moment = instant(text).astimezone()
+    gap = abs((moment - at).total_seconds())
+    clock = f"{moment:%H:%M:%S}" if moment.second else f"{moment:%H:%M}"
+    if gap < _WEEK_S:
+        return clock if moment.date() == at.astimezone().date() else f"{moment:%a} {clock}"
+    return f"{moment.day} {moment:%b} {clock}" if gap < _SEASON_S else f"{moment:%Y-%m-%d}"
+
+
+def when(text: str | None, at: datetime) -> str:
+    """in 3h (09:00)."""
+    return "–" if text is None else f"{away(text, at)} ({local(text, at)})"
+
+
+def in_full(text: str) -> str:
+    moment = instant(text).astimezone()
+    clock = f"{moment:%H:%M:%S}" if moment.second else f"{moment:%H:%M}"
+    return f"{moment:%a %Y-%m-%d} {clock} {moment:%Z}"

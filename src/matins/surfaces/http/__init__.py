@@ -1,0 +1,1 @@
+"""The HTTP API: every use case as a route, problems in words, events as they happen."""

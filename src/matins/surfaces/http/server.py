@@ -1,0 +1,127 @@
+"""An HTTP server in a thread of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+from collections.abc import Callable
+from contextlib import nullcontext
+from typing import Any, cast
+
+import uvicorn
+from fastapi import FastAPI
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from matins.errors import StoreUnavailable
+
+_BACKLOG = 1024
+_LEAVE_S = 5
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """Listens at once, so that whoever is told the address is not too early; `port` 0 takes one that is free."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # named, or asyncio leaves Nagle on
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((host, port))
+        listening.listen(_BACKLOG)
+    except OSError:
+        listening.close()
+        raise
+    return listening
+
+
+class Server:
+    """`failed` is called, in its thread, should it end by itself."""
+
+    def __init__(self, app: FastAPI, listening: socket.socket, failed: Callable[[], None] = lambda: None) -> None:
+        self._app = app
+        self._socket = listening
+        self._failed = failed
+        config = uvicorn.Config(
+            app,
+            http=_Protocol,
+            ws="none",
+            lifespan="on",
+            access_log=False,
+            log_config=None,
+            proxy_headers=False,
+            server_header=False,
+            date_header=False,
+            timeout_graceful_shutdown=_LEAVE_S,
+            h11_max_incomplete_event_size=1 << 16,
+        )
+        self._server = _Quiet(config)
+        self._thread = threading.Thread(target=self._run, name="matins-http", daemon=True)
+        self._stopping = False
+
+    def start(self) -> None:
+        self._thread.start()
+        self._server.ready.wait()
+        if not self._server.started:
+            raise StoreUnavailable("The HTTP server did not start", hint="see the log")
+
+    def stop(self) -> None:
+        self._stopping = True
+        self._app.state.close()
+        self._server.should_exit = True
+        self._thread.join()
+        self._socket.close()
+
+    def _run(self) -> None:
+        try:
+            self._server.run(sockets=[self._socket])
+        finally:
+            self._server.ready.set()
+            if not self._stopping:
+                self._failed()
+
+
+class _Protocol(HttpToolsProtocol):
+    """Sends the head of an answer together with its body: a packet less, and a wait less for the interpreter's lock."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(cast("asyncio.Transport", _Gathering(transport, self.loop)))
+
+
+class _Gathering:
+    """A transport that keeps what is written until the loop comes round."""
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport = transport
+        self._loop = loop
+        self._parts: list[bytes] = []
+
+    def write(self, data: bytes) -> None:
+        if not self._parts:
+            self._loop.call_soon(self._flush)
+        self._parts.append(data)
+
+    def close(self) -> None:
+        self._flush()
+        self._transport.close()
+
+    def _flush(self) -> None:
+        if self._parts and not self._transport.is_closing():
+            self._transport.write(b"".join(self._parts))
+        self._parts = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+
+class _Quiet(uvicorn.Server):
+    """Leaves signals to whoever runs the process, and says when it is there."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.ready = threading.Event()
+
+    def capture_signals(self) -> Any:
+        return nullcontext()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.ready.set()

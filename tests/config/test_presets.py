@@ -1,0 +1,75 @@
+"""The five systems' defaults, where they disagree."""
+
+from __future__ import annotations
+
+import pytest
+from config_steps import entries, schedule, wrong
+
+from matins.config.presets import PRESETS
+
+
+def of(preset: str, when: str) -> object:
+    return schedule(f"preset: {preset}\nschedules: {{s: {{when: {when}, do: work}}}}\n")
+
+
+def test_presets_speak_in_words_of_schedules() -> None:
+    from matins.engine.schedules import WORDS
+
+    for preset in PRESETS.values():
+        assert set(preset.words) | set(preset.interval) | set(preset.once) <= set(WORDS)
+
+
+@pytest.mark.parametrize(
+    ("preset", "anchor", "first"),
+    [
+        ("herdctl", "completion", "immediately"),
+        ("cortex", "start", "after_interval"),
+        ("corvid", "start", "after_interval"),
+        ("syris", "start", "immediately"),
+        ("polpo", "completion", "after_interval"),
+    ],
+)
+def test_what_an_interval_counts_from(preset: str, anchor: str, first: str) -> None:
+    """H3, S1: interval counted from, and its first fire"""
+    when = of(preset, "10m").trigger.when
+    assert (when.anchor, when.first) == (anchor, first)
+
+
+def test_missed_slots() -> None:
+    """H4, P1, S4, C12: what becomes of what nobody was there for"""
+    assert of("polpo", "0 2 * * *").catch_up == "run_once"
+    assert of("herdctl", "0 2 * * *").catch_up == "skip"
+    assert of("herdctl", "10m").catch_up == "run_once"  # overdue at start: now
+    assert of("cortex", "2099-01-01T00:00:00Z").grace_ms == 60_000
+    assert of("cortex", "10m").grace_ms is None
+
+
+def test_cron_of_herdctl_and_polpo() -> None:
+    """P3, H4: aliases refused by name in polpo, six fields in herdctl"""
+    assert of("herdctl", '"@daily"').trigger.timezone == "Asia/Tokyo"
+    assert "expected 5 fields, got 6" in wrong("preset: herdctl\nschedules: {s: {when: 0 0 2 * * *, do: w}}")[0]
+    assert "@daily" in wrong('preset: polpo\nschedules: {s: {when: "@daily", do: w}}')[0]
+
+
+def test_corvid_asks_and_limits() -> None:
+    """V1, V3, V4, V6: the floor of five minutes, two at once, five failures, approval"""
+    found = entries("preset: corvid\nschedules: {s: {when: 5m, do: work}}\n")
+    definition = found["schedule", "/s"].meant.definition
+    assert (definition.approval, definition.pause_after) == ("owner_approve", 5)
+    assert found["limit", "global"].meant == 2
+    assert "too short: the minimum is 5m" in wrong("preset: corvid\nschedules: {s: {when: 4m, do: w}}")[0]
+    assert entries("preset: corvid\nlimits: {global: 7}\n")["limit", "global"].meant == 7
+
+
+def test_the_closer_word_counts() -> None:
+    """The file's preset, defaults, the schedule's preset, its own words"""
+    text = """
+        preset: herdctl
+        defaults: {timezone: Europe/Berlin, first: after_interval}
+        schedules:
+          s: {when: 10m, do: work, preset: syris}
+          t: {when: 10m, do: work, preset: syris, first: after_interval, timezone: Asia/Tokyo}
+        """
+    first, second = schedule(text, "/s").trigger, schedule(text, "/t").trigger
+    assert (first.timezone, first.when.anchor, first.when.first) == ("UTC", "start", "immediately")
+    assert (second.timezone, second.when.anchor, second.when.first) == ("Asia/Tokyo", "start", "after_interval")

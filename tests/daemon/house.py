@@ -1,0 +1,142 @@
+"""A real daemon in a process of its own, and the commands that people give it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Self
+
+from matins.surfaces.client import Client
+
+PATIENCE_S = 30
+
+
+def environment(home: Path, **more: str) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("MATINS_", "XDG_", "COLUMNS"))}
+    return {**kept, "MATINS_HOME": str(home), "PYTHONUNBUFFERED": "1", **more}
+
+
+class House:
+    """`log` has every line of its stderr so far, `said` those of its stdout."""
+
+    def __init__(self, home: Path, *words: str, program: tuple[str, ...] = (), **more: str) -> None:
+        self.home = home
+        self.environment = environment(home, **more)
+        self.said: list[str] = []
+        self.log: list[str] = []
+        self._told = threading.Condition()
+        self._client: Client | None = None
+        argv = program or (sys.executable, "-m", "matins", "up", "--port", "0", *words)
+        self.process = subprocess.Popen(
+            argv,
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=home.parent,
+            start_new_session=True,
+        )
+        self._readers = [
+            threading.Thread(target=self._read, args=(self.process.stdout, self.said)),
+            threading.Thread(target=self._read, args=(self.process.stderr, self.log)),
+        ]
+        for reader in self._readers:
+            reader.start()
+
+    def _read(self, stream: Any, lines: list[str]) -> None:
+        with stream:
+            for line in stream:
+                with self._told:
+                    lines.append(line.rstrip("\n"))
+                    self._told.notify_all()
+        with self._told:
+            self._told.notify_all()
+
+    def until(self, told: Callable[[], bool]) -> bool:
+        """Whether it comes to be, looking at each line that it tells."""
+
+        def settled() -> bool:
+            return told() or not any(reader.is_alive() for reader in self._readers)
+
+        with self._told:
+            self._told.wait_for(settled, PATIENCE_S)
+            return told()
+
+    def logged(self, text: str, times: int = 1) -> bool:
+        return self.until(lambda: sum(text in line for line in self.log) >= times)
+
+    def up(self) -> Self:
+        """Waits until it says where everything is."""
+        assert self.until(lambda: any(line.startswith("Ctrl-C stops it") for line in self.said)), self.log
+        return self
+
+    # -- asking it
+
+    def ask(self, use_case: str, /, **arguments: Any) -> Any:
+        """Over HTTP: the quick way."""
+        return self.client.call(use_case, **arguments)
+
+    @property
+    def client(self) -> Client:
+        if self._client is None:
+            self._client = Client(self.url, (self.home / "token").read_text().strip())
+        return self._client
+
+    def shell(self, name: str, script: str) -> None:
+        """A schedule whose agent is a script; nobody fires it but by hand."""
+        self.ask("set_agent", name=name, runner="shell", command=["sh", "-c", script])
+        self.ask("add", name=name, when="every 1 day", agent=name, prompt="Go.")
+
+    @property
+    def url(self) -> str:
+        return json.loads((self.home / "daemon.json").read_text())["url"]
+
+    @property
+    def started_at(self) -> datetime:
+        return datetime.fromisoformat(json.loads((self.home / "daemon.json").read_text())["started_at"])
+
+    def matins(self, *words: str, code: int | None = 0, **more: str) -> str:
+        """A command of the same user; what it prints."""
+        command = [sys.executable, "-m", "matins", *words]
+        result = subprocess.run(
+            command, env={**self.environment, **more}, capture_output=True, text=True, timeout=60, cwd=self.home.parent
+        )
+        assert code is None or result.returncode == code, (words, result.stdout, result.stderr)
+        return result.stdout + (result.stderr if code else "")
+
+    def json(self, *words: str) -> Any:
+        return json.loads(self.matins(*words, "--json"))
+
+    # -- ending it
+
+    def signal(self, number: int) -> None:
+        self.process.send_signal(number)
+
+    def press_ctrl_c(self) -> None:
+        """A terminal tells everybody who runs in it."""
+        os.killpg(self.process.pid, signal.SIGINT)
+
+    def ended(self) -> int:
+        if self._client is not None:
+            self._client.close()
+        code = self.process.wait(PATIENCE_S)
+        for reader in self._readers:
+            reader.join(PATIENCE_S)
+        return code
+
+    def stop(self) -> int:
+        self.signal(signal.SIGTERM)
+        return self.ended()
+
+    def kill(self) -> None:
+        """And whoever it was started by."""
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.ended()

@@ -1,0 +1,28 @@
+"""The commands of docs/running.md, given to a real daemon."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+from house import House
+
+PAGE = Path(__file__).parents[2] / "docs/running.md"
+
+
+def commands() -> list[list[str]]:
+    lines = re.findall(r"^\$ matins (.*)$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    return [shlex.split(line.partition(" > ")[0]) for line in lines]
+
+
+def test_every_command_of_the_page_is_understood(shared: House, tmp_path: Path) -> None:
+    given = [words for words in commands() if words[0] != "up"]
+    assert len(given) >= 6
+    made = {token["id"] for token in shared.ask("tokens")}
+    for words in given:
+        new = next((token["id"] for token in shared.ask("tokens") if token["id"] not in made), "")
+        said = [word.replace("/backups", str(tmp_path)).replace("ID", new) for word in words]
+        assert shared.matins(*said)
+    assert (tmp_path / "matins-monday.db").exists()
+    assert "laptop" in [token["name"] for token in shared.ask("tokens") if token["revoked_at"]]

@@ -1,0 +1,129 @@
+"""The unit for systemd, and what the daemon is when nobody says anything."""
+
+from __future__ import annotations
+
+import configparser
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from matins.app import App
+from matins.daemon.unit import systemd_unit
+from matins.surfaces.home import Home, default_home, path_of, shown, whole
+
+
+def read(text: str) -> dict[str, dict[str, str]]:
+    parser = configparser.RawConfigParser(strict=True)
+    parser.optionxform = str  # type: ignore[assignment,method-assign]
+    parser.read_string(text)
+    return {section: dict(parser[section]) for section in parser.sections()}
+
+
+def test_a_unit_of_the_user(tmp_path: Path) -> None:
+    unit = read(systemd_unit(home=tmp_path, system=False))
+    service = unit["Service"]
+    assert service["ExecStart"] == f"{sys.executable} -m matins --home {tmp_path} up"
+    assert service["Type"] == "notify"
+    assert service["Restart"] == "on-failure"
+    assert service["KillMode"] == "process", "agents outlive the daemon, and the next one takes them up"
+    assert service["NoNewPrivileges"] == "yes"
+    assert "User" not in service
+    assert "UMask" not in service, "agents would inherit it"
+    assert unit["Install"]["WantedBy"] == "default.target"
+    assert service["Environment"] == f"PATH={os.environ['PATH']}"
+
+
+def test_a_unit_of_the_system() -> None:
+    unit = read(systemd_unit(system=True))
+    assert unit["Service"]["StateDirectory"] == "matins"
+    assert "--home /var/lib/matins up" in unit["Service"]["ExecStart"]
+    assert unit["Service"]["User"] == "matins"
+    assert unit["Install"]["WantedBy"] == "multi-user.target"
+
+
+def test_words_with_blanks_and_signs_reach_it_whole(tmp_path: Path) -> None:
+    unit = read(systemd_unit("sqlite:///a b.db", tmp_path / "it's 100%.yaml", tmp_path, system=False))
+    start = unit["Service"]["ExecStart"]
+    assert f'--store "sqlite:///{Path.cwd()}/a b.db"' in start
+    assert f'--file "{tmp_path}/it\'s 100%%.yaml"' in start
+
+
+def test_a_password_is_in_no_unit(tmp_path: Path) -> None:
+    text = systemd_unit("postgresql://me:hunter2@db/matins", home=tmp_path, system=False)
+    assert "hunter2" not in text
+    assert read(text)["Service"]["EnvironmentFile"] == f"{tmp_path}/environment"
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="there is no systemd")
+def test_systemd_understands_it(tmp_path: Path) -> None:
+    path = tmp_path / "matins.service"
+    path.write_text(systemd_unit(home=tmp_path, system=False))
+    result = subprocess.run(["systemd-analyze", "verify", "--user", path], capture_output=True, text=True, timeout=60)
+    assert "matins.service" not in result.stderr
+
+
+def test_the_command_prints_it(tmp_path: Path) -> None:
+    assert App().systemd_unit(home=tmp_path) == systemd_unit(home=tmp_path)
+
+
+def test_where_it_lives(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("MATINS_HOME", raising=False)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    assert default_home() == tmp_path / "matins"
+    monkeypatch.setenv("XDG_DATA_HOME", "relative/is/not/allowed")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert default_home() == tmp_path / ".local/share/matins"
+    monkeypatch.setenv("MATINS_HOME", str(tmp_path / "mine"))
+    assert Home().path == tmp_path / "mine"
+    assert Home().store == f"sqlite:///{tmp_path}/mine/matins.db"
+
+
+@pytest.mark.parametrize(
+    ("store", "told"),
+    [
+        ("postgresql://me:hunter2@db/matins", "postgresql://me:…@db/matins"),
+        (
+            "postgresql://db/matins?password=hunter2&sslmode=require",
+            "postgresql://db/matins?password=…&sslmode=require",
+        ),
+        ("postgresql://db/matins?sslpassword=hunter2", "postgresql://db/matins?sslpassword=…"),
+        ("postgresql://me@db/matins", "postgresql://me@db/matins"),
+        ("sqlite:////x.db", "sqlite:////x.db"),
+    ],
+)
+def test_a_password_is_not_told(store: str, told: str) -> None:
+    assert shown(store) == told
+
+
+def test_the_same_store_wherever_one_stands() -> None:
+    assert whole("sqlite:///x.db") == f"sqlite:///{Path.cwd()}/x.db"
+    assert whole("sqlite:////x.db") == "sqlite:////x.db"
+    assert whole("postgresql://db/x") == "postgresql://db/x"
+    assert path_of("sqlite://") is None
+
+
+def test_a_look_makes_no_store(tmp_path: Path) -> None:
+    """`matins list` on a fresh machine says that there is nothing, and leaves nothing behind."""
+    home = tmp_path / "home"
+    door = App().door(home=home)
+    assert door.call("overview") == []
+    assert not home.exists()
+    named = App().door(store=f"sqlite:///{tmp_path}/none.db", home=home)
+    with pytest.raises(Exception, match=r"There is no store .*none\.db"):
+        named.call("overview")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_change_without_a_daemon_makes_it_for_its_owner_only(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    before = os.umask(0o000)
+    try:
+        App().door(home=home).call("set_agent", name="scout", runner="demo")
+    finally:
+        os.umask(before)
+    assert home.stat().st_mode & 0o777 == 0o700
+    assert {path.name: oct(path.stat().st_mode & 0o777) for path in home.glob("matins.db")} == {"matins.db": "0o600"}

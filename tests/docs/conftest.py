@@ -1,0 +1,30 @@
+"""What the pages' examples find around them: programs that stand in for agents' tools, and for a model's endpoint."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+STANDINS = Path(__file__).parents[1] / "standins"
+
+
+@pytest.fixture
+def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On PATH; their sessions are in a home of their own."""
+    monkeypatch.setenv("PATH", f"{STANDINS}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("GARDEN_SECRET", "")  # so that what an example sets is gone afterwards
+
+
+@pytest.fixture
+def endpoint() -> Iterator[str]:
+    """The address of something that speaks chat completions."""
+    with subprocess.Popen([sys.executable, str(STANDINS / "openai")], stdout=subprocess.PIPE) as server:
+        assert server.stdout is not None
+        yield f"http://127.0.0.1:{int(server.stdout.readline())}"
+        server.kill()

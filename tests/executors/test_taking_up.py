@@ -1,0 +1,112 @@
+"""A run whose engine is gone is followed to its end, whatever has become of its agent meanwhile."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import office as offices
+import pytest
+from office import Office
+
+from matins import Run, SchedulerShutdownError
+
+office = offices.office
+
+
+class Gate:
+    """Two ends of a shell agent: it says that it runs, and ends when it is let go."""
+
+    def __init__(self, folder: Path) -> None:
+        self.go, self.diary = folder / "go", folder / "diary"
+        os.mkfifo(self.go)
+        self.command = ["sh", "-c", f"echo run >> {self.diary}; cat {self.go}; echo done"]
+
+    @contextmanager
+    def left_alone(self, office: Office) -> Iterator[None]:
+        """Its engine stops while it runs; when what is inside is done there is one again, and it is let go."""
+        with self.go.open("wb", buffering=0) as go:  # opens when the agent runs
+            with pytest.raises(SchedulerShutdownError):
+                office.matins.stop(timeout=0.05, leave=True)
+            yield
+            office.matins.start()
+            with suppress(BrokenPipeError):  # it has been ended
+                go.write(b"on\n")
+
+
+def begin(office: Office, gate: Gate, **words: Any) -> Run:
+    office.matins.set_agent("sh", runner="shell", command=gate.command, **words)
+    office.matins.add("s", when="every day at 09:00", agent="sh", prompt="Hello")
+    return office.matins.run("s")
+
+
+def test_b9_whatever_is_missing_now_it_is_read(office: Office, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """B9: it needs neither its folder, its secrets nor its program to end"""
+    gate, workdir = Gate(tmp_path), tmp_path / "work"
+    workdir.mkdir()
+    monkeypatch.setenv("MY_TOKEN", "tok-4711")
+    begin(office, gate, workdir=str(workdir), environment={"KEY": "env:MY_TOKEN"})
+    with gate.left_alone(office):
+        workdir.rmdir()
+        monkeypatch.delenv("MY_TOKEN")
+        monkeypatch.setenv("PATH", str(tmp_path))
+    run = office.wait("s")
+    assert run.state.word == "succeeded", run.outcome
+    assert run.outcome["result"]["text"].split() == ["on", "done"]
+    assert gate.diary.read_text() == "run\n"
+
+
+def dropped(office: Office) -> None:
+    """As a file does that names the agent no more."""
+    store = office.matins.store
+    with store.transaction(office.matins.clock.now_ms()) as transaction:
+        transaction.drop_policy("agent", "sh")
+
+
+def called_from_now_on(office: Office) -> None:
+    office.matins.set_agent("sh", runner="openai", model="m", url="https://api.example.com")
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (dropped, 'There is no agent "sh"'),
+        (called_from_now_on, "its agent's runner is openai now, which starts no process"),
+    ],
+)
+def test_b9_what_nobody_can_read_any_more_is_held_when_it_has_ended(
+    office: Office, tmp_path: Path, change: Callable[[Office], None], why: str
+) -> None:
+    """B9: while its process lives it is not lost, and it is never repeated"""
+    gate = Gate(tmp_path)
+    begin(office, gate)
+    with gate.left_alone(office):
+        change(office)
+    run = office.wait("s", lambda run: run.state.word == "held")
+    assert run.outcome["error"].startswith("It ended with exit code 0, but what it said cannot be read: " + why)
+    assert gate.diary.read_text() == "run\n"
+
+
+def test_b9_what_nobody_can_read_any_more_can_be_cancelled(office: Office, tmp_path: Path) -> None:
+    """B9"""
+    gate = Gate(tmp_path)
+    started = begin(office, gate)
+    with gate.left_alone(office):
+        dropped(office)
+        office.matins.start()
+        office.matins.cancel(started.id)
+        assert office.wait("s").state.word == "cancelled"
+
+
+def test_b9_its_agent_is_there_again_when_it_ends(office: Office, tmp_path: Path) -> None:
+    """B9"""
+    gate = Gate(tmp_path)
+    begin(office, gate)
+    with gate.left_alone(office):
+        dropped(office)
+        office.matins.start()
+        office.matins.set_agent("sh", runner="shell", command=gate.command)
+    assert office.wait("s").state.word == "succeeded"

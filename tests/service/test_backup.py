@@ -1,0 +1,107 @@
+"""A copy of the store, made while the engine runs."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+import postgres_fixtures
+from matins import Matins
+from matins.errors import Conflict, InvalidInput, NotAllowed, StoreCorrupt, StoreError
+from matins.model.principal import Principal
+from matins.testing import Bench, ManualClock
+
+postgres_server, postgres_url = postgres_fixtures.postgres_server, postgres_fixtures.postgres_url
+
+
+def test_a_copy_made_while_schedules_fire_is_whole(tmp_path: Path) -> None:
+    """Every event that was told before is in it, its chains hold, and a Matins runs on it."""
+    fired = threading.Event()
+    with Matins(f"sqlite:///{tmp_path}/matins.db") as m:
+
+        @m.job("work")
+        def work(run: object) -> None:
+            fired.set()
+
+        m.add_many(
+            [{"name": f"s{n}", "when": "every 1 second", "do": "work", "first": "immediately"} for n in range(50)]
+        )
+        assert fired.wait(20)
+        before = m.events(limit=1000)
+        copied = m.backup(tmp_path / "copy.db")
+        m.stop()
+        m.close()
+    assert copied.bytes == (tmp_path / "copy.db").stat().st_size > 10_000
+    assert (tmp_path / "copy.db").stat().st_mode & 0o777 == 0o600
+    assert sorted(path.name for path in tmp_path.glob("copy*")) == ["copy.db"]
+    with closing(Matins(f"sqlite:///{tmp_path}/copy.db")) as copy:
+        assert copy.verify_audit() == []
+        assert len(copy.list()) == 50
+        assert copy.events(limit=1000)[: len(before)] == before
+
+
+def test_nothing_is_overwritten(tmp_path: Path) -> None:
+    there = tmp_path / "there.db"
+    there.write_text("mine")
+    with closing(Bench(f"sqlite:///{tmp_path}/matins.db")) as bench:
+        with pytest.raises(Conflict, match="is there already"):
+            bench.backup(there)
+        with pytest.raises(Conflict):
+            bench.backup(tmp_path / "matins.db")
+        with pytest.raises(StoreError, match="cannot be written"):
+            bench.backup(tmp_path / "nowhere" / "copy.db")
+    assert there.read_text() == "mine"
+
+
+def test_somebody_who_was_quicker_is_not_overwritten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The name is taken at the end, and only if it is still free."""
+    target = tmp_path / "copy.db"
+    with closing(Bench(f"sqlite:///{tmp_path}/matins.db")) as bench:
+        copy = bench.store.backup
+
+        def late(path: Path) -> None:
+            path.write_text("mine")
+            copy(path)
+
+        monkeypatch.setattr(bench.store, "backup", late)
+        with pytest.raises(Conflict):
+            bench.backup(target)
+    assert target.read_text() == "mine"
+    assert list(tmp_path.glob("*.partial")) == []
+
+
+def test_a_damaged_store_is_not_passed_on(tmp_path: Path) -> None:
+    with closing(Bench(f"sqlite:///{tmp_path}/matins.db")) as bench:
+        bench.job("work")(lambda run: None)
+        bench.add_many([{"name": f"s{n}", "when": "every 1h", "do": "work"} for n in range(500)])
+        bench.store.checkpoint()
+        with (tmp_path / "matins.db").open("r+b") as file:
+            for page in range(10, 40):
+                file.seek(page * 4096)
+                file.write(b"\xff" * 4096)
+        with pytest.raises(StoreCorrupt):
+            bench.backup(tmp_path / "copy.db")
+    assert list(tmp_path.glob("copy*")) == []
+
+
+def test_who_may(tmp_path: Path) -> None:
+    with closing(Bench(f"sqlite:///{tmp_path}/matins.db")) as bench:
+        for role in ("operator", "viewer", "agent"):
+            with pytest.raises(NotAllowed):
+                bench.acting_as(Principal(role, "x")).backup(tmp_path / "copy.db")  # type: ignore[arg-type]
+        with pytest.raises(InvalidInput, match="does not say where"):
+            bench.call_as(Principal("owner", "x"), "backup", "copy.db")
+    assert list(tmp_path.glob("copy*")) == []
+
+
+def test_stores_that_are_copied_otherwise(postgres_url: str, tmp_path: Path) -> None:
+    clock = ManualClock("2026-03-27T08:00:00Z")
+    with closing(Bench(postgres_url, clock=clock)) as bench, pytest.raises(StoreError) as told:
+        bench.backup(tmp_path / "copy.db")
+    assert told.value.hint is not None
+    assert f"pg_dump --format=custom --file={tmp_path}/copy.db" in told.value.hint
+    with closing(Bench(clock=clock)) as bench, pytest.raises(StoreError, match="in memory"):
+        bench.backup(tmp_path / "copy.db")

@@ -1,0 +1,152 @@
+"""Whether all is well, and the command that mends what is not."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import postgres_fixtures
+from matins.service import doctor, machine
+from matins.service.doctor import Finding
+from matins.testing import Bench, ManualClock
+
+postgres_server, postgres_url = postgres_fixtures.postgres_server, postgres_fixtures.postgres_url
+url = postgres_fixtures.url
+START = "2026-03-27T08:00:00Z"
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    tmp_path.chmod(0o700)
+    with closing(Bench(f"sqlite:///{tmp_path}/matins.db", clock=ManualClock(START))) as made:
+        yield made
+
+
+def about(bench: Bench, what: str) -> list[Finding]:
+    return [finding for finding in bench.doctor() if finding.what == what]
+
+
+def test_a_store_that_is_well(url: str) -> None:
+    """On every store: an engine runs, nothing is wrong, and what is unknown is not called good."""
+    with closing(Bench(url, clock=ManualClock(START))) as bench:
+        bench.set_agent("scout", runner="demo")
+        found = bench.doctor()
+        wrong = [finding for finding in found if finding.ok is False]
+        assert wrong == [] or [finding.what for finding in wrong] == ["permissions"]
+        assert {"clock", "zones", "engine", "planner", "store", "agent scout"} <= {finding.what for finding in found}
+        assert all(finding.mend for finding in found if finding.ok is False)
+
+
+def test_nobody_is_there(bench: Bench) -> None:
+    bench.engine.close()
+    assert about(bench, "engine") == [Finding("engine", False, "No engine runs: nothing is woken", "matins up")]
+
+
+def test_what_is_due_waits(bench: Bench) -> None:
+    bench.job("work")(lambda run: None)
+    bench.add("s", when="every 1h", do="work")
+    clock: Any = bench.clock
+    clock.advance(3_600_000 + 90_000)
+    (planner,) = about(bench, "planner")
+    assert (planner.ok, planner.sentence) == (False, "What is due has waited for 90 s")
+
+
+def test_a_clock_that_went_back(bench: Bench) -> None:
+    bench.job("work")(lambda run: None)
+    bench.add("s", when="every 1h", do="work")
+    clock: Any = bench.clock
+    clock.advance(-60_000)
+    assert [finding.ok for finding in about(bench, "clock") if "60 s behind" in finding.sentence] == [False]
+
+
+def test_who_keeps_the_clock(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    for kept, ok in ((True, True), (False, None), (None, None)):
+        monkeypatch.setattr(doctor, "clock_is_kept", lambda kept=kept: kept)
+        assert [finding.ok for finding in about(bench, "clock")] == [ok]
+    assert machine.clock_is_kept() in (True, False, None)
+
+
+def test_how_old_the_zone_data_are(bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "zones"
+    folder.mkdir()
+    assert machine.zone_data((str(folder),)) is None
+    (folder / "tzdata.zi").write_text("# version 2019c\nR A\n")
+    old = machine.zone_data((str(tmp_path / "none"), str(folder)))
+    assert old is not None
+    assert old.version == "2019c"
+    monkeypatch.setattr(doctor, "zone_data", lambda: old)
+    (zones,) = about(bench, "zones")
+    assert (zones.ok, zones.mend) == (False, "apt-get install --only-upgrade tzdata")
+    packaged = machine.zone_data((str(tmp_path / "none"),))
+    assert packaged is not None
+    assert (packaged.source, packaged.version[:2]) == ("the package tzdata", "20")
+
+
+def test_a_damaged_store(bench: Bench, tmp_path: Path) -> None:
+    bench.job("work")(lambda run: None)
+    bench.add_many([{"name": f"s{n}", "when": "every 1h", "do": "work"} for n in range(500)])
+    bench.store.checkpoint()
+    size = (tmp_path / "matins.db").stat().st_size
+    with (tmp_path / "matins.db").open("r+b") as file:
+        file.seek(size - 4096 * 3)
+        file.write(b"\x0d\xff\xff\xff" * 1024)
+    (store,) = about(bench, "store")
+    assert store.ok is False
+    assert "is damaged" in store.sentence
+
+
+def test_others_can_read_it(bench: Bench, tmp_path: Path) -> None:
+    assert [finding.ok for finding in about(bench, "permissions")] == [True]
+    tmp_path.chmod(0o755)
+    database = tmp_path / "matins.db"
+    database.chmod(0o644)
+    (found,) = about(bench, "permissions")
+    assert found.ok is False
+    assert found.mend is not None
+    assert found.mend.startswith(f"chmod go= {database}")
+
+
+def test_a_disk_that_is_full(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    usage = shutil.disk_usage("/")._replace(free=10 << 20)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage)
+    (disk,) = about(bench, "disk")
+    assert (disk.ok, disk.sentence) == (False, "10 MB free where the store is")
+
+
+def test_agents_that_could_not_be_woken(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    bench.set_agent("scout", runner="claude", environment={"KEY": "env:NO_SUCH_KEY"})
+    found = {finding.sentence: finding for finding in about(bench, "agent scout")}
+    assert found["KEY refers to env:NO_SUCH_KEY, but the environment has no NO_SUCH_KEY"].mend == "export NO_SUCH_KEY=…"
+    assert any("claude" in sentence and "PATH" in sentence for sentence in found)
+    assert not any(finding.ok for finding in found.values())
+
+
+def test_webhooks_that_get_nothing(bench: Bench) -> None:
+    bench.add_webhook("ops", "https://example.com/hook")
+    assert [finding.ok for finding in about(bench, "webhook ops")] == [True]
+    bench.pause_webhook("ops", note="it moved")
+    (paused,) = about(bench, "webhook ops")
+    assert (paused.ok, paused.sentence, paused.mend) == (False, "It is paused: it moved", "matins webhooks resume ops")
+    bench.resume_webhook("ops")
+    with bench.store.transaction(bench.clock.now_ms()) as transaction:
+        event = transaction.events_after(0, 1)[0]
+        transaction.insert_deliveries("ops", [event], bench.clock.now_ms())
+        transaction.give_up_delivery("ops", event, 9, "no answer")
+    (lost,) = about(bench, "webhook ops")
+    assert lost.ok is False
+    assert "given up after 9 attempts: no answer" in lost.sentence
+
+
+def test_a_policy_that_cannot_be_read(bench: Bench) -> None:
+    bench.set_quiet_hours("night", windows="22:00-07:00")
+    store: Any = bench.store
+    store._connection.execute("UPDATE policies SET definition = '{' WHERE kind = 'quiet_hours'")
+    store._connection.execute("UPDATE meta SET value = value + 1 WHERE key = 'policy_rev'")
+    found = [finding for finding in bench.doctor() if finding.what == "policies"]
+    assert [finding.ok for finding in found] == [False]

@@ -1,0 +1,186 @@
+"""A real engine that follows its file, and Cortex's schedules.json in its place. Rows C2, C7, C16."""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+from typing import Any
+
+import every_store
+import pytest
+from file_steps import Desk
+
+from matins import Matins
+from matins.config.file import ConfigFile
+from matins.testing import Bench, instant
+
+in_memory = every_store.in_memory
+PATIENCE_S = 30
+TASKS: dict[str, Any] = {
+    "tasks": [
+        {
+            "id": "d6f1bb1e",
+            "type": "interval",
+            "message": "Check for new tasks and dispatch if available",
+            "channel": "C07ABCDEF",
+            "profile": "claude-haiku",
+            "intervalMs": 30000,
+            "createdAt": 1747680000000,
+            "nextRun": 1747680030000,
+            "lastRun": 1747680000000,
+            "dispatchType": "work",
+            "target": {"kind": "fresh"},
+            "fallback": "fresh",
+            "preCheck": "true",
+        },
+        {"id": "e4c91a03", "type": "daily", "time": "09:00", "message": "Digest", "profile": "claude-haiku"},
+        {"id": "00000003", "type": "weekly", "time": "21:00", "dayOfWeek": 1, "message": "Review", "profile": "opus"},
+        {"id": "00000004", "type": "once", "runAt": instant("2026-03-27T10:00:00Z"), "message": "Once"},
+    ]
+}
+
+
+def test_c7_a_saved_file_is_taken_up_while_schedules_fire(tmp_path: Path) -> None:
+    """C7: watched by a real engine, in threads"""
+    m = Matins(f"sqlite:///{tmp_path}/matins.db")
+    ran, applied = threading.Event(), threading.Event()
+    m.job("work")(lambda run: ran.set())
+    path = tmp_path / "matins.yaml"
+    path.write_text("schedules: {a: {when: 1h, do: work, first: immediately}}\n")
+    reloader = m.follow_file(path)
+    with m:
+        m.subscribe(lambda event: applied.set(), types="file.applied")
+        reloader.start()
+        assert [schedule.name for schedule in m.list()] == ["a"]
+        assert ran.wait(PATIENCE_S)
+        assert applied.wait(PATIENCE_S)
+        applied.clear()
+        path.write_text("schedules: {a: {when: 2h, do: work}, b: {when: 1h, do: work}}\n")
+        assert applied.wait(PATIENCE_S)
+        assert [(schedule.name, schedule.rev) for schedule in m.list()] == [("a", 2), ("b", 1)]
+        reloader.stop()
+    m.close()
+
+
+@pytest.fixture
+def cortex(in_memory: Bench, tmp_path: Path) -> Desk:
+    desk = Desk(in_memory, tmp_path / "schedules.json", json.dumps(TASKS, indent=2))
+    assert desk.look() == "applied", desk.file.state
+    return desk
+
+
+def tasks(desk: Desk) -> dict[str, Any]:
+    return {task["id"]: task for task in json.loads(desk.path.read_text())["tasks"]}
+
+
+def test_c2_a_schedules_json_serves_as_the_file(cortex: Desk) -> None:
+    """C2: 8-hex ids kept, profile is the agent, computed fields ignored on read"""
+    found = {f"{s.agent}/{s.name}": s for s in cortex.bench.list()}
+    assert set(found) == {"claude-haiku/d6f1bb1e", "claude-haiku/e4c91a03", "opus/00000003", "/00000004"}
+    often = found["claude-haiku/d6f1bb1e"].definition
+    assert (often.do, often.pre_check, often.trigger.when.every_ms, often.trigger.when.anchor) == (
+        "work", "true", 30_000, "start",
+    )  # fmt: skip
+    assert often.target.channel == "C07ABCDEF"
+    assert found["/00000004"].definition.grace_ms == 60_000
+    assert cortex.notes() == ["schedules.json hot-reloaded: +4 -0 ~0 task(s)"]
+    changed = json.loads(cortex.path.read_text())
+    changed["tasks"][0] |= {"nextRun": 5, "lastRun": 6}
+    cortex.path.write_text(json.dumps(changed))
+    assert cortex.bench.plan()["state"] == "same"
+
+
+def test_c2_what_is_computed_is_written_back(cortex: Desk) -> None:
+    """C2: next run, last run, pauses, and nothing else; own writes are no news"""
+    bench = cortex.bench
+    bench.run_until("2026-03-27T08:01:05Z")
+    bench.pause("e4c91a03")
+    before = tasks(cortex)
+    assert cortex.reloader.refresh() is True
+    after = tasks(cortex)
+    assert after["d6f1bb1e"]["lastRun"] == instant("2026-03-27T08:01:00Z")
+    assert after["d6f1bb1e"]["nextRun"] == instant("2026-03-27T08:01:30Z")
+    paused = {"isPaused": True, "pausedAt": instant("2026-03-27T08:01:05Z"), "pausedBy": "user"}
+    assert paused.items() <= after["e4c91a03"].items()
+    assert "nextRun" not in after["e4c91a03"]
+    computed = {"nextRun", "createdAt", "lastRun", "isPaused", "pausedAt", "pausedBy"}
+    for task_id, task in before.items():
+        kept = {word: value for word, value in task.items() if word not in computed}
+        assert {word: value for word, value in after[task_id].items() if word not in computed} == kept
+    assert cortex.reloader.refresh() is False
+    assert bench.plan()["state"] == "same"
+    assert bench.get("e4c91a03").state == "paused"
+    bench.resume("e4c91a03")
+    cortex.reloader.refresh()
+    assert tasks(cortex)["e4c91a03"]["isPaused"] is None
+    assert bench.plan()["state"] == "same"
+    assert bench.get("e4c91a03").state == "active"
+
+
+def test_c10_is_paused_pauses_and_resumes(cortex: Desk) -> None:
+    """C10: set in the file by a person"""
+    for said, state in ((True, "paused"), (False, "active")):
+        changed = json.loads(cortex.path.read_text())
+        changed["tasks"][1]["isPaused"] = said
+        cortex.path.write_text(json.dumps(changed))
+        assert cortex.look() == "applied"
+        assert cortex.bench.get("e4c91a03").state == state
+    assert cortex.notes()[-1] == "schedules.json hot-reloaded: +0 -0 ~1 task(s)"
+
+
+def test_c16_the_throttle_stands_in_the_file_too(cortex: Desk) -> None:
+    """C2, C16: resetsAt, activatedAt, affected modes; who is held by it is paused by rate-limit"""
+    bench = cortex.bench
+    bench.set_agent("claude-haiku", runner="demo", provider="anthropic")
+    now = bench.clock.now_ms()
+    bench.throttle("anthropic", now + 3_600_000, affects=["claude-haiku"])
+    cortex.reloader.refresh()
+    assert json.loads(cortex.path.read_text())["throttle"] == {
+        "resetsAt": now + 3_600_000, "activatedAt": now, "affectedModes": ["claude-haiku"], "provider": "anthropic",
+    }  # fmt: skip
+    held = tasks(cortex)["e4c91a03"]
+    assert (held["isPaused"], held["pausedBy"], held["pausedAt"]) == (True, "rate-limit", now)
+    assert bench.plan()["state"] == "same"
+    bench.lift_throttle("anthropic")
+    cortex.reloader.refresh()
+    assert json.loads(cortex.path.read_text())["throttle"] is None
+    assert tasks(cortex)["e4c91a03"]["isPaused"] is None
+    assert bench.plan()["state"] == "same"
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"id": "xyz"}, "tasks[0].id: must be 8 hexadecimal digits"),
+        ({"type": "hourly"}, "tasks[0].type: must be interval, daily, weekly, once"),
+        ({"intervalMs": "30s"}, "tasks[0].intervalMs: must be whole seconds in ms"),
+        ({"intervalMs": None}, 'type interval needs "intervalMs"'),
+        ({"mesage": "x"}, 'did you mean "message"?'),
+        ({"fallback": "never"}, "tasks[0].fallback"),
+        ({"type": "weekly", "time": "9:00", "dayOfWeek": 1}, "tasks[0].time: must be HH:MM"),
+        ({"type": "weekly", "time": "09:00", "dayOfWeek": 7}, "tasks[0].dayOfWeek: must be 0 (Sunday) to 6"),
+    ],
+)
+def test_c2_what_is_wrong_names_its_line(cortex: Desk, change: dict[str, Any], said: str) -> None:
+    """C2: and changes nothing"""
+    wrong = {"tasks": [{**TASKS["tasks"][0], **change}, *TASKS["tasks"][1:]]}
+    cortex.path.write_text(json.dumps(wrong, indent=2))
+    assert cortex.look() == "invalid"
+    assert said in cortex.file.state.says
+    assert "line" in cortex.file.state.says
+    assert len(cortex.bench.list()) == 4
+
+
+def test_c7_a_schedules_json_cut_off_at_every_byte(cortex: Desk) -> None:
+    """C7: half of it is no JSON"""
+    data = cortex.path.read_bytes()
+    for length in range(0, len(data.rstrip()), 5):
+        cortex.path.write_bytes(data[:length])
+        assert cortex.look() in ("invalid", "waits")
+    assert len(cortex.bench.list()) == 4
+    assert len(cortex.notes()) == 1
+
+
+def test_the_state_is_kept_for_whoever_asks(tmp_path: Path) -> None:
+    assert ConfigFile(tmp_path / "x.yaml").state.state == "unread"

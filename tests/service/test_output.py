@@ -1,0 +1,143 @@
+"""What a run has written, while it runs and afterwards."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from matins import Matins
+from matins.errors import InvalidInput, NotFound
+from matins.service.output import _whole_characters
+from matins.testing import Bench
+
+_TALK = 'printf "h\\303\\251llo 1\\n"; echo oops >&2; read go < "$FIFO"; echo "bye $SECRET"'
+
+
+@pytest.fixture
+def matins(tmp_path: Path) -> Iterator[Matins]:
+    made = Matins(f"sqlite:///{tmp_path}/matins.db")
+    yield made
+    made.close()
+
+
+class Talk:
+    """An agent that says something, waits to be let on, and says the rest."""
+
+    def __init__(self, matins: Matins, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        import os
+
+        self.fifo = folder / "fifo"
+        os.mkfifo(self.fifo)
+        monkeypatch.setenv("KEY", "s3cret-value")
+        environment = {"FIFO": str(self.fifo), "SECRET": "env:KEY"}
+        matins.set_agent("sh", runner="shell", command=["sh", "-c", _TALK], environment=environment)
+        matins.add("talk", when="every 1 day", agent="sh", prompt="Talk.")
+        self.matins = matins
+        self.ended = threading.Event()
+        matins.subscribe(lambda event: self.ended.set(), types=["run.succeeded", "run.failed"])
+
+    def let_on(self) -> None:
+        self.fifo.write_text("go\n")  # returns when it reads: all before it is written
+        assert self.ended.wait(20)
+
+    def until(self, run_id: int, text: str) -> Any:
+        """Reads on until it is there: it is on its way."""
+        for _ in range(2000):
+            found = self.matins.output(run_id)
+            if text in found.text:
+                return found
+            threading.Event().wait(0.01)
+        raise AssertionError(found)
+
+
+def test_what_is_written_can_be_read_while_it_runs_and_afterwards(
+    matins: Matins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    talk = Talk(matins, tmp_path, monkeypatch)
+    with matins:
+        run = matins.run("talk")
+        early = talk.until(run.id, "héllo")
+        assert (early.text, early.offset, early.over) == ("héllo 1\n", 0, False)
+        assert early.next == early.total == len("héllo 1\n".encode())
+        talk.let_on()
+    late = matins.output(run.id, offset=early.next)
+    assert late.text.startswith("bye ")
+    assert "s3cret-value" not in late.text
+    assert late.over
+    assert late.next == late.total
+    assert matins.output(run.id, stream="stderr").text == "oops\n"
+    whole = matins.output(run.id)
+    assert whole.text == early.text + late.text
+    assert matins.output(run.id, offset=10_000).text == ""
+
+
+def test_read_in_small_pieces_it_is_the_same(matins: Matins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No piece cuts a character."""
+    talk = Talk(matins, tmp_path, monkeypatch)
+    with matins:
+        run = matins.run("talk")
+        talk.let_on()
+    whole, seen, at = matins.output(run.id).text, "", 0
+    for _ in range(100):
+        piece = matins.output(run.id, offset=at, limit=4)
+        seen += piece.text
+        at = piece.next
+        if piece.over:
+            break
+    assert seen == whole
+    assert "\N{REPLACEMENT CHARACTER}" not in seen
+
+
+@pytest.mark.parametrize("text", ["", "a", "é", "aé", "€", "a€", "🙂", "ab🙂", "é€🙂"])
+def test_a_piece_ends_with_a_whole_character(text: str) -> None:
+    data = text.encode()
+    for end in range(len(data) + 1):
+        kept = _whole_characters(data[:end])
+        assert text.startswith(kept.decode())
+        assert end - len(kept) < 4
+    assert _whole_characters(data) == data
+    assert _whole_characters(b"\x80\x80\x80\x80\x80") == b"\x80\x80\x80\x80\x80"
+
+
+def test_a_run_that_has_nothing_to_say(tmp_path: Path) -> None:
+    bench = Bench(f"sqlite:///{tmp_path}/matins.db")
+    bench.job("work")(lambda run: None)
+    bench.add("s", when="every 1h", do="work")
+    run = bench.run("s")
+    assert bench.output(run.id) == ("", 0, 0, 0, False)
+    bench.settle()
+    assert bench.output(run.id) == ("", 0, 0, 0, True)
+    bench.close()
+
+
+def test_one_that_ran_on_another_machine_is_not_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(f"sqlite:///{tmp_path}/matins.db")
+    bench.job("work")(lambda run: None)
+    bench.add("s", when="every 1h", do="work")
+    run = bench.run("s")
+    bench.settle()
+    store: Any = bench.store
+    store._connection.execute("UPDATE workers SET identity = json_object('host', 'far-away', 'pid', 7)")
+    with pytest.raises(NotFound, match=f"Run {run.id} ran on far-away"):
+        bench.output(run.id)
+    store._connection.execute("UPDATE workers SET identity = json_object('host', ?, 'pid', 7)", (socket.gethostname(),))
+    assert bench.output(run.id).over
+    bench.close()
+
+
+@pytest.mark.parametrize(
+    ("words", "field"),
+    [({"offset": -1}, "offset"), ({"limit": 3}, "limit"), ({"limit": 1 << 21}, "limit"), ({"stream": "log"}, "stream")],
+    ids=str,
+)
+def test_what_cannot_be_asked(matins: Matins, words: dict[str, Any], field: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        matins.output(1, **words)
+    assert refused.value.field == field
+    with pytest.raises(NotFound, match="There is no run 1"):
+        matins.output(1)

@@ -1,0 +1,72 @@
+"""Somebody who types commands."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from click.testing import CliRunner, Result
+
+from matins.model.principal import OWNER, Principal
+from matins.surfaces.cli import cli
+from matins.surfaces.door import Door, OwnDoor
+from matins.testing import Bench
+
+
+class OwnApp:
+    """The composition root, on a store that is open already."""
+
+    def __init__(self, bench: Bench, principal: Principal = OWNER) -> None:
+        self.bench = bench
+        self.principal = principal
+        self.asked: list[dict[str, Any]] = []
+        self.calls: list[tuple[str, dict[str, Any]]] = []
+
+    def door(self, **place: str | None) -> Door:
+        self.asked.append(place)
+        own, calls = OwnDoor(self.bench, "the store", self.principal), self.calls
+
+        class Noted:
+            whereabouts = own.whereabouts
+
+            def call(self, use_case: str, /, **arguments: Any) -> Any:
+                calls.append((use_case, arguments))
+                return own.call(use_case, **arguments)
+
+        return Noted()
+
+    def up(self, **options: Any) -> None:
+        self.asked.append(options)
+
+    def systemd_unit(self, **options: Any) -> str:
+        self.asked.append(options)
+        return "[Unit]\nDescription=Matins\n"
+
+
+class User:
+    def __init__(self, bench: Bench, principal: Principal = OWNER) -> None:
+        self.bench = bench
+        self.app = OwnApp(bench, principal)
+
+    def types(self, *words: str, code: int | None = 0, typed: str | None = None, columns: int | None = 80) -> Result:
+        """One command; `code` is the exit code that it must give."""
+        environment = {"COLUMNS": "" if columns is None else str(columns), "NO_COLOR": None, "MATINS_DEBUG": None}
+        result = CliRunner().invoke(cli, list(words), obj=self.app, input=typed, env=environment)
+        assert "Traceback" not in result.stderr
+        if code is not None:
+            assert result.exit_code == code, (words, result.exit_code, result.output)
+        return result
+
+    def says(self, *words: str, code: int = 0) -> str:
+        """What it prints as its answer."""
+        return self.types(*words, code=code).stdout
+
+    def json(self, *words: str, code: int = 0) -> Any:
+        return json.loads(self.says(*words, "--json", code=code))
+
+    def complains(self, *words: str, code: int = 2) -> str:
+        """What is told beside the answer when it cannot be done; the answer is empty."""
+        result = self.types(*words, code=code)
+        assert result.stdout == ""
+        assert "Hint: " in result.stderr or "--help" in result.stderr, result.stderr
+        return result.stderr

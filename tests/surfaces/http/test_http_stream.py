@@ -1,0 +1,232 @@
+"""Events as they happen: nothing lost, nothing twice, whoever listens and however slowly."""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import socket
+import threading
+from collections.abc import Generator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from http_house import YEARLY, House
+
+from matins.surfaces.client import Client
+from matins.surfaces.http.feed import Feed
+
+
+@contextmanager
+def listening(house: House, query: str = "", **headers: str) -> Generator[http.client.HTTPResponse]:
+    connection = http.client.HTTPConnection("127.0.0.1", house.port, timeout=20)
+    sent = {"Authorization": f"Bearer {house.token}", **{k.replace("_", "-"): v for k, v in headers.items()}}
+    with closing(connection):
+        connection.request("GET", f"/v1/events/stream{query}", headers=sent)
+        yield connection.getresponse()
+
+
+def lines(response: http.client.HTTPResponse) -> list[str]:
+    """Up to the next empty line."""
+    found: list[str] = []
+    while line := response.readline().decode().rstrip("\n"):
+        found.append(line)
+    return found
+
+
+def add(house: House, *names: str) -> None:
+    for name in names:
+        house.client.add(name=name, when=YEARLY, do="work")
+
+
+def names(house: House, count: int, **options: Any) -> list[str]:
+    with closing(house.client.events(**options)) as events:
+        return [next(events)["data"]["name"] for _ in range(count)]
+
+
+def test_the_form_of_the_stream(house: House) -> None:
+    with listening(house) as response:
+        assert (response.status, response.headers["content-type"]) == (200, "text/event-stream; charset=utf-8")
+        assert response.headers["cache-control"] == "no-store"
+        begin = lines(response)
+        assert [begin[0].split(":")[0], begin[1]] == ["id", "retry: 1000"]
+        add(house, "a")
+        event = lines(response)
+        assert (event[1], event[2][:6]) == ("event: schedule.created", "data: ")
+        assert int(event[0].removeprefix("id: ")) > int(begin[0].removeprefix("id: "))
+
+
+def test_from_the_last_event_on(each_house: House) -> None:
+    """By Last-Event-ID, or by `after`; what has happened since comes first, then what happens."""
+    house = each_house
+    add(house, "a", "b", "c")
+    ids = [event["id"] for event in house.client.call("events", types=["schedule.created"])]
+    with listening(house, "?types=schedule.created", Last_Event_ID=ids[0]) as response:
+        lines(response)
+        assert [lines(response)[0], lines(response)[0]] == [f"id: {ids[1]}", f"id: {ids[2]}"]
+        add(house, "d")
+        assert '"name":"d"' in lines(response)[2]
+    assert names(house, 2, after=ids[1], types="schedule.created") == ["c", "d"]
+
+
+def test_only_the_types_that_are_wanted(house: House) -> None:
+    """By our names, and by those of other systems."""
+    with listening(house, "?types=schedule.paused,schedule:created&types=schedule.resumed") as response:
+        lines(response)
+        add(house, "a")
+        house.client.pause(name="a")
+        house.client.edit(name="a", retries=1)
+        house.client.resume(name="a")
+        told = [lines(response)[1] for _ in range(3)]
+    assert told == ["event: schedule.created", "event: schedule.paused", "event: schedule.resumed"]
+
+
+def test_more_than_a_page_has_happened(house: House) -> None:
+    """Catching up takes several pages, and joins what happens meanwhile."""
+    many = [f"s{n}" for n in range(1_300)]
+    house.client.add_many(schedules=[{"name": name, "when": YEARLY, "do": "work"} for name in many])
+    with closing(house.client.events(after="0", types="schedule.created")) as events:
+        first = [next(events)["data"]["name"] for _ in range(700)]
+        add(house, "later")
+        assert first + [next(events)["data"]["name"] for _ in range(601)] == [*many, "later"]
+
+
+def test_a_heartbeat_while_nothing_happens(tmp_path: Path) -> None:
+    house = House(f"sqlite:///{tmp_path}/matins.db", heartbeat_s=0.05)
+    with listening(house) as response:
+        lines(response)
+        assert [lines(response), lines(response)] == [[": still here"], [": still here"]]
+    house.close()
+
+
+def test_a_listener_whose_token_is_revoked_is_sent_away(tmp_path: Path) -> None:
+    house = House(f"sqlite:///{tmp_path}/matins.db", heartbeat_s=0.05)
+    made = house.client.create_token(name="short", role="viewer")
+    with listening(house, Authorization=f"Bearer {made['token']}") as response:
+        lines(response)
+        house.client.revoke_token(token_id=made["id"])
+        with pytest.raises(http.client.IncompleteRead):
+            response.read()
+    house.close()
+
+
+@pytest.mark.parametrize("query", ["?after=abc", "?after=-1", "?types=nothing", "?other=1", "?types="])
+def test_nonsense_is_refused_before_it_begins(house: House, query: str) -> None:
+    assert house.ask("GET", f"/v1/events/stream{query}").status == 422
+    assert house.ask("GET", "/v1/events/stream", token=None).status == 401
+
+
+def test_streams_end_when_the_server_stops(tmp_path: Path) -> None:
+    house = House(f"sqlite:///{tmp_path}/matins.db")
+    with listening(house) as response:
+        lines(response)
+        house.close()
+        assert response.read() == b""
+
+
+def test_the_client_goes_on_where_it_stood_after_a_restart(tmp_path: Path) -> None:
+    """Also when it was cut off before the first event, and things happened while nobody answered."""
+    url = f"sqlite:///{tmp_path}/matins.db"
+    house = House(url)
+    add(house, "before")
+    client = Client(house.url, house.token)
+    told: list[str] = []
+    there, done = threading.Event(), threading.Event()
+
+    def listen() -> None:
+        with closing(client.events(types="schedule.created")) as events:
+            for event in events:
+                told.append(event["data"]["name"])
+                if len(told) == 3:
+                    break
+        done.set()
+
+    thread = threading.Thread(target=listen)
+    thread.start()
+    while not house.stream.feed._listeners:
+        there.wait(0.01)
+    port = house.port
+    house.close()
+    again = House(url, port=port)
+    add(again, "a", "b", "c")
+    assert done.wait(20)
+    thread.join()
+    again.close()
+    assert told == ["a", "b", "c"]
+
+
+def test_a_hundred_listeners_cost_one_look(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What they are told is read and written out once."""
+    looks: list[int] = []
+    read = house.stream.feed._read
+
+    async def counted(after: int | None, limit: int, types: tuple[str, ...]) -> list[dict[str, Any]]:
+        events = await read(after, limit, types)
+        looks.append(len(events))
+        return events
+
+    monkeypatch.setattr(house.stream.feed, "_read", counted)
+    sockets = [socket.create_connection(("127.0.0.1", house.port), timeout=20) for _ in range(100)]
+    headers = f"Host: {house.host}\r\nAuthorization: Bearer {house.token}\r\n"
+    for each in sockets:
+        each.sendall(f"GET /v1/events/stream HTTP/1.1\r\n{headers}\r\n".encode())
+    files = [each.makefile("rb") for each in sockets]
+    for file in files:
+        while not file.readline().startswith(b"retry"):
+            pass
+    add(house, "a")
+    for file in files:
+        while b"schedule.created" not in file.readline():
+            pass
+    assert [count for count in looks if count] == [1, 1]  # where it begins, and what happened
+    for file, each in zip(files, sockets, strict=True):
+        file.close()
+        each.close()
+
+
+class Shelf:
+    """Events without a store."""
+
+    def __init__(self) -> None:
+        self.events: list[dict[str, Any]] = []
+
+    def happen(self, count: int) -> None:
+        start = len(self.events) + 1
+        self.events += [{"id": str(n), "type": "t" if n % 2 else "u"} for n in range(start, start + count)]
+
+    async def read(self, after: int | None, limit: int, types: tuple[str, ...]) -> list[dict[str, Any]]:
+        await asyncio.sleep(0)
+        found = [
+            e for e in self.events if (after is None or int(e["id"]) > after) and (not types or e["type"] in types)
+        ]
+        return found[-limit:] if after is None else found[:limit]
+
+
+def test_who_cannot_keep_up_reads_again_and_loses_nothing() -> None:
+    """Memory is bounded: what has not been fetched is forgotten, and read from the store later."""
+
+    async def scene() -> None:
+        shelf = Shelf()
+        shelf.happen(10)
+        feed = Feed(shelf.read, look_s=0.001)
+        slow, quick = await feed.listen(None, ()), await feed.listen(None, ("t",))
+        told: list[int] = []
+        for _ in range(20):
+            shelf.happen(450)
+            while feed._head < len(shelf.events):
+                await asyncio.sleep(0)
+            told += [frame.number for frame in quick.take()]
+        assert told == [n for n in range(11, 9_011) if n % 2]
+        assert slow.behind
+        assert len(slow._waiting) <= 2_000
+        caught: list[int] = []
+        async for frames in feed.frames(slow, shelf.read, 1.0):
+            caught += [frame.number for frame in frames]
+            if len(caught) >= 9_000:
+                break
+        assert caught == list(range(11, 9_011))
+        feed.leave(slow)
+        feed.leave(quick)
+
+    asyncio.run(scene())
