@@ -248,9 +248,10 @@ def test_the_file_is_followed(house: Start) -> None:
     one = house().up()
     file = one.home / "matins.yaml"
     file.write_text(text)
-    assert one.logged("hot-reloaded: +2 -0 ~0")
+    assert one.logged("schedule.created review")  # and not only seen: by then it is applied
     file.write_text(text.replace("1h", "2h"))
-    assert one.logged("hot-reloaded: +0 -0 ~1"), one.log
+    assert one.logged("schedule.updated review")
+    assert one.logged("hot-reloaded: +0 -0 ~1")
     assert one.ask("look", name="review")["description"] == "every 2 hours"
     with pytest.raises(MatinsError) as refused:
         one.ask("edit", name="review", prompt="Something else.")

@@ -10,7 +10,9 @@ from house import House
 SCHEDULE: dict[str, Callable[[Any], Any]] = {
     "id": lambda doc: doc["id"],
     "name": lambda doc: doc["name"],
-    "description": lambda doc: doc["description"],
+    "description": lambda doc: doc["about"],
+    "project_id": lambda doc: doc["labels"]["project_id"],
+    "notify_address": lambda doc: doc["labels"]["notify_address"],
     "agent_id": lambda doc: doc["agent"],
     "cron_expression": lambda doc: doc["trigger"]["expression"],
     "interval_ms": lambda doc: doc["trigger"].get("every_ms"),
@@ -30,7 +32,8 @@ SCHEDULE: dict[str, Callable[[Any], Any]] = {
 def waiting_run(house: House, name: str) -> Any:
     house.ask("set_agent", name="scout", runner="demo")
     words = {"prompt": "Review what is open.", "approval": "owner_approve", "max_executions": 5}
-    house.ask("add", name=name, when="0 9 * * 1", agent="scout", **words)
+    labels = {"project_id": "p-7", "notify_address": "ADDR"}
+    house.ask("add", name=name, when="0 9 * * 1", agent="scout", about="Reviews", labels=labels, **words)
     run = house.ask("run", name=name)
     assert house.logged(f"run.awaiting_approval {name}")
     return run
@@ -67,7 +70,7 @@ def test_v2_events_come_until_one_stops_listening(shared: House) -> None:
 
 
 def test_v12_every_column_of_a_schedule(shared: House) -> None:
-    """V12: agent_schedules. The project is its agent's folder; where to notify belongs to notifications."""
+    """V12: agent_schedules; what Matins does not act on is kept as labels."""
     run = waiting_run(shared, "v12-review")
     shared.ask("resolve_approval", run_id=run["id"], approved=True)
     assert shared.logged("run.succeeded v12-review")
@@ -81,7 +84,7 @@ def test_v12_every_column_of_a_schedule(shared: House) -> None:
     assert all(
         seen[column] for column in ("id", "description", "last_run_at", "next_run_at", "created_at", "updated_at")
     )
-    assert "workdir" in shared.ask("get_agent", name="scout")
+    assert (seen["description"], seen["project_id"], seen["notify_address"]) == ("Reviews", "p-7", "ADDR")
 
 
 def test_v12_every_column_of_an_execution(shared: House) -> None:

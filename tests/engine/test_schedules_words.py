@@ -46,6 +46,8 @@ ALL: dict[str, Any] = {
     "approval_default": "approve",
     "max_cost": "$2",
     "max_tokens": "500k",
+    "about": "the morning's numbers",
+    "labels": {"project": "apollo"},
 }
 TRIGGER = {"timezone": "Europe/London", "dst_gap": "skip", "dst_overlap": "both", "strict": True}
 
@@ -57,7 +59,7 @@ def test_every_word_reaches_the_definition() -> None:
         trigger.definition, "report", ALL["payload"], "run_all_capped", 3, 60_000, "queue", 7, "skip", 4, 5_000,
         600_000, "hold", 2.5, 7_200_000, 9, instant("2026-12-31T18:00:00Z"), 5, "night", "anthropic", "test -f ready",
         ("./may-it", "--run"), "logger", 5_000, "council_approve", ("report",), ("ada", "grace"), 2, 3_600_000,
-        "approve", 2_000_000, 500_000,
+        "approve", 2_000_000, 500_000, about=ALL["about"], labels=ALL["labels"],
     )  # fmt: skip
     assert (trigger.timezone, trigger.definition.dst_gap, trigger.definition.dst_overlap) == (
         "Europe/London",
@@ -105,6 +107,8 @@ BAD: list[tuple[str, Any]] = [
     *((word, text) for word in ("grace", "retry", "retry_most", "timeout") for text in ("5x", "0s", "-1m", "", "1.5h")),
     *((word, value) for word in ("grace", "timeout") for value in (5, 5.5, True, ["5m"])),
     *(("jitter", value) for value in (-1, 11, "5", math.nan, math.inf, True)),
+    *(("about", value) for value in ("", " ", 3)),
+    *(("labels", value) for value in ({}, [], "a", {"a": 1}, {1: "a"}, {"": "a"}, {"a": "\n"}, {"a": ""})),
     *(("payload", value) for value in (object(), {1, 2}, {"x": object()}, "\ud800", 1 << 70, "x" * (1 << 20))),
     *(("timezone", value) for value in ("Mars/Olympus", "", 5)),
 ]
@@ -144,3 +148,11 @@ def test_when_must_be_a_text_or_a_trigger(when: Any) -> None:
     """B8"""
     with pytest.raises(InvalidInput, match='"when" must be'):
         define(when, {"do": "report"}, NOW)
+
+
+@pytest.mark.parametrize(("word", "value"), [("about", "x" * 2_001), ("labels", {str(n): "x" for n in range(51)})])
+def test_too_much_is_refused(word: str, value: Any) -> None:
+    """V12"""
+    with pytest.raises(InvalidInput) as caught:
+        define("0 2 * * *", {"do": "report", word: value}, NOW)
+    assert caught.value.field == word

@@ -76,6 +76,19 @@ def test_a_wrong_word_is_refused_and_the_file_stays(desk: Desk) -> None:
     assert desk.path.read_text() == BACK
 
 
+@pytest.mark.parametrize("word", ["approval: null #", "retries: 1\n    approval: null #", "preset", "paused"])
+def test_no_word_but_those_of_an_edit_gets_into_the_file(in_memory: Bench, tmp_path: Path, word: str) -> None:
+    """G9: what only the owner sets is not smuggled in as part of a word, nor by a word that only a file says"""
+    text = "edits: write_back\ndefaults: {approval: owner_approve}\nschedules:\n  often:\n    when: 5m\n    do: work\n"
+    desk = Desk(in_memory, tmp_path / "matins.yaml", text)
+    desk.look()
+    for value in (None, "polpo"):
+        with pytest.raises(InvalidInput, match="A schedule has no"):
+            desk.bench.acting_as(Principal("operator", "ada")).edit("often", **{word: value})
+    assert desk.path.read_text() == text
+    assert desk.bench.get("often").definition.approval == "owner_approve"
+
+
 def test_what_is_not_applied_comes_first(desk: Desk) -> None:
     desk.change(("Good morning", "Good day"))
     with pytest.raises(Conflict, match="says other things than what was applied"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from pathlib import Path
 
@@ -148,3 +149,17 @@ def test_what_is_committed_is_there_after_the_file_was_closed_hard(path: Path) -
     assert reader.execute("SELECT type FROM events").fetchall() == [("kept",)]
     reader.close()
     store.close()
+
+
+def test_nobody_else_can_read_the_file(tmp_path: Path) -> None:
+    """Whatever the umask of the program that makes it"""
+    before = os.umask(0)
+    try:
+        store = SqliteStore(tmp_path / "matins.db", NOW)
+        with store.transaction(NOW) as transaction:
+            transaction.resize_scope("global", 1)
+        modes = {file.name: file.stat().st_mode & 0o077 for file in tmp_path.iterdir()}
+        store.close()
+    finally:
+        os.umask(before)
+    assert modes["matins.db"] == modes["matins.db-wal"] == 0

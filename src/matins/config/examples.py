@@ -13,6 +13,8 @@ SCHEDULE: Mapping[str, Any] = {
     "type": "interval",
     "interval": "5m",
     "expression": "0 9 * * 1-5",
+    "about": "So that nobody waits for a review",
+    "labels": {"project": "apollo"},
     "prompt": "Summarise my open PRs",
     "target": {"kind": "channel", "channel": "C07ABCDEF"},
     "do": "report",

@@ -30,6 +30,8 @@ class Word(NamedTuple):
 Table = Mapping[str, Word]
 
 _SCHEDULE_SAYS = {
+    "about": "What it is for, for people to read.",
+    "labels": "Names and texts by which other systems find it again.",
     "prompt": "What its agent is told; {{slot}} and the like are filled in.",
     "target": "Where its runs land: fresh, or a channel, a session or a thread.",
     "do": "The registered job that it starts, where it does not talk to an agent.",
@@ -153,6 +155,7 @@ def _schedule(word: str) -> Word:
 
 
 _SCHEDULE_SHAPES = {
+    "labels": Word("", "mapping"),
     "payload": Word("", "anything"),
     "target": Word("", "target"),
     "jitter": Word("", "decimal", low=0, high=10),

@@ -6,14 +6,19 @@ from collections.abc import Mapping
 from typing import Any
 
 from matins.config.reading import Draft, Said, Spot, read
+from matins.config.words import OWN_WORDS
+from matins.engine.given import check_words
 from matins.errors import Conflict, InvalidInput
 from matins.texts.yaml_nodes import Entries, Node, Scalar, plain, with_fields
 
 Things = list[tuple[str, str, str, dict[str, Any]]]
+_CHANGED_HERE = ("when", *OWN_WORDS)
+"""Words become text as they are; and those that only a file may say, such as preset, decide who is asked."""
 
 
 def with_words(text: str, spot: Spot, changes: Mapping[str, Any]) -> str:
     """The text with these words of one schedule set; None is written as null, which means the usual."""
+    check_words("A schedule", changes, _CHANGED_HERE)
     draft = read(text)
     said = _said(draft, spot)
     node = said.block.spot.node

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import reprlib
 from collections.abc import Collection, Iterable
-from typing import Any, cast
+from typing import Any, TypeGuard, cast
 
 from matins.errors import InvalidInput
 
@@ -23,8 +23,12 @@ def check_words(owner: str, words: Iterable[str], known: Collection[str]) -> Non
             raise InvalidInput(f'{owner} has no "{word}"', value=word, field=word, hint=hint)
 
 
+def is_name(name: object) -> TypeGuard[str]:
+    return isinstance(name, str) and bool(name.strip()) and name.isprintable() and len(name) <= LONGEST_NAME
+
+
 def check_name(field: str, name: object, example: str | None = None) -> str:
-    if isinstance(name, str) and name.strip() and name.isprintable() and len(name) <= LONGEST_NAME:
+    if is_name(name):
         return name
     allowed = f"a text of 1 to {LONGEST_NAME} printable characters"
     message = f'"{field}" must be {allowed}, got {shown(name)}'

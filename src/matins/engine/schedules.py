@@ -9,12 +9,12 @@ from typing import Any, cast, get_args
 
 import orjson
 
-from matins.engine.given import check_name, check_texts, check_words
+from matins.engine.given import check_name, check_texts, check_words, is_name
 from matins.engine.money import parse_money, parse_tokens
 from matins.engine.prompts import check_fields, check_prompt
 from matins.engine.targets import define_target
 from matins.engine.when import definitions
-from matins.engine.when.durations import parse_duration
+from matins.engine.when.durations import format_duration, parse_duration
 from matins.engine.when.parse import parse_trigger
 from matins.engine.when.triggers import Trigger
 from matins.errors import InstantError, IntervalParseError, InvalidInput, TriggerError
@@ -70,7 +70,10 @@ TALK = "scheduled-task"
 """The job that tells an agent its prompt."""
 MESSAGE = "message"
 """The job that emits its payload as an event; also the runner of agents that hear of it so."""
+LONGEST_ABOUT, MOST_LABELS = 2_000, 50
 WORDS = (
+    "about",
+    "labels",
     "prompt",
     "target",
     "do",
@@ -201,7 +204,20 @@ def _checked(word: str, value: Any) -> Any:
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 10:
             raise _wrong(word, value, "0 to 10 percent")
         return value
-    return _payload(value)
+    if word == "about":
+        if not isinstance(value, str) or not value.strip() or len(value) > LONGEST_ABOUT:
+            raise _wrong(word, value, f"a text of at most {LONGEST_ABOUT} characters")
+        return value
+    return _labels(value) if word == "labels" else _payload(value)
+
+
+def _labels(value: Any) -> dict[str, str]:
+    """Names and texts: {"project": "apollo"}."""
+    labels = cast("dict[Any, Any]", value) if isinstance(value, dict) else {}
+    texts = [text for pair in labels.items() for text in pair]
+    if not 1 <= len(labels) <= MOST_LABELS or not all(map(is_name, texts)):
+        raise _wrong("labels", cast("Any", value), f"a mapping of at most {MOST_LABELS} names to texts")
+    return labels
 
 
 def _texts(word: str, value: Any) -> Any:
@@ -236,6 +252,8 @@ def _payload(value: Any) -> Any:
 
 def _wrong(word: str, value: object, allowed: str) -> InvalidInput:
     usual = _DEFAULTS.get(DURATIONS.get(word, word))
+    if word in DURATIONS and usual is not None:
+        usual = format_duration(usual)
     hint = "leave it out" if usual is None else f"leave it out for {usual}"
     return InvalidInput(
         f'"{word}" must be {allowed}, got {value!r}', value=value, field=word, allowed=allowed, hint=hint

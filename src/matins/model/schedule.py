@@ -77,6 +77,10 @@ class ScheduleDefinition:
     final_fallback: Fallback = "fresh"
     work: str | None = None
     """Where its work items come from."""
+    about: str | None = None
+    """What it is for, for people to read."""
+    labels: dict[str, str] | None = None
+    """Whatever other systems want to find again: a project, a ticket, an address."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -134,7 +134,8 @@ def _closed(folder: Path) -> bool:
 def _agents(policies: Policies, workdir: str) -> Iterator[Finding]:
     known, hosts = runners(), policies.settings.get(ALLOWED_HOSTS, ())
     for agent in policies.agents.values():
-        what, found = f"agent {agent.name}", agent_findings(agent, known, workdir=workdir, allowed_hosts=hosts)
+        what = f"agent {agent.name}"
+        found = agent_findings(agent, known, workdir=workdir, allowed_hosts=hosts, prices=policies.prices)
         if not found:
             yield Finding(what, True, f"Its runner {agent.runner} is there")
         for wrong in found:

@@ -137,6 +137,8 @@ def _schedule(value: Schedule) -> Document:
         "timezone": said.trigger.timezone,
         "do": said.do,
         "prompt": said.prompt,
+        "about": said.about,
+        "labels": said.labels or {},
         "next_run_at": instant(value.next_slot) if value.state == "active" else None,
         "due_at": instant(value.due_at),
         "ends_at": instant(said.ends_at),

@@ -70,7 +70,7 @@ class Event:
 
 def read_event(line: bytes) -> Event | None:
     """None for what is not an object; escape sequences of a terminal may stand before it."""
-    if len(line) > LINE_ROOM:
+    if len(line) > LINE_ROOM or b"{" not in line:
         return None
     text = line.decode("utf-8", "replace")
     begin = _BEFORE_JSON.match(text)

@@ -8,6 +8,8 @@ from matins.executors.runners.checks import check_call, refuse_word
 from matins.executors.runners.events import TEXT_ROOM, clean
 from matins.executors.runners.outcomes import Noted, conclude
 
+_ROOM = 4 * TEXT_ROOM
+
 
 class Shell:
     """`extra_args` is the command, a word for each argument: nothing of it is read by a shell."""
@@ -35,14 +37,19 @@ class Shell:
 
 
 class ShellReader:
+    """Bytes until the end: of a flood that is millions of lines."""
+
     def __init__(self) -> None:
         self._noted = Noted(metered=False)
+        self._said = bytearray()
 
     def feed(self, line: bytes) -> None:
-        text = line[-4 * TEXT_ROOM :].decode("utf-8", "replace")
-        self._noted.text.add(clean(text.removesuffix("\n").removesuffix("\r")) + "\n")
+        self._said += line[-_ROOM:].removesuffix(b"\n").removesuffix(b"\r") + b"\n"
+        if len(self._said) > 2 * _ROOM:
+            del self._said[:-_ROOM]
 
     def close(self, exit_code: int | None) -> Told:
+        self._noted.text.add(clean(self._said.decode("utf-8", "replace")))
         self._noted.executed = exit_code is not None and exit_code >= 0
         self._noted.failed = exit_code != 0
         if self._noted.executed and self._noted.failed:

@@ -137,6 +137,10 @@ class SqliteStore:
     def _open(self) -> Any:
         if self.path is not None:
             self.path.parent.mkdir(parents=True, exist_ok=True)
+            if (
+                not self.path.exists()
+            ):  # prompts and answers are nobody else's to read; SQLite gives its log the same mode
+                self.path.touch(0o600)
         connection: Any = apsw.Connection(str(self.path) if self.path else ":memory:")
         connection.set_busy_timeout(5_000)
         for pragma in _PRAGMAS:

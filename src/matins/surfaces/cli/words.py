@@ -25,6 +25,8 @@ class Word(NamedTuple):
 SCHEDULE = (
     Word("timezone", 'IANA name, or "local". UTC by default.', short="-z"),
     Word("do", "A registered job instead of a prompt."),
+    Word("about", "What it is for."),
+    Word("labels", 'Names and texts, as JSON: {"project": "apollo"}.', "json"),
     Word("payload", "What the job is given: JSON, or a text.", "json"),
     Word("target", "Where a run lands: fresh, or as JSON a channel, session or thread.", "json"),
     Word("overlap", "While a run is under way.", choices=("skip", "queue", "cancel_other", "allow")),

@@ -51,6 +51,8 @@ _SCHEDULE: dict[str, Schema] = {
     "timezone": _TEXT,
     "do": _TEXT,
     "prompt": _maybe(_TEXT),
+    "about": _maybe(_TEXT),
+    "labels": {"type": "object", "additionalProperties": _TEXT},
     **dict.fromkeys(("next_run_at", "due_at", "ends_at"), _maybe(INSTANT)),
     **dict.fromkeys(("note", "paused_by"), _maybe(_TEXT)),
     **dict.fromkeys(("paused_at", "paused_until"), _maybe(INSTANT)),
