@@ -78,7 +78,7 @@ def test_a_wrong_word_is_refused_and_the_file_stays(desk: Desk) -> None:
 
 @pytest.mark.parametrize("word", ["approval: null #", "retries: 1\n    approval: null #", "preset", "paused"])
 def test_no_word_but_those_of_an_edit_gets_into_the_file(in_memory: Bench, tmp_path: Path, word: str) -> None:
-    """G9: what only the owner sets is not smuggled in as part of a word, nor by a word that only a file says"""
+    """V6: what only the owner sets is not smuggled in as part of a word, nor by a word that only a file says"""
     text = "edits: write_back\ndefaults: {approval: owner_approve}\nschedules:\n  often:\n    when: 5m\n    do: work\n"
     desk = Desk(in_memory, tmp_path / "matins.yaml", text)
     desk.look()

@@ -251,7 +251,7 @@ def _payload(value: Any) -> Any:
 
 
 def _wrong(word: str, value: object, allowed: str) -> InvalidInput:
-    usual = _DEFAULTS.get(DURATIONS.get(word, word))
+    usual: Any = _DEFAULTS.get(DURATIONS.get(word, word))
     if word in DURATIONS and usual is not None:
         usual = format_duration(usual)
     hint = "leave it out" if usual is None else f"leave it out for {usual}"
