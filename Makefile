@@ -7,7 +7,7 @@ SECONDS ?= 0
 SEED ?= 1
 SEEDS ?= 200
 .DEFAULT_GOAL := help
-.PHONY: help up test check torture torture-processes simulate bench bench-cron bench-durable bench-processes bench-http clean
+.PHONY: help up test check torture torture-processes simulate pages bench bench-cron bench-durable bench-processes bench-http clean
 
 help:  ## what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -32,6 +32,13 @@ torture-processes: .venv/test  ## commands: ten thousand runs, a flood of 1 GB, 
 
 simulate: .venv/test  ## the loops under a virtual clock and SEEDS= seeds of faults
 	$(BIN)/python tests/simulation/run.py --seeds $(SEEDS)
+
+pages: .venv/test  ## renew the pages that are made from the code
+	$(BIN)/python tests/docs/event_names.py
+	$(BIN)/python tests/config/file_words.py
+	$(BIN)/python tests/surfaces/cli/cli_page.py
+	$(BIN)/python -m matins.surfaces.http.description > .venv/openapi.json && mv .venv/openapi.json docs/openapi.json
+	$(BIN)/python tests/docs/row_coverage.py
 
 bench: bench-cron bench-durable bench-processes bench-http  ## Matins beside its peers, with ratios
 

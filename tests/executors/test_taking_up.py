@@ -12,7 +12,7 @@ import office as offices
 import pytest
 from office import Office
 
-from matins import Run, SchedulerShutdownError
+from matins import InvalidInput, Run, SchedulerShutdownError
 
 office = offices.office
 
@@ -110,3 +110,45 @@ def test_b9_its_agent_is_there_again_when_it_ends(office: Office, tmp_path: Path
         office.matins.start()
         office.matins.set_agent("sh", runner="shell", command=gate.command)
     assert office.wait("s").state.word == "succeeded"
+
+
+@pytest.mark.parametrize(("end", "status"), [("succeeded", "done"), ("failed", "failed"), ("unknown", "failed")])
+def test_h9_whoever_says_how_a_held_run_ended_tells_its_source(
+    office: Office, tmp_path: Path, end: str, status: str
+) -> None:
+    """H9: nothing stays claimed by a run that is over"""
+    tasks = tmp_path / "TASKS.yaml"
+    tasks.write_text("- title: Mend the gate\n")
+    office.matins.set_work_source("tasks", kind="tasks", path=str(tasks))
+    gate = Gate(tmp_path)
+    office.matins.set_agent("sh", runner="shell", command=gate.command)
+    office.matins.add("s", when="every day at 09:00", agent="sh", prompt="Do it", work="tasks")
+    office.matins.run("s")
+    with gate.left_alone(office):
+        dropped(office)
+    held = office.wait("s", lambda run: run.state.word == "held")
+    assert "claimed" in tasks.read_text()
+    kept = tasks.read_text()
+    tasks.write_text("- titel: Mend the gate\n")
+    with pytest.raises(InvalidInput, match="titel"):
+        office.matins.resolve(held.id, end)  # its source cannot be told: it stays as it is
+    assert office.matins.get_run(held.id).state.word == "held"
+    tasks.write_text(kept)
+    assert office.matins.resolve(held.id, end).state.word == end
+    assert f"status: {status}" in tasks.read_text()
+    assert f"owner said: {end}" in tasks.read_text()
+
+
+def test_h9_a_task_that_was_taken_away_is_not_replaced_by_another(office: Office, tmp_path: Path) -> None:
+    """H9: a run that is taken up claims nothing new"""
+    tasks = tmp_path / "TASKS.yaml"
+    tasks.write_text("- title: Mend the gate\n")
+    office.matins.set_work_source("tasks", kind="tasks", path=str(tasks))
+    gate = Gate(tmp_path)
+    office.matins.set_agent("sh", runner="shell", command=gate.command)
+    office.matins.add("s", when="every day at 09:00", agent="sh", prompt="Do it", work="tasks")
+    office.matins.run("s")
+    with gate.left_alone(office):
+        tasks.write_text("- title: Water the roses\n")
+    assert office.wait("s").state.word == "succeeded"
+    assert tasks.read_text() == "- title: Water the roses\n"

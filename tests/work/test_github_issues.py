@@ -34,6 +34,19 @@ def _marks(github: GitHub, number: int) -> list[str]:
     return [body.partition("\n")[0] for body in github.said(number)]
 
 
+def test_a_look_at_what_a_run_holds_claims_nothing(github: GitHub) -> None:
+    """H9"""
+    github.add(7, "ready")
+    github.add(8, "ready")
+    source = _source(github)
+    assert source.held("run-1", NOW) is None
+    item = _claimed(github)
+    said = _marks(github, 7), _marks(github, 8)
+    assert source.held("run-1", NOW) == item
+    assert source.held("run-2", NOW) is None
+    assert (_marks(github, 7), _marks(github, 8)) == said
+
+
 # -- which one
 
 

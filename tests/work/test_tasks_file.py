@@ -90,6 +90,17 @@ def test_the_same_run_gets_the_same_item_again(path: Path) -> None:
     assert _claimed(path, "run 2").title == "more urgent"
 
 
+def test_a_look_at_what_a_run_holds_claims_nothing(path: Path) -> None:
+    """H9"""
+    path.write_text("- title: One\n- title: Two\n")
+    source = TasksFile("tasks", path)
+    assert source.held("run 1", NOW) is None
+    item, claimed = _claimed(path), path.read_text()
+    assert source.held("run 1", LATER) == item
+    assert source.held("run 2", LATER) is None
+    assert path.read_text() == claimed
+
+
 def test_a_task_that_people_open_again_is_claimed_again(path: Path) -> None:
     """C3: what stood there from the last time is not taken for this one's"""
     path.write_text("- {title: a, id: x, status: open, claimed_by: run 1, done_at: 2026-01-01T00:00:00Z, note: bad}\n")

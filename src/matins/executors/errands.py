@@ -19,6 +19,7 @@ class Source(Protocol):
     """Where work comes from."""
 
     def claim(self, run_key: str, now: int) -> WorkItem | None: ...
+    def held(self, run_key: str, now: int) -> WorkItem | None: ...
     def done(self, item: WorkItem, run_key: str, report: str, now: int) -> None: ...
     def failed(self, item: WorkItem, run_key: str, report: str, now: int) -> None: ...
     def release(self, item_id: str, run_key: str, now: int) -> None: ...
@@ -51,6 +52,13 @@ class Errand(NamedTuple):
             log.warning("work item %s could not be told how it went: %s", self.item.id, error)
             return error.message
         return None
+
+
+def held(open_source: Callable[[str], Source], name: str, key: str, clock: Clock) -> Errand | None:
+    """What a run has claimed already, if it has."""
+    source = open_source(name)
+    item = source.held(key, clock.now_ms())
+    return None if item is None else Errand(source, item, key)
 
 
 def claim(open_source: Callable[[str], Source], name: str, key: str, clock: Clock) -> Errand:

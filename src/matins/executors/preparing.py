@@ -14,7 +14,7 @@ from matins.engine.policies import Policies
 from matins.engine.prompts import build_prompt
 from matins.errors import InvalidInput, MatinsError
 from matins.executors.deliveries import ALLOWED_HOSTS
-from matins.executors.errands import Errand, NoWork, Source, claim
+from matins.executors.errands import Errand, Source, claim, held
 from matins.executors.processes.values import Launch, Limits
 from matins.executors.runners.base import AnyRunner, Call, Command, Occasion, Reader, Speaker
 from matins.executors.runners.sessions import check_session
@@ -157,9 +157,12 @@ class Preparation:
 
     def _errand_again(self, work: Work) -> Errand | None:
         """Its item, by its key. That somebody has taken it away is no reason to leave the run alone."""
+        name = work.known.definition.work
+        if name is None or self._open_source is None:
+            return None
         try:
-            return self._errand(work)
-        except (NoWork, MatinsError) as error:
+            return held(self._open_source, name, self._key(work), self._clock)
+        except MatinsError as error:
             log.warning("run %s goes on without its work item: %s", work.run_id, error)
             return None
 

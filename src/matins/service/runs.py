@@ -22,6 +22,7 @@ from matins.runtime.recorder import Change, apply, end_runs
 from matins.runtime.rows import run_of
 from matins.service.base import UseCases
 from matins.service.rights import check_hand, check_own, needs
+from matins.work.base import from_dict, open_source
 
 _NEWEST = 1 << 62
 _ENDS = {"succeeded": SUCCEED, "failed": FAIL, "unknown": LOSE, "retry": RETRY}
@@ -101,13 +102,9 @@ class Runs(UseCases):
             allowed = ", ".join(_ENDS)
             raise InvalidInput(f'"{end}" is no end', value=end, field="end", allowed=allowed, hint=f"one of: {allowed}")
         now = self._clock.now_ms()
+        self._tell_source(run_id, end, principal.name, now)
         with self._store.transaction(now) as transaction:
-            run = self._run(transaction, run_id)
-            if run.state is not RunState.HELD:
-                raise Conflict(f"Run {run_id} is not held: {run.state.word}", value=run_id, field="run")
-            known = self._catalog.get(transaction, [(run.schedule_id, run.rev)])[run.schedule_id, run.rev]
-            if not isinstance(known, Known):
-                raise Conflict(f"What run {run_id} was to do cannot be read: {known}", value=run_id, hint="cancel it")
+            run, known = self._held(transaction, run_id)
             transition = _ENDS[end]
             not_before = now if transition is RETRY else None
             reason = f"resolved_by_{principal.name}"
@@ -115,6 +112,29 @@ class Runs(UseCases):
             run = self._run(transaction, run_id)
         self._changed()
         return run
+
+    def _held(self, transaction: Transaction, run_id: int) -> tuple[Run, Known]:
+        run = self._run(transaction, run_id)
+        if run.state is not RunState.HELD:
+            raise Conflict(f"Run {run_id} is not held: {run.state.word}", value=run_id, field="run")
+        known = self._catalog.get(transaction, [(run.schedule_id, run.rev)])[run.schedule_id, run.rev]
+        if not isinstance(known, Known):
+            raise Conflict(f"What run {run_id} was to do cannot be read: {known}", value=run_id, hint="cancel it")
+        return run, known
+
+    def _tell_source(self, run_id: int, end: str, by: str, now: int) -> None:
+        """What became of its work item. Before the run ends: a source that does not answer leaves both as they are,
+        and may be told again."""
+        with self._store.reading() as transaction:
+            work = self._held(transaction, run_id)[1].definition.work
+            definition = self._catalog.policies(transaction).work.get(work or "")
+        if definition is None or end == "retry":
+            return
+        source, key = open_source(from_dict(definition), self._workdir), f"{self._store.store_id}-{run_id}"
+        item = source.held(key, now)
+        if item is not None:
+            told = source.done if end == "succeeded" else source.failed
+            told(item, key, f"Nobody saw how run {run_id} ended; {by} said: {end}.", now)
 
     @needs("read")
     def get_run(self, principal: Principal, run_id: int) -> Run:

@@ -47,6 +47,13 @@ class GitHubIssues:
             taken = (self._take(api, str(issue.number), run_key) for issue in sorted(free, key=self._urgency))
             return next((self._item(issue) for issue in taken if issue is not None), None)
 
+    def held(self, run_key: str, now: int) -> WorkItem | None:
+        with calling(self._definition, now) as api:
+            for issue in filter(self._is_work, api.ready_issues()):
+                if _has(issue, CLAIMED) and _claims(api.comments(str(issue.number))).holder == run_key:
+                    return self._item(issue)
+        return None
+
     def done(self, item: WorkItem, run_key: str, report: str, now: int) -> None:
         with calling(self._definition, now) as api:
             if _holds(api, item.id, run_key, "done"):

@@ -37,6 +37,12 @@ class TasksFile:
         task = self._rewrite(lambda tasks: _claimed(tasks, run_key, now))
         return None if task is None else _item(self.name, task)
 
+    def held(self, run_key: str, now: int) -> WorkItem | None:
+        path = resolved(self._path)
+        with _named(path):
+            task = _held(read_tasks(read(path).text), run_key)
+        return None if task is None else _item(self.name, task)
+
     def done(self, item: WorkItem, run_key: str, report: str, now: int) -> None:
         self._end(item.id, run_key, "done", report, now)
 
@@ -71,15 +77,19 @@ class TasksFile:
 
 
 def _claimed(tasks: Tasks, run_key: str, now: int) -> _Choice:
-    for task in tasks.tasks:
-        if task.status == "claimed" and task.claimed_by == run_key:
-            return task, {}
+    held = _held(tasks, run_key)
+    if held is not None:
+        return held, {}
     free = [task for task in tasks.tasks if task.status == "open"]
     if not free:
         return None
     task = min(free, key=_urgency)
     named = {} if task.has_id else {"id": task.id}
     return task, {**named, "status": "claimed", "claimed_by": run_key, "claimed_at": instant_text(now), "done_at": None}
+
+
+def _held(tasks: Tasks, run_key: str) -> Task | None:
+    return next((task for task in tasks.tasks if task.status == "claimed" and task.claimed_by == run_key), None)
 
 
 def _urgency(task: Task) -> tuple[int, bool, int, int]:
