@@ -23,7 +23,8 @@ MatinsError
 │   └── NetworkFilesystem    SQLite is not safe there
 ├── JobError                 raised in or by a job
 │   ├── OverBudget           it has spent what one run may
-│   └── ProviderLimited      its provider does not serve it for now: not its failure
+│   ├── ProviderLimited      its provider does not serve it for now: not its failure
+│   └── ScheduleTriggerError a run failed: of which schedule, and whose
 └── SchedulerShutdownError   jobs were still running when the time to stop was up
 
 The door to other machines (`matins.net`) adds AddressRefused, an InvalidInput, and Unreachable, a MatinsError.
@@ -177,6 +178,21 @@ class ProviderLimited(JobError):  # noqa: N818
         self.provider = provider
         self.resets_at = resets_at
         self.reason = reason
+
+
+class ScheduleTriggerError(JobError):
+    """A run that was triggered has failed."""
+
+    code = "trigger_failed"
+
+    def __init__(self, agent_name: str, schedule_name: str, cause: str | None) -> None:
+        super().__init__(
+            f'Schedule "{schedule_name}" of agent "{agent_name}" failed: {cause or "it did not say why"}',
+            hint=f"matins why {schedule_name}",
+        )
+        self.agent_name = agent_name
+        self.schedule_name = schedule_name
+        self.cause = cause
 
 
 class SchedulerShutdownError(MatinsError):

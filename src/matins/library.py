@@ -6,7 +6,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from types import FrameType, TracebackType
+from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from matins.calls import Calls
@@ -34,6 +34,7 @@ from matins.runtime.engine import Engine, Settings
 from matins.runtime.lines import Callback
 from matins.runtime.loop import Loop
 from matins.runtime.outbox import Outbox
+from matins.runtime.signals import Signals
 from matins.runtime.spending import Bound, bounds
 from matins.runtime.work import Work
 from matins.service import READS, Service
@@ -64,7 +65,7 @@ class Matins(Calls):
         self._on_blocked = on_blocked
         self.clock = clock or SystemClock()
         self.settings = Settings(**settings)
-        self._deadman = Deadman(self.settings, self.clock) if self.settings.heartbeat_url is not None else None
+        self._deadman = Deadman(self.settings, self.clock)
         self.jobs: dict[str, Job] = {}
         self._store = open_store(url, self.clock)
         self._catalog = Catalog()
@@ -152,8 +153,7 @@ class Matins(Calls):
             self._loop = loop = Loop(engine)
         loop.start(self._executor(loop), self._checks(CommandChecks, loop.wake))
         self.outbox.start()
-        if self._deadman is not None:
-            self._deadman.watch(self._store, lambda: engine.turned_at).start()
+        self._deadman.watch(self._store, lambda: engine.turned_at, self._policies).start()
         path = self._store.socket_path()
         if path is not None:
             self._control = ControlServer(path, self._service)
@@ -166,8 +166,7 @@ class Matins(Calls):
         loop = self._loop
         if loop is None:
             return
-        if self._deadman is not None:
-            self._deadman.stop()
+        self._deadman.stop()
         if self._control is not None:
             self._control.close()
             self._control = None
@@ -185,13 +184,7 @@ class Matins(Calls):
     def run_forever(self) -> None:
         """Until SIGINT or SIGTERM."""
         done = threading.Event()
-
-        def leave(number: int, frame: FrameType | None) -> None:
-            done.set()
-
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, leave)
-        with self:
+        with Signals((signal.SIGINT, signal.SIGTERM), lambda number: done.set()), self:
             done.wait()
 
     def __enter__(self) -> Self:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import re
@@ -290,3 +291,12 @@ def test_on_postgresql(house: Start, postgres_url: str) -> None:
     for each in (one, two):
         assert secret not in "\n".join(each.log + each.said)
     assert environment(one.home)["MATINS_HOME"] == str(one.home)
+
+
+def test_a_signal_that_comes_to_another_thread_is_heard(house: Start) -> None:
+    """The kernel may pick any thread that does not block it."""
+    one = house().up()
+    pid = one.process.pid
+    other = next(int(task.name) for task in Path(f"/proc/{pid}/task").iterdir() if int(task.name) != pid)
+    assert ctypes.CDLL(None).tgkill(pid, other, signal.SIGTERM) == 0
+    assert one.ended() == 0

@@ -13,6 +13,7 @@ import pytest
 
 from matins.app import App
 from matins.daemon.unit import systemd_unit
+from matins.errors import StoreError
 from matins.surfaces.home import Home, default_home, path_of, shown, whole
 
 
@@ -80,6 +81,16 @@ def test_where_it_lives(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None
     monkeypatch.setenv("MATINS_HOME", str(tmp_path / "mine"))
     assert Home().path == tmp_path / "mine"
     assert Home().store == f"sqlite:///{tmp_path}/mine/matins.db"
+
+
+def test_a_home_in_which_others_may_write_is_not_used(tmp_path: Path) -> None:
+    """A link that they leave there would have us empty another file."""
+    home = Home(tmp_path / "home")
+    home.make()
+    home.path.chmod(0o1777)
+    with pytest.raises(StoreError, match="everybody may write there") as refused:
+        home.make()
+    assert "--home DIR" in str(refused.value.hint)
 
 
 @pytest.mark.parametrize(

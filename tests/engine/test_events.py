@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "matins"
 CORE = ("engine", "runtime", "executors", "service", "store")
 TYPE = re.compile(
-    r"(schedule|run|message|approval|budget|throttle|policy|limit|subscription|delivery|hook|file|token)\.[a-z_]+"
+    r"(schedule|run|message|approval|budget|throttle|policy|limit|subscription|delivery|hook|file|token|store)\.[a-z_]+"
 )
 ASKED_FOR = "run.{birth.state.word}"
 """How a run that is started by hand names its event: by the state in which it is born."""

@@ -5,17 +5,20 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from matins import Matins
 from matins.errors import StoreUnavailable
+from matins.model.principal import OWNER, Principal
 from matins.net.client import AddressRefused, Answer, Unreachable
 from matins.runtime.deadman import MOST_LAG_MS, MOST_STILL_MS, Deadman, Figures, ailments, well
 from matins.runtime.engine import Settings
 from matins.testing import Bench
 from net.sites import http_site
+from service.file_steps import Desk
 
 URL = "https://hc.example.com/ping/key17"
 FINE = Figures(still_ms=0, reachable=True, lag_ms=0)
@@ -177,3 +180,29 @@ def test_b14_a_scheduler_that_runs_is_heard_outside() -> None:
         m.close()
         assert {(method, path) for method, path, _, _ in heard} == {("GET", "/ping")}
         assert not [thread for thread in threading.enumerate() if thread.name == "matins-deadman"]
+
+
+def test_b14_the_file_says_who_is_called(bench: Bench, door: FakeDoor, tmp_path: Path) -> None:
+    """B14: from the next beat on after a reload; its key is nobody's to read, and a bad address changes nothing"""
+    deadman = Deadman(Settings(), bench.clock, door)  # type: ignore[arg-type]
+    deadman.watch(bench._store, bench.clock.boot_ms, bench._policies)
+    desk = Desk(bench, tmp_path / "matins.yaml", "schedules: {s: {when: 1h, do: work}}\n")
+    assert (desk.look(), deadman.beat(), door.calls) == ("applied", False, [])
+    for url in (URL, "http://127.0.0.1:9/ping/key18"):
+        desk.write(f"heartbeat: {url}\nschedules: {{s: {{when: 1h, do: work}}}}\n")
+        assert "key1" not in str(bench.acting_as(Principal("viewer", "bob")).plan())
+        assert (desk.look(), deadman.beat(), door.calls[-1]) == ("applied", True, ("GET", url))
+    assert "key1" not in str(bench.events())
+    desk.write("heartbeat: ftp://hc.example.com/\nschedules: {s: {when: 1h, do: work}}\n")
+    assert desk.look() == "invalid"
+    assert "line 1, column 12: heartbeat: " in desk.file.state.says
+    assert (deadman.beat(), len(door.calls)) == (True, 3)
+    desk.write("schedules: {s: {when: 1h, do: work}}\n")
+    assert (desk.look(), deadman.beat(), len(door.calls)) == ("applied", False, 3)
+
+
+def test_b14_what_the_program_says_comes_before_the_file(bench: Bench, deadman: Deadman, door: FakeDoor) -> None:
+    """B14"""
+    bench._service._put(OWNER, "setting", "heartbeat", "https://hc.example.com/other")
+    deadman.watch(bench._store, bench.clock.boot_ms, bench._policies)
+    assert (deadman.beat(), door.calls) == (True, [("GET", URL)])

@@ -32,6 +32,7 @@ def test_a_copy_made_while_schedules_fire_is_whole(tmp_path: Path) -> None:
         assert fired.wait(20)
         before = m.events(limit=1000)
         copied = m.backup(tmp_path / "copy.db")
+        assert m.events(types=["store.copied"])[-1].data == {"by": "owner", "path": str(tmp_path / "copy.db")}
         m.stop()
         m.close()
     assert copied.bytes == (tmp_path / "copy.db").stat().st_size > 10_000
@@ -46,14 +47,17 @@ def test_a_copy_made_while_schedules_fire_is_whole(tmp_path: Path) -> None:
 def test_nothing_is_overwritten(tmp_path: Path) -> None:
     there = tmp_path / "there.db"
     there.write_text("mine")
+    beside = tmp_path / "new.db.partial"
+    beside.write_text("mine too")
     with closing(Bench(f"sqlite:///{tmp_path}/matins.db")) as bench:
+        bench.backup(tmp_path / "new.db")
         with pytest.raises(Conflict, match="is there already"):
             bench.backup(there)
         with pytest.raises(Conflict):
             bench.backup(tmp_path / "matins.db")
-        with pytest.raises(StoreError, match="cannot be written"):
+        with pytest.raises(InvalidInput, match="cannot be written"):
             bench.backup(tmp_path / "nowhere" / "copy.db")
-    assert there.read_text() == "mine"
+    assert (there.read_text(), beside.read_text()) == ("mine", "mine too")
 
 
 def test_somebody_who_was_quicker_is_not_overwritten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,7 +74,7 @@ def test_somebody_who_was_quicker_is_not_overwritten(tmp_path: Path, monkeypatch
         with pytest.raises(Conflict):
             bench.backup(target)
     assert target.read_text() == "mine"
-    assert list(tmp_path.glob("*.partial")) == []
+    assert [path.name for path in tmp_path.iterdir() if path.name.endswith(".partial")] == []
 
 
 def test_a_damaged_store_is_not_passed_on(tmp_path: Path) -> None:
@@ -99,7 +103,7 @@ def test_who_may(tmp_path: Path) -> None:
 
 def test_stores_that_are_copied_otherwise(postgres_url: str, tmp_path: Path) -> None:
     clock = ManualClock("2026-03-27T08:00:00Z")
-    with closing(Bench(postgres_url, clock=clock)) as bench, pytest.raises(StoreError) as told:
+    with closing(Bench(postgres_url, clock=clock)) as bench, pytest.raises(Conflict) as told:
         bench.backup(tmp_path / "copy.db")
     assert told.value.hint is not None
     assert f"pg_dump --format=custom --file={tmp_path}/copy.db" in told.value.hint

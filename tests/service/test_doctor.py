@@ -150,3 +150,24 @@ def test_a_policy_that_cannot_be_read(bench: Bench) -> None:
     store._connection.execute("UPDATE meta SET value = value + 1 WHERE key = 'policy_rev'")
     found = [finding for finding in bench.doctor() if finding.what == "policies"]
     assert [finding.ok for finding in found] == [False]
+
+
+def test_a_file_that_nobody_wrote_is_no_fault(bench: Bench, tmp_path: Path) -> None:
+    bench.follow_file(tmp_path / "matins.yaml")
+    assert about(bench, "file") == [Finding("file", True, f"None is used: there is no {tmp_path}/matins.yaml")]
+
+
+def test_c7_each_fault_of_the_file_with_what_mends_it(bench: Bench, tmp_path: Path) -> None:
+    """C7"""
+    path = tmp_path / "matins.yaml"
+    path.write_text("schedules:\n  s: {when: 1h, do: work}\n")
+    bench.follow_file(path).look()
+    assert about(bench, "file") == [Finding("file", True, f"What {path} says is applied")]
+    path.write_text("schedules:\n  s: {when: 61 2 * * *, do: work, overlapp: skip}\n")
+    cron, word = about(bench, "file")
+    assert f"{path}, line 2, column 13: schedules.s.when: " in cron.sentence
+    assert (cron.ok, cron.mend) == (False, "mend that line, then look again: matins plan")
+    assert (word.ok, word.mend) == (False, 'did you mean "overlap"?')
+    path.unlink()
+    (gone,) = about(bench, "file")
+    assert (gone.ok, gone.mend) == (False, "matins plan, then matins apply")

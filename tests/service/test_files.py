@@ -16,6 +16,7 @@ from matins.executors.deliveries import Webhooks
 from matins.model.principal import Principal
 from matins.net.signing import new_secret, verify
 from matins.testing import Bench, ManualClock, iso
+from matins.texts.whole_file import strangers
 
 bench, rows = every_store.bench, every_store.rows
 ADA = Principal("operator", "ada")
@@ -234,6 +235,52 @@ def test_secrets_are_not_in_the_plan(desk: Desk) -> None:
     desk.look()
     with desk.bench._store.reading() as transaction:
         assert "hunter2" not in str(transaction.audit()[0])
+
+
+@pytest.mark.parametrize("said", ["hunter2", "{KEY=hunter2: x}", "[KEY=hunter2]", "{KEY: [hunter2]}"])
+def test_secrets_in_the_wrong_place_are_not_repeated(desk: Desk, said: str) -> None:
+    """Whoever may look at the plan sees what is wrong with the file."""
+    desk.change(("{runner: demo}", f"{{runner: demo, environment: {said}}}"))
+    with pytest.raises(FileInvalid, match="a mapping of names to texts") as refused:
+        desk.bench.plan()
+    assert "hunter2" not in f"{refused.value} {refused.value.value} {refused.value.problems[0].value}"
+
+
+def test_the_path_of_a_webhook_is_in_the_plan_of_those_who_govern(desk: Desk) -> None:
+    """It may hold a key."""
+    hook = "webhooks: {chat: {url: https://example.com/PATH, secret: env:HOME}}\nschedules:"
+    desk.change(("schedules:", hook))
+    assert "https://example.com/PATH" in str(desk.bench.plan())
+    told = str(desk.bench.acting_as(Principal("viewer", "eve")).plan())
+    assert ("https://example.com" in told, "PATH" in told) == (True, False)
+
+
+def test_a_file_that_others_may_write_is_not_used(desk: Desk) -> None:
+    """Whoever writes it has commands run."""
+    desk.look()
+    desk.change(("5m", "6m"))
+    desk.path.chmod(0o646)
+    assert (desk.look(), "everybody may write there" in desk.file.state.says) == ("invalid", True)
+    with pytest.raises(InvalidInput, match="everybody may write there"):
+        desk.bench.apply()
+    desk.path.chmod(0o644)
+    assert desk.look() == "applied"
+
+
+@pytest.mark.parametrize(
+    ("me", "owner", "mode", "why"),
+    [
+        (1000, 1000, 0o664, None),
+        (1000, 0, 0o644, None),
+        (1000, 1000, 0o646, "everybody may write there"),
+        (1000, 1001, 0o644, "it belongs to another user"),
+        (0, 1001, 0o644, None),
+        (0, 0, 0o1777, "everybody may write there"),
+    ],
+)
+def test_who_is_a_stranger(me: int, owner: int, mode: int, why: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: me)
+    assert strangers(owner, mode) == why
 
 
 def test_a_webhooks_secret_is_read_when_something_is_signed(monkeypatch: pytest.MonkeyPatch) -> None:

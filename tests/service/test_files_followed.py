@@ -13,6 +13,7 @@ from file_steps import Desk
 
 from matins import Matins
 from matins.config.file import ConfigFile
+from matins.errors import BelongsToFile
 from matins.testing import Bench, instant
 
 in_memory = every_store.in_memory
@@ -99,6 +100,9 @@ def test_c2_what_is_computed_is_written_back(cortex: Desk) -> None:
     before = tasks(cortex)
     assert cortex.reloader.refresh() is True
     after = tasks(cortex)
+    assert after["d6f1bb1e"]["createdAt"] == 1747680000000  # since when it is there, also elsewhere
+    assert after["e4c91a03"]["createdAt"] == bench.get("e4c91a03").created_at
+    assert "isPaused" not in after["d6f1bb1e"]
     assert after["d6f1bb1e"]["lastRun"] == instant("2026-03-27T08:01:00Z")
     assert after["d6f1bb1e"]["nextRun"] == instant("2026-03-27T08:01:30Z")
     paused = {"isPaused": True, "pausedAt": instant("2026-03-27T08:01:05Z"), "pausedBy": "user"}
@@ -113,7 +117,7 @@ def test_c2_what_is_computed_is_written_back(cortex: Desk) -> None:
     assert bench.get("e4c91a03").state == "paused"
     bench.resume("e4c91a03")
     cortex.reloader.refresh()
-    assert tasks(cortex)["e4c91a03"]["isPaused"] is None
+    assert tasks(cortex)["e4c91a03"]["isPaused"] is False
     assert bench.plan()["state"] == "same"
     assert bench.get("e4c91a03").state == "active"
 
@@ -145,7 +149,7 @@ def test_c16_the_throttle_stands_in_the_file_too(cortex: Desk) -> None:
     bench.lift_throttle("anthropic")
     cortex.reloader.refresh()
     assert json.loads(cortex.path.read_text())["throttle"] is None
-    assert tasks(cortex)["e4c91a03"]["isPaused"] is None
+    assert tasks(cortex)["e4c91a03"]["isPaused"] is False
     assert bench.plan()["state"] == "same"
 
 
@@ -184,3 +188,25 @@ def test_c7_a_schedules_json_cut_off_at_every_byte(cortex: Desk) -> None:
 
 def test_the_state_is_kept_for_whoever_asks(tmp_path: Path) -> None:
     assert ConfigFile(tmp_path / "x.yaml").state.state == "unread"
+
+
+def test_c7_each_fault_has_a_line_of_its_own_in_the_log(bench: Bench, tmp_path: Path, caplog: Any) -> None:
+    """C7: told once for each content; the note comes when it is done, not before"""
+    caplog.set_level("INFO", "matins")
+    desk = Desk(bench, tmp_path / "matins.yaml")
+    assert desk.look() == "applied"
+    assert [record.message for record in caplog.records] == ["matins.yaml hot-reloaded: +6 -0 ~0"]
+    caplog.clear()
+    desk.change(("when: 5m", "when: 5x"), ("when: every day at 9am", "when: evry day"))
+    assert [desk.look(), desk.look()] == ["invalid", "invalid"]
+    assert [record.message.partition(": ")[0] for record in caplog.records] == [
+        f"{desk.path}, line 6, column 11",
+        f"{desk.path}, line 11, column 11",
+    ]
+
+
+def test_c2_what_the_file_says_is_changed_there(cortex: Desk) -> None:
+    """C2: it has no word that would let changes be written there"""
+    with pytest.raises(BelongsToFile) as refused:
+        cortex.bench.edit("e4c91a03", prompt="Something else")
+    assert refused.value.hint == "change it there"

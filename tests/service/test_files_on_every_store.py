@@ -12,7 +12,7 @@ import every_store
 import pytest
 from file_steps import FILE, Desk
 
-from matins.errors import BelongsToFile
+from matins.errors import BelongsToFile, InvalidInput
 from matins.model.principal import Principal
 from matins.testing import Bench, ManualClock
 
@@ -167,3 +167,14 @@ def test_c7_two_engines_that_follow_one_file_apply_it_once(postgres_url: str, tm
     assert desks[1].cursors()["often"][0] == 3
     for bench in benches:
         bench.close()
+
+
+def test_c7_a_daemon_without_a_file_does_not_miss_that_of_another(desk: Desk, tmp_path: Path) -> None:
+    """C7: nothing waits for an apply that would take away what the other's file defines"""
+    assert desk.look() == "applied"
+    other = desk.bench.follow_file(tmp_path / "elsewhere.yaml")
+    assert other.look().state == "unread"
+    assert [finding.ok for finding in desk.bench.doctor() if finding.what == "file"] == [True]
+    with pytest.raises(InvalidInput, match="There is no file"):
+        desk.bench.apply()
+    assert len(desk.names()) == 4

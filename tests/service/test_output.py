@@ -5,14 +5,15 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from matins import Matins
-from matins.errors import InvalidInput, NotFound
-from matins.service.output import _whole_characters
+from matins.errors import InvalidInput, NotFound, StoreError
+from matins.service.output import _whole_characters, run_folder
 from matins.testing import Bench
 
 _TALK = 'printf "h\\303\\251llo 1\\n"; echo oops >&2; read go < "$FIFO"; echo "bye $SECRET"'
@@ -141,3 +142,21 @@ def test_what_cannot_be_asked(matins: Matins, words: dict[str, Any], field: str)
     assert refused.value.field == field
     with pytest.raises(NotFound, match="There is no run 1"):
         matins.output(1)
+
+
+@pytest.mark.parametrize("planted", ["open", "link", "file"])
+def test_a_temporary_folder_that_others_made_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, planted: str
+) -> None:
+    """Its name can be guessed, and the temporary folder is everybody's."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with closing(Bench()) as bench:
+        folder = run_folder(bench.store).parent
+        assert (folder.parent, folder.stat().st_mode & 0o777) == (tmp_path, 0o700)
+        if planted == "open":
+            folder.chmod(0o777)
+        else:
+            folder.rmdir()
+            folder.symlink_to(tmp_path) if planted == "link" else folder.touch()
+        with pytest.raises(StoreError, match="not this user's own folder"):
+            run_folder(bench.store)

@@ -145,7 +145,7 @@ def test_a_window_that_is_used_up(bench: Bench) -> None:
     assert bench.preview_catch_up("s").runs == 2
     bench.settle()
     bench.clock.advance_to("2026-03-27T15:45:00Z")
-    assert bench.preview_catch_up("s").answer == "1 slots since 2026-03-27 15:00: 1 missed."
+    assert bench.preview_catch_up("s").answer == "1 slot since 2026-03-27 15:00: 1 missed."
     assert bench.preview_catch_up("s", since=instant("2026-03-27T14:30:00Z")).runs == 1
 
 

@@ -70,7 +70,8 @@ def test_a_whole_audit(store: str) -> None:
     assert (result.returncode, result.stderr) == (0, "")
     ((events, chains),) = sql(store, "SELECT count(*), count(DISTINCT writer) FROM events")
     seal = matins("audit", "seal", "--store", store).stdout.strip()
-    expected = f"The audit is whole: {events} events in {chains} chains, last seal {seal[:12]}…\n"
+    counted = "1 chain" if chains == 1 else f"{chains} chains"
+    expected = f"The audit is whole: {events} events in {counted}, last seal {seal[:12]}…\n"
     assert result.stdout == expected
     assert events > 8
 

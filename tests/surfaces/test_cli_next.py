@@ -104,7 +104,7 @@ def test_b3_marks_both_passes_of_an_overlap() -> None:
         (["0 9 * * *", "--timezone", "Europe/Londn"], "Europe/Londn"),
         (["0 9 * * *", "--after", "yesterday"], "yesterday"),
         (["0 9 * * *", "--after", "2026-01-01T00:00"], "no time zone"),
-        (["0 9 * * *", "--count", "0"], "count must be 1 to 1000"),
+        (["0 9 * * *", "--count", "0"], "0 is not in the range 1<=x<=1000"),
         (["@daily", "--strict"], "@daily"),
         (["5x"], 'Invalid time unit "x"'),
     ],

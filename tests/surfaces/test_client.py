@@ -111,6 +111,13 @@ def test_an_edit_is_not_repeated_on_a_new_connection(scripted: Callable[..., Scr
     assert len(server.asked) == 1
 
 
+@pytest.mark.parametrize("token", ["mtn_abc\n", "mtn_abc\r\nX: y", "mtn_ä"])
+def test_a_token_that_no_header_takes_is_not_repeated(token: str) -> None:
+    with pytest.raises(InvalidInput, match="The token holds") as refused:
+        Client("http://127.0.0.1:1", token)
+    assert "abc" not in f"{refused.value} {refused.value.value}"
+
+
 def test_nobody_there() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

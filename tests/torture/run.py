@@ -23,7 +23,7 @@ from stage import Stage
 from theatre import Cover
 
 _LOOK_S = 0.004
-_WORST_S = 150
+_WORST_S = 200
 """How long it may take, beyond what was asked for, until every point has had its death."""
 _COUNTS = ("slots", "lost", "duplicated", "repeated", "stale_accepted", "unfinished")
 _SHORT_MEMORY_DAYS = 4 / 86_400

@@ -26,7 +26,7 @@ def _torture(*words: str) -> tuple[dict[str, Any], subprocess.CompletedProcess[s
     return line, done
 
 
-@pytest.mark.timeout(280)
+@pytest.mark.timeout(330)
 @pytest.mark.parametrize("store", _STORES)
 def test_nothing_is_lost_and_nothing_happens_twice(store: str) -> None:
     """H2 H3 H8 S2 S4 S7 S8: at least 300 kills, at every point of the statement trace and at random."""
@@ -40,7 +40,7 @@ def test_nothing_is_lost_and_nothing_happens_twice(store: str) -> None:
     assert not wrong, f"{line}\n{done.stderr[-6000:]}"
 
 
-@pytest.mark.timeout(280)
+@pytest.mark.timeout(330)
 @pytest.mark.parametrize("store", _STORES)
 def test_without_the_epoch_check_stale_writes_get_through(store: str) -> None:
     """S2: the check is what keeps a worker that was taken for dead from writing over its successor."""

@@ -26,7 +26,8 @@ _TIMED = {
     "weekly": ("time", "dayOfWeek"),
     "once": ("runAt",),
 }
-COMPUTED = ("nextRun", "createdAt", "lastRun", "lastSkipped", "pausedAt", "pausedBy")
+_MADE = "createdAt"
+COMPUTED = ("nextRun", _MADE, "lastRun", "lastSkipped", "pausedAt", "pausedBy")
 _KNOWN = ("id", "type", *_READ, "channel", "intervalMs", "time", "dayOfWeek", "runAt", "isPaused", *COMPUTED)
 THROTTLE = "throttle"
 _THROTTLED = "rate-limit"
@@ -170,7 +171,8 @@ def with_computed(text: str, computed: Mapping[str, Mapping[str, Any]], throttle
 
 
 def _changes(fields: Mapping[str, Any], computed: Mapping[str, Any]) -> dict[str, Any]:
-    said = {word: value for word, value in computed.items() if value is not None or word in fields}
+    """Nothing is said of what never was, and when a task was made only where nobody has said it."""
+    said = {word: value for word, value in computed.items() if (word != _MADE if word in fields else value)}
     return {word: value for word, value in said.items() if word not in fields or fields[word] != value}
 
 

@@ -18,10 +18,12 @@ from matins.engine.quiet_hours import define_quiet_hours
 from matins.engine.when.durations import parse_duration
 from matins.errors import InvalidInput
 from matins.executors.commands import check_command
+from matins.executors.deliveries import ALLOWED_HOSTS
 from matins.executors.registry import runners
 from matins.executors.runners.endpoints import place_of
 from matins.net.client import Door, check_url
 from matins.runtime.catalog import GLOBAL
+from matins.runtime.deadman import HEARTBEAT, check_heartbeat
 from matins.work import base as work
 
 MOST_PERMITS = 10_000
@@ -141,8 +143,20 @@ def _limit(name: str, words: Mapping[str, Any], world: World) -> Any:
 
 
 def _setting(name: str, words: Mapping[str, Any], world: World) -> Any:
-    Door(words["value"])
-    return list(words["value"])
+    return SETTINGS[name](words["value"])
+
+
+def _hosts(value: Any) -> list[str]:
+    Door(value)
+    return list(value)
+
+
+def _heartbeat(value: Any) -> str:
+    check_heartbeat(value)
+    return value
+
+
+SETTINGS: dict[str, Callable[[Any], Any]] = {ALLOWED_HOSTS: _hosts, HEARTBEAT: _heartbeat}
 
 
 _DEFINERS: dict[str, Callable[[str, Mapping[str, Any], World], Any]] = {

@@ -133,6 +133,7 @@ TOP: Mapping[str, Any] = {
     "preset": "herdctl",
     "edits": "write_back",
     "allowed_hosts": ["localhost:11434"],
+    "heartbeat": "https://hc.example.com/ping/0f3a",
     "rates": {"EUR": 1.08},
     "limits": {"global": 8, "agent:scout": 2},
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Generator
 from contextlib import contextmanager
 from hashlib import sha256
@@ -12,8 +13,8 @@ from matins.config import cortex, reading
 from matins.config.defining import World
 from matins.config.meaning import Meaning, understand
 from matins.config.reading import Draft
-from matins.errors import Conflict, StoreUnavailable
-from matins.texts.whole_file import TextFile, read, replaced, resolved
+from matins.errors import Conflict, InvalidInput, StoreUnavailable
+from matins.texts.whole_file import TextFile, read, replaced, resolved, strangers
 
 NOWHERE = "there is no file"
 
@@ -55,6 +56,9 @@ class ConfigFile:
         except OSError:
             pass  # told below, in words
         file = read(self.path)
+        if why := strangers(file.owner[0], file.mode):
+            hint = f"it says which commands run: chown and chmod go-w {shlex.quote(str(self.path))}"
+            raise InvalidInput(f"{self.path} is not used: {why}", value=str(self.path), field="file", hint=hint)
         return Content(file.text, sha256(file.text.encode()).hexdigest(), file)
 
     def draft(self, text: str) -> Draft:

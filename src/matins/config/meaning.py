@@ -8,13 +8,14 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from matins.config.defining import World, define_thing
+from matins.config.defining import SETTINGS, World, define_thing
 from matins.config.presets import PRESETS
 from matins.config.problems import Problem, nearest
 from matins.config.reading import Block, Draft, Said, Spot
 from matins.config.scheduling import define_schedule, resolve
 from matins.engine.schedules import TALK
 from matins.errors import InvalidInput
+from matins.executors.deliveries import ALLOWED_HOSTS
 from matins.texts.yaml_nodes import Items, Place, Scalar
 
 _WHEN = ("when", "timezone", "dst_gap", "dst_overlap", "anchor", "first", "strict")
@@ -25,7 +26,6 @@ _FIRST = ("setting", "rate")
 _MOST_TRIES = 12
 _ANY_TIME = "1d"
 """In the place of one that cannot be used, so that the other words are looked at too."""
-ALLOWED_HOSTS = "allowed_hosts"
 
 
 class Entry(NamedTuple):
@@ -93,11 +93,11 @@ class _Judge:
         return Meaning(tuple(entries.values()), tuple(self.problems), edits, self.draft.empty)
 
     def _extras(self) -> Iterator[Said]:
-        """What stands in no mapping of names: the hosts, and what a preset says for the whole file."""
-        hosts = self.draft.simple.get(ALLOWED_HOSTS)
-        if hosts is not None:
-            spot = self.draft.top[ALLOWED_HOSTS]
-            yield Said("setting", ALLOWED_HOSTS, "", Block(spot, {"value": hosts}, {"value": spot}))
+        """What stands in no mapping of names: settings, and what a preset says for the whole file."""
+        for name in SETTINGS:
+            if self.draft.simple.get(name) is not None:
+                spot = self.draft.top[name]
+                yield Said("setting", name, "", Block(spot, {"value": self.draft.simple[name]}, {"value": spot}))
         limited = {said.name for said in self.draft.said if said.kind == "limits"}
         for scope, size in PRESETS[self.preset].limits.items() if self.preset else ():
             if scope not in limited:
@@ -159,7 +159,7 @@ class _Judge:
     def _learn(self, entry: Entry) -> None:
         if entry.kind == "rate":
             self.world = self.world._replace(rates={**self.world.rates, entry.name: entry.meant})
-        elif entry.kind == "setting":
+        elif entry.key == ("setting", ALLOWED_HOSTS):
             self.world = self.world._replace(allowed_hosts=entry.meant)
 
     def _twice(self, entry: Entry, other: Entry) -> None:

@@ -11,6 +11,7 @@ from matins.errors import FileInvalid, InvalidInput
 from matins.texts.yaml_nodes import Place
 
 _MOST_SHOWN = 20
+_HINT = "mend it in the file; until then nothing is changed"
 
 
 class Problem(NamedTuple):
@@ -29,13 +30,14 @@ class Problem(NamedTuple):
 
 
 def invalid(file: Path, problems: Iterable[Problem]) -> FileInvalid:
-    """One error for all of them; the first says how to mend it, and all are `problems`."""
+    """One error for all of them, which are its `problems`."""
     errors = [p.error(file) for p in sorted(problems, key=lambda p: (p.place.line, p.place.column))]
     lines = [f"{error.message}{f' ({error.hint})' if error.hint and len(errors) > 1 else ''}" for error in errors]
     if len(lines) > _MOST_SHOWN:
         lines[_MOST_SHOWN:] = [f"and {len(lines) - _MOST_SHOWN} more"]
     first = errors[0]
-    raised = FileInvalid("\n".join(lines), value=first.value, field=first.field, allowed=first.allowed, hint=first.hint)
+    hint = first.hint if len(errors) == 1 and first.hint else _HINT
+    raised = FileInvalid("\n".join(lines), value=first.value, field=first.field, allowed=first.allowed, hint=hint)
     raised.problems = tuple(errors)
     return raised
 

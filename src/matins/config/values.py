@@ -86,7 +86,8 @@ def _mapping(node: Node, word: Word) -> Any:
 def _variables(node: Node, word: Word) -> Any:
     if isinstance(node, Entries) and all(isinstance(v, Scalar) and v.value is not None for _, v in node.entries):
         return as_written(node)
-    raise _wrong(node, "a mapping of names to texts")
+    allowed = "a mapping of names to texts"  # what stands there instead may be a secret, and is not repeated
+    raise InvalidInput(f"must be {allowed}", allowed=allowed, hint="environment: {KEY: env:KEY}")
 
 
 def _target(node: Node, word: Word) -> Any:

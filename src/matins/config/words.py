@@ -268,6 +268,7 @@ SIMPLE: Table = {
     "edits": Word("Whether changes elsewhere to what the file defines are refused, or written back into it.", "choice",
                   get_args(Edits)),
     "allowed_hosts": Word("Hosts of your own network that webhooks may lead to, whatever their address.", "texts"),
+    "heartbeat": Word("An address outside that is called every minute while all is well."),
 }  # fmt: skip
 NUMBERED = {
     "rates": Word("What one of a currency is worth in dollars.", "decimal", low=0),

@@ -11,7 +11,6 @@ from matins.engine.given import check_words
 from matins.errors import Conflict, InvalidInput
 from matins.texts.yaml_nodes import Entries, Node, Scalar, plain, with_fields
 
-Things = list[tuple[str, str, str, dict[str, Any]]]
 _CHANGED_HERE = ("when", *OWN_WORDS)
 """Words become text as they are; and those that only a file may say, such as preset, decide who is asked."""
 

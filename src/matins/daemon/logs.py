@@ -41,6 +41,9 @@ class Lines(logging.Formatter):
         text = _harmless(record.message)
         return f"{record.asctime} {record.levelname.lower()}: {text}" if loud else f"{record.asctime} {text}"
 
+    def formatException(self, ei: Any) -> str:  # noqa: N802
+        return "\n".join(map(_harmless, super().formatException(ei).split("\n")))
+
 
 class Documents(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
@@ -52,7 +55,7 @@ class Documents(logging.Formatter):
         told |= getattr(record, "event", {})
         if record.exc_info:
             told["trace"] = self.formatException(record.exc_info)
-        return json.dumps(told, ensure_ascii=False)
+        return json.dumps(told)  # in ASCII: nothing that a terminal obeys either
 
 
 def tell(event: dict[str, Any]) -> None:

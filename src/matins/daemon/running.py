@@ -13,7 +13,6 @@ from contextlib import ExitStack
 from importlib import resources
 from pathlib import Path
 from queue import SimpleQueue
-from types import FrameType
 from urllib.parse import urlsplit
 
 from fastapi import FastAPI
@@ -25,6 +24,7 @@ from matins.daemon.unit import notify
 from matins.errors import NotFound, SchedulerShutdownError, StoreError
 from matins.library import Matins, taken
 from matins.model.principal import OWNER
+from matins.runtime.signals import Signals
 from matins.service.documents import instant
 from matins.service.requests import Requests
 from matins.service.tokens import Keys
@@ -74,9 +74,7 @@ class Daemon:
         """Until SIGTERM or SIGINT; SIGHUP reads the file again. A second signal to end ends it at once."""
         logs.set_up(self._log)
         with ExitStack() as stack:
-            for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-                before = signal.signal(number, self._heard)
-                stack.callback(signal.signal, number, before)
+            stack.enter_context(Signals((signal.SIGTERM, signal.SIGINT, signal.SIGHUP), self._hear))
             self._start(stack)
             self._serve()
             notify("STOPPING=1")
@@ -177,7 +175,7 @@ class Daemon:
         log.error("the HTTP server ended")
         os.kill(os.getpid(), signal.SIGTERM)
 
-    def _heard(self, number: int, frame: FrameType | None) -> None:
+    def _hear(self, number: int) -> None:
         if number != signal.SIGHUP:
             if self._ending:
                 os._exit(128 + number)  # asked twice: what runs goes on, and the next start takes it up

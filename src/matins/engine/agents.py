@@ -34,6 +34,8 @@ def define_agent(name: str, words: Mapping[str, Any], rates: Mapping[str, float]
 
 
 def _checked(word: str, value: Any, rates: Mapping[str, float]) -> Any:
+    if word == "url":
+        return _url(value)
     if word in TEXTS:
         return check_name(word, value, "claude")
     if word in LISTS:
@@ -53,12 +55,22 @@ def _checked(word: str, value: Any, rates: Mapping[str, float]) -> Any:
     return cast("dict[str, Any]", value)
 
 
+def _url(value: Any) -> str:
+    """Of an endpoint: without a password, which everybody who may look would see."""
+    text = check_name("url", value, "https://models.example.com")
+    if "@" in text.partition("://")[2].partition("/")[0]:
+        hint = 'environment={"OPENAI_API_KEY": "env:OPENAI_API_KEY"}: secrets are named, not written'
+        raise InvalidInput('"url" holds a name or a password', field="url", hint=hint)
+    return text
+
+
 def _environment(value: Any) -> tuple[tuple[str, str], ...]:
     """Values that look like a reference must be a whole one."""
     pairs: list[tuple[str, str]] = []
     for name, text in cast("dict[Any, Any]", value).items() if isinstance(value, dict) else [(None, None)]:
         if not isinstance(name, str) or not isinstance(text, str) or not name.isidentifier() or "\0" in text:
-            raise wrong("environment", name, "a mapping of names to texts")
+            shown = name.partition("=")[0] if isinstance(name, str) else name  # behind it stands a value
+            raise wrong("environment", shown, "a mapping of names to texts")
         for kind in ("env:", "file:"):
             if text == kind:
                 hint = "env:NAME, or file:/path/of/the/secret"

@@ -87,6 +87,7 @@ _KINDS = (
     EventKind("delivery.requested", "Somebody wants an event delivered again."),
     EventKind("token.created", "Somebody was given a key: whose it is and what it may, never the key."),
     EventKind("token.revoked", "A key opens nothing any more."),
+    EventKind("store.copied", "A copy of the whole store was made."),
     EventKind("hook.failed", "A hook that learns how runs end did not end well itself; nothing follows from it."),
 )
 CATALOGUE = {kind.type: kind for kind in _KINDS}

@@ -5,15 +5,19 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import NamedTuple, Self
 from urllib.parse import urlsplit
 
+from matins.engine.policies import NONE, Policies
 from matins.errors import MatinsError, StoreError
 from matins.net.client import Door, check_url
 from matins.ports import Clock, Store
 from matins.runtime.engine import Settings
 
 log = logging.getLogger("matins")
+HEARTBEAT = "heartbeat"
+"""The setting that names it."""
 MOST_STILL_MS = 30_000
 MOST_LAG_MS = 60_000
 _PATIENCE_S = 1
@@ -46,23 +50,30 @@ def well(figures: Figures, most_still_ms: int = MOST_STILL_MS) -> bool:
     return not ailments(figures, most_still_ms)
 
 
+def check_heartbeat(url: str) -> None:
+    """Its host may have any address: the owner named it."""
+    check_url(url, [urlsplit(url).netloc])
+
+
 class Deadman:
-    """Calls a URL every so often while all is well. Its host may have any address: the owner named it."""
+    """Calls a URL every so often while all is well: the one in the settings, else the one that the file says now."""
 
     def __init__(self, settings: Settings, clock: Clock, door: Door | None = None) -> None:
-        self._url = settings.heartbeat_url or ""
-        host = urlsplit(self._url).netloc
-        check_url(self._url, [host])
-        self._door = door or Door([host])
+        if settings.heartbeat_url is not None:
+            check_heartbeat(settings.heartbeat_url)
+        self._url = self._own_url = settings.heartbeat_url
+        self._door = door
         self._clock = clock
         self._every_ms = settings.heartbeat_every_ms
         self._most_still_ms = max(MOST_STILL_MS, 3 * settings.beat_ms)
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def watch(self, store: Store, turned_at: Callable[[], int]) -> Self:
+    def watch(
+        self, store: Store, turned_at: Callable[[], int], policies: Callable[[], Policies] = lambda: NONE
+    ) -> Self:
         """`turned_at` says when the engine last completed a turn, by boot time."""
-        self._store, self._turned_at = store, turned_at
+        self._store, self._turned_at, self._policies = store, turned_at, policies
         return self
 
     def start(self) -> None:
@@ -77,12 +88,15 @@ class Deadman:
 
     def beat(self) -> bool:
         """One look, and a call if all is well; whether it was made and answered."""
-        figures = self.figures()
+        figures, url = self.figures(), self._wanted()
+        if url is None:
+            return False
         if not well(figures, self._most_still_ms):
             log.warning("no heartbeat: %s", "; ".join(ailments(figures, self._most_still_ms)))
             return False
         try:
-            answer = self._door.send("GET", self._url)
+            door = self._door or Door([urlsplit(url).netloc])
+            answer = door.send("GET", url)
         except MatinsError as error:
             log.warning("the heartbeat did not arrive: %s", error)
             return False
@@ -98,6 +112,13 @@ class Deadman:
         except StoreError:
             return Figures(still, False, 0)
         return Figures(still, True, 0 if due is None else max(0, self._clock.now_ms() - due))
+
+    def _wanted(self) -> str | None:
+        """As long as the store does not answer, it is the one that was known last."""
+        if self._own_url is None:
+            with suppress(StoreError):
+                self._url = self._policies().settings.get(HEARTBEAT)
+        return self._url
 
     def _run(self) -> None:
         while not self._stop.is_set():

@@ -17,6 +17,7 @@ from matins.engine.when.definitions import instant_text
 from matins.engine.when.durations import format_duration
 from matins.engine.when.triggers import Trigger
 from matins.errors import CronParseError, IntervalParseError, InvalidInput, NotFound
+from matins.executors.python import Job, JobRun
 from matins.library import Matins
 from matins.model.records import Said
 from matins.model.run import APPROVED, Run, RunState
@@ -209,6 +210,19 @@ class SchedulerService:
     def on_event(self, callback: Callable[[dict[str, Any]], object]) -> Callable[[], None]:
         """Tell it what happens from now on; what comes back ends that."""
         return self._matins.subscribe(lambda event: callback(self._event(event)))
+
+    # Services that come late: until then, executions that need them fail.
+
+    def set_agent_messenger(self, messenger: Job) -> None:
+        """Called with the execution for each `send_message`, also when the scheduler runs already."""
+        self._matins.jobs["send_message"] = messenger
+
+    def set_improvement_loop_service(self, service: Job) -> None:
+        self._matins.jobs["improvement_loop"] = service
+
+    def set_reputation_services(self, scorer: Job, attestation: Callable[[JobRun, Any], Any]) -> None:
+        """What the scorer finds is given to the attestation."""
+        self._matins.jobs["reputation_attestation"] = lambda run: attestation(run, scorer(run))
 
     def resolve_approval(self, execution_id: str, approved: bool) -> ScheduleExecution | None:
         """Approve or deny; None where nothing is asked about such an execution."""

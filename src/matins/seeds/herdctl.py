@@ -12,7 +12,13 @@ from matins.engine.when.cron import parse_cron
 from matins.engine.when.durations import parse_duration as parse_interval
 from matins.engine.when.jitter import jitter_ms
 from matins.engine.when.triggers import EPOCH, Trigger, to_ms
-from matins.errors import CronParseError
+from matins.errors import (
+    CronParseError,
+    IntervalParseError,
+    MatinsError,
+    SchedulerShutdownError,
+    ScheduleTriggerError,
+)
 from matins.library import Matins
 from matins.model.run import Run, RunState
 from matins.model.schedule import Schedule
@@ -21,9 +27,14 @@ from matins.seeds.records import error_of, last_started, text_of, under_way
 from matins.service.gates_now import GateSays
 
 __all__ = [
+    "CronParseError",
+    "IntervalParseError",
     "ScheduleCheckResult",
     "ScheduleSkipReason",
     "ScheduleState",
+    "ScheduleTriggerError",
+    "SchedulerError",
+    "SchedulerShutdownError",
     "calculate_next_cron_trigger",
     "calculate_next_trigger",
     "check_schedule",
@@ -33,7 +44,11 @@ __all__ = [
     "is_valid_cron_expression",
     "parse_cron_expression",
     "parse_interval",
+    "raise_for_last_run",
 ]
+
+SchedulerError = MatinsError
+"""The root of all of them."""
 
 
 def parse_cron_expression(expression: str, *, timezone: str = "local") -> Trigger:
@@ -144,6 +159,13 @@ def get_agent_schedule_states(m: Calls, agent: str) -> dict[str, ScheduleState]:
         states |= {schedule.name: _state(m, schedule) for schedule in page}
         after = page[-1].id
     return states
+
+
+def raise_for_last_run(m: Calls, agent: str, schedule_name: str) -> None:
+    """A ScheduleTriggerError if its last run failed."""
+    last = last_started(m, m.get(schedule_name, agent=agent))
+    if last is not None and last.state is RunState.FAILED:
+        raise ScheduleTriggerError(agent, schedule_name, error_of(last))
 
 
 def _state(m: Calls, schedule: Schedule) -> ScheduleState:

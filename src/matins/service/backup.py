@@ -8,6 +8,7 @@ from typing import NamedTuple
 from matins.engine.given import check_texts
 from matins.errors import Conflict, InvalidInput
 from matins.model.principal import Principal
+from matins.model.records import NewEvent
 from matins.service.base import UseCases
 from matins.service.rights import needs
 
@@ -28,4 +29,8 @@ class Backups(UseCases):
         if target.exists():
             raise Conflict(f"{target} is there already", value=path, field="path", hint="name a new file")
         self._store.backup(target)
+        now = self._clock.now_ms()
+        with self._store.transaction(now) as transaction:
+            data = {"by": principal.name, "path": str(target)}
+            transaction.events.append(NewEvent(now, "store.copied", None, None, data))
         return Backup(str(target), target.stat().st_size)

@@ -14,6 +14,8 @@ from matins.runtime.catalog import Catalog, Known
 from matins.runtime.rows import run_of, schedule_of
 from matins.service.definitions import nearest
 
+_CHANGE_THERE = "change it there; or let changes be written there, with edits: write_back in that file"
+
 
 class UseCases:
     """`changed` is called after a change that the loops should look at."""
@@ -42,7 +44,7 @@ class UseCases:
                 f'"{name.removeprefix("/")}" is defined in {entry.path}, line {entry.line}',
                 value=entry.path,
                 field="name",
-                hint="change it there; or let changes be written there, with edits: write_back in that file",
+                hint="change it there" if entry.path.endswith(".json") else _CHANGE_THERE,
             )
 
     def _find_locked(self, transaction: Transaction, name: str, agent: str | None) -> Schedule:

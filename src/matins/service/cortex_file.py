@@ -63,7 +63,7 @@ def _computed(transaction: Transaction, schedule: Schedule, policies: Policies, 
     computed = {
         "createdAt": schedule.created_at,
         "nextRun": schedule.next_slot if by is None and schedule.state == "active" else None,
-        "isPaused": by is not None or None,
+        "isPaused": by is not None,
         "pausedAt": at,
         "pausedBy": by,
     }

@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from matins.engine.policies import Policies
-from matins.errors import MatinsError
+from matins.errors import FileInvalid, MatinsError
 from matins.executors.deliveries import ALLOWED_HOSTS
 from matins.executors.findings import agent_findings
 from matins.executors.registry import runners
 from matins.model.principal import Principal
 from matins.ports import Store, Transaction
 from matins.runtime.deadman import MOST_LAG_MS
+from matins.service.file_plans import defined_by
 from matins.service.files import Files
 from matins.service.machine import clock_is_kept, zone_data
 from matins.service.rights import needs
@@ -23,6 +24,7 @@ from matins.service.rights import needs
 _LEAST_FREE_BYTES = 500 << 20
 _BACK_MS = 1_000
 _YEAR_MS = 31_557_600_000
+_MEND_FILE = "mend that line, then look again: matins plan"
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
@@ -54,12 +56,20 @@ class Doctoring(Files):
     def _about_file(self, principal: Principal) -> Iterator[Finding]:
         if self.file is None:
             return
+        path = self.file.path
+        with self._store.reading() as transaction:
+            missed = defined_by(transaction, path)
+        if not path.exists() and not missed:
+            yield Finding("file", True, f"None is used: there is no {path}")
+            return
         try:
             plan = self.plan(principal)
         except MatinsError as error:
-            yield Finding("file", False, error.message, error.hint)
+            single = error.problems if isinstance(error, FileInvalid) else ()
+            for wrong in single or (error,):
+                yield Finding("file", False, wrong.message, wrong.hint or _MEND_FILE)
             return
-        path, moves = self.file.path, plan["added"] + plan["removed"] + plan["changed"]
+        moves = plan["added"] + plan["removed"] + plan["changed"]
         if plan["waits"]:
             yield Finding("file", False, f"{path} waits for you: {plan['waits']}", "matins plan, then matins apply")
         elif moves:

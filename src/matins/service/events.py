@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from typing import Any, get_args
-from urllib.parse import urlsplit
 
 from matins.engine.events import canonical_types
 from matins.errors import Conflict, InvalidInput, NotFound
@@ -16,7 +15,7 @@ from matins.net.client import Door, check_url
 from matins.net.signing import new_secret, sign
 from matins.ports import Transaction
 from matins.service.definitions import check_name, check_note
-from matins.service.governing import Governing
+from matins.service.governing import Governing, origin
 from matins.service.rights import needs, rights_of
 
 HOOKS = "hooks"
@@ -204,16 +203,11 @@ def _named(transaction: Transaction, name: str) -> Subscription | None:
     return next((found for found in transaction.subscriptions() if found.name == name), None)
 
 
-def _origin(url: str) -> str:
-    parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.netloc}"
-
-
 def _webhook(found: Subscription, *, whole: bool) -> dict[str, Any]:
     url = found.target["url"]
     return {
         "name": found.name,
-        "url": url if whole else _origin(url),
+        "url": url if whole else origin(url),
         "types": list(found.types),
         "state": found.state,
         "note": found.note,
@@ -228,7 +222,7 @@ def tell(
     """Neither secret nor path: events are for all to read."""
     data: dict[str, Any] = {"subscription": found.name, "kind": found.kind, "by": principal.name}
     if found.kind == "webhook":
-        data |= {"to": _origin(found.target["url"]), "types": found.types}
+        data |= {"to": origin(found.target["url"]), "types": found.types}
     if note is not None:
         data["note"] = note
     transaction.events.append(NewEvent(now, kind, None, None, data))

@@ -17,7 +17,7 @@ from matins.model.desk import FileEntry
 from matins.model.schedule import Schedule
 from matins.ports import Transaction
 from matins.runtime.rows import schedule_of
-from matins.service.governing import without_secrets
+from matins.service.governing import origin, without_secrets
 from matins.service.wording import words_of
 
 How = Literal["added", "changed", "removed", "same", "past"]
@@ -25,6 +25,8 @@ APPLIED = ("file", "applied")
 """The policy that keeps the text that was applied last."""
 _MONEY = ("money", "max_cost", "input", "output", "cached")
 _OTHERWISE = {"period": "per", "approval_ms": "approval_expires"}
+_ADDRESSES = (("webhook", "url"), ("setting", "value"))
+"""Their paths may hold keys."""
 _USES = {"agent": "agent", "quiet_hours": "quiet_hours", "work": "work"}
 
 
@@ -61,7 +63,8 @@ class Plan(NamedTuple):
     def note(self, kind: str | None = None) -> str:
         return f"+{self.count('added', kind)} -{self.count('removed', kind)} ~{self.count('changed', kind)}"
 
-    def document(self, state: str | None = None) -> dict[str, Any]:
+    def document(self, state: str | None = None, *, whole: bool = True) -> dict[str, Any]:
+        """`whole`: for those who govern."""
         waits = self.waits if state is None else None
         return {
             "path": str(self.path),
@@ -72,15 +75,24 @@ class Plan(NamedTuple):
             "same": self.count("same"),
             "note": self.note(),
             "waits": waits,
-            "entries": [_told(change) for change in self.of("added", "changed", "removed", "past")],
+            "entries": [_told(change, whole=whole) for change in self.of("added", "changed", "removed", "past")],
             "digest": self.content.digest,
         }
 
 
-def _told(change: Change) -> dict[str, Any]:
-    words = [{"word": word, "before": before, "after": after} for word, before, after in change.words]
+def _told(change: Change, *, whole: bool) -> dict[str, Any]:
+    def shown(word: str, value: Any) -> Any:
+        hidden = (change.kind, word) in _ADDRESSES and not whole
+        return origin(value) if hidden and isinstance(value, str) else value
+
+    words = [{"word": w, "before": shown(w, before), "after": shown(w, after)} for w, before, after in change.words]
     name = change.name.removeprefix("/")
     return {"kind": change.kind, "name": name, "change": change.how, "line": change.line, "words": words}
+
+
+def defined_by(transaction: Transaction, path: Path) -> bool:
+    """Whether anything was applied from there: what another daemon's file defines is not missed here."""
+    return any(entry.path == str(path) for entry in transaction.file_entries())
 
 
 def draw(transaction: Transaction, path: Path, content: Content, meaning: Meaning, now: int) -> Plan:

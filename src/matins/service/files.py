@@ -36,12 +36,13 @@ from matins.service.file_plans import (
     Plan,
     applied_text,
     conflicts,
+    defined_by,
     draw,
     find_schedule,
     users,
 )
 from matins.service.governing import all_schedules, count_anew, resize, wake
-from matins.service.rights import needs
+from matins.service.rights import needs, rights_of
 from matins.service.schedules import Schedules
 
 _MOST_NAMED = 100
@@ -57,7 +58,8 @@ class Files(Schedules, Agents, Events):
         content = file.read()
         meaning = self._understood(file, content)
         with self._store.reading() as transaction:
-            return self._drawn(transaction, file, content, meaning).document()
+            plan = self._drawn(transaction, file, content, meaning)
+        return plan.document(whole="govern" in rights_of(principal))
 
     @needs("govern")
     def apply(self, principal: Principal, digest: str | None = None) -> dict[str, Any]:
@@ -126,7 +128,7 @@ class Files(Schedules, Agents, Events):
         """What it means, in a world that is read first: nobody waits at the store meanwhile."""
         draft = file.draft(content.text)
         with self._store.reading() as transaction:
-            if content.file is None and not transaction.file_entries():
+            if content.file is None and not defined_by(transaction, file.path):
                 raise InvalidInput(f"There is no file {file.path}", value=str(file.path), field="file", hint="write it")
             by_name = any(s.kind == "budget" and s.block.values.get("scope") == "schedule" for s in draft.said)
             world = self._world(transaction, with_schedules=by_name)

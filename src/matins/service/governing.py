@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 import orjson
 
@@ -280,8 +281,17 @@ def wake(transaction: Transaction, reason: str, now: int) -> None:
         transaction.wake_parked(row.id, reason, now)
 
 
+def origin(url: str) -> str:
+    """Without the path, which may hold a key."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}"
+
+
 def without_secrets(kind: str, data: Any) -> Any:
-    """Events are read by many: of an agent's environment they tell the names, and references but no values."""
+    """Events are read by many: of an agent's environment they tell the names, and references but no values, and of an
+    address its host."""
+    if kind == "setting" and isinstance(data, str):
+        return origin(data)
     if kind != "agent" or not data.get("environment"):
         return data
     shown = [(name, text if text.startswith(("env:", "file:")) else "…") for name, text in data["environment"]]

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import os
 import socket
+import stat
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
 from matins.engine.given import check_number
-from matins.errors import InvalidInput, NotFound
+from matins.errors import InvalidInput, NotFound, StoreError
 from matins.executors.processes.output import ERR, OUT
 from matins.executors.processes.reading import Piece, output_of
 from matins.model.principal import Principal
@@ -60,7 +62,18 @@ def run_folder(store: Store) -> Path:
     """Where process trees keep their journals and output: beside the file, else in the temporary folder."""
     if store.path is not None:
         return store.path.with_name(f"{store.path.name}.runs")
-    return Path(tempfile.gettempdir()) / f"matins-{os.getuid()}" / store.store_id
+    return _own_folder(Path(tempfile.gettempdir()) / f"matins-{os.getuid()}") / store.store_id
+
+
+def _own_folder(path: Path) -> Path:
+    """Everybody can guess its name: whoever made it first could put what they like in the place of our runs."""
+    with suppress(FileExistsError):
+        path.mkdir(mode=0o700)
+    status = path.lstat()
+    if status.st_uid != os.getuid() or not stat.S_ISDIR(status.st_mode) or status.st_mode & stat.S_IWOTH:
+        hint = "remove it, or name another temporary folder: TMPDIR"
+        raise StoreError(f"{path} is not this user's own folder", hint=hint)
+    return path
 
 
 def _output(piece: Piece, run: Run) -> Output:

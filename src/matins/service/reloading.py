@@ -12,6 +12,7 @@ from matins.errors import FileInvalid, MatinsError, Stale, StoreError
 from matins.model.principal import Principal
 from matins.ports import Clock, Store
 from matins.service.cortex_file import refresh
+from matins.service.file_plans import defined_by
 
 log = logging.getLogger("matins")
 _REFRESH_S = 5
@@ -70,7 +71,9 @@ class Reloader:
             before, state = self._file.state, self._looked()
             self._file.state = state
             if state.state in ("invalid", "waits") and state != before:
-                log.error("%s", state.says) if state.state == "invalid" else log.warning("%s", state.says)
+                level = logging.ERROR if state.state == "invalid" else logging.WARNING
+                for line in state.says.split("\n"):
+                    log.log(level, "%s", line)
             return state
 
     def _looked(self) -> FileState:
@@ -86,10 +89,10 @@ class Reloader:
             if plan["waits"]:
                 says = f"{plan['path']} waits: {plan['waits']}; look at it with matins plan, then matins apply"
                 return FileState("waits", says, plan["digest"])
-            if plan["state"] == "ready":
-                log.info("%s hot-reloaded: %s", self._file.path.name, plan["note"])
             if plan["state"] == "ready" or plan["digest"] != self._file.state.digest:  # what only moved has other lines
                 self._caller.call_as(self._principal, "apply", plan["digest"])
+            if plan["state"] == "ready":
+                log.info("%s hot-reloaded: %s", self._file.path.name, plan["note"])
             return FileState("applied", digest=plan["digest"])
         except Stale:
             return self._file.state  # it changes right now, and whoever watches it says so again
@@ -100,7 +103,7 @@ class Reloader:
 
     def _defines_something(self) -> bool:
         with self._store.reading() as transaction:
-            return bool(transaction.file_entries())
+            return defined_by(transaction, self._file.path)
 
 
 def _whole(error: MatinsError) -> str:

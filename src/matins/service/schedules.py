@@ -121,7 +121,7 @@ class Schedules(Proposals):
         check_note(note)
         now = self._clock.now_ms()
         if until is not None and until <= now:
-            raise InvalidInput(f'"until" is past: {until}', value=until, field="until", hint="give a time to come")
+            raise InvalidInput('"until" is past', value=until, field="until", hint="give a time to come")
         with self._store.transaction(now) as transaction:
             schedule = self._find_locked(transaction, name, agent)
             check_hand(principal, schedule)

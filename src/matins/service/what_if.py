@@ -179,7 +179,7 @@ def _made_up(name: str, since: int, plan: Plan, zone: str) -> CatchUp:
     slots = sum(birth.slots for birth in births)
     counts = {"missed": missed, "not to run": len(births) - runs - sum(b.state is RunState.MISSED for b in births)}
     parts = [f"{count} {word}" for word, count in (*counts.items(), ("to run", runs)) if count]
-    answer = f"{slots} slots since {moment(since, zone)}: {', '.join(parts)}."
+    answer = f"{slots} {'slot' if slots == 1 else 'slots'} since {moment(since, zone)}: {', '.join(parts)}."
     return CatchUp(name, since, answer, tuple(_record(birth, zone) for birth in births), runs, missed, plan.next_slot)
 
 

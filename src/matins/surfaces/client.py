@@ -54,6 +54,10 @@ class Client:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise InvalidInput(f'"{url}" is not an address', value=url, field="url", hint="http://127.0.0.1:7411")
+        if token is not None and not (token.isascii() and token.isprintable()):
+            raise InvalidInput(
+                "The token holds what no token does", field="token", hint="copy it once more, on one line"
+            )
         self.url = url.rstrip("/")
         self.whereabouts = f"the daemon at {self.url}"
         self._parts = parts

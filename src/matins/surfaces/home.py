@@ -6,6 +6,7 @@ import fcntl
 import json
 import os
 import re
+import shlex
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from matins.errors import StoreBusy, StoreError
+from matins.texts.whole_file import strangers
 
 _PASSWORD = re.compile(r"([?&](?:ssl)?password=)[^&]*")
 _PATIENCE = 50
@@ -66,6 +68,10 @@ class Home:
 
     def make(self) -> None:
         self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
+        status = self.path.stat()
+        if why := strangers(status.st_uid, status.st_mode):  # a link of theirs would have us empty another file
+            hint = f"chown and chmod go= {shlex.quote(str(self.path))}, or another folder: --home DIR"
+            raise StoreError(f"{self.path} is not used: {why}", hint=hint)
 
     def enter(self) -> None:
         """From now on this process is the daemon here; what another left behind is cleaned."""

@@ -95,6 +95,15 @@ def _sync(folder: Path) -> None:
         os.close(file)
 
 
+def strangers(owner: int, mode: int) -> str | None:
+    """Who else may change what has this owner and mode; None where nobody may. Root is trusted, and trusts what it is
+    told: folders of containers are mounted from elsewhere."""
+    me = os.geteuid()
+    if mode & stat.S_IWOTH:
+        return "everybody may write there"
+    return None if me == 0 or owner in (me, 0) else "it belongs to another user"
+
+
 def unusable(path: Path, why: str) -> InvalidInput:
     hint = "check the path, and who may read and write there"
     return InvalidInput(f"{path} cannot be used: {why}", value=str(path), field="path", hint=hint)

@@ -98,11 +98,16 @@ def store(tmp_path: Path) -> str:
     return url
 
 
+def mind_ctrl_c() -> None:
+    """Also where these tests run in the background, and nobody does."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def test_ctrl_c_ends_it_cleanly(tmp_path: Path, store: str) -> None:
     """S5: 130, and what was told is whole"""
     following = subprocess.Popen(
         [*PROGRAM, "events", "-f", "--json", "--limit", "1", "--store", store],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(tmp_path),
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(tmp_path), preexec_fn=mind_ctrl_c,
     )  # fmt: skip
     assert following.stdout is not None
     assert json.loads(following.stdout.readline())["type"] == "schedule.created"

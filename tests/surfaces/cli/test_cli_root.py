@@ -64,7 +64,7 @@ def test_root_help(user: User) -> None:
         (["qiet-hours"], 'Did you mean "quiet-hours"?'),
         (["xyzzy"], 'There is no command "xyzzy".'),
         (["list", "--agnt", "x"], "--agent"),
-        (["agents", "shw", "x"], "unexpected extra argument"),
+        (["agents", "shw", "x"], 'There is no command "agents shw". Did you mean "show"?'),
         (["show"], "Missing argument 'NAME'"),
         (["run", "s", "--timeout", "soon"], "'soon' is not a valid float"),
         (["completion", "tcsh"], "'tcsh' is not one of"),
@@ -277,10 +277,14 @@ def test_completion_scripts(user: User, shell: str) -> None:
         ("matins add --overl", ["--overlap"]),
         ("matins add --overlap c", ["cancel_other"]),
         ("matins agents s", ["set", "show"]),
+        ("matins agents show sc", ["scout"]),
+        ("matins add --agent sc", ["scout"]),
+        ("matins pause --agent sc", ["scout"]),
     ],
 )
 def test_completion_of_a_line(user: User, line: str, found: list[str]) -> None:
-    """Commands, options, choices, and the names of schedules"""
+    """Commands, options, choices, and the names of schedules and agents"""
+    user.types("agents", "set", "scout", "--runner", "demo")
     user.types("add", "5m", "--do", "work", "-n", "morning")
     user.types("add", "5m", "--do", "work", "-n", "mortal")
     environment = {"_MATINS_COMPLETE": "bash_complete", "COMP_WORDS": line, "COMP_CWORD": str(len(line.split()) - 1)}

@@ -25,7 +25,8 @@ def test_b10_add_in_english(user: User) -> None:
     result = user.types("add", "every weekday at 9am", "--agent", "demo", "Summarise my open PRs")
     assert result.stdout == "Added summarise-my-open-prs: every weekday at 09:00 (UTC), next in 1h (09:00)\n"
     assert result.stderr == (
-        'Made the agent "demo" with the runner demo. Change it: matins agents set demo\n'
+        'Made the agent "demo" with the runner demo. It works in the folder of the store; elsewhere:\n'
+        "  matins agents set demo --runner demo --workdir DIR\n"
         "Its times are in UTC. On your own clock: matins edit summarise-my-open-prs --timezone local\n"
     )
     agent = user.json("agents", "show", "demo")
@@ -248,7 +249,6 @@ def test_c10_pause_and_resume(user: User) -> None:
     assert "state  ‖ paused by owner now: on holiday\n" in user.says("show", "s")
     assert user.says("resume", "s") == "s is active, next in 1h (09:00)\n"
     assert user.says("pause", "s", "--until", "2026-03-27T12:00:00Z") == "Paused s until 12:00 (in 4h).\n"
-    assert '"until" is not an instant' in user.complains("pause", "s", "--until", "tomorrow")
 
 
 def test_c11_removing_twice_is_no_error(user: User) -> None:
@@ -261,7 +261,9 @@ def test_c11_removing_twice_is_no_error(user: User) -> None:
 
 def test_nobody_is_told_that_nothing_runs_while_it_does(user: User, bench: Bench) -> None:
     assert "matins up" not in user.types("add", "5m", "--do", "work", "-n", "s").stderr
+    assert user.types("why", "s").stderr == ""
     bench.engine.close()
+    assert user.types("why", "s").stderr == "Nothing runs yet: start the daemon with matins up\n"
     assert (
         "Nothing runs yet: start the daemon with matins up" in user.types("add", "5m", "--do", "work", "-n", "t").stderr
     )

@@ -111,6 +111,20 @@ def test_a_listener_whose_token_is_revoked_is_sent_away(tmp_path: Path) -> None:
     house.close()
 
 
+def test_a_revoked_token_is_sent_away_also_while_much_happens(tmp_path: Path) -> None:
+    """Not only when it is quiet."""
+    house = House(f"sqlite:///{tmp_path}/matins.db", heartbeat_s=0.1)
+    made = house.client.create_token(name="short", role="viewer")
+    with listening(house, "?types=schedule.created", Authorization=f"Bearer {made['token']}") as response:
+        lines(response)
+        house.client.revoke_token(token_id=made["id"])
+        add(house, *(f"n{number}" for number in range(100)), "last")
+        with pytest.raises(http.client.IncompleteRead) as cut:
+            response.read()
+    assert b'"last"' not in cut.value.partial
+    house.close()
+
+
 @pytest.mark.parametrize("query", ["?after=abc", "?after=-1", "?types=nothing", "?other=1", "?types="])
 def test_nonsense_is_refused_before_it_begins(house: House, query: str) -> None:
     assert house.ask("GET", f"/v1/events/stream{query}").status == 422

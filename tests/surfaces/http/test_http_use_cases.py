@@ -100,14 +100,15 @@ def held(house: House, client: Recorded) -> None:
     house.go_on.clear()
     client.edit(name="slow", timeout="1s")
     run = client.run(name="slow")
-    wait_for(client, before, "run.held")
+    wait_for(client, before, "run.held", run=run)
     assert client.resolve(run_id=run["id"], end="failed")["state"] == "failed"
     house.go_on.set()
 
 
-def wait_for(client: Client, after: str, *kinds: str) -> dict[str, Any]:
+def wait_for(client: Client, after: str, *kinds: str, run: dict[str, Any] | None = None) -> dict[str, Any]:
+    """The first such event, of any run or of this one."""
     with closing(client.events(after=after, types=list(kinds))) as events:
-        return next(events)
+        return next(event for event in events if run is None or event["run_id"] == run["id"])
 
 
 def approvals(client: Recorded) -> None:
@@ -134,7 +135,7 @@ def agents(client: Recorded) -> None:
     before = client.call("events", limit=1)[-1]["id"]
     client.add(name="talk", when=YEARLY, agent="scout", prompt="Good morning")
     run = client.run(name="talk")
-    wait_for(client, before, "run.succeeded")
+    wait_for(client, before, "run.succeeded", run=run)
     (thread,) = client.threads()
     assert client.landing(run_id=run["id"])["thread"]["id"] == thread["id"]
     assert "Good morning" in client.messages(thread_id=thread["id"])[0]["text"]

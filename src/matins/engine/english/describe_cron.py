@@ -20,8 +20,6 @@ from matins.engine.english.words import (
 from matins.engine.when.cron import ALL_DAYS, Cron, Field, parse_cron
 from matins.engine.when.days import ALL_MONTHS, ALL_WEEKDAYS, bits
 
-_ALL_HOURS = (1 << 24) - 1
-
 
 def describe_cron(expression: str) -> str:
     cron = parse_cron(expression)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 
-from matins.errors import StoreError, StoreUnavailable, StoreVersionError
+from matins.errors import Conflict, StoreError, StoreUnavailable, StoreVersionError
 from matins.store.postgres.listener import Listener
 from matins.store.postgres.session import SQL, Session, Sessions
 from matins.store.postgres.transaction import PostgresTransaction
@@ -105,7 +105,7 @@ class PostgresStore:
 
     def backup(self, path: Path) -> None:
         """The server has its own way, which is better."""
-        raise StoreError(
+        raise Conflict(
             "PostgreSQL is copied by its own tools", hint=f'pg_dump --format=custom --file={path} "$MATINS_STORE"'
         )
 

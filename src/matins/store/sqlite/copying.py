@@ -4,29 +4,38 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from tempfile import mkstemp
 from typing import Any
 
 import apsw
 
-from matins.errors import Conflict, StoreCorrupt, StoreError
+from matins.errors import Conflict, InvalidInput, StoreCorrupt
 
 _MOST_SHOWN = 5
 
 
 def copy(source: Path, target: Path) -> None:
     """All of it as it is at one moment; whoever writes does not wait. It is checked before it has its name."""
-    new = target.with_name(f"{target.name}.partial")
-    new.unlink(missing_ok=True)
     try:
-        os.close(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+        file, name = mkstemp(".partial", f".{target.name}.", target.parent)  # a name that is nobody's, for us alone
+        os.close(file)
+    except OSError as error:
+        raise _unwritable(target, error) from error
+    new = Path(name)
+    try:
         _copy(source, new)
         os.link(new, target)  # unlike a rename, it takes nobody's place
     except FileExistsError:
         raise Conflict(f"{target} is there already", value=str(target), field="path", hint="name a new file") from None
     except OSError as error:
-        raise StoreError(f"{target} cannot be written: {error.strerror}", hint="name another folder") from error
+        raise _unwritable(target, error) from error
     finally:
         new.unlink(missing_ok=True)
+
+
+def _unwritable(target: Path, error: OSError) -> InvalidInput:
+    message = f"{target} cannot be written: {error.strerror}"
+    return InvalidInput(message, value=str(target), field="path", hint="name another folder")
 
 
 def _copy(source: Path, target: Path) -> None:

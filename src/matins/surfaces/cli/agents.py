@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import click
 
-from matins.surfaces.cli.commands import Noun, pass_desk, removed
+from matins.surfaces.cli.commands import Noun, complete_agents, pass_desk, removed
 from matins.surfaces.cli.desk import Desk
 from matins.surfaces.cli.states import in_words
 from matins.surfaces.cli.tables import Column
@@ -32,10 +33,13 @@ def list_agents(desk: Desk) -> None:
 
 
 @agents.command()
-@click.argument("name")
+@click.argument("name", shell_complete=complete_agents)
 @pass_desk
 def show(desk: Desk, name: str) -> None:
-    """One agent; what its environment holds is not shown, unless it is a reference."""
+    """One agent; of its environment only the references.
+
+    What else its environment holds is not shown.
+    """
     item = desk.ask("get_agent", name=name)
     desk.show(item, lambda: _shown(desk, item))
 
@@ -46,7 +50,7 @@ def _shown(desk: Desk, item: dict[str, Any]) -> list[str]:
 
 
 @agents.command("set")
-@click.argument("name")
+@click.argument("name", shell_complete=complete_agents)
 @word_options(AGENT)
 @pass_desk
 def set_agent(desk: Desk, name: str, **options: Any) -> None:
@@ -55,12 +59,20 @@ def set_agent(desk: Desk, name: str, **options: Any) -> None:
     \b
     matins agents set scout --runner claude --workdir ~/code/site --max-cost '$2'
     """
-    item = desk.ask("set_agent", name=name, **given(AGENT, options))
+    item = desk.ask("set_agent", name=name, **_from_here(desk, given(AGENT, options)))
     desk.show(item, lambda: one_line(f"Set the agent {item['name']}: runner {item['runner']}"))
 
 
+def _from_here(desk: Desk, words: dict[str, Any]) -> dict[str, Any]:
+    """A folder counts from where it is typed; on another machine that means nothing."""
+    folder = words.get("workdir")
+    if not isinstance(folder, str) or folder.startswith("~") or desk.place["url"]:
+        return words
+    return words | {"workdir": os.path.abspath(folder)}  # noqa: PTH100 - a link stays as it was typed
+
+
 @agents.command("rm")
-@click.argument("name")
+@click.argument("name", shell_complete=complete_agents)
 @pass_desk
 def remove(desk: Desk, name: str) -> None:
     """Remove an agent that no schedule wakes."""

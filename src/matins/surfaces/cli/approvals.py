@@ -9,7 +9,7 @@ from typing import Any, cast
 import click
 
 from matins.errors import Conflict
-from matins.surfaces.cli.commands import Command, Noun, pass_desk
+from matins.surfaces.cli.commands import Command, Noun, number_argument, pass_desk
 from matins.surfaces.cli.desk import Desk
 from matins.surfaces.cli.paging import Page, page_options
 from matins.surfaces.cli.states import in_words
@@ -44,7 +44,7 @@ def list_approvals(desk: Desk, state: str | None, after: str | None, limit: int)
 
 
 @click.command("show", cls=Command)
-@click.argument("approval_id", metavar="ID")
+@number_argument("approval_id", "ID", "an approval", "matins approvals")
 @pass_desk
 def show_approval(desk: Desk, approval_id: str) -> None:
     """What exactly would run, and who asked."""
@@ -92,7 +92,7 @@ def _value(desk: Desk, word: str, value: Any) -> str:
 
 
 @click.command(cls=Command)
-@click.argument("approval_id", metavar="ID")
+@number_argument("approval_id", "ID", "an approval", "matins approvals")
 @click.option("--yes", "-y", is_flag=True, help="Without being asked again.")
 @click.option("--digest", metavar="HASH", help="Only if it is still about this; the first digits do.")
 @click.option("--note", "-m", metavar="TEXT")
@@ -112,7 +112,7 @@ def approve(
 
 
 @click.command(cls=Command)
-@click.argument("approval_id", metavar="ID")
+@number_argument("approval_id", "ID", "an approval", "matins approvals")
 @click.option("--yes", "-y", is_flag=True, help="Without being asked again.")
 @click.option("--digest", metavar="HASH", help="Only if it is still about this; the first digits do.")
 @click.option("--note", "-m", metavar="TEXT", help="Why.")

@@ -55,4 +55,5 @@ def _told(found: dict[str, Any]) -> list[str]:
     if found["faults"]:
         return ["The audit is not whole:", *(f"  {fault}" for fault in found["faults"])]
     seal = "no seal yet" if found["seal"] is None else f"last seal {found['seal'][:_SHOWN]}…"
-    return [f"The audit is whole: {found['events']} events in {found['chains']} chains, {seal}"]
+    chains = "1 chain" if found["chains"] == 1 else f"{found['chains']} chains"
+    return [f"The audit is whole: {found['events']} events in {chains}, {seal}"]

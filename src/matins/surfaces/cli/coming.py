@@ -11,6 +11,7 @@ import click
 from matins.errors import InvalidInput
 from matins.surfaces.cli.commands import Command, agent_option, name_argument, pass_desk
 from matins.surfaces.cli.desk import Desk
+from matins.surfaces.cli.instants import ANY
 from matins.surfaces.cli.states import in_words
 from matins.surfaces.cli.tables import Cell, Column
 from matins.surfaces.cli.text import one_line
@@ -35,7 +36,9 @@ _COLOURS = {"runs": "green", "skipped": "yellow", "deferred": "yellow"}
 @click.argument("text", nargs=-1)
 @click.option("--timezone", "-z", metavar="ZONE", help='IANA name, or "local". UTC by default.')
 @click.option("--after", metavar="INSTANT", help="Fires after this ISO instant; now by default.")
-@click.option("--count", "-n", type=int, help="How many: 5 fires of a text, 20 schedules.")
+@click.option(
+    "--count", "-n", type=click.IntRange(1, 1000), metavar="N", help="How many: 5 fires of a text, 20 schedules."
+)
 @click.option("--dst-gap", type=click.Choice(["after", "skip", "shift"]), help="A time that the clocks jump over.")
 @click.option("--dst-overlap", type=click.Choice(["first", "both"]), help="A time that comes twice.")
 @click.option("--strict", is_flag=True, default=None, help="Refuse cron beyond numbers, *, ranges, steps and lists.")
@@ -91,9 +94,11 @@ def _clock(at: datetime) -> str:
 @click.command(cls=Command)
 @name_argument
 @agent_option
-@click.option("--count", "-n", type=int, default=_USUAL, show_default=True, help="How many slots.")
+@click.option(
+    "--count", "-n", type=click.IntRange(1, 1000), metavar="N", default=_USUAL, help="How many slots; 5 by default."
+)
 @click.option("--when", "word_when", metavar="TEXT", help="If it fired then.")
-@click.option("--catch-up-since", metavar="INSTANT", help="If nobody had been there since.")
+@click.option("--catch-up-since", type=ANY, metavar="INSTANT", help="If nobody had been there since.")
 @word_options(tuple(word for word in SCHEDULE if word.name in ("timezone", "quiet_hours", "ends", "max_executions")))
 @pass_desk
 def preview(desk: Desk, name: str, agent: str | None, count: int, catch_up_since: str | None, **options: Any) -> None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
 from typing import Any, TypeVar
 
 import click
 from click.shell_completion import CompletionItem
 
-from matins.errors import MatinsError
+from matins.errors import InvalidInput, MatinsError
 from matins.surfaces.cli.desk import Desk
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -61,8 +61,18 @@ class Noun(click.Group):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if not ctx.resilient_parsing and (not args or args[0] not in (*self.commands, "--help", "-h")):
+            self._refuse_a_slip(ctx, args)
             args = [self.usual, *args]
         return super().parse_args(ctx, args)
+
+    def _refuse_a_slip(self, ctx: click.Context, args: list[str]) -> None:
+        """More words than the first verb takes: one of them should have been a verb."""
+        words = [word for word in args[:2] if not word.startswith("-")]
+        takes = sum(isinstance(parameter, click.Argument) for parameter in self.commands[self.usual].params)
+        if args and words[:1] == args[:1] and len(words) > takes:
+            raise click.UsageError(
+                f'There is no command "{ctx.info_name} {args[0]}".{nearest(args[0], self.commands)}', ctx
+            )
 
     def takes(self, **commands: click.Command) -> None:
         """Verbs that have a short form of their own."""
@@ -105,14 +115,9 @@ class Lazy(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
         if self.get_command(ctx, name) is None and not name.startswith("-") and not ctx.resilient_parsing:
-            raise click.UsageError(f'There is no command "{name}".{self._nearest(name)}', ctx)
+            known = [*self._places, *self._aliases]
+            raise click.UsageError(f'There is no command "{name}".{nearest(name, known)}', ctx)
         return super().resolve_command(ctx, args)
-
-    def _nearest(self, name: str) -> str:
-        from difflib import get_close_matches
-
-        close = get_close_matches(name, [*self._places, *self._aliases], n=1)
-        return f' Did you mean "{close[0]}"?' if close else ""
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for title, section in self._sections.items():
@@ -125,11 +130,26 @@ class Lazy(click.Group):
         return "" if command is None else command.get_short_help_str(limit=70)
 
 
+def nearest(name: str, known: Iterable[str]) -> str:
+    from difflib import get_close_matches
+
+    close = get_close_matches(name, list(known), n=1)
+    return f' Did you mean "{close[0]}"?' if close else ""
+
+
 def complete_names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Names of schedules, for the shell; none where nobody answers."""
-    desk = ctx.ensure_object(Desk)
+    """Names of schedules, for the shell."""
+    return _names(ctx, incomplete, "overview", limit=1000)
+
+
+def complete_agents(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    return _names(ctx, incomplete, "agents")
+
+
+def _names(ctx: click.Context, incomplete: str, use_case: str, **arguments: Any) -> list[CompletionItem]:
+    """None where nobody answers."""
     try:
-        found: list[dict[str, Any]] = desk.ask("overview", limit=1000)
+        found: list[dict[str, Any]] = ctx.ensure_object(Desk).ask(use_case, **arguments)
     except (MatinsError, OSError):
         return []
     return [CompletionItem(item["name"]) for item in found if item["name"].startswith(incomplete)]
@@ -140,7 +160,20 @@ def name_argument(function: F) -> F:
 
 
 def agent_option(function: F) -> F:
-    return click.option("--agent", "-a", metavar="AGENT", help="Whose it is, where the name is not enough.")(function)
+    text = "Whose it is, where the name is not enough."
+    return click.option("--agent", "-a", metavar="AGENT", shell_complete=complete_agents, help=text)(function)
+
+
+def number_argument(name: str, metavar: str, what: str, where: str) -> Callable[[F], F]:
+    """The number of a run or an approval; whoever says something else is told where the numbers are."""
+
+    def checked(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
+        if not (value.isascii() and value.isdigit()):
+            message = f'"{value}" is not the number of {what}'
+            raise InvalidInput(message, value=value, field=name, hint=f"see them: {where}")
+        return value
+
+    return click.argument(name, metavar=metavar, callback=checked)
 
 
 def removed(what: str, name: str, gone: bool) -> tuple[dict[str, bool], Callable[[], str]]:

@@ -71,6 +71,11 @@ class Desk:
         """What is not the answer."""
         click.echo(block(text), err=True)
 
+    def tell_if_nothing_runs(self) -> None:
+        """Whoever looks at what is to come should know that nobody will do it."""
+        if not self.ask("stats")["running"]:
+            self.tell("Nothing runs yet: start the daemon with matins up")
+
     def table(self, columns: Sequence[Column], rows: Iterable[Sequence[str | Cell]]) -> list[str]:
         return table(columns, rows, self.width, colour=self.colour)
 

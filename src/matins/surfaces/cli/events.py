@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from matins.surfaces.cli.commands import Command, pass_desk
+from matins.surfaces.cli.commands import Command, complete_agents, pass_desk
 from matins.surfaces.cli.desk import Desk
 from matins.surfaces.cli.text import fitted, one_line, plain
 from matins.surfaces.cli.times import local
@@ -21,7 +21,7 @@ _INSTANTS = ("slot", "until", "not_before")
 @click.option("--follow", "-f", is_flag=True, help="Go on; with --json one document per line.")
 @click.option("--type", "-t", "types", multiple=True, metavar="TYPE", help="Only these: run.failed, schedule.paused.")
 @click.option("--schedule", metavar="NAME")
-@click.option("--agent", "-a", metavar="AGENT")
+@click.option("--agent", "-a", metavar="AGENT", shell_complete=complete_agents)
 @click.option("--run", "run_id", metavar="RUN")
 @click.option("--after", metavar="ID", help="Those after this event; the newest by default.")
 @click.option("--limit", "-l", type=click.IntRange(1, 1000), default=20, show_default=True, help="How many.")

@@ -8,6 +8,7 @@ import click
 
 from matins.surfaces.cli.commands import Command, agent_option, name_argument, pass_desk
 from matins.surfaces.cli.desk import Desk
+from matins.surfaces.cli.instants import ANY
 from matins.surfaces.cli.states import in_words, run_state, yes_no
 from matins.surfaces.cli.tables import Column
 from matins.surfaces.cli.text import one_line, wrapped
@@ -20,12 +21,13 @@ _CHECKS = (Column("CHECK"), Column("SAID"), Column("TOOK"), Column("OUTPUT", 20)
 @click.command(cls=Command)
 @name_argument
 @agent_option
-@click.option("--at", metavar="INSTANT", help="About this slot: 2026-03-27T09:00:00Z. The last by default.")
+@click.option("--at", type=ANY, metavar="INSTANT", help="About this slot: 2026-03-27T09:00. The last by default.")
 @pass_desk
 def why(desk: Desk, name: str, agent: str | None, at: str | None) -> None:
     """Why it did or did not run, and what each gate would say now."""
     found = desk.ask("why", name=name, agent=agent, at=at)
     desk.show(found, lambda: _told(desk, found))
+    desk.tell_if_nothing_runs()
 
 
 def _told(desk: Desk, found: dict[str, Any]) -> list[str]:

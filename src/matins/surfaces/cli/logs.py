@@ -74,5 +74,6 @@ def _run(desk: Desk, what: str, agent: str | None) -> dict[str, Any]:
     found: list[dict[str, Any]] = desk.ask("runs", name=what, agent=agent, limit=50)
     started = next((run for run in found if run["started_at"]), None)
     if started is None:
-        raise NotFound(f'"{what}" has not run yet', value=what, hint=f"start it: matins run {what}")
+        hint = f"what became of it: matins why {what}" if found else f"start it: matins run {what}"
+        raise NotFound(f'"{what}" has not run yet', value=what, hint=hint)
     return started

@@ -8,6 +8,7 @@ import click
 
 from matins.surfaces.cli.commands import Noun, pass_desk, removed
 from matins.surfaces.cli.desk import Desk
+from matins.surfaces.cli.instants import AHEAD
 from matins.surfaces.cli.tables import Column
 from matins.surfaces.cli.text import one_line
 from matins.surfaces.cli.words import BUDGET, QUIET_HOURS, given, word_options
@@ -135,12 +136,12 @@ def list_throttles(desk: Desk) -> None:
 
 @throttles.command("set")
 @click.argument("provider")
-@click.argument("resets_at", metavar="UNTIL")
+@click.argument("resets_at", type=AHEAD, metavar="UNTIL")
 @click.option("--affects", multiple=True, metavar="AGENT", help="Only these agents.")
 @click.option("--reason", metavar="TEXT")
 @pass_desk
 def set_throttle(desk: Desk, provider: str, resets_at: str, affects: tuple[str, ...], reason: str | None) -> None:
-    """Hold a provider's schedules UNTIL an instant: 2026-12-31T18:00:00Z."""
+    """Hold a provider's schedules UNTIL an instant: 2h, 2026-12-31T18:00."""
     item = desk.ask("throttle", provider=provider, resets_at=resets_at, affects=list(affects) or None, reason=reason)
     desk.show(item, lambda: one_line(f"{item['provider']} waits until {desk.until(item['resets_at'])}"))
 

@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterable
 from typing import Any, cast
 
 import click
 
 from matins.surfaces.cli import telling
-from matins.surfaces.cli.commands import Command, Noun, agent_option, complete_names, name_argument, pass_desk
+from matins.surfaces.cli.commands import (
+    Command,
+    Noun,
+    agent_option,
+    complete_names,
+    name_argument,
+    number_argument,
+    pass_desk,
+)
 from matins.surfaces.cli.desk import Desk
 from matins.surfaces.cli.logs import logs
 from matins.surfaces.cli.paging import Page, page_options
-from matins.surfaces.cli.states import in_words, run_state
+from matins.surfaces.cli.states import AT_WORK, in_words, run_state
 from matins.surfaces.cli.tables import Column
 from matins.surfaces.cli.text import block, one_line, plain
 from matins.surfaces.cli.times import took
@@ -48,6 +57,8 @@ def run(ctx: click.Context, name: str, agent: str | None, key: str | None, wait:
     With --wait the exit code is 0 when it succeeded, 5 when it failed, 3 when it was cancelled or timed out, 4 when it
     was denied or blocked, 8 when it waits for approval, and 1 when it did not run.
     """
+    if timeout is not None and not wait:
+        raise click.UsageError("--timeout is for --wait: say both.", ctx)
     desk = ctx.ensure_object(Desk)
     started = desk.ask("run", name=name, agent=agent, key=key)
     running = not started["live"] or desk.ask("stats")["running"]
@@ -71,9 +82,25 @@ def _exit_code(desk: Desk, waited: Waited, *, wait: bool) -> int:
         return telling.FAILED
     if found["live"]:
         return telling.FAILED if wait else telling.OK
+    if found["state"] == "failed":
+        _tell_error(desk, found)
+    elif found["started_at"] is None and found["state"] != "cancelled":
+        desk.tell(f"Why: matins why {shlex.quote(found['schedule'])}")
     if found["reason"] == "timed_out":
         return telling.CANCELLED
     return _ENDS.get(found["state"], telling.RUN_FAILED)
+
+
+def _tell_error(desk: Desk, found: dict[str, Any]) -> None:
+    if error := _error_of(found):
+        desk.tell(error)
+    desk.tell(f"More: matins runs show {found['id']}, matins logs {found['id']}")
+
+
+def _error_of(found: dict[str, Any]) -> str:
+    """What it said last: of a trace, the error."""
+    outcome: dict[str, Any] = found["outcome"] or {}
+    return str(outcome.get("error") or "").strip().rpartition("\n")[2]
 
 
 def _said(found: dict[str, Any]) -> list[str]:
@@ -84,7 +111,8 @@ def _said(found: dict[str, Any]) -> list[str]:
 def run_line(desk: Desk, found: dict[str, Any]) -> str:
     """Run 12 of nightly: ✓ succeeded in 4.1s."""
     length = "" if found["took_ms"] is None else f" in {took(found['took_ms'])}"
-    why = f" ({in_words(found['reason'])})" if found["reason"] and found["state"] != "parked" else ""
+    reason = found["reason"] if found["state"] not in ("parked", found["reason"]) else None
+    why = f" ({in_words(reason)})" if reason else ""
     return one_line(f"Run {found['id']} of {found['schedule']}: ") + " " + desk.painted(run_state(found)) + length + why
 
 
@@ -101,14 +129,17 @@ def list_runs(
     if name is not None and state is not None:
         raise click.UsageError("--state is for the runs of all schedules: leave the name out.")
     if name is None:
-        page = Page.of(limit, lambda most: desk.ask("recent", state=state, before=before, limit=most))
+        wanted = AT_WORK if state == "running" else state
+        page = Page.of(limit, lambda most: desk.ask("recent", state=wanted, before=before, limit=most))
     else:
         page = Page.of(limit, lambda most: desk.ask("runs", name=name, agent=agent, before=before, limit=most))
-    desk.show(page.items, lambda: _listed(desk, page.items, name))
+    desk.show(page.items, lambda: _listed(desk, page.items, name, filtered=bool(state or before)))
     page.tell_more(desk, f"matins runs {name} --before" if name else "matins runs --before", page.last_id)
 
 
-def _listed(desk: Desk, items: list[dict[str, Any]], name: str | None) -> Iterable[str]:
+def _listed(desk: Desk, items: list[dict[str, Any]], name: str | None, *, filtered: bool) -> Iterable[str]:
+    if not items and filtered:
+        return ["No run matches."]
     if not items:
         return ["No runs. Start one: matins run " + (one_line(name) if name else "NAME")]
     return desk.table(_COLUMNS, [_row(desk, found) for found in items])
@@ -117,12 +148,19 @@ def _listed(desk: Desk, items: list[dict[str, Any]], name: str | None) -> Iterab
 def _row(desk: Desk, found: dict[str, Any]) -> tuple[Any, ...]:
     slot = desk.when(found["slot"]) if found["slot"] else f"by hand {desk.away(found['planned_at'])}"
     length = "–" if found["took_ms"] is None else took(found["took_ms"])
-    why = "" if found["state"] == "parked" or not found["reason"] else in_words(found["reason"])
-    return found["id"], found["schedule"], slot, run_state(found), length, why
+    return found["id"], found["schedule"], slot, run_state(found), length, _why(found)
+
+
+def _why(found: dict[str, Any]) -> str:
+    """The reason; of a failure, what went wrong."""
+    if found["state"] == "parked" or not found["reason"]:
+        return ""
+    error = _error_of(found) if found["reason"] == "failed" else ""
+    return error or in_words(found["reason"])
 
 
 @click.command("show", cls=Command)
-@click.argument("run_id", metavar="RUN")
+@number_argument("run_id", "RUN", "a run", "matins runs")
 @pass_desk
 def show_run(desk: Desk, run_id: str) -> None:
     """All that is known of a run."""
@@ -176,17 +214,19 @@ def answer_of(outcome: dict[str, Any] | None) -> str:
 
 
 @click.command(cls=Command)
-@click.argument("run_id", metavar="RUN")
+@number_argument("run_id", "RUN", "a run", "matins runs")
 @click.option("--reason", metavar="TEXT", help="Why.")
 @pass_desk
 def cancel(desk: Desk, run_id: str, reason: str | None) -> None:
     """End a run: at once, or as soon as its worker has ended it."""
     found = desk.ask("cancel", run_id=run_id, reason=reason)
     desk.show(found, lambda: run_line(desk, found))
+    if found["live"]:
+        desk.tell(f"It is being ended. Look again: matins runs show {found['id']}")
 
 
 @click.command(cls=Command)
-@click.argument("run_id", metavar="RUN")
+@number_argument("run_id", "RUN", "a run", "matins runs")
 @click.argument("end", type=click.Choice(["succeeded", "failed", "unknown", "retry"]))
 @pass_desk
 def resolve(desk: Desk, run_id: str, end: str) -> None:

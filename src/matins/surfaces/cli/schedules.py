@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterable
 from typing import Any
 
 import click
 
 from matins.errors import Conflict, InvalidInput, MatinsError, NotFound
-from matins.surfaces.cli.commands import Command, agent_option, name_argument, pass_desk, removed
+from matins.surfaces.cli.commands import Command, agent_option, complete_agents, name_argument, pass_desk, removed
 from matins.surfaces.cli.desk import Desk
+from matins.surfaces.cli.instants import AHEAD
 from matins.surfaces.cli.paging import Page, page_options
 from matins.surfaces.cli.states import last_run, next_run, schedule_state
 from matins.surfaces.cli.tables import Column
@@ -19,7 +21,7 @@ from matins.surfaces.cli.times import in_full
 from matins.surfaces.cli.words import SCHEDULE, given, word_options
 
 _STATES = ("active", "paused", "pending", "completed", "expired", "rejected", "broken")
-_COLUMNS = (Column("NAME"), Column("AGENT", 6), Column("WHEN", 14), Column("NEXT", 14), Column("LAST", 14))
+_COLUMNS = (Column("NAME"), Column("AGENT", 6), Column("WHEN", 10), Column("NEXT", 9), Column("LAST", 12))
 _EMPTY = 'No schedules yet. Make one: matins add "every weekday at 9am" --agent claude "Summarise my open PRs"'
 _LONGEST_NAME, _NAME_WORDS, _TRIES = 40, 6, 50
 _SHOWN_BEFORE = ("when", "timezone", "prompt")
@@ -28,17 +30,31 @@ _SHOWN_BEFORE = ("when", "timezone", "prompt")
 @click.command(cls=Command)
 @click.argument("when")
 @click.argument("prompt", required=False)
-@click.option("--agent", "-a", metavar="AGENT", help="Who is woken. The name of a runner makes that agent.")
+@click.argument("more", nargs=-1, metavar="")
+@click.option("--agent", "-a", metavar="AGENT", shell_complete=complete_agents,
+              help="Who is woken. The name of a runner makes that agent.")  # fmt: skip
 @click.option("--name", "-n", metavar="NAME", help="By default, from the first words of the prompt.")
 @word_options(SCHEDULE)
 @pass_desk
-def add(desk: Desk, when: str, prompt: str | None, agent: str | None, name: str | None, **options: Any) -> None:
+def add(
+    desk: Desk,
+    when: str,
+    prompt: str | None,
+    more: tuple[str, ...],
+    agent: str | None,
+    name: str | None,
+    **options: Any,
+) -> None:
     """Make a schedule: WHEN it wakes an agent, and the PROMPT.
 
     \b
     matins add "every weekday at 9am" --agent claude "Summarise my open PRs"
     matins add "0 2 * * *" --name backup --do backup --timezone Europe/London
     """
+    if more:
+        said = " ".join([when, str(prompt), *more])
+        hint = 'put quotes around each: matins add "every weekday at 9am" "Summarise my open PRs"'
+        raise InvalidInput(f"WHEN and PROMPT are two texts, these are more: {said}", field="when", hint=hint)
     words = {"when": when, "prompt": prompt, "agent": agent, **given(SCHEDULE, options)}
     words = {word: value for word, value in words.items() if value is not None}
     if prompt is None and "do" not in words and "work" not in words:
@@ -53,7 +69,8 @@ def add(desk: Desk, when: str, prompt: str | None, agent: str | None, name: str 
             desk.ask("drop_agent", name=agent)
         raise
     if made:
-        desk.tell(f'Made the agent "{agent}" with the runner {agent}. Change it: matins agents set {agent}')
+        desk.tell(f'Made the agent "{agent}" with the runner {agent}. It works in the folder of the store; elsewhere:')
+        desk.tell(f"  matins agents set {agent} --runner {agent} --workdir DIR")
     desk.show(document, lambda: _told(desk, "Added", document))
     _tell_what_is_missing(desk, document, words)
 
@@ -74,9 +91,18 @@ def _made_agent(desk: Desk, name: str) -> bool:
         except InvalidInput as error:
             if error.field != "runner":
                 raise
-            hint = f"make it: matins agents set {name} --runner claude; runners: {error.allowed or error.hint}"
+            hint = _nearest_agent(desk, name, str(error.allowed or error.hint))
             raise NotFound(unknown.message, value=name, field="agent", hint=hint) from None
         return True
+
+
+def _nearest_agent(desk: Desk, name: str, runners: str) -> str:
+    from difflib import get_close_matches
+
+    known = [agent["name"] for agent in desk.ask("agents")]
+    close = get_close_matches(name, [*known, *runners.split(", ")], n=1)
+    new = f"matins agents set {shlex.quote(name)} --runner claude"
+    return f'did you mean "{close[0]}"? A new one: {new}' if close else f"make it: {new}; runners: {runners}"
 
 
 def _added(desk: Desk, name: str | None, subject: str, words: dict[str, Any]) -> dict[str, Any]:
@@ -116,13 +142,13 @@ def _told(desk: Desk, verb: str, schedule: dict[str, Any]) -> str:
 def _tell_what_is_missing(desk: Desk, schedule: dict[str, Any], words: dict[str, Any]) -> None:
     on_the_clock = schedule["trigger"]["kind"] not in ("interval", "once")
     if on_the_clock and "timezone" not in words and schedule["timezone"] == "UTC":
-        desk.tell(f"Its times are in UTC. On your own clock: matins edit {schedule['name']} --timezone local")
-    if not desk.ask("stats")["running"]:
-        desk.tell("Nothing runs yet: start the daemon with matins up")
+        name = shlex.quote(schedule["name"])
+        desk.tell(f"Its times are in UTC. On your own clock: matins edit {name} --timezone local")
+    desk.tell_if_nothing_runs()
 
 
 @click.command("list", cls=Command)
-@click.option("--agent", "-a", metavar="AGENT", help="Of one agent.")
+@click.option("--agent", "-a", metavar="AGENT", shell_complete=complete_agents, help="Of one agent.")
 @click.option("--state", "-s", type=click.Choice(_STATES))
 @page_options("--after")
 @pass_desk
@@ -223,7 +249,7 @@ def _changes(forecast: dict[str, Any]) -> list[str]:
 @name_argument
 @agent_option
 @click.option("--note", "-m", metavar="TEXT", help="Why.")
-@click.option("--until", metavar="INSTANT", help="It goes on by itself then: 2026-12-31T18:00:00Z.")
+@click.option("--until", type=AHEAD, metavar="INSTANT", help="It goes on by itself then: 2h, 2026-12-31T18:00.")
 @pass_desk
 def pause(desk: Desk, name: str, agent: str | None, note: str | None, until: str | None) -> None:
     """Nothing new starts until it is resumed; what runs goes on."""
@@ -234,7 +260,7 @@ def pause(desk: Desk, name: str, agent: str | None, note: str | None, until: str
 def _until(desk: Desk, item: dict[str, Any]) -> str:
     if item["paused_until"]:
         return f" until {desk.until(item['paused_until'])}."
-    return f". To go on: matins resume {item['name']}"
+    return f". To go on: matins resume {shlex.quote(item['name'])}"
 
 
 @click.command(cls=Command)

@@ -11,7 +11,6 @@ from matins.surfaces.cli.times import away, when
 _RUNS = {
     "queued": ("◌", None),
     "ready": ("◌", None),
-    "starting": ("▸", "cyan"),
     "running": ("▸", "cyan"),
     "held": ("?", "yellow"),
     "succeeded": ("✓", "green"),
@@ -28,6 +27,8 @@ _RUNS = {
 }
 _SCHEDULES = {"paused": "yellow", "pending": "magenta", "rejected": "red", "broken": "red"}
 _WAITS = "awaiting_approval"
+AT_WORK = "starting"
+"""From the moment in which a worker has it until it is over; people say that it is running."""
 
 
 def waits_for_approval(run: dict[str, Any]) -> bool:
@@ -40,8 +41,9 @@ def run_state(run: dict[str, Any]) -> Cell:
         return Cell("◆ needs approval", "magenta")
     if run["state"] == "parked":
         return Cell(f"◌ waits: {in_words(run['status'])}", "yellow")
-    mark, colour = _RUNS.get(run["state"], ("·", None))
-    return Cell(f"{mark} {in_words(run['state'])}", colour)
+    state = "running" if run["state"] == AT_WORK else run["state"]
+    mark, colour = _RUNS.get(state, ("·", None))
+    return Cell(f"{mark} {in_words(state)}", colour)
 
 
 def last_run(run: dict[str, Any] | None, at: datetime) -> Cell:

@@ -25,6 +25,9 @@ _SPOKEN = {
 }
 """Hints name use cases: here they are commands."""
 _USE_CASE = re.compile(rf"\b({'|'.join(_SPOKEN)})\b")
+_ARGUMENT = re.compile(r'\b([a-z_]+)="(\w+)"')
+_RATE = re.compile(r'set_rate\("(\w+)", usd=…\)')
+_WHERE = {"run": "matins runs", "approval": "matins approvals", "agent": "matins agents"}
 _NEXT: tuple[tuple[type[MatinsError], str], ...] = (
     (NotAllowed, "ask the owner, or use a token that may: --token"),
     (NotFound, "see what there is: matins list"),
@@ -64,8 +67,17 @@ def tell(message: str, hint: str | None) -> None:
 
 def _hint(error: MatinsError) -> str:
     if error.hint:
-        return _USE_CASE.sub(lambda found: _SPOKEN[found[0]], error.hint)
+        return _spoken(error.hint)
+    if isinstance(error, NotFound) and error.field in _WHERE:
+        return f"see what there is: {_WHERE[error.field]}"
     return next((hint for kind, hint in _NEXT if isinstance(error, kind)), _LAST_RESORT)
+
+
+def _spoken(hint: str) -> str:
+    """Of the library, as one says it here: `per="day"` is `--per day`."""
+    hint = _USE_CASE.sub(lambda found: _SPOKEN[found[0]], hint)
+    hint = _RATE.sub(r"rates: {\1: 1.10} in matins.yaml", hint)
+    return _ARGUMENT.sub(lambda found: f"--{found[1].replace('_', '-')} {found[2]}", hint)
 
 
 def _code(error: MatinsError) -> int:

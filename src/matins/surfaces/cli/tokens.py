@@ -6,8 +6,10 @@ from typing import Any
 
 import click
 
+from matins.errors import NotFound
 from matins.surfaces.cli.commands import Noun, pass_desk, removed
 from matins.surfaces.cli.desk import Desk
+from matins.surfaces.cli.instants import AHEAD
 from matins.surfaces.cli.tables import Column
 from matins.surfaces.cli.text import one_line
 
@@ -45,7 +47,7 @@ def _state(desk: Desk, item: dict[str, Any]) -> str:
 @click.argument("name")
 @click.option("--role", type=click.Choice(_ROLES), default="operator", show_default=True)
 @click.option("--right", "rights", multiple=True, metavar="RIGHT", help="Only these of its role: read, run …")
-@click.option("--expires", metavar="INSTANT", help="2026-12-31T18:00:00Z.")
+@click.option("--expires", type=AHEAD, metavar="INSTANT", help="30d, 2026-12-31T18:00.")
 @pass_desk
 def create(desk: Desk, name: str, role: str, rights: tuple[str, ...], expires: str | None) -> None:
     """Make a token for NAME. It is shown once."""
@@ -59,4 +61,15 @@ def create(desk: Desk, name: str, role: str, rights: tuple[str, ...], expires: s
 @pass_desk
 def revoke(desk: Desk, token_id: str) -> None:
     """End a token at once."""
-    desk.show(*removed("token", one_line(token_id), bool(desk.ask("revoke_token", token_id=token_id))))
+    gone = bool(desk.ask("revoke_token", token_id=token_id))
+    if not gone:
+        _refuse_a_name(desk, token_id)
+    desk.show(*removed("token", one_line(token_id), gone))
+
+
+def _refuse_a_name(desk: Desk, said: str) -> None:
+    """Whoever says the name must not believe that it is revoked."""
+    named = [item["id"] for item in desk.ask("tokens") if item["name"] == said and not item["revoked_at"]]
+    if named:
+        hint = f"by its ID: matins token revoke {' or '.join(named)}"
+        raise NotFound(f'"{said}" is the name of a token, not its ID: nothing is revoked', value=said, hint=hint)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
@@ -17,14 +18,14 @@ class Word(NamedTuple):
     name: str
     help: str
     kind: str = "text"
-    """text, number, names (with commas between), json (or a text), flag."""
+    """text, number, names (with commas between), command (as for a shell, or JSON), json (or a text), flag."""
     choices: tuple[str, ...] = ()
     short: str | None = None
 
 
 SCHEDULE = (
     Word("timezone", 'IANA name, or "local". UTC by default.', short="-z"),
-    Word("do", "A registered job instead of a prompt."),
+    Word("do", "A job that a program of yours registers, instead of a prompt."),
     Word("about", "What it is for."),
     Word("labels", 'Names and texts, as JSON: {"project": "apollo"}.', "json"),
     Word("payload", "What the job is given: JSON, or a text.", "json"),
@@ -84,8 +85,8 @@ AGENT = (
     Word("provider", "Whose limits hold for it."),
     Word("target", "Where its runs land.", "json"),
     Word("url", "Of an endpoint, for runners that call one."),
-    Word("command", 'For the shell runner, as JSON: ["./report.sh"].', "json"),
-    Word("arguments", 'More arguments for the tool, as JSON: ["--verbose"].', "json"),
+    Word("command", "For the shell runner: './report.sh --all', or as a list in JSON.", "command"),
+    Word("arguments", "More arguments for the tool: '--verbose', or as a list in JSON.", "command"),
     Word("options", "What only its runner knows, as JSON.", "json"),
 )
 QUIET_HOURS = (
@@ -125,7 +126,11 @@ def _option(word: Word) -> Callable[[F], F]:
     if word.kind == "flag":
         return click.option(*names, is_flag=True, default=None, help=word.help)
     kind = click.Choice(word.choices) if word.choices else None
-    metavar = None if word.choices else {"number": "N", "names": "A,B", "json": "JSON"}.get(word.kind, "TEXT")
+    metavar = (
+        None
+        if word.choices
+        else {"number": "N", "names": "A,B", "json": "JSON", "command": "COMMAND"}.get(word.kind, "TEXT")
+    )
     return click.option(*names, type=kind, metavar=metavar, help=word.help)
 
 
@@ -148,10 +153,24 @@ def valued(kind: str, value: Any) -> Any:
         return value
     if kind == "names":
         return [name.strip() for name in value.split(",") if name.strip()]
+    if kind == "command" and not value.lstrip().startswith("["):
+        return _split(value)
     if kind == "flag":
         return {"true": True, "yes": True, "false": False, "no": False}.get(value.lower(), value)
     try:
         read = json.loads(value)
     except ValueError:
         return value
-    return read if kind == "json" or (isinstance(read, (int, float)) and not isinstance(read, bool)) else value
+    return (
+        read
+        if kind in ("json", "command") or (isinstance(read, (int, float)) and not isinstance(read, bool))
+        else value
+    )
+
+
+def _split(command: str) -> list[str]:
+    """A program and its arguments, in quotes where they hold blanks; no shell sees them."""
+    try:
+        return shlex.split(command)
+    except ValueError as error:
+        raise InvalidInput(f"{error}: {command}", value=command, field="command", hint="close the quotes") from None

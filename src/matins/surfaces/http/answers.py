@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Executor
 from typing import Any, NamedTuple, cast
 from urllib.parse import quote, unquote, urlencode
@@ -16,7 +16,9 @@ from starlette.types import Receive, Scope, Send
 
 from matins.errors import MatinsError, NotFound
 from matins.model.principal import OWNER, Principal
+from matins.service import RIGHTS
 from matins.service.requests import Kept, Requests
+from matins.service.rights import check
 from matins.surfaces.door import Caller, answer
 from matins.surfaces.http import conditions
 from matins.surfaces.http.arguments import Inputs
@@ -27,9 +29,13 @@ from matins.surfaces.routes import Route
 
 MOST_BYTES = 1 << 20
 MOST_BYTES_OF_MANY = 64 << 20
+_READ_ON = 4 << 20
 _SECRETS = {"create_token": "token", "add_webhook": "secret"}
 """Shown once, to whoever asked: never kept with the answer."""
 _JSON = "application/json"
+BODY_S = 60.0
+_GOOD_BYE = {"Connection": "close"}
+"""The rest of a body would be read as the next request."""
 
 
 class Office(NamedTuple):
@@ -74,10 +80,10 @@ class UseCase:
     async def _respond(self, scope: Any, receive: Receive) -> Response:
         loop = asyncio.get_running_loop()
         try:
-            if self._most > MOST_BYTES:  # so much is only taken in from those whom we know
-                await loop.run_in_executor(self._office.pool, self._office.identity.of, scope)
-            body = await read_body(scope, receive, self._most) if self.route.has_body else b""
-        except Refused as refused:
+            if self._most > MOST_BYTES:  # so much is only taken in from those who may
+                await loop.run_in_executor(self._office.pool, self._who, scope)
+            body = await _in_time(read_body(scope, receive, self._most)) if self.route.has_body else b""
+        except (Refused, MatinsError) as refused:
             return problem(refused, scope["path"])
         path = {name: unquote(value) for name, value in scope["path_params"].items()}
         return await loop.run_in_executor(self._office.pool, self._answer, Asked(scope, path, body))
@@ -85,12 +91,18 @@ class UseCase:
     def _answer(self, asked: Asked) -> Response:
         """In a thread of the pool, from the token to the bytes."""
         try:
-            principal = self._office.identity.of(asked.scope)
+            principal = self._who(asked.scope)
             key = header(asked.scope, b"idempotency-key") if self.route.method == "POST" else None
             told = self._ask(principal, asked, None) if key is None else self._once(principal, asked, key)
         except Exception as error:
             return problem(error, asked.scope["path"])
         return Response(told.body, told.status, told.headers, _JSON if told.body else None)
+
+    def _who(self, scope: Any) -> Principal:
+        """Whoever may not is told so before anything is looked up or kept: old answers are not for everybody either."""
+        principal = self._office.identity.of(scope)
+        check(principal, RIGHTS[self.route.use_case], self.route.use_case)
+        return principal
 
     def _once(self, principal: Principal, asked: Asked, key: str) -> Told:
         """The same key and request: the same answer, also when the first one is still on its way back."""
@@ -173,9 +185,20 @@ class UseCase:
         return body.decode() if field is None else orjson.dumps({**orjson.loads(body), field: None}).decode()
 
 
+async def _in_time(body: Awaitable[bytes]) -> bytes:
+    """Whoever sends it drop by drop holds a connection that others need."""
+    try:
+        async with asyncio.timeout(BODY_S):
+            return await body
+    except TimeoutError:
+        hint = f"send it within {BODY_S:.0f} s"
+        raise Refused(408, "too_slow", "The body did not come", hint=hint, headers=_GOOD_BYE) from None
+
+
 async def read_body(scope: Any, receive: Receive, most: int) -> bytes:
+    """What is a little too large is read to its end all the same: whoever still writes does not hear an answer."""
     length = header(scope, b"content-length")
-    if length is not None and length.isdigit() and int(length) > most:
+    if length is not None and length.isdigit() and int(length) > most + _READ_ON:
         raise _too_large(most)
     parts: list[bytes] = []
     size = 0
@@ -185,10 +208,12 @@ async def read_body(scope: Any, receive: Receive, most: int) -> bytes:
             raise Refused(400, "cut_off", "The request was cut off")  # nobody reads it, but it is counted
         part = message.get("body", b"")
         size += len(part)
-        if size > most:
+        ended = not message.get("more_body")
+        if size > most + _READ_ON or (size > most and ended):
             raise _too_large(most)
-        parts.append(part)
-        if not message.get("more_body"):
+        if size <= most:
+            parts.append(part)
+        if ended:
             return b"".join(parts)
 
 
@@ -199,9 +224,8 @@ def check_content_type(scope: Any) -> None:
 
 
 def _too_large(most: int) -> Refused:
-    # The rest of the body would be read as the next request, so the connection ends here.
-    headers = {"Connection": "close"}
-    return Refused(413, "too_large", f"The body is larger than {most} bytes", hint="send less at once", headers=headers)
+    detail = f"The body is larger than {most} bytes"
+    return Refused(413, "too_large", detail, hint="send less at once", headers=_GOOD_BYE)
 
 
 def _digest(asked: Asked) -> str:

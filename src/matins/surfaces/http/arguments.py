@@ -34,6 +34,8 @@ _BY_USE_CASE: dict[tuple[str, str], Any] = {
     ("next_times", "after"): Annotated[str, WithJsonSchema(_INSTANT)],
 }
 _LIMIT = Annotated[int, Field(ge=1, le=1000)]
+_NOT_REPEATED = frozenset({"secret"})
+"""Answers are kept for whoever asks twice."""
 _HEADERS_SAY = frozenset({"if_rev"})
 
 
@@ -165,8 +167,7 @@ def _checked(model: type[BaseModel], data: dict[str, Any], *, strict: bool) -> B
         field = ".".join(map(str, first["loc"][:1]))
         if first["type"] == "missing":
             raise InvalidInput(f'"{field}" is missing', field=field, hint="see /openapi.json") from None
+        value = None if field in _NOT_REPEATED else first["input"]
         allowed = first["msg"].removeprefix("Input should be ")
         message = f'"{field}" must be {allowed}'
-        raise InvalidInput(
-            message, value=first["input"], field=field, allowed=allowed, hint="see /openapi.json"
-        ) from None
+        raise InvalidInput(message, value=value, field=field, allowed=allowed, hint="see /openapi.json") from None

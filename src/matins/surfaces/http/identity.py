@@ -41,7 +41,7 @@ class Identity:
             return self._bearer(said)
         session = session_of(scope)
         if session is None:
-            hint = "send Authorization: Bearer mtn_…; `matins token` makes one"
+            hint = "send Authorization: Bearer mtn_…; `matins token create` makes one"
             raise Refused(401, "unauthorized", "Nobody is let in without a token", hint=hint, headers=_CHALLENGE)
         return self._browser(scope, session)
 
@@ -49,7 +49,7 @@ class Identity:
         match = _BEARER.fullmatch(said)
         principal = self._keys.principal_of(match[1]) if match else None
         if principal is None:
-            hint = "it may be revoked or expired; `matins token` makes another"
+            hint = "it may be revoked or expired; `matins token create` makes another"
             raise Refused(401, "unauthorized", "This token opens nothing", hint=hint, headers=_CHALLENGE)
         return principal
 

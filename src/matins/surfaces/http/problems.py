@@ -77,7 +77,7 @@ def _told(code: str, status: int, detail: str, path: str, error: Exception) -> d
     }
     for name in ("field", "value", "allowed", "hint"):
         if (found := getattr(error, name, None)) is not None:
-            told[name] = _plain(found)
+            told[name] = found if name == "hint" else _plain(found)
     return told
 
 

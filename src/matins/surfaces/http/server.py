@@ -17,6 +17,8 @@ from matins.errors import StoreUnavailable
 
 _BACKLOG = 1024
 _LEAVE_S = 5
+_MOST_HEAD = 1 << 16
+_HEAD_S = 20.0
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -51,7 +53,6 @@ class Server:
             server_header=False,
             date_header=False,
             timeout_graceful_shutdown=_LEAVE_S,
-            h11_max_incomplete_event_size=1 << 16,
         )
         self._server = _Quiet(config)
         self._thread = threading.Thread(target=self._run, name="matins-http", daemon=True)
@@ -80,10 +81,51 @@ class Server:
 
 
 class _Protocol(HttpToolsProtocol):
-    """Sends the head of an answer together with its body: a packet less, and a wait less for the interpreter's lock."""
+    """Sends the head of an answer together with its body: a packet less, and a wait less for the interpreter's lock.
+
+    The head of a request has so many bytes and so much time: whoever wants more of either only holds us up."""
+
+    head_s = _HEAD_S
+    _head: int | None = 0
+    """How many bytes of a head there are; None while its body is read."""
+    _patience: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(cast("asyncio.Transport", _Gathering(transport, self.loop)))
+        self._be_patient()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._be_at_ease()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if self._head is not None:
+            self._head += len(data)
+        super().data_received(data)
+        if self._head is not None and self._head > _MOST_HEAD:
+            self.transport.close()
+
+    def on_message_begin(self) -> None:
+        self._be_patient()
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        self._be_at_ease()
+        self._head = None
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        self._head = 0
+        super().on_message_complete()
+
+    def _be_patient(self) -> None:
+        self._be_at_ease()
+        self._patience = self.loop.call_later(self.head_s, self.transport.close)
+
+    def _be_at_ease(self) -> None:
+        if self._patience is not None:
+            self._patience.cancel()
+            self._patience = None
 
 
 class _Gathering:

@@ -27,7 +27,7 @@ _HEADERS = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"x-accel-b
 
 
 class Stream:
-    """An ASGI application. Who it speaks to is asked again at each heartbeat: a token may be revoked meanwhile."""
+    """An ASGI application. Who it speaks to is asked again after each heartbeat: a token may be revoked meanwhile."""
 
     def __init__(self, caller: Caller, identity: Identity, pool: Executor, *, heartbeat_s: float = HEARTBEAT_S) -> None:
         self._caller = caller
@@ -69,9 +69,12 @@ class Stream:
 
     async def _tell(self, scope: Scope, send: Send, listener: Listener, reader: Read) -> None:
         await _send(send, _BEGIN % listener.at)
+        loop = asyncio.get_running_loop()
+        asked_at = loop.time()
         async for frames in self.feed.frames(listener, reader, self._heartbeat_s):
-            if not frames:
+            if not frames or loop.time() - asked_at >= self._heartbeat_s:
                 await self._who(scope)
+                asked_at = loop.time()
             await _send(send, _text(frames))
         await send({"type": "http.response.body", "body": b""})
 

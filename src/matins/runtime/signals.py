@@ -1,0 +1,48 @@
+"""Signals, whichever thread the system gives them to."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import threading
+from collections.abc import Callable
+from types import FrameType, TracebackType
+from typing import Self
+
+
+class Signals:
+    """Calls `heard` with each of these signals, in a thread of its own. Python's own handlers run in the main thread
+    only, and one that waits for a lock there does not hear of a signal that another thread was given."""
+
+    def __init__(self, numbers: tuple[signal.Signals, ...], heard: Callable[[int], None]) -> None:
+        self._numbers = numbers
+        self._heard = heard
+
+    def __enter__(self) -> Self:
+        self._ear, self._bell = socket.socketpair()
+        self._bell.setblocking(False)
+        self._fd = signal.set_wakeup_fd(self._bell.fileno(), warn_on_full_buffer=False)
+        self._before = {number: signal.signal(number, _nothing) for number in self._numbers}
+        self._thread = threading.Thread(target=self._listen, name="matins-signals", daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for number, before in self._before.items():
+            signal.signal(number, before)
+        signal.set_wakeup_fd(self._fd)
+        self._bell.close()
+        self._thread.join()
+        self._ear.close()
+
+    def _listen(self) -> None:
+        while rung := self._ear.recv(64):
+            for number in rung:
+                if number in self._numbers:
+                    self._heard(number)
+
+
+def _nothing(number: int, frame: FrameType | None) -> None:
+    """Without a handler the system would do what it does by itself."""
