@@ -70,7 +70,12 @@ class Run:
     @property
     def status(self) -> str:
         """Its state in one word; of a run that waits for more than its turn, what it waits for."""
-        return self.reason or "parked" if self.state is RunState.PARKED else self.state.word
+        return self.reason or "parked" if self.state is RunState.PARKED else self.said
+
+    @property
+    def said(self) -> str:
+        """Its state as people say it: a run that a worker has is running."""
+        return RunState.RUNNING.word if self.state is RunState.STARTING else self.state.word
 
 
 class Usage(NamedTuple):

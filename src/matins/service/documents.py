@@ -165,7 +165,7 @@ def _run(value: Run) -> Document:
         "schedule_id": str(value.schedule_id),
         "schedule": value.schedule,
         "rev": value.rev,
-        "state": value.state.word,
+        "state": value.said,
         "status": value.status,
         "live": value.state.live,
         "slot": instant(value.slot),

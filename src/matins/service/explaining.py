@@ -21,7 +21,6 @@ from matins.service.gates_now import GateSays, gates_now, standing
 from matins.service.rights import needs
 
 Found = Literal["record", "due", "to_come", "no_slot", "before", "held_back", "forgotten", "no_record", "nothing_yet"]
-_NEWEST = 1 << 62
 _LATE_MS = 5_000
 _CHECK = ("epoch", "gate", "at", "took_ms", "exit_code", "said", "output")
 _STOPPED = ("paused", "pending", "rejected", "broken")
@@ -130,8 +129,8 @@ class Explaining(UseCases):
 def _last(question: _Question) -> _Answer:
     """What stops it now, if anything does; else its newest record."""
     schedule = question.schedule
-    rows = question.transaction.runs_of(schedule.id, _NEWEST, 1)
-    newest = None if not rows else _recorded(question, run_of(rows[0]))
+    row = question.transaction.newest_run(schedule.id)
+    newest = None if row is None else _recorded(question, run_of(row))
     if schedule.state in _STOPPED:
         stopped = standing(schedule, question.zone).sentence
         return _Answer("held_back", stopped) if newest is None else newest._replace(answer=stopped)

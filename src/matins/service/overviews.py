@@ -21,7 +21,7 @@ from matins.service.wording import words_of
 
 MOST = 1_000
 _NEWEST = 1 << 62
-_STATES = tuple(state.word for state in RunState)
+_STATES = tuple(state.word for state in RunState if state is not RunState.STARTING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ class Overviews(Previews, UseCases):
         with self._store.reading() as transaction:
             while len(found) < limit:
                 rows = transaction.recent_runs(cursor, MOST if state else limit)
-                found += [run for run in map(run_of, rows) if state in (None, run.state.word)]
+                found += [run for run in map(run_of, rows) if state in (None, run.said)]
                 if not rows or not state:
                     break
                 cursor = rows[-1][0]
@@ -106,12 +106,12 @@ class Overviews(Previews, UseCases):
 
 def _overview(transaction: Transaction, schedule: Schedule) -> Overview:
     readable = schedule.definition is not UNREADABLE
-    rows = transaction.runs_of(schedule.id, _NEWEST, 1)
+    last = transaction.newest_run(schedule.id)
     return Overview(
         schedule,
         compile_trigger(schedule.definition.trigger).describe() if readable else "cannot be read",
         words_of(schedule.definition) if readable else {},
-        run_of(rows[0]) if rows else None,
+        None if last is None else run_of(last),
         transaction.file_entry("schedule", f"{schedule.agent}/{schedule.name}"),
     )
 

@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from matins.errors import StoreBusy, StoreError
-from matins.texts.whole_file import strangers
 
 _PASSWORD = re.compile(r"([?&](?:ssl)?password=)[^&]*")
 _PATIENCE = 50
@@ -67,6 +66,8 @@ class Home:
     # -- for the daemon
 
     def make(self) -> None:
+        from matins.texts.whole_file import strangers  # commands only look where a daemon is, and are quick
+
         self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
         status = self.path.stat()
         if why := strangers(status.st_uid, status.st_mode):  # a link of theirs would have us empty another file

@@ -176,3 +176,16 @@ def test_a_folder_counts_from_where_it_is_typed(user: User, tmp_path: Path, monk
         assert user.json("agents", "set", "a", "--runner", "demo", "--workdir", typed)["workdir"] == kept
     remote = user.json("--url", "http://elsewhere", "agents", "set", "a", "--runner", "demo", "--workdir", "site")
     assert remote["workdir"] == "site"
+
+
+@pytest.mark.parametrize(
+    ("when", "told"), [("tomorrow at 9am", True), ("in 2 hours", False), ("2100-01-01T09:00:00+01:00", False)]
+)
+def test_once_says_whose_clock_it_means(user: User, when: str, told: bool) -> None:
+    """S6: UTC is said, and how to have one's own"""
+    added = user.types("add", when, "--agent", "demo", "Say good morning")
+    assert ("Its time is in UTC" in added.stderr) is told
+    if told:
+        assert "--when 'tomorrow at 9am' --timezone local" in added.stderr
+        user.types("edit", "say-good-morning", "--when", when, "--timezone", "Asia/Tokyo")
+        assert '"timezone": "Asia/Tokyo"' in user.says("show", "say-good-morning", "--json")

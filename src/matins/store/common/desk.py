@@ -71,6 +71,9 @@ class Desk:
     def recent_runs(self, before: int, limit: int) -> list[tuple[Any, ...]]:
         return self._common("recent_runs", before=before, limit=limit)
 
+    def newest_run(self, schedule_id: int) -> tuple[Any, ...] | None:
+        return next(iter(self._common("newest_run", id=schedule_id)), None)
+
     def upcoming(self, limit: int) -> list[int]:
         return [row[0] for row in self._common("upcoming", limit=limit)]
 

@@ -58,3 +58,12 @@ SELECT id, writer, seq, at, type, schedule_id, run_id, data, hash FROM events WH
 
 -- worker_of: who began an attempt
 SELECT w.identity FROM attempts a JOIN workers w ON w.id = a.owner WHERE a.run_id = :run_id AND a.epoch = :epoch;
+
+-- newest_run: a schedule's last record, found by the index on its slots; manual runs have none
+SELECT r.id, r.schedule_id, s.name, r.rev, r.state, r.slot, r.request_key, r.covered, r.covered_from, r.epoch, r.attempt,
+  r.not_before, r.planned_at, r.started_at, r.ended_at, r.reason, r.evidence, r.outcome, r.cleared
+FROM runs r JOIN schedules s ON s.id = r.schedule_id
+WHERE r.id = (SELECT max(newest.id) FROM (
+  SELECT by_slot.id FROM (SELECT id FROM runs WHERE schedule_id = :id AND slot IS NOT NULL ORDER BY slot DESC LIMIT 1) by_slot
+  UNION ALL SELECT by_hand.id FROM (SELECT id FROM runs WHERE schedule_id = :id AND slot IS NULL ORDER BY id DESC LIMIT 1) by_hand
+) newest);

@@ -67,11 +67,10 @@ class SqliteStore:
                 transaction.link_events()
                 self._connection.execute("COMMIT")
             except BaseException:
-                self._run_ids = range(0)  # what was reserved here may be reserved again; none of it was used
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
-                else:
-                    self._chain = None  # the commit may have happened: only a new chain is sure to be whole
+                else:  # the commit may have happened: only a new chain is sure to be whole, and new numbers unused
+                    self._chain, self._run_ids = None, range(0)
                 raise
             self._chain, self._run_ids = chain, transaction.spare_run_ids
             if transaction.events:

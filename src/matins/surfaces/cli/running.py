@@ -22,7 +22,7 @@ from matins.surfaces.cli.commands import (
 from matins.surfaces.cli.desk import Desk
 from matins.surfaces.cli.logs import logs
 from matins.surfaces.cli.paging import Page, page_options
-from matins.surfaces.cli.states import AT_WORK, in_words, run_state
+from matins.surfaces.cli.states import in_words, run_state
 from matins.surfaces.cli.tables import Column
 from matins.surfaces.cli.text import block, one_line, plain
 from matins.surfaces.cli.times import took
@@ -129,8 +129,7 @@ def list_runs(
     if name is not None and state is not None:
         raise click.UsageError("--state is for the runs of all schedules: leave the name out.")
     if name is None:
-        wanted = AT_WORK if state == "running" else state
-        page = Page.of(limit, lambda most: desk.ask("recent", state=wanted, before=before, limit=most))
+        page = Page.of(limit, lambda most: desk.ask("recent", state=state, before=before, limit=most))
     else:
         page = Page.of(limit, lambda most: desk.ask("runs", name=name, agent=agent, before=before, limit=most))
     desk.show(page.items, lambda: _listed(desk, page.items, name, filtered=bool(state or before)))

@@ -24,6 +24,7 @@ _STATES = ("active", "paused", "pending", "completed", "expired", "rejected", "b
 _COLUMNS = (Column("NAME"), Column("AGENT", 6), Column("WHEN", 10), Column("NEXT", 9), Column("LAST", 12))
 _EMPTY = 'No schedules yet. Make one: matins add "every weekday at 9am" --agent claude "Summarise my open PRs"'
 _LONGEST_NAME, _NAME_WORDS, _TRIES = 40, 6, 50
+_SAYS_ITS_ZONE = re.compile(r"^\s*(in|after)\b|(Z|[+-]\d\d:?\d\d)\s*$", re.IGNORECASE)
 _SHOWN_BEFORE = ("when", "timezone", "prompt")
 
 
@@ -140,10 +141,13 @@ def _told(desk: Desk, verb: str, schedule: dict[str, Any]) -> str:
 
 
 def _tell_what_is_missing(desk: Desk, schedule: dict[str, Any], words: dict[str, Any]) -> None:
-    on_the_clock = schedule["trigger"]["kind"] not in ("interval", "once")
-    if on_the_clock and "timezone" not in words and schedule["timezone"] == "UTC":
-        name = shlex.quote(schedule["name"])
-        desk.tell(f"Its times are in UTC. On your own clock: matins edit {name} --timezone local")
+    kind, name = schedule["trigger"]["kind"], shlex.quote(schedule["name"])
+    if "timezone" not in words and schedule["timezone"] == "UTC" and kind != "interval":
+        if kind != "once":
+            desk.tell(f"Its times are in UTC. On your own clock: matins edit {name} --timezone local")
+        elif not _SAYS_ITS_ZONE.search(words["when"]):
+            when = shlex.quote(words["when"])
+            desk.tell(f"Its time is in UTC. On your own clock: matins edit {name} --when {when} --timezone local")
     desk.tell_if_nothing_runs()
 
 

@@ -27,8 +27,6 @@ _RUNS = {
 }
 _SCHEDULES = {"paused": "yellow", "pending": "magenta", "rejected": "red", "broken": "red"}
 _WAITS = "awaiting_approval"
-AT_WORK = "starting"
-"""From the moment in which a worker has it until it is over; people say that it is running."""
 
 
 def waits_for_approval(run: dict[str, Any]) -> bool:
@@ -41,9 +39,8 @@ def run_state(run: dict[str, Any]) -> Cell:
         return Cell("◆ needs approval", "magenta")
     if run["state"] == "parked":
         return Cell(f"◌ waits: {in_words(run['status'])}", "yellow")
-    state = "running" if run["state"] == AT_WORK else run["state"]
-    mark, colour = _RUNS.get(state, ("·", None))
-    return Cell(f"{mark} {in_words(state)}", colour)
+    mark, colour = _RUNS.get(run["state"], ("·", None))
+    return Cell(f"{mark} {in_words(run['state'])}", colour)
 
 
 def last_run(run: dict[str, Any] | None, at: datetime) -> Cell:
