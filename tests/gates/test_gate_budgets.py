@@ -136,7 +136,7 @@ def test_a_run_that_was_lost_gives_back_what_it_held(restart: Callable[..., Benc
     first.add("s", when="0 9 * * *", do="work", max_cost="$0.80", on_unknown="hold")
     first.executor.submit = lambda batch: None  # type: ignore[method-assign]
     first.run_until(at("09:00"))
-    assert (lines(first), purse(first).money_reserved) == (["09:00 starting"], 800_000)
+    assert (lines(first), purse(first).money_reserved) == (["09:00 running"], 800_000)
     second = restart(lease_ms=1_000)
     for _ in range(4):
         second.clock.advance(5_000)

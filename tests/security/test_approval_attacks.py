@@ -335,7 +335,7 @@ def test_a_crash_after_the_start(kept_url: str, open_bench: Open) -> None:
     first.executor.submit = lambda batch: None  # type: ignore[method-assign] - it dies before it does anything
     first.approve(number)
     first.engine.turn()
-    assert first.last().status == "starting"
+    assert first.last().status == "running"
     after = open_bench(kept_url)
     for second in range(0, 60, 5):  # until the others are sure that it is dead
         after.run_until(at(f"08:07:{second:02}"))
