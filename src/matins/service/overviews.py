@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any, get_args
 
 from matins.engine.schedules import UNREADABLE
-from matins.engine.when.triggers import compile_trigger
 from matins.errors import InvalidInput
 from matins.model.desk import FileEntry
 from matins.model.principal import Principal
@@ -17,7 +16,7 @@ from matins.runtime.rows import run_of, schedule_of
 from matins.service.base import UseCases
 from matins.service.previews import Preview, Previews
 from matins.service.rights import needs
-from matins.service.wording import words_of
+from matins.service.wording import described, words_of
 
 MOST = 1_000
 _NEWEST = 1 << 62
@@ -109,7 +108,7 @@ def _overview(transaction: Transaction, schedule: Schedule) -> Overview:
     last = transaction.newest_run(schedule.id)
     return Overview(
         schedule,
-        compile_trigger(schedule.definition.trigger).describe() if readable else "cannot be read",
+        described(schedule.definition.trigger) if readable else "cannot be read",
         words_of(schedule.definition) if readable else {},
         None if last is None else run_of(last),
         transaction.file_entry("schedule", f"{schedule.agent}/{schedule.name}"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from functools import lru_cache
 from typing import Any, cast
 
 from matins.engine.money import format_money
@@ -24,7 +25,7 @@ def in_words(field: str, value: Any) -> Any:
     if value is None:
         return None
     if field == "trigger":
-        return f"{compile_trigger(value).describe()} ({value.timezone})"
+        return f"{described(value)} ({value.timezone})"
     if field.endswith("_ms"):
         return format_duration(value)
     if field == "ends_at":
@@ -49,6 +50,13 @@ def words_of(definition: ScheduleDefinition) -> dict[str, Any]:
     return words
 
 
+@lru_cache(maxsize=4096)
+def described(definition: TriggerDefinition) -> str:
+    """Many schedules share one trigger, and lists are long."""
+    return compile_trigger(definition).describe()
+
+
+@lru_cache(maxsize=4096)
 def when_text(definition: TriggerDefinition) -> str:
     """A text that parses back to the same times, wherever one can say them."""
     match definition.when:
@@ -59,4 +67,4 @@ def when_text(definition: TriggerDefinition) -> str:
         case Once():
             return to_dict(definition)["at"]
         case _:
-            return compile_trigger(definition).describe()
+            return described(definition)
