@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncGenerator, Collection
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from typing import Any
@@ -11,8 +11,8 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
-from starlette.routing import Match
-from starlette.types import ASGIApp, Scope
+from starlette.routing import BaseRoute, Match
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from matins._version import __version__
 from matins.service.requests import Requests
@@ -45,6 +45,27 @@ class _Route(APIRoute):
         if not (path.startswith(self._start) and path.endswith(self._end)):
             return Match.NONE, {}
         return super().matches(scope)
+
+
+class _Straight:
+    """To the application of the route that is meant; what means none goes the long way, and is told what is wrong."""
+
+    def __init__(self, app: ASGIApp, routes: Callable[[], Iterable[BaseRoute]]) -> None:
+        self._app = app
+        self._by_method: dict[str, list[_Route]] = {}
+        for route in routes():
+            if isinstance(route, _Route):
+                for method in route.methods or ():
+                    self._by_method.setdefault(method, []).append(route)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        for route in self._by_method.get(scope["method"], ()) if scope["type"] == "http" else ():
+            match, found = route.matches(scope)
+            if match is Match.FULL:
+                scope.update(found)
+                scope["route"] = route
+                return await route.app(scope, receive, send)
+        return await self._app(scope, receive, send)
 
 
 def _described_only() -> None:
@@ -84,6 +105,7 @@ def build_app(
                   redirect_slashes=False)  # fmt: skip
     desk = Desk(app, caller, identity, pool, health, metrics, logins)
     _add_routes(app, Office(caller, identity, requests, pool, stream.feed.wake), desk, stream)
+    app.add_middleware(_Straight, routes=lambda: app.router.routes)
     app.add_middleware(Gate, hosts=hosts, origins=origins, answered=answered)
     app.add_exception_handler(HTTPException, desk.nowhere)
     app.state.wake, app.state.close = stream.feed.wake, stream.feed.close
