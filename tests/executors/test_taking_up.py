@@ -112,18 +112,24 @@ def test_b9_its_agent_is_there_again_when_it_ends(office: Office, tmp_path: Path
     assert office.wait("s").state.word == "succeeded"
 
 
+def begin_with_work(office: Office, folder: Path) -> tuple[Gate, Path]:
+    """A run that has claimed the only task of a file."""
+    tasks = folder / "TASKS.yaml"
+    tasks.write_text("- title: Mend the gate\n")
+    office.matins.set_work_source("tasks", kind="tasks", path=str(tasks))
+    gate = Gate(folder)
+    office.matins.set_agent("sh", runner="shell", command=gate.command)
+    office.matins.add("s", when="every day at 09:00", agent="sh", prompt="Do it", work="tasks")
+    office.matins.run("s")
+    return gate, tasks
+
+
 @pytest.mark.parametrize(("end", "status"), [("succeeded", "done"), ("failed", "failed"), ("unknown", "failed")])
 def test_h9_whoever_says_how_a_held_run_ended_tells_its_source(
     office: Office, tmp_path: Path, end: str, status: str
 ) -> None:
     """H9: nothing stays claimed by a run that is over"""
-    tasks = tmp_path / "TASKS.yaml"
-    tasks.write_text("- title: Mend the gate\n")
-    office.matins.set_work_source("tasks", kind="tasks", path=str(tasks))
-    gate = Gate(tmp_path)
-    office.matins.set_agent("sh", runner="shell", command=gate.command)
-    office.matins.add("s", when="every day at 09:00", agent="sh", prompt="Do it", work="tasks")
-    office.matins.run("s")
+    gate, tasks = begin_with_work(office, tmp_path)
     with gate.left_alone(office):
         dropped(office)
     held = office.wait("s", lambda run: run.state.word == "held")
@@ -141,13 +147,7 @@ def test_h9_whoever_says_how_a_held_run_ended_tells_its_source(
 
 def test_h9_a_task_that_was_taken_away_is_not_replaced_by_another(office: Office, tmp_path: Path) -> None:
     """H9: a run that is taken up claims nothing new"""
-    tasks = tmp_path / "TASKS.yaml"
-    tasks.write_text("- title: Mend the gate\n")
-    office.matins.set_work_source("tasks", kind="tasks", path=str(tasks))
-    gate = Gate(tmp_path)
-    office.matins.set_agent("sh", runner="shell", command=gate.command)
-    office.matins.add("s", when="every day at 09:00", agent="sh", prompt="Do it", work="tasks")
-    office.matins.run("s")
+    gate, tasks = begin_with_work(office, tmp_path)
     with gate.left_alone(office):
         tasks.write_text("- title: Water the roses\n")
     assert office.wait("s").state.word == "succeeded"

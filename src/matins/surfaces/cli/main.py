@@ -60,6 +60,7 @@ _SECTIONS = {
         "token": "tokens:token",
         "backup": "house:backup",
         "service": "house:service",
+        "call": "calling:call",
         "completion": "completion:completion",
     },
     "By noun": {"schedules": "nouns:schedules"},
