@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from typing import Any
 
 import pytest
@@ -34,7 +34,10 @@ class Scripted:
 
     def _serve(self) -> None:
         while self._answers:
-            connection, _ = self._socket.accept()
+            try:
+                connection, _ = self._socket.accept()
+            except OSError:
+                return  # close() woke it
             self.connections += 1
             with connection, connection.makefile("rb") as file:
                 while self._answers and self._take(file):
@@ -52,7 +55,12 @@ class Scripted:
         return True
 
     def close(self) -> None:
+        """Woken and gone before its number is: a closed socket's number soon belongs to another test."""
+        with suppress(OSError):  # nobody listens any more
+            self._socket.shutdown(socket.SHUT_RDWR)
+        self._thread.join(30)
         self._socket.close()
+        assert not self._thread.is_alive()
 
 
 @pytest.fixture
