@@ -24,7 +24,7 @@ from random import Random
 from typing import Any
 
 from durable_adapter import LEAD_S, Task, at
-from durable_report import MATINS, Cell, gather, table, verdict
+from durable_report import MATINS, WITHOUT_GATES, Cell, gather, table, verdict
 
 HERE = Path(__file__).parent
 SQLITE, POSTGRES = "SQLite", "PostgreSQL"
@@ -73,6 +73,7 @@ class Entry:
 ENTRIES = (
     Entry("drain", SQLITE, MATINS, "matins", 10_000),
     Entry("drain", SQLITE, "Matins, a payload each", "matins", 10_000, "a payload each"),
+    Entry("drain", SQLITE, WITHOUT_GATES, "matins", 10_000, "without gates"),
     Entry("drain", SQLITE, "APScheduler 3", "apscheduler3", 2_000),
     Entry("drain", SQLITE, "APScheduler 3, WAL, one thread", "apscheduler3", 2_000, "WAL, one thread"),
     Entry("drain", SQLITE, "Huey", "huey", 2_000),
@@ -80,6 +81,7 @@ ENTRIES = (
     Entry("drain", SQLITE, "DBOS", "dbos", 1_000),
     Entry("drain", SQLITE, "APScheduler 4", "apscheduler4", 200),
     Entry("drain", POSTGRES, MATINS, "matins", 10_000),
+    Entry("drain", POSTGRES, WITHOUT_GATES, "matins", 10_000, "without gates"),
     Entry("drain", POSTGRES, "Matins, 2 processes", "matins", 10_000, processes=2),
     Entry("drain", POSTGRES, "Procrastinate", "procrastinate", 2_000),
     Entry("drain", POSTGRES, "Procrastinate, 4 processes", "procrastinate", 2_000, processes=4),

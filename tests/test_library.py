@@ -12,7 +12,7 @@ import pytest
 
 from matins import Conflict, InvalidInput, JobRun, Matins, RunState, StoreCorrupt, StoreError
 
-PATIENCE = 30
+PATIENCE = 90
 
 
 def test_the_example_of_the_documentation(tmp_path: Path) -> None:

@@ -27,7 +27,8 @@ from matins.service.backup import Backup
 from matins.service.doctor import Finding
 from matins.service.explaining import Why
 from matins.service.forecasts import Forecast
-from matins.service.governing import Hook, Limit
+from matins.service.governing import Hook, Limit, Rate
+from matins.service.jobs import Jobs
 from matins.service.journal import Event
 from matins.service.output import Output
 from matins.service.overviews import Overview
@@ -90,6 +91,9 @@ class Calls:
 
     def limits(self) -> builtins.list[Limit]:
         return self._call("limits")
+
+    def drop_limit(self, scope: str) -> bool:
+        return self._call("drop_limit", scope)
 
     # -- runs
 
@@ -154,6 +158,10 @@ class Calls:
     def stats(self) -> Stats:
         return self._call("stats")
 
+    def known_jobs(self) -> Jobs:
+        """Which jobs the engine that answers has; another engine may have others."""
+        return self._call("known_jobs")
+
     def audit(self, seal: str | None = None) -> Audit:
         """Whether every event is as it was written; `seal`: one that was noted down elsewhere."""
         return self._call("audit", seal)
@@ -176,9 +184,9 @@ class Calls:
     def deny(self, approval_id: int, *, note: str | None = None, digest: str | None = None) -> Approval:
         return self._call("deny", approval_id, note, digest)
 
-    def resolve_approval(self, run_id: int, approved: bool) -> Run | None:
+    def resolve_approval(self, run_id: int, approved: bool, *, digest: str | None = None) -> Run | None:
         """Answer what is asked about a run; None when nothing is."""
-        return self._call("resolve_approval", run_id, approved)
+        return self._call("resolve_approval", run_id, approved, digest)
 
     # -- what governs them
 
@@ -206,8 +214,17 @@ class Calls:
     def prices(self) -> builtins.list[Price]:
         return self._call("prices")
 
+    def drop_price(self, model: str) -> bool:
+        return self._call("drop_price", model)
+
     def set_rate(self, currency: str, usd: float) -> None:
         self._call("set_rate", currency, usd)
+
+    def rates(self) -> builtins.list[Rate]:
+        return self._call("rates")
+
+    def drop_rate(self, currency: str) -> bool:
+        return self._call("drop_rate", currency)
 
     def set_hook(self, event: str, command: str | Sequence[str], *, limit: str = "15s") -> None:
         self._call("set_hook", event, command, limit)
@@ -337,6 +354,10 @@ class Calls:
     def set_agent(self, name: str, **words: Any) -> Agent:
         """Who is woken: runner, model, workdir, environment, tools, limits."""
         return self._call("set_agent", name, **words)
+
+    def edit_agent(self, name: str, **words: Any) -> Agent:
+        """Only what is said changes; None goes back to what is usual."""
+        return self._call("edit_agent", name, **words)
 
     def drop_agent(self, name: str) -> bool:
         return self._call("drop_agent", name)

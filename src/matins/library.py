@@ -63,11 +63,15 @@ class Matins(Calls):
     ) -> None:
         self._guard = guard
         self._on_blocked = on_blocked
-        self.clock = clock or SystemClock()
         self.settings = Settings(**settings)
-        self._deadman = Deadman(self.settings, self.clock)
+        self._deadman = Deadman(self.settings)
         self.jobs: dict[str, Job] = {}
-        self._store = open_store(url, self.clock)
+        self._store = open_store(url, clock or SystemClock())
+        try:
+            self.clock = clock or self._store.clock(SystemClock())
+        except BaseException:
+            self._store.close()
+            raise
         self._catalog = Catalog()
         self._workdir = None if self._store.path is None else str(self._store.path.parent)
         self._service = Service(self._store, self.clock, self._changed, self._workdir)
@@ -151,9 +155,10 @@ class Matins(Calls):
             if not self._store.own():
                 raise taken(self._store)
             self._loop = loop = Loop(engine)
+        self._service.own_jobs = self.jobs
         loop.start(self._executor(loop), self._checks(CommandChecks, loop.wake))
         self.outbox.start()
-        self._deadman.watch(self._store, lambda: engine.turned_at, self._policies).start()
+        self._deadman.watch(self._store, self.clock, lambda: engine.turned_at, self._policies).start()
         path = self._store.socket_path()
         if path is not None:
             self._control = ControlServer(path, self._service)
@@ -174,7 +179,7 @@ class Matins(Calls):
             loop.stop(wait=wait, timeout_ms=round(timeout * 1000), leave=leave)
         finally:
             self.outbox.stop()
-            self._loop = None
+            self._loop = self._service.own_jobs = None
             self._store.disown()
 
     def close(self) -> None:

@@ -404,6 +404,14 @@ class Store(Protocol):
         """Where an engine on this store should listen; None where other processes need not ask it."""
         ...
 
+    def engines(self, lease_ms: int) -> int:
+        """How many run. One that was killed counts no more: at once where it had a lock, elsewhere after a lease."""
+        ...
+
+    def clock(self, host: Clock) -> Clock:
+        """Whose time counts: the server's where there is one, else the host's."""
+        ...
+
     def listen(self, wake: Callable[[], None]) -> None:
         """Call `wake` when another process changed something that the loops should look at."""
         ...

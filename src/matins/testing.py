@@ -148,6 +148,7 @@ class Bench(Matins):
         )
         self.checking = self._checks(InlineChecks, lambda: None)
         self.engine.open(self.executor, "bench", self.checking)
+        self._service.own_jobs = self.jobs
 
     def run_until(self, when: str | datetime | int) -> None:
         """Let time pass, from one thing to the next, and do what is due; at `when` all of it is done."""

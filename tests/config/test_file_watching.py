@@ -12,7 +12,7 @@ import pytest
 
 from matins.config.watching import FileWatch
 
-PATIENCE_S = 20
+PATIENCE_S = 90
 
 
 class Watcher:

@@ -121,7 +121,7 @@ def test_c7_every_error_at_once_with_place_path_and_fix() -> None:
         ("hooks: {before:schedule:triger: x}", 'did you mean "before:schedule:trigger"?'),
         ("limits: {global: 0}", "limits.global: must be a whole number from 1 to 10000, got 0"),
         ("limits: {everything: 3}", '"everything" has no limit'),
-        ("rates: {euro: 1.1}", '"euro" is not a currency code'),
+        ("rates: {euro: 1.1}", "'euro' is not a currency code"),
         ("preset: herdctrl\n", 'did you mean "herdctl"?'),
         ("? [a]\n: b\n", "this has no name"),
         ("schedules: {s: {when: 5m, do: w, payload: {? [a] : b}}}", "schedules.s.payload: this has no name"),

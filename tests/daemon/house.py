@@ -15,7 +15,7 @@ from typing import Any, Self
 
 from matins.surfaces.client import Client
 
-PATIENCE_S = 30
+PATIENCE_S = 90
 
 
 def environment(home: Path, **more: str) -> dict[str, str]:

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from matins.engine.money import (
     MOST_MONEY,
+    MOST_RATE,
     MOST_TOKENS,
-    define_rate,
+    check_rate,
     format_money,
     format_tokens,
     parse_money,
@@ -166,23 +167,26 @@ def test_b5_more_money_never_looks_like_less(one: int, other: int) -> None:
 
 
 def test_b5_a_rate() -> None:
-    assert define_rate("chf", 1.13) == ("CHF", 1.13)
-    assert define_rate("JPY", 1) == ("JPY", 1.0)
-    assert define_rate("€", 1.1) == ("EUR", 1.1)
+    assert check_rate("CHF", 1.13) == 1.13
+    assert (check_rate("JPY", 1), type(check_rate("JPY", 1))) == (1.0, float)
+    assert check_rate("IRR", 0.000_000_001) == 1e-9
+    assert check_rate("XAU", MOST_RATE) == MOST_RATE
 
 
-@pytest.mark.parametrize("currency", ["", "EURO", "E1R", "USD", "usd", "$", "ſſſ", "EU\n", None, 5, ["EUR"]])
+@pytest.mark.parametrize(
+    "currency", ["", "EURO", "E1R", "eur", "USD", "usd", "$", "€", "ſſſ", "EU\n", "EUR\n", None, 5, ["EUR"]]
+)
 def test_b5_a_rate_needs_a_code(currency: Any) -> None:
-    with pytest.raises(InvalidInput, match='"currency" must be a code of three letters other than USD') as caught:
-        define_rate(currency, 1.1)
-    assert (caught.value.field, caught.value.hint) == ("currency", 'write set_rate("EUR", usd=1.10)')
+    with pytest.raises(InvalidInput, match="is not a currency code other than USD") as caught:
+        check_rate(currency, 1.1)
+    assert (caught.value.field, caught.value.hint) == ("currency", "three capital letters: EUR")
 
 
-@pytest.mark.parametrize("usd", [0, -1, math.nan, math.inf, "1.1", None, True, 1_000_001, HUGE], ids=range(9))
+@pytest.mark.parametrize("usd", [0, -1, math.nan, math.inf, "1.1", None, True, MOST_RATE + 1, HUGE], ids=range(9))
 def test_b5_a_rate_needs_a_number(usd: Any) -> None:
-    with pytest.raises(InvalidInput, match='"usd" must be a number above 0') as caught:
-        define_rate("chf", usd)
-    assert (caught.value.field, caught.value.hint) == ("usd", 'write set_rate("CHF", usd=1.10)')
+    with pytest.raises(InvalidInput, match='"usd" must be a number above 0 and at most 1000000') as caught:
+        check_rate("CHF", usd)
+    assert (caught.value.field, caught.value.hint) == ("usd", "usd=1.08")
 
 
 @pytest.mark.parametrize(

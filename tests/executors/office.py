@@ -25,7 +25,7 @@ class Office:
         with self._ended:
             self._ended.notify_all()
 
-    def wait(self, name: str, fine: Callable[[Run], bool] = lambda run: not run.state.live, seconds: float = 30) -> Run:
+    def wait(self, name: str, fine: Callable[[Run], bool] = lambda run: not run.state.live, seconds: float = 90) -> Run:
         """The newest run of a schedule, once it is as it should be."""
 
         def found() -> Run | None:

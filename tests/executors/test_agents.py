@@ -317,3 +317,32 @@ def test_b7_an_agent_that_changes_after_the_claim_is_asked_about_again(
     m.approve(second.id)
     assert office.wait("s").state.word == "succeeded"
     assert (tmp_path / "canary").exists()
+
+
+def test_b7_a_folder_of_its_own_is_made_when_it_is_needed(office: Office, tmp_path: Path) -> None:
+    """B7: a relative one, beside the store, for nobody else to look into"""
+    m = office.matins
+    m.set_agent("ann", runner="shell", command=["sh", "-c", "pwd > here; pwd"], workdir="agents/ann")
+    m.add("s", when="every day at 09:00", agent="ann", prompt="Hello")
+    beside = m.store.path.parent if m.store.path else tmp_path
+    assert [finding.ok for finding in m.doctor() if finding.what == "agent ann"] == [True]
+    assert not (beside / "agents").exists()
+    m.run("s")
+    run = office.wait("s")
+    assert run.state.word == "succeeded", run.outcome
+    made = beside / "agents" / "ann"
+    assert (made / "here").read_text().strip() == str(made.resolve())
+    assert [folder.stat().st_mode & 0o777 for folder in (made.parent, made)] == [0o700, 0o700]
+
+
+def test_b4_a_folder_that_cannot_be_made(office: Office) -> None:
+    """B4: told before anything is started"""
+    m = office.matins
+    assert m.store.path is not None
+    (m.store.path.parent / "agents").write_text("in the way")
+    m.set_agent("ann", runner="demo", workdir="agents/ann")
+    m.add("s", when="every day at 09:00", agent="ann", prompt="Hello")
+    m.run("s")
+    run = office.wait("s")
+    assert run.state.word == "failed"
+    assert "agents cannot be made: File exists" in run.outcome["error"]

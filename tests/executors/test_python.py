@@ -17,7 +17,7 @@ from matins.runtime.work import Ended, Work
 from matins.testing import ManualClock, instant
 
 SLOT = instant("2026-03-27T09:00:00Z")
-PATIENCE = 20
+PATIENCE = 90
 
 
 class Hall:
@@ -329,7 +329,7 @@ def test_an_attempt_that_never_ended_and_its_successor_are_two() -> None:
 
     def stuck(run: JobRun) -> int:
         begun[run.attempt].set()
-        gates[run.attempt].wait(30)
+        gates[run.attempt].wait(PATIENCE)
         return run.attempt
 
     ended = threading.Semaphore(0)
@@ -340,15 +340,15 @@ def test_an_attempt_that_never_ended_and_its_successor_are_two() -> None:
     first, second = (Work(7, epoch, epoch, None, 1, None, 0, known) for epoch in (1, 2))
     executor.start()
     executor.submit([first])
-    assert begun[1].wait(30)
+    assert begun[1].wait(PATIENCE)
     executor.submit([second])
-    assert begun[2].wait(30)
+    assert begun[2].wait(PATIENCE)
     assert executor.running() == 2
     gates[1].set()
-    assert ended.acquire(timeout=30)
+    assert ended.acquire(timeout=PATIENCE)
     assert [item.work.epoch for item in executor.drain()] == [1]
     assert executor.running() == 1, "the second attempt is still taken"
     gates[2].set()
-    assert ended.acquire(timeout=30)
+    assert ended.acquire(timeout=PATIENCE)
     assert [item.work.epoch for item in executor.drain()] == [2]
     executor.stop()

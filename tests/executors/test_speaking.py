@@ -243,7 +243,7 @@ def test_s5_the_engine_in_its_threads_emits_a_message(office: Office) -> None:
     m.subscribe(hear, types="MessageEvent")
     schedule = m.add("s", when="every day at 09:00", do="message", payload={"text": "Ring"})
     run = m.run("s")
-    assert there.wait(30)
+    assert there.wait(90)
     source = {"channel": "scheduler", "connector_id": str(schedule.id)}
     assert [(event["runid"], event["data"]) for event in heard] == [(str(run.id), {"text": "Ring", "source": source})]
     assert office.wait("s").state.word == "succeeded"

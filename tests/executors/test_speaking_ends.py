@@ -35,12 +35,17 @@ endpoint = calling.endpoint
 office = calling.office
 
 
+def hung_up(endpoint: Endpoint) -> None:
+    """Whoever called has gone; on a machine that is busy its second may be over before it has called."""
+    assert not endpoint.requests or endpoint.gone.acquire(timeout=90)
+
+
 def test_b9_cancelling_ends_the_connection(office: Office, endpoint: Endpoint) -> None:
     """B9"""
     run_id = ask(office, endpoint, "fault:hang")
     endpoint.wait_for(1)
     office.matins.cancel(run_id)
-    assert endpoint.gone.acquire(timeout=30)
+    assert endpoint.gone.acquire(timeout=90)
     assert office.wait("s").state.word == "cancelled"
 
 
@@ -55,14 +60,14 @@ def test_b9_limits_end_the_connection(
     run = asked(office, endpoint, f"fault:{fault}", **limits)
     assert (run.state.word, run.reason) == ("failed", "timed_out"), run.outcome
     assert run.outcome["result"]["ended_by"] == ended_by
-    assert endpoint.gone.acquire(timeout=30)
+    hung_up(endpoint)
 
 
 def test_b9_the_wall_holds_for_one_that_never_stops_talking(office: Office, endpoint: Endpoint) -> None:
     """B9"""
     run = asked(office, endpoint, "fault:endless", wall="1s")
     assert (run.reason, run.outcome["result"]["ended_by"]) == ("timed_out", "wall")
-    assert endpoint.gone.acquire(timeout=30)
+    hung_up(endpoint)
 
 
 @pytest.mark.parametrize("words", [{"max_tokens": 5_000}, {"max_cost": "$0.01"}], ids=["tokens", "money"])
@@ -72,7 +77,7 @@ def test_b5_it_is_ended_at_its_cap_while_it_speaks(office: Office, endpoint: End
     run = asked(office, endpoint, "fault:endless", words)
     assert run.state.word == "over_budget", run.outcome
     assert "more than" in run.outcome["error"]
-    assert endpoint.gone.acquire(timeout=30)
+    assert endpoint.gone.acquire(timeout=90)
     tokens = run.outcome["result"]["tokens"]
     assert (tokens["in"], tokens["out"] > 4_000) == (len("[Scheduled Task] fault:endless") // 4, True)
 
@@ -84,7 +89,7 @@ def test_h11_what_is_said_when_matins_stops_is_cut_and_recorded(office: Office, 
     with pytest.raises(SchedulerShutdownError) as caught:
         office.matins.stop(timeout=0.05)
     assert caught.value.running_job_count == 1
-    assert endpoint.gone.acquire(timeout=30)
+    assert endpoint.gone.acquire(timeout=90)
     (run,) = office.matins.runs("s")
     assert (run.state.word, run.reason) == ("interrupted", "stopped")
 
@@ -109,7 +114,7 @@ def test_b9_a_call_that_a_crash_cut_is_unknown(tmp_path: Path, endpoint: Endpoin
     with subprocess.Popen([sys.executable, "-c", CRASHING, url, endpoint.url, on_unknown]) as engine:
         endpoint.wait_for(1)
         os.kill(engine.pid, signal.SIGKILL)
-    assert endpoint.gone.acquire(timeout=30)
+    assert endpoint.gone.acquire(timeout=90)
     office = Office(url)
     with office.matins:
         run = office.wait("s", lambda run: run.state.word == word and (run.epoch > 1 or word == "held"))
@@ -149,7 +154,7 @@ class Stubborn:
         pass
 
     def speak(self, call: Call, line: Line) -> Told:
-        assert self.go.wait(30)
+        assert self.go.wait(90)
         raise OSError(f"cut: {line.cut}, {call.secrets}")
 
 
@@ -182,7 +187,7 @@ class Hall:
         """So many, once they have."""
         ended = self.executor.drain()
         while len(ended) < count:
-            assert self.woken.acquire(timeout=30)
+            assert self.woken.acquire(timeout=90)
             ended += self.executor.drain()
         return ended
 
@@ -236,7 +241,7 @@ def test_h11_what_has_not_begun_when_matins_stops_is_given_back(hall: Hall) -> N
     executor, works = hall.executor, hall.works(1)
     assert executor.interrupt() == 0
     executor.submit(works)
-    assert hall.woken.acquire(timeout=30)
+    assert hall.woken.acquire(timeout=90)
     assert (executor.withdraw(), executor.running()) == (works, 0)
 
 

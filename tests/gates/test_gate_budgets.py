@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from gate_records import at, evidence, last, lines, purse, told
 
-from matins.errors import OverBudget, ProviderLimited
+from matins.errors import InvalidInput, OverBudget, ProviderLimited
 from matins.executors.python import JobRun
 from matins.model.policy import Purse
 from matins.testing import Bench, ManualClock, instant, iso
@@ -368,3 +368,12 @@ def test_b5_a_one_shot_goes_on_when_there_is_money_again(bench: Bench, shop: lis
     bench.set_budget("day", per="day", money="$5") if how == "more" else bench.drop_budget("day")
     bench.settle()
     assert lines(bench) == ["10:00 succeeded"]
+
+
+def test_b5_a_rate_that_is_no_rate_is_not_set(bench: Bench) -> None:
+    """B5: nor is another worth of the dollar itself"""
+    for currency, usd in (("USD", 2), ("EUR", 0), ("eur", 1.1)):
+        with pytest.raises(InvalidInput):
+            bench.set_rate(currency, usd)
+    bench.set_rate("EUR", 1.1)
+    assert [tuple(rate) for rate in bench.rates()] == [("EUR", 1.1), ("USD", 1.0)]

@@ -137,7 +137,7 @@ def test_s2_engines_and_people_never_wait_for_one_another_for_ever(engines: Call
     at_once(turns(one, 150, 8_000), turns(two, 150), *(governing(person, 150) for person in people))
     for person in people:
         person.close()
-    assert len(begun) > 50
+    assert len(begun) > 20
     assert set(begun.values()) == {1}
     check_ledger(one)
     assert one.verify_audit() == []

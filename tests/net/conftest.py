@@ -15,6 +15,11 @@ def site() -> Iterator[Site]:
         yield site
 
 
+def _knock(listener: socket.socket) -> None:
+    """Lets go of who still waits for the door, which may have given up before it came."""
+    socket.create_connection(listener.getsockname()).close()
+
+
 @pytest.fixture
 def say() -> Iterator[Callable[[Callable[[socket.socket], None]], str]]:
     """Serves one connection with a function of its socket; gives the "host:port" to reach it at."""
@@ -25,6 +30,7 @@ def say() -> Iterator[Callable[[Callable[[socket.socket], None]], str]]:
             thread = threading.Thread(target=serve_one, args=(listener, talk))
             thread.start()
             stack.callback(thread.join)
+            stack.callback(_knock, listener)
             return f"127.0.0.1:{listener.getsockname()[1]}"
 
         yield serve

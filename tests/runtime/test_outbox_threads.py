@@ -14,7 +14,7 @@ from matins import Matins
 from matins.errors import StoreUnavailable
 from matins.testing import Bench
 
-PATIENCE = 30
+PATIENCE = 90
 
 
 @pytest.fixture

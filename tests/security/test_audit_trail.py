@@ -188,6 +188,9 @@ ELSEWHERE = {"apply", "backup", "tokens"}
 CHANGES = sorted(name for name, right in RIGHTS.items() if right != "read" and name not in ELSEWHERE)
 HOOK = ("hook", "https://example.com/hook")
 FIRST: dict[str, Callable[[Watched, Thing], Any]] = {
+    "drop_limit": lambda bench, thing: bench.limit("global", 2),
+    "drop_price": lambda bench, thing: bench.set_price("sonnet", input="$3", output="$15"),
+    "drop_rate": lambda bench, thing: bench.set_rate("EUR", 1.1),
     "drop_webhook": lambda bench, thing: bench.call_as(OWNER, "add_webhook", *HOOK),
     "drop_work_source": lambda bench, thing: bench.set_work_source("todo", kind="tasks"),
     "forget_subscription": lambda bench, thing: bench.call_as(OWNER, "open_subscription", "feed"),

@@ -6,7 +6,7 @@ import pytest
 from security_cast import ADA, SCOUT, WAITING, Watched, at
 
 from matins.engine.approvals import DESTRUCTIVE, HARMLESS
-from matins.errors import NotAllowed
+from matins.errors import NotAllowed, Stale
 
 ASKED_ABOUT = {"work_task", "github_suggest", "fork_repo", "codebase_review", "dependency_audit", "improvement_loop"}
 """As the seed has them."""
@@ -104,3 +104,22 @@ def test_it_answers_about_the_run_only(bench: Watched) -> None:
     assert bench.asked().kind == "budget"
     assert bench.resolve_approval(bench.last().id, True) is None
     assert bench.asked().state == "pending"
+
+
+@pytest.mark.parametrize(("answer", "status"), [(True, "ready"), (False, "denied")])
+def test_the_digest_that_was_looked_at(bench: Watched, answer: bool, status: str) -> None:
+    """V2 V6: with one, only what was looked at is answered."""
+    bench.add("s", **WAITING)
+    bench.run_until(at("08:06"))
+    run_id, seen = bench.last().id, bench.asked().digest
+    bench.edit("s", payload="evil")
+    bench.settle()
+    with pytest.raises(Stale, match="about something else by now") as caught:
+        bench.resolve_approval(run_id, answer, digest=seen)
+    assert (caught.value.field, caught.value.value) == ("digest", seen)
+    assert (bench.last().status, bench.asked().votes) == ("awaiting_approval", ())
+    assert bench.asked().digest != seen
+    run = bench.resolve_approval(run_id, answer, digest=bench.asked().digest)
+    assert run is not None
+    assert (run.id, run.status) == (run_id, status)
+    assert bench.resolve_approval(run_id, answer, digest=seen) is None, "nothing is asked any more"

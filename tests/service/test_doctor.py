@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import closing
@@ -11,6 +12,8 @@ from typing import Any
 import pytest
 
 import postgres_fixtures
+from matins import Matins
+from matins.runtime.clock import SystemClock
 from matins.service import doctor, machine
 from matins.service.doctor import Finding
 from matins.testing import Bench, ManualClock
@@ -69,6 +72,30 @@ def test_who_keeps_the_clock(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> N
         monkeypatch.setattr(doctor, "clock_is_kept", lambda kept=kept: kept)
         assert [finding.ok for finding in about(bench, "clock")] == [ok]
     assert machine.clock_is_kept() in (True, False, None)
+
+
+@pytest.mark.parametrize(("by", "way"), [(3_600_000, "ahead of"), (-3_600_000, "behind")], ids=["ahead", "behind"])
+def test_c7_a_machine_whose_clock_is_not_the_databases(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch, by: int, way: str
+) -> None:
+    """C7 V5"""
+
+    class Astray(SystemClock):
+        def now_ms(self) -> int:
+            return super().now_ms() + by
+
+    def of_database(matins: Matins) -> list[Finding]:
+        return [finding for finding in matins.doctor() if "database" in finding.sentence]
+
+    with closing(Matins(postgres_url)) as matins:
+        assert [finding.ok for finding in of_database(matins)] == [True]
+        monkeypatch.setattr(doctor, "SystemClock", Astray)
+        (wrong,) = of_database(matins)
+    assert (wrong.what, wrong.ok) == ("clock", False)
+    told = re.match(rf"This machine's clock is (\d+) s {way} the database's", wrong.sentence)
+    assert told is not None
+    assert 3_540 < int(told[1]) < 3_660
+    assert "timedatectl set-ntp true" in str(wrong.mend)
 
 
 def test_how_old_the_zone_data_are(bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ from matins.errors import BelongsToFile
 from matins.testing import Bench, instant
 
 in_memory = every_store.in_memory
-PATIENCE_S = 30
+PATIENCE_S = 90
 TASKS: dict[str, Any] = {
     "tasks": [
         {

@@ -121,8 +121,8 @@ def test_nested_and_on_one_line(in_memory: Bench, tmp_path: Path) -> None:
     desk.look()
     desk.bench.edit("s", prompt="Ho: {x}", retries=1)
     assert desk.path.read_text() == text.replace("prompt: Hi", 'prompt: "Ho: {x}", "retries": 1')
-    with pytest.raises(Conflict, match="shares its line"):
-        desk.bench.remove("s")
+    assert desk.bench.remove("s") is True
+    assert desk.path.read_text() == text.replace("{s: {when: 5m, prompt: Hi}}", "{}")
 
 
 _TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=20)

@@ -44,11 +44,11 @@ class Talk:
 
     def let_on(self) -> None:
         self.fifo.write_text("go\n")  # returns when it reads: all before it is written
-        assert self.ended.wait(20)
+        assert self.ended.wait(90)
 
     def until(self, run_id: int, text: str) -> Any:
         """Reads on until it is there: it is on its way."""
-        for _ in range(2000):
+        for _ in range(9000):
             found = self.matins.output(run_id)
             if text in found.text:
                 return found

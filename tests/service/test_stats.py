@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from contextlib import closing
 from datetime import UTC, datetime
+from pathlib import Path
+from subprocess import PIPE, Popen
 from typing import Any
 
 import every_store
+import psycopg
 import pytest
 
+from matins import Matins
 from matins.executors.python import JobRun
 from matins.model.principal import Principal
 from matins.service.stats import Stats
@@ -46,6 +52,50 @@ def test_an_engine_that_has_stopped(bench: Bench) -> None:
     """V2"""
     bench.engine.close()
     assert not bench.stats().running
+
+
+KILLED = """
+import sys, matins
+matins.Matins(sys.argv[1]).start()
+print("up", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_an_engine_that_was_killed(tmp_path: Path) -> None:
+    """V2 H8: its lock is free at once, whatever it left in the store, and whoever writes there meanwhile"""
+    url = f"sqlite:///{tmp_path}/matins.db"
+    with closing(Matins(url)) as matins:
+        assert not matins.stats().running
+        with Popen([sys.executable, "-c", KILLED, url], stdin=PIPE, stdout=PIPE) as engine:
+            assert engine.stdout is not None
+            assert engine.stdout.readline() == b"up\n"
+            assert matins.stats().running
+            engine.kill()
+        assert [matins.stats().running, found(matins, "engine")] == [False, [False]]
+        matins.add("s", when="every day at 9am", do="work")
+        assert matins.store.own()  # as the command that added it did, for its moment
+        with closing(Matins(url)) as other:
+            assert not other.stats().running
+        matins.store.disown()
+        with matins:
+            assert [matins.stats().running, found(matins, "engine")] == [True, [True]]
+
+
+def found(matins: Matins, what: str) -> list[bool | None]:
+    return [finding.ok for finding in matins.doctor() if finding.what == what]
+
+
+@pytest.mark.parametrize("by", [-16_000, 3_600_000], ids=["silent for a lease", "by a clock that was put back since"])
+def test_an_engine_on_a_server_whose_beat_is_not_of_now(postgres_url: str, by: int) -> None:
+    """V2 H8: nobody holds a lock there, but the server knows when it last gave a sign of life"""
+    with closing(Bench(postgres_url)) as bench:
+        assert bench.stats().running
+        with psycopg.connect(postgres_url, autocommit=True) as connection:
+            connection.execute("UPDATE workers SET beat = beat + %s", [by])
+        assert [bench.stats().running, found(bench, "engine")] == [False, [False]]
+        bench.settle()
+        assert [bench.stats().running, found(bench, "engine")] == [True, [True]]
 
 
 def test_failures_of_a_day_ago_are_not_recent(bench: Bench) -> None:

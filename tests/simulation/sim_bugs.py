@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 from unittest.mock import patch
 
-from matins.engine import gates
+from matins.engine import gates, planning
 from matins.model.policy import Purse
 from matins.model.run import Usage
 from matins.runtime import asking, clearance, pausing, recorder, spending
@@ -170,6 +170,11 @@ def quiet_hours_ignored() -> Planted:
     return patch.object(gates, "quiet_until", lambda policy, at_ms: None)
 
 
+def quiet_slots_made_up() -> Planted:
+    """What nobody was there for is made up for, also where it would have been skipped."""
+    return patch.object(planning, "skipping", lambda definition, policies: None)
+
+
 def budget_ignored() -> Planted:
     """There is always room in a purse."""
     return patch.object(spending, "shortage", lambda *arguments: None)
@@ -242,6 +247,7 @@ GATE_BUGS = _named(
     verdict_taken_twice,
     throttle_ignored,
     quiet_hours_ignored,
+    quiet_slots_made_up,
     budget_ignored,
     nothing_given_back,
     spent_twice,

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
 import orjson
+from sim_gates import InForce
 from sim_rows import CursorRow, EventRow, Reader, RunRow, counts_from_runs
 from sim_violation import require
 
@@ -29,8 +30,9 @@ _REPLACED = {
 
 
 class CursorRules:
-    def __init__(self, reader: Reader) -> None:
+    def __init__(self, reader: Reader, in_force: InForce) -> None:
         self._reader = reader
+        self._in_force = in_force
         self._covered: dict[int, list[tuple[int, int]]] = defaultdict(list)
         """(first, last) of every record there ever was, by schedule, in order."""
         self._window: Counter[int] = Counter()
@@ -59,6 +61,7 @@ class CursorRules:
         was_due = comes is not None and comes <= now
         require(2, was_due or not births, f"planned before its time, or while paused: {old} at {now}: {births}")
         following = self._check_births(old, births, rule)
+        self._check_quiet(births, rule)
         self._check_cap(births, rule, now)
         ends_at = rule.definition.ends_at
         if changing and (ends_at is None or old.next_slot is None or old.next_slot <= ends_at):
@@ -97,6 +100,17 @@ class CursorRules:
                 done = isinstance(definition.trigger.when, Once) or (most is not None and cursor.executions >= most)
                 require(11, done, f"active, but it will never run again: {cursor}")
 
+    def _check_quiet(self, births: list[RunRow], rule: Rule) -> None:
+        """A slot that quiet hours would have skipped is recorded so, and no run makes up for nothing else."""
+        ranges = any(run.covered > 1 for run in births)
+        for run in births:
+            runs = run.state < RunState.SUCCEEDED
+            in_doubt = (run.state == RunState.MISSED and ranges) or bool(rule.definition.jitter)
+            if in_doubt or not (runs or run.state == RunState.MISSED):
+                continue
+            awake = any(not self._in_force.skips(rule.definition, slot) for slot in _slots(run, rule))
+            require(10, awake, f"its slots fell into quiet hours: {run}")
+
     def _check_cap(self, births: list[RunRow], rule: Rule, now: int) -> None:
         """A missed window gets at most `cap` runs, however many ticks it takes."""
         if rule.definition.catch_up != "run_all_capped" or not births:
@@ -105,13 +119,17 @@ class CursorRules:
         assert last is not None
         on_time = now - last <= grace_of(rule.definition, last, rule.trigger.next_ms(last))
         runs = [run for run in births if run.state != RunState.MISSED and run.reason not in _NO_RUNS]
-        late = [run for run in runs if not (on_time and run.slot == last)]
+        late = [run for run in runs if not (on_time and run.slot == last) and not self._kept_quiet(run, rule)]
         schedule_id = births[0].schedule_id
         self._window[schedule_id] += len(late)
         used, cap = self._window[schedule_id], rule.definition.cap
         require(2, not late or used <= cap, f"a missed window got {used} runs, its cap is {cap}: {late}")
         if on_time:
             self._window[schedule_id] = 0
+
+    def _kept_quiet(self, run: RunRow, rule: Rule) -> bool:
+        assert run.slot is not None
+        return run.reason == "quiet_hours" and self._in_force.skips(rule.definition, run.slot)
 
     def _check_births(self, old: CursorRow, births: list[RunRow], rule: Rule) -> int | None:
         """New records follow each other from the cursor on without a gap; the slot that comes after them."""
@@ -163,6 +181,14 @@ class CursorRules:
             if not _edited_when(events) and old.due_at is not None and following is not None and following > now:
                 text = f"an edit of other words moved the cursor from {following}: {old} became {new}"
                 require(3, new.next_slot == following, text)
+
+
+def _slots(run: RunRow, rule: Rule) -> Iterator[int]:
+    slot: int | None = run.first
+    assert run.slot is not None
+    while slot is not None and slot <= run.slot:
+        yield slot
+        slot = None if run.covered == 1 else rule.trigger.next_ms(slot)
 
 
 def _edited_when(events: list[EventRow]) -> bool:

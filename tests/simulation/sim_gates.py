@@ -14,6 +14,7 @@ from matins.engine.budgets import Budget
 from matins.engine.policies import BEFORE
 from matins.model.run import CHECKED, RunState
 from matins.model.schedule import ScheduleDefinition
+from matins.model.trigger import Once
 
 MINUTE_MS = 60_000
 _TURNED_DOWN = {
@@ -46,6 +47,8 @@ class InForce:
         self.throttles: list[Throttled] = []
         self.quiet_minutes: dict[str, tuple[int, int]] = {}
         """The simulation's quiet hours are the same in every hour: from one minute up to another."""
+        self.skipping: set[str] = set()
+        """Quiet hours whose slots are skipped."""
         self.budgets: dict[str, Budget] = {}
         self.hooked = False
         self.auto_one_shots = False
@@ -58,6 +61,7 @@ class InForce:
             rows = self._reader.query("SELECT kind, name, definition FROM policies")
             found = {(kind, name): orjson.loads(text) for kind, name, text in rows}
             self.quiet_minutes = {name: _minutes(it) for (kind, name), it in found.items() if kind == "quiet_hours"}
+            self.skipping = {name for name in self.quiet_minutes if found["quiet_hours", name]["mode"] == "skip"}
             self.budgets = {name: Budget(**it) for (kind, name), it in found.items() if kind == "budget"}
             self.hooked = ("hook", BEFORE) in found
             self.auto_one_shots = any(it["auto_one_shots"] for (kind, _), it in found.items() if kind == "agents")
@@ -68,10 +72,15 @@ class InForce:
         first, end = self.quiet_minutes[name]
         return first <= now // MINUTE_MS % 60 < end
 
+    def skips(self, definition: ScheduleDefinition, slot: int) -> bool:
+        """Whether a slot does not come again, because it falls into quiet hours."""
+        name, once = definition.quiet_hours, isinstance(definition.trigger.when, Once)
+        return name in self.skipping and not once and self.quiet(name, slot)
+
 
 def _minutes(definition: dict[str, Any]) -> tuple[int, int]:
     begin, _, end = definition["windows"][0].partition("-")
-    return int(begin[-2:]), int(end[-2:])
+    return int(begin[-2:]), int(end[-2:]) or 60
 
 
 class GateRules:

@@ -41,7 +41,7 @@ class Observer:
         self.cursors: dict[int, CursorRow] = {}
         self._live: dict[int, dict[int, RunRow]] = defaultdict(dict)
         self._in_force = InForce(self.reader)
-        self._rules = CursorRules(self.reader)
+        self._rules = CursorRules(self.reader, self._in_force)
         self.gates = GateRules(self.reader, self._in_force)
         self._approvals = ApprovalRules(self.reader, self._in_force)
         self._money = MoneyRules(self.reader, self._in_force)

@@ -69,7 +69,7 @@ class Endpoint:
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
-    def wait_for(self, requests: int, seconds: float = 30) -> None:
+    def wait_for(self, requests: int, seconds: float = 90) -> None:
         with self.arrived:
             assert self.arrived.wait_for(lambda: len(self.requests) >= requests, seconds), len(self.requests)
 
@@ -92,7 +92,7 @@ class _Server(ThreadingHTTPServer):
 class _Handler(BaseHTTPRequestHandler):
     server: _Server
     protocol_version = "HTTP/1.1"
-    timeout = 30
+    timeout = 90
 
     def do_POST(self) -> None:
         raw = self.rfile.read(int(self.headers["content-length"]))

@@ -192,6 +192,7 @@ def test_statements_of_leases(store: Store) -> None:
         transaction.put_subscription(made)
         assert transaction.lease_subscription("ops", "me", NOW, NOW + 60) == 7
         assert transaction.lease_subscription("ops", "me", NOW + 30, NOW + 90) == 7
+        assert transaction.lease_subscription("ops", "you", NOW + 29, NOW + 89) is None  # a turn that began earlier
         assert transaction.lease_subscription("ops", "you", NOW + 89, NOW + 149) is None
         assert transaction.lease_subscription("ops", "you", NOW + 90, NOW + 150) == 7
         assert transaction.lease_subscription("ops", "me", NOW - 1_000, NOW - 940) == 7

@@ -1,4 +1,4 @@
-"""What only PostgreSQL has: connections that get lost, foreign tables, versions, a clock. Rows H3, H10, S2, V5."""
+"""What only PostgreSQL has: connections that get lost, foreign tables, versions. Rows H3, H10, S2."""
 
 from __future__ import annotations
 
@@ -23,11 +23,9 @@ from matins.runtime.clock import SystemClock
 from matins.runtime.engine import Settings
 from matins.store.chain import Chain
 from matins.store.postgres import session
-from matins.store.postgres.clock import DatabaseClock
 from matins.store.postgres.session import Sessions
 from matins.store.postgres.store import PostgresStore
 from matins.store.queries import load_migrations
-from matins.testing import ManualClock
 
 MINE = "application_name = current_setting('application_name') AND pid <> pg_backend_pid()"
 
@@ -138,27 +136,27 @@ def test_an_edit_wakes_other_processes_and_not_its_own(store: PostgresStore, oth
     mine, theirs = threading.Semaphore(0), threading.Semaphore(0)
     store.listen(mine.release)
     other.listen(theirs.release)
-    assert mine.acquire(timeout=10)  # each looks once when it begins to listen
-    assert theirs.acquire(timeout=10)
+    assert mine.acquire(timeout=90)  # each looks once when it begins to listen
+    assert theirs.acquire(timeout=90)
     for _ in range(10):
         store.notify()
-        assert theirs.acquire(timeout=10)
+        assert theirs.acquire(timeout=90)
         other.notify()
-        assert mine.acquire(timeout=10)
+        assert mine.acquire(timeout=90)
     assert not mine.acquire(blocking=False)
     store.listen(mine.release)
-    assert mine.acquire(timeout=10)
+    assert mine.acquire(timeout=90)
 
 
 def test_a_listener_that_lost_its_connection_listens_again_and_looks(store: PostgresStore, postgres_url: str) -> None:
     woken = threading.Semaphore(0)
     store.listen(woken.release)
-    assert woken.acquire(timeout=10)
+    assert woken.acquire(timeout=90)
     end_backends(postgres_url)
-    assert woken.acquire(timeout=10)
+    assert woken.acquire(timeout=90)
     with contextlib.closing(PostgresStore(postgres_url, NOW)) as other:
         other.notify()
-    assert woken.acquire(timeout=10)
+    assert woken.acquire(timeout=90)
 
 
 def test_event_ids_go_on_rising_in_a_copy_on_another_server(store: PostgresStore, postgres_url: str) -> None:
@@ -220,39 +218,3 @@ def test_the_part_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch
     with pytest.raises(StoreError) as caught:
         open_store("postgres://localhost/db", SystemClock())
     assert caught.value.hint == 'pip install "matins[postgres]"'
-
-
-def test_the_database_says_what_time_it_is(store: PostgresStore) -> None:
-    """V5: a host whose clock is wrong agrees with the others; its own boot time carries it from reading to reading."""
-    wrong = ManualClock("2001-01-01T00:00:00Z", zone="Asia/Tokyo")
-    clock = DatabaseClock(store, wrong)
-    assert abs(clock.now_ms() - SystemClock().now_ms()) < 5_000
-    assert (clock.boot_ms(), clock.local_zone()) == (wrong.boot_ms(), "Asia/Tokyo")
-
-
-class Server:
-    """A clock that tells what it is told, and counts how often it is asked."""
-
-    def __init__(self) -> None:
-        self.time = NOW
-        self.asked = 0
-        self.gone = False
-
-    def database_time(self) -> int:
-        self.asked += 1
-        if self.gone:
-            raise StoreUnavailable("gone")
-        return self.time
-
-
-def test_the_database_is_asked_once_a_second_and_its_silence_is_borne() -> None:
-    server, local = Server(), ManualClock(0)
-    clock = DatabaseClock(server, local)
-    local.advance(999)
-    assert (clock.now_ms(), server.asked) == (NOW + 999, 1)
-    local.advance(1)
-    server.time = NOW + 50
-    assert (clock.now_ms(), clock.now_ms(), server.asked) == (NOW + 50, NOW + 50, 2)
-    server.gone = True
-    local.advance(1_000)
-    assert (clock.now_ms(), server.asked) == (NOW + 1_050, 3)

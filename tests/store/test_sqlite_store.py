@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import sqlite3
+from collections.abc import Iterator
 from pathlib import Path
 
 import apsw
@@ -12,8 +14,9 @@ from store_records import NOW, add_schedules, found_faults, say
 
 from matins.errors import NetworkFilesystem, StoreCorrupt, StoreError, StoreUnavailable, StoreVersionError
 from matins.store.sqlite import ownership
-from matins.store.sqlite.ownership import network_filesystem
+from matins.store.sqlite.ownership import Ownership, network_filesystem
 from matins.store.sqlite.store import SqliteStore
+from matins.store.sqlite.transaction import SQL
 
 MOUNTS = """\
 22 1 254:0 / / rw,relatime - ext4 /dev/root rw
@@ -163,3 +166,65 @@ def test_nobody_else_can_read_the_file(tmp_path: Path) -> None:
     finally:
         os.umask(before)
     assert modes["matins.db"] == modes["matins.db-wal"] == 0
+
+
+@pytest.fixture
+def looking(tmp_path: Path) -> Iterator[int]:
+    """The lock of `matins.db`, as whoever only looks at it has it for a moment."""
+    file = os.open(tmp_path / "matins.db.lock", os.O_RDWR | os.O_CREAT, 0o600)
+    fcntl.flock(file, fcntl.LOCK_SH)
+    yield file
+    os.close(file)
+
+
+def test_whoever_looks_keeps_nobody_out(tmp_path: Path, looking: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """S2: an engine that starts at that moment waits for it"""
+    monkeypatch.setattr(ownership.time, "sleep", lambda seconds: fcntl.flock(looking, fcntl.LOCK_UN))
+    owner = Ownership(tmp_path / "matins.db")
+    assert owner.take()
+    owner.release()
+
+
+def test_nobody_looks_for_ever(tmp_path: Path, looking: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """S2: a process that was stopped in the middle of it is not waited for"""
+    monkeypatch.setattr(ownership.time, "sleep", lambda seconds: None)
+    assert not Ownership(tmp_path / "matins.db").take()
+
+
+def test_whether_an_engine_has_the_lock(tmp_path: Path) -> None:
+    """V2: a look leaves it as it was; a command that has it for its moment is no engine"""
+    path = tmp_path / "matins.db"
+    engine, looker = Ownership(path), Ownership(path)
+    assert not looker.has_engine()
+    assert list(tmp_path.iterdir()) == []
+    assert engine.take()
+    assert [engine.has_engine(), looker.has_engine()] == [True, False]
+    engine.announce(path)
+    assert [looker.has_engine(), looker.has_engine(), looker.take()] == [True, True, False]
+    engine.forget()  # as when it is killed: what it said stays there
+    assert [bool(looker.owner()), looker.has_engine(), looker.take()] == [True, False, True]
+    looker.release()
+
+
+def test_a_child_that_is_forked_during_a_look_keeps_nobody_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """S2: it has the file open for as long as it lives"""
+    path, still_open = tmp_path / "matins.db", list[int]()
+    path.with_name("matins.db.lock").touch()
+    with monkeypatch.context() as patch:
+        patch.setattr(ownership.os, "close", still_open.append)
+        assert not Ownership(path).has_engine()
+    owner = Ownership(path)
+    assert owner.take()
+    owner.release()
+    (file,) = still_open
+    os.close(file)
+
+
+def test_a_page_of_runs_is_found_without_reading_all_of_them(path: Path) -> None:
+    """V2: only the index is read to the end, however long the history is"""
+    store = SqliteStore(path, NOW)
+    plan = [row[3] for row in store._connection.execute(f"EXPLAIN QUERY PLAN {SQL['runs_of']}", (1, 2, 3))]
+    store.close()
+    reads = [step for step in plan if step.startswith("SEARCH")]
+    assert reads[0].startswith("SEARCH runs USING COVERING INDEX runs_slot")
+    assert all("INTEGER PRIMARY KEY" in step for step in reads[1:])

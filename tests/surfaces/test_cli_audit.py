@@ -131,7 +131,7 @@ def test_while_an_engine_runs(url: str) -> None:
         engine.job("work")(lambda run: ran.set())
         engine.add("s", when="1s", do="work")
         with engine:
-            assert ran.wait(30)
+            assert ran.wait(90)
             results = [matins("audit", "verify", "--store", url) for _ in range(3)]
             assert [(result.returncode, result.stderr) for result in results] == [(0, "")] * 3
             assert engine.stats().running

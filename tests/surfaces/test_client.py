@@ -58,7 +58,7 @@ class Scripted:
         """Woken and gone before its number is: a closed socket's number soon belongs to another test."""
         with suppress(OSError):  # nobody listens any more
             self._socket.shutdown(socket.SHUT_RDWR)
-        self._thread.join(30)
+        self._thread.join(90)
         self._socket.close()
         assert not self._thread.is_alive()
 
@@ -127,14 +127,14 @@ def test_a_token_that_no_header_takes_is_not_repeated(token: str) -> None:
 
 
 def test_nobody_there() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-    with Client(f"http://127.0.0.1:{port}") as client:
-        with pytest.raises(StoreUnavailable, match="No daemon answers at") as caught:
-            client.whoami()
-        assert caught.value.hint == "start it: matins up"
-        with pytest.raises(StoreUnavailable, match="No daemon answers at"):
-            next(client.events())
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))  # it does not listen, and nobody else can
+        with Client(f"http://127.0.0.1:{silent.getsockname()[1]}") as client:
+            with pytest.raises(StoreUnavailable, match="No daemon answers at") as caught:
+                client.whoami()
+            assert caught.value.hint == "start it: matins up"
+            with pytest.raises(StoreUnavailable, match="No daemon answers at"):
+                next(client.events())
 
 
 @pytest.mark.parametrize(

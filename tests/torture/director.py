@@ -60,7 +60,7 @@ class Director:
     def set_stage(self, *, die: bool = True) -> None:
         """Make the store and its schedules, dying at every moment of it on the way."""
         while True:
-            unless = frozenset(self._cover.died) if die else None
+            unless = self._cover.known() if die else None
             process = self.theatre.run(Orders("set_stage", "", unless=unless))
             if process.code != -signal.SIGKILL:
                 assert process.code == 0, self.theatre.findings
@@ -112,7 +112,7 @@ class Director:
             return self._start("engine", _LONG_S, new=self._hunting() or rng.random() < 0.5)
         if kind == "stop":
             process = self._start("engine", _LONG_S, new=self._hunting() or rng.random() < 0.5)
-            self._to_stop[process.pid] = time.monotonic() + rng.uniform(0.2, 1.5)
+            self._to_stop[process.pid] = rng.uniform(0.1, 1.4)
             return process
         if kind == "full":
             return self._start(
@@ -120,10 +120,10 @@ class Director:
             )
         if kind == "end":
             process = self._start("engine", _LONG_S)
-            self._to_end[process.pid] = time.monotonic() + rng.uniform(0.1, 1.0)
+            self._to_end[process.pid] = rng.uniform(0.0, 0.9)
             return process
         if kind == "chance":
-            return self._start("engine", rng.uniform(0.02, 1.0))
+            return self._start("engine", rng.uniform(0.02, 1.0), at_any_age=True)
         at = rng.choice(sorted(self._cover.died)) if self._cover.died else None
         return self._start("engine", rng.uniform(0.8, 2.0), at=at)
 
@@ -144,27 +144,37 @@ class Director:
         return bool(self._cover.never()) and not self.forget_epochs
 
     def _start(
-        self, role: str, kill_after: float, *, new: bool = True, at: str | None = None, full_disk: bool = False
+        self,
+        role: str,
+        seconds: float,
+        *,
+        new: bool = True,
+        at: str | None = None,
+        full_disk: bool = False,
+        at_any_age: bool = False,
     ) -> Process:
-        """To die when its time is up, or before: at a point, or (`new`) wherever nobody has died yet."""
+        """To die when its time is up, or before: at a point, or (`new`) wherever nobody has died yet. An engine's time
+        begins when it has started, unless it is to die `at_any_age`."""
         passage, seed = self._rng.choice((1, 1, 2, 3, 5)), str(self._rng.random())
-        unless = frozenset(self._cover.died) if new and not self.forget_epochs else None
+        unless = self._cover.known() if new and not self.forget_epochs else None
         threads = self._rng.choice((2, 2, 8))  # with few of them runs have to wait, and are given back
         orders = Orders(role, seed, at, passage, unless, full_disk, self.forget_epochs, threads)
-        return self.theatre.start(orders, kill_after)
+        if role == "engine" and not at_any_age:
+            return self.theatre.start(orders, life=seconds)
+        return self.theatre.start(orders, seconds * self.theatre.pace)
 
     def _engine_over(self, process: Process) -> bool:
-        if time.monotonic() >= self._to_end.get(process.pid, 1e18):
+        if process.age >= self._to_end.get(process.pid, 1e18):
             process.send(signal.SIGTERM)
             del self._to_end[process.pid]
-        if time.monotonic() >= self._to_stop.get(process.pid, 1e18):
+        if process.age >= self._to_stop.get(process.pid, 1e18):
             self.theatre.hear(process)
             attempts = process.diary.in_flight()
             enough_others = len(self._stops) < max(1, len(self._engines) // 2)
             if attempts and enough_others and not process.look():
                 self._stop(process, attempts)
                 return False
-            self._to_stop[process.pid] = time.monotonic() + self._rng.uniform(0.02, 0.1)
+            self._to_stop[process.pid] = process.age + self._rng.uniform(0.02, 0.1)
         if not self.theatre.over(process):
             return False
         self._to_stop.pop(process.pid, None)
@@ -202,11 +212,12 @@ class Director:
                 self.theatre.findings.append(f"a second engine on one file ended with {stop.rival.code}")
             stop.rival = None
         # While its rival has not answered the owner stays where it is: else the lock may be free by then.
-        waited = stop.rival is None and now - stop.since > _LONGEST_STOP_S
+        longest = _LONGEST_STOP_S * stop.process.pace
+        waited = stop.rival is None and now - stop.since > longest
         if not stop.continued and (waited or self._was_followed(stop)):
-            self.followed += now - stop.since <= _LONGEST_STOP_S
+            self.followed += now - stop.since <= longest
             stop.process.send(signal.SIGCONT)
-            stop.process.kill_at = now + _AFTERLIFE_S
+            stop.process.kill_at = now + _AFTERLIFE_S * stop.process.pace
             stop.continued = True
         if stop.continued and stop.rival is None and self.theatre.over(stop.process):
             self._stops.remove(stop)

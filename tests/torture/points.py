@@ -18,7 +18,7 @@ class Points:
     """Notes each point when it is first passed, and ends the process where it was ordered to.
 
     One moment can be two points: after one statement and before the next. `at` orders a death at a point, `unless` at
-    the first moment that has a point not among these.
+    the first moment that has a point not among these, nor on behalf of a function that is.
     """
 
     def __init__(self, diary: Diary, at: str | None = None, passage: int = 1, unless: Set[str] | None = None) -> None:
@@ -42,7 +42,13 @@ class Points:
         if self._at in points:
             self._left -= 1
             return self._left <= 0
-        return self._unless is not None and not self._unless.issuperset(points)
+        unless = self._unless
+        return unless is not None and any(point not in unless and whose(point) not in unless for point in points)
+
+
+def whose(point: str) -> str:
+    """The function on whose behalf it is passed, or what else it belongs to."""
+    return point.partition(":")[0]
 
 
 class Statements:

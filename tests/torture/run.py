@@ -23,7 +23,7 @@ from stage import Stage
 from theatre import Cover
 
 _LOOK_S = 0.004
-_WORST_S = 200
+_WORST_S = 800
 """How long it may take, beyond what was asked for, until every point has had its death."""
 _COUNTS = ("slots", "lost", "duplicated", "repeated", "stale_accepted", "unfinished")
 _SHORT_MEMORY_DAYS = 4 / 86_400
@@ -65,6 +65,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=0, help="at least so long")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--forget-epochs", action="store_true", help="without the check that fences old workers off")
+    parser.add_argument("--coarse", action="store_true", help="one death in each function, not at each of its points")
     parser.add_argument("--keep", action="store_true", help="keep the stores when something is wrong")
     return parser.parse_args()
 
@@ -77,7 +78,7 @@ def _house(store: str, folder: Path, names: tuple[str, ...]) -> Iterator[tuple[l
         return
     from server import Server
 
-    with Server(folder) as server:
+    with Server(folder / "pg") as server:
         yield [_stage(name, server.url(name), folder) for name in names], server.restart
 
 
@@ -94,7 +95,7 @@ class Show:
         self._asked = asked
         self._restart = restart
         self._restarts = 0
-        self._cover = Cover()
+        self._cover = Cover(coarse=asked.coarse)
         self._directors = [self._director(stage) for stage in stages]
         self._main = self._directors[0]
         self._clocks = [
@@ -151,7 +152,7 @@ class Show:
         """Everything that was asked for, and every fault at least a few times."""
         enough = self._kills() >= self._asked.kills and time.monotonic() - began >= self._asked.seconds
         if self._asked.forget_epochs:
-            return enough and self._main.followed >= 5
+            return enough and self._main.followed >= 2
         faults = self._refused() > 0 and self._steps() >= 4 and self._full() > 0
         return enough and faults and (self._restart is None or self._restarts > 0) and not self._cover.never()
 

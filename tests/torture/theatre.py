@@ -10,7 +10,12 @@ from dataclasses import dataclass, field
 
 import worker
 from diary import Line, Reader
+from points import whose
 from stage import Orders, Stage
+
+_USUAL_START_S = 0.25
+_SLOWEST = 4.0
+_LONGEST_START_S = 90.0
 
 
 @dataclass
@@ -20,8 +25,23 @@ class Process:
     diary: Reader
     began: float
     kill_at: float | None = None
+    life: float | None = None
+    """How old it gets, once it has started."""
+    started: float | None = None
+    pace: float = 1.0
+    """How many of the machine's seconds make one of its own: more than one where others want the cores too."""
     code: int | None = None
     """How it ended: a negative number is the signal."""
+
+    def start(self) -> None:
+        self.started = time.monotonic()
+        self.pace = min(max(1.0, (self.started - self.began) / _USUAL_START_S), _SLOWEST)
+        if self.life is not None:
+            self.kill_at = self.started + self.life * self.pace
+
+    @property
+    def age(self) -> float:
+        return 0.0 if self.started is None else (time.monotonic() - self.started) / self.pace
 
     def look(self) -> bool:
         """Whether it is over."""
@@ -47,6 +67,8 @@ class Cover:
 
     passed: Counter[str] = field(default_factory=Counter[str])
     died: Counter[str] = field(default_factory=Counter[str])
+    coarse: bool = False
+    """Whether one death on behalf of a function stands for all of its points."""
 
     def hear(self, line: Line) -> None:
         if line["kind"] == "passed":
@@ -56,7 +78,12 @@ class Cover:
 
     def never(self) -> list[str]:
         """Points that somebody came by and nobody died at."""
-        return sorted(self.passed.keys() - self.died.keys())
+        known = self.known()
+        return sorted(point for point in self.passed if point not in known and whose(point) not in known)
+
+    def known(self) -> frozenset[str]:
+        """Points at which somebody died, or the functions that these stand for."""
+        return frozenset(map(whose, self.died) if self.coarse else self.died)
 
 
 @dataclass
@@ -67,21 +94,27 @@ class Theatre:
     pauses: int = 0
     refused: int = 0
     """Writes from an older epoch that were not accepted."""
+    pace: float = 1.0
+    """Of the engine that started last."""
     lines: list[Line] = field(default_factory=list[Line])
     findings: list[str] = field(default_factory=list[str])
     _started: int = 0
 
-    def start(self, orders: Orders, kill_after: float | None = None) -> Process:
+    def start(self, orders: Orders, kill_after: float | None = None, *, life: float | None = None) -> Process:
+        """To be killed so many seconds from now, or when it has lived so long since it started."""
         self._started += 1
         path = self.stage.folder / f"{self._started:05}.diary"
         pid = worker.fork(self.stage, orders, path)
-        now = time.monotonic()
-        return Process(pid, orders, Reader(path), now, None if kill_after is None else now + kill_after)
+        now, patience = time.monotonic(), _LONGEST_START_S if life is not None else kill_after
+        return Process(pid, orders, Reader(path), now, None if patience is None else now + patience, life)
 
     def hear(self, process: Process) -> None:
         for line in process.diary.news():
             self.cover.hear(line)
             self.lines.append(line)
+            if line["kind"] == "started":
+                process.start()
+                self.pace = process.pace
             if line["kind"] == "stale":
                 self.refused += line["refused"]
             if line["kind"] in ("error", "crash"):
@@ -89,6 +122,8 @@ class Theatre:
 
     def over(self, process: Process) -> bool:
         """Look after a process: kill it when its time has come; whether it is over."""
+        if process.started is None and process.life is not None:
+            self.hear(process)
         if process.kill_at is not None and time.monotonic() >= process.kill_at:
             process.send(signal.SIGKILL)
             process.wait()

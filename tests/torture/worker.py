@@ -31,7 +31,7 @@ from matins.runtime.work import Ended, Work
 
 BUSY = 3
 UNAVAILABLE = 4
-_SETTLE_S = 20
+_SETTLE_S = 120
 _LOOK_S = 0.05
 
 

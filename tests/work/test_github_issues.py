@@ -135,7 +135,7 @@ def test_of_two_that_race_the_first_comment_wins(github: GitHub) -> None:
         if (method, path) == ("GET", "/repos/octo-org/garden/issues/1/comments"):
             looks.append(path)
             if len(looks) <= 2:
-                both_looked.wait(30)
+                both_looked.wait(90)
 
     github.before = meet
     with ThreadPoolExecutor(2) as pool:

@@ -1,44 +1,16 @@
-"""Work from TASKS.yaml: who gets what, and what is left in the file."""
+"""Work from TASKS.yaml: who gets what, and how it ends."""
 
-import fcntl
-import os
-import stat
-import subprocess
-import sys
-import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
+import tasks_desk
+from tasks_desk import LATER, NOW, claimed, fields
 
 from matins.engine.prompts import Fire, WorkItem, build_prompt
-from matins.errors import Conflict, InvalidInput, NotFound
-from matins.texts import whole_file
-from matins.texts.yaml_nodes import plain
-from matins.work import tasks_file
-from matins.work.base import SourceUnavailable
+from matins.errors import Conflict, NotFound
 from matins.work.tasks_file import TasksFile
-from matins.work.tasks_yaml import read_tasks
 
-NOW = 1_774_602_000_000  # 2026-03-27T09:00:00Z
-LATER = NOW + 3_600_000
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "TASKS.yaml"
-
-
-def _claimed(path: Path, run_key: str = "run 1") -> WorkItem:
-    item = TasksFile("tasks", path).claim(run_key, NOW)
-    assert item is not None
-    return item
-
-
-def _fields(path: Path) -> dict[str, str | None]:
-    """Of the first task."""
-    return dict(plain(read_tasks(path.read_text()).tasks[0].node))
+path = tasks_desk.path
 
 
 # -- which one
@@ -60,7 +32,7 @@ def test_the_highest_priority_then_the_oldest_is_claimed(path: Path) -> None:
 - {id: of a person, title: t, priority: high, status: claimed}
 """
     )
-    order = [_claimed(path, f"run {n}").id for n in range(7)]
+    order = [claimed(path, f"run {n}").id for n in range(7)]
     assert order == ["number", "high", "old", "young", "undated", "undated later", "low"]
     assert TasksFile("tasks", path).claim("run 8", NOW) is None
 
@@ -68,7 +40,7 @@ def test_the_highest_priority_then_the_oldest_is_claimed(path: Path) -> None:
 def test_a_claim_says_whose_it_is(path: Path) -> None:
     """C3: claimed with the run's key"""
     path.write_text("- title: Mend the door\n  body: It squeaks.\n  labels: [home]\n  url: https://example.org/1\n")
-    item = _claimed(path, "run 41")
+    item = claimed(path, "run 41")
     assert item._replace(id="") == WorkItem(
         "tasks", "", "Mend the door", "It squeaks.", "https://example.org/1", ("home",), 0
     )
@@ -82,12 +54,12 @@ def test_a_claim_says_whose_it_is(path: Path) -> None:
 def test_the_same_run_gets_the_same_item_again(path: Path) -> None:
     """H9: after a crash between the claim and the run's start"""
     path.write_text("- title: a\n")
-    first = _claimed(path)
+    first = claimed(path)
     path.write_text(path.read_text() + "- title: more urgent\n  priority: high\n")
     before = path.read_bytes()
-    assert _claimed(path) == first
+    assert claimed(path) == first
     assert path.read_bytes() == before
-    assert _claimed(path, "run 2").title == "more urgent"
+    assert claimed(path, "run 2").title == "more urgent"
 
 
 def test_a_look_at_what_a_run_holds_claims_nothing(path: Path) -> None:
@@ -95,18 +67,18 @@ def test_a_look_at_what_a_run_holds_claims_nothing(path: Path) -> None:
     path.write_text("- title: One\n- title: Two\n")
     source = TasksFile("tasks", path)
     assert source.held("run 1", NOW) is None
-    item, claimed = _claimed(path), path.read_text()
+    item, kept = claimed(path), path.read_text()
     assert source.held("run 1", LATER) == item
     assert source.held("run 2", LATER) is None
-    assert path.read_text() == claimed
+    assert path.read_text() == kept
 
 
 def test_a_task_that_people_open_again_is_claimed_again(path: Path) -> None:
     """C3: what stood there from the last time is not taken for this one's"""
     path.write_text("- {title: a, id: x, status: open, claimed_by: run 1, done_at: 2026-01-01T00:00:00Z, note: bad}\n")
-    assert _claimed(path).id == "x"
-    assert _fields(path)["done_at"] is None
-    assert _fields(path)["note"] == "bad"
+    assert claimed(path).id == "x"
+    assert fields(path)["done_at"] is None
+    assert fields(path)["note"] == "bad"
 
 
 # -- how it ends
@@ -116,10 +88,10 @@ def test_a_task_that_people_open_again_is_claimed_again(path: Path) -> None:
 def test_the_outcome_is_reported_back(path: Path, status: str) -> None:
     """H9: report the outcome to the work source"""
     path.write_text("- title: a\n  id: x\n")
-    source, item = TasksFile("tasks", path), _claimed(path)
+    source, item = TasksFile("tasks", path), claimed(path)
     end = source.done if status == "done" else source.failed
     end(item, "run 1", 'Oiled \x1b[31mit\x07.\n"Twice" # – \u2028 {{x}} 😀\n', LATER)
-    assert _fields(path) == {
+    assert fields(path) == {
         "title": "a",
         "id": "x",
         "status": status,
@@ -137,8 +109,8 @@ def test_the_outcome_is_reported_back(path: Path, status: str) -> None:
 def test_a_long_report_is_cut(path: Path) -> None:
     """H9: the run's own record holds all of it"""
     path.write_text("- title: a\n")
-    TasksFile("tasks", path).done(_claimed(path), "run 1", "x" * 1_000_000, LATER)
-    note = _fields(path)["note"]
+    TasksFile("tasks", path).done(claimed(path), "run 1", "x" * 1_000_000, LATER)
+    note = fields(path)["note"]
     assert note is not None
     assert (len(note), note[-2:]) == (4_000, "x…")
 
@@ -147,32 +119,32 @@ def test_a_claim_is_released(path: Path) -> None:
     """H9: a claim whose run is over without an end"""
     path.write_text("- title: a\n  id: x\n")
     source = TasksFile("tasks", path)
-    _claimed(path)
+    claimed(path)
     source.release("x", "run 1", LATER)
-    assert _fields(path) == {"title": "a", "id": "x", "status": "open", "claimed_by": None, "claimed_at": None}
-    assert _claimed(path, "run 2").id == "x"
+    assert fields(path) == {"title": "a", "id": "x", "status": "open", "claimed_by": None, "claimed_at": None}
+    assert claimed(path, "run 2").id == "x"
 
 
 def test_only_the_holder_releases(path: Path) -> None:
     """H9: what a run does not hold stays as it is"""
     path.write_text("- title: a\n  id: x\n")
     source = TasksFile("tasks", path)
-    item = _claimed(path)
+    item = claimed(path)
     before = path.read_bytes()
     source.release("x", "run 2", LATER)
     source.release("gone", "run 1", LATER)
     assert path.read_bytes() == before
     source.done(item, "run 1", "", LATER)
     source.release("x", "run 1", LATER)
-    assert _fields(path)["status"] == "done"
-    assert "note" not in _fields(path)
+    assert fields(path)["status"] == "done"
+    assert "note" not in fields(path)
 
 
 @pytest.mark.parametrize("status", ["open", "failed"])
 def test_an_end_for_what_is_held_no_more_is_refused(path: Path, status: str) -> None:
     """H9: a person changed it while the run was at work"""
     path.write_text("- title: a\n  id: x\n")
-    item = _claimed(path)
+    item = claimed(path)
     with pytest.raises(Conflict, match="is not held by run run 2: it is claimed by run 1"):
         TasksFile("tasks", path).done(item, "run 2", "", LATER)
     path.write_text(path.read_text().replace("status: claimed", f"status: {status}"))
@@ -192,238 +164,8 @@ def test_words_in_a_task_stay_data(tmp_path: Path, path: Path) -> None:
     path.write_text(
         f"- title: {hostile!r}\n  body: {hostile!r}\n  x: !!python/object/apply:os.system ['touch canary']\n"
     )
-    item = _claimed(path, "run 1")
+    item = claimed(path, "run 1")
     assert item.title == item.body == hostile
     prompt = build_prompt("Work.", Fire("s", "a", 7, 1, None, 0, 0, None, item))
     assert hostile in prompt
     assert sorted(file.name for file in tmp_path.iterdir()) == ["TASKS.yaml", "TASKS.yaml.lock"]
-
-
-# -- the file
-
-
-def test_permissions_are_kept(path: Path) -> None:
-    """C3: mode and owner of the file"""
-    path.write_text("- title: a\n")
-    path.chmod(0o640)
-    if os.geteuid() == 0:
-        os.chown(path, 1234, 4321)
-    owner = path.stat().st_uid, path.stat().st_gid
-    _claimed(path)
-    status = path.stat()
-    assert stat.S_IMODE(status.st_mode) == 0o640
-    assert (status.st_uid, status.st_gid) == owner
-
-
-def test_a_link_stays_a_link(tmp_path: Path) -> None:
-    """C3: what it leads to is changed"""
-    real = tmp_path / "real.yaml"
-    real.write_text("- title: a\n")
-    link = tmp_path / "TASKS.yaml"
-    link.symlink_to(real)
-    _claimed(link)
-    assert link.is_symlink()
-    assert "claimed" in real.read_text()
-
-
-def test_what_a_crash_left_behind_is_no_hindrance(tmp_path: Path, path: Path) -> None:
-    """H9: a process that died while it wrote"""
-    path.write_text("- title: a\n")
-    (tmp_path / ".TASKS.yaml.new").write_text("half a fi")
-    _claimed(path)
-    assert "claimed" in path.read_text()
-    assert not (tmp_path / ".TASKS.yaml.new").exists()
-
-
-def test_an_edit_by_hand_meanwhile_is_read_and_not_lost(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """C3: somebody saves the file between our reading and our writing"""
-    path.write_text("- title: a\n")
-    edits = iter(["- title: b\n  priority: high\n# mine\n"])
-
-    def saved_by_hand(new: Path, before: whole_file.TextFile, text: str) -> None:
-        write(new, before, text)
-        for more in edits:
-            path.write_text(path.read_text() + more)
-
-    write = whole_file._write
-    monkeypatch.setattr(whole_file, "_write", saved_by_hand)
-    assert _claimed(path).title == "b"
-    assert path.read_text().startswith("- title: a\n- title: b\n")
-    assert path.read_text().endswith("priority: high\n# mine\n")
-
-
-def test_a_file_that_never_rests_is_given_up(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """C3: retryable, and nothing written"""
-    path.write_text("- title: a\n")
-
-    def saved_by_hand(new: Path, before: whole_file.TextFile, text: str) -> None:
-        new.write_text(text)
-        path.write_text(path.read_text() + "#\n")
-
-    monkeypatch.setattr(whole_file, "_write", saved_by_hand)
-    with pytest.raises(SourceUnavailable, match="changes all the time") as refused:
-        _claimed(path)
-    assert refused.value.retryable
-    assert "claimed" not in path.read_text()
-
-
-@contextmanager
-def _lock_of(path: Path) -> Iterator[None]:
-    with Path(f"{path}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-
-
-def test_the_lock_of_another_is_honoured(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """C3: claim with a lock"""
-    monkeypatch.setattr(tasks_file, "_PATIENCE_S", 0)
-    path.write_text("- title: a\n")
-    with _lock_of(path), pytest.raises(SourceUnavailable, match="holds the lock") as refused:
-        _claimed(path)
-    assert refused.value.retryable
-    assert path.read_text() == "- title: a\n"
-    assert _claimed(path).title == "a"
-
-
-def test_a_bad_file_is_named_and_left_alone(path: Path) -> None:
-    """C3: line and column, and nothing written, whatever was asked"""
-    path.write_text("- title: a\n  id: x\n")
-    item = _claimed(path)
-    path.write_text(path.read_text() + "- title: b\n  priority: urgent\n")
-    before = path.read_bytes()
-    source = TasksFile("tasks", path)
-    for call in (
-        lambda: source.claim("run 2", NOW),
-        lambda: source.done(item, "run 1", "", NOW),
-        lambda: source.failed(item, "run 1", "", NOW),
-        lambda: source.release("x", "run 1", NOW),
-    ):
-        with pytest.raises(InvalidInput) as refused:
-            call()
-        assert refused.value.message.startswith(f'{path}, line 7, column 13: "priority" must be high, medium, low')
-        assert (refused.value.field, refused.value.value) == ("priority", "urgent")
-    assert path.read_bytes() == before
-
-
-def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
-    """C3: missing, a folder, a pipe, a circle of links, not UTF-8, too large"""
-    (tmp_path / "folder").mkdir()
-    os.mkfifo(tmp_path / "pipe")
-    (tmp_path / "circle").symlink_to("circle")
-    (tmp_path / "latin").write_bytes(b"- title: a\n- title: \xe9\n")
-    with (tmp_path / "large").open("wb") as large:
-        large.truncate(10_000_001)
-    for name, said in {
-        "missing": "missing cannot be used: No such file or directory",
-        "folder": "folder cannot be used: it is not a file",
-        "pipe": "pipe cannot be used: it is not a file",
-        "circle": "circle cannot be used",
-        "latin": "latin, line 2, column 10: this is not UTF-8",
-        "large": "large cannot be used: it is not a file of at most 10000000 bytes",
-    }.items():
-        with pytest.raises(InvalidInput) as refused:
-            TasksFile("tasks", tmp_path / name).claim("run 1", NOW)
-        assert said in refused.value.message
-        assert refused.value.field == "path"
-        assert refused.value.hint
-    assert not (tmp_path / "missing.lock").exists()
-
-
-@pytest.mark.parametrize("run_key", ["", "a\nb", "x" * 201])
-def test_a_run_key_must_be_printable(path: Path, run_key: str) -> None:
-    """H9: bad input"""
-    path.write_text("- title: a\n")
-    with pytest.raises(InvalidInput, match='"run_key" must be'):
-        TasksFile("tasks", path).claim(run_key, NOW)
-    assert path.read_text() == "- title: a\n"
-
-
-def test_a_folder_that_is_full_loses_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """C3: the old file or the new one, never half of one"""
-    path.write_text("- title: a\n")
-
-    def full(_file: int) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(SourceUnavailable, match="cannot be written: No space left on device"):
-        _claimed(path)
-    assert path.read_text() == "- title: a\n"
-    assert sorted(file.name for file in path.parent.iterdir()) == ["TASKS.yaml", "TASKS.yaml.lock"]
-
-
-# -- several processes
-
-
-@contextmanager
-def _claimers(path: Path, count: int) -> Iterator[list[subprocess.Popen[str]]]:
-    script = Path(__file__).with_name("claimer.py")
-    with ExitStack() as stack:
-        found = [
-            stack.enter_context(
-                subprocess.Popen(
-                    [sys.executable, str(script), str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-                )
-            )
-            for _ in range(count)
-        ]
-        for process in found:
-            assert _answer(process) == "ready"
-        yield found
-
-
-def _ask(process: subprocess.Popen[str], run_key: str) -> None:
-    assert process.stdin
-    process.stdin.write(f"{run_key}\n")
-    process.stdin.flush()
-
-
-def _answer(process: subprocess.Popen[str]) -> str:
-    assert process.stdout
-    return process.stdout.readline().strip()
-
-
-def test_two_processes_never_get_the_same(path: Path) -> None:
-    """C3: claim with a lock, in a race that is run again and again"""
-    path.write_text("# ours\n" + "".join(f"- id: t{n}\n  title: task {n}  # {n}\n" for n in range(40)))
-    got: list[str] = []
-    with _claimers(path, 2) as processes:
-        for turn in range(20):
-            for at, process in enumerate(processes):
-                _ask(process, f"run {turn}-{at}")
-            got += [_answer(process) for process in processes]
-    assert sorted(got) == sorted(f"t{n}" for n in range(40))
-    tasks = read_tasks(path.read_text()).tasks
-    assert {task.status for task in tasks} == {"claimed"}
-    assert len({task.claimed_by for task in tasks}) == 40
-    assert path.read_text().count("  # ") == 40
-
-
-def test_a_process_that_is_killed_leaves_its_claim_and_no_lock(path: Path) -> None:
-    """H9: crash after the claim: the run that is started again gets its item, others the next"""
-    path.write_text("- {id: x, title: a, priority: high}\n- {id: y, title: b}\n")
-    with _claimers(path, 1) as (process,):
-        _ask(process, "run 1")
-        assert _answer(process) == "x"
-        process.kill()
-    with _claimers(path, 2) as (first, second):
-        _ask(first, "run 1")
-        _ask(second, "run 2")
-        assert (_answer(first), _answer(second)) == ("x", "y")
-
-
-def test_a_thousand_tasks_are_quick(path: Path) -> None:
-    """C3: a long file"""
-    task = (
-        "- id: t{n}\n  title: Task {n}\n  body: |\n    Do this\n    and that.\n  priority: {p}\n  created: 2026-03-27\n"
-    )
-    path.write_text("".join(task.format(n=n, p=n % 7) for n in range(1_000)))
-    source = TasksFile("tasks", path)
-    began = time.process_time()
-    item = _claimed(path)
-    source.done(item, "run 1", "done", LATER)
-    assert time.process_time() - began < 6
-    assert item.id == "t6"
-    began = time.process_time()
-    source.release("t7", "nobody", LATER)
-    assert time.process_time() - began < 0.5

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, NamedTuple
 
 from matins.engine import budgets, quiet_hours
 from matins.engine.agent_rules import define_rules, rules_to_dict
-from matins.engine.agents import agent_to_dict, define_agent
+from matins.engine.agents import agent_to_dict, define_agent, edit_agent
 from matins.engine.budgets import define_budget
 from matins.engine.events import canonical_types
 from matins.engine.given import check_name
+from matins.engine.money import check_rate
 from matins.engine.policies import HOOKS
 from matins.engine.prices import define_price
 from matins.engine.quiet_hours import define_quiet_hours
@@ -21,6 +22,7 @@ from matins.executors.commands import check_command
 from matins.executors.deliveries import ALLOWED_HOSTS
 from matins.executors.registry import runners
 from matins.executors.runners.endpoints import place_of
+from matins.model.agent import Agent
 from matins.net.client import Door, check_url
 from matins.runtime.catalog import GLOBAL
 from matins.runtime.deadman import HEARTBEAT, check_heartbeat
@@ -46,32 +48,36 @@ class World(NamedTuple):
 
 
 def agent_data(name: str, words: Mapping[str, Any], rates: Mapping[str, float]) -> dict[str, Any]:
-    agent = define_agent(name, words, rates)
-    runner = runners().get(agent.runner)
-    if runner is None:
+    return _agent_data(define_agent(name, words, rates))
+
+
+def edited_agent_data(agent: Agent, words: Mapping[str, Any], rates: Mapping[str, float]) -> dict[str, Any]:
+    """Its provider goes with its runner, unless somebody has named another."""
+    unnamed = replace(agent, provider=None) if agent.provider == _usual_provider(agent) else agent
+    return _agent_data(edit_agent(unnamed, words, rates))
+
+
+def _agent_data(agent: Agent) -> dict[str, Any]:
+    if agent.runner not in runners():
         known = ", ".join(sorted(runners()))
         raise InvalidInput(
             f'There is no runner "{agent.runner}"', value=agent.runner, field="runner", allowed=known, hint=known
         )
     data = agent_to_dict(agent)
-    data.setdefault("provider", runner.provider or place_of(agent.url) or agent.runner)
+    data.setdefault("provider", _usual_provider(agent))
     return data
+
+
+def _usual_provider(agent: Agent) -> str:
+    runner = runners().get(agent.runner)
+    own = None if runner is None else runner.provider
+    return own or place_of(agent.url) or agent.runner
 
 
 def hook_data(event: str, command: Any, limit: str, workdir: str | None) -> dict[str, Any]:
     if event not in HOOKS:
         raise InvalidInput(f'There is no hook "{event}"', value=event, field="event", allowed=", ".join(HOOKS))
     return {"command": check_command(command, "command", workdir=workdir), "limit_ms": parse_duration(limit)}
-
-
-def check_rate(currency: str, usd: Any) -> float:
-    if not (len(currency) == 3 and currency.isascii() and currency.isalpha() and currency.isupper()):
-        raise InvalidInput(
-            f'"{currency}" is not a currency code', value=currency, field="currency", hint="three letters: EUR"
-        )
-    if isinstance(usd, bool) or not isinstance(usd, (int, float)) or not 1e-9 < usd < 1e9:
-        raise InvalidInput(f'"usd" must be a rate above 0, got {usd!r}', value=usd, field="usd", hint="usd=1.08")
-    return float(usd)
 
 
 def check_scope(scope: str, size: Any) -> None:

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from matins.config.reading import Draft, Said, Spot, read
-from matins.config.words import OWN_WORDS
+from matins.config.defining import SETTINGS
+from matins.config.reading import Block, Draft, Said, Spot, read
+from matins.config.splicing import holder, reworded, same, set_value, with_nulls, without_field, without_item
+from matins.config.words import NUMBERED, OWN_WORDS
 from matins.engine.given import check_words
 from matins.errors import Conflict, InvalidInput
-from matins.texts.yaml_nodes import Entries, Node, Scalar, plain, with_fields
+from matins.texts.yaml_nodes import Entries, Items, parse
 
 _CHANGED_HERE = ("when", *OWN_WORDS)
 """Words become text as they are; and those that only a file may say, such as preset, decide who is asked."""
+_ALONE = (*NUMBERED, "setting")
+"""What has one value and no words."""
+_REFERENCES = ("env:", "file:")
+Things = dict[tuple[str, str, str], Mapping[str, Any]]
 
 
 def with_words(text: str, spot: Spot, changes: Mapping[str, Any]) -> str:
@@ -20,95 +26,119 @@ def with_words(text: str, spot: Spot, changes: Mapping[str, Any]) -> str:
     check_words("A schedule", changes, _CHANGED_HERE)
     draft = read(text)
     said = _said(draft, spot)
-    node = said.block.spot.node
     others = [word for word in ("type", "interval", "expression") if word in said.block.spots]
     if "when" in changes and others:
         raise _unsafe(spot, f'it is said there with "{others[0]}"')
-    if not isinstance(node, Entries):
-        raise _unsafe(spot, "it has no words of its own")
-    after = _behind(node, spot)
-    try:
-        new = with_fields(text, node, after, changes)
-        new = _with_nulls(new, spot, changes)
-    except InvalidInput as error:
-        raise _unsafe(spot, error.message) from None
-    except TypeError as error:
-        raise _unsafe(spot, f"what is given cannot be written: {error}") from None
-    _check(draft, new, said, {**said.block.values, **changes}, spot)
+    words = {**said.block.values, **changes}
+    new = _written(spot, lambda: _reworded(text, said, words))
+    missing = [word for word, value in changes.items() if value is None and word not in said.block.spots]
+    if missing:
+        new = _written(spot, lambda: _with_nulls(new, spot, missing))
+    _check(draft, new, said, words)
     return new
 
 
-def _with_nulls(text: str, spot: Spot, changes: Mapping[str, Any]) -> str:
-    """What was not there, and shall be the usual although a default says otherwise, is said too."""
-    said = _said(read(text), spot)
-    node = said.block.spot.node
-    missing = [word for word, value in changes.items() if value is None and word not in said.block.spots]
-    if not missing or not isinstance(node, Entries):
-        return text
-    line_end = text.find("\n", dict(_named(node))[_behind(node, spot)].place.end)
-    if node.flow or line_end < 0:
-        raise _unsafe(spot, "it stands on one line")
-    indent = " " * (node.entries[0][0].place.column - 1)
-    lines = "".join(f"{indent}{word}: null\n" for word in missing)
-    return text[: line_end + 1] + lines + text[line_end + 1 :]
+def saying(text: str, spot: Spot, words: Mapping[str, Any], *, only: bool = True, zone: str | None = None) -> str:
+    """The text in which a thing that is no schedule says these words: `only` these, or beside its others; None takes a
+    word out. `zone`: its time zone, said where it would else be that of the defaults. Whether all of it means what was
+    asked is for the caller to see."""
+    draft = read(text)
+    said = _said(draft, spot)
+    wanted = words if only else {**said.block.values, **words}
+    wanted = {word: value for word, value in wanted.items() if value is not None}
+    if zone and draft.defaults and draft.defaults.values.get("timezone"):
+        wanted.setdefault("timezone", zone)
+    _refuse_values(said, wanted)
+    new = _written(spot, lambda: _reworded(text, said, wanted))
+    _check(draft, new, said)
+    return new
 
 
 def without(text: str, spot: Spot) -> str:
     """The text without one thing: its name and what stands below it; comments of others stay."""
     draft = read(text)
     said = _said(draft, spot)
-    lines = text.splitlines(keepends=True)
-    first = spot.key.place.line - 1
-    indent = spot.key.place.column - 1
-    if lines[first][:indent].strip():
-        raise _unsafe(spot, "it shares its line with others")
-    last = first + 1
-    while last < len(lines) and (not lines[last].strip() or _indent(lines[last]) > indent):
-        last += 1
-    while not lines[last - 1].strip():
-        last -= 1
-    new = "".join(lines[:first] + lines[last:])
-    _check(draft, new, said, None, spot)
+    new = _written(spot, lambda: _taken_out(text, spot))
+    _check(draft, new, said, gone=True)
     return new
 
 
-def _indent(line: str) -> int:
-    return len(line) - len(line.lstrip(" "))
+def misunderstood(spot: Spot) -> Conflict:
+    """For a change that the file would take for something else."""
+    return _unsafe(spot, "written there, it would not mean what was asked")
+
+
+def _written(spot: Spot, write: Callable[[], str]) -> str:
+    try:
+        return write()
+    except InvalidInput as error:
+        raise _unsafe(spot, error.message) from None
+    except TypeError as error:
+        raise _unsafe(spot, f"what is given cannot be written: {error}") from None
+
+
+def _reworded(text: str, said: Said, words: Mapping[str, Any]) -> str:
+    node, before = said.block.spot.node, said.block.values
+    if isinstance(node, Entries) and node.entries:
+        return reworded(text, node, before, words)
+    alone = words["value"] if said.kind in _ALONE else words["command"] if [*words] == ["command"] else dict(words)
+    return set_value(text, node, None, alone, flow=False) if not same(words, before) else text
+
+
+def _taken_out(text: str, spot: Spot) -> str:
+    held = holder(parse(text), spot.key.place)
+    assert held is not None, spot.path
+    mapping, number = held
+    if isinstance(mapping, Items):
+        return without_item(text, mapping, number)
+    return without_field(text, mapping, number, last=number + 1 == len(mapping.entries))
+
+
+def _with_nulls(text: str, spot: Spot, words: list[str]) -> str:
+    """What was not there, and shall be the usual although a default says otherwise, is said too."""
+    node = _said(read(text), spot).block.spot.node
+    assert isinstance(node, Entries), spot.path
+    return with_nulls(text, node, words)
 
 
 def _said(draft: Draft, spot: Spot) -> Said:
-    return next(said for said in draft.said if said.block.spot.path == spot.path)
+    for said in draft.said:
+        if said.block.spot.key.place == spot.key.place:
+            return said
+    if spot.path in SETTINGS:
+        return Said("setting", spot.path, "", Block(spot, {"value": draft.simple[spot.path]}, {"value": spot}))
+    raise _unsafe(spot, "it comes with the preset", "say it there, under limits")
 
 
-def _named(node: Entries) -> list[tuple[str, Node]]:
-    return [(plain(key), value) for key, value in node.entries]
+def _refuse_values(said: Said, words: Mapping[str, Any]) -> None:
+    """Where the file says where a value is, it does not learn what it is."""
+    before: Mapping[str, str] = said.block.values.get("environment") or {}
+    after: Mapping[str, str] = words.get("environment") or {}
+    for name in before.keys() & after.keys():
+        if before[name].startswith(_REFERENCES) and not after[name].startswith(_REFERENCES):
+            spot = said.block.spots["environment"]
+            raise _unsafe(spot, f"it says where {name} is, not what it is", "give env:NAME or file:/path")
 
 
-def _behind(node: Entries, spot: Spot) -> str:
-    """The word behind which new ones stand: the last whose value ends on its line."""
-    ends = [name for name, value in _named(node) if isinstance(value, Scalar) and value.ends_on_its_line]
-    if not ends:
-        raise _unsafe(spot, "none of its words ends on its line")
-    return ends[-1]
+def _check(before: Draft, text: str, said: Said, words: Mapping[str, Any] | None = None, *, gone: bool = False) -> None:
+    """Read again, all the rest must say what it said, and the thing itself these words, where they are given."""
+    draft = read(text)
+    old, new, key = _things(before), _things(draft), (said.kind, said.name, said.agent)
+    old.pop(key)
+    found = new.pop(key, None)
+    wrong = words is not None and not same(found, words)
+    if draft.problems or wrong or (found is None) != gone or new != old:
+        raise _unsafe(said.block.spot, "it is written in a way that cannot be changed safely")
 
 
-def _check(before: Draft, text: str, said: Said, words: Mapping[str, Any] | None, spot: Spot) -> None:
-    """Read again, all the rest must say what it said."""
-    after = read(text)
-    expected = [_thing(s, dict(words) if s is said and words is not None else s.block.values) for s in before.said
-                if s is not said or words is not None]  # fmt: skip
-    rest = (after.simple, after.defaults and after.defaults.values) == (
-        before.simple,
-        before.defaults and before.defaults.values,
-    )
-    if after.problems or not rest or [_thing(s, s.block.values) for s in after.said] != expected:
-        raise _unsafe(spot, "it is written in a way that cannot be changed safely")
+def _things(draft: Draft) -> Things:
+    """All that a file says."""
+    defaults = {("defaults", "", ""): draft.defaults.values} if draft.defaults else {}
+    simple = {("setting", name, ""): {"value": value} for name, value in draft.simple.items()}
+    said = {(said.kind, said.name, said.agent): said.block.values for said in draft.said}
+    return {**defaults, **simple, **said}
 
 
-def _thing(said: Said, values: Mapping[str, Any]) -> tuple[str, str, str, dict[str, Any]]:
-    return said.kind, said.name, said.agent, {word: value for word, value in values.items() if value is not None}
-
-
-def _unsafe(spot: Spot, why: str) -> Conflict:
+def _unsafe(spot: Spot, why: str, hint: str = "change it in the file") -> Conflict:
     message = f"{spot.path}, line {spot.key.place.line} of the file: {why}"
-    return Conflict(message, value=spot.path, field="name", hint="change it in the file")
+    return Conflict(message, value=spot.path, field="name", hint=hint)

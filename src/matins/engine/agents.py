@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from typing import Any, cast
 
 from matins.engine.given import check_name, check_number, check_texts, check_words, wrong
@@ -31,6 +31,20 @@ def define_agent(name: str, words: Mapping[str, Any], rates: Mapping[str, float]
     if "runner" not in values:
         raise InvalidInput('An agent needs "runner"', field="runner", hint='runner="claude"; see the runners')
     return Agent(**values)
+
+
+def edit_agent(agent: Agent, words: Mapping[str, Any], rates: Mapping[str, float]) -> Agent:
+    """With these words said anew; None goes back to what is usual."""
+    check_words("An agent", words, WORDS)
+    if words.get("runner", agent.runner) is None:
+        raise InvalidInput('An agent needs "runner"', field="runner", hint='runner="claude"; see the runners')
+    usual = Agent(agent.name, agent.runner)
+    values = {
+        field: getattr(usual, field) if value is None else _checked(word, value, rates)
+        for word, value in words.items()
+        for field in [DURATIONS.get(word, word)]
+    }
+    return replace(agent, **values)
 
 
 def _checked(word: str, value: Any, rates: Mapping[str, float]) -> Any:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import NamedTuple
 
+from matins.engine.quiet_hours import QuietHours, quiet_until, unchanged_since
 from matins.engine.when.triggers import Trigger
 from matins.model.schedule import ScheduleDefinition
 from matins.model.trigger import Interval, Once
@@ -12,6 +15,9 @@ DAY_MS = 86_400_000
 LONGEST_GRACE_MS = 7_200_000
 MOST_RECORDS = 1_000
 """Above this many missed slots in one window there is one record for the range."""
+MOST_RANGES = 200
+"""Where quiet hours divide a range, so many of its parts have a record each, the newest; one is for all that is older,
+as missed, and nobody looks there for a slot to make up for."""
 
 
 class Covered(NamedTuple):
@@ -20,6 +26,14 @@ class Covered(NamedTuple):
     slot: int
     first: int
     slots: int
+
+
+class Part(NamedTuple):
+    """Slots of a window that lie together: between two quiet times, or in one."""
+
+    covered: Covered
+    until: int | None
+    """When that quiet time ends; None where it is not quiet."""
 
 
 class Decision(NamedTuple):
@@ -33,10 +47,20 @@ class Decision(NamedTuple):
     next_slot: int | None
     window_used: int
     """How many of the window's `cap` runs are used up; 0 when a slot was on time."""
+    skipped: tuple[Part, ...] = ()
+    """Missed slots that nobody makes up for: they would have been skipped."""
 
 
-def decide(definition: ScheduleDefinition, trigger: Trigger, cursor: int, now: int, window_used: int = 0) -> Decision:
-    """`cursor` is the first slot without a record, at or before `now` and before the schedule's end."""
+def decide(
+    definition: ScheduleDefinition,
+    trigger: Trigger,
+    cursor: int,
+    now: int,
+    window_used: int = 0,
+    quiet: QuietHours | None = None,
+) -> Decision:
+    """`cursor` is the first slot without a record, at or before `now` and before the schedule's end; in `quiet` hours
+    slots are skipped."""
     until = now if definition.ends_at is None else min(now, definition.ends_at)
     following = _after(trigger, cursor, now)
     last = cursor if following is None or following > until else trigger.prev_ms(until + 1) or cursor
@@ -47,12 +71,14 @@ def decide(definition: ScheduleDefinition, trigger: Trigger, cursor: int, now: i
         return Decision([], [], on_time, next_slot, 0)
     count = 1 if gone == cursor else trigger.count(cursor, gone + 1)
     window = Covered(gone, cursor, count)
-    late, used = _late(definition, trigger, window, window_used)
-    if late and definition.catch_up == "run_once" and on_time is not None:
+    late, used = _late(definition, trigger, window, window_used, quiet)
+    used = used if on_time is None else 0
+    if late and definition.catch_up == "run_once":
         # The run that is due now makes up for the window too.
-        return Decision([], [Covered(on_time, cursor, count + 1)], None, next_slot, 0)
-    missed = _missed(trigger, cursor, late[0].first if late else gone + 1)
-    return Decision(missed, late, on_time, next_slot, 0 if on_time is not None else used)
+        late = late if on_time is None else [Covered(on_time, cursor, count + 1)]
+        return Decision([], late, None, next_slot, used)
+    missed, skipped = _left(trigger, window, late, quiet)
+    return Decision(missed, late, on_time, next_slot, used, skipped)
 
 
 def _after(trigger: Trigger, slot: int, now: int) -> int | None:
@@ -75,29 +101,82 @@ def grace_of(definition: ScheduleDefinition, slot: int, next_slot: int | None) -
     return min(period // 2, LONGEST_GRACE_MS)
 
 
-def _late(definition: ScheduleDefinition, trigger: Trigger, window: Covered, used: int) -> tuple[list[Covered], int]:
+def _late(
+    definition: ScheduleDefinition, trigger: Trigger, window: Covered, used: int, quiet: QuietHours | None
+) -> tuple[list[Covered], int]:
     """The runs that the policy grants a missed window, oldest first, and how much of the cap they use."""
-    if definition.catch_up == "run_once":
-        return [window], used
     if definition.catch_up == "skip":
         return [], used
-    slots: list[int] = []
-    slot: int | None = window.slot
-    while slot is not None and slot >= window.first and len(slots) + used < definition.cap:
-        slots.append(slot)
-        slot = trigger.prev_ms(slot)
-    return [Covered(s, s, 1) for s in reversed(slots)], used + len(slots)
+    parts = islice(_parts(trigger, window, quiet), _most_parts(window.slots))
+    awake = (part.covered for part in parts if part.until is None)
+    if definition.catch_up == "run_once":
+        return ([] if next(awake, None) is None else [window]), used
+    slots = list(islice(_newest_first(trigger, awake), max(0, definition.cap - used)))
+    return [Covered(slot, slot, 1) for slot in reversed(slots)], used + len(slots)
 
 
-def _missed(trigger: Trigger, first: int, end: int) -> list[Covered]:
-    """Records for the slots from `first` up to `end`: one each, or one for all when they are many."""
-    count = 1 if end == first + 1 else trigger.count(first, end)
-    if end <= first or count == 0:
-        return []
-    if count > MOST_RECORDS:
-        last = trigger.prev_ms(end)
-        return [Covered(last if last is not None else first, first, count)]
-    slots = [first]
-    while len(slots) < count and (following := trigger.next_ms(slots[-1])) is not None:
-        slots.append(following)
-    return [Covered(slot, slot, 1) for slot in slots]
+def _left(
+    trigger: Trigger, window: Covered, late: list[Covered], quiet: QuietHours | None
+) -> tuple[list[Covered], tuple[Part, ...]]:
+    """Records for what does not run, oldest first: missed, and skipped. One for each slot, unless they are many."""
+    most = _most_parts(window.slots - len(late))
+    records = _one_each if most is None else _one
+    end = late[0].first if late else window.slot + 1
+    missed: list[Covered] = []
+    skipped: list[Part] = []
+    oldest = window.slot + 1
+    for covered, until in islice(_parts(trigger, window, quiet), most):
+        oldest = covered.first
+        if until is not None:
+            skipped += (Part(record, until) for record in records(trigger, covered))
+        elif oldest < end:
+            missed += records(trigger, _before(trigger, covered, end))
+    if oldest > window.first:
+        missed.append(_before(trigger, window, oldest))
+    return missed[::-1], tuple(reversed(skipped))
+
+
+def _most_parts(slots: int) -> int | None:
+    return None if slots <= MOST_RECORDS else MOST_RANGES
+
+
+def _parts(trigger: Trigger, window: Covered, quiet: QuietHours | None) -> Iterator[Part]:
+    """A window by what was quiet and what was not, the newest first: a leap each, however many slots it has."""
+    if quiet is None:
+        yield Part(window, None)
+        return
+    last: int | None = window.slot
+    while last is not None and last >= window.first:
+        since = unchanged_since(quiet, last)
+        first = window.first if since <= window.first else trigger.next_ms(since - 1)
+        assert first is not None
+        yield Part(_between(trigger, first, last), quiet_until(quiet, last))
+        last = trigger.prev_ms(first)
+
+
+def _one_each(trigger: Trigger, covered: Covered) -> list[Covered]:
+    return [Covered(slot, slot, 1) for slot in _newest_first(trigger, [covered])]
+
+
+def _one(trigger: Trigger, covered: Covered) -> list[Covered]:
+    return [covered]
+
+
+def _newest_first(trigger: Trigger, parts: Iterable[Covered]) -> Iterator[int]:
+    for part in parts:
+        slot: int | None = part.slot
+        while slot is not None and slot >= part.first:
+            yield slot
+            slot = trigger.prev_ms(slot)
+
+
+def _before(trigger: Trigger, covered: Covered, end: int) -> Covered:
+    """Of these slots, those before an instant that comes after the first."""
+    if end > covered.slot:
+        return covered
+    last = trigger.prev_ms(end)
+    return _between(trigger, covered.first, covered.first if last is None else last)
+
+
+def _between(trigger: Trigger, first: int, last: int) -> Covered:
+    return Covered(last, first, 1 if first == last else trigger.count(first, last + 1))

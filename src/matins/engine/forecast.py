@@ -72,9 +72,8 @@ def foresee(rule: Rule, outset: Outset) -> Iterator[Foreseen]:
         due_at = rule.due_at(outset.schedule_id, slot) or slot
         at = max(due_at, outset.now)
         waiting = waiting if at <= waiting.until else Waiting()  # at that very moment it has not ended yet
-        candidate = Candidate(
-            rule.definition, slot, Facts(waiting.runs, False, outset.agent, outset.policies), executions, False, at
-        )
+        facts = Facts(waiting.runs, False, outset.agent, outset.policies)
+        candidate = Candidate(rule.definition, slot, facts, executions, False, at, due_at)
         seen = _judged(candidate, slot, due_at)
         yield seen
         if seen.verdict is not None and seen.verdict.reason == "end_date":

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from matins.engine.catch_up import grace_of
 from matins.engine.policies import NONE, Policies
-from matins.engine.quiet_hours import quiet_until
+from matins.engine.quiet_hours import QuietHours, quiet_until
 from matins.engine.spending import Shortage
 from matins.model.run import RunState
 from matins.model.schedule import ScheduleDefinition
@@ -38,6 +38,8 @@ class Candidate(NamedTuple):
     executions: int
     catching_up: bool
     now: int
+    due_at: int | None = None
+    """When its slot was due, if it comes in time for it."""
 
 
 class Verdict(NamedTuple):
@@ -66,23 +68,44 @@ def ended(candidate: Candidate) -> Verdict | None:
 
 
 def quiet_hours(candidate: Candidate) -> Verdict | None:
-    quiet = still_quiet(candidate)
-    if quiet is None or quiet.until is None or quiet.evidence is None:
+    """What was due in hours that skip is skipped, also when somebody looks at it only after them."""
+    policy = _kept_by(candidate)
+    if policy is None:
         return None
-    mode = candidate.facts.policies.quiet_hours[quiet.evidence["policy"]].mode
-    if mode == "skip" and not isinstance(candidate.definition.trigger.when, Once):
-        return Verdict(RunState.SKIPPED, "quiet_hours", quiet.evidence)
-    return _deferred(candidate, "quiet_hours", quiet.evidence, quiet.until)
+    skips = policy is skipping(candidate.definition, candidate.facts.policies)
+    due_at = min(candidate.due_at or candidate.now, candidate.now)  # before a change it is planned ahead of its jitter
+    until = (quiet_until(policy, due_at) if skips else None) or quiet_until(policy, candidate.now)
+    if until is None:
+        return None
+    evidence = quiet_evidence(candidate.definition, until)
+    if skips:
+        return Verdict(RunState.SKIPPED, "quiet_hours", evidence)
+    return _deferred(candidate, "quiet_hours", evidence, until)
 
 
 def still_quiet(candidate: Candidate) -> Verdict | None:
     """What came due earlier and had to wait does not begin in them either: it is put off, whatever their mode."""
-    name = candidate.definition.quiet_hours
-    policy = None if name is None or candidate.facts.manual else candidate.facts.policies.quiet_hours.get(name)
+    policy = _kept_by(candidate)
     until = None if policy is None else quiet_until(policy, candidate.now)
     if until is None:
         return None
-    return Verdict(RunState.PARKED, "quiet_hours", {"policy": name, "until": until}, until=until)
+    return Verdict(RunState.PARKED, "quiet_hours", quiet_evidence(candidate.definition, until), until=until)
+
+
+def skipping(definition: ScheduleDefinition, policies: Policies) -> QuietHours | None:
+    """The quiet hours whose slots do not come again. A one-shot has no other slot: it is put off."""
+    policy = policies.quiet_hours.get(definition.quiet_hours or "")
+    once = isinstance(definition.trigger.when, Once)
+    return None if policy is None or policy.mode != "skip" or once else policy
+
+
+def quiet_evidence(definition: ScheduleDefinition, until: int | None) -> dict[str, Any]:
+    return {"policy": definition.quiet_hours, "until": until}
+
+
+def _kept_by(candidate: Candidate) -> QuietHours | None:
+    facts = candidate.facts
+    return None if facts.manual else facts.policies.quiet_hours.get(candidate.definition.quiet_hours or "")
 
 
 def overlap(candidate: Candidate) -> Verdict | None:

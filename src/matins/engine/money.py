@@ -51,16 +51,17 @@ def format_money(micros: int) -> str:
     return f"{'-' if micros < 0 else ''}${whole}.{fraction.rstrip('0').ljust(2, '0')}"
 
 
-def define_rate(currency: object, usd: object) -> tuple[str, float]:
-    """A currency's code, and what one of it is in dollars."""
-    code = _code(currency) if isinstance(currency, str) else ""
-    if not _CODE.fullmatch(code) or code == "USD":
-        message = f'"currency" must be a code of three letters other than USD, got {shown(currency)}'
-        raise InvalidInput(message, value=currency, field="currency", hint='write set_rate("EUR", usd=1.10)')
+def check_rate(currency: object, usd: object) -> float:
+    """What one of a currency is in dollars."""
+    if not isinstance(currency, str) or not _CODE.fullmatch(currency) or currency == "USD":
+        message = f"{shown(currency)} is not a currency code other than USD"
+        raise InvalidInput(message, value=currency, field="currency", hint="three capital letters: EUR")
     if isinstance(usd, bool) or not isinstance(usd, (int, float)) or not 0 < usd <= MOST_RATE:
-        message = f'"usd" must be a number above 0 and at most {MOST_RATE}, got {shown(usd)}'
-        raise InvalidInput(message, value=usd, field="usd", hint=f'write set_rate("{code}", usd=1.10)')
-    return code, float(usd)
+        allowed = f"a number above 0 and at most {MOST_RATE}"
+        raise InvalidInput(
+            f'"usd" must be {allowed}, got {shown(usd)}', value=usd, field="usd", allowed=allowed, hint="usd=1.08"
+        )
+    return float(usd)
 
 
 def parse_tokens(value: int | str, field: str) -> int:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from matins.engine.catch_up import Covered, decide, grace_of
-from matins.engine.gates import GATES, Candidate, Facts, Gate, judge
+from matins.engine.catch_up import Covered, Decision, Part, decide, grace_of
+from matins.engine.gates import GATES, Candidate, Facts, Gate, judge, quiet_evidence, skipping
+from matins.engine.policies import Policies
 from matins.engine.when.jitter import jitter_ms
 from matins.engine.when.triggers import Trigger
 from matins.model.run import RunState
@@ -90,7 +91,7 @@ class Rule:
         at_rest = not facts.live and not facts.full and facts.shortage is None and not facts.policies.throttles
         if self._open and gates is GATES and at_rest:
             return True  # there is nothing for any of them to look at: most of all slots
-        return judge(Candidate(self.definition, slot, facts, executions, False, now), gates) is None
+        return judge(Candidate(self.definition, slot, facts, executions, False, now, slot), gates) is None
 
     def _end(self, slot: int, executions: int) -> Plan:
         evidence = {"ends_at": self.definition.ends_at}
@@ -107,13 +108,15 @@ class Rule:
         now: int,
         gates: Sequence[tuple[str, Gate]],
     ) -> Plan:
-        decision = decide(self.definition, self.trigger, slot, now, window_used)
+        decision = self.decide(slot, window_used, facts.policies, now)
         births = [_missed(covered) for covered in decision.missed]
+        births += [self._skipped(part) for part in decision.skipped]
         in_the_way = list(facts.live)
         cancel: tuple[int, ...] = ()
         for covered in _to_run(decision.late, decision.on_time):
-            seen = facts._replace(live=in_the_way)
-            candidate = Candidate(self.definition, covered.slot, seen, executions, bool(decision.late), now)
+            seen, catching_up = facts._replace(live=in_the_way), bool(decision.late)
+            due_at = self.due_at(schedule_id, decision.on_time) if covered.slot == decision.on_time else None
+            candidate = Candidate(self.definition, covered.slot, seen, executions, catching_up, now, due_at)
             verdict = judge(candidate, gates)
             first = covered.first if covered.slots > 1 else None
             if verdict is None:
@@ -124,7 +127,19 @@ class Rule:
             if births[-1].state < RunState.SUCCEEDED:
                 executions += 1
                 in_the_way.append((0, births[-1].state))
+        if decision.skipped:
+            births.sort(key=lambda birth: birth.slot or 0)  # quiet hours lie among the others
         return self._moved_on(schedule_id, births, decision.next_slot, decision.window_used, executions, cancel)
+
+    def decide(self, slot: int, window_used: int, policies: Policies, now: int) -> Decision:
+        """What becomes of the slots from this one up to now."""
+        quiet = skipping(self.definition, policies)
+        return decide(self.definition, self.trigger, slot, now, window_used, quiet)
+
+    def _skipped(self, part: Part) -> Birth:
+        slot, first, slots = part.covered
+        evidence = quiet_evidence(self.definition, part.until)
+        return Birth(slot, first if slots > 1 else None, slots, RunState.SKIPPED, "quiet_hours", evidence)
 
     def _moved_on(
         self,

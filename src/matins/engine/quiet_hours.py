@@ -81,6 +81,33 @@ def quiet_until(policy: QuietHours, at_ms: int) -> int | None:
         at = stretch.end  # the clocks change first: see what they show then
 
 
+def unchanged_since(policy: QuietHours, at_ms: int) -> int:
+    """Since when it has been quiet without a break, if it is at this instant; else, since when it has not."""
+    zone = load_zone(policy.timezone)
+    at, stretch = at_ms, zone.stretch_at(at_ms)
+    quiet = _is_quiet(policy, at + stretch.offset)
+    while True:
+        since = at - _past(policy.open_minutes, at + stretch.offset, quiet=quiet)
+        if since >= stretch.start:
+            return since
+        at, earlier = stretch.start - 1, zone.stretch_at(stretch.start - 1)
+        if _is_quiet(policy, at + earlier.offset) != quiet:
+            return stretch.start  # the change of the clocks itself began it
+        stretch = earlier
+
+
+def _is_quiet(policy: QuietHours, wall: int) -> bool:
+    return _wait(policy.open_minutes, wall) > 0
+
+
+def _past(open_minutes: int, wall: int, *, quiet: bool) -> int:
+    """How long the wall clock has shown minutes of the same kind, in milliseconds."""
+    minute, past = divmod(wall, MINUTE_MS)
+    place = (minute + _EPOCH_MINUTE) % _WEEK + _WEEK
+    others = (open_minutes if quiet else ~open_minutes) & (1 << place) - 1
+    return (place - others.bit_length()) * MINUTE_MS + past
+
+
 def _wait(open_minutes: int, wall: int) -> int:
     """How far the wall clock is from the next open minute, in milliseconds; 0 in one."""
     minute, past = divmod(wall, MINUTE_MS)

@@ -94,7 +94,7 @@ def story(run: Run, zone: str) -> str:
     if run.reason is not None:
         return sentence(run.reason, evidence, zone, state=run.state, at=run.slot or run.planned_at)
     told = Told(evidence, zone, None, PAST)
-    return f"{_PLAIN.get(run.state, _ended)(run, told)}{_made_up(run, told)}."
+    return f"{_PLAIN.get(run.state, _ended)(run, told)}{_many(told)}."
 
 
 def moment(at: int, zone: str, beside: int | None = None) -> str:
@@ -135,7 +135,7 @@ def _ending(code: str, state: RunState, told: Told) -> str | None:
         RunState.QUEUED: f"it {told.tense.wait} its turn",
         RunState.READY: again,
         RunState.HELD: "it is held until somebody says what became of it",
-        RunState.SKIPPED: f"{'this one' if code == 'already_running' else 'it'} {told.tense.be} skipped",
+        RunState.SKIPPED: f"{'this one' if code == 'already_running' else 'it'} {told.tense.be} skipped{_many(told)}",
         RunState.BLOCKED: f"it {told.tense.be} blocked",
         RunState.MISSED: f"it {told.tense.be} missed",
         RunState.CANCELLED: "it was ended",
@@ -149,7 +149,9 @@ def _already_running(told: Told) -> str:
 
 
 def _quiet_hours(told: Told) -> str:
-    return f'Quiet hours "{told["policy"]}" {told.tense.were} on until {told.moment("until")}'
+    over = told.at is not None and told["until"] is not None and told["until"] <= told.at
+    were = PAST.were if over else told.tense.were
+    return f'Quiet hours "{told["policy"]}" {were} on until {told.moment("until")}'
 
 
 def _throttled(told: Told) -> str:
@@ -282,7 +284,7 @@ _PLAIN: dict[RunState, Callable[[Run, Told], str]] = {
 }
 
 
-def _made_up(run: Run, told: Told) -> str:
-    if run.covered == 1 or run.covered_from is None:
+def _many(told: Told) -> str:
+    if (told["slots"] or 1) == 1 or told["first"] is None:
         return ""
-    return f", and stands for {run.covered} slots from {told.moment('first')} on"
+    return f", and stands for {told['slots']} slots from {told.moment('first')} on"

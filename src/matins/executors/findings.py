@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from matins.engine.prices import Price, price_of
 from matins.errors import InvalidInput
-from matins.executors.preparing import check_workdir, found_program
+from matins.executors.preparing import check_workdir, folder_of, found_program, is_own_folder
 from matins.executors.runners.base import AnyRunner, Call, Speaker
 from matins.executors.secrets import environment_of, resolve
 from matins.model.agent import Agent
@@ -35,8 +35,10 @@ def agent_findings(
     runner = runners.get(agent.runner)
     if runner is None:
         return [Finding(f'There is no runner "{agent.runner}"', f"known: {', '.join(sorted(runners))}")]
-    folder = str(Path(agent.workdir or workdir).expanduser())
-    checks = [lambda: check_workdir(folder), *_references(agent)]
+    folder = folder_of(agent, workdir)
+    checks = list(_references(agent))
+    if not is_own_folder(agent) or Path(folder).exists():
+        checks.insert(0, lambda: check_workdir(folder))
     if agent.url is not None:
         checks.append(lambda: check_url(agent.url or "", allowed_hosts))
     checks.append(lambda: _check_call(agent, runner, folder, tuple(allowed_hosts)))

@@ -123,7 +123,10 @@ class Preparation:
 
     def _prepared(self, work: Work, brief: Brief, agent: Agent, runner: AnyRunner, errand: Errand | None) -> Prepared:
         limits = _limits(work, agent)
-        check_workdir(self._folder(agent))
+        folder = folder_of(agent, self._workdir)
+        if is_own_folder(agent):
+            make_folder(Path(folder))
+        check_workdir(folder)
         given = environment_of(agent.environment, {}, ())
         call = self._call(work, agent, brief, runner, errand)
         call = replace(call, environment=given.values, secrets=given.secrets)
@@ -166,9 +169,6 @@ class Preparation:
             log.warning("run %s goes on without its work item: %s", work.run_id, error)
             return None
 
-    def _folder(self, agent: Agent) -> str:
-        return str(Path(agent.workdir).expanduser()) if agent.workdir else self._workdir
-
     def _key(self, work: Work) -> str:
         return f"{self._key_prefix}-{work.run_id}"
 
@@ -179,7 +179,7 @@ class Preparation:
         fire = fire_of(work, brief.previous)
         return Call(
             prompt=build_prompt(words.prompt, fire._replace(work=errand.item if errand else None)),
-            workdir=self._folder(agent),
+            workdir=folder_of(agent, self._workdir),
             model=agent.model,
             session=session,
             new_session=_new_session(work) if runner.chooses_session and session is None else None,
@@ -219,6 +219,29 @@ def _limits(work: Work, agent: Agent) -> Limits:
 
 def _new_session(work: Work) -> str:
     return str(uuid.uuid5(_SESSIONS, f"{work.run_id}-{work.epoch}"))
+
+
+def folder_of(agent: Agent, workdir: str) -> str:
+    """Where it works: a relative folder counts from `workdir`, which is where agents work that name none."""
+    return str(Path(workdir, Path(agent.workdir or "").expanduser()))
+
+
+def is_own_folder(agent: Agent) -> bool:
+    """Whether its folder is ours to make: others might be a slip of the hand."""
+    return agent.workdir is not None and not Path(agent.workdir).expanduser().is_absolute()
+
+
+def make_folder(folder: Path) -> None:
+    """And those above it that are missing: for this user alone."""
+    if folder.is_dir():
+        return
+    make_folder(folder.parent)
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+    except OSError as error:
+        why = error.strerror or str(error)
+        hint = "name another folder: workdir"
+        raise InvalidInput(f"{folder} cannot be made: {why}", value=str(folder), field="workdir", hint=hint) from error
 
 
 def check_workdir(folder: str) -> None:

@@ -58,22 +58,25 @@ def check_heartbeat(url: str) -> None:
 class Deadman:
     """Calls a URL every so often while all is well: the one in the settings, else the one that the file says now."""
 
-    def __init__(self, settings: Settings, clock: Clock, door: Door | None = None) -> None:
+    def __init__(self, settings: Settings, door: Door | None = None) -> None:
         if settings.heartbeat_url is not None:
             check_heartbeat(settings.heartbeat_url)
         self._url = self._own_url = settings.heartbeat_url
         self._door = door
-        self._clock = clock
         self._every_ms = settings.heartbeat_every_ms
         self._most_still_ms = max(MOST_STILL_MS, 3 * settings.beat_ms)
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
 
     def watch(
-        self, store: Store, turned_at: Callable[[], int], policies: Callable[[], Policies] = lambda: NONE
+        self,
+        store: Store,
+        clock: Clock,
+        turned_at: Callable[[], int],
+        policies: Callable[[], Policies] = lambda: NONE,
     ) -> Self:
         """`turned_at` says when the engine last completed a turn, by boot time."""
-        self._store, self._turned_at, self._policies = store, turned_at, policies
+        self._store, self._clock, self._turned_at, self._policies = store, clock, turned_at, policies
         return self
 
     def start(self) -> None:

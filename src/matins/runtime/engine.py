@@ -180,34 +180,13 @@ class Engine:
         next_at: int | None = None
         with self.store.transaction(now) as transaction:
             scopes = transaction.scopes()
-            if self._checked or self._late or self._back or self._doubtful:
-                transaction.due_rows(self._touched())
-            stale = recorder.record(transaction, self._ended, now, limited=bool(scopes))
-            if self._checked:
-                record_checks(transaction, self._checked, now)
-            if self._late:
-                recorder.hold(transaction, self._late, now)
-            if self._back or self._doubtful:
-                release(transaction, self._back + self._still_ours(transaction, self._doubtful), now)
+            stale = self._record(transaction, now, limited=bool(scopes))
             if self.store.shared and transaction.beat(self.worker) is None:
                 self.fenced = True  # taken for dead: what it claimed now nobody would ever look for
             if self.accepting and not self.fenced:
                 if scopes and (self._ended or self._back):
                     scopes = transaction.scopes()  # what has ended gave permits back
-                free = Free(self.executor.room(), scopes)
-                # What has no room is planned too, or it would be late; but in small helpings, since it may find room.
-                limit = min(self._batch, max(free.room, _SMALL_BATCH))
-                policies = self._catalog.policies(transaction)
-                self.clearance.begin(policies, guarded=self.checks.guarded, room=self.checks.room())
-                self.timers.turn(transaction, now)
-                self._planning = True
-                planned = self.planner.plan(transaction, now, self.worker, free, limit)
-                self._planning = False
-                claimed = planned.start + self.dispatcher.claim(transaction, now, self.worker, free)
-                start = emit(transaction, claimed, policies, now)
-                next_at = self._next_at(transaction, free)
-                if planned.taken == limit:
-                    next_at = now
+                start, next_at = self._start(transaction, scopes, now)
             self._doubtful = start
             self.keeping.dirty = self.keeping.dirty or bool(transaction.events)
         self.stale += stale
@@ -216,6 +195,37 @@ class Engine:
         if transaction.events:
             self.wrote_events(self.clearance.policies.rev)
         return start, next_at
+
+    def _record(self, transaction: Transaction, now: int, *, limited: bool) -> int:
+        """What has ended, what checks said, what is held and what is given back; how many outcomes came too late."""
+        if self._checked or self._late or self._back or self._doubtful:
+            transaction.due_rows(self._touched())
+        stale = recorder.record(transaction, self._ended, now, limited=limited)
+        if self._checked:
+            record_checks(transaction, self._checked, now)
+        if self._late:
+            recorder.hold(transaction, self._late, now)
+        if self._back or self._doubtful:
+            release(transaction, self._back + self._still_ours(transaction, self._doubtful), now)
+        return stale
+
+    def _start(
+        self, transaction: Transaction, scopes: list[tuple[str, int, int]], now: int
+    ) -> tuple[list[Work], int | None]:
+        """Wake, plan and claim: what begins now, and when the next thing happens."""
+        free = Free(self.executor.room(), scopes)
+        # What has no room is planned too, or it would be late; but in small helpings, since it may find room.
+        limit = min(self._batch, max(free.room, _SMALL_BATCH))
+        policies = self._catalog.policies(transaction)
+        self.clearance.begin(policies, guarded=self.checks.guarded, room=self.checks.room())
+        self.timers.turn(transaction, now)
+        self._planning = True
+        planned = self.planner.plan(transaction, now, self.worker, free, limit)
+        self._planning = False
+        claimed = planned.start + self.dispatcher.claim(transaction, now, self.worker, free)
+        start = emit(transaction, claimed, policies, now)
+        next_at = self._next_at(transaction, free)
+        return start, now if planned.taken == limit else next_at
 
     def _touched(self) -> set[int]:
         """Of these schedules something is recorded. Their cursors are locked at once and first of all: whoever holds

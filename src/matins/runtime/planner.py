@@ -50,16 +50,29 @@ class Planner:
 
     def plan_rows(self, transaction: Transaction, due: list[Due], now: int, worker: int, free: Free) -> list[Work]:
         """Make the records of these schedules' slots; a schedule that cannot be planned is parked as broken."""
+        plans = self._plans(transaction, due, now, free)
+        moved = transaction.advance([_cursor(row, plan) for row, _, plan in plans])
+        made = [(item, plan) for row, item, plan in plans if row.schedule_id in moved]
+        start = self._insert(transaction, made, now, worker, free)
+        for item, plan in made:
+            if plan.expired:
+                _expire(transaction, item, now)
+        cancel = [run_id for _, plan in made for run_id in plan.cancel]
+        if cancel:
+            end_runs(transaction, self._catalog, cancel, now, "cancelled_by_newer")
+        return start
+
+    def _plans(self, transaction: Transaction, due: list[Due], now: int, free: Free) -> list[tuple[Due, Known, Plan]]:
+        """As many as one transaction may hold; the rest stays due."""
         known = self._catalog.get(transaction, [(row.schedule_id, row.rev) for row in due])
         live = live_runs(transaction, [row.schedule_id for row in due])
         policies = self._catalog.policies(transaction)
         free_facts = Facts(policies=policies)
-        plans: dict[int, tuple[Known, Plan]] = {}
-        cursors: list[Cursor] = []
+        plans: list[tuple[Due, Known, Plan]] = []
         births = 0
         for row in due:
             if births > MOST_BIRTHS:
-                break  # the rest stays due
+                break
             schedule_id, slot, rev, used, executions = row
             item = known.get((schedule_id, rev))
             if not isinstance(item, Known):
@@ -75,23 +88,11 @@ class Planner:
             except Exception as error:  # one bad schedule never stops the others
                 mark_broken(transaction, row, error, now)
                 continue
-            plans[schedule_id] = item, plan
+            plans.append((row, item, plan))
             births += len(plan.births)
             if free.limited and any(birth.state is RunState.READY for birth in plan.births):
                 free.promise(item)
-            cursors.append(
-                Cursor(schedule_id, slot, rev, plan.next_slot, plan.due_at, plan.window_used, plan.executions)
-            )
-        moved = transaction.advance(cursors)
-        made = [plans[schedule_id] for schedule_id in plans if schedule_id in moved]
-        start = self._insert(transaction, made, now, worker, free)
-        for item, plan in made:
-            if plan.expired:
-                _expire(transaction, item, now)
-        cancel = [run_id for _, plan in made for run_id in plan.cancel]
-        if cancel:
-            end_runs(transaction, self._catalog, cancel, now, "cancelled_by_newer")
-        return start
+        return plans
 
     def _insert(
         self, transaction: Transaction, plans: list[tuple[Known, Plan]], now: int, worker: int, free: Free
@@ -117,6 +118,11 @@ class Planner:
         transaction.insert_runs(runs)
         transaction.insert_attempts([(work.run_id, 1, worker, now) for work in start])
         return start
+
+
+def _cursor(row: Due, plan: Plan) -> Cursor:
+    next_slot, due_at = plan.next_slot, plan.due_at
+    return Cursor(row.schedule_id, row.slot, row.rev, next_slot, due_at, plan.window_used, plan.executions)
 
 
 def _at_once(birth: Birth, plan: Plan) -> bool:

@@ -7,8 +7,8 @@ from matins.service.auditing import Audit, Auditing
 from matins.service.backup import Backups
 from matins.service.doctor import Doctoring
 from matins.service.explaining import Explaining
-from matins.service.files import Files
 from matins.service.forecasts import Forecasts
+from matins.service.jobs import KnownJobs
 from matins.service.journal import Journal
 from matins.service.output import Outputs
 from matins.service.overviews import Overview, Overviews
@@ -19,17 +19,19 @@ from matins.service.snapshots import Snapshots
 from matins.service.stats import Figures
 from matins.service.tokens import Tokens
 from matins.service.what_if import WhatIf
+from matins.service.written_back import WrittenBack
 
 __all__ = ["Audit", "Fire", "Overview", "Preview", "Service"]
 
 
 class Service(
-    Doctoring, Files, Runs, Approvals, Explaining, Forecasts, WhatIf, Figures, Auditing, Overviews,
-    Journal, Outputs, Tokens, Backups, Snapshots,
+    Doctoring, WrittenBack, Runs, Approvals, Explaining, Forecasts, WhatIf, Figures, Auditing, Overviews,
+    Journal, KnownJobs, Outputs, Tokens, Backups, Snapshots,
 ):  # fmt: skip
     """One method for each use case; each takes the principal that asks."""
 
 
 RIGHTS = use_cases(Service)
 """Every use case that can be called by name, with the right that it needs."""
-READS = frozenset(name for name, right in RIGHTS.items() if right == "read")
+READS = frozenset(name for name, right in RIGHTS.items() if right == "read") - {"known_jobs"}
+"""What the store alone can tell; which jobs there are, its engine knows."""

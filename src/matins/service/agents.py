@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from matins.config.defining import agent_data
+from matins.config.defining import agent_data, edited_agent_data
 from matins.engine.schedules import TALK
 from matins.errors import Conflict, NotFound
 from matins.model.agent import Agent
@@ -22,9 +22,20 @@ class Agents(Governing):
     def set_agent(self, principal: Principal, name: str, **words: Any) -> Agent:
         """Who is woken: a runner, a model, a workdir, what it may use and spend."""
         data = agent_data(name, words, self._policies().rates)
-        self._put(principal, "agent", name, data)
-        if data.get("max_concurrent") is not None:
+        kept = self._put(principal, "agent", name, data, words)
+        if kept and data.get("max_concurrent") is not None:
             self.limit(principal, f"agent:{name}", data["max_concurrent"])
+        return self.get_agent(principal, name)
+
+    @needs("govern")
+    def edit_agent(self, principal: Principal, name: str, **words: Any) -> Agent:
+        """Change only what is said; None goes back to what is usual."""
+        data = edited_agent_data(self.get_agent(principal, name), words, self._policies().rates)
+        kept = self._put(principal, "agent", name, data, words, only=False)
+        if kept and words.get("max_concurrent") is not None:
+            self.limit(principal, f"agent:{name}", data["max_concurrent"])
+        elif kept and "max_concurrent" in words:
+            self.drop_limit(principal, f"agent:{name}")
         return self.get_agent(principal, name)
 
     @needs("govern")
@@ -40,7 +51,7 @@ class Agents(Governing):
     def set_work_source(self, principal: Principal, name: str, **words: Any) -> SourceDefinition:
         """Where work items come from: kind="tasks" with its path, or kind="github" with its repo."""
         definition = define_source(name, words)
-        self._put(principal, "work", name, to_dict(definition))
+        self._put(principal, "work", name, to_dict(definition), words)
         return definition
 
     @needs("govern")

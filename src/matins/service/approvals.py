@@ -11,7 +11,7 @@ from matins.engine.given import check_choice
 from matins.engine.policies import Policies
 from matins.engine.schedules import encode
 from matins.engine.transitions import DENY
-from matins.errors import Conflict, InvalidInput, NotAllowed, NotFound
+from matins.errors import Conflict, InvalidInput, NotAllowed, NotFound, Stale
 from matins.model.policy import Approval, ApprovalState, Purse, Vote
 from matins.model.principal import Principal
 from matins.model.records import NewEvent
@@ -65,13 +65,15 @@ class Approvals(Proposals):
         return self._answer(principal, approval_id, "deny", note, digest, None)
 
     @needs("approve")
-    def resolve_approval(self, principal: Principal, run_id: int, approved: bool) -> Run | None:
-        """Answer what is asked about a run; None when nothing is."""
+    def resolve_approval(
+        self, principal: Principal, run_id: int, approved: bool, digest: str | None = None
+    ) -> Run | None:
+        """Answer what is asked about a run; None when nothing is. `digest`: what was looked at, as for `approve`."""
         with self._store.reading() as transaction:
             asked = [a for a in transaction.approvals_of_run(run_id) if a.state == "pending" and a.kind == "run"]
         if not asked:
             return None
-        (self.approve if approved else self.deny)(principal, asked[0].id)
+        (self.approve if approved else self.deny)(principal, asked[0].id, digest=digest)
         with self._store.reading() as transaction:
             return self._run(transaction, run_id)
 
@@ -126,9 +128,8 @@ class Approvals(Proposals):
         if reason is not None:
             raise NotAllowed(f"{principal.name} may not answer this: {reason}", value=principal.name, field="principal")
         if digest is not None and digest != asked.digest:
-            raise Conflict(
-                f"Approval {asked.id} is about something else by now", value=digest, field="digest", hint="look again"
-            )
+            message = f"Approval {asked.id} is about something else by now"
+            raise Stale(message, value=digest, field="digest", hint="look again")
 
     def _decide(self, transaction: Transaction, asked: Approval, granted: bool, principal: Principal, now: int) -> None:
         if not transaction.settle_approval(asked.id, "pending", "approved" if granted else "denied", now):
@@ -175,21 +176,42 @@ class Approvals(Proposals):
         self, transaction: Transaction, asked: Approval, principal: Principal, edits: Mapping[str, Any], now: int
     ) -> Approval:
         """What was asked is void; what it becomes is asked, with a digest and a record of its own."""
-        if asked.kind == "budget":
-            raise InvalidInput("There is nothing to edit in a question about money", field="edits", hint="leave it out")
-        given = self._checked_words(principal, edits, changing=True)
-        for word in _TRIGGER_WORDS:
-            if word in given:
-                raise InvalidInput(
-                    f'"{word}" belongs to the schedule', field=word, hint="deny it, then edit the schedule"
-                )
+        given = self._checked_edits(principal, asked, edits)
         schedule = self._schedule(transaction, asked.schedule_id)
         policies: Policies = self._catalog.policies(transaction)
         base = self._as_asked(transaction, schedule, asked)
         definition, trigger = edited(base, given, now, policies.rates)
         definition = self._bounded(transaction, principal, schedule, definition, trigger, now)
-        rev = transaction.last_revision(schedule.id) + 1
         transaction.settle_approval(asked.id, "pending", "void", now)
+        known = self._revised(transaction, schedule, asked, definition, principal, now)
+        new = _asked_anew(asked, known, policies, principal, now)
+        _refuse_unanswerable(new, principal)
+        number = transaction.insert_approval(new)
+        data = {"approval": str(number), "instead_of": str(asked.id), "by": principal.name, "words": sorted(edits)}
+        transaction.events.append(NewEvent(now, "approval.edited", schedule.id, asked.run_id, data))
+        return _found(transaction.approval(number), number)
+
+    def _checked_edits(self, principal: Principal, asked: Approval, edits: Mapping[str, Any]) -> Mapping[str, Any]:
+        if asked.kind == "budget":
+            raise InvalidInput("There is nothing to edit in a question about money", field="edits", hint="leave it out")
+        given = self._checked_words(principal, edits, changing=True)
+        for word in _TRIGGER_WORDS:
+            if word in given:
+                hint = "deny it, then edit the schedule"
+                raise InvalidInput(f'"{word}" belongs to the schedule', field=word, hint=hint)
+        return given
+
+    def _revised(
+        self,
+        transaction: Transaction,
+        schedule: Schedule,
+        asked: Approval,
+        definition: ScheduleDefinition,
+        principal: Principal,
+        now: int,
+    ) -> Known:
+        """A new revision: of the run alone, where one is asked about; else of its schedule."""
+        rev = transaction.last_revision(schedule.id) + 1
         if asked.run_id is not None:
             transaction.put_revision(schedule.id, rev, encode(definition))
             transaction.revise_run(asked.run_id, rev)
@@ -199,29 +221,34 @@ class Approvals(Proposals):
             transaction.replace_cursor(schedule.id, schedule.next_slot, None, rev, paused=True)
         known = self._catalog.get(transaction, [(schedule.id, rev)])[schedule.id, rev]
         assert isinstance(known, Known)
-        changed = told(known.agent, known.name, definition, asked.request.get("slot"), trigger.describe())
-        gone = {word: None for word in asked.request if word in ScheduleDefinition.__slots__ and word not in changed}
-        hand = {"edited_by": principal.name, "involved": [*hands(asked), (principal.name, principal.role)]}
-        request = {**asked.request, **gone, **changed, **hand, "instead_of": str(asked.id)}
-        digest = asking.run_digest(known, policies) if asked.kind == "run" else asking.digest_of(known)
-        new = asked._replace(rev=rev, digest=digest, requested_at=now, request=request)
-        if principal.role != "owner" and able(new) < new.needed:
-            raise NotAllowed(
-                "Nobody would be left to approve these words: whoever changes them does not answer for them",
-                value=principal.name,
-                field="edits",
-                hint="deny it, or ask the owner to edit the schedule",
-            )
-        number = transaction.insert_approval(new)
-        data = {"approval": str(number), "instead_of": str(asked.id), "by": principal.name, "words": sorted(edits)}
-        transaction.events.append(NewEvent(now, "approval.edited", schedule.id, asked.run_id, data))
-        return _found(transaction.approval(number), number)
+        return known
 
     def _as_asked(self, transaction: Transaction, schedule: Schedule, asked: Approval) -> Schedule:
         known = self._catalog.get(transaction, [(schedule.id, asked.rev)])[schedule.id, asked.rev]
         if not isinstance(known, Known):
             raise Conflict(f'What "{schedule.name}" said cannot be read', value=schedule.name, hint="deny it")
         return replace(schedule, definition=known.definition)
+
+
+def _asked_anew(asked: Approval, known: Known, policies: Policies, principal: Principal, now: int) -> Approval:
+    """The question that takes the place of one whose words were changed."""
+    describes = known.rule.trigger.describe()
+    changed = told(known.agent, known.name, known.definition, asked.request.get("slot"), describes)
+    gone = {word: None for word in asked.request if word in ScheduleDefinition.__slots__ and word not in changed}
+    hand = {"edited_by": principal.name, "involved": [*hands(asked), (principal.name, principal.role)]}
+    request = {**asked.request, **gone, **changed, **hand, "instead_of": str(asked.id)}
+    digest = asking.run_digest(known, policies) if asked.kind == "run" else asking.digest_of(known)
+    return asked._replace(rev=known.rev, digest=digest, requested_at=now, request=request)
+
+
+def _refuse_unanswerable(asked: Approval, principal: Principal) -> None:
+    if principal.role != "owner" and able(asked) < asked.needed:
+        raise NotAllowed(
+            "Nobody would be left to approve these words: whoever changes them does not answer for them",
+            value=principal.name,
+            field="edits",
+            hint="deny it, or ask the owner to edit the schedule",
+        )
 
 
 _HINTS = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from matins.config.file import ConfigFile
 from matins.engine.given import wrong
@@ -33,6 +33,8 @@ class UseCases:
         self._changed = changed
         self._workdir = workdir
         """Where commands run: their relative paths count from there."""
+        self.own_jobs: Collection[str] | None = None
+        """Of the engine in this process; None where it has none."""
         self.file: ConfigFile | None = None
         """The file that `plan` and `apply` are about; whoever composes the parts names it."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,14 +15,19 @@ from matins.executors.findings import agent_findings
 from matins.executors.registry import runners
 from matins.model.principal import Principal
 from matins.ports import Store, Transaction
+from matins.runtime.clock import SystemClock
 from matins.runtime.deadman import MOST_LAG_MS
 from matins.service.file_plans import defined_by
 from matins.service.files import Files
+from matins.service.jobs import missing_jobs
 from matins.service.machine import clock_is_kept, zone_data
 from matins.service.rights import needs
+from matins.service.stats import LEASE_MS
 
 _LEAST_FREE_BYTES = 500 << 20
 _BACK_MS = 1_000
+_APART_MS = 1_000
+_NAMED = 5
 _YEAR_MS = 31_557_600_000
 _MEND_FILE = "mend that line, then look again: matins plan"
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
@@ -44,9 +49,11 @@ class Doctoring(Files):
         now = self._clock.now_ms()
         with self._store.reading() as transaction:
             policies = self._catalog.policies(transaction)
-            found = [*_clock(transaction, now), *_engine(transaction, now), *_webhooks(transaction)]
+            clock, webhooks = list(_clock(transaction, now)), list(_webhooks(transaction))
+            missing = missing_jobs(transaction, self.own_jobs)
+        found = [*clock, *_host_clock(self._store), *_zones(now), *_engine(self._store, now), *webhooks]
         found += [*_store(self._store), *_permissions(self._store), *self._about_file(principal)]
-        found += _agents(policies, self._workdir or str(Path.cwd()))
+        found += [*_jobs(missing, shared=self._store.shared), *_agents(policies, self._workdir or str(Path.cwd()))]
         found += [
             Finding("policies", False, f"{what} cannot be read, and counts as if it were not there", "set it again")
             for what in policies.unreadable
@@ -87,6 +94,24 @@ def _clock(transaction: Transaction, now: int) -> Iterator[Finding]:
     if behind > _BACK_MS:
         sentence = f"The clock is {behind // 1000} s behind what was written last: it went back"
         yield Finding("clock", False, sentence, "timedatectl status")
+
+
+def _host_clock(store: Store) -> Iterator[Finding]:
+    """The server's clock decides what is due, but logs, files and people go by the machine's."""
+    host = SystemClock()
+    server = store.clock(host)
+    if server is host:
+        return
+    ahead = host.now_ms() - server.now_ms()
+    if abs(ahead) <= _APART_MS:
+        yield Finding("clock", True, "The clocks of this machine and of the database agree")
+        return
+    way = "ahead of" if ahead > 0 else "behind"
+    sentence = f"This machine's clock is {round(abs(ahead) / 1000)} s {way} the database's, by which schedules run"
+    yield Finding("clock", False, sentence, "on the one that is wrong: timedatectl set-ntp true")
+
+
+def _zones(now: int) -> Iterator[Finding]:
     zones = zone_data()
     if zones is None:
         yield Finding("zones", None, "The time zone data do not say which version they are")
@@ -97,13 +122,14 @@ def _clock(transaction: Transaction, now: int) -> Iterator[Finding]:
         yield Finding("zones", not old, sentence, zones.renew if old else None)
 
 
-def _engine(transaction: Transaction, now: int) -> Iterator[Finding]:
-    there = len(transaction.workers())
+def _engine(store: Store, now: int) -> Iterator[Finding]:
+    there = store.engines(LEASE_MS)
     if not there:
         yield Finding("engine", False, "No engine runs: nothing is woken", "matins up")
         return
     yield Finding("engine", True, "An engine runs" if there == 1 else f"{there} engines run")
-    due = transaction.next_due()
+    with store.reading() as transaction:
+        due = transaction.next_due()
     lag = 0 if due is None else max(0, now - due)
     late = lag >= MOST_LAG_MS
     sentence = f"What is due has waited for {lag // 1000} s" if late else "What is due is planned at once"
@@ -139,6 +165,15 @@ def _permissions(store: Store) -> Iterator[Finding]:
 
 def _closed(folder: Path) -> bool:
     return not folder.stat().st_mode & _OTHERS
+
+
+def _jobs(missing: Mapping[str, Sequence[str]], *, shared: bool) -> Iterator[Finding]:
+    """Where the store is shared, another engine may have it: but whichever is free takes a run."""
+    for job, names in missing.items():
+        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        sentence = f"No engine here has it, so the runs of {', '.join(names[:_NAMED])}{more} fail"
+        mend = f"run the program that registers it in place of matins up; until then: matins pause {names[0]}"
+        yield Finding(f"job {job}", None if shared else False, sentence, mend)
 
 
 def _agents(policies: Policies, workdir: str) -> Iterator[Finding]:

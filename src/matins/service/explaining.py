@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -18,7 +19,9 @@ from matins.runtime.rows import run_of
 from matins.service.base import UseCases
 from matins.service.forecasts import Slot, slot_at
 from matins.service.gates_now import GateSays, gates_now, standing
+from matins.service.jobs import lacks
 from matins.service.rights import needs
+from matins.service.stats import LEASE_MS
 
 Found = Literal["record", "due", "to_come", "no_slot", "before", "held_back", "forgotten", "no_record", "nothing_yet"]
 _LATE_MS = 5_000
@@ -80,6 +83,7 @@ class _Question(NamedTuple):
     schedule: Schedule
     known: Known
     now: int
+    engines: int
 
     @property
     def zone(self) -> str:
@@ -93,20 +97,26 @@ class Explaining(UseCases):
     @needs("read")
     def why(self, principal: Principal, name: str, at: int | None = None, agent: str | None = None) -> Why:
         """What became of a slot (by default, of the last) and what would happen now, gate by gate."""
-        now = self._clock.now_ms()
+        now, engines = self._clock.now_ms(), self._store.engines(LEASE_MS)
         with self._store.reading() as transaction:
             schedule = self._find(transaction, name, agent)
             known = self._catalog.get(transaction, [(schedule.id, schedule.rev)])[schedule.id, schedule.rev]
             if not isinstance(known, Known):
                 return _unreadable(schedule, at)
             policies = self._catalog.policies(transaction)
-            question = _Question(transaction, policies, schedule, known, now)
+            question = _Question(transaction, policies, schedule, known, now, engines)
             answer = _last(question) if at is None else self._about(question, at)
             return Why(
                 schedule.name, schedule.agent, schedule.state, question.zone, at, answer.found, answer.answer,
                 None if answer.run is None else _record(transaction, answer.run, question.zone), answer.slot,
-                answer.nearest, gates_now(transaction, policies, schedule, known, now),
+                answer.nearest, (*gates_now(transaction, policies, schedule, known, now), *self._job(known)),
             )  # fmt: skip
+
+    def _job(self, known: Known) -> Iterator[GateSays]:
+        """No gate, but told like one: without its job, a run that passes them all fails."""
+        job = known.definition.do
+        if lacks(self.own_jobs, job):
+            yield GateSays("job", False, f'The engine here has no job "{job}": a run fails at once.', {"job": job})
 
     def _about(self, question: _Question, at: int) -> _Answer:
         transaction, schedule = question.transaction, question.schedule
@@ -134,7 +144,7 @@ def _last(question: _Question) -> _Answer:
     if schedule.state in _STOPPED:
         stopped = standing(schedule, question.zone).sentence
         return _Answer("held_back", stopped) if newest is None else newest._replace(answer=stopped)
-    patience = _LATE_MS if question.transaction.workers() else 0
+    patience = _LATE_MS if question.engines else 0
     if schedule.due_at is not None and question.now - schedule.due_at > patience:
         return _Answer("due", _overdue(question, schedule.due_at), None if newest is None else newest.run)
     if newest is not None:
@@ -155,14 +165,13 @@ def _ahead(question: _Question, at: int) -> _Answer:
         stops = question.schedule.state in _STOPPED
         stopped = standing(question.schedule, question.zone).sentence
         return _Answer("held_back", stopped) if stops else _Answer("due", _overdue(question, at))
-    transaction, policies, schedule, known, now = question
+    transaction, policies, schedule, known, now, _ = question
     slot = slot_at(transaction, policies, schedule, known.rule, at, now)
     return _Answer("to_come", _never(question) if slot is None else slot.sentence, slot=slot)
 
 
 def _overdue(question: _Question, at: int) -> str:
-    engines = question.transaction.workers()
-    who = "no engine has taken it up yet" if engines else "no engine is running"
+    who = "no engine has taken it up yet" if question.engines else "no engine is running"
     return f"It is due since {question.told(at)}, but {who}."
 
 

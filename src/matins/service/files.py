@@ -13,13 +13,10 @@ from matins.config.defining import World
 from matins.config.file import ConfigFile, Content, FileState
 from matins.config.meaning import Entry, Meaning, when_changed
 from matins.config.problems import invalid
-from matins.config.reading import Spot
-from matins.config.writing import with_words, without
-from matins.engine import budgets
 from matins.engine.planning import Rule
 from matins.engine.schedules import encode
 from matins.engine.when.triggers import compile_trigger
-from matins.errors import BelongsToFile, Conflict, InvalidInput, Stale
+from matins.errors import Conflict, InvalidInput, Stale
 from matins.model.desk import FileEntry
 from matins.model.principal import Principal
 from matins.model.records import NewEvent
@@ -41,13 +38,11 @@ from matins.service.file_plans import (
     find_schedule,
     users,
 )
-from matins.service.governing import all_schedules, count_anew, resize, wake
+from matins.service.governing import all_schedules, resize
 from matins.service.rights import needs, rights_of
 from matins.service.schedules import Schedules
 
 _MOST_NAMED = 100
-_WAKES = {"quiet_hours": "quiet_hours", "budget": "over_budget"}
-"""What runs wait for that a change of this may end."""
 
 
 class Files(Schedules, Agents, Events):
@@ -72,48 +67,6 @@ class Files(Schedules, Agents, Events):
         plan = self._applied(principal, file, content)
         file.state = FileState("applied", digest=content.digest)
         return plan.document("applied")
-
-    # -- what it defines is changed there
-
-    @needs("change")
-    def edit(
-        self, principal: Principal, name: str, agent: str | None = None, if_rev: int | None = None, **words: Any
-    ) -> Schedule:
-        """Change what a schedule says; one that the file defines, in the file, where it allows that."""
-        try:
-            return super().edit(principal, name, agent, if_rev, **words)
-        except BelongsToFile:
-            schedule = self.get(principal, name, agent)
-            self._write_back(principal, schedule, lambda text, spot: with_words(text, spot, words))
-            return self._by_id(schedule.id)
-
-    @needs("change")
-    def remove(self, principal: Principal, name: str, agent: str | None = None) -> bool:
-        """Gone from every list, its history stays; from the file too, where it allows that. False when there is no
-        such schedule."""
-        try:
-            return super().remove(principal, name, agent)
-        except BelongsToFile:
-            self._write_back(principal, self.get(principal, name, agent), without)
-            return True
-
-    def _write_back(self, principal: Principal, schedule: Schedule, change: Callable[[str, Spot], str]) -> None:
-        """Into the text, and from there into the store: the file stays the one place where it is said."""
-        file, key = self.file, ("schedule", f"{schedule.agent}/{schedule.name}")
-        content = file.read() if file is not None and not file.cortex else None
-        meaning = self._understood(file, content) if file and content and content.file else None
-        entry = next((entry for entry in meaning.entries if entry.key == key), None) if meaning else None
-        with self._store.reading() as transaction:
-            if not file or not content or not meaning or entry is None or meaning.edits != "write_back":
-                self._refuse_of_file(transaction, *key)
-                return
-            if self._drawn(transaction, file, content, meaning).moves:
-                message = f"{file.path} says other things than what was applied"
-                raise Conflict(message, value=str(file.path), hint="apply it first")
-        text = change(content.text, entry.spot)
-        new = content._replace(text=text)
-        with file.writing():
-            self._applied(principal, file, new, lambda: file.replace(content, text))
 
     # -- how it is done
 
@@ -212,8 +165,8 @@ class Files(Schedules, Agents, Events):
 
     def _lock(self, transaction: Transaction, plan: Plan, now: int) -> None:
         """Cursors and runs come before policies, here as everywhere."""
-        for kind in {change.kind for change in plan.moves} & set(_WAKES):
-            wake(transaction, _WAKES[kind], now)
+        for kind in {change.kind for change in plan.moves}:
+            self._wake_for(transaction, kind, now)
         names = [c.name for c in plan.moves if c.kind == "schedule" and c.known is not None]
         found = [find_schedule(transaction, name) for name in names]
         transaction.due_rows(sorted(schedule.id for schedule in found if schedule is not None))
@@ -223,13 +176,13 @@ class Files(Schedules, Agents, Events):
         things = [c for c in plan.moves if c.kind != "schedule"]
         for change in things:
             if change.entry is not None:
-                self._set_thing(transaction, principal, change.entry, now)
+                self._set_entry(transaction, principal, change.entry, now)
         for change in plan.moves:
             if change.kind == "schedule":
                 self._set_schedule(transaction, principal, change, now)
         for change in things:
             if change.entry is None:
-                self._drop_thing(transaction, principal, change.kind, change.name, now)
+                self._drop_entry(transaction, principal, change.kind, change.name, now)
         transaction.events.append(NewEvent(now, "file.applied", None, None, _told(plan, principal)))
 
     def _note_entries(self, transaction: Transaction, plan: Plan, now: int) -> None:
@@ -291,21 +244,14 @@ class Files(Schedules, Agents, Events):
         elif was and not entry.paused and schedule.state in ("paused", "broken"):
             self._let_go_on(transaction, principal, schedule, now)
 
-    def _set_thing(self, transaction: Transaction, principal: Principal, entry: Entry, now: int) -> None:
+    def _set_entry(self, transaction: Transaction, principal: Principal, entry: Entry, now: int) -> None:
         kind, name, data = entry.kind, entry.name, entry.meant
         if kind == "webhook":
             self._set_webhook(transaction, principal, name, data, now)
-        elif kind == "limit":
-            resize(transaction, principal, name, data, now)
-        else:
-            before = {b.name: b for b in self._catalog.policies(transaction).budgets}.get(name)
-            if kind == "agent":
-                self._limit_agent(transaction, principal, name, data.get("max_concurrent"), now)
-            self._write(transaction, principal, kind, name, data, now, by_file=True)
-            if kind == "budget":
-                budget = budgets.from_dict(data)
-                if before is None or replace(before, money=budget.money, tokens=budget.tokens) != budget:
-                    count_anew(transaction, budget, now)
+            return
+        if kind == "agent":
+            self._limit_agent(transaction, principal, name, data.get("max_concurrent"), now)
+        self._set_thing(transaction, principal, kind, name, data, now)
 
     def _limit_agent(
         self, transaction: Transaction, principal: Principal, name: str, size: int | None, now: int
@@ -330,19 +276,15 @@ class Files(Schedules, Agents, Events):
         transaction.put_subscription(made)
         tell(transaction, "subscription.created", made, principal, now)
 
-    def _drop_thing(self, transaction: Transaction, principal: Principal, kind: str, name: str, now: int) -> None:
+    def _drop_entry(self, transaction: Transaction, principal: Principal, kind: str, name: str, now: int) -> None:
         if kind == "webhook":
             found = next((s for s in transaction.subscriptions() if s.name == name), None)
             if found is not None and transaction.drop_subscription(name):
                 tell(transaction, "subscription.dropped", found, principal, now)
-        elif kind == "limit":
-            resize(transaction, principal, name, 0, now)
-        else:
-            if kind == "agent":
-                self._limit_agent(transaction, principal, name, None, now)
-            self._unwrite(transaction, principal, kind, name, now, by_file=True)
-            if kind == "budget":
-                transaction.drop_purses(name)
+            return
+        if kind == "agent":
+            self._limit_agent(transaction, principal, name, None, now)
+        self._drop_thing(transaction, principal, kind, name, now)
 
 
 def _file_entry(entry: Entry, plan: Plan) -> FileEntry:

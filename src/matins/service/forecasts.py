@@ -8,7 +8,6 @@ from itertools import islice
 from typing import NamedTuple
 
 from matins.engine.budgets import MOST_PAST, Spent, projected_per_day
-from matins.engine.catch_up import decide
 from matins.engine.forecast import Foreseen, Outset, Waiting, foresee
 from matins.engine.money import format_money
 from matins.engine.planning import Rule
@@ -164,8 +163,9 @@ def _start(transaction: Transaction, policies: Policies, schedule: Schedule, rul
     elif slot is not None and schedule.due_at is None:
         slot, waits = max(slot, rule.after_completion(schedule.id, None, now)[0]), True
     elif slot is not None and schedule.due_at is not None and schedule.due_at <= now and not _is_past_end(rule, slot):
-        decision = decide(rule.definition, rule.trigger, slot, now, transaction.window_used(schedule.id))
-        overdue = sum(covered.slots for covered in (*decision.missed, *decision.late))
+        decision = rule.decide(slot, transaction.window_used(schedule.id), policies, now)
+        gone = (*decision.missed, *decision.late, *(part.covered for part in decision.skipped))
+        overdue = sum(covered.slots for covered in gone)
         slot = decision.next_slot if decision.on_time is None else decision.on_time
     waiting = _waiting(transaction, schedule.id)
     return _Start(

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import orjson
 
-from matins.config.defining import check_rate, check_scope, hook_data
+from matins.config.defining import check_scope, hook_data
 from matins.engine import budgets, quiet_hours
 from matins.engine.agent_rules import AgentRules, define_rules, rules_to_dict
 from matins.engine.budgets import Budget, define_budget
 from matins.engine.given import check_name, check_texts
+from matins.engine.money import check_rate
 from matins.engine.policies import Policies
 from matins.engine.prices import Price, define_price
 from matins.engine.quiet_hours import QuietHours, define_quiet_hours
@@ -29,6 +30,9 @@ from matins.service.base import UseCases
 from matins.service.definitions import check_note
 from matins.service.rights import needs
 
+_WAKES = {"quiet_hours": "quiet_hours", "budget": "over_budget"}
+"""What runs wait for that a change of this may end."""
+_USUAL_LIMIT = "15s"
 _MONTH_MS = 32 * 86_400_000
 _PAGE = 1_000
 
@@ -37,6 +41,12 @@ class Limit(NamedTuple):
     scope: str
     size: int
     taken: int
+
+
+class Rate(NamedTuple):
+    currency: str
+    usd: float
+    """What one unit of it is worth."""
 
 
 class Hook(NamedTuple):
@@ -50,11 +60,7 @@ class Governing(UseCases):
     def limit(self, principal: Principal, scope: str, size: int) -> None:
         """At most `size` runs of a scope at once, over all processes: "global", or "agent:NAME"."""
         check_scope(scope, size)
-        now = self._clock.now_ms()
-        with self._store.transaction(now) as transaction:
-            self._refuse_of_file(transaction, "limit", scope)
-            resize(transaction, principal, scope, size, now)
-        self._changed()
+        self._put(principal, "limit", scope, size)
 
     @needs("read")
     def limits(self, principal: Principal) -> list[Limit]:
@@ -62,35 +68,24 @@ class Governing(UseCases):
         with self._store.reading() as transaction:
             return [Limit(*row) for row in transaction.scopes()]
 
+    @needs("govern")
+    def drop_limit(self, principal: Principal, scope: str) -> bool:
+        """As many at once as there is room for, once those that it had let in have ended. False when there is none."""
+        return self._drop(principal, "limit", scope)
+
     # -- quiet hours
 
     @needs("govern")
     def set_quiet_hours(self, principal: Principal, name: str, **words: Any) -> QuietHours:
         """When schedules that name this policy keep quiet: windows, timezone, and mode, skip or defer."""
         policy = define_quiet_hours(name, words)
-        now = self._clock.now_ms()
-        with self._store.transaction(now) as transaction:
-            wake(transaction, "quiet_hours", now)
-            self._write(transaction, principal, "quiet_hours", name, quiet_hours.to_dict(policy), now)
-        self._changed()
+        self._put(principal, "quiet_hours", name, quiet_hours.to_dict(policy), words)
         return policy
 
     @needs("govern")
     def drop_quiet_hours(self, principal: Principal, name: str) -> bool:
         """Refused while a schedule names them: it would run at night from then on."""
-        now = self._clock.now_ms()
-        with self._store.transaction(now) as transaction:
-            wake(transaction, "quiet_hours", now)
-            users = [s.name for s in all_schedules(transaction) if s.definition.quiet_hours == name]
-            if users:
-                raise Conflict(
-                    f'Quiet hours "{name}" are used by {", ".join(users[:5])}',
-                    value=name,
-                    hint="edit those schedules first",
-                )
-            dropped = self._unwrite(transaction, principal, "quiet_hours", name, now)
-        self._changed()
-        return dropped
+        return self._drop(principal, "quiet_hours", name)
 
     @needs("read")
     def quiet_hours(self, principal: Principal) -> list[QuietHours]:
@@ -102,25 +97,12 @@ class Governing(UseCases):
     def set_budget(self, principal: Principal, name: str, **words: Any) -> Budget:
         """So much money or so many tokens in a day or a month: for all, an agent or a schedule."""
         budget = define_budget(name, words, self._policies().rates, self._clock.local_zone())
-        now = self._clock.now_ms()
-        with self._store.transaction(now) as transaction:
-            wake(transaction, "over_budget", now)
-            before = {b.name: b for b in self._catalog.policies(transaction).budgets}.get(name)
-            self._write(transaction, principal, "budget", name, budgets.to_dict(budget), now)
-            if before is None or replace(before, money=budget.money, tokens=budget.tokens) != budget:
-                count_anew(transaction, budget, now)  # what is promised and granted under other amounts stays so
-        self._changed()
+        self._put(principal, "budget", name, budgets.to_dict(budget), words)
         return budget
 
     @needs("govern")
     def drop_budget(self, principal: Principal, name: str) -> bool:
-        now = self._clock.now_ms()
-        with self._store.transaction(now) as transaction:
-            wake(transaction, "over_budget", now)
-            dropped = self._unwrite(transaction, principal, "budget", name, now)
-            transaction.drop_purses(name)
-        self._changed()
-        return dropped
+        return self._drop(principal, "budget", name)
 
     @needs("read")
     def budgets(self, principal: Principal) -> list[tuple[Budget, list[Purse]]]:
@@ -139,7 +121,7 @@ class Governing(UseCases):
         """What a million tokens of a model cost: input, output, cached."""
         price = define_price(model, words, self._policies().rates)
         data = {"model": price.model, "input": price.input, "output": price.output, "cached": price.cached}
-        self._put(principal, "price", model, data)
+        self._put(principal, "price", model, data, words)
         return price
 
     @needs("read")
@@ -147,16 +129,33 @@ class Governing(UseCases):
         return sorted(self._policies().prices.values(), key=lambda price: price.model)
 
     @needs("govern")
+    def drop_price(self, principal: Principal, model: str) -> bool:
+        """The list price counts again, where there is one. False when nobody has set another."""
+        return self._drop(principal, "price", model)
+
+    @needs("govern")
     def set_rate(self, principal: Principal, currency: str, usd: float) -> None:
         """What one unit of a currency is worth in dollars."""
-        self._put(principal, "rate", currency, check_rate(currency, usd))
+        self._put(principal, "rate", currency, check_rate(currency, usd), {"value": usd})
+
+    @needs("read")
+    def rates(self, principal: Principal) -> list[Rate]:
+        return [Rate(currency, usd) for currency, usd in sorted(self._policies().rates.items())]
+
+    @needs("govern")
+    def drop_rate(self, principal: Principal, currency: str) -> bool:
+        """What is in that currency stays as it was reckoned. False when it has no rate."""
+        return self._drop(principal, "rate", currency)
 
     # -- hooks and rules
 
     @needs("govern")
-    def set_hook(self, principal: Principal, event: str, command: str | Sequence[str], limit: str = "15s") -> None:
+    def set_hook(
+        self, principal: Principal, event: str, command: str | Sequence[str], limit: str = _USUAL_LIMIT
+    ) -> None:
         """A command for every schedule: before:schedule:trigger may cancel a run, after:run learns how it ended."""
-        self._put(principal, "hook", event, hook_data(event, command, limit, self._workdir))
+        words = {"command": command, "limit": None if limit == _USUAL_LIMIT else limit}
+        self._put(principal, "hook", event, hook_data(event, command, limit, self._workdir), words)
 
     @needs("read")
     def hooks(self, principal: Principal) -> list[Hook]:
@@ -172,7 +171,7 @@ class Governing(UseCases):
         """What an agent (or, as "*", every agent) may schedule: quota, depth, floor, expiry, auto_one_shots."""
         check_name("agent", agent)
         rules = define_rules(words)
-        self._put(principal, "agents", agent, rules_to_dict(rules))
+        self._put(principal, "agents", agent, rules_to_dict(rules), words)
         return rules
 
     @needs("read")
@@ -231,40 +230,72 @@ class Governing(UseCases):
         with self._store.reading() as transaction:
             return self._catalog.policies(transaction)
 
-    def _put(self, principal: Principal, kind: str, name: str, data: Any) -> None:
-        check_name("name", name)
+    def _put(
+        self, principal: Principal, kind: str, name: str, data: Any, words: Mapping[str, Any] | None = None,
+        *, only: bool = True,
+    ) -> bool:  # fmt: skip
+        """Whether it is kept here; what a file defines may be changed there, in these words: `only` these, or beside
+        the others that it has."""
         now = self._clock.now_ms()
         with self._store.transaction(now) as transaction:
-            self._write(transaction, principal, kind, name, data, now)
+            self._wake_for(transaction, kind, now)
+            self._refuse_of_file(transaction, kind, name)
+            self._set_thing(transaction, principal, kind, name, data, now)
         self._changed()
+        return True
 
     def _drop(self, principal: Principal, kind: str, name: str) -> bool:
         now = self._clock.now_ms()
         with self._store.transaction(now) as transaction:
-            dropped = self._unwrite(transaction, principal, kind, name, now)
+            self._wake_for(transaction, kind, now)
+            _refuse_used(transaction, kind, name)
+            self._refuse_of_file(transaction, kind, name)
+            dropped = self._drop_thing(transaction, principal, kind, name, now)
         self._changed()
         return dropped
 
-    def _write(
-        self, transaction: Transaction, principal: Principal, kind: str, name: str, data: Any, now: int,
-        *, by_file: bool = False,
-    ) -> None:  # fmt: skip
-        if not by_file:
-            self._refuse_of_file(transaction, kind, name)
+    def _wake_for(self, transaction: Transaction, kind: str, now: int) -> None:
+        if kind in _WAKES:
+            wake(transaction, _WAKES[kind], now)
+
+    def _set_thing(
+        self, transaction: Transaction, principal: Principal, kind: str, name: str, data: Any, now: int
+    ) -> None:
+        if kind == "limit":
+            resize(transaction, principal, name, data, now)
+            return
+        before = self._catalog.policies(transaction).budgets if kind == "budget" else ()
         transaction.put_policy(kind, name, orjson.dumps(data).decode(), now, principal.name)
         told = {"kind": kind, "name": name, "by": principal.name, "definition": without_secrets(kind, data)}
         transaction.events.append(NewEvent(now, "policy.set", None, None, told))
+        if kind == "budget":
+            budget = budgets.from_dict(data)
+            if budget not in [replace(b, money=budget.money, tokens=budget.tokens) for b in before]:
+                count_anew(transaction, budget, now)  # what is promised and granted under other amounts stays so
 
-    def _unwrite(
-        self, transaction: Transaction, principal: Principal, kind: str, name: str, now: int, *, by_file: bool = False
-    ) -> bool:
-        if not by_file:
-            self._refuse_of_file(transaction, kind, name)
+    def _drop_thing(self, transaction: Transaction, principal: Principal, kind: str, name: str, now: int) -> bool:
+        if kind == "limit":
+            limited = any(known == name and size for known, size, _ in transaction.scopes())
+            if limited:
+                resize(transaction, principal, name, 0, now)
+            return limited
         dropped = transaction.drop_policy(kind, name)
         if dropped:
             told = {"kind": kind, "name": name, "by": principal.name}
             transaction.events.append(NewEvent(now, "policy.dropped", None, None, told))
+        if kind == "budget":
+            transaction.drop_purses(name)
         return dropped
+
+
+def _refuse_used(transaction: Transaction, kind: str, name: str) -> None:
+    if kind != "quiet_hours":
+        return
+    users = [s.name for s in all_schedules(transaction) if s.definition.quiet_hours == name]
+    if users:
+        raise Conflict(
+            f'Quiet hours "{name}" are used by {", ".join(users[:5])}', value=name, hint="edit those schedules first"
+        )
 
 
 def resize(transaction: Transaction, principal: Principal, scope: str, size: int, now: int) -> None:

@@ -25,6 +25,7 @@ class Event(NamedTuple):
     schedule_id: int | None
     schedule: str | None
     """Its name."""
+    agent: str | None
     run_id: int | None
     data: dict[str, Any]
 
@@ -115,5 +116,5 @@ def _first(pages: Iterator[list[StoredEvent]], wanted: _Filter, limit: int) -> l
 def _told(transaction: Transaction, event: StoredEvent) -> Event:
     row = None if event.schedule_id is None else transaction.schedule(event.schedule_id)
     data: dict[str, Any] = orjson.loads(event.data) if event.data else {}
-    name = None if row is None else str(row[1])
-    return Event(event.id, event.at, event.type, event.schedule_id, name, event.run_id, data)
+    name, agent = (None, None) if row is None else (str(row[1]), str(row[2]))
+    return Event(event.id, event.at, event.type, event.schedule_id, name, agent, event.run_id, data)

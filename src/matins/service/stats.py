@@ -9,16 +9,19 @@ from matins.engine.when.zones import load_zone
 from matins.model.policy import Throttle
 from matins.model.principal import Principal
 from matins.runtime.catalog import GLOBAL
+from matins.runtime.engine import Settings
 from matins.service.base import UseCases
 from matins.service.rights import needs
 
 _DAY_MS = 86_400_000
+LEASE_MS = Settings().lease_ms
+"""What other processes may have said instead is not known here."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stats:
     running: bool
-    """Whether an engine is there; one that died without a word counts until another has noticed."""
+    """Whether an engine is there; one that was killed is not, on PostgreSQL once its lease is over."""
     active_schedules: int
     paused_schedules: int
     pending_schedules: int
@@ -45,13 +48,13 @@ class Figures(UseCases):
     @needs("read")
     def stats(self, principal: Principal) -> Stats:
         """How it stands. Today is the owner's: the machine's own time zone."""
-        now = self._clock.now_ms()
+        now, engines = self._clock.now_ms(), self._store.engines(LEASE_MS)
         with self._store.reading() as transaction:
             active, paused, pending, started, ready, parked, asked, oldest, due = transaction.figures()
             sizes = {scope: size for scope, size, _ in transaction.scopes()}
             spent = transaction.spend_since(_midnight(now, self._clock.local_zone()))
             return Stats(
-                running=bool(transaction.workers()),
+                running=engines > 0,
                 active_schedules=active or 0,
                 paused_schedules=paused or 0,
                 pending_schedules=pending or 0,

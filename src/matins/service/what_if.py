@@ -127,7 +127,7 @@ class WhatIf(Proposals):
             used = transaction.window_used(schedule.id) if since is None else 0
             policies = self._catalog.policies(transaction)
             plan = _planned(transaction, policies, schedule, known, slot, used, now)
-        return _made_up(schedule.name, slot if since is None else since, plan, zone)
+        return _made_up(schedule.name, slot if since is None else since, plan, zone, now)
 
 
 def _after_edit(
@@ -172,23 +172,25 @@ def _planned(
     return known.rule.plan(schedule.id, slot, used, schedule.executions, facts, now)
 
 
-def _made_up(name: str, since: int, plan: Plan, zone: str) -> CatchUp:
+def _made_up(name: str, since: int, plan: Plan, zone: str, now: int) -> CatchUp:
     births = plan.births
     runs = sum(birth.state < RunState.SUCCEEDED for birth in births)
     missed = sum(birth.slots for birth in births if birth.state is RunState.MISSED)
     slots = sum(birth.slots for birth in births)
-    counts = {"missed": missed, "not to run": len(births) - runs - sum(b.state is RunState.MISSED for b in births)}
+    over = sum(birth.slots for birth in births if birth.state >= RunState.SUCCEEDED)
+    counts = {"missed": missed, "not to run": over - missed}
     parts = [f"{count} {word}" for word, count in (*counts.items(), ("to run", runs)) if count]
     answer = f"{slots} {'slot' if slots == 1 else 'slots'} since {moment(since, zone)}: {', '.join(parts)}."
-    return CatchUp(name, since, answer, tuple(_record(birth, zone) for birth in births), runs, missed, plan.next_slot)
+    records = tuple(_record(birth, zone, now) for birth in births)
+    return CatchUp(name, since, answer, records, runs, missed, plan.next_slot)
 
 
-def _record(birth: Birth, zone: str) -> MadeUp:
+def _record(birth: Birth, zone: str, now: int) -> MadeUp:
     assert birth.slot is not None
     word = {RunState.READY: "runs", RunState.PARKED: "deferred"}.get(birth.state, birth.state.word)
     if birth.reason is None:
         text = "It runs." if birth.slots == 1 else f"It runs, and stands for {birth.slots} slots."
     else:
         evidence = {"slots": birth.slots, "first": birth.first, "last": birth.slot, **(birth.evidence or {})}
-        text = sentence(birth.reason, evidence, zone, state=birth.state, at=birth.slot, tense=NOW)
+        text = sentence(birth.reason, evidence, zone, state=birth.state, at=now, tense=NOW)
     return MadeUp(birth.slot, birth.first, birth.slots, word, text)

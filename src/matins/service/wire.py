@@ -27,7 +27,8 @@ from matins.service.doctor import Finding
 from matins.service.explaining import Attempt, Record, Why
 from matins.service.forecasts import Forecast, Slot
 from matins.service.gates_now import GateSays
-from matins.service.governing import Hook, Limit
+from matins.service.governing import Hook, Limit, Rate
+from matins.service.jobs import Jobs
 from matins.service.journal import Event
 from matins.service.output import Output
 from matins.service.overviews import Overview
@@ -40,7 +41,9 @@ from matins.work.base import from_dict as source_from_dict
 from matins.work.base import to_dict as source_to_dict
 
 _TAG = "$matins"
-_ROWS = (Approval, Vote, Throttle, Purse, Thread, Message, Landing, FileEntry, Token, Event, Output, Limit, Hook)
+_ROWS = (
+    Approval, Vote, Throttle, Purse, Thread, Message, Landing, FileEntry, Token, Event, Output, Limit, Hook, Rate, Jobs,
+)  # fmt: skip
 _ANSWERS = (
     Why,
     Record,

@@ -130,6 +130,9 @@ class Client:
             returns += 1
             time.sleep(min(returns, 5) * 0.2)
 
+    def follow(self, after: str, types: list[str]) -> Generator[dict[str, Any]]:
+        return self.events(after, types)
+
     def _listen(self, connection: http.client.HTTPConnection, path: str, at: str | None) -> http.client.HTTPResponse:
         headers = self._headers() | {"Accept": "text/event-stream"} | ({"Last-Event-ID": at} if at else {})
         connection.request("GET", path, headers=headers)
@@ -202,7 +205,7 @@ def _plain(told: Any) -> Any:
 def _request(route: Route, arguments: Mapping[str, Any]) -> tuple[str, bytes | None, dict[str, str]]:
     given = dict(arguments)
     headers: dict[str, str] = {}
-    if route.use_case == "edit":
+    if route.method == "PATCH":
         rev = given.pop("if_rev", None)
         headers["If-Match"] = "*" if rev is None else f'"{rev}"'
     if route.method == "POST":

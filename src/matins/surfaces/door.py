@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from functools import cache
 from inspect import Parameter, signature
@@ -30,6 +30,10 @@ class Door(Protocol):
 
     def call(self, use_case: str, /, **arguments: Any) -> Any: ...
 
+    def follow(self, after: str, types: list[str]) -> Iterator[dict[str, Any]] | None:
+        """Events after one, as they happen, for ever; None where one has to look."""
+        ...
+
 
 class OwnDoor:
     """The store itself, where no daemon runs."""
@@ -41,6 +45,9 @@ class OwnDoor:
 
     def call(self, use_case: str, /, **arguments: Any) -> Any:
         return answer(self._caller, self._principal, use_case, arguments)
+
+    def follow(self, after: str, types: list[str]) -> None:
+        return None
 
 
 def answer(caller: Caller, principal: Principal, use_case: str, arguments: Mapping[str, Any]) -> Any:

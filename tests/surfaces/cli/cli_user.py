@@ -33,6 +33,9 @@ class OwnApp:
                 calls.append((use_case, arguments))
                 return own.call(use_case, **arguments)
 
+            def follow(self, after: str, types: list[str]) -> None:
+                return own.follow(after, types)
+
         return Noted()
 
     def up(self, **options: Any) -> None:

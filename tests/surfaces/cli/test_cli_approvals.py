@@ -51,7 +51,7 @@ def test_v6_approve_shows_exactly_what_would_run(asked: User, bench: Bench) -> N
         do           scheduled-task
         when         every day at 09:00
         max cost     $2.00
-        wakes        runner: demo, provider: demo, name: demo
+        wakes        runner: demo, workdir: agents/demo, provider: demo, name: demo
         asks         1 of the owner
         expires      in 24h (Sat 08:00), then deny
         digest       {digest}

@@ -17,7 +17,8 @@ VIEWS = [
     "preview s --catch-up-since 2026-03-25T00:00:00Z", "why s --at 2026-03-28T09:00:00Z", "runs", "runs s",
     "runs --state skipped", "runs show 1", "approvals", "approvals show 1", "agents", "agents show x", "quiet-hours",
     "budgets", "throttles", "webhooks", "webhooks deliveries ops", "events --type schedule.created", "stats",
-    "token", "audit", "edit s --jitter 5 --dry-run",
+    "token", "audit", "edit s --jitter 5 --dry-run", "prices", "prices rate", "hooks", "limits", "rules", "rules x",
+    "work-sources", "threads",
 ]  # fmt: skip
 
 

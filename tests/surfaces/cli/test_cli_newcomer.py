@@ -75,7 +75,7 @@ def test_other_places_for_instants(scheduled: User) -> None:
         (["add", "5m", "-a", "xyzzy", "x"], 'There is no agent "xyzzy"', "matins agents set xyzzy --runner claude"),
         (["budgets", "set", "daily", "--money", "$5"], '"per" must be day or month', "--per day\n"),
         (["agents", "set", "x"], 'An agent needs "runner"', "--runner claude"),
-        (["add", "5m", "--do", "work", "--max-cost", "5 EUR"], "EUR", "rates: {EUR: 1.10} in matins.yaml"),
+        (["add", "5m", "--do", "work", "--max-cost", "5 EUR"], "EUR", "matins prices rate EUR 1.10"),
         (
             ["agents", "set", "x", "--runner", "shell", "--command", "echo 'x"],
             "No closing quotation",

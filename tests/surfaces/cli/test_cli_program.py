@@ -112,7 +112,7 @@ def test_ctrl_c_ends_it_cleanly(tmp_path: Path, store: str) -> None:
     assert following.stdout is not None
     assert json.loads(following.stdout.readline())["type"] == "schedule.created"
     following.send_signal(signal.SIGINT)
-    _, stderr = following.communicate(timeout=30)
+    _, stderr = following.communicate(timeout=90)
     assert (following.returncode, stderr.strip()) == (130, "")
 
 
@@ -128,7 +128,7 @@ def test_a_reader_that_goes_away(tmp_path: Path, store: str) -> None:
     listing.stdout.close()
     assert listing.stderr.read() == ""
     listing.stderr.close()
-    assert listing.wait(30) in (0, 1)
+    assert listing.wait(90) in (0, 1)
 
 
 def on_a_terminal(columns: int, words: list[str], env: dict[str, str]) -> list[str]:
@@ -144,7 +144,7 @@ def on_a_terminal(columns: int, words: list[str], env: dict[str, str]) -> list[s
         pass
     finally:
         os.close(leader)
-    assert program.wait(30) == 0
+    assert program.wait(90) == 0
     return text.decode().replace("\r", "").splitlines()
 
 

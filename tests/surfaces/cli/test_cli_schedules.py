@@ -25,8 +25,8 @@ def test_b10_add_in_english(user: User) -> None:
     result = user.types("add", "every weekday at 9am", "--agent", "demo", "Summarise my open PRs")
     assert result.stdout == "Added summarise-my-open-prs: every weekday at 09:00 (UTC), next in 1h (09:00)\n"
     assert result.stderr == (
-        'Made the agent "demo" with the runner demo. It works in the folder of the store; elsewhere:\n'
-        "  matins agents set demo --runner demo --workdir DIR\n"
+        'Made the agent "demo" with the runner demo. It works in a folder of its own (agents/demo);\n'
+        "  elsewhere: matins agents edit demo --workdir DIR\n"
         "Its times are in UTC. On your own clock: matins edit summarise-my-open-prs --timezone local\n"
     )
     agent = user.json("agents", "show", "demo")
@@ -275,3 +275,28 @@ def test_who_may_not(user: User, bench: Bench) -> None:
     viewer = User(bench, Principal("viewer", "vera"))
     assert "vera (viewer) may not do this" in viewer.complains("pause", "s", code=4)
     assert viewer.json("show", "s")["state"] == "active"
+
+
+def test_b2_a_job_that_nobody_has_is_told_at_once(user: User, bench: Bench) -> None:
+    """B2: when it is added and when it is edited; the schedule is made all the same"""
+    told = 'No engine here has the job "backup": its runs fail, unless a program that registers it takes them.\n'
+    assert told in user.types("add", "every day at 9am", "--do", "backup", "-n", "s").stderr
+    assert user.json("show", "s")["do"] == "backup"
+    assert user.types("edit", "s", "--do", "work").stderr == ""
+    assert user.types("edit", "s", "--do", "backup").stderr == told
+    assert user.types("edit", "s", "--retries", "1").stderr == ""
+    assert "✗ bad   job backup: " in user.types("doctor", code=1).stdout
+    assert 'job          ✗ stops   The engine here has no job "backup": a run fails at' in user.says("why", "s")
+    bench.job("backup")(lambda run: None)
+    assert "job" not in user.types("edit", "s", "--do", "backup").stderr
+
+
+def test_b2_a_job_while_nothing_runs(user: User, bench: Bench) -> None:
+    """B2: matins up would not help"""
+    bench.engine.close()
+    bench._service.own_jobs = None
+    said = user.types("add", "every day at 9am", "--do", "backup", "-n", "s").stderr
+    assert said.splitlines()[1:] == [
+        'Nothing runs yet: start the program of yours that registers the job "backup"; matins up has none.'
+    ]
+    assert "matins up" in user.types("add", "every day at 9am", "--agent", "demo", "Hello").stderr

@@ -77,7 +77,7 @@ class House:
 
     def _block(self, run: JobRun) -> None:
         self.begun.set()
-        self.go_on.wait(30)
+        self.go_on.wait(90)
 
     def new_token(self, role: str, name: str | None = None, **options: Any) -> str:
         return self.matins.call_as(OWNER, "create_token", name or role, role, **options).token
@@ -99,7 +99,7 @@ class House:
         if body is not None and not isinstance(body, bytes):
             body = json.dumps(body).encode()
             sent.setdefault("Content-Type", "application/json")
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=90)
         try:
             connection.request(method, path, body, sent)
             response = connection.getresponse()

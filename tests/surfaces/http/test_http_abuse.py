@@ -59,7 +59,7 @@ def test_much_is_only_taken_in_from_those_who_may(house: House) -> None:
 def hung_up(house: House, *parts: bytes) -> bytes:
     """All that is answered until the server hangs up."""
     said = b""
-    with closing(socket.create_connection(("127.0.0.1", house.port), timeout=10)) as connection:
+    with closing(socket.create_connection(("127.0.0.1", house.port), timeout=90)) as connection:
         try:
             for part in parts:
                 connection.sendall(part)

@@ -116,3 +116,20 @@ def test_every_policy_has_a_tag(house: House, path: str, words: dict[str, object
 def test_a_rate_cannot_be_looked_at_and_so_has_no_condition(house: House) -> None:
     assert house.ask("PUT", "/v1/rates/EUR", {"usd": 1.1}, If_Match="*").status == 400
     assert house.ask("PUT", "/v1/rates/EUR", {"usd": 1.1}).status == 204
+
+
+def test_h12_an_edit_of_an_agent_says_what_it_is_about_too(house: House) -> None:
+    """H12: 428 without, 412 when somebody was quicker, 404 where there is none; what is not said stays"""
+    house.client.set_agent(name="scout", runner="demo", model="a", environment={"KEY": "secret"})
+    tag = house.ask("GET", "/v1/agents/scout").headers["etag"]
+    missing = house.ask("PATCH", "/v1/agents/scout", {"model": "b"})
+    assert (missing.status, missing.json["code"]) == (428, "if_match_needed")
+    done = house.ask("PATCH", "/v1/agents/scout", {"model": "b", "max_turns": 3}, If_Match=tag)
+    assert (done.status, done.json["model"]) == (200, "b")
+    assert done.headers["etag"] == house.ask("GET", "/v1/agents/scout").headers["etag"] != tag
+    late = house.ask("PATCH", "/v1/agents/scout", {"model": "c"}, If_Match=tag)
+    assert (late.status, late.json["code"]) == (412, "stale")
+    assert house.ask("PATCH", "/v1/agents/scout", {"max_turns": None}, If_Match="*").status == 200
+    assert house.ask("PATCH", "/v1/agents/nobody", {"model": "b"}, If_Match="*").status == 404
+    kept = house.matins.get_agent("scout")
+    assert (kept.model, kept.max_turns, dict(kept.environment)) == ("b", None, {"KEY": "secret"})

@@ -47,7 +47,7 @@ def test_every_example_is_answered_as_the_page_says(house: House) -> None:
 def streamed(house: House, path: str, sent: dict[str, str], answer: str) -> None:
     import http.client
 
-    connection = http.client.HTTPConnection("127.0.0.1", house.port, timeout=20)
+    connection = http.client.HTTPConnection("127.0.0.1", house.port, timeout=90)
     connection.request("GET", path, headers=sent)
     response = connection.getresponse()
     status, kind, *lines = answer.splitlines()

@@ -129,7 +129,7 @@ def test_ten_thousand_hostile_strings(quiet_house: House) -> None:
         "work",
     ]
     statuses: set[int] = set()
-    with closing(http.client.HTTPConnection("127.0.0.1", quiet_house.port, timeout=30)) as connection:
+    with closing(http.client.HTTPConnection("127.0.0.1", quiet_house.port, timeout=90)) as connection:
         for _ in range(1_250):
             query = urlencode({"agent": hostile(random)})
             body = {hostile(random) if n == 3 else random.choice(words): hostile(random) for n in range(4)}
@@ -159,7 +159,7 @@ BODIES = {
 def test_every_word_with_every_kind_of_value(quiet_house: House) -> None:
     """The service checks its words itself, so whatever JSON can say must be refused in words or taken."""
     troubles: list[str] = []
-    with closing(http.client.HTTPConnection("127.0.0.1", quiet_house.port, timeout=30)) as connection:
+    with closing(http.client.HTTPConnection("127.0.0.1", quiet_house.port, timeout=90)) as connection:
         for route in ROUTES:
             inputs = Inputs(route)
             for word in inputs.body.model_fields if inputs.body is not None and route.use_case != "backup" else ():

@@ -123,7 +123,7 @@ def test_too_large_a_body_is_413(house: House) -> None:
 
     import http.client
 
-    connection = http.client.HTTPConnection("127.0.0.1", house.port, timeout=30)
+    connection = http.client.HTTPConnection("127.0.0.1", house.port, timeout=90)
     headers = {"Authorization": f"Bearer {house.token}", "Content-Type": "application/json"}
     connection.request("POST", "/v1/schedules", parts(), headers, encode_chunked=True)
     assert connection.getresponse().status == 413

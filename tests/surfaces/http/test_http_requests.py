@@ -78,13 +78,13 @@ def test_while_it_is_being_answered_it_is_409(house: House, monkeypatch: pytest.
 
     def slow(*arguments: Any, **options: Any) -> Any:
         entered.set()
-        leave.wait(10)
+        leave.wait(90)
         return add(*arguments, **options)
 
     monkeypatch.setattr(house.matins._service, "add", slow)
     with ThreadPoolExecutor(1) as pool:
         first = pool.submit(post, house)
-        assert entered.wait(10)
+        assert entered.wait(90)
         meanwhile = post(house)
         leave.set()
         assert (meanwhile.status, meanwhile.json["code"], first.result().status) == (409, "conflict", 201)

@@ -20,7 +20,7 @@ OPEN = {"/livez", "/readyz", "/login"}
 
 def raw(house: House, text: str | bytes) -> bytes:
     """What is answered to exactly these bytes, up to the end of the connection."""
-    with socket.create_connection(("127.0.0.1", house.port), timeout=10) as connection:
+    with socket.create_connection(("127.0.0.1", house.port), timeout=90) as connection:
         connection.sendall(text.encode("latin-1") if isinstance(text, str) else text)
         said = b""
         while part := connection.recv(65536):

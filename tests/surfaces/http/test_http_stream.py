@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import http.client
+import os
 import socket
 import threading
 from collections.abc import Generator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +17,12 @@ from http_house import YEARLY, House
 
 from matins.surfaces.client import Client
 from matins.surfaces.http.feed import Feed
+from matins.surfaces.http.server import bind
 
 
 @contextmanager
 def listening(house: House, query: str = "", **headers: str) -> Generator[http.client.HTTPResponse]:
-    connection = http.client.HTTPConnection("127.0.0.1", house.port, timeout=20)
+    connection = http.client.HTTPConnection("127.0.0.1", house.port, timeout=90)
     sent = {"Authorization": f"Bearer {house.token}", **{k.replace("_", "-"): v for k, v in headers.items()}}
     with closing(connection):
         connection.request("GET", f"/v1/events/stream{query}", headers=sent)
@@ -139,10 +141,18 @@ def test_streams_end_when_the_server_stops(tmp_path: Path) -> None:
         assert response.read() == b""
 
 
+def free_port() -> int:
+    """Not one of those that the system gives to whoever asks: nobody takes it while nobody listens."""
+    for port in range(20_000 + os.getpid() % 5_000, 30_000):
+        with suppress(OSError), bind("127.0.0.1", port):
+            return port
+    raise AssertionError("there is none")
+
+
 def test_the_client_goes_on_where_it_stood_after_a_restart(tmp_path: Path) -> None:
     """Also when it was cut off before the first event, and things happened while nobody answered."""
     url = f"sqlite:///{tmp_path}/matins.db"
-    house = House(url)
+    house = House(url, port=free_port())
     add(house, "before")
     client = Client(house.url, house.token)
     told: list[str] = []
@@ -164,7 +174,7 @@ def test_the_client_goes_on_where_it_stood_after_a_restart(tmp_path: Path) -> No
     house.close()
     again = House(url, port=port)
     add(again, "a", "b", "c")
-    assert done.wait(20)
+    assert done.wait(90)
     thread.join()
     again.close()
     assert told == ["a", "b", "c"]
@@ -181,7 +191,7 @@ def test_a_hundred_listeners_cost_one_look(house: House, monkeypatch: pytest.Mon
         return events
 
     monkeypatch.setattr(house.stream.feed, "_read", counted)
-    sockets = [socket.create_connection(("127.0.0.1", house.port), timeout=20) for _ in range(100)]
+    sockets = [socket.create_connection(("127.0.0.1", house.port), timeout=90) for _ in range(100)]
     headers = f"Host: {house.host}\r\nAuthorization: Bearer {house.token}\r\n"
     for each in sockets:
         each.sendall(f"GET /v1/events/stream HTTP/1.1\r\n{headers}\r\n".encode())

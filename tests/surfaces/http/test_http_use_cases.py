@@ -79,7 +79,7 @@ def runs(house: House, client: Recorded) -> None:
     client.add(name="slow", when=YEARLY, do="block")
     run = client.run(name="slow", key="once")
     assert client.run(name="slow", key="once")["id"] == run["id"]
-    house.begun.wait(10)
+    assert house.begun.wait(90)
     assert client.get_run(run_id=run["id"])["schedule"] == "slow"
     assert client.snapshot(run_id=run["id"])["schedule"] == "slow"
     assert [found["id"] for found in client.runs(name="slow")] == [run["id"]]
@@ -128,7 +128,8 @@ def agents(client: Recorded) -> None:
         name="scout", runner="demo", max_cost="$2", environment={"KEY": "secret", "REF": "env:PATH"}
     )
     assert (made["max_cost"], made["environment"]) == ("$2.00", {"KEY": "…", "REF": "env:PATH"})
-    assert client.get_agent(name="scout")["runner"] == "demo"
+    assert client.edit_agent(name="scout", wall="2h", max_cost=None)["max_cost"] is None
+    assert client.get_agent(name="scout")["wall_ms"] == 7_200_000
     assert [found["name"] for found in client.agents()] == ["scout"]
     assert client.set_agent_rules(agent="scout", quota=3)["quota"] == 3
     assert client.agent_rules(agent="scout")["quota"] == 3
@@ -156,12 +157,16 @@ def policies(client: Recorded) -> None:
     assert client.drop_budget(name="day") is True
     assert client.set_price(model="house/small", input="$1", output="$2")["input"] == "$1.00"
     assert "house/small" in [found["model"] for found in client.prices()]
+    assert client.drop_price(model="house/small") is True
     assert client.set_rate(currency="EUR", usd=1.1) is None
+    assert client.rates()[0] == {"currency": "EUR", "usd": 1.1}
+    assert client.drop_rate(currency="EUR") is True
     assert client.set_hook(event="after:run", command="true") is None
     assert [found["event"] for found in client.hooks()] == ["after:run"]
     assert client.drop_hook(event="after:run") is True
     assert client.limit(scope="global", size=5) is None
     assert ("global", 5) in [(found["scope"], found["size"]) for found in client.limits()]
+    assert client.drop_limit(scope="global") is True
     assert client.throttle(provider="acme", resets_at="2100-01-01T00:00:00Z")["resets_at"] == "2100-01-01T00:00:00Z"
     assert [found["provider"] for found in client.throttles()] == ["acme"]
     assert client.lift_throttle(provider="acme") is True
@@ -196,6 +201,7 @@ def the_whole(house: House, client: Recorded, tmp_path: Path) -> None:
     assert client.audit()["faults"] == []
     assert client.last_seal() is None or ":" in client.last_seal()
     assert client.stats()["running"] is True
+    assert "work" in client.known_jobs()["names"]
     assert {found["what"] for found in client.doctor()} >= {"clock", "store"}
     assert client.whoami()["role"] == "owner"
     made = client.create_token(name="robot", role="viewer")

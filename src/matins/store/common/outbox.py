@@ -50,7 +50,8 @@ class Outbox:
 
     def lease_subscription(self, name: str, owner: str, now: int, until: int) -> int | None:
         """Where it stands, when nobody else delivers it."""
-        rows = self._common("lease_subscription", name=name, owner=owner, now=now, until=until)
+        beyond = 2 * until - now  # a turn that began earlier, and had to wait, sees a lease that ends after its own
+        rows = self._common("lease_subscription", name=name, owner=owner, now=now, until=until, beyond=beyond)
         return rows[0][0] if rows else None
 
     def release_leases(self, owner: str) -> None:

@@ -27,7 +27,7 @@ DELETE FROM deliveries WHERE subscription = :name;
 -- lease_subscription: nobody else delivers it for a while; an end beyond what anyone takes is that of a clock that went back
 UPDATE subscriptions SET lease_owner = :owner, lease_until = :until
 WHERE name = :name AND state = 'active'
-  AND (lease_owner IS NULL OR lease_owner = :owner OR lease_until <= :now OR lease_until > :until)
+  AND (lease_owner IS NULL OR lease_owner = :owner OR lease_until <= :now OR lease_until > :beyond)
 RETURNING cursor;
 
 -- release_leases: others may

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
 from typing import Protocol
 
-from matins.errors import StoreUnavailable
+from matins.errors import StoreError
 from matins.ports import Clock
 
 _EVERY_MS = 1_000
+_AWAY_MS = 5_000
+_STEP_MS = 1_000
 
 
 class Timed(Protocol):
@@ -16,36 +19,44 @@ class Timed(Protocol):
 
 
 class DatabaseClock:
-    """Boot time plus an offset that is read again at most once a second. While the database does not answer, the last
-    offset holds: boot time is steady."""
+    """The host's boot time plus an offset. Whoever asks reads it again, at most once a second; others take the one that
+    is there meanwhile. While the database does not answer it holds: boot time is steady, whatever the host's wall clock
+    does."""
 
-    def __init__(self, store: Timed, local: Clock) -> None:
+    def __init__(self, store: Timed, host: Clock) -> None:
         self._store = store
-        self._local = local
+        self._host = host
         self._reading = threading.Lock()
-        self._offset = self._read()
-        self._next = local.boot_ms() + _EVERY_MS
+        low, high = self._bounds()
+        self._offset = (low + high + 1) // 2
+        self._next = host.boot_ms() + _EVERY_MS
 
     def now_ms(self) -> int:
-        boot = self._local.boot_ms()
-        if boot >= self._next and self._reading.acquire(blocking=False):
+        if self._host.boot_ms() >= self._next and self._reading.acquire(blocking=False):
             try:
-                self._next = boot + _EVERY_MS
-                self._offset = self._read()
-            except StoreUnavailable:
-                pass  # whoever uses the store hears of it
+                self._read_again()
             finally:
                 self._reading.release()
-        return self._local.boot_ms() + self._offset
+        return self._host.boot_ms() + self._offset
 
     def boot_ms(self) -> int:
-        return self._local.boot_ms()
+        return self._host.boot_ms()
 
     def local_zone(self) -> str:
-        return self._local.local_zone()
+        return self._host.local_zone()
 
-    def _read(self) -> int:
-        """Half of the round trip has passed since the server looked at its clock."""
-        before = self._local.boot_ms()
+    def _read_again(self) -> None:
+        """Moves no further than it must, so that a slow answer moves nothing. A step is read again at once: whoever
+        doubts it sees two readings."""
+        wait = _AWAY_MS
+        with suppress(StoreError):  # whoever uses the store hears of it
+            low, high = self._bounds()
+            before, self._offset = self._offset, min(max(self._offset, low), high)
+            wait = 0 if abs(self._offset - before) > _STEP_MS else _EVERY_MS
+        self._next = self._host.boot_ms() + wait
+
+    def _bounds(self) -> tuple[int, int]:
+        """Between which the offset is: the server looked at its clock after we asked and before we had its answer."""
+        asked = self._host.boot_ms()
         now = self._store.database_time()
-        return now - (before + self._local.boot_ms()) // 2
+        return now - self._host.boot_ms() - 1, now - asked  # fractions of a millisecond are dropped

@@ -253,13 +253,19 @@ INSERT INTO permits (scope, n) SELECT %(scope)b, n FROM generate_series(1, %(siz
 SELECT scope, count(*) FILTER (WHERE n > 0), count(run_id) FROM permits GROUP BY scope;
 
 -- insert_worker: a process that runs the loops
-INSERT INTO workers (identity, beat, started_at) VALUES (%(identity)b, 0, %(now)b) RETURNING id;
+INSERT INTO workers (identity, beat, started_at)
+VALUES (%(identity)b, (extract(epoch FROM clock_timestamp()) * 1000)::bigint, %(now)b) RETURNING id;
 
--- beat: a sign of life
-UPDATE workers SET beat = beat + 1 WHERE id = %(id)b AND stopped_at IS NULL RETURNING beat;
+-- beat: a sign of life, and when it was by the server's clock
+UPDATE workers SET beat = (extract(epoch FROM clock_timestamp()) * 1000)::bigint
+WHERE id = %(id)b AND stopped_at IS NULL RETURNING beat;
 
 -- workers: those that have not stopped
 SELECT id, identity, beat FROM workers WHERE stopped_at IS NULL ORDER BY id;
+
+-- engines: how many have given a sign of life within a lease, either way: the server's clock may have been another one's
+SELECT count(*) FROM workers
+WHERE stopped_at IS NULL AND abs((extract(epoch FROM statement_timestamp()) * 1000)::bigint - beat) <= %(lease)b;
 
 -- stop_worker: it has stopped, or is taken to be dead
 UPDATE workers SET stopped_at = %(now)b WHERE id = %(id)b AND stopped_at IS NULL RETURNING id;

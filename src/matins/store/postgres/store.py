@@ -10,6 +10,8 @@ from hashlib import sha256
 from pathlib import Path
 
 from matins.errors import Conflict, StoreError, StoreUnavailable, StoreVersionError
+from matins.ports import Clock
+from matins.store.postgres.clock import DatabaseClock
 from matins.store.postgres.listener import Listener
 from matins.store.postgres.session import SQL, Session, Sessions
 from matins.store.postgres.transaction import PostgresTransaction
@@ -119,6 +121,16 @@ class PostgresStore:
     def damage(self) -> list[str]:
         """The server sees to that."""
         return []
+
+    def engines(self, lease_ms: int) -> int:
+        with self.sessions.lend(_LOOK) as session:
+            row = session.cursor.execute(SQL["engines"], {"lease": lease_ms}).fetchone()
+            session.cursor.execute(b"COMMIT")
+        assert row is not None
+        return row[0]
+
+    def clock(self, host: Clock) -> DatabaseClock:
+        return DatabaseClock(self, host)
 
     def database_time(self) -> int:
         """The server's clock, in UTC milliseconds."""

@@ -37,9 +37,7 @@ class Ownership:
             return True
         self._path.parent.mkdir(parents=True, exist_ok=True)
         file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        if not _won(file):
             os.close(file)
             return False
         os.ftruncate(file, 0)
@@ -74,6 +72,18 @@ class Ownership:
         except json.JSONDecodeError:
             return {}  # caught between truncation and writing
 
+    def has_engine(self) -> bool:
+        """Whether an engine has the lock; one that was killed has let go of it. Keeps nobody out."""
+        if self.held:
+            return True
+        if self._path is None or not self._path.exists():
+            return False
+        file = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            return not _free(file) and bool(self.owner())
+        finally:
+            os.close(file)
+
     @property
     def held(self) -> bool:
         return self._path is None or self._file is not None
@@ -89,6 +99,33 @@ class Ownership:
         if self._file is not None:
             os.close(self._file)
             self._file = None
+
+
+def _won(file: int) -> bool:
+    """Whoever only looks has the lock for a moment, and is waited for."""
+    for _ in range(_PATIENCE):
+        if _locked(file, fcntl.LOCK_EX):
+            return True
+        if not _free(file):
+            return False
+        time.sleep(_LOOK_S)
+    return False
+
+
+def _free(file: int) -> bool:
+    """Whether nobody has the lock for oneself."""
+    free = _locked(file, fcntl.LOCK_SH)
+    if free:
+        fcntl.flock(file, fcntl.LOCK_UN)  # not by closing it: a child that is forked now has it open too
+    return free
+
+
+def _locked(file: int, how: int) -> bool:
+    try:
+        fcntl.flock(file, how | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
 
 
 def _forget(ownership: Ownership | None) -> None:

@@ -159,11 +159,11 @@ SELECT r.id, r.schedule_id, s.name, r.rev, r.state, r.slot, r.request_key, r.cov
   r.not_before, r.planned_at, r.started_at, r.ended_at, r.reason, r.evidence, r.outcome, r.cleared
 FROM runs r JOIN schedules s ON s.id = r.schedule_id WHERE r.id = ?1;
 
--- runs_of: a schedule's runs, the newest first
+-- runs_of: a schedule's runs, the newest first; the page is found by the index alone, before rows are read
 SELECT r.id, r.schedule_id, s.name, r.rev, r.state, r.slot, r.request_key, r.covered, r.covered_from, r.epoch, r.attempt,
   r.not_before, r.planned_at, r.started_at, r.ended_at, r.reason, r.evidence, r.outcome, r.cleared
-FROM runs r INDEXED BY runs_slot JOIN schedules s ON s.id = r.schedule_id
-WHERE r.schedule_id = ?1 AND r.id < ?2 ORDER BY r.id DESC LIMIT ?3;
+FROM (SELECT id FROM runs INDEXED BY runs_slot WHERE schedule_id = ?1 AND id < ?2 ORDER BY id DESC LIMIT ?3) page
+  CROSS JOIN runs r ON r.id = page.id CROSS JOIN schedules s ON s.id = r.schedule_id ORDER BY r.id DESC;
 
 -- covering: the last record of a schedule that covers a slot at or after an instant
 SELECT max(slot) FROM (

@@ -13,6 +13,7 @@ from typing import Any
 import apsw
 
 from matins.errors import StoreBusy, StoreCorrupt, StoreError, StoreUnavailable, StoreVersionError
+from matins.ports import Clock
 from matins.store.chain import Chain
 from matins.store.queries import load_migrations
 from matins.store.sqlite.copying import copy, damage
@@ -103,6 +104,16 @@ class SqliteStore:
     def socket_path(self) -> Path | None:
         """Where an engine on this store listens; None where nobody needs to ask it."""
         return self.ownership.socket
+
+    def engines(self, lease_ms: int) -> int:
+        """A worker that names its process has the lock as long as it lives."""
+        with self.reading() as transaction:
+            workers = transaction.workers()
+        owned = self.ownership.has_engine()
+        return sum(1 for _, identity, _ in workers if owned or '"pid"' not in identity)
+
+    def clock(self, host: Clock) -> Clock:
+        return host
 
     def listen(self, wake: Callable[[], None]) -> None:
         """Nobody writes beside the owner: changes of other processes come through its socket."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from matins.errors import InvalidInput
 from matins.surfaces.cli.commands import Noun, complete_agents, pass_desk, removed
 from matins.surfaces.cli.desk import Desk
 from matins.surfaces.cli.states import in_words
@@ -20,7 +21,7 @@ _EMPTY = "No agents yet. Make one: matins agents set scout --runner claude"
 
 @click.group(cls=Noun)
 def agents() -> None:
-    """Who is woken: list, show, set, rm."""
+    """Who is woken: list, show, set, edit, rm."""
 
 
 @agents.command("list")
@@ -61,6 +62,30 @@ def set_agent(desk: Desk, name: str, **options: Any) -> None:
     """
     item = desk.ask("set_agent", name=name, **_from_here(desk, given(AGENT, options)))
     desk.show(item, lambda: one_line(f"Set the agent {item['name']}: runner {item['runner']}"))
+
+
+@agents.command("edit")
+@click.argument("name", shell_complete=complete_agents)
+@word_options(AGENT, unset=True)
+@pass_desk
+def edit_agent(desk: Desk, name: str, **options: Any) -> None:
+    """Change only what is said of an agent; the rest stays.
+
+    \b
+    matins agents edit scout --model opus --unset max_cost
+    """
+    words = _from_here(desk, given(AGENT, options))
+    if not words:
+        raise InvalidInput("Nothing is said that should change", field="set", hint="--model, --set word=value, --unset")
+    before = desk.ask("get_agent", name=name)
+    item = desk.door.call("edit_agent", name=name, **words)
+    desk.show(item, lambda: [*_changes(before, item), one_line(f"Changed the agent {item['name']}.")])
+
+
+def _changes(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
+    both = [*after, *(word for word in before if word not in after)]
+    changed = [(word, before.get(word), after.get(word)) for word in both if before.get(word) != after.get(word)]
+    return [f"  {in_words(word)}: {plain(old)} → {plain(new)}" for word, old, new in changed]
 
 
 def _from_here(desk: Desk, words: dict[str, Any]) -> dict[str, Any]:

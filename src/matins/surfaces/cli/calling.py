@@ -24,8 +24,8 @@ def call(desk: Desk, use_case: str, words: tuple[str, ...]) -> None:
     The words are the API's, and so is what it prints: for what has no command of its own.
 
     \b
-    matins call set_price model=gpt-5 input='"$1"' output='"$8"'
-    matins call limit scope=global size=4
+    matins call snapshot run_id=7
+    matins call set_allowed_hosts hosts='["models.lan:8080"]'
     """
     name = use_case.replace("-", "_")
     if name not in BY_USE_CASE:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Any
 
@@ -15,6 +16,7 @@ from matins.surfaces.cli.times import local
 _LOOK_S = 0.5
 _TYPE_WIDTH = 22
 _INSTANTS = ("slot", "until", "not_before")
+Event = dict[str, Any]
 
 
 @click.command(cls=Command)
@@ -32,18 +34,44 @@ def events(desk: Desk, follow: bool, types: tuple[str, ...], after: str | None, 
     def ask(since: str | None) -> list[dict[str, Any]]:
         return desk.ask("events", types=list(types) or None, after=since, limit=limit, **only)
 
-    found = ask(after)
-    if not follow:
-        text = [_line(desk, event) for event in found]
-        return desk.show(found, lambda: text or "Nothing has happened yet.")
-    last = after or "0"
-    while True:
-        for event in found:
+    if follow:
+        for event in _followed(desk, ask, after, list(types), only):
             desk.show_line(event, lambda event=event: _line(desk, event))
-            last = event["id"]
-        if not found:
+        return
+    found = ask(after)
+    text = [_line(desk, event) for event in found]
+    desk.show(found, lambda: text or "Nothing has happened yet.")
+
+
+def _followed(
+    desk: Desk, ask: Callable[[str | None], list[Event]], after: str | None, types: list[str], only: dict[str, Any]
+) -> Iterator[Event]:
+    """What there is, and then what happens: as the daemon tells it, or else by looking again and again."""
+    newest = desk.ask("events", limit=1)
+    while found := ask(after):
+        yield from found
+        after = found[-1]["id"]
+    at = str(max(int(event["id"]) for event in [*newest, {"id": after or 0}]))
+    told = desk.door.follow(at, types)
+    if told is not None:
+        yield from filter(_wanted(desk, **only), told)
+    while True:
+        found = ask(at)
+        yield from found
+        if found:
+            at = found[-1]["id"]
+        else:
             desk.wait(_LOOK_S)
-        found = ask(last)
+
+
+def _wanted(desk: Desk, schedule: str | None, agent: str | None, run_id: str | None) -> Callable[[Event], bool]:
+    """Which of all events somebody asked for."""
+    only = {"run_id": run_id}
+    if schedule is None:
+        only["agent"] = agent
+    else:
+        only["schedule_id"] = desk.ask("look", name=schedule, agent=agent)["id"]
+    return lambda event: all(value in (None, event[word]) for word, value in only.items())
 
 
 def _line(desk: Desk, event: dict[str, Any]) -> str:

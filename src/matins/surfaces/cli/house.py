@@ -69,7 +69,7 @@ def _finding(desk: Desk, finding: dict[str, Any]) -> list[str]:
     mark = {True: Cell("✓ ok  ", "green"), False: Cell("✗ bad ", "red")}.get(finding["ok"], Cell("? look", "yellow"))
     lines = [f"{desk.painted(mark)}  {one_line(finding['what'])}: {one_line(finding['sentence'])}"]
     if finding["mend"] and finding["ok"] is not True:
-        lines.append(f"        mend it: {one_line(finding['mend'])}")
+        lines.append(f"        mend it: {one_line(telling.spoken(finding['mend']))}")
     return lines
 
 

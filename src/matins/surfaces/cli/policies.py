@@ -1,36 +1,24 @@
-"""`matins quiet-hours`, `budgets`, `throttles`: what governs schedules from outside."""
+"""`matins quiet-hours`, `budgets`, `prices`, `hooks`, `limits`, `work-sources`, `throttles`: what governs schedules."""
 
 from __future__ import annotations
 
+import shlex
 from typing import Any
 
 import click
 
+from matins.errors import InvalidInput
 from matins.surfaces.cli.commands import Noun, pass_desk, removed
 from matins.surfaces.cli.desk import Desk
 from matins.surfaces.cli.instants import AHEAD
+from matins.surfaces.cli.kinds import Item, Kind, noun_of
 from matins.surfaces.cli.tables import Column
 from matins.surfaces.cli.text import one_line
-from matins.surfaces.cli.words import BUDGET, QUIET_HOURS, given, word_options
+from matins.surfaces.cli.times import took
+from matins.surfaces.cli.words import BUDGET, HOOK, PRICE, QUIET_HOURS, SOURCE
 
-_QUIET = (Column("NAME"), Column("WINDOWS", 20), Column("TIMEZONE"), Column("MODE"))
-_BUDGETS = (Column("NAME"), Column("FOR", 8), Column("PER"), Column("SPENT"), Column("PROMISED"), Column("OF", 6))
 _THROTTLES = (Column("PROVIDER"), Column("UNTIL"), Column("AGENTS", 8), Column("WHY", 10), Column("BY"))
-
-
-@click.group("quiet-hours", cls=Noun)
-def quiet_hours() -> None:
-    """When nothing begins: list, set, rm."""
-
-
-@quiet_hours.command("list")
-@pass_desk
-def list_quiet_hours(desk: Desk) -> None:
-    """All quiet hours."""
-    items: list[dict[str, Any]] = desk.ask("quiet_hours")
-    rows = [(item["name"], _windows(item["windows"]), item["timezone"], item["mode"]) for item in items]
-    empty = 'No quiet hours. Make some: matins quiet-hours set night --windows "22:00-07:00" -z Europe/London'
-    desk.show(items, lambda: desk.table(_QUIET, rows) if rows else empty)
+_RATES = (Column("CURRENCY"), Column("DOLLARS", right=True))
 
 
 def _windows(windows: Any) -> str:
@@ -47,43 +35,10 @@ def _window(window: Any) -> str:
     return f"{named} {window['from']}-{window['to']}".strip()
 
 
-@quiet_hours.command("set")
-@click.argument("name")
-@word_options(QUIET_HOURS)
-@pass_desk
-def set_quiet_hours(desk: Desk, name: str, **options: Any) -> None:
-    """Make quiet hours, or say them anew."""
-    item = desk.ask("set_quiet_hours", name=name, **given(QUIET_HOURS, options))
-    desk.show(item, lambda: one_line(f"Set {item['name']}: {_windows(item['windows'])} ({item['timezone']})"))
-
-
-@quiet_hours.command("rm")
-@click.argument("name")
-@pass_desk
-def remove_quiet_hours(desk: Desk, name: str) -> None:
-    """Remove quiet hours that no schedule keeps."""
-    desk.show(*removed("quiet-hours policy", one_line(name), bool(desk.ask("drop_quiet_hours", name=name))))
-
-
-@click.group(cls=Noun)
-def budgets() -> None:
-    """What may be spent in a day or a month: list, set, rm."""
-
-
-@budgets.command("list")
-@pass_desk
-def list_budgets(desk: Desk) -> None:
-    """Each budget, and what is spent and promised of it."""
-    items: list[dict[str, Any]] = desk.ask("budgets")
-    rows = [row for item in items for row in _budget_rows(item)]
-    empty = "No budgets. Make one: matins budgets set daily --money '$5' --per day"
-    desk.show(items, lambda: desk.table(_BUDGETS, rows) if rows else empty)
-
-
-def _budget_rows(budget: dict[str, Any]) -> list[tuple[str, ...]]:
+def _budget_rows(budget: Item) -> list[tuple[str, ...]]:
     """A row for each purse: one for all, or one for each agent or schedule that has spent."""
     of = " and ".join(str(limit) for limit in (budget["money"], _tokens(budget["tokens"])) if limit)
-    purses: list[dict[str, Any]] = budget["purses"]
+    purses: list[Item] = budget["purses"]
     spent = [(p["of"], f"{p['money']}, {_tokens(p['tokens']) or 'no tokens'}", p["money_reserved"]) for p in purses]
     usual = (budget["of"] or budget["scope"], "nothing", "–")
     return [(budget["name"], whose, budget["per"], money, kept, of) for whose, money, kept in spent or [usual]]
@@ -93,22 +48,147 @@ def _tokens(count: int | None) -> str:
     return f"{count:,} tokens" if count else ""
 
 
-@budgets.command("set")
-@click.argument("name")
-@word_options(BUDGET)
-@pass_desk
-def set_budget(desk: Desk, name: str, **options: Any) -> None:
-    """Make a budget, or say it anew."""
-    item = desk.ask("set_budget", name=name, **given(BUDGET, options))
-    desk.show(item, lambda: one_line(f"Set the budget {item['name']}."))
+def _command(command: Any) -> str:
+    return command if isinstance(command, str) else shlex.join(command)
 
 
-@budgets.command("rm")
-@click.argument("name")
+def _length(milliseconds: int) -> str:
+    return f"{milliseconds / 1000:g}s" if milliseconds < 60_000 else took(milliseconds)
+
+
+def _source(item: Item) -> str:
+    return item["repo"] if item["kind"] == "github" else item["path"]
+
+
+def _labels(item: Item) -> str:
+    return ", ".join(item["labels"]) if item["kind"] == "github" else "–"
+
+
+quiet_hours = noun_of(
+    Kind(
+        noun="quiet-hours",
+        what="quiet-hours policy",
+        help="When nothing begins: list, set, rm.",
+        use_cases=("quiet_hours", "set_quiet_hours", "drop_quiet_hours"),
+        helps=("All quiet hours.", "Make quiet hours, or say them anew.", "Remove quiet hours that no schedule keeps."),
+        columns=(Column("NAME"), Column("WINDOWS", 20), Column("TIMEZONE"), Column("MODE")),
+        rows=lambda item: [(item["name"], _windows(item["windows"]), item["timezone"], item["mode"])],
+        empty='No quiet hours. Make some: matins quiet-hours set night --windows "22:00-07:00" -z Europe/London',
+        told=lambda item: f"Set {item['name']}: {_windows(item['windows'])} ({item['timezone']})",
+        words=QUIET_HOURS,
+    )
+)
+budgets = noun_of(
+    Kind(
+        noun="budgets",
+        what="budget",
+        help="What may be spent in a day or a month: list, set, rm.",
+        use_cases=("budgets", "set_budget", "drop_budget"),
+        helps=(
+            "Each budget, and what is spent and promised of it.",
+            "Make a budget, or say it anew.",
+            "Remove a budget.",
+        ),
+        columns=(Column("NAME"), Column("FOR", 8), Column("PER"), Column("SPENT"), Column("PROMISED"), Column("OF", 6)),
+        rows=_budget_rows,
+        empty="No budgets. Make one: matins budgets set daily --money '$5' --per day",
+        told=lambda item: f"Set the budget {item['name']}.",
+        words=BUDGET,
+    )
+)
+prices = noun_of(
+    Kind(
+        noun="prices",
+        what="price of",
+        help="What a million tokens of a model cost: list, set, rm, rate.",
+        use_cases=("prices", "set_price", "drop_price"),
+        helps=(
+            "All prices: list prices, and yours.",
+            "Set the price of a model.",
+            "Go back to the list price of a model.",
+        ),
+        columns=(Column("MODEL", 20), *(Column(title, right=True) for title in ("INPUT", "OUTPUT", "CACHED"))),
+        rows=lambda item: [(item["model"], item["input"], item["output"], item["cached"])],
+        empty="No prices. Set one: matins prices set house/small --input '$1' --output '$2'",
+        told=lambda item: f"Set the price of {item['model']}: {item['input']} in, {item['output']} out",
+        words=PRICE,
+        key="model",
+    )
+)
+hooks = noun_of(
+    Kind(
+        noun="hooks",
+        what="hook",
+        help="Commands for every schedule: list, set, rm.",
+        use_cases=("hooks", "set_hook", "drop_hook"),
+        helps=(
+            "All hooks.",
+            "Run a command at before:schedule:trigger, which may cancel a run, or after:run.",
+            "Remove a hook.",
+        ),
+        columns=(Column("EVENT"), Column("COMMAND", 20), Column("LIMIT")),
+        rows=lambda item: [(item["event"], _command(item["command"]), _length(item["limit_ms"]))],
+        empty="No hooks. Set one: matins hooks set before:schedule:trigger --command ./may-it-run.sh",
+        told=lambda item: f"Set the hook {item['event']}: {_command(item['command'])}",
+        words=HOOK,
+        key="event",
+    )
+)
+limits = noun_of(
+    Kind(
+        noun="limits",
+        what="limit",
+        help="How many runs there may be at once: list, set, rm.",
+        use_cases=("limits", "limit", "drop_limit"),
+        helps=(
+            "All limits, and how much of each is taken.",
+            "So many at once: global, or agent:NAME.",
+            "Remove a limit.",
+        ),
+        columns=(Column("SCOPE", 10), Column("SIZE", right=True), Column("TAKEN", right=True)),
+        rows=lambda item: [(item["scope"], str(item["size"]), str(item["taken"]))],
+        empty="No limits. Set one: matins limits set global 4",
+        told=lambda item: f"At most {item['size']} at once: {item['scope']}",
+        key="scope",
+        value="size",
+    )
+)
+work_sources = noun_of(
+    Kind(
+        noun="work-sources",
+        what="source of work",
+        help="Where work items come from: list, set, rm.",
+        use_cases=("work_sources", "set_work_source", "drop_work_source"),
+        helps=("All sources.", "Make a source, or say it anew.", "Remove a source that no schedule takes work from."),
+        columns=(Column("NAME"), Column("KIND"), Column("WHERE", 12), Column("LABELS", 8)),
+        rows=lambda item: [(item["name"], item["kind"], _source(item), _labels(item))],
+        empty="No sources of work. Make one: matins work-sources set todo --kind tasks --path TASKS.yaml",
+        told=lambda item: f"Set the source {item['name']}: {item['kind']}, {_source(item)}",
+        words=SOURCE,
+    )
+)
+
+
+@prices.command()
+@click.argument("currency", required=False)
+@click.argument("usd", required=False, type=float, metavar="DOLLARS")
+@click.option("--rm", "gone", is_flag=True, help="Remove it.")
 @pass_desk
-def remove_budget(desk: Desk, name: str) -> None:
-    """Remove a budget."""
-    desk.show(*removed("budget", one_line(name), bool(desk.ask("drop_budget", name=name))))
+def rate(desk: Desk, currency: str | None, usd: float | None, gone: bool) -> None:
+    """What one of a CURRENCY is worth in dollars; or all rates.
+
+    \b
+    matins prices rate EUR 1.10
+    """
+    if currency is None:
+        rates: list[Item] = desk.ask("rates")
+        return desk.show(rates, lambda: desk.table(_RATES, [(r["currency"], f"{r['usd']:g}") for r in rates]))
+    if gone:
+        return desk.show(*removed("rate of", one_line(currency), bool(desk.ask("drop_rate", currency=currency))))
+    if usd is None:
+        raise InvalidInput("How many dollars is it worth?", field="usd", hint=f"matins prices rate {currency} 1.10")
+    desk.ask("set_rate", currency=currency, usd=usd)
+    return desk.show({"currency": currency, "usd": usd}, lambda: one_line(f"1 {currency} is ${usd:g}"))
 
 
 @click.group(cls=Noun)
@@ -120,7 +200,7 @@ def throttles() -> None:
 @pass_desk
 def list_throttles(desk: Desk) -> None:
     """Those that hold now."""
-    items: list[dict[str, Any]] = desk.ask("throttles")
+    items: list[Item] = desk.ask("throttles")
     rows = [
         (
             item["provider"],

@@ -70,8 +70,8 @@ def add(
             desk.ask("drop_agent", name=agent)
         raise
     if made:
-        desk.tell(f'Made the agent "{agent}" with the runner {agent}. It works in the folder of the store; elsewhere:')
-        desk.tell(f"  matins agents set {agent} --runner {agent} --workdir DIR")
+        desk.tell(f'Made the agent "{agent}" with the runner {agent}. It works in a folder of its own ({_own(agent)});')
+        desk.tell(f"  elsewhere: matins agents edit {agent} --workdir DIR")
     desk.show(document, lambda: _told(desk, "Added", document))
     _tell_what_is_missing(desk, document, words)
 
@@ -88,13 +88,18 @@ def _made_agent(desk: Desk, name: str) -> bool:
         return False
     except NotFound as unknown:
         try:
-            desk.ask("set_agent", name=name, runner=name)
+            desk.ask("set_agent", name=name, runner=name, workdir=_own(name))
         except InvalidInput as error:
             if error.field != "runner":
                 raise
             hint = _nearest_agent(desk, name, str(error.allowed or error.hint))
             raise NotFound(unknown.message, value=name, field="agent", hint=hint) from None
         return True
+
+
+def _own(agent: str | None) -> str:
+    """Beside the store; it is made when the agent is first woken."""
+    return f"agents/{agent}"
 
 
 def _nearest_agent(desk: Desk, name: str, runners: str) -> str:
@@ -148,7 +153,22 @@ def _tell_what_is_missing(desk: Desk, schedule: dict[str, Any], words: dict[str,
         elif not _SAYS_ITS_ZONE.search(words["when"]):
             when = shlex.quote(words["when"])
             desk.tell(f"Its time is in UTC. On your own clock: matins edit {name} --when {when} --timezone local")
-    desk.tell_if_nothing_runs()
+    if not _tell_of_its_job(desk, schedule["do"], words):
+        desk.tell_if_nothing_runs()
+
+
+def _tell_of_its_job(desk: Desk, job: str, words: dict[str, Any]) -> bool:
+    """Whether there is something to tell. It is no error: the program that has the job may be yet to come."""
+    known = desk.ask("known_jobs") if "do" in words else {"names": [job]}
+    if job in known["names"]:
+        return False
+    if known["engine"]:
+        desk.tell(f'No engine here has the job "{job}": its runs fail, unless a program that registers it takes them.')
+    elif known["others"]:
+        desk.tell(f'It needs an engine that has the job "{job}".')
+    else:
+        desk.tell(f'Nothing runs yet: start the program of yours that registers the job "{job}"; matins up has none.')
+    return True
 
 
 @click.command("list", cls=Command)
@@ -237,6 +257,7 @@ def edit(desk: Desk, name: str, agent: str | None, dry_run: bool, **options: Any
     changed = desk.door.call("edit", name=name, agent=agent, **words)
     item = desk.ask("look", **_found(changed))
     desk.show(item, lambda: [*_changes(forecast), _told(desk, "Changed", item)])
+    _tell_of_its_job(desk, item["do"], words)
     if forecast["voids"]:
         desk.tell("What was asked about it counts no more, and is asked again: matins approvals")
 

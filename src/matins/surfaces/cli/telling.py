@@ -21,12 +21,14 @@ timed out; 4 not allowed; 5 the run failed; 8 waiting for approval."""
 _SPOKEN = {
     "set_quiet_hours": "matins quiet-hours set",
     "set_agent": "matins agents set",
+    "set_work_source": "matins work-sources set",
     "add_webhook": "matins webhooks add",
 }
 """Hints name use cases: here they are commands."""
 _USE_CASE = re.compile(rf"\b({'|'.join(_SPOKEN)})\b")
 _ARGUMENT = re.compile(r'\b([a-z_]+)="(\w+)"')
 _RATE = re.compile(r'set_rate\("(\w+)", usd=…\)')
+_PRICE = re.compile(r'set_price\("([^"]+)", input=…, output=…\)')
 _WHERE = {"run": "matins runs", "approval": "matins approvals", "agent": "matins agents"}
 _NEXT: tuple[tuple[type[MatinsError], str], ...] = (
     (NotAllowed, "ask the owner, or use a token that may: --token"),
@@ -67,16 +69,17 @@ def tell(message: str, hint: str | None) -> None:
 
 def _hint(error: MatinsError) -> str:
     if error.hint:
-        return _spoken(error.hint)
+        return spoken(error.hint)
     if isinstance(error, NotFound) and error.field in _WHERE:
         return f"see what there is: {_WHERE[error.field]}"
     return next((hint for kind, hint in _NEXT if isinstance(error, kind)), _LAST_RESORT)
 
 
-def _spoken(hint: str) -> str:
+def spoken(hint: str) -> str:
     """Of the library, as one says it here: `per="day"` is `--per day`."""
     hint = _USE_CASE.sub(lambda found: _SPOKEN[found[0]], hint)
-    hint = _RATE.sub(r"rates: {\1: 1.10} in matins.yaml", hint)
+    hint = _RATE.sub(r"matins prices rate \1 1.10", hint)
+    hint = _PRICE.sub(r"matins prices set \1 --input '$1' --output '$8'", hint)
     return _ARGUMENT.sub(lambda found: f"--{found[1].replace('_', '-')} {found[2]}", hint)
 
 

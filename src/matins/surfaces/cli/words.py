@@ -12,13 +12,15 @@ import click
 from matins.errors import InvalidInput
 
 F = TypeVar("F", bound=Callable[..., Any])
+_METAVARS = {"number": "N", "names": "A,B", "json": "JSON", "command": "COMMAND", "shell": "COMMAND"}
 
 
 class Word(NamedTuple):
     name: str
     help: str
     kind: str = "text"
-    """text, number, names (with commas between), command (as for a shell, or JSON), json (or a text), flag."""
+    """text, number, names (with commas between), command (split as a shell would, or JSON), shell (a text for one, or
+    JSON), json (or a text), flag."""
     choices: tuple[str, ...] = ()
     short: str | None = None
 
@@ -102,6 +104,33 @@ BUDGET = (
     Word("of", "One agent, or one schedule as agent/name."),
     Word("timezone", "Where its days begin.", short="-z"),
 )
+PRICE = (
+    Word("input", "Money for a million tokens that it reads: $1."),
+    Word("output", "And that it writes: $8."),
+    Word("cached", "And that it reads from its cache; as input where it is not said."),
+)
+HOOK = (
+    Word("command", "A text for the shell, or as JSON a list of a program and its arguments.", "shell"),
+    Word("limit", "How long it may take: 15s."),
+)
+RULES = (
+    Word("quota", "How many schedules of its making there may be at once.", "number"),
+    Word("depth", "How far schedules may make schedules.", "number"),
+    Word("floor", "How often they may fire: 5m."),
+    Word("expiry", "How long they last at the most: 30d."),
+    Word("approval_expires", "How long a proposal waits for an answer: 7d."),
+    Word("auto_one_shots", "Whether one-shots for itself go through unasked.", "flag"),
+    Word("auto_jobs", "Which jobs those may start, with commas between.", "names"),
+)
+SOURCE = (
+    Word("kind", "A TASKS.yaml, or issues.", choices=("tasks", "github")),
+    Word("path", "Of the TASKS.yaml."),
+    Word("repo", "owner/name."),
+    Word("labels", "An issue must have them all; with commas between.", "names"),
+    Word("priorities", "Labels, the most urgent first.", "names"),
+    Word("base_url", "Of the API of another GitHub."),
+    Word("token", "Where the token is: env:NAME or file:/path."),
+)
 
 
 def word_options(words: Iterable[Word], *, unset: bool = False) -> Callable[[F], F]:
@@ -126,11 +155,7 @@ def _option(word: Word) -> Callable[[F], F]:
     if word.kind == "flag":
         return click.option(*names, is_flag=True, default=None, help=word.help)
     kind = click.Choice(word.choices) if word.choices else None
-    metavar = (
-        None
-        if word.choices
-        else {"number": "N", "names": "A,B", "json": "JSON", "command": "COMMAND"}.get(word.kind, "TEXT")
-    )
+    metavar = None if word.choices else _METAVARS.get(word.kind, "TEXT")
     return click.option(*names, type=kind, metavar=metavar, help=word.help)
 
 
@@ -153,8 +178,8 @@ def valued(kind: str, value: Any) -> Any:
         return value
     if kind == "names":
         return [name.strip() for name in value.split(",") if name.strip()]
-    if kind == "command" and not value.lstrip().startswith("["):
-        return _split(value)
+    if kind in ("command", "shell") and not value.lstrip().startswith("["):
+        return _split(value) if kind == "command" else value
     if kind == "flag":
         return {"true": True, "yes": True, "false": False, "no": False}.get(value.lower(), value)
     try:
@@ -163,7 +188,7 @@ def valued(kind: str, value: Any) -> Any:
         return value
     return (
         read
-        if kind in ("json", "command") or (isinstance(read, (int, float)) and not isinstance(read, bool))
+        if kind in ("json", "command", "shell") or (isinstance(read, (int, float)) and not isinstance(read, bool))
         else value
     )
 

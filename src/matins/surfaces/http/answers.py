@@ -138,10 +138,11 @@ class UseCase:
         if route.use_case == "edit":
             name, agent = arguments["name"], arguments.get("agent")
             arguments["if_rev"] = conditions.revision(asked.scope, lambda: self._look(principal, name, agent)["rev"])
-        if route.method != "PUT":
+        if route.use_case not in _READERS and route.method != "PUT":
             return self._told(asked, arguments, self._call(principal, arguments))
+        check = conditions.check_edited if route.method == "PATCH" else conditions.check_current
         with self._putting:  # looked at and changed by one request at a time
-            conditions.check_current(asked.scope, lambda: self._current(asked.path))
+            check(asked.scope, lambda: self._current(asked.path))
             told = self._told(asked, arguments, self._call(principal, arguments))
             tag = self._current(asked.path) if route.use_case in _READERS else None
         return told if tag is None else told._replace(headers={**told.headers, "ETag": tag})
@@ -276,6 +277,7 @@ def _there(caller: Caller, principal: Principal, use_case: str, path: Mapping[st
 
 _READERS: dict[str, tuple[str, str | None]] = {
     "set_agent": ("get_agent", None),
+    "edit_agent": ("get_agent", None),
     "set_agent_rules": ("agent_rules", None),
     "set_work_source": ("work_sources", "name"),
     "set_quiet_hours": ("quiet_hours", "name"),
@@ -286,6 +288,6 @@ _READERS: dict[str, tuple[str, str | None]] = {
     "throttle": ("throttles", "provider"),
     "set_allowed_hosts": ("allowed_hosts", None),
 }
-"""By which use case one sees what a PUT replaces, and by which field it is found."""
+"""By which use case one sees what a PUT or a PATCH changes, and by which field it is found."""
 _NOT_SAID = frozenset({"purses", "taken"})
 """What changes by itself."""

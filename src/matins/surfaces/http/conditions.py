@@ -42,10 +42,7 @@ def tags(said: str, *, weak: bool = False) -> list[str]:
 
 def revision(scope: Any, current: Callable[[], int]) -> int | None:
     """The revision that an edit expects; None for any. `current` is asked where several would do."""
-    said = header(scope, b"if-match")
-    if said is None:
-        hint = "read it first, and send its ETag as If-Match; or If-Match: * to overwrite whatever is there"
-        raise Refused(428, "if_match_needed", "An edit says which revision it is about", field="If-Match", hint=hint)
+    said = _needed(scope)
     if said.strip() == ANY:
         return None
     revisions = [int(match[1]) for tag in tags(said) if (match := _REV.fullmatch(tag))]
@@ -55,6 +52,21 @@ def revision(scope: Any, current: Callable[[], int]) -> int | None:
     if now in revisions:
         return now
     raise stale()
+
+
+def _needed(scope: Any) -> str:
+    said = header(scope, b"if-match")
+    if said is None:
+        hint = "read it first, and send its ETag as If-Match; or If-Match: * to overwrite whatever is there"
+        raise Refused(428, "if_match_needed", "An edit says which revision it is about", field="If-Match", hint=hint)
+    return said
+
+
+def check_edited(scope: Any, current: Callable[[], str | None]) -> None:
+    """For an edit of what has no revisions. Where nothing is there, that is for the use case to say."""
+    said, tag = _needed(scope), current()
+    if tag is not None and said.strip() != ANY and tag.strip('"') not in tags(said):
+        raise stale()
 
 
 def check_current(scope: Any, current: Callable[[], str | None]) -> None:

@@ -108,7 +108,7 @@ def _without_null(schema: Schema) -> Schema:
 
 
 def _headers(route: Route) -> list[Schema]:
-    if route.use_case == "edit":
+    if route.method == "PATCH":
         return [{**_IF_MATCH, "required": True}]
     return {"POST": [_KEY], "PUT": [_IF_MATCH, _IF_NONE_MATCH]}.get(route.method, [])
 

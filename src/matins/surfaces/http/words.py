@@ -60,6 +60,7 @@ WORDS: dict[str, dict[str, Schema]] = {
     "edit": {"when": WHEN, **_SCHEDULE},
     "preview_change": {"when": WHEN, **_SCHEDULE},
     "set_agent": _table(words.AGENT),
+    "edit_agent": _table(words.AGENT),
     "set_budget": _table(words.BUDGET),
     "set_quiet_hours": _table(words.QUIET_HOURS),
     "set_price": _table(words.PRICE),

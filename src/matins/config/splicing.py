@@ -1,0 +1,201 @@
+"""Parts of a YAML text said anew or taken out, in the layout that they have."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeGuard, cast
+
+from matins.errors import InvalidInput
+from matins.texts.yaml_nodes import Entries, Items, Node, Place, Scalar, plain, with_fields
+
+_COMMENT = re.compile(r"(^|\s)#", re.MULTILINE)
+_BARE = re.compile(r"(?!(null|Null|NULL)$)[A-Za-z_][A-Za-z0-9_-]*")
+_HERE = "here"
+
+
+def reworded(text: str, mapping: Entries, before: Mapping[str, Any], words: Mapping[str, Any]) -> str:
+    """The text in which a mapping, which says `before`, says these words and no others. From the last to the first, so
+    that the places of those to come stay true."""
+    names = [plain(key) for key, _ in mapping.entries]
+    new = {word: value for word, value in words.items() if word not in names and value is not None}
+    stays = [name in words or before.get(name) is None for name in names]
+    if mapping.flow and not any(stays):
+        return set_value(text, mapping, None, dict(words), flow=True)
+    behind = _behind(mapping, stays) if new else None
+    for number, (_, node) in reversed(list(enumerate(mapping.entries))):
+        name = names[number]
+        if number == behind:
+            text = _with_new(text, mapping, node, new)
+        if not stays[number]:
+            text = without_field(text, mapping, number, last=not any(stays[number:]))
+        elif not same(words.get(name), before.get(name)):
+            text = set_value(text, node, before.get(name), words[name], flow=mapping.flow)
+    return text
+
+
+def set_value(text: str, node: Node, before: Any, value: Any, *, flow: bool) -> str:
+    """The text with another value in the place of this one; of a mapping, only what differs."""
+    if isinstance(node, Entries) and node.entries and _has_no_null(before) and _has_no_null(value):
+        return reworded(text, node, before, value)
+    if isinstance(node, Items) and not node.flow and value is not None:
+        return _set_items(text, node, value)
+    if not isinstance(node, Scalar):
+        _keep_comments(text[node.place.start : node.place.end])
+    alone = Entries(node.place, ((Scalar(node.place, _HERE), node),), flow)
+    return with_fields(text, alone, _HERE, {_HERE: value})
+
+
+def same(one: Any, other: Any) -> bool:
+    """Also in type: to Python, 1 is True."""
+    return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
+
+
+def _has_no_null(value: Any) -> TypeGuard[dict[str, Any]]:
+    """In a mapping of words null means the usual; in any other it means itself."""
+    return isinstance(value, dict) and None not in cast("dict[str, Any]", value).values()
+
+
+def _set_items(text: str, node: Items, value: Any) -> str:
+    """A list whose items stand on lines of their own stays one; items that stay keep their lines and comments."""
+    wanted = list(cast("list[Any]", value)) if isinstance(value, list | tuple) else None
+    stays = [wanted is not None and plain(item) in wanted for item in node.items]
+    kept = [plain(item) for item, stay in zip(node.items, stays, strict=True) if stay]
+    if wanted is None or not kept or wanted[: len(kept)] != kept:
+        return _set_lines(text, node, [_json(value)] if wanted is None else [f"- {_json(item)}" for item in wanted])
+    at = _line_end(text, content_end(text, node))
+    column = _column(text, _dash(text, node, 0))
+    text = _with_lines(text, at, [f"{' ' * column}- {_json(item)}" for item in wanted[len(kept) :]])
+    for number in reversed([number for number, stay in enumerate(stays) if not stay]):
+        text = without_item(text, node, number)
+    return text
+
+
+def _set_lines(text: str, node: Items, lines: Sequence[str]) -> str:
+    start, end = _dash(text, node, 0), content_end(text, node)
+    _keep_comments(text[start : _line_end(text, end)])
+    return text[:start] + ((_newline(text) + " " * _column(text, start)).join(lines) or "[]") + text[end:]
+
+
+def _with_lines(text: str, at: int, lines: Sequence[str]) -> str:
+    """`at` begins a line, or ends the text."""
+    newline = _newline(text)
+    ended = text[:at].endswith("\n")
+    return text[:at] + "".join(line + newline if ended else newline + line for line in lines) + text[at:]
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _behind(mapping: Entries, stays: list[bool]) -> int:
+    """The number of the word behind which new ones stand: the last whose value ends on its line, or has lines below."""
+    nodes = [(number, node) for number, (_, node) in enumerate(mapping.entries) if stays[number] or not any(stays)]
+    ends = [n for n, node in nodes if (node.ends_on_its_line if isinstance(node, Scalar) else node.flow)]
+    ends = ends or [n for n, node in nodes if not isinstance(node, Scalar)]
+    if not ends:
+        raise InvalidInput("none of its words ends on its line")
+    return ends[-1]
+
+
+def _with_new(text: str, mapping: Entries, behind: Node, new: Mapping[str, Any]) -> str:
+    first, end = mapping.entries[0][0], content_end(text, behind)
+    alone = mapping._replace(entries=((first, Scalar(Place(end, end, 0, 0), "")),))
+    named = {word if mapping.flow or _BARE.fullmatch(word) else _json(word): value for word, value in new.items()}
+    return with_fields(text, alone, plain(first), named)
+
+
+def with_nulls(text: str, mapping: Entries, words: Sequence[str]) -> str:
+    """The text with new words that say nothing, each on a line of its own."""
+    if mapping.flow:
+        raise InvalidInput("it stands on one line")
+    indent = " " * (mapping.entries[0][0].place.column - 1)
+    behind = mapping.entries[_behind(mapping, [True] * len(mapping.entries))][1]
+    return _with_lines(text, _line_end(text, content_end(text, behind)), [f"{indent}{word}: null" for word in words])
+
+
+def without_field(text: str, mapping: Entries, number: int, *, last: bool) -> str:
+    """The text without one name and what stands there; between braces, with the comma before or behind it."""
+    key, node = mapping.entries[number]
+    if not mapping.flow:
+        return _without_lines(text, key.place.start, node)
+    start = content_end(text, mapping.entries[number - 1][1]) if last and number else key.place.start
+    end = content_end(text, node) if last else mapping.entries[number + 1][0].place.start
+    _keep_comments(text[start:end])
+    return text[:start] + text[end:]
+
+
+def without_item(text: str, items: Items, number: int) -> str:
+    node = items.items[number]
+    if items.flow:
+        raise InvalidInput("it shares its line with others")
+    return _without_lines(text, _dash(text, items, number), node)
+
+
+def _without_lines(text: str, start: int, node: Node) -> str:
+    """The text without what begins there: its lines, and those behind them that are further in. Others' stay."""
+    first = _line_start(text, start)
+    if text[first:start].strip():
+        raise InvalidInput("it shares its line with others")
+    end = at = _line_end(text, max(start, content_end(text, node)))
+    while at < len(text):
+        line = text[at : _line_end(text, at)]
+        if line.strip() and len(line) - len(line.lstrip(" ")) <= start - first:
+            break
+        at += len(line)
+        end = at if line.strip() else end
+    return text[:first] + text[end:]
+
+
+def holder(root: Node | None, key: Place) -> tuple[Entries | Items, int] | None:
+    """The mapping that has the name which stands there, or the list with the item that says it; and which one it is."""
+    if isinstance(root, Entries):
+        for number, (name, node) in enumerate(root.entries):
+            if name.place == key:
+                return root, number
+            if found := holder(node, key):
+                return found
+    if isinstance(root, Items):
+        for number, item in enumerate(root.items):
+            if isinstance(item, Entries) and any(node.place == key for _, node in item.entries):
+                return root, number
+            if found := holder(item, key):
+                return found
+    return None
+
+
+def content_end(text: str, node: Node) -> int:
+    """Where the last that it says ends: comments behind it are none of it."""
+    if isinstance(node, Items) and not node.flow and node.items:
+        return content_end(text, node.items[-1])
+    if isinstance(node, Entries) and not node.flow and node.entries:
+        return content_end(text, node.entries[-1][1])
+    return node.place.start + len(text[node.place.start : node.place.end].rstrip())
+
+
+def _keep_comments(part: str) -> None:
+    if "\n" in part and _COMMENT.search(part):  # within a line, none can stand
+        raise InvalidInput("comments stand in what would be written anew")
+
+
+def _dash(text: str, items: Items, number: int) -> int:
+    return text.rindex("-", 0, items.items[number].place.start)
+
+
+def _newline(text: str) -> str:
+    return "\r\n" if "\r\n" in text else "\n"
+
+
+def _column(text: str, at: int) -> int:
+    return at - _line_start(text, at)
+
+
+def _line_start(text: str, at: int) -> int:
+    return text.rfind("\n", 0, at) + 1
+
+
+def _line_end(text: str, at: int) -> int:
+    """Where the next line begins."""
+    end = text.find("\n", at)
+    return len(text) if end < 0 else end + 1

@@ -1,0 +1,137 @@
+"""What is written into the text: what was asked, and no other byte. Row C7."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from matins.config.reading import Spot, read
+from matins.config.writing import saying, with_words, without
+from matins.errors import Conflict
+
+_TEXTS = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs", "Zl", "Zp"]), min_size=1, max_size=12)
+_NAMES = st.from_regex(r"[A-Z_]{1,6}", fullmatch=True)
+_WORDS = st.fixed_dictionaries(
+    {"runner": st.sampled_from(["demo", "shell"])},
+    optional={
+        "model": _TEXTS,
+        "tools": st.lists(_TEXTS, min_size=1, max_size=3),
+        "max_turns": st.integers(1, 99),
+        "environment": st.dictionaries(_NAMES, _TEXTS, min_size=1, max_size=3),
+        "options": st.dictionaries(_TEXTS, st.integers(0, 9) | st.booleans() | st.none() | _TEXTS, max_size=3),
+    },
+)
+_BEFORE = """\
+agents:
+  first: {runner: demo} # one
+  # the second
+"""
+_AFTER = """\
+
+  # the third
+  third:
+    runner: demo # three
+schedules: # none
+"""
+_LAYOUTS = {
+    "below one another": """\
+  it: # this one
+    # what wakes it
+    runner: demo # r
+    model: "m"
+    tools:
+      - Read
+      - Grep
+    environment: # where
+      API_KEY: env:API_KEY
+      LANG: C
+    # how far
+    options: {a: 1}
+""",
+    "between braces": '  it: {runner: demo, model: "m", tools: [Read], environment: {LANG: C}} # it\n',
+    "over lines": "  it: {\n    runner: demo,\n    model: m,\n    environment: {LANG: C, TZ: UTC},\n  }\n",
+    "with its schedules": "  it:\n    schedules:\n      s: {when: 5m}\n    tools:\n    - Read\n    runner: demo\n",
+    "nothing yet": "  it:\n",
+}
+
+
+def spot_of(text: str, name: str, kind: str = "agent") -> Spot:
+    return next(said for said in read(text).said if (said.kind, said.name) == (kind, name)).block.spot
+
+
+def words_of(text: str, name: str) -> dict[str, Any]:
+    values = next(said for said in read(text).said if said.name == name).block.values
+    return {word: value for word, value in values.items() if value not in (None, {})}
+
+
+@pytest.mark.parametrize("layout", _LAYOUTS.values(), ids=_LAYOUTS.keys())
+@settings(max_examples=40)
+@given(words=_WORDS, newline=st.sampled_from(["\n", "\r\n"]))
+def test_whatever_is_said_is_read_again(layout: str, words: dict[str, Any], newline: str) -> None:
+    """Round trips: the thing says exactly these words, and the rest of the text stays as it was, byte for byte; what
+    is taken out takes nothing else along"""
+    before, text, after = (part.replace("\n", newline) for part in (_BEFORE, _BEFORE + layout + _AFTER, _AFTER))
+    for name, value in words.get("environment", {}).items():
+        if name in ("API_KEY", "LANG"):
+            words["environment"][name] = f"env:{value}"
+    new = saying(text, spot_of(text, "it"), words)
+    assert words_of(new, "it") == {word: value for word, value in words.items() if value != {}}
+    assert new.startswith(before)
+    assert new.endswith(after)
+    assert new.count("\n") == new.count(newline)
+    if "schedules:" in layout:
+        with pytest.raises(Conflict, match="cannot be changed safely"):
+            without(new, spot_of(new, "it"))
+    else:
+        assert without(new, spot_of(new, "it")) == before + after
+
+
+def test_with_comments_and_no_more_words_than_asked() -> None:
+    text = _BEFORE + _LAYOUTS["below one another"] + _AFTER
+    new = saying(text, spot_of(text, "it"), {"runner": "shell", "options": {"a": 2}})
+    lines = "  it: # this one\n    # what wakes it\n    runner: shell # r\n    # how far\n    options: {a: 2}\n"
+    assert new == _BEFORE + lines + _AFTER
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("agents: {it: {runner: demo, tools: [a, # one\n b]}}\n", {"runner": "demo", "tools": ["c"]}),
+        ("agents: {it: {runner: demo, model: m, # big\n max_turns: 1}}\n", {"runner": "demo", "max_turns": 1}),
+        ("agents:\n  it:\n    runner: demo\n    tools:\n    - a #\n    - b\n", {"runner": "demo", "tools": ["b", "a"]}),
+        ("agents:\n  it:\n    runner: |-\n      demo\n", {"runner": "demo", "model": "m"}),
+    ],
+    ids=["flow list", "flow word", "order of a list", "no line of its own"],
+)  # fmt: skip
+def test_no_comment_is_lost_and_nothing_is_guessed(text: str, words: dict[str, Any]) -> None:
+    with pytest.raises(Conflict, match=r"agents\.it, line \d+ of the file"):
+        saying(text, spot_of(text, "it"), words)
+
+
+def test_a_truth_is_no_number() -> None:
+    """To Python they are the same"""
+    text = "schedules:\n  s: {when: 5m, do: work, payload: {a: 1, b: null}}\n"
+    spot = spot_of(text, "s", "schedule")
+    assert with_words(text, spot, {"payload": {"a": True, "b": None}}) == text.replace(
+        "{a: 1, b: null}", '{"a": true, "b": null}'
+    )
+    assert with_words(text, spot, {"payload": {"a": 1}}) == text.replace("{a: 1, b: null}", '{"a": 1}')
+    text = text.replace(", b: null", ", b: 2")
+    assert with_words(text, spot, {"payload": {"a": True, "b": 2}}) == text.replace("a: 1", "a: true")
+
+
+@pytest.mark.parametrize("name", ["null", "a: b", "- a", "#", "'", "x\n    model: y", "é"])
+def test_names_in_a_mapping_are_quoted_where_they_must_be(name: str) -> None:
+    text = "agents:\n  it:\n    runner: demo\n    options:\n      a: 1 # one\n"
+    new = saying(text, spot_of(text, "it"), {"runner": "demo", "options": {"a": 1, name: 2}})
+    assert words_of(new, "it")["options"] == {"a": 1, name: 2}
+    assert new.startswith(text)
+
+
+def test_names_that_hold_dots_are_told_apart() -> None:
+    text = "agents:\n  a:\n    runner: demo\n    schedules:\n      s: {when: 5m}\n  a.schedules.s: {runner: demo}\n"
+    new = saying(text, spot_of(text, "a.schedules.s"), {"runner": "shell"})
+    assert new == text.replace("s: {runner: demo}", 's: {runner: "shell"}')
