@@ -335,6 +335,18 @@ def test_b7_a_folder_of_its_own_is_made_when_it_is_needed(office: Office, tmp_pa
     assert [folder.stat().st_mode & 0o777 for folder in (made.parent, made)] == [0o700, 0o700]
 
 
+def test_b4_another_folder_that_is_missing_is_told(office: Office) -> None:
+    """B4: it may be a slip of the hand, and nothing is made or started"""
+    m = office.matins
+    m.set_agent("ann", runner="demo", workdir="agents/anne")
+    m.add("s", when="every day at 09:00", agent="ann", prompt="Hello")
+    assert [finding.ok for finding in m.doctor() if finding.what == "agent ann"] == [False]
+    m.run("s")
+    run = office.wait("s")
+    assert run.state.word == "failed"
+    assert "agents/anne is not a folder" in run.outcome["error"]
+
+
 def test_b4_a_folder_that_cannot_be_made(office: Office) -> None:
     """B4: told before anything is started"""
     m = office.matins
