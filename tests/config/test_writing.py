@@ -135,3 +135,13 @@ def test_names_that_hold_dots_are_told_apart() -> None:
     text = "agents:\n  a:\n    runner: demo\n    schedules:\n      s: {when: 5m}\n  a.schedules.s: {runner: demo}\n"
     new = saying(text, spot_of(text, "a.schedules.s"), {"runner": "shell"})
     assert new == text.replace("s: {runner: demo}", 's: {runner: "shell"}')
+
+
+@pytest.mark.parametrize("hostile", ["a\x85b", "a\u2028b", "\u202etxet", "\ufeffa", "\x7f", "😀"])
+def test_v6_what_reads_otherwise_than_it_looks_is_escaped(hostile: str) -> None:
+    """V6: no line breaks of other kinds, and nothing that turns the rest of a line round; as an item and as a name"""
+    text = "agents:\n  it:\n    runner: demo\n    tools:\n    - a\n    options:\n      a: 1\n      b: {c: 1}\n"
+    words = {"runner": "demo", "tools": ["a", hostile], "options": {"a": 1, "b": {"c": 1, hostile: 2}, hostile: 2}}
+    new = saying(text, spot_of(text, "it"), words)
+    assert words_of(new, "it") == words
+    assert all(line.isprintable() for line in new.split("\n"))

@@ -186,7 +186,7 @@ def test_b5_a_rate_needs_a_code(currency: Any) -> None:
 def test_b5_a_rate_needs_a_number(usd: Any) -> None:
     with pytest.raises(InvalidInput, match='"usd" must be a number above 0 and at most 1000000') as caught:
         check_rate("CHF", usd)
-    assert (caught.value.field, caught.value.hint) == ("usd", "usd=1.08")
+    assert (caught.value.field, caught.value.hint) == ("usd", "how many dollars one of it is: 1.08")
 
 
 @pytest.mark.parametrize(

@@ -58,6 +58,21 @@ def test_a_window_that_was_quiet_throughout_has_no_run(bench: Bench) -> None:
     assert bench.get("s").executions == 1
 
 
+def test_who_is_back_in_quiet_hours_makes_up_for_the_time_before_when_they_end(bench: Bench) -> None:
+    """S3 S4 B3: what came due while it was not quiet was not to be skipped"""
+    bench.set_quiet_hours("naps", windows="10:30-12:30", mode="skip")
+    bench.add("s", when="0 9,10,11,15 * * *", do="work", quiet_hours="naps", catch_up="run_all_capped", cap=1)
+    bench.clock.advance_to(at("11:45"))
+    assert bench.preview_catch_up("s").answer == ("3 slots since 2026-03-27 09:00: 1 missed, 1 not to run, 1 to run.")
+    bench.settle()
+    assert sorted(lines(bench)) == ["09:00 missed", "10:00 quiet_hours", "11:00 skipped quiet_hours"]
+    bench.run_until(at("12:29"))
+    assert bench.get("s").executions == 1
+    bench.run_until(at("12:31"))
+    assert sorted(lines(bench)) == ["09:00 missed", "10:00 succeeded", "11:00 skipped quiet_hours"]
+    check_ledger(bench)
+
+
 def test_many_slots_of_a_night_are_one_record(bench: Bench) -> None:
     """B1 B2: and what is asked about any of them finds it"""
     bench.set_quiet_hours("nights", windows="22:00-07:00", mode="skip")

@@ -84,7 +84,8 @@ def test_b5_two_engines_never_promise_more_than_there_is(engines: Callable[..., 
     with one._store.reading() as transaction:
         assert transaction.purse("day", "all", "2026-03-27")[3:] == (0, 0, 0, 0)
     states = {run.state for name in NAMES for run in one.runs(name)}
-    assert states == {RunState.SUCCEEDED, RunState.OVER_BUDGET}
+    # One who is slow keeps cursors from the other while the clock goes on: such slots are missed.
+    assert states - {RunState.MISSED} == {RunState.SUCCEEDED, RunState.OVER_BUDGET}
 
 
 def governing(bench: Bench, count: int) -> Callable[[], None]:

@@ -144,14 +144,15 @@ def test_yes_to_money_is_no_leave(bench: Watched) -> None:
 @pytest.mark.parametrize(
     "change",
     [{"tools": ["bash"]}, {"workdir": "/"}, {"permission_mode": "bypassPermissions"}, {"command": ["rm", "-rf", "/"]},
-     {"environment": {"TOKEN": "env:ALL"}}],
-    ids=lambda change: next(iter(change)),
+     {"environment": {"TOKEN": "env:ALL"}}, {"environment": {"MODE": "danger"}}],
+    ids=["tools", "workdir", "permission_mode", "command", "reference", "value"],
 )  # fmt: skip
 def test_leave_is_bound_to_what_the_agent_may(bench: Watched, change: dict[str, Any]) -> None:
     """V6: the agent was given other tools between yes and start; people are asked about that."""
-    bench.set_agent("x", runner="shell", command=["true"], workdir="/tmp")
+    words = {"runner": "shell", "command": ["true"], "workdir": "/tmp", "environment": {"MODE": "safe"}}
+    bench.set_agent("x", **words)
     let_go = given_back(bench, agent="x", do="scheduled-task")
-    bench.set_agent("x", **{"runner": "shell", "command": ["true"], "workdir": "/tmp", **change})
+    bench.set_agent("x", **words | change)
     let_go()
     bench.run_until(at("08:10"))
     assert (bench.ran, bench.last().status) == ([], "awaiting_approval")

@@ -116,7 +116,7 @@ def test_an_edit_that_would_be_refused_is_refused_here(bench: Bench) -> None:
         ({}, 0, 6, "6 slots since 2026-03-27 09:00: 6 missed."),
         ({"catch_up": "run_once"}, 1, 0, "6 slots since 2026-03-27 09:00: 1 to run."),
         ({"catch_up": "run_all_capped", "cap": 2}, 2, 4, "6 slots since 2026-03-27 09:00: 4 missed, 2 to run."),
-        ({"quiet_hours": "siesta", "catch_up": "run_once"}, 0, 0, "6 slots since 2026-03-27 09:00: 6 not to run."),
+        ({"quiet_hours": "siesta", "catch_up": "run_once"}, 1, 0, "6 slots since 2026-03-27 09:00: 1 to run."),
         ({"ends": "2026-03-27T11:30"}, 0, 3, "3 slots since 2026-03-27 09:00: 3 missed."),
         ({"max_executions": 1, "catch_up": "run_once"}, 1, 0, "6 slots since 2026-03-27 09:00: 1 to run."),
     ],

@@ -76,7 +76,8 @@ def _usual_provider(agent: Agent) -> str:
 
 def hook_data(event: str, command: Any, limit: str, workdir: str | None) -> dict[str, Any]:
     if event not in HOOKS:
-        raise InvalidInput(f'There is no hook "{event}"', value=event, field="event", allowed=", ".join(HOOKS))
+        known = ", ".join(HOOKS)
+        raise InvalidInput(f'There is no hook "{event}"', value=event, field="event", allowed=known, hint=known)
     return {"command": check_command(command, "command", workdir=workdir), "limit_ms": parse_duration(limit)}
 
 

@@ -63,9 +63,10 @@ class ConfigFile:
 
     def draft(self, text: str) -> Draft:
         """Most looks find the text as it was at the last one."""
-        if self._read is None or self._read[0] != text:
-            self._read = text, cortex.read(text) if self.cortex else reading.read(text)
-        return self._read[1]
+        known = self._read  # others may look at another text meanwhile
+        if known is None or known[0] != text:
+            self._read = known = text, cortex.read(text) if self.cortex else reading.read(text)
+        return known[1]
 
     def understand(self, text: str, world: World) -> Meaning:
         return understand(self.draft(text), world, loosely=self.cortex)

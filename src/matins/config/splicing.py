@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeGuard, cast
 
 from matins.errors import InvalidInput
-from matins.texts.yaml_nodes import Entries, Items, Node, Place, Scalar, plain, with_fields
+from matins.texts.yaml_nodes import Entries, Items, Node, Place, Scalar, plain, with_fields, written
 
 _COMMENT = re.compile(r"(^|\s)#", re.MULTILINE)
 _BARE = re.compile(r"(?!(null|Null|NULL)$)[A-Za-z_][A-Za-z0-9_-]*")
@@ -86,7 +86,7 @@ def _with_lines(text: str, at: int, lines: Sequence[str]) -> str:
 
 
 def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
+    return written(value, flow=True)
 
 
 def _behind(mapping: Entries, stays: list[bool]) -> int:

@@ -17,6 +17,8 @@ TEXTS = ("runner", "model", "workdir", "permission_mode", "provider", "url")
 LISTS = ("tools", "command", "arguments")
 NUMBERS = {"max_turns": 10_000, "max_concurrent": 10_000}
 DURATIONS = {"wall": "wall_ms", "idle": "idle_ms", "after_final": "after_final_ms"}
+HIDDEN = "…"
+"""What is shown in the place of a variable's value."""
 WORDS = (*TEXTS, *LISTS, *NUMBERS, *DURATIONS, "environment", "max_cost", "target", "options")
 
 
@@ -89,6 +91,9 @@ def _environment(value: Any) -> tuple[tuple[str, str], ...]:
             if text == kind:
                 hint = "env:NAME, or file:/path/of/the/secret"
                 raise InvalidInput(f'"{name}" refers to nothing: {text}', value=text, field="environment", hint=hint)
+        if text == HIDDEN:
+            hint = "say its value, or where it is: env:NAME, file:/path"
+            raise InvalidInput(f'"{name}" is not told: {text} stands for its value', field="environment", hint=hint)
         pairs.append((name, text))
     return tuple(pairs)
 

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import orjson
 
-from matins.engine.agents import agent_to_dict
+from matins.engine.agents import HIDDEN, agent_to_dict
 from matins.engine.schedules import encode
 from matins.model.agent import Agent
 from matins.model.policy import Approval
@@ -46,7 +46,7 @@ def digest(agent: str, name: str, rev: int, definition: ScheduleDefinition, *mor
 
 def reach(agent: Agent) -> dict[str, Any]:
     """What an agent is, as far as leave for its runs is bound to it; values that may be secrets are not told."""
-    secret = [(name, text if text.startswith(("env:", "file:")) else "…") for name, text in agent.environment]
+    secret = [(name, text if text.startswith(("env:", "file:")) else HIDDEN) for name, text in agent.environment]
     return {**agent_to_dict(agent), "environment": secret}
 
 

@@ -68,11 +68,13 @@ def ended(candidate: Candidate) -> Verdict | None:
 
 
 def quiet_hours(candidate: Candidate) -> Verdict | None:
-    """What was due in hours that skip is skipped, also when somebody looks at it only after them."""
+    """What was due in hours that skip is skipped, also when somebody looks at it only after them; a run that makes up
+    for what was not is put off."""
     policy = _kept_by(candidate)
     if policy is None:
         return None
-    skips = policy is skipping(candidate.definition, candidate.facts.policies)
+    late = candidate.catching_up and candidate.due_at is None
+    skips = not late and policy is skipping(candidate.definition, candidate.facts.policies)
     due_at = min(candidate.due_at or candidate.now, candidate.now)  # before a change it is planned ahead of its jitter
     until = (quiet_until(policy, due_at) if skips else None) or quiet_until(policy, candidate.now)
     if until is None:

@@ -58,9 +58,8 @@ def check_rate(currency: object, usd: object) -> float:
         raise InvalidInput(message, value=currency, field="currency", hint="three capital letters: EUR")
     if isinstance(usd, bool) or not isinstance(usd, (int, float)) or not 0 < usd <= MOST_RATE:
         allowed = f"a number above 0 and at most {MOST_RATE}"
-        raise InvalidInput(
-            f'"usd" must be {allowed}, got {shown(usd)}', value=usd, field="usd", allowed=allowed, hint="usd=1.08"
-        )
+        message, hint = f'"usd" must be {allowed}, got {shown(usd)}', "how many dollars one of it is: 1.08"
+        raise InvalidInput(message, value=usd, field="usd", allowed=allowed, hint=hint)
     return float(usd)
 
 

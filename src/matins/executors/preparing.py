@@ -228,7 +228,7 @@ def folder_of(agent: Agent, workdir: str) -> str:
 
 def is_own_folder(agent: Agent) -> bool:
     """Whether its folder is ours to make: any other that is missing may be a slip of the hand."""
-    return agent.workdir == f"agents/{agent.name}"
+    return agent.workdir is not None and Path(agent.workdir).parts == ("agents", agent.name)
 
 
 def make_folder(folder: Path) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import orjson
 
+from matins.engine.agents import agent_to_dict
 from matins.engine.approvals import digest, hands, needs_approval, reach, told
 from matins.engine.policies import Policies
 from matins.model.agent import Agent
@@ -93,9 +94,9 @@ def digest_of(known: Known) -> str:
 
 
 def run_digest(known: Known, policies: Policies) -> str:
-    """Of a run: also of the agent that it wakes, with its tools and where it works."""
+    """Of a run: also of the agent that it wakes, with all its words: also those that are not shown."""
     agent = _woken(known, policies)
-    more = () if agent is None else (reach(agent),)
+    more = () if agent is None else (agent_to_dict(agent),)
     return digest(known.agent, known.name, known.rev, known.definition, *more)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from matins.config.defining import agent_data, edited_agent_data
+from matins.engine.policies import Policies
 from matins.engine.schedules import TALK
 from matins.errors import Conflict, NotFound
 from matins.model.agent import Agent
@@ -22,20 +23,17 @@ class Agents(Governing):
     def set_agent(self, principal: Principal, name: str, **words: Any) -> Agent:
         """Who is woken: a runner, a model, a workdir, what it may use and spend."""
         data = agent_data(name, words, self._policies().rates)
-        kept = self._put(principal, "agent", name, data, words)
-        if kept and data.get("max_concurrent") is not None:
-            self.limit(principal, f"agent:{name}", data["max_concurrent"])
+        self._put(principal, "agent", name, data, words)
         return self.get_agent(principal, name)
 
     @needs("govern")
     def edit_agent(self, principal: Principal, name: str, **words: Any) -> Agent:
         """Change only what is said; None goes back to what is usual."""
-        data = edited_agent_data(self.get_agent(principal, name), words, self._policies().rates)
-        kept = self._put(principal, "agent", name, data, words, only=False)
-        if kept and words.get("max_concurrent") is not None:
-            self.limit(principal, f"agent:{name}", data["max_concurrent"])
-        elif kept and "max_concurrent" in words:
-            self.drop_limit(principal, f"agent:{name}")
+
+        def edited(policies: Policies) -> dict[str, Any]:
+            return edited_agent_data(_named(policies, name), words, policies.rates)
+
+        self._put(principal, "agent", name, edited, words, only=False)
         return self.get_agent(principal, name)
 
     @needs("govern")
@@ -73,11 +71,7 @@ class Agents(Governing):
 
     @needs("read")
     def get_agent(self, principal: Principal, name: str) -> Agent:
-        found = self._policies().agents.get(name)
-        if found is None:
-            known = ", ".join(sorted(self._policies().agents)) or "none yet: set_agent makes one"
-            raise NotFound(f'There is no agent "{name}"', value=name, field="agent", hint=f"known: {known}")
-        return found
+        return _named(self._policies(), name)
 
     @needs("read")
     def threads(self, principal: Principal, before: int | None = None, limit: int = 100) -> list[Thread]:
@@ -98,3 +92,11 @@ class Agents(Governing):
         with self._store.reading() as transaction:
             self._run(transaction, run_id)
             return transaction.landing(run_id)
+
+
+def _named(policies: Policies, name: str) -> Agent:
+    found = policies.agents.get(name)
+    if found is None:
+        known = ", ".join(sorted(policies.agents)) or "none yet: set_agent makes one"
+        raise NotFound(f'There is no agent "{name}"', value=name, field="agent", hint=f"known: {known}")
+    return found

@@ -9,7 +9,7 @@ from enum import Enum
 from typing import Any, cast
 
 from matins.engine import budgets, quiet_hours
-from matins.engine.agents import agent_to_dict
+from matins.engine.agents import HIDDEN, agent_to_dict
 from matins.engine.budgets import Budget
 from matins.engine.events import canonical_types
 from matins.engine.money import format_money
@@ -188,7 +188,7 @@ def _run(value: Run) -> Document:
 def _agent(value: Agent) -> Document:
     """As it was said; the values of its environment stay where they are, unless they are references."""
     data = agent_to_dict(value)
-    environment = {name: text if text.startswith(("env:", "file:")) else "…" for name, text in value.environment}
+    environment = {name: text if text.startswith(("env:", "file:")) else HIDDEN for name, text in value.environment}
     target = {name: item for name, item in value.target._asdict().items() if item is not None}
     return {
         **document(data),

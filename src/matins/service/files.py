@@ -38,7 +38,7 @@ from matins.service.file_plans import (
     find_schedule,
     users,
 )
-from matins.service.governing import all_schedules, resize
+from matins.service.governing import all_schedules, resize, scope_of
 from matins.service.rights import needs, rights_of
 from matins.service.schedules import Schedules
 
@@ -249,16 +249,7 @@ class Files(Schedules, Agents, Events):
         if kind == "webhook":
             self._set_webhook(transaction, principal, name, data, now)
             return
-        if kind == "agent":
-            self._limit_agent(transaction, principal, name, data.get("max_concurrent"), now)
         self._set_thing(transaction, principal, kind, name, data, now)
-
-    def _limit_agent(
-        self, transaction: Transaction, principal: Principal, name: str, size: int | None, now: int
-    ) -> None:
-        before = self._catalog.policies(transaction).agents.get(name)
-        if size != (None if before is None else before.max_concurrent):
-            resize(transaction, principal, f"agent:{name}", size or 0, now)
 
     def _set_webhook(
         self, transaction: Transaction, principal: Principal, name: str, data: Mapping[str, Any], now: int
@@ -282,8 +273,8 @@ class Files(Schedules, Agents, Events):
             if found is not None and transaction.drop_subscription(name):
                 tell(transaction, "subscription.dropped", found, principal, now)
             return
-        if kind == "agent":
-            self._limit_agent(transaction, principal, name, None, now)
+        if kind == "agent" and self._limits(transaction, name) is not None:
+            resize(transaction, principal, scope_of(name), 0, now)
         self._drop_thing(transaction, principal, kind, name, now)
 
 

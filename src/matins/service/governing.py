@@ -12,6 +12,7 @@ import orjson
 from matins.config.defining import check_scope, hook_data
 from matins.engine import budgets, quiet_hours
 from matins.engine.agent_rules import AgentRules, define_rules, rules_to_dict
+from matins.engine.agents import HIDDEN
 from matins.engine.budgets import Budget, define_budget
 from matins.engine.given import check_name, check_texts
 from matins.engine.money import check_rate
@@ -233,16 +234,20 @@ class Governing(UseCases):
     def _put(
         self, principal: Principal, kind: str, name: str, data: Any, words: Mapping[str, Any] | None = None,
         *, only: bool = True,
-    ) -> bool:  # fmt: skip
-        """Whether it is kept here; what a file defines may be changed there, in these words: `only` these, or beside
-        the others that it has."""
+    ) -> None:  # fmt: skip
+        """What a file defines may be changed there, in these words: `only` these, or beside the others that it has.
+        `data`: or what makes it of what is there by then."""
         now = self._clock.now_ms()
         with self._store.transaction(now) as transaction:
             self._wake_for(transaction, kind, now)
+            transaction.lock_policies()
             self._refuse_of_file(transaction, kind, name)
+            if callable(data):
+                data = data(self._catalog.policies(transaction))
+            if kind == "agent" and data.get("max_concurrent") != self._limits(transaction, name):
+                self._refuse_of_file(transaction, "limit", scope_of(name))
             self._set_thing(transaction, principal, kind, name, data, now)
         self._changed()
-        return True
 
     def _drop(self, principal: Principal, kind: str, name: str) -> bool:
         now = self._clock.now_ms()
@@ -264,6 +269,8 @@ class Governing(UseCases):
         if kind == "limit":
             resize(transaction, principal, name, data, now)
             return
+        if kind == "agent" and (size := data.get("max_concurrent")) != self._limits(transaction, name):
+            resize(transaction, principal, scope_of(name), size or 0, now)
         before = self._catalog.policies(transaction).budgets if kind == "budget" else ()
         transaction.put_policy(kind, name, orjson.dumps(data).decode(), now, principal.name)
         told = {"kind": kind, "name": name, "by": principal.name, "definition": without_secrets(kind, data)}
@@ -272,6 +279,11 @@ class Governing(UseCases):
             budget = budgets.from_dict(data)
             if budget not in [replace(b, money=budget.money, tokens=budget.tokens) for b in before]:
                 count_anew(transaction, budget, now)  # what is promised and granted under other amounts stays so
+
+    def _limits(self, transaction: Transaction, agent: str) -> int | None:
+        """How many of its runs the agent itself lets there be at once."""
+        known = self._catalog.policies(transaction).agents.get(agent)
+        return None if known is None else known.max_concurrent
 
     def _drop_thing(self, transaction: Transaction, principal: Principal, kind: str, name: str, now: int) -> bool:
         if kind == "limit":
@@ -286,6 +298,10 @@ class Governing(UseCases):
         if kind == "budget":
             transaction.drop_purses(name)
         return dropped
+
+
+def scope_of(agent: str) -> str:
+    return f"agent:{agent}"
 
 
 def _refuse_used(transaction: Transaction, kind: str, name: str) -> None:
@@ -325,7 +341,7 @@ def without_secrets(kind: str, data: Any) -> Any:
         return origin(data)
     if kind != "agent" or not data.get("environment"):
         return data
-    shown = [(name, text if text.startswith(("env:", "file:")) else "…") for name, text in data["environment"]]
+    shown = [(name, text if text.startswith(("env:", "file:")) else HIDDEN) for name, text in data["environment"]]
     return {**data, "environment": shown}
 
 

@@ -71,7 +71,7 @@ class Schedules(Proposals):
         with self._store.transaction(now) as transaction:
             schedule = self._find_locked(transaction, name, agent)
             check_hand(principal, schedule)
-            _refuse_stale(schedule, if_rev)
+            refuse_stale(schedule, if_rev)
             self._refuse_of_file(transaction, "schedule", f"{schedule.agent}/{schedule.name}")
             definition, trigger = edited(schedule, given, now, self._catalog.policies(transaction).rates)
             definition = self._bounded(transaction, principal, schedule, definition, trigger, now)
@@ -197,7 +197,7 @@ class Schedules(Proposals):
         return rows[0].slot
 
 
-def _refuse_stale(schedule: Schedule, if_rev: int | None) -> None:
+def refuse_stale(schedule: Schedule, if_rev: int | None) -> None:
     if if_rev is not None and schedule.rev != if_rev:
         raise Stale(
             f'"{schedule.name}" was changed: it is at revision {schedule.rev}, not {if_rev}',

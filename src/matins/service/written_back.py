@@ -7,6 +7,7 @@ from typing import Any
 
 import orjson
 
+from matins.config.file import FileState
 from matins.config.meaning import Entry, Meaning
 from matins.config.reading import Spot
 from matins.config.writing import misunderstood, saying, with_words, without
@@ -16,6 +17,7 @@ from matins.model.schedule import Schedule
 from matins.model.subscription import SubscriptionKind
 from matins.service.files import Files
 from matins.service.rights import needs
+from matins.service.schedules import refuse_stale
 
 
 class WrittenBack(Files):
@@ -28,7 +30,10 @@ class WrittenBack(Files):
             return super().edit(principal, name, agent, if_rev, **words)
         except BelongsToFile as refused:
             schedule = self.get(principal, name, agent)
-            self._write_back(principal, _key_of(schedule), refused, lambda text, spot: with_words(text, spot, words))
+            self._write_back(
+                principal, _key_of(schedule), refused, lambda text, spot: with_words(text, spot, words),
+                check=lambda: refuse_stale(self._by_id(schedule.id), if_rev),
+            )  # fmt: skip
             return self._by_id(schedule.id)
 
     @needs("change")
@@ -44,18 +49,18 @@ class WrittenBack(Files):
     def _put(
         self, principal: Principal, kind: str, name: str, data: Any, words: Mapping[str, Any] | None = None,
         *, only: bool = True,
-    ) -> bool:  # fmt: skip
+    ) -> None:  # fmt: skip
         """What governs schedules likewise; it must then mean the same as it would beside the file."""
         try:
-            return super()._put(principal, kind, name, data, words, only=only)
+            super()._put(principal, kind, name, data, words, only=only)
         except BelongsToFile as refused:
-            said = {"value": data} if words is None else words
+            meant = data(self._policies()) if callable(data) else data
+            said = {"value": meant} if words is None else words
             self._write_back(
                 principal, (kind, name), refused,
-                lambda text, spot: saying(text, spot, said, only=only, zone=_zone_of(kind, data)),
-                lambda entry: entry is not None and _comparable(kind, entry.meant) == _comparable(kind, data),
+                lambda text, spot: saying(text, spot, said, only=only, zone=_zone_of(kind, meant)),
+                lambda entry: entry is not None and _comparable(kind, entry.meant) == _comparable(kind, meant),
             )  # fmt: skip
-            return False
 
     def _drop(self, principal: Principal, kind: str, name: str) -> bool:
         try:
@@ -74,8 +79,10 @@ class WrittenBack(Files):
     def _write_back(
         self, principal: Principal, key: tuple[str, str], refused: BelongsToFile, change: Callable[[str, Spot], str],
         as_asked: Callable[[Entry | None], bool] = lambda entry: entry is not None,
+        check: Callable[[], None] = lambda: None,
     ) -> None:  # fmt: skip
-        """Into the text, and from there into the store: the file stays the one place where it is said."""
+        """Into the text, and from there into the store: the file stays the one place where it is said. `check` once it
+        is read: whatever changes later, the file is no longer the one that was read."""
         file = self.file
         content = file.read() if file is not None and not file.cortex else None
         meaning = self._understood(file, content) if file and content and content.file else None
@@ -86,12 +93,14 @@ class WrittenBack(Files):
             if self._drawn(transaction, file, content, meaning).moves:
                 message = f"{file.path} says other things than what was applied"
                 raise Conflict(message, value=str(file.path), hint="apply it first")
+        check()
         new = content._replace(text=change(content.text, entry.spot))
         after = self._understood(file, new)
         if not after.problems and not as_asked(_entry(after, key)):  # problems are told with their lines below
             raise misunderstood(entry.spot)
         with file.writing():
             self._applied(principal, file, new, lambda: file.replace(content, new.text))
+            file.state = FileState("applied", digest=file.written or "")
 
 
 def _entry(meaning: Meaning | None, key: tuple[str, str]) -> Entry | None:

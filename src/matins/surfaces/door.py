@@ -60,9 +60,10 @@ def answer(caller: Caller, principal: Principal, use_case: str, arguments: Mappi
 def check_arguments(use_case: str, arguments: Mapping[str, Any]) -> None:
     """What is missing, and what it does not take, before anybody is called. Words of one's own the service checks."""
     known, free = parameters_of(use_case)
-    for name, parameter in known.items():
-        if name not in arguments and parameter.default is Parameter.empty:
-            raise InvalidInput(f'"{name}" is missing', field=name, hint=f"{use_case} needs: {', '.join(known)}")
+    needed = [name for name, parameter in known.items() if parameter.default is Parameter.empty]
+    for name in needed:
+        if name not in arguments:
+            raise InvalidInput(f'"{name}" is missing', field=name, hint=f"{use_case} needs: {', '.join(needed)}")
     for name in arguments:
         if name in _RESERVED or (name not in known and not free):
             close = get_close_matches(name, known, n=1)

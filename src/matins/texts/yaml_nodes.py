@@ -201,30 +201,34 @@ def _set(text: str, old: Node, value: Any, flow: bool) -> _Edit:
     if start == end:
         colon = _COLON.match(text, start)
         at = colon.end() if colon else start
-        return at, at, f" {_written(value, flow)}"
-    return start, start + len(text[start:end].rstrip()), _written(value, flow)
+        return at, at, f" {written(value, flow=flow)}"
+    return start, start + len(text[start:end].rstrip()), written(value, flow=flow)
 
 
 def _added(text: str, mapping: Entries, after: int, new: Mapping[str, Any]) -> _Edit:
     if mapping.flow:
-        return after, after, "".join(f", {json.dumps(name)}: {_written(value, True)}" for name, value in new.items())
+        return (
+            after,
+            after,
+            "".join(f", {written(name, flow=True)}: {written(value, flow=True)}" for name, value in new.items()),
+        )
     newline = "\r\n" if "\r\n" in text else "\n"
     indent = " " * (mapping.entries[0][0].place.column - 1)
-    lines = [f"{indent}{name}: {_written(value, False)}" for name, value in new.items()]
+    lines = [f"{indent}{name}: {written(value, flow=False)}" for name, value in new.items()]
     end = text.find("\n", after)
     if end < 0:
         return len(text), len(text), "".join(newline + line for line in lines)
     return end + 1, end + 1, "".join(line + newline for line in lines)
 
 
-def _written(value: Any, flow: bool) -> str:
+def written(value: Any, *, flow: bool) -> str:
     """Between braces as JSON, so that a file of JSON stays one."""
     if value is None:
         return "null"
     if not flow and isinstance(value, str) and _PLAIN.fullmatch(value) and value not in _WORDS_WITH_A_MEANING:
         return value
-    written = json.dumps(value, ensure_ascii=False)
-    return written if written.isprintable() else "".join(map(_escaped, written))
+    text = json.dumps(value, ensure_ascii=False)
+    return text if text.isprintable() else "".join(map(_escaped, text))
 
 
 def _escaped(character: str) -> str:

@@ -58,6 +58,39 @@ def test_b5_rates(user: User) -> None:
     assert user.json("prices", "rate", "EUR", "--rm") == {"removed": False}
     assert "matins prices rate EUR 1.10" in user.complains("prices", "rate", "EUR")
     assert "is not a currency code" in user.complains("prices", "rate", "euro", "1.1")
+    assert "Hint: how many dollars one of it is: 1.08" in user.complains("prices", "rate", "EUR", "0")
+
+
+def test_b5_a_rate_is_removed_or_set(user: User) -> None:
+    """B5: nothing is done where both are said, or nothing to remove"""
+    user.types("prices", "rate", "EUR", "1.10")
+    for words in (["EUR", "1.2", "--rm"], ["--rm"]):
+        assert "--rm takes a currency, and no dollars" in user.complains("prices", "rate", *words)
+    assert user.json("prices", "rate")[0] == {"currency": "EUR", "usd": 1.1}
+    assert "[CURRENCY] [DOLLARS]" in user.says("prices", "rate", "--help")
+
+
+@pytest.mark.parametrize("daemon", [False, True])
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        ("prices set house/small --input $1", "--output '$2'"),
+        ("work-sources set w --kind github --repo foo", "--repo octo-org/garden"),
+        ("work-sources set w --kind github --repo a/b --token x", "--token env:GITHUB_TOKEN"),
+        ("hooks set nonsense --command true", "before:schedule:trigger, after:run"),
+        ("hooks set before:schedule:trigger", "matins hooks set needs: event, command"),
+        ("threads show 99", "see what there is: matins threads"),
+    ],
+)  # fmt: skip
+def test_hints_are_what_one_types_here(user: User, bench: Bench, words: str, hint: str, daemon: bool) -> None:
+    """C7: not what one writes in Python"""
+    if daemon:
+        with served(bench) as client:
+            token = bench.create_token("ci").token
+            said = user.complains("--url", client.url, "--token", token, *words.split())
+    else:
+        said = user.complains(*words.split())
+    assert said.endswith(f"Hint: {hint}\n")
 
 
 def test_hooks(user: User, bench: Bench) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from typing import Any
 
 import pytest
-from http_house import YEARLY, House
+from http_house import YEARLY, House, Said
 
 from matins.errors import Stale
+from matins.model.principal import Principal
 
 
 @pytest.fixture
@@ -133,3 +135,24 @@ def test_h12_an_edit_of_an_agent_says_what_it_is_about_too(house: House) -> None
     assert house.ask("PATCH", "/v1/agents/nobody", {"model": "b"}, If_Match="*").status == 404
     kept = house.matins.get_agent("scout")
     assert (kept.model, kept.max_turns, dict(kept.environment)) == ("b", None, {"KEY": "secret"})
+
+
+def test_h12_what_is_put_and_what_is_edited_wait_for_each_other(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    """H12: another route leads to the same agent; whoever comes while it is edited is told that it has changed"""
+    house.client.set_agent(name="scout", runner="demo", model="a")
+    tag = house.ask("GET", "/v1/agents/scout").headers["etag"]
+    call_as = house.matins.call_as
+    with ThreadPoolExecutor(1) as pool:
+        putting: list[Future[Said]] = []
+
+        def called(principal: Principal, use_case: str, /, *arguments: Any, **options: Any) -> Any:
+            if use_case == "edit_agent":
+                words = {"runner": "demo", "model": "c"}
+                putting.append(pool.submit(house.ask, "PUT", "/v1/agents/scout", words, If_Match=tag))
+                wait(putting, 0.5)  # it ends only where nobody holds it back
+            return call_as(principal, use_case, *arguments, **options)
+
+        monkeypatch.setattr(house.matins, "call_as", called)
+        assert house.ask("PATCH", "/v1/agents/scout", {"model": "b"}, If_Match=tag).status == 200
+        assert putting[0].result(60).status == 412
+    assert house.matins.get_agent("scout").model == "b"

@@ -171,7 +171,7 @@ work_sources = noun_of(
 
 @prices.command()
 @click.argument("currency", required=False)
-@click.argument("usd", required=False, type=float, metavar="DOLLARS")
+@click.argument("usd", required=False, type=float, metavar="[DOLLARS]")
 @click.option("--rm", "gone", is_flag=True, help="Remove it.")
 @pass_desk
 def rate(desk: Desk, currency: str | None, usd: float | None, gone: bool) -> None:
@@ -180,6 +180,8 @@ def rate(desk: Desk, currency: str | None, usd: float | None, gone: bool) -> Non
     \b
     matins prices rate EUR 1.10
     """
+    if gone and (currency is None or usd is not None):
+        raise InvalidInput("--rm takes a currency, and no dollars", field="rm", hint="matins prices rate EUR --rm")
     if currency is None:
         rates: list[Item] = desk.ask("rates")
         return desk.show(rates, lambda: desk.table(_RATES, [(r["currency"], f"{r['usd']:g}") for r in rates]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -21,15 +22,16 @@ timed out; 4 not allowed; 5 the run failed; 8 waiting for approval."""
 _SPOKEN = {
     "set_quiet_hours": "matins quiet-hours set",
     "set_agent": "matins agents set",
+    "set_hook": "matins hooks set",
     "set_work_source": "matins work-sources set",
     "add_webhook": "matins webhooks add",
 }
 """Hints name use cases: here they are commands."""
 _USE_CASE = re.compile(rf"\b({'|'.join(_SPOKEN)})\b")
-_ARGUMENT = re.compile(r'\b([a-z_]+)="(\w+)"')
+_ARGUMENT = re.compile(r'\b([a-z_]+)="([^"]+)"')
 _RATE = re.compile(r'set_rate\("(\w+)", usd=…\)')
 _PRICE = re.compile(r'set_price\("([^"]+)", input=…, output=…\)')
-_WHERE = {"run": "matins runs", "approval": "matins approvals", "agent": "matins agents"}
+_WHERE = {"run": "matins runs", "approval": "matins approvals", "agent": "matins agents", "thread": "matins threads"}
 _NEXT: tuple[tuple[type[MatinsError], str], ...] = (
     (NotAllowed, "ask the owner, or use a token that may: --token"),
     (NotFound, "see what there is: matins list"),
@@ -80,7 +82,7 @@ def spoken(hint: str) -> str:
     hint = _USE_CASE.sub(lambda found: _SPOKEN[found[0]], hint)
     hint = _RATE.sub(r"matins prices rate \1 1.10", hint)
     hint = _PRICE.sub(r"matins prices set \1 --input '$1' --output '$8'", hint)
-    return _ARGUMENT.sub(lambda found: f"--{found[1].replace('_', '-')} {found[2]}", hint)
+    return _ARGUMENT.sub(lambda found: f"--{found[1].replace('_', '-')} {shlex.quote(found[2])}", hint)
 
 
 def _code(error: MatinsError) -> int:

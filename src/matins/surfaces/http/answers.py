@@ -47,6 +47,8 @@ class Office(NamedTuple):
     pool: Executor
     wrote: Callable[[], None]
     """Called when something may have happened."""
+    putting: threading.Lock
+    """One for all routes: what one puts, another edits."""
 
 
 class Asked(NamedTuple):
@@ -69,7 +71,6 @@ class UseCase:
         self.route = route
         self._office = office
         self._most = MOST_BYTES_OF_MANY if route.use_case == "add_many" else MOST_BYTES
-        self._putting = threading.Lock()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         response = await self._respond(scope, receive)
@@ -141,7 +142,7 @@ class UseCase:
         if route.use_case not in _READERS and route.method != "PUT":
             return self._told(asked, arguments, self._call(principal, arguments))
         check = conditions.check_edited if route.method == "PATCH" else conditions.check_current
-        with self._putting:  # looked at and changed by one request at a time
+        with self._office.putting:  # looked at and changed by one request at a time
             check(asked.scope, lambda: self._current(asked.path))
             told = self._told(asked, arguments, self._call(principal, arguments))
             tag = self._current(asked.path) if route.use_case in _READERS else None

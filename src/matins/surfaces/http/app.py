@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -104,7 +105,7 @@ def build_app(
     app = FastAPI(title="Matins", version=__version__, description=_ABOUT, openapi_url=None, lifespan=life,
                   redirect_slashes=False)  # fmt: skip
     desk = Desk(app, caller, identity, pool, health, metrics, logins)
-    _add_routes(app, Office(caller, identity, requests, pool, stream.feed.wake), desk, stream)
+    _add_routes(app, Office(caller, identity, requests, pool, stream.feed.wake, threading.Lock()), desk, stream)
     app.add_middleware(_Straight, routes=lambda: app.router.routes)
     app.add_middleware(Gate, hosts=hosts, origins=origins, answered=answered)
     app.add_exception_handler(HTTPException, desk.nowhere)
