@@ -211,7 +211,7 @@ class Matins(Calls):
             policies=self._policies,
             spent=self._spent,
         )
-        return Executors([(lambda work: work.known.talks, self._agents(loop.wake)), (lambda work: True, python)])
+        return Executors(self._agents(loop.wake), python)
 
     def _agents(self, wake: Callable[[], None]) -> AgentExecutor:
         def supervisor() -> Supervisor:

@@ -94,7 +94,7 @@ class InlineExecutor(PythonExecutor):
         done, self._done = self._done, []
         return done
 
-    def room(self) -> int:
+    def room(self, *, talks: bool = False) -> int:
         return 1_000
 
     def running(self) -> int:

@@ -70,7 +70,7 @@ class SimulatedExecutor:
         self._begin()
         return [Ended(job.work, _outcome(job)) for job in ended]
 
-    def room(self) -> int:
+    def room(self, *, talks: bool = False) -> int:
         return _AHEAD - len(self._jobs)
 
     def running(self) -> int:

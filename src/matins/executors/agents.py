@@ -163,7 +163,7 @@ class AgentExecutor:
         self._admit()
         return done
 
-    def room(self) -> int:
+    def room(self, *, talks: bool = False) -> int:
         return MOST_AT_ONCE - self.running()
 
     def running(self) -> int:

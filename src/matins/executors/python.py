@@ -222,7 +222,7 @@ class PythonExecutor:
             self._ahead = min(self._ahead * 2, MOST_AHEAD)
         return ended
 
-    def room(self) -> int:
+    def room(self, *, talks: bool = False) -> int:
         on_loop = len(self._tasks)  # they need no thread, so they are not in the way of others
         return min(self._ahead - (len(self._taken) - on_loop), MOST_TASKS - on_loop)
 

@@ -1,20 +1,17 @@
-"""Each run to the executor that takes its kind."""
+"""Each run to the executor of its kind: agents, or jobs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-
 from matins.runtime.work import Ended, Executor, Work
-
-Route = tuple[Callable[[Work], bool], Executor]
 
 
 class Executors:
-    """Several executors as one; the first whose rule holds takes a run, and the last takes what is left."""
+    """Two as one."""
 
-    def __init__(self, routes: Sequence[Route]) -> None:
-        self._routes = routes
-        self._parts = [part for _, part in routes]
+    def __init__(self, agents: Executor, jobs: Executor) -> None:
+        self._agents = agents
+        self._jobs = jobs
+        self._parts = (agents, jobs)
 
     def start(self) -> None:
         for part in self._parts:
@@ -38,9 +35,8 @@ class Executors:
     def drain(self) -> list[Ended]:
         return [ended for part in self._parts for ended in part.drain()]
 
-    def room(self) -> int:
-        """Of the one that has most: what another has no place for it gives back."""
-        return max(part.room() for part in self._parts)
+    def room(self, *, talks: bool = False) -> int:
+        return (self._agents if talks else self._jobs).room()
 
     def running(self) -> int:
         return sum(part.running() for part in self._parts)
@@ -62,11 +58,9 @@ class Executors:
         return sum(part.interrupt() for part in self._parts)
 
     def _part(self, work: Work) -> Executor:
-        return next((part for takes, part in self._routes if takes(work)), self._parts[-1])
+        return self._agents if work.known.talks else self._jobs
 
     def _sorted(self, works: list[Work]) -> list[tuple[Executor, list[Work]]]:
-        sorted_out: dict[int, tuple[Executor, list[Work]]] = {}
-        for work in works:
-            part = self._part(work)
-            sorted_out.setdefault(id(part), (part, []))[1].append(work)
-        return list(sorted_out.values())
+        told = [work for work in works if work.known.talks]
+        others = works if not told else [work for work in works if not work.known.talks]
+        return [(part, some) for part, some in ((self._agents, told), (self._jobs, others)) if some]

@@ -15,6 +15,9 @@ from matins.runtime.planner import mark_broken
 from matins.runtime.recorder import Change, apply, keep_back
 from matins.runtime.work import Work
 
+_LOOK = 500
+"""How far to look for runs of the one kind that there is room for, behind those of the other."""
+
 
 class Dispatcher:
     def __init__(self, catalog: Catalog, clearance: Clearance) -> None:
@@ -24,11 +27,11 @@ class Dispatcher:
     def claim(self, transaction: Transaction, now: int, worker: int, free: Free) -> list[Work]:
         """Ready runs that are ours now. Those without a permit stay ready."""
         exhausted = free.exhausted()
-        if free.room <= 0 or GLOBAL in exhausted:
+        if free.most <= 0 or GLOBAL in exhausted:
             return []
         if self._clearance.policies.budgets:
             transaction.lock_policies()  # before any run: from here on nothing is waited for
-        rows = transaction.ready(now, free.room, exhausted)
+        rows = transaction.ready(now, _LOOK if free.one_sided else free.most, exhausted)
         if not rows:
             return []
         known = self._catalog.get(transaction, {(row.schedule_id, row.rev) for row in rows})
@@ -43,6 +46,8 @@ class Dispatcher:
         chosen: list[tuple[Ready, Known]] = []
         for row, item in found:
             if row.schedule_id not in judged and self._may_start(transaction, row, item, free, now):
+                if not item.emits:
+                    free.take(item)
                 chosen.append((row, item))
         claimed = transaction.claim([(row.id, row.epoch, worker, now) for row, _ in chosen])
         won = [(row, item) for row, item in chosen if row.id in claimed]
@@ -50,7 +55,6 @@ class Dispatcher:
         for row, item in won:
             self._clearance.use_leave(transaction, row, item, now)
             transaction.events.append(NewEvent(now, CLAIM.event, row.schedule_id, row.id))
-        free.room -= len(won)
         return [_work(row, item, now) for row, item in won]
 
     def _may_start(self, transaction: Transaction, row: Ready, item: Known, free: Free, now: int) -> bool:
@@ -59,7 +63,8 @@ class Dispatcher:
             apply(transaction, [Change(row.id, row.epoch, row.slot, item, CALL_OFF, now, reason="cancelled")], now)
             return False
         return (
-            clearance.passes(transaction, row, item, now)
+            (item.emits or free.places(item) > 0)
+            and clearance.passes(transaction, row, item, now)
             and _permitted(transaction, row, item, free)
             and clearance.afforded(transaction, row, item, now)
         )

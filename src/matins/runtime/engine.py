@@ -32,6 +32,7 @@ from matins.runtime.work import Ended, Executor, Work
 log = logging.getLogger("matins")
 BATCH = 500
 _SMALL_BATCH = 64
+_ONE_SIDED_MS = 100
 _DOUBT_MS = 250
 _BACK_OFF_MS = (50, 200, 1_000, 5_000)
 
@@ -213,7 +214,7 @@ class Engine:
         self, transaction: Transaction, scopes: list[tuple[str, int, int]], now: int
     ) -> tuple[list[Work], int | None]:
         """Wake, plan and claim: what begins now, and when the next thing happens."""
-        free = Free(self.executor.room(), scopes)
+        free = Free(self.executor.room(), scopes, self.executor.room(talks=True))
         # What has no room is planned too, or it would be late; but in small helpings, since it may find room.
         limit = min(self._batch, max(free.room, _SMALL_BATCH))
         policies = self._catalog.policies(transaction)
@@ -224,7 +225,7 @@ class Engine:
         self._planning = False
         claimed = planned.start + self.dispatcher.claim(transaction, now, self.worker, free)
         start = emit(transaction, claimed, policies, now)
-        next_at = self._next_at(transaction, free)
+        next_at = self._next_at(transaction, free, now)
         return start, now if planned.taken == limit else next_at
 
     def _touched(self) -> set[int]:
@@ -264,10 +265,12 @@ class Engine:
             for row in self.planner.last_due[:1]:
                 mark_broken(transaction, row, error, now)
 
-    def _next_at(self, transaction: Transaction, free: Free) -> int | None:
+    def _next_at(self, transaction: Transaction, free: Free, now: int) -> int | None:
         """When the next thing happens: a schedule is due, a run may start that there is room for, or a wait is over."""
         exhausted = free.exhausted()
-        ready = None if free.room <= 0 or GLOBAL in exhausted else transaction.next_ready(exhausted)
+        ready = None if free.most <= 0 or GLOBAL in exhausted else transaction.next_ready(exhausted)
+        if ready is not None and free.one_sided:
+            ready = max(ready, now + _ONE_SIDED_MS)  # it may be of the kind that has no room: its end wakes us
         moments = (transaction.next_due(), ready, self.timers.look(transaction))
         return min((at for at in moments if at is not None), default=None)
 

@@ -11,16 +11,36 @@ from matins.runtime.catalog import Known
 class Free:
     """What is free in one turn. Permits are a forecast here; they are taken when a run is claimed."""
 
-    def __init__(self, room: int, scopes: Iterable[tuple[str, int, int]] = ()) -> None:
+    def __init__(self, room: int, scopes: Iterable[tuple[str, int, int]] = (), talking: int | None = None) -> None:
         self.room = room
+        """For jobs. Agents have places of their own: neither keeps the other from starting."""
+        self.talking = room if talking is None else talking
         self._permits = {scope: size - taken for scope, size, taken in scopes}
         self.limited = frozenset(self._permits)
         self._promised: Counter[str] = Counter()
 
+    @property
+    def most(self) -> int:
+        return max(self.room, self.talking)
+
+    @property
+    def one_sided(self) -> bool:
+        """Whether there is room for one kind only."""
+        return (self.room <= 0) != (self.talking <= 0)
+
+    def places(self, item: Known) -> int:
+        return self.talking if item.talks else self.room
+
+    def take(self, item: Known) -> None:
+        if item.talks:
+            self.talking -= 1
+        else:
+            self.room -= 1
+
     def none_for(self, item: Known) -> bool:
         """Whether there is no place for a run of this schedule now."""
-        if self.room <= 0 or not self.limited:
-            return self.room <= 0
+        if not self.limited or self.places(item) <= 0:
+            return self.places(item) <= 0
         promised = self._promised
         return any(self._permits[scope] <= promised[scope] for scope in self.limited & item.scopes)
 
@@ -30,9 +50,9 @@ class Free:
 
     def take_unlimited(self, item: Known) -> bool:
         """Take a place for a run that needs no permit."""
-        if self.room <= 0 or not self.limited.isdisjoint(item.scopes):
+        if self.places(item) <= 0 or not self.limited.isdisjoint(item.scopes):
             return False
-        self.room -= 1
+        self.take(item)
         return True
 
     def left(self, scope: str) -> int:

@@ -49,8 +49,8 @@ class Executor(Protocol):
         """What has ended since the last time."""
         ...
 
-    def room(self) -> int:
-        """How many more it would take now."""
+    def room(self, *, talks: bool = False) -> int:
+        """How many more it would take now: runs that are told to an agent, or others."""
         ...
 
     def running(self) -> int:
