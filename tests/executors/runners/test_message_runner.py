@@ -111,7 +111,7 @@ def test_s2_the_event_the_run_and_the_cursor_commit_together(bench: Bench, words
 def test_s2_one_turn_is_enough(bench: Bench) -> None:
     """S2 H2: also when every place in this process is taken"""
     bench.add("s", when="0 * * * *", do="message")
-    bench.executor.room = lambda: 0
+    bench.executor.room = lambda *, talks=False: 0
     bench.clock.advance(HOUR)
     bench.engine.turn()
     assert (len(emitted(bench)), bench.runs("s")[0].state) == (1, RunState.SUCCEEDED)
