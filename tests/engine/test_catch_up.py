@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from itertools import pairwise
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from trigger_calls import counted
 
 from matins.engine.catch_up import DAY_MS, MOST_RECORDS, Covered, Decision, decide, grace_of
 from matins.engine.schedules import define
@@ -131,23 +131,6 @@ def test_the_last_slot_of_all_leaves_no_cursor() -> None:
     """S4"""
     assert decided(0, "2026-03-27T09:00:00Z").next_slot is None
     assert decided(2 * DAY_MS, "2026-03-27T09:00:00Z", catch_up="run_once").late == [Covered(NINE, NINE, 1)]
-
-
-def counted(trigger: Trigger) -> Counter[str]:
-    calls: Counter[str] = Counter()
-
-    def count_calls(name: str) -> None:
-        method = getattr(trigger, name)
-
-        def counting(*arguments: int) -> Any:
-            calls[name] += 1
-            return method(*arguments)
-
-        setattr(trigger, name, counting)
-
-    for name in ("next_ms", "prev_ms", "count"):
-        count_calls(name)
-    return calls
 
 
 @pytest.mark.parametrize(

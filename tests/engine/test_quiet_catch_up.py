@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from itertools import pairwise
 from typing import Any
 from zoneinfo import available_timezones
@@ -10,6 +9,7 @@ from zoneinfo import available_timezones
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from trigger_calls import counted
 
 from matins.engine.catch_up import DAY_MS, MOST_RANGES, MOST_RECORDS, Covered, Decision, Part, decide
 from matins.engine.gates import Facts
@@ -171,23 +171,6 @@ def test_ranges_and_runs_do_not_intersect() -> None:
     assert all(trigger.next_ms(before.slot) == after.first for before, after in pairwise(records))
     assert all(record.slots == trigger.count(record.first, record.slot + 1) for record in records)
     assert sum(record.slots for record in records) == 60 * 24 + 1
-
-
-def counted(trigger: Trigger) -> Counter[str]:
-    calls: Counter[str] = Counter()
-
-    def count_calls(name: str) -> None:
-        method = getattr(trigger, name)
-
-        def counting(*arguments: int) -> Any:
-            calls[name] += 1
-            return method(*arguments)
-
-        setattr(trigger, name, counting)
-
-    for name in ("next_ms", "prev_ms", "count"):
-        count_calls(name)
-    return calls
 
 
 @pytest.mark.parametrize("catch_up", RUNS)
