@@ -33,11 +33,14 @@ torture-processes: .venv/test  ## commands: ten thousand runs, a flood of 1 GB, 
 simulate: .venv/test  ## the loops under a virtual clock and SEEDS= seeds of faults
 	$(BIN)/python tests/simulation/run.py --seeds $(SEEDS)
 
-pages: .venv/test  ## renew the pages that are made from the code
+pages: .venv/test  ## renew the types and pages that are made from declarations
+	$(BIN)/python -m matins.api.generate
+	$(BIN)/ruff format --quiet src/matins/api/_types.py src/matins/api/_results.py
+	$(BIN)/python tests/config/file_settings_page.py
 	$(BIN)/python tests/docs/event_names.py
-	$(BIN)/python tests/config/file_words.py
+	$(BIN)/python tests/docs/use_case_page.py
 	$(BIN)/python tests/surfaces/cli/cli_page.py
-	$(BIN)/python -m matins.surfaces.http.description > .venv/openapi.json && mv .venv/openapi.json docs/openapi.json
+	$(BIN)/python -m matins.surfaces.http.openapi > .venv/openapi.json && mv .venv/openapi.json docs/openapi.json
 	$(BIN)/python tests/docs/row_coverage.py
 
 bench: bench-cron bench-durable bench-processes bench-http  ## Matins beside its peers, with ratios

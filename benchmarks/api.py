@@ -32,13 +32,12 @@ PERCENTILES = (50, 99)
 def serve(folder: Path, schedules: int, firing: int) -> None:
     """Until stdin ends. A line on stdin asks for the latenesses since the last one, and the CPU time so far."""
     from matins import Matins
-    from matins.model.principal import OWNER
-    from matins.service.requests import Requests
-    from matins.service.tokens import Keys
+    from matins.service.idempotency import IdempotencyStore
+    from matins.service.tokens import TokenVerifier
     from matins.surfaces.http.app import build_app
     from matins.surfaces.http.health import Health
-    from matins.surfaces.http.logins import Logins
     from matins.surfaces.http.server import Server, bind
+    from matins.surfaces.http.sessions import BrowserSessions
 
     late: list[float] = []
     matins = Matins(f"sqlite:///{folder}/matins.db")
@@ -48,24 +47,24 @@ def serve(folder: Path, schedules: int, firing: int) -> None:
         if run.slot is not None:
             late.append(time.time() * 1000 - run.slot.timestamp() * 1000)
 
-    matins.add_many([{"name": f"idle-{n}", "when": "0 0 1 1 *", "do": "note"} for n in range(schedules)])
-    matins.add_many([{"name": f"fire-{n}", "when": "* * * * * *", "do": "note"} for n in range(firing)])
+    matins.add_many([{"name": f"idle-{n}", "when": "0 0 1 1 *", "job": "note"} for n in range(schedules)])
+    matins.add_many([{"name": f"fire-{n}", "when": "* * * * * *", "job": "note"} for n in range(firing)])
     matins.start()
     listening = bind("127.0.0.1", 0)
     host = f"127.0.0.1:{listening.getsockname()[1]}"
     clock, store = matins.clock, matins.store
     app = build_app(
         matins,
-        Keys(store, clock),
-        Requests(store, clock),
+        TokenVerifier(store, clock),
+        IdempotencyStore(store, clock),
         hosts=[host],
         origins=[],
         health=Health(matins, clock),
-        logins=Logins(clock),
+        sessions=BrowserSessions(clock),
     )
     server = Server(app, listening)
     server.start()
-    told = {"host": host, "token": matins.call_as(OWNER, "create_token", "load").token}
+    told = {"host": host, "token": matins.tokens.create("load").token}
     print(json.dumps(told), flush=True)
     for _ in sys.stdin:
         taken, late[:] = list(late), []
@@ -182,7 +181,7 @@ def counted(make: Callable[[int], Ask]) -> Callable[[], Ask]:
 
 def creation(prefix: str, when: str, *, keyed: bool = False) -> Callable[[], Ask]:
     def make(number: int) -> Ask:
-        words = {"name": f"{prefix}-{number}", "when": when, "do": "note", "payload": {"n": number}}
+        words = {"name": f"{prefix}-{number}", "when": when, "job": "note", "payload": {"n": number}}
         key = f"{prefix}-{number}" if keyed else None
         return Ask("POST", "/v1/schedules", json.dumps(words).encode(), key, 201)
 

@@ -52,7 +52,7 @@ class OfMatins(adapter.Contestant):
         own = self.task.variant == OWN_PAYLOAD
         for nth in range(count):
             payload = {"payload": {"nth": nth}} if own else {}
-            yield {"name": f"schedule {nth}", "when": when, "timezone": "UTC", "do": do, **payload}
+            yield {"name": f"schedule {nth}", "when": when, "timezone": "UTC", "job": do, **payload}
 
     def prepare(self) -> None:
         matins = Matins(self.url, clock=EarlierClock())
@@ -63,7 +63,7 @@ class OfMatins(adapter.Contestant):
         matins = Matins(self.url)
         instants = [datetime.fromtimestamp(due, UTC).isoformat(timespec="milliseconds") for due in self.task.dues()]
         matins.add_many(
-            [{"name": f"at {instant}", "when": instant, "timezone": "UTC", "do": "look"} for instant in instants]
+            [{"name": f"at {instant}", "when": instant, "timezone": "UTC", "job": "look"} for instant in instants]
         )
         matins.close()
 
@@ -82,7 +82,7 @@ class OfMatins(adapter.Contestant):
 
     def adding_one_by_one(self) -> Callable[[int], Any]:
         matins = Matins(self.url)
-        return lambda nth: matins.add(f"one by one {nth}", when="0 9 * * *", timezone="UTC", do="nothing")
+        return lambda nth: matins.add(f"one by one {nth}", when="0 9 * * *", timezone="UTC", job="nothing")
 
     def adding_in_bulk(self) -> Callable[[], Any]:
         matins = Matins(self.url)
@@ -112,7 +112,7 @@ def fill(contestant: OfMatins) -> None:
     rows = list(contestant.schedules(f"{far.minute} {far.hour} * * *", "nothing", contestant.task.count))
     for first in range(0, len(rows), CHUNK):
         matins.add_many(rows[first : first + CHUNK])
-    matins.add("due", when=a_minute_ago(), timezone="UTC", do="ready")
+    matins.add("due", when=a_minute_ago(), timezone="UTC", job="ready")
     matins.close()
 
 

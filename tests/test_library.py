@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from matins import Conflict, InvalidInput, JobRun, Matins, RunState, StoreCorrupt, StoreError
+from matins import Conflict, InvalidInput, JobContext, Matins, StoreCorrupt, StoreError
 
 PATIENCE = 90
 
@@ -18,11 +18,11 @@ PATIENCE = 90
 def test_the_example_of_the_documentation(tmp_path: Path) -> None:
     """P8"""
     m = Matins(f"sqlite:///{tmp_path}/demo.db")
-    seen: list[JobRun] = []
+    seen: list[JobContext] = []
     done = threading.Event()
 
     @m.job("record")
-    def record(run: JobRun) -> None:
+    def record(run: JobContext) -> None:
         seen.append(run)
         done.set()
 
@@ -30,28 +30,29 @@ def test_the_example_of_the_documentation(tmp_path: Path) -> None:
         "nightly",
         when="0 2 * * *",
         timezone="Europe/London",
-        do="record",
+        job="record",
         payload={"depth": 3},
         catch_up="run_once",
         overlap="skip",
         retries=3,
     )
-    m.add_many([{"name": f"n{n}", "when": "every weekday at 9am", "do": "record"} for n in range(3)])
+    m.add_many([{"name": f"n{n}", "when": "every weekday at 9am", "job": "record"} for n in range(3)])
     with m:
         first = m.run("nightly", key="a request")
         assert done.wait(PATIENCE)
         assert m.run("nightly", key="a request").id == first.id
-    assert [run.state for run in m.runs("nightly")] == [RunState.SUCCEEDED]
+    assert [run.state for run in m.runs.list(schedule="nightly")] == ["succeeded"]
     (run,) = seen
-    assert (run.id, run.schedule, run.slot, run.attempt, run.payload) == (first.id, "nightly", None, 1, {"depth": 3})
-    assert (run.late_by, run.covered) == (0.0, 1)
+    assert (str(run.id), run.schedule, run.slot, run.attempt) == (first.id, "nightly", None, 1)
+    assert run.payload == {"depth": 3}
+    assert (run.lateness, run.slots) == (0.0, 1)
     assert run.key.endswith(f"-{first.id}")
     m.pause("nightly", note="the house is being painted")
     assert m.get("nightly").state == "paused"
     m.resume("nightly")
-    assert m.remove("nightly")
+    assert m.delete("nightly")
     assert [schedule.name for schedule in m.list()] == ["n0", "n1", "n2"]
-    assert m.verify_audit() == []
+    assert m.audit.verify().problems == []
     m.close()
 
 
@@ -59,7 +60,7 @@ def test_a_job_name_is_taken_once() -> None:
     """P8"""
     m = Matins()
     m.job("work")(lambda run: None)
-    with pytest.raises(Conflict, match='There is a job "work" already'):
+    with pytest.raises(Conflict, match='There is already a job "work"'):
         m.job("work")(lambda run: None)
     m.close()
 
@@ -98,7 +99,7 @@ def test_what_is_stored_is_there_again(tmp_path: Path) -> None:
     """S7 P8: start-up registers every stored schedule"""
     url = f"sqlite:///{tmp_path}/demo.db"
     m = Matins(url)
-    m.add("s", when="1s", do="work", first="immediately", retries=2, payload=[1])
+    m.add("s", when="1s", job="work", first="immediately", retries=2, payload=[1])
     before = m.get("s")
     m.close()
     again = Matins(url)
@@ -113,7 +114,7 @@ def test_what_is_stored_is_there_again(tmp_path: Path) -> None:
 def test_memory_is_private() -> None:
     """S7"""
     one, other = Matins(), Matins()
-    one.add("s", when="5m", do="work")
+    one.add("s", when="5m", job="work")
     assert other.list() == []
     one.close()
     other.close()
@@ -152,9 +153,9 @@ m = Matins(sys.argv[1])
 def say(run):
     print("ran", flush=True)
 
-m.add("s", when="1s", do="say", first="immediately")
+m.add("s", when="1s", job="say", first="immediately")
 m.run_forever()
-print("left", m.runs("s")[-1].state.word, flush=True)
+print("left", m.runs.list(schedule="s")[-1].state, flush=True)
 m.close()
 """
 

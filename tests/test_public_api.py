@@ -16,6 +16,15 @@ def test_every_name_can_be_had() -> None:
     assert dir(matins) == sorted(matins.__all__)
 
 
+def test_there_are_no_more_than_these_beside_the_errors() -> None:
+    values = {name: getattr(matins, name) for name in matins.__all__}
+    errors = {n for n, value in values.items() if isinstance(value, type) and issubclass(value, matins.MatinsError)}
+    assert set(matins.__all__) - errors == {
+        "Client", "DstChange", "JobContext", "Matins", "Run", "RunState", "Schedule", "Trigger", "__version__",
+        "parse_trigger", "trigger_from_dict",
+    }  # fmt: skip
+
+
 def test_other_names_cannot() -> None:
     with pytest.raises(AttributeError, match="no attribute 'parse'"):
         matins.parse  # noqa: B018
@@ -42,4 +51,6 @@ def test_only_the_clock_reads_the_clock(path: Path) -> None:
     alone = ("processes", "proc.py")  # for keeper and wardens, which go on when there is no engine to hand them a clock
     patience = ("work", "tasks_file.py")  # for a lock that another process holds
     reader = ("cli", "times.py")  # for "in 3h": how far from whoever reads
-    assert not reads or path.parts[-2:] in (("runtime", "clock.py"), deadlines_of_sockets, alone, patience, reader)
+    caller = ("api", "runs.py")  # for `runs.wait`: how long its caller waits
+    others = (deadlines_of_sockets, alone, patience, reader, caller)
+    assert not reads or path.parts[-2:] in (("runtime", "clock.py"), *others)

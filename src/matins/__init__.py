@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 from matins._version import __version__
 
 if TYPE_CHECKING:
+    from matins.api.results import Run, Schedule
     from matins.app import parse_trigger, trigger_from_dict
-    from matins.engine.when.instants import Surprise
+    from matins.engine.when.instants import DstChange
     from matins.engine.when.triggers import Trigger
     from matins.errors import (
         Conflict,
@@ -31,20 +32,20 @@ if TYPE_CHECKING:
         TimezoneError,
         TriggerError,
     )
-    from matins.executors.python import JobRun
+    from matins.executors.python import JobContext
     from matins.library import Matins
-    from matins.model.run import Run, RunState
-    from matins.model.schedule import Schedule
+    from matins.model.run import RunState
     from matins.surfaces.client import Client
 
 __all__ = [
     "Client",
     "Conflict",
     "CronParseError",
+    "DstChange",
     "InstantError",
     "IntervalParseError",
     "InvalidInput",
-    "JobRun",
+    "JobContext",
     "Matins",
     "MatinsError",
     "NetworkFilesystem",
@@ -60,7 +61,6 @@ __all__ = [
     "StoreError",
     "StoreUnavailable",
     "StoreVersionError",
-    "Surprise",
     "TimezoneError",
     "Trigger",
     "TriggerError",
@@ -71,12 +71,12 @@ __all__ = [
 
 _HOMES = {
     "Client": "matins.surfaces.client",
-    "JobRun": "matins.executors.python",
+    "DstChange": "matins.engine.when.instants",
+    "JobContext": "matins.executors.python",
     "Matins": "matins.library",
-    "Run": "matins.model.run",
+    "Run": "matins.api.results",
     "RunState": "matins.model.run",
-    "Schedule": "matins.model.schedule",
-    "Surprise": "matins.engine.when.instants",
+    "Schedule": "matins.api.results",
     "Trigger": "matins.engine.when.triggers",
     "parse_trigger": "matins.app",
     "trigger_from_dict": "matins.app",

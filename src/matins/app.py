@@ -1,4 +1,4 @@
-"""The composition root: the only place that wires the parts together."""
+"""The composition root: it connects the parts."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
+    from matins.api.use_case import UseCase
     from matins.engine.when.triggers import Trigger
     from matins.library import Matins
     from matins.model.principal import Principal
     from matins.model.trigger import Anchor, DstGap, DstOverlap, First
     from matins.runtime.clock import SystemClock
-    from matins.surfaces.door import Door
+    from matins.surfaces.transports.http_client import Http
+    from matins.surfaces.transports.in_process import InProcess
 
 
 def parse_trigger(
@@ -29,10 +31,10 @@ def parse_trigger(
     anchor: Anchor = "completion",
     first: First = "after_interval",
 ) -> Trigger:
-    """The trigger that a text stands for: cron, an alias, a duration, English, an ISO instant, or an RRULE.
+    """Parse a trigger: cron, an alias, a duration, English, an ISO instant, or an RRULE.
 
-    `now` is what relative phrases count from, the clock by default. `timezone` is an IANA name, "local" for the
-    machine's own, or None for UTC (or the zone that a DTSTART names).
+    Relative phrases count from `now`; default: the system clock. `timezone` is an IANA name, "local" for the time
+    zone of the machine, or None for UTC (or the zone of a DTSTART).
     """
     parse, to_ms, clock = _parser()
     return parse(
@@ -58,28 +60,28 @@ def _parser() -> tuple[Callable[..., Trigger], Callable[[datetime], int], System
 
 
 def trigger_from_dict(data: Mapping[str, Any]) -> Trigger:
-    """The trigger that `Trigger.to_dict` wrote."""
+    """The trigger from the result of `Trigger.to_dict`."""
     from matins.engine.when.definitions import from_dict
     from matins.engine.when.triggers import compile_trigger
 
     return compile_trigger(from_dict(data))
 
 
-_OF_FILE = ("plan", "apply")
+_OF_FILE = ("file.plan", "file.apply")
 
 
 class App:
-    """What the command line is given: the way to whoever answers, and the daemon itself."""
+    """What the command line uses: a transport to Matins, and the daemon."""
 
-    def door(
+    def transport(
         self,
         store: str | None = None,
         url: str | None = None,
         token: str | None = None,
         home: str | Path | None = None,
         file: str | Path | None = None,
-    ) -> Door:
-        """The daemon that is named or runs here; else the store itself, opened when it is first needed."""
+    ) -> Http | InProcess:
+        """A transport to the given or running daemon; without one, to the store, which is opened on first use."""
         from matins.surfaces.home import Home, shown, whole
 
         at = Home(home)
@@ -87,14 +89,14 @@ class App:
         if url is None and running is not None and (store is None or whole(store) == running.store):
             url = running.url
         if url is not None:
-            from matins.surfaces.client import Client
+            from matins.surfaces.transports.http_client import Http
 
             here = running is not None and url.rstrip("/") == running.url
-            return Client(url, token or (at.token() if here else None))
-        from matins.surfaces.door import OwnDoor
+            return Http(url, token or (at.token() if here else None))
+        from matins.surfaces.transports.in_process import InProcess
 
-        own = _OwnStore(whole(store or at.store), file or at.file, named=store is not None)
-        return OwnDoor(own, f"the store {shown(own.url)}")
+        own = LazyStore(whole(store or at.store), file or at.file, named=store is not None)
+        return InProcess(own, described=f"the store {shown(own.url)}")
 
     def up(
         self,
@@ -106,7 +108,7 @@ class App:
         log: str = "plain",
         demo: bool = False,
     ) -> None:
-        """Be the daemon, until SIGTERM or SIGINT."""
+        """Run the daemon until SIGTERM or SIGINT."""
         from matins.daemon import Daemon
 
         Daemon(store=store, file=file, host=host, port=port, home=home, log=log, demo=demo).run()
@@ -114,14 +116,14 @@ class App:
     def systemd_unit(
         self, store: str | None = None, file: str | Path | None = None, home: str | Path | None = None
     ) -> str:
-        """A unit for systemd that keeps the daemon running, as a text."""
+        """The text of a systemd unit that runs the daemon."""
         from matins.daemon.unit import systemd_unit
 
         return systemd_unit(store=store, file=file, home=home)
 
 
-class _OwnStore:
-    """`Matins` on a store of one's own. A look makes no store where there is none."""
+class LazyStore:
+    """`Matins` on a store, opened on first use. Reading does not create a missing store."""
 
     def __init__(self, url: str, file: str | Path, *, named: bool) -> None:
         from pathlib import Path
@@ -131,38 +133,35 @@ class _OwnStore:
         self._named = named
         self._opened: Matins | None = None
         self._nothing: Matins | None = None
-        """Stands in for a store that is not there, until something is to be kept."""
+        """Used in place of a missing store, until something is written."""
 
-    def call_as(self, principal: Principal, use_case: str, /, *arguments: Any, **options: Any) -> Any:
-        return self._matins(use_case).call_as(principal, use_case, *arguments, **options)
+    def call(self, principal: Principal, use_case: UseCase, arguments: Mapping[str, Any]) -> Any:
+        return self._matins(use_case).call(principal, use_case, arguments)
 
-    def _matins(self, use_case: str) -> Matins:
-        from matins.service import READS
-
-        if self._opened is None or (self._opened is self._nothing and use_case not in READS):
+    def _matins(self, use_case: UseCase) -> Matins:
+        if self._opened is None or (self._opened is self._nothing and not use_case.reads):
             import atexit
 
             self._opened = self._open(use_case)
             atexit.register(self._opened.close)
         return self._opened
 
-    def _open(self, use_case: str) -> Matins:
+    def _open(self, use_case: UseCase) -> Matins:
         from matins.errors import NotFound
         from matins.library import Matins
-        from matins.service import READS
         from matins.surfaces.home import path_of, private_files
 
         path = path_of(self.url)
-        if path is not None and not path.exists() and use_case in READS:
+        if path is not None and not path.exists() and use_case.reads:
             if self._named:
-                hint = "sqlite:////full/path/to/file.db"
-                raise NotFound(f"There is no store {path}", value=self.url, field="store", hint=hint)
+                hint = "Check the path. A full path has four slashes: sqlite:////full/path/to/file.db."
+                raise NotFound(f"There is no store {path}.", value=self.url, field="store", hint=hint)
             matins = self._nothing = Matins()
         else:
             with private_files():
                 matins = Matins(self.url)
-        if use_case in _OF_FILE or self._file.exists():
-            matins.follow_file(self._file)
+        if use_case.name in _OF_FILE or self._file.exists():
+            matins.watch_file(self._file)
         return matins
 
 

@@ -1,36 +1,36 @@
 """Every error that Matins raises on purpose.
 
 MatinsError
-├── InvalidInput             something given cannot be used: nothing was written
-│   ├── TriggerError         a text or definition of *when*
+├── InvalidInput             an argument cannot be used; nothing was written
+│   ├── TriggerError         an invalid *when*
 │   │   ├── CronParseError
 │   │   ├── IntervalParseError
 │   │   ├── PhraseError      English
 │   │   ├── RruleError
-│   │   ├── InstantError     an ISO instant, or one that does not exist
+│   │   ├── InstantError     an invalid ISO instant, or a time that does not exist
 │   │   └── TimezoneError
-│   ├── NotFound             no such schedule or run
-│   ├── Conflict             a name that is taken, or a change that does not fit the state
-│   │   ├── Stale            it was changed since it was read
-│   │   └── BelongsToFile    a file defines it: change it there
-│   ├── FileInvalid          a file that people wrote: all that is wrong with it, each with its place
-│   └── NotAllowed           who asks may not do this
+│   ├── NotFound             an unknown schedule, run or other record
+│   ├── Conflict             a name that is in use, or a change that the state does not allow
+│   │   ├── Stale            a record that was changed since it was read
+│   │   └── ManagedByFile    a record that is managed by the file: change it there
+│   ├── InvalidFile          an invalid configuration file: all its problems, with line and column
+│   └── NotAllowed           the principal lacks the right
 ├── StoreError               the database
-│   ├── StoreVersionError    made by another version of Matins
-│   ├── StoreCorrupt         it cannot be read
-│   ├── StoreBusy            another engine owns it
-│   ├── StoreUnavailable     it does not answer, or has no room: try again
-│   └── NetworkFilesystem    SQLite is not safe there
-├── JobError                 raised in or by a job
-│   ├── OverBudget           it has spent what one run may
-│   ├── ProviderLimited      its provider does not serve it for now: not its failure
-│   └── ScheduleTriggerError a run failed: of which schedule, and whose
-└── SchedulerShutdownError   jobs were still running when the time to stop was up
+│   ├── StoreVersionError    created by another version of Matins
+│   ├── StoreCorrupt         damaged
+│   ├── StoreBusy            owned by another engine
+│   ├── StoreUnavailable     no answer, or no disk space; may be retried
+│   └── NetworkFilesystem    a network file system, where SQLite is not safe
+├── JobError                 raised by a job, or about one
+│   ├── OverBudget           the run spent more than it may
+│   ├── RateLimited          the provider refuses requests for now; not a failure of the run
+│   └── ScheduleTriggerError a triggered run failed
+└── SchedulerShutdownError   jobs were still running when the shutdown timed out
 
-The door to other machines (`matins.net`) adds AddressRefused, an InvalidInput, and Unreachable, a MatinsError.
+The HTTP client (`matins.net`) adds AddressRefused, an InvalidInput, and Unreachable, a MatinsError.
 
-`code` is stable and may be matched on; the sentence may change. Errors carry data, not only words:
-the offending `value`, the `field` it stands in, what is `allowed`, and a `hint` that says how to mend it.
+Programs may match on `code`, which is stable; messages may change. Errors also have the invalid `value`, its `field`,
+what is `allowed`, and a `hint`: what to do or type.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from datetime import datetime
 
 
 class MatinsError(Exception):
-    """The root of the tree."""
+    """The base class of all errors."""
 
     code = "error"
 
@@ -49,8 +49,8 @@ class MatinsError(Exception):
         self.hint = hint
 
 
-class InvalidInput(MatinsError):  # noqa: N818 - it names what was given, not a fault of ours
-    """Something given cannot be used; nothing was written."""
+class InvalidInput(MatinsError):  # noqa: N818 - it names the input
+    """An argument cannot be used; nothing was written."""
 
     code = "invalid_input"
 
@@ -70,7 +70,7 @@ class InvalidInput(MatinsError):  # noqa: N818 - it names what was given, not a 
 
 
 class TriggerError(InvalidInput):
-    """A text or definition that says when, and cannot be understood."""
+    """A *when* that cannot be parsed."""
 
     code = "trigger_invalid"
 
@@ -108,19 +108,19 @@ class Conflict(InvalidInput):
 
 
 class Stale(Conflict):
-    """Somebody changed it since it was read: read it again."""
+    """The record was changed since it was read. Read it again."""
 
     code = "stale"
 
 
-class BelongsToFile(Conflict):
-    """A file defines it, and would define it again: it is changed there."""
+class ManagedByFile(Conflict):
+    """The record is managed by the file. Change it there."""
 
-    code = "belongs_to_file"
+    code = "managed_by_file"
 
 
-class FileInvalid(InvalidInput):
-    """`problems` are the single errors, in the order in which they stand in the file."""
+class InvalidFile(InvalidInput):
+    """`problems` are the single errors, in the order of the file."""
 
     code = "file_invalid"
     problems: tuple[InvalidInput, ...] = ()
@@ -159,7 +159,7 @@ class NetworkFilesystem(StoreError):  # noqa: N818
 
 
 class JobError(MatinsError):
-    """Raised in or by a job."""
+    """Raised by a job, or about one."""
 
     code = "job_error"
 
@@ -168,26 +168,26 @@ class OverBudget(JobError):  # noqa: N818 - it names what happened
     code = "over_budget"
 
 
-class ProviderLimited(JobError):  # noqa: N818
-    """For a job to raise when its provider refuses: the run, and all of that provider, wait until `resets_at`."""
+class RateLimited(JobError):  # noqa: N818
+    """Raised by a job when its provider refuses requests. All runs of that provider wait until `resets_at`."""
 
-    code = "provider_limited"
+    code = "rate_limited"
 
     def __init__(self, provider: str, resets_at: datetime | None = None, reason: str = "rate limited") -> None:
-        super().__init__(f"{provider}: {reason}", hint="it goes on by itself when the provider serves again")
+        super().__init__(f"{provider}: {reason}", hint="Matins retries the run when the limit resets.")
         self.provider = provider
         self.resets_at = resets_at
         self.reason = reason
 
 
 class ScheduleTriggerError(JobError):
-    """A run that was triggered has failed."""
+    """A triggered run failed."""
 
     code = "trigger_failed"
 
     def __init__(self, agent_name: str, schedule_name: str, cause: str | None) -> None:
         super().__init__(
-            f'Schedule "{schedule_name}" of agent "{agent_name}" failed: {cause or "it did not say why"}',
+            f'Schedule "{schedule_name}" of agent "{agent_name}" failed: {(cause or "no reason given").rstrip(".")}.',
             hint=f"matins why {schedule_name}",
         )
         self.agent_name = agent_name
@@ -196,14 +196,14 @@ class ScheduleTriggerError(JobError):
 
 
 class SchedulerShutdownError(MatinsError):
-    """Jobs were still running when the time to stop was up."""
+    """Jobs were still running when the shutdown timed out."""
 
     code = "shutdown_timed_out"
 
     def __init__(self, timeout_ms: int, running_job_count: int) -> None:
         super().__init__(
             f"Scheduler shutdown timed out after {timeout_ms}ms with {running_job_count} job(s) still running",
-            hint="give it more time, or let the jobs honour their limits",
+            hint="Use a longer timeout, or make the jobs stop when they are cancelled.",
         )
         self.timed_out = True
         self.running_job_count = running_job_count

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from matins.calls import Calls
+from matins.api.help import document_settings
+from matins.api.schedules import Api
+from matins.api.use_case import UseCase
 from matins.config.file import ConfigFile
 from matins.engine.events import canonical_types
 from matins.engine.policies import Policies
-from matins.errors import Conflict, InvalidInput, StoreBusy, StoreError
+from matins.errors import Conflict, InvalidInput, NotAllowed, StoreBusy, StoreError
 from matins.executors.agents import AgentExecutor
 from matins.executors.checks import Blocked, CommandChecks, Guard
 from matins.executors.deliveries import senders
@@ -37,19 +39,21 @@ from matins.runtime.outbox import Outbox
 from matins.runtime.signals import Signals
 from matins.runtime.spending import Bound, bounds
 from matins.runtime.work import Work
-from matins.service import READS, Service
+from matins.service import Service
+from matins.service.file.reload import Reloader
 from matins.service.output import run_folder
-from matins.service.reloading import Reloader
-from matins.surfaces.control import ControlServer, call_owner
-from matins.work.base import WorkSource, from_dict, open_source
+from matins.surfaces.transports.in_process import InProcess
+from matins.surfaces.transports.socket import OwnerSocket, OwnerSocketServer
+from matins.work.base import WorkSource, open_source
 
 C = TypeVar("C", bound=CommandChecks)
+document_settings()
 
 
-class Matins(Calls):
+class Matins(Api):
     """`url` is `sqlite:///file.db`, `sqlite://` for memory, or `postgresql://…`.
 
-    `guard` is asked before every run: what it returns blocks the run when it is true, and `on_blocked` is told.
+    `guard` is called before every run. A true result blocks the run; then `on_blocked` is called.
     """
 
     def __init__(
@@ -78,7 +82,8 @@ class Matins(Calls):
         self.outbox = Outbox(self._store, self.clock, self._catalog, senders(self.clock, self._workdir))
         self._loop: Loop | None = None
         self._owning = threading.Lock()
-        self._control: ControlServer | None = None
+        self._control: OwnerSocketServer | None = None
+        super().__init__(InProcess(self))
 
     @property
     def store(self) -> Store:
@@ -91,7 +96,7 @@ class Matins(Calls):
 
         def register(function: Job) -> Job:
             if name in self.jobs:
-                raise Conflict(f'There is a job "{name}" already', value=name, field="do")
+                raise Conflict(f'There is already a job "{name}".', value=name, field="job")
             self.jobs[name] = function
             return function
 
@@ -102,51 +107,57 @@ class Matins(Calls):
     def subscribe(
         self, callback: Callback, types: str | Iterable[str] | None = None, name: str | None = None
     ) -> Callable[[], None]:
-        """Call it, in a thread of ours, for every event, or for those of `types`, while this process lives; with a
-        name, also for those since it was last called. What this returns ends it."""
+        """Call `callback` for every event, or for those of `types`, in a thread of Matins, while this process runs.
+
+        With a `name`, the callback also gets the events since its last call in an earlier process. Returns a function
+        that ends the subscription.
+        """
         wanted = canonical_types(types)
         if name is not None:
-            self._call("open_subscription", name, wanted or None)
+            self.subscriptions.open(name, types=wanted or None)
         return self.outbox.subscribe(callback, wanted, name)
 
     # -- use cases
 
-    def acting_as(self, principal: Principal) -> Calls:
-        """The same use cases, asked by somebody else: an operator, a viewer, an agent."""
-        return _Acting(self, principal)
+    def acting_as(self, principal: Principal) -> Api:
+        """The same use cases, called as another principal: an operator, a viewer, an agent."""
+        return Api(InProcess(self, principal))
 
-    def _call(self, use_case: str, /, *arguments: Any, **options: Any) -> Any:
-        return self.call_as(OWNER, use_case, *arguments, **options)
-
-    def call_as(self, principal: Principal, use_case: str, /, *arguments: Any, **options: Any) -> Any:
-        """Nobody writes beside an engine that owns the file: a change goes through the owner, or is made while the file
-        is ours for its moment."""
+    def call(self, principal: Principal, use_case: UseCase, arguments: Mapping[str, Any]) -> Any:
+        """Call a use case. Only the owner of a SQLite file writes to it: a change is sent to the engine that owns the
+        file, or is made while this process owns it."""
         store = self._store
-        if store.shared or self._loop is not None or use_case in READS:
-            return getattr(self._service, use_case)(principal, *arguments, **options)
-        with self._owning:  # our threads take turns: the first to let go would let go for all
+        if store.shared or self._loop is not None or use_case.reads:
+            return self._service.call(principal, use_case, arguments)
+        with self._owning:  # one thread at a time: the first to release would release for all
             if self._loop is not None or store.own(patiently=True):
                 try:
-                    return getattr(self._service, use_case)(principal, *arguments, **options)
+                    return self._service.call(principal, use_case, arguments)
                 finally:
                     if self._loop is None:
                         store.disown()
         owner = store.owner_socket()
         if owner is None:
-            raise StoreBusy("Another process holds the store and does not let go", hint="stop it, or try again")
-        return call_owner(owner, principal, use_case, *arguments, **options)
+            hint = "Stop it, or try again."
+            raise StoreBusy("Another process holds the store and does not release it.", hint=hint)
+        if principal != OWNER:
+            hint = "Use a token and the API of that process: matins tokens create."
+            raise NotAllowed(
+                "Only the owner can act beside the engine of another process.", field="principal", hint=hint
+            )
+        return OwnerSocket(owner).call(use_case, arguments)
 
     # -- the file
 
-    def follow_file(self, path: str | Path) -> Reloader:
-        """`plan` and `apply` are about this file from now on; once it is started, it is applied as it changes."""
-        file = self._service.file = ConfigFile(path)
+    def watch_file(self, path: str | Path) -> Reloader:
+        """Use this file for `file.plan` and `file.apply`. The result, once started, applies it when it changes."""
+        file = self._service.local.file = ConfigFile(path)
         return Reloader(self, file, self._store, self.clock)
 
-    # -- life
+    # -- lifecycle
 
     def start(self) -> Self:
-        """Fire schedules from now on, in threads of this process. A second start does nothing."""
+        """Start the engine in threads of this process. A second start does nothing."""
         if self._loop is not None:
             return self
         engine = Engine(self._store, self.clock, self._catalog, self.settings)
@@ -155,19 +166,19 @@ class Matins(Calls):
             if not self._store.own():
                 raise taken(self._store)
             self._loop = loop = Loop(engine)
-        self._service.own_jobs = self.jobs
+        self._service.local.jobs = self.jobs
         loop.start(self._executor(loop), self._checks(CommandChecks, loop.wake))
         self.outbox.start()
         self._deadman.watch(self._store, self.clock, lambda: engine.turned_at, self._policies).start()
         path = self._store.socket_path()
         if path is not None:
-            self._control = ControlServer(path, self._service)
+            self._control = OwnerSocketServer(path, self._service)
             self._store.announce(path)
         return self
 
     def stop(self, *, wait: bool = True, timeout: float = 30, leave: bool = False) -> None:
-        """No new runs; wait for those that run, up to `timeout` seconds. Agents that still run are ended, or with
-        `leave` go on, and the next start takes them up."""
+        """Start no new runs, and wait up to `timeout` seconds for running ones. Then stop agents that still run; with
+        `leave` they continue, and the next start takes them over."""
         loop = self._loop
         if loop is None:
             return
@@ -179,7 +190,7 @@ class Matins(Calls):
             loop.stop(wait=wait, timeout_ms=round(timeout * 1000), leave=leave)
         finally:
             self.outbox.stop()
-            self._loop = self._service.own_jobs = None
+            self._loop = self._service.local.jobs = None
             self._store.disown()
 
     def close(self) -> None:
@@ -187,7 +198,7 @@ class Matins(Calls):
         self._store.close()
 
     def run_forever(self) -> None:
-        """Until SIGINT or SIGTERM."""
+        """Run until SIGINT or SIGTERM."""
         done = threading.Event()
         with Signals((signal.SIGINT, signal.SIGTERM), lambda number: done.set()), self:
             done.wait()
@@ -231,10 +242,15 @@ class Matins(Calls):
         )
 
     def _work_source(self, name: str, workdir: str) -> WorkSource:
-        data = self._policies().work.get(name)
-        if data is None:
-            raise InvalidInput(f'There is no source of work "{name}"', value=name, field="work", hint="set_work_source")
-        return open_source(from_dict(data), workdir)
+        source = self._policies().work_sources.get(name)
+        if source is None:
+            raise InvalidInput(
+                f'There is no work source "{name}".',
+                value=name,
+                field="work_source",
+                hint="Create it: matins work-sources set. Or name another.",
+            )
+        return open_source(source, workdir)
 
     def _run_folder(self) -> Path:
         return run_folder(self._store)
@@ -281,18 +297,9 @@ class Matins(Calls):
 
 def taken(store: Store) -> StoreBusy:
     pid = store.owner_pid()
-    who, stop = ("", "it") if pid is None else (f" (process {pid})", f"it: kill {pid}")
-    message = f"Another engine runs on this store{who}"
-    return StoreBusy(message, hint=f"one engine for a SQLite file; use it, or stop {stop}")
-
-
-class _Acting(Calls):
-    def __init__(self, matins: Matins, principal: Principal) -> None:
-        self._matins = matins
-        self._principal = principal
-
-    def _call(self, use_case: str, /, *arguments: Any, **options: Any) -> Any:
-        return self._matins.call_as(self._principal, use_case, *arguments, **options)
+    who, stop = ("", "") if pid is None else (f" (process {pid})", f": kill {pid}")
+    message = f"Another engine is running on this store{who}. A SQLite file can have only one."
+    return StoreBusy(message, hint=f"Use that engine, or stop it{stop}.")
 
 
 def open_store(url: str, clock: Clock) -> Store:
@@ -306,12 +313,13 @@ def open_store(url: str, clock: Clock) -> Store:
             from matins.store.postgres.store import PostgresStore
         except ModuleNotFoundError as error:
             raise StoreError(
-                f"PostgreSQL needs a part that is not installed: {error.name}", hint='pip install "matins[postgres]"'
+                f"PostgreSQL needs the package {error.name}, which is not installed.",
+                hint='pip install "matins[postgres]"',
             ) from error
         return PostgresStore(url, clock.now_ms())
     raise InvalidInput(
-        f'"{url}" is not a store',
+        f'"{url}" is not the URL of a store.',
         value=url,
         field="url",
-        hint="sqlite:///file.db, sqlite://, or postgresql://user@host/db",
+        hint="Use sqlite:///file.db, sqlite:// or postgresql://user@host/db.",
     )

@@ -1,4 +1,4 @@
-"""What the core needs from outside, as protocols. Knows the model only."""
+"""The protocols of the core: clock, transaction, store. They use only the model."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ class Clock(Protocol):
 
 
 class Transaction(Protocol):
-    """What can be done inside one transaction. Events are linked to their chain when it commits."""
+    """The operations of one transaction. Events are linked to their chain when it commits."""
 
     events: list[NewEvent]
 
     # the loops
     def due(self, now: int, limit: int, *, newest: bool = False) -> list[Due]:
-        """Schedules whose time has come, locked; those that another worker has locked are left out."""
+        """Due schedules, locked. Schedules that another worker has locked are omitted."""
         ...
 
     def due_rows(self, schedule_ids: Iterable[int]) -> list[Due]:
@@ -56,22 +56,22 @@ class Transaction(Protocol):
         ...
 
     def free_cursors(self, schedule_ids: Iterable[int]) -> set[int]:
-        """Lock these cursors without waiting: those that somebody else has are left out."""
+        """Lock these cursors without waiting. Cursors that another worker has locked are omitted."""
         ...
 
     def next_due(self) -> int | None: ...
     def next_ready(self, without: Iterable[str] = ()) -> int | None: ...
     def cursors(self, after: int, limit: int) -> list[Due]:
-        """A page of cursors that stand somewhere, by schedule id, locked."""
+        """A page of cursors that have a slot, by schedule id, locked."""
         ...
 
     def definitions(self, keys: Iterable[tuple[int, int]]) -> list[Said]: ...
     def live(self, schedule_ids: Iterable[int]) -> list[tuple[int, int, int]]:
-        """(schedule, run, state) of runs that are not over."""
+        """(schedule, run, state) of live runs."""
         ...
 
     def advance(self, cursors: Sequence[Cursor]) -> set[int]:
-        """Move cursors that stand where they were read; the schedules whose cursor moved."""
+        """Move cursors that are still where they were read, and return their schedules."""
         ...
 
     def set_cursors(self, rows: Sequence[tuple[int, int, int, int]]) -> None:
@@ -79,7 +79,7 @@ class Transaction(Protocol):
         ...
 
     def run_ids(self, count: int) -> list[int]:
-        """Ids for new runs, never given twice, in rising order."""
+        """Ids for new runs, unique and ascending."""
         ...
 
     def insert_runs(self, runs: Sequence[NewRun]) -> None: ...
@@ -88,32 +88,32 @@ class Transaction(Protocol):
         ...
 
     def ready(self, now: int, limit: int, without: Iterable[str] = ()) -> list[Ready]:
-        """Runs that may start, the longest waiting first, but none of these scopes; locked as in `due`."""
+        """Runs that may start, the longest waiting first, except those of scopes in `without`. Locked as in `due`."""
         ...
 
     def claim(self, rows: Sequence[tuple[int, int, int, int]]) -> set[int]:
-        """(run, epoch as read, owner, now): the runs that are ours now, under the next epoch."""
+        """Claim runs by (run, epoch as read, owner, now). Returns the claimed runs, which have the next epoch."""
         ...
 
     def take_permit(self, scope: str, run_id: int) -> bool: ...
     def release_permits(self, run_ids: Iterable[int]) -> None: ...
     def settle(self, rows: Sequence[Settlement]) -> dict[tuple[int, int], bool]:
-        """Apply transitions; only (run, epoch) that still held come back, with whether somebody wants a run that goes
-        on to end."""
+        """Apply transitions. Returns the (run, epoch) that were still valid, and whether a continuing run is to be
+        cancelled."""
         ...
 
     def release(self, rows: Sequence[tuple[int, int, int]]) -> set[int]:
-        """(run, epoch, not before): claimed but never dispatched, ready again, the attempt not counted."""
+        """Make claimed runs that did not start ready again, by (run, epoch, not before). No attempt is counted."""
         ...
 
     def promote(self, schedule_ids: Iterable[int], now: int) -> list[tuple[int, int]]:
-        """(run, schedule) of the oldest queued runs that became ready because nothing is in their way."""
+        """Make the oldest queued runs ready if no other run is active, and return their (run, schedule)."""
         ...
 
     def count_failures(self, rows: Sequence[tuple[int, bool]]) -> None: ...
     def mark_cancelling(self, run_ids: Iterable[int]) -> list[tuple[int, int, int]]: ...
     def live_runs(self, run_ids: Iterable[int]) -> list[Started]:
-        """Those of these runs that are not over, locked."""
+        """The live runs among these, locked."""
         ...
 
     def started(self, worker: int, *, mine: bool) -> list[Started]: ...
@@ -126,16 +126,16 @@ class Transaction(Protocol):
         ...
 
     def park(self, schedule_id: int) -> list[int]:
-        """Hold back the runs of a paused schedule that wait."""
+        """Hold the waiting runs of a paused schedule."""
         ...
 
     def unpark(self, schedule_id: int, now: int) -> None: ...
     def recall(self, now: int) -> None:
-        """After the clock went back: runs that were put off beyond now may start."""
+        """Let deferred runs start, after the clock was set back."""
         ...
 
     def last_written(self) -> int:
-        """The latest instant of the newest events, by the clock of then; 0 when there are none."""
+        """The latest instant of the newest events; 0 when there are none."""
         ...
 
     def schedules_named(self, name: str, agent: str | None) -> list[int]: ...
@@ -153,7 +153,7 @@ class Transaction(Protocol):
         paused: bool = False,
         waiting: bool = False,
     ) -> None:
-        """Where a schedule goes on after an edit, a pause or a step of the clock. `waiting`: for a completion."""
+        """Set the next slot of a schedule after an edit, a pause or a clock change. `waiting`: for a completion."""
         ...
 
     def run_by_request(self, schedule_id: int, key: str) -> int | None: ...
@@ -167,7 +167,7 @@ class Transaction(Protocol):
     def scopes(self) -> list[tuple[str, int, int]]: ...
     def insert_worker(self, identity: str, now: int) -> int: ...
     def beat(self, worker: int) -> int | None:
-        """A sign of life; None when somebody has declared this worker dead."""
+        """Record a heartbeat. None when another worker has declared this one dead."""
         ...
 
     def workers(self) -> list[tuple[int, str, int]]: ...
@@ -179,12 +179,12 @@ class Transaction(Protocol):
     def delete_runs(self, run_ids: Iterable[int]) -> None: ...
     def prune_events(self, before: int) -> int: ...
     def forget(self, before: int, day: str) -> None:
-        """Questions, purses and workers that were done with before an instant, or a day."""
+        """Delete approvals, budget usage and workers that ended before an instant, or a day."""
         ...
 
     def events_after(self, event_id: int, limit: int) -> list[StoredEvent]: ...
     def seal(self, now: int) -> None:
-        """Seal what the chains have grown by since the last seal."""
+        """Seal the events since the last seal."""
         ...
 
     def audit(self) -> tuple[list[StoredEvent], list[tuple[Any, ...]], list[tuple[Any, ...]]]: ...
@@ -200,9 +200,9 @@ class Transaction(Protocol):
     def drop_throttle(self, provider: str) -> bool: ...
     def drop_past_throttles(self, now: int) -> list[str]: ...
 
-    # what waits for a time
+    # timers
     def next_timer(self) -> int | None:
-        """The next instant at which something that waits must be looked at."""
+        """The next instant at which a waiting record must be checked."""
         ...
 
     def parked(self, now: int, limit: int) -> list[Parked]: ...
@@ -211,21 +211,29 @@ class Transaction(Protocol):
     def wake_parked(self, run_id: int, reason: str, now: int) -> None: ...
     def pauses_over(self, now: int, limit: int) -> list[int]: ...
     def paused_by(self, by: str) -> list[tuple[int, str, str]]:
-        """(id, agent, name) of the schedules that it has paused."""
+        """(id, agent, name) of the schedules that `by` has paused."""
         ...
 
     def set_paused_until(self, schedule_id: int, until: int | None) -> None: ...
     def failures(self, schedule_id: int) -> int: ...
     def forget_failures(self, schedule_id: int) -> None: ...
     def uncount(self, schedule_id: int, run_id: int) -> None:
-        """A run that was counted is no execution: no attempt of it ran."""
+        """Do not count a run as an execution, because no attempt of it ran."""
         ...
 
     def forgive_attempt(self, run_id: int) -> None: ...
 
     # checks, approvals, money
     def insert_check(
-        self, run_id: int, epoch: int, kind: str, at: int, took_ms: int, exit_code: int | None, said: str, output: str
+        self,
+        run_id: int,
+        epoch: int,
+        kind: str,
+        at: int,
+        duration_ms: int,
+        exit_code: int | None,
+        said: str,
+        output: str,
     ) -> None: ...
     def checks(self, run_id: int) -> list[tuple[Any, ...]]: ...
     def last_started(self, schedule_id: int, run_id: int) -> int | None: ...
@@ -259,9 +267,9 @@ class Transaction(Protocol):
     def spend_of(self, run_id: int) -> Usage | None: ...
     def spend_since(self, since: int) -> list[tuple[int, str, int, int]]: ...
 
-    # subscriptions, and what they have not got yet
+    # subscriptions and deliveries
     def event_horizon(self) -> int:
-        """Up to which all events are there to see."""
+        """The last event id up to which all events are visible."""
         ...
 
     def event(self, event_id: int) -> StoredEvent | None: ...
@@ -271,7 +279,7 @@ class Transaction(Protocol):
     def set_subscription(self, name: str, state: SubscriptionState, note: str | None) -> bool: ...
     def drop_subscription(self, name: str) -> bool: ...
     def lease_subscription(self, name: str, owner: str, now: int, until: int) -> int | None:
-        """Where it stands, when nobody else delivers it."""
+        """Take the lease and return the cursor; None when another process has the lease."""
         ...
 
     def release_leases(self, owner: str) -> None: ...
@@ -286,17 +294,17 @@ class Transaction(Protocol):
         ...
 
     def open_lane(self, name: str, schedule_id: int, now: int) -> None:
-        """What was before the next event of a schedule is gone."""
+        """Release the next event of a schedule: the one before it is done."""
         ...
 
     def open_lanes(self, name: str, now: int, latest: int) -> None:
-        """Whatever waits for nothing: nobody is before it, or its time is later than anybody could have set it."""
+        """Release events that wait without a cause: none is before them, or their time is too far in the future."""
         ...
 
     def next_delivery(self, name: str, now: int) -> int | None: ...
     def drop_delivery(self, name: str, event_id: int) -> None: ...
     def put_off_delivery(self, name: str, event: StoredEvent, attempts: int, next_at: int, error: str | None) -> None:
-        """Tried again later, and what comes after it too."""
+        """Retry the delivery later, and the events after it."""
         ...
 
     def give_up_delivery(self, name: str, event: StoredEvent, attempts: int, error: str | None) -> None: ...
@@ -304,7 +312,7 @@ class Transaction(Protocol):
     def redeliver(self, name: str, event: StoredEvent, now: int) -> None: ...
     def drop_lost_deliveries(self) -> None: ...
 
-    # where runs land
+    # threads
     def insert_thread(
         self, agent: str, channel: str | None, session: str | None, session_name: str | None, now: int
     ) -> int: ...
@@ -326,10 +334,10 @@ class Transaction(Protocol):
     def insert_message(self, thread_id: int, run_id: int | None, role: str, text: str, at: int) -> None: ...
     def messages(self, thread_id: int, after: int, limit: int) -> list[Message]: ...
     def last_messages(self, thread_id: int, limit: int) -> list[Message]:
-        """The newest, in the order in which they were said."""
+        """The newest messages, oldest first."""
         ...
 
-    # what the surfaces keep
+    # records of the surfaces
     def insert_token(self, token: Token) -> None: ...
     def token(self, token_id: str) -> Token | None: ...
     def tokens(self) -> list[Token]: ...
@@ -344,7 +352,7 @@ class Transaction(Protocol):
     def file_entry(self, kind: str, name: str) -> FileEntry | None: ...
     def put_file_entries(self, entries: Iterable[FileEntry]) -> None: ...
     def drop_file_entries(self, keys: Iterable[tuple[str, str]]) -> None: ...
-    def recent_runs(self, before: int, limit: int) -> list[tuple[Any, ...]]: ...
+    def recent_runs(self, before: int, limit: int, agent: str | None) -> list[tuple[Any, ...]]: ...
     def newest_run(self, schedule_id: int) -> tuple[Any, ...] | None: ...
     def upcoming(self, limit: int) -> list[int]: ...
     def events_before(self, event_id: int, limit: int) -> list[StoredEvent]:
@@ -352,10 +360,10 @@ class Transaction(Protocol):
         ...
 
     def worker_of(self, run_id: int, epoch: int) -> str | None:
-        """The identity of whoever began an attempt."""
+        """The identity of the worker that started an attempt."""
         ...
 
-    # looking back
+    # history of schedules
     def run_at(self, schedule_id: int, at: int) -> int | None: ...
     def run_before(self, schedule_id: int, at: int) -> int | None: ...
     def attempts(self, run_id: int) -> list[tuple[int, int, int]]: ...
@@ -369,68 +377,68 @@ class Transaction(Protocol):
 class Store(Protocol):
     kind: str
     path: Path | None
-    """The file that it is, where it is one."""
+    """The file of the store; None if it has none."""
     shared: bool
-    """Whether several engines may run on it at once."""
+    """Whether several engines may run on the store."""
     store_id: str
 
     def transaction(self, now: int) -> AbstractContextManager[Transaction]:
-        """Everything in it or nothing, durable when it returns."""
+        """A transaction: all or nothing, durable when it returns."""
         ...
 
     def reading(self) -> AbstractContextManager[Transaction]:
-        """A look without a write."""
+        """A read-only transaction."""
         ...
 
     def own(self, *, patiently: bool = False) -> bool:
-        """Have this store to oneself; False when it can have only one owner and has it. Patiently: wait for others
-        who have it for a moment only."""
+        """Become the owner of the store. False when another process owns a store that can have only one owner.
+        `patiently`: wait for processes that own it briefly."""
         ...
 
     def disown(self) -> None: ...
     def announce(self, socket: Path) -> None:
-        """Tell other processes where the engine of this store listens."""
+        """Publish the socket of this store's engine to other processes."""
         ...
 
     def owner_socket(self) -> Path | None:
-        """Where the engine that owns this store listens; None when nobody says."""
+        """The socket of the engine that owns this store; None when it is unknown."""
         ...
 
     def owner_pid(self) -> int | None:
-        """The process of the engine that owns this store; None when nobody says."""
+        """The process id of the engine that owns this store; None when it is unknown."""
         ...
 
     def socket_path(self) -> Path | None:
-        """Where an engine on this store should listen; None where other processes need not ask it."""
+        """The socket for an engine on this store; None if other processes do not need one."""
         ...
 
     def engines(self, lease_ms: int) -> int:
-        """How many run. One that was killed counts no more: at once where it had a lock, elsewhere after a lease."""
+        """The number of running engines. A killed one counts until its lock is gone, or until its lease ends."""
         ...
 
     def clock(self, host: Clock) -> Clock:
-        """Whose time counts: the server's where there is one, else the host's."""
+        """The clock to use: the server's if there is one, otherwise the host's."""
         ...
 
     def listen(self, wake: Callable[[], None]) -> None:
-        """Call `wake` when another process changed something that the loops should look at."""
+        """Call `wake` when another process has made a change that concerns the loops."""
         ...
 
     def notify(self) -> None:
-        """Tell other processes that something changed."""
+        """Notify other processes of a change."""
         ...
 
     def checkpoint(self) -> None: ...
     def backup(self, path: Path) -> None:
-        """A whole and consistent copy in a new file, while engines run."""
+        """Write a consistent copy to a new file, while engines run."""
         ...
 
     def about(self) -> str:
-        """What it is and which version."""
+        """The kind of store and its version."""
         ...
 
     def damage(self) -> list[str]:
-        """What is wrong with the store itself; nothing where all is well, or the server sees to that."""
+        """The problems of the store; empty when there are none, or when the server checks itself."""
         ...
 
     def close(self) -> None: ...

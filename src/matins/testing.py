@@ -1,16 +1,16 @@
-"""For tests of what you build on Matins: a clock that you move, and an engine that runs inline.
+"""Tools for your tests: a clock that you move, and an engine that runs inline.
 
 clock = ManualClock("2026-03-27T08:00:00Z")
-bench = Bench(clock=clock)
+sandbox = Sandbox(clock=clock)
 
-@bench.job("report")
+@sandbox.job("report")
 def report(run): ...
 
-bench.add("morning", when="0 9 * * *", do="report")
-bench.run_until("2026-03-29T12:00:00Z")
-bench.assert_ran("morning", times=3)
+sandbox.add("morning", when="0 9 * * *", job="report")
+sandbox.run_until("2026-03-29T12:00:00Z")
+sandbox.assert_ran("morning", times=3)
 
-And for a runner of your own: what every runner promises, tried with the faults that tools have shown.
+To test your own runner: check the contract of runners, with the faults that tools have shown.
 
 check_runner(Cobbler(), [Path("cobbler.jsonl").read_bytes()])
 """
@@ -18,24 +18,24 @@ check_runner(Cobbler(), [Path("cobbler.jsonl").read_bytes()])
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
-from matins.engine.when.triggers import EPOCH, to_ms
+from matins.api.results import Run
+from matins.engine.when.triggers import to_datetime, to_ms
 from matins.executors.checks import CommandChecks, awaited, tell_quietly
 from matins.executors.python import PythonExecutor, run_job
 from matins.executors.runners.proving import check_runner
 from matins.library import Matins
-from matins.model.run import Run, RunState
 from matins.runtime.checks import Check, Checked
 from matins.runtime.engine import Engine
 from matins.runtime.work import Ended, Work
 
-__all__ = ["Bench", "InlineChecks", "InlineExecutor", "ManualClock", "check_runner", "instant", "iso"]
+__all__ = ["InlineChecks", "InlineExecutor", "ManualClock", "Sandbox", "check_runner", "instant", "iso"]
 
 
 class ManualClock:
-    """Stands still until it is moved. Wall and boot time move together, unless the wall clock is stepped."""
+    """A clock that moves only when told. Wall and boot time move together, unless `step` moves the wall clock."""
 
     def __init__(self, now: str | datetime | int = "2026-01-01T00:00:00Z", zone: str = "UTC") -> None:
         self._now = instant(now)
@@ -59,7 +59,7 @@ class ManualClock:
         self.advance(max(0, instant(when) - self._now))
 
     def step(self, milliseconds: int) -> None:
-        """What an operator or NTP does to the wall clock; no time passes."""
+        """Change the wall clock, as an operator or NTP does; no time passes."""
         self._now += milliseconds
 
 
@@ -71,7 +71,7 @@ def instant(when: str | datetime | int) -> int:
 
 
 class InlineExecutor(PythonExecutor):
-    """Runs sync jobs where it stands, one after the other; what they say is there at once."""
+    """Runs sync jobs in the calling thread, one after the other."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -79,15 +79,15 @@ class InlineExecutor(PythonExecutor):
         self._done: list[Ended] = []
 
     def start(self) -> None:
-        """There are no threads to start."""
+        """Do nothing: there are no threads."""
 
     def stop(self) -> None:
-        """Nor to stop."""
+        """Do nothing: there are no threads."""
 
     def submit(self, batch: list[Work]) -> None:
         for work in batch:
             self.before(work)
-            outcome = run_job(self, work)  # may turn the engine itself, and so drain what was done before
+            outcome = run_job(self, work)  # may turn the engine itself, which drains earlier results
             self._done.append(Ended(work, self.meter.read(work, outcome)))
 
     def drain(self) -> list[Ended]:
@@ -108,7 +108,7 @@ class InlineExecutor(PythonExecutor):
 
 
 class InlineChecks(CommandChecks):
-    """Guards, pre-checks and hooks where they stand, one after the other."""
+    """Runs guards, pre-checks and hooks in the calling thread, one after the other."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -128,8 +128,8 @@ class InlineChecks(CommandChecks):
         tell_quietly(function)
 
 
-class Bench(Matins):
-    """A Matins whose time is yours. Never start it: `run_until` does what its threads would."""
+class Sandbox(Matins):
+    """A Matins with a manual clock. Do not start it: `run_until` does the work of its threads."""
 
     clock: ManualClock
 
@@ -148,10 +148,10 @@ class Bench(Matins):
         )
         self.checking = self._checks(InlineChecks, lambda: None)
         self.engine.open(self.executor, "bench", self.checking)
-        self._service.own_jobs = self.jobs
+        self._service.local.jobs = self.jobs
 
     def run_until(self, when: str | datetime | int) -> None:
-        """Let time pass, from one thing to the next, and do what is due; at `when` all of it is done."""
+        """Move the clock to `when`, and run everything that is due until then."""
         end = instant(when)
         while True:
             self.settle()
@@ -163,40 +163,47 @@ class Bench(Matins):
         self.settle()
 
     def settle(self) -> None:
-        """Turns until nothing is left to do now."""
+        """Run everything that is due now."""
         while self.engine.turn() <= 0 or self.engine.unfinished() or self.checking.said:
             pass
 
     def assert_ran(self, name: str, *, times: int | None = None) -> list[Run]:
-        """The successful runs of a schedule, oldest first; as many as said."""
-        runs = [run for run in reversed(self.runs(name, limit=10_000)) if run.state is RunState.SUCCEEDED]
+        """The successful runs of a schedule, oldest first. Fails unless there are `times` of them, or at least one."""
+        runs = [run for run in reversed(self.all_runs(name)) if run.state == "succeeded"]
         if times is None:
-            assert runs, f'"{name}" has not run; its records: {self._records(name)}'
+            assert runs, f'"{name}" did not run. Its records: {self._records(name)}.'
         else:
             assert len(runs) == times, (
-                f'"{name}" ran {len(runs)} times, not {times}; its records: {self._records(name)}'
+                f'"{name}" ran {len(runs)} times, not {times}. Its records: {self._records(name)}.'
             )
         return runs
 
     def assert_not_ran(self, name: str) -> None:
         self.assert_ran(name, times=0)
 
+    def all_runs(self, name: str) -> list[Run]:
+        """Every run of a schedule, the newest first."""
+        found: list[Run] = []
+        while page := self.runs.list(schedule=name, before=found[-1].id if found else None, limit=1_000):
+            found += page
+        return found
+
     def _records(self, name: str) -> str:
-        runs = reversed(self.runs(name, limit=50))
-        return ", ".join(f"{run.state.word}({run.reason})" if run.reason else run.state.word for run in runs) or "none"
+        runs = reversed(self.runs.list(schedule=name, limit=50))
+        return ", ".join(f"{run.state}({run.reason})" if run.reason else run.state for run in runs) or "none"
 
     def _until_next(self) -> int | None:
         now = self.clock.now_ms()
         with self._store.reading() as transaction:
             due, ready, timer = transaction.next_due(), transaction.next_ready(), transaction.next_timer()
-        if ready is not None and ready <= now:  # it waits for a place
+        if ready is not None and ready <= now:  # it waits for capacity
             ready = now + self.settings.check_interval_ms
         moments = [at for at in (due, ready, timer) if at is not None]
         return max(0, min(moments) - now) if moments else None
 
 
-def iso(milliseconds: int | None) -> str | None:
-    """An instant as text, for comparisons that read well."""
-    if milliseconds is None:
+def iso(at: datetime | int | None) -> str | None:
+    """An instant as ISO text; None stays None."""
+    if at is None:
         return None
-    return (EPOCH + timedelta(milliseconds=milliseconds)).isoformat().replace("+00:00", "Z")
+    return (to_datetime(at) if isinstance(at, int) else at).isoformat().replace("+00:00", "Z")

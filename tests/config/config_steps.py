@@ -1,4 +1,4 @@
-"""What the tests of the file share: a text, read and judged as of one instant."""
+"""What the tests of the file share: a text, read and interpreted as of one instant."""
 
 from __future__ import annotations
 
@@ -6,32 +6,40 @@ from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
-from matins.config.defining import World
-from matins.config.meaning import Entry, Meaning, understand
-from matins.config.problems import invalid
-from matins.config.reading import read
+from matins.config.meaning import Entry, Interpretation, interpret
+from matins.config.problems import invalid_file
+from matins.config.reader import read
+from matins.records.kind import RecordContext
 from matins.testing import instant
 
 NOW = instant("2026-03-27T08:00:00Z")
-WORLD = World(NOW, "Asia/Tokyo", {"USD": 1.0}, agents=frozenset({"rover"}))
+CONTEXT = RecordContext(NOW, "Asia/Tokyo", {"USD": 1.0}, known={"agents": frozenset({"rover"})})
+EXAMPLES_KNOWN = CONTEXT._replace(
+    known={
+        "agents": frozenset({"scout"}),
+        "quiet_hours": frozenset({"nights"}),
+        "work_sources": frozenset({"backlog"}),
+    }
+)
+"""With the records that the examples of settings name."""
 
 
-def judged(text: str, world: World = WORLD) -> Meaning:
-    return understand(read(dedent(text)), world)
+def interpreted(text: str, context: RecordContext = CONTEXT) -> Interpretation:
+    return interpret(read(dedent(text)), context)
 
 
 def wrong(text: str) -> list[str]:
     """All that is wrong with a text, with place and hint."""
-    problems = judged(text).problems
+    problems = interpreted(text).problems
     if not problems:
         return []
-    return [f"{e.message} ({e.hint})" for e in invalid(Path("matins.yaml"), problems).problems]
+    return [f"{e.message} ({e.hint})" for e in invalid_file(Path("matins.yaml"), problems).problems]
 
 
 def entries(text: str) -> dict[tuple[str, str], Entry]:
-    meaning = judged(text)
-    assert meaning.problems == ()
-    return {entry.key: entry for entry in meaning.entries}
+    found = interpreted(text)
+    assert found.problems == ()
+    return {entry.key: entry for entry in found.entries}
 
 
 def schedule(text: str, name: str = "/s") -> Any:

@@ -148,7 +148,7 @@ def test_trouble_with_one_change_does_not_end_the_watch(tmp_path: Path, caplog: 
             pass
     finally:
         watch.stop()
-    assert "could not be taken up" in caplog.text
+    assert "could not be applied" in caplog.text
     watch.stop()
 
 

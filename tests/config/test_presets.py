@@ -9,14 +9,14 @@ from matins.config.presets import PRESETS
 
 
 def of(preset: str, when: str) -> object:
-    return schedule(f"preset: {preset}\nschedules: {{s: {{when: {when}, do: work}}}}\n")
+    return schedule(f"preset: {preset}\nschedules: {{s: {{when: {when}, job: work}}}}\n")
 
 
-def test_presets_speak_in_words_of_schedules() -> None:
-    from matins.engine.schedules import WORDS
+def test_presets_have_settings_of_schedules() -> None:
+    from matins.engine.schedules import SETTINGS
 
     for preset in PRESETS.values():
-        assert set(preset.words) | set(preset.interval) | set(preset.once) <= set(WORDS)
+        assert set(preset.settings) | set(preset.interval) | set(preset.once) <= set(SETTINGS)
 
 
 @pytest.mark.parametrize(
@@ -47,28 +47,28 @@ def test_missed_slots() -> None:
 def test_cron_of_herdctl_and_polpo() -> None:
     """P3, H4: aliases refused by name in polpo, six fields in herdctl"""
     assert of("herdctl", '"@daily"').trigger.timezone == "Asia/Tokyo"
-    assert "expected 5 fields, got 6" in wrong("preset: herdctl\nschedules: {s: {when: 0 0 2 * * *, do: w}}")[0]
-    assert "@daily" in wrong('preset: polpo\nschedules: {s: {when: "@daily", do: w}}')[0]
+    assert "expected 5 fields, got 6" in wrong("preset: herdctl\nschedules: {s: {when: 0 0 2 * * *, job: w}}")[0]
+    assert "@daily" in wrong('preset: polpo\nschedules: {s: {when: "@daily", job: w}}')[0]
 
 
 def test_corvid_asks_and_limits() -> None:
     """V1, V3, V4, V6: the floor of five minutes, two at once, five failures, approval"""
-    found = entries("preset: corvid\nschedules: {s: {when: 5m, do: work}}\n")
+    found = entries("preset: corvid\nschedules: {s: {when: 5m, job: work}}\n")
     definition = found["schedule", "/s"].meant.definition
-    assert (definition.approval, definition.pause_after) == ("owner_approve", 5)
-    assert found["limit", "global"].meant == 2
-    assert "too short: the minimum is 5m" in wrong("preset: corvid\nschedules: {s: {when: 4m, do: w}}")[0]
-    assert entries("preset: corvid\nlimits: {global: 7}\n")["limit", "global"].meant == 7
+    assert (definition.approval, definition.pause_after_failures) == ("owner_approve", 5)
+    assert found["limit", "global"].meant.size == 2
+    assert "too short: the minimum is 5m" in wrong("preset: corvid\nschedules: {s: {when: 4m, job: w}}")[0]
+    assert entries("preset: corvid\nlimits: {global: 7}\n")["limit", "global"].meant.size == 7
 
 
-def test_the_closer_word_counts() -> None:
-    """The file's preset, defaults, the schedule's preset, its own words"""
+def test_the_closer_setting_counts() -> None:
+    """The file's preset, defaults, the schedule's preset, its own settings"""
     text = """
         preset: herdctl
         defaults: {timezone: Europe/Berlin, first: after_interval}
         schedules:
-          s: {when: 10m, do: work, preset: syris}
-          t: {when: 10m, do: work, preset: syris, first: after_interval, timezone: Asia/Tokyo}
+          s: {when: 10m, job: work, preset: syris}
+          t: {when: 10m, job: work, preset: syris, first: after_interval, timezone: Asia/Tokyo}
         """
     first, second = schedule(text, "/s").trigger, schedule(text, "/t").trigger
     assert (first.timezone, first.when.anchor, first.when.first) == ("UTC", "start", "immediately")

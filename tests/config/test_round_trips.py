@@ -1,4 +1,4 @@
-"""The same words in a file and in a call mean the same, however the file is written."""
+"""The same settings in a file and in a call mean the same, however the file is written."""
 
 from __future__ import annotations
 
@@ -7,35 +7,34 @@ import json
 import re
 from typing import Any
 
-from config_steps import NOW, judged
-from file_words import PAGE
-from hypothesis import given, settings
+from config_steps import EXAMPLES_KNOWN, NOW, interpreted
+from file_settings_page import PAGE
+from hypothesis import given as drawn
+from hypothesis import settings
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
-from test_schema import JUDGED
 
-from matins.config.examples import SCHEDULE
-from matins.config.words import OWN_WORDS
-from matins.engine.schedules import define
+from matins.engine.schedules import SETTINGS, parse_schedule
+from matins.model.settings import Choice, Duration, Whole
 
-NUMBERS = {name: word for name, word in OWN_WORDS.items() if word.shape == "number"}
-APART = ("agent", "preset", "paused", "type", "interval", "expression", "prompt", "when", "do", "approvals_needed")
+ALONE = ("strict", "prompt", "job", "approvals_required")
+"""What does not go with any of the others."""
 
 
 def _value(name: str) -> st.SearchStrategy[Any]:
-    word = OWN_WORDS[name]
-    if name in NUMBERS:
-        return st.integers(int(word.low or 0), min(int(word.high or 0), 10**6))
-    if word.shape == "choice" and name != "approval":
-        return st.sampled_from(word.choices)
-    if word.shape == "duration":
+    kind = SETTINGS[name].kind
+    if isinstance(kind, Whole):
+        return st.integers(kind.low, min(kind.high, 10**6))
+    if isinstance(kind, Choice) and name != "approval":
+        return st.sampled_from(kind.values)
+    if isinstance(kind, Duration):
         return st.builds(lambda n, unit: f"{n}{unit}", st.integers(1, 90), st.sampled_from("smhd"))
-    return st.just(SCHEDULE[name])
+    return st.just(SETTINGS[name].setting.example)
 
 
-WORDS = st.fixed_dictionaries(
-    {"when": st.sampled_from(["5m", "0 2 * * *", "every weekday at 9am", "in 2 hours"]), "do": st.just("work")},
-    optional={name: _value(name) for name in SCHEDULE if name not in APART and name != "strict"},
+GIVEN = st.fixed_dictionaries(
+    {"when": st.sampled_from(["5m", "0 2 * * *", "every weekday at 9am", "in 2 hours"]), "job": st.just("work")},
+    optional={name: _value(name) for name in SETTINGS if name not in ALONE},
 )
 
 
@@ -48,36 +47,36 @@ def in_block_style(value: Any) -> str:
 
 
 @settings(max_examples=40)
-@given(WORDS, st.booleans())
-def test_a_file_means_what_a_call_with_its_words_means(words: dict[str, Any], block: bool) -> None:
+@drawn(GIVEN, st.booleans())
+def test_a_file_means_what_a_call_with_its_settings_means(given: dict[str, Any], block: bool) -> None:
     """H12, C7"""
-    whole = {"schedules": {"s": words}}
-    meaning = judged(in_block_style(whole) if block else json.dumps(whole), JUDGED)
-    assert meaning.problems == ()
-    said = {word: value for word, value in words.items() if word != "when"}
-    assert meaning.entries[0].meant.definition == define(words["when"], said, NOW)[0]
+    whole = {"schedules": {"s": given}}
+    found = interpreted(in_block_style(whole) if block else json.dumps(whole), EXAMPLES_KNOWN)
+    assert found.problems == ()
+    rest = {name: value for name, value in given.items() if name != "when"}
+    assert found.entries[0].meant.definition == parse_schedule(given["when"], rest, NOW)[0]
 
 
 @settings(max_examples=40)
-@given(WORDS, WORDS)
-def test_digests_differ_where_and_only_where_words_do(one: dict[str, Any], other: dict[str, Any]) -> None:
+@drawn(GIVEN, GIVEN)
+def test_digests_differ_where_and_only_where_settings_do(one: dict[str, Any], other: dict[str, Any]) -> None:
     """C7: by digest of every field"""
     first, second = (
-        judged(json.dumps({"schedules": {"s": words}}), JUDGED).entries[0].digest for words in (one, other)
+        interpreted(json.dumps({"schedules": {"s": given}}), EXAMPLES_KNOWN).entries[0].digest for given in (one, other)
     )
     assert (first == second) == (one == other)
     mixed = dict(reversed(one.items()))
-    assert judged(in_block_style({"schedules": {"s": mixed}}), JUDGED).entries[0].digest == first
+    assert interpreted(in_block_style({"schedules": {"s": mixed}}), EXAMPLES_KNOWN).entries[0].digest == first
 
 
 (EXAMPLE,) = re.findall(r"```yaml\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
 
 
-@given(st.integers(0, len(EXAMPLE)), st.integers(0, 30), st.text(max_size=4) | st.sampled_from([": ", "\n", "- ", "{"]))
+@drawn(st.integers(0, len(EXAMPLE)), st.integers(0, 30), st.text(max_size=4) | st.sampled_from([": ", "\n", "- ", "{"]))
 def test_a_damaged_file_is_understood_or_refused(at: int, length: int, instead: str) -> None:
     """C7: whatever is cut out of it or typed into it, each problem has a place inside the text"""
     text = EXAMPLE[:at] + instead + EXAMPLE[at + length :]
     lines = text.count("\n") + 2
-    for problem in judged(text, JUDGED).problems:
+    for problem in interpreted(text, EXAMPLES_KNOWN).problems:
         assert 1 <= problem.place.line <= lines
         assert problem.what

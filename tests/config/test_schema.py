@@ -1,4 +1,4 @@
-"""The schema that is shipped, and the page: both from the tables of words."""
+"""The schema that is shipped, and the page: both from the declarations."""
 
 from __future__ import annotations
 
@@ -8,19 +8,20 @@ from typing import Any
 
 import jsonschema_rs
 import pytest
-from config_steps import WORLD, judged
-from file_words import PAGE, SCHEMA, rendered
+from config_steps import EXAMPLES_KNOWN, interpreted
+from file_settings_page import PAGE, SCHEMA, rendered
 from hypothesis import given
 from hypothesis import strategies as st
 
-from matins import config
-from matins.config.examples import EXAMPLES, TOP
-from matins.config.json_schema import schema, shipped, written
-from matins.config.words import SECTIONS
+from matins.config.schema import schema, schema_text, shipped
+from matins.config.sections import SCHEDULE, SCHEDULES, TOP, sections, singles
+from matins.model.settings import Table
 from matins.texts.yaml_nodes import meant, parse
 
 VALIDATOR = jsonschema_rs.Draft202012Validator(schema())
 EXAMPLE = re.findall(r"```yaml\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+TABLES: dict[str, Table] = {SCHEDULES: SCHEDULE, **{name: kind.table for name, kind in sections().items()}}
+SINGLE = {name: kind.table[kind.alone].setting.example for name, kind in singles().items()}
 
 
 def errors(text: str) -> list[str]:
@@ -29,20 +30,17 @@ def errors(text: str) -> list[str]:
 
 
 def test_what_is_shipped_is_current() -> None:
-    assert SCHEMA.read_text(encoding="utf-8") == written() == shipped(), (
-        "run .venv/bin/python tests/config/file_words.py"
-    )
-    assert config.schema() == schema()
+    assert SCHEMA.read_text(encoding="utf-8") == schema_text() == shipped(), "run make pages"
 
 
-def test_the_page_says_what_the_tables_say() -> None:
-    page = PAGE.read_text(encoding="utf-8")
-    assert page == rendered(page), "run .venv/bin/python tests/config/file_words.py"
-    for section in SECTIONS.values():
-        assert all(f"| `{word}` |" in page for word in section.table)
+def test_the_page_says_what_the_declarations_say() -> None:
+    page = rendered()
+    assert PAGE.read_text(encoding="utf-8") == page, "run make pages"
+    for table in TABLES.values():
+        assert all(f"| `{name}` | {declared.setting.help}" in page for name, declared in table.items())
 
 
-def test_every_word_is_described() -> None:
+def test_every_setting_is_described() -> None:
     def walk(node: Any, path: str) -> None:
         for name, inner in node.get("properties", {}).items():
             assert inner.get("description") or "anyOf" in inner or name in ("from", "to", "days"), f"{path}.{name}"
@@ -53,79 +51,109 @@ def test_every_word_is_described() -> None:
 
 
 def test_the_example_of_the_page_is_a_file() -> None:
-    """C7: loaded as it stands there"""
+    """C7: loaded as it stands there, and with every kind of record that a file may have"""
     (text,) = EXAMPLE
-    assert judged(text).problems == ()
+    assert interpreted(text).problems == ()
     assert errors(text) == []
-    kinds = {entry.kind for entry in judged(text).entries}
-    assert kinds == {*(section.kind for section in SECTIONS.values()), "rate", "limit", "setting"}
+    kinds = {entry.kind for entry in interpreted(text).entries}
+    assert kinds == {"schedule", *(kind.kind for kind in (*sections().values(), *singles().values()))}
 
 
-@pytest.mark.parametrize("kind", sorted(EXAMPLES))
-def test_every_example_is_valid(kind: str) -> None:
-    """Each word's example alone, beside what its thing needs."""
-    section, table = next((name, section.table) for name, section in SECTIONS.items() if section.kind == kind)
-    assert set(EXAMPLES[kind]) == set(table)
-    for word, example in EXAMPLES[kind].items():
-        needed = {name: EXAMPLES[kind][name] for name, said in table.items() if said.needed}
-        words = {**needed, **NEEDS.get(kind, {}), **BESIDE.get((kind, word), {}), word: example}
-        name = "before:schedule:trigger" if kind == "hook" else "scout"
-        text = json.dumps({section: {name: {word: value for word, value in words.items() if value is not None}}})
-        assert errors(text) == [], word
-        programs = (kind, word) == ("hook", "command")  # which are not on every machine
-        assert programs or judged(text, JUDGED).problems == (), word
+@pytest.mark.parametrize("section", TABLES)
+def test_every_example_is_valid(section: str) -> None:
+    """Each setting's example alone, beside what its record needs."""
+    table = TABLES[section]
+    needed = {name: declared.setting.example for name, declared in table.items() if declared.setting.required}
+    for name, declared in table.items():
+        given = {**needed, **NEEDS.get(section, {}), **BESIDE.get((section, name), {}), name: declared.setting.example}
+        record = {setting: value for setting, value in given.items() if value is not None}
+        text = json.dumps({section: {KEYS.get(section, "scout"): record}})
+        assert errors(text) == [], name
+        programs = (section, name) == ("hooks", "command")  # which are not on every machine
+        assert programs or interpreted(text, EXAMPLES_KNOWN).problems == (), name
 
 
+KEYS = {"hooks": "before:schedule:trigger", "rates": "EUR", "limits": "global"}
 NEEDS: dict[str, dict[str, Any]] = {
-    "schedule": {"when": "every 1h", "do": "work"},
-    "budget": {"money": "$5"},
-    "work": {"repo": "a/b"},
-    "hook": {"command": "true"},
+    "schedules": {"when": "every 1h", "job": "work"},
+    "budgets": {"max_cost": "$5"},
+    "work_sources": {"repo": "a/b"},
+    "hooks": {"command": "true"},
 }
 BESIDE: dict[tuple[str, str], dict[str, Any]] = {
-    ("schedule", "type"): {"when": None, "interval": "5m"},
-    ("schedule", "interval"): {"when": None, "type": "interval"},
-    ("schedule", "expression"): {"when": None, "type": "cron"},
-    ("schedule", "strict"): {"when": "0 2 * * *"},
-    ("schedule", "prompt"): {"agent": "scout", "do": None},
-    ("budget", "of"): {"scope": "agent"},
-    ("work", "path"): {"kind": "tasks", "repo": None},
+    ("schedules", "type"): {"when": None, "interval": "5m"},
+    ("schedules", "interval"): {"when": None, "type": "interval"},
+    ("schedules", "expression"): {"when": None, "type": "cron"},
+    ("schedules", "strict"): {"when": "0 2 * * *"},
+    ("schedules", "prompt"): {"agent": "scout", "job": None},
+    ("budgets", "of"): {"scope": "agent"},
+    ("work_sources", "path"): {"kind": "tasks", "repo": None},
 }
-JUDGED = WORLD._replace(agents=frozenset({"scout"}), quiet_hours=frozenset({"nights"}), work=frozenset({"backlog"}))
 
 
-@pytest.mark.parametrize(("word", "value"), TOP.items())
-def test_the_words_of_the_file_itself(word: str, value: Any) -> None:
-    text = json.dumps({word: value})
+@pytest.mark.parametrize(
+    ("name", "value"), [*((name, declared.setting.example) for name, declared in TOP.items()), *SINGLE.items()]
+)
+def test_the_keys_of_the_file_itself(name: str, value: Any) -> None:
+    text = json.dumps({name: value})
     assert errors(text) == []
-    assert judged(text).problems == ()
+    assert interpreted(text).problems == ()
+
+
+@pytest.mark.parametrize("noun", [noun for noun, kind in sections().items() if kind.alone])
+def test_a_bare_value_stands_for_the_record(noun: str) -> None:
+    kind = sections()[noun]
+    example = kind.table[kind.alone].setting.example if noun != "hooks" else "true"
+    bare, whole = (json.dumps({noun: {KEYS[noun]: value}}) for value in (example, {kind.alone: example}))
+    assert errors(bare) == errors(whole) == []
+    (one,), (other,) = interpreted(bare).entries, interpreted(whole).entries
+    assert (one.key, one.meant, one.digest) == (other.key, other.meant, other.digest)
 
 
 @pytest.mark.parametrize(
     "text",
     [
         "shedules: {}",
-        "schedules: {s: {when: 5m, do: w, overlp: skip}}",
-        "schedules: {s: {when: 5m, do: w, overlap: sometimes}}",
-        "schedules: {s: {when: 5m, do: w, cap: 0}}",
-        "schedules: {s: {when: 5m, do: w, grace: 5x}}",
+        "schedules: {s: {when: 5m, job: w, overlp: skip}}",
+        "schedules: {s: {when: 5m, job: w, overlap: sometimes}}",
+        "schedules: {s: {when: 5m, job: w, catch_up_limit: 0}}",
+        "schedules: {s: {when: 5m, job: w, grace: 5x}}",
         "agents: {a: {model: x}}",
         "quiet_hours: {n: {}}",
         "limits: {global: 0}",
+        "limits: {global: {}}",
         "edits: perhaps",
+        "webhooks: {w: {url: https://e.com}}",
     ],
 )
 def test_editors_see_what_the_reader_refuses(text: str) -> None:
     assert errors(text)
-    assert judged(text).problems
+    assert interpreted(text).problems
 
 
 _SCALARS = st.sampled_from([None, True, 0, 5, 1.5, "5m", "skip", "x", "every 1h", "$2", [], ["a"], {}, {"a": 1}])
 
 
-@given(st.dictionaries(st.sampled_from(sorted(SECTIONS["schedules"].table)), _SCALARS, max_size=5))
-def test_what_the_reader_takes_editors_do_not_mark(words: dict[str, Any]) -> None:
-    """A word that is underlined although it works would be worse than none."""
-    text = json.dumps({"schedules": {"s": {"when": "every 1h", "do": "work", **words}}})
-    if not judged(text, JUDGED).problems:
+@given(st.dictionaries(st.sampled_from(sorted(SCHEDULE)), _SCALARS, max_size=5))
+def test_what_the_reader_takes_editors_do_not_mark(settings: dict[str, Any]) -> None:
+    """A setting that is underlined although it works would be worse than none."""
+    text = json.dumps({"schedules": {"s": {"when": "every 1h", "job": "work", **settings}}})
+    if not interpreted(text, EXAMPLES_KNOWN).problems:
+        assert errors(text) == []
+
+
+_KINDS = sorted(name for name in TABLES if name != SCHEDULES)
+
+
+@given(st.sampled_from(_KINDS).flatmap(
+    lambda section: st.tuples(
+        st.just(section), st.dictionaries(st.sampled_from(sorted(TABLES[section])), _SCALARS, max_size=4)
+    )
+))  # fmt: skip
+def test_nor_of_any_other_record(given: tuple[str, dict[str, Any]]) -> None:
+    section, settings = given
+    needed = {name: declared.setting.example for name, declared in TABLES[section].items() if declared.setting.required}
+    record = {**needed, **NEEDS.get(section, {}), **settings}
+    text = json.dumps({section: {KEYS.get(section, "scout"): record}})
+    if not interpreted(text, EXAMPLES_KNOWN).problems:
         assert errors(text) == []

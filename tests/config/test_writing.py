@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from matins.config.reading import Spot, read
-from matins.config.writing import saying, with_words, without
+from matins.config.reader import Spot, read
+from matins.config.writer import edit_settings, remove_item, set_settings
 from matins.errors import Conflict
 
 _TEXTS = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs", "Zl", "Zp"]), min_size=1, max_size=12)
 _NAMES = st.from_regex(r"[A-Z_]{1,6}", fullmatch=True)
-_WORDS = st.fixed_dictionaries(
+_SETTINGS = st.fixed_dictionaries(
     {"runner": st.sampled_from(["demo", "shell"])},
     optional={
         "model": _TEXTS,
@@ -59,45 +59,45 @@ _LAYOUTS = {
 
 
 def spot_of(text: str, name: str, kind: str = "agent") -> Spot:
-    return next(said for said in read(text).said if (said.kind, said.name) == (kind, name)).block.spot
+    return next(item for item in read(text).items if (item.kind, item.name) == (kind, name)).block.spot
 
 
-def words_of(text: str, name: str) -> dict[str, Any]:
-    values = next(said for said in read(text).said if said.name == name).block.values
-    return {word: value for word, value in values.items() if value not in (None, {})}
+def settings_of(text: str, name: str) -> dict[str, Any]:
+    values = next(item for item in read(text).items if item.name == name).block.values
+    return {setting: value for setting, value in values.items() if value not in (None, {})}
 
 
 @pytest.mark.parametrize("layout", _LAYOUTS.values(), ids=_LAYOUTS.keys())
 @settings(max_examples=40)
-@given(words=_WORDS, newline=st.sampled_from(["\n", "\r\n"]))
-def test_whatever_is_said_is_read_again(layout: str, words: dict[str, Any], newline: str) -> None:
-    """Round trips: the thing says exactly these words, and the rest of the text stays as it was, byte for byte; what
+@given(settings=_SETTINGS, newline=st.sampled_from(["\n", "\r\n"]))
+def test_whatever_is_set_is_read_again(layout: str, settings: dict[str, Any], newline: str) -> None:
+    """Round trips: the record has exactly these settings, and the rest of the text stays as it was, byte for byte; what
     is taken out takes nothing else along"""
     before, text, after = (part.replace("\n", newline) for part in (_BEFORE, _BEFORE + layout + _AFTER, _AFTER))
-    for name, value in words.get("environment", {}).items():
+    for name, value in settings.get("environment", {}).items():
         if name in ("API_KEY", "LANG"):
-            words["environment"][name] = f"env:{value}"
-    new = saying(text, spot_of(text, "it"), words)
-    assert words_of(new, "it") == {word: value for word, value in words.items() if value != {}}
+            settings["environment"][name] = f"env:{value}"
+    new = set_settings(text, spot_of(text, "it"), settings)
+    assert settings_of(new, "it") == {setting: value for setting, value in settings.items() if value != {}}
     assert new.startswith(before)
     assert new.endswith(after)
     assert new.count("\n") == new.count(newline)
     if "schedules:" in layout:
         with pytest.raises(Conflict, match="cannot be changed safely"):
-            without(new, spot_of(new, "it"))
+            remove_item(new, spot_of(new, "it"))
     else:
-        assert without(new, spot_of(new, "it")) == before + after
+        assert remove_item(new, spot_of(new, "it")) == before + after
 
 
-def test_with_comments_and_no_more_words_than_asked() -> None:
+def test_with_comments_and_no_more_settings_than_asked() -> None:
     text = _BEFORE + _LAYOUTS["below one another"] + _AFTER
-    new = saying(text, spot_of(text, "it"), {"runner": "shell", "options": {"a": 2}})
+    new = set_settings(text, spot_of(text, "it"), {"runner": "shell", "options": {"a": 2}})
     lines = "  it: # this one\n    # what wakes it\n    runner: shell # r\n    # how far\n    options: {a: 2}\n"
     assert new == _BEFORE + lines + _AFTER
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("text", "settings"),
     [
         ("agents: {it: {runner: demo, tools: [a, # one\n b]}}\n", {"runner": "demo", "tools": ["c"]}),
         ("agents: {it: {runner: demo, model: m, # big\n max_turns: 1}}\n", {"runner": "demo", "max_turns": 1}),
@@ -106,34 +106,34 @@ def test_with_comments_and_no_more_words_than_asked() -> None:
     ],
     ids=["flow list", "flow word", "order of a list", "no line of its own"],
 )  # fmt: skip
-def test_no_comment_is_lost_and_nothing_is_guessed(text: str, words: dict[str, Any]) -> None:
+def test_no_comment_is_lost_and_nothing_is_guessed(text: str, settings: dict[str, Any]) -> None:
     with pytest.raises(Conflict, match=r"agents\.it, line \d+ of the file"):
-        saying(text, spot_of(text, "it"), words)
+        set_settings(text, spot_of(text, "it"), settings)
 
 
 def test_a_truth_is_no_number() -> None:
     """To Python they are the same"""
-    text = "schedules:\n  s: {when: 5m, do: work, payload: {a: 1, b: null}}\n"
+    text = "schedules:\n  s: {when: 5m, job: work, payload: {a: 1, b: null}}\n"
     spot = spot_of(text, "s", "schedule")
-    assert with_words(text, spot, {"payload": {"a": True, "b": None}}) == text.replace(
+    assert edit_settings(text, spot, {"payload": {"a": True, "b": None}}) == text.replace(
         "{a: 1, b: null}", '{"a": true, "b": null}'
     )
-    assert with_words(text, spot, {"payload": {"a": 1}}) == text.replace("{a: 1, b: null}", '{"a": 1}')
+    assert edit_settings(text, spot, {"payload": {"a": 1}}) == text.replace("{a: 1, b: null}", '{"a": 1}')
     text = text.replace(", b: null", ", b: 2")
-    assert with_words(text, spot, {"payload": {"a": True, "b": 2}}) == text.replace("a: 1", "a: true")
+    assert edit_settings(text, spot, {"payload": {"a": True, "b": 2}}) == text.replace("a: 1", "a: true")
 
 
 @pytest.mark.parametrize("name", ["null", "a: b", "- a", "#", "'", "x\n    model: y", "é"])
 def test_names_in_a_mapping_are_quoted_where_they_must_be(name: str) -> None:
     text = "agents:\n  it:\n    runner: demo\n    options:\n      a: 1 # one\n"
-    new = saying(text, spot_of(text, "it"), {"runner": "demo", "options": {"a": 1, name: 2}})
-    assert words_of(new, "it")["options"] == {"a": 1, name: 2}
+    new = set_settings(text, spot_of(text, "it"), {"runner": "demo", "options": {"a": 1, name: 2}})
+    assert settings_of(new, "it")["options"] == {"a": 1, name: 2}
     assert new.startswith(text)
 
 
 def test_names_that_hold_dots_are_told_apart() -> None:
     text = "agents:\n  a:\n    runner: demo\n    schedules:\n      s: {when: 5m}\n  a.schedules.s: {runner: demo}\n"
-    new = saying(text, spot_of(text, "a.schedules.s"), {"runner": "shell"})
+    new = set_settings(text, spot_of(text, "a.schedules.s"), {"runner": "shell"})
     assert new == text.replace("s: {runner: demo}", 's: {runner: "shell"}')
 
 
@@ -141,7 +141,7 @@ def test_names_that_hold_dots_are_told_apart() -> None:
 def test_v6_what_reads_otherwise_than_it_looks_is_escaped(hostile: str) -> None:
     """V6: no line breaks of other kinds, and nothing that turns the rest of a line round; as an item and as a name"""
     text = "agents:\n  it:\n    runner: demo\n    tools:\n    - a\n    options:\n      a: 1\n      b: {c: 1}\n"
-    words = {"runner": "demo", "tools": ["a", hostile], "options": {"a": 1, "b": {"c": 1, hostile: 2}, hostile: 2}}
-    new = saying(text, spot_of(text, "it"), words)
-    assert words_of(new, "it") == words
+    settings = {"runner": "demo", "tools": ["a", hostile], "options": {"a": 1, "b": {"c": 1, hostile: 2}, hostile: 2}}
+    new = set_settings(text, spot_of(text, "it"), settings)
+    assert settings_of(new, "it") == settings
     assert all(line.isprintable() for line in new.split("\n"))

@@ -81,7 +81,7 @@ class House:
 
     def ask(self, use_case: str, /, **arguments: Any) -> Any:
         """Over HTTP: the quick way."""
-        return self.client.call(use_case, **arguments)
+        return self.client.document(use_case, **arguments)
 
     @property
     def client(self) -> Client:
@@ -91,8 +91,8 @@ class House:
 
     def shell(self, name: str, script: str) -> None:
         """A schedule whose agent is a script; nobody fires it but by hand."""
-        self.ask("set_agent", name=name, runner="shell", command=["sh", "-c", script])
-        self.ask("add", name=name, when="every 1 day", agent=name, prompt="Go.")
+        self.ask("agents.set", name=name, runner="shell", command=["sh", "-c", script])
+        self.ask("schedules.add", name=name, when="every 1 day", agent=name, prompt="Go.")
 
     @property
     def url(self) -> str:

@@ -28,13 +28,13 @@ Start = Callable[..., House]
 
 
 def add(one: House) -> None:
-    one.ask("set_agent", name="demo", runner="demo")
-    one.ask("add", name="day", when="every 1 day", agent="demo", prompt="Say what day it is.")
+    one.ask("agents.set", name="demo", runner="demo")
+    one.ask("schedules.add", name="day", when="every 1 day", agent="demo", prompt="Say what day it is.")
 
 
 def test_it_says_where_everything_is(shared: House) -> None:
     said = "\n".join(shared.said)
-    assert re.match(rf"Matins \S+ is up \(process {shared.process.pid}\)", said)
+    assert re.match(rf"Matins \S+ is running \(process {shared.process.pid}\)", said)
     for where in (f"sqlite:///{shared.home}/matins.db", shared.url, f"{shared.home}/token", "/login?code="):
         assert where in said
     assert f"--home {shared.home.name} list" in said
@@ -46,10 +46,10 @@ def test_nothing_that_it_makes_can_be_read_by_others(house: Start) -> None:
     try:
         one = house().up()
         one.shell("touch", "umask; touch made")
-        run = one.ask("run", name="touch")
+        run = one.ask("schedules.run", name="touch")
         assert one.logged("run.succeeded touch")
-        assert one.ask("output", run_id=run["id"])["text"].strip() == "0000"
-        one.ask("backup", path=str(one.home / "copy.db"))
+        assert one.ask("runs.output", run_id=run["id"])["text"].strip() == "0000"
+        one.ask("system.backup", path=str(one.home / "copy.db"))
     finally:
         os.umask(before)
     assert stat.S_IMODE(one.home.stat().st_mode) == 0o700
@@ -93,10 +93,10 @@ def test_killed_it_leaves_nothing_that_is_in_the_way(house: Start) -> None:
     assert (one.home / "daemon.json").read_text() != ""
     assert [schedule["name"] for schedule in one.json("list")] == ["day"]
     two = house().up()
-    assert two.ask("look", name="day")["state"] == "active"
+    assert two.ask("schedules.get", name="day")["state"] == "active"
     assert (two.home / "token").read_text() == token
     assert json.loads((two.home / "daemon.json").read_text())["pid"] == two.process.pid
-    assert two.ask("audit")["faults"] == []
+    assert two.ask("audit.verify")["problems"] == []
 
 
 def test_an_agent_that_runs_when_it_is_killed_is_taken_up(house: Start) -> None:
@@ -105,14 +105,14 @@ def test_an_agent_that_runs_when_it_is_killed_is_taken_up(house: Start) -> None:
     fifo = one.home / "fifo"
     os.mkfifo(fifo)
     one.shell("wait", f"echo begun; read go < {fifo}; echo done")
-    run = one.ask("run", name="wait")
+    run = one.ask("schedules.run", name="wait")
     assert one.logged("run.started wait")
     one.kill()
     two = house().up()
-    assert two.ask("get_run", run_id=run["id"])["live"]
+    assert two.ask("runs.get", run_id=run["id"])["live"]
     fifo.write_text("go\n")
     assert two.logged("run.succeeded wait")
-    assert two.ask("output", run_id=run["id"])["text"].split() == ["begun", "done"]
+    assert two.ask("runs.output", run_id=run["id"])["text"].split() == ["begun", "done"]
 
 
 def test_a_second_signal_ends_it_at_once(house: Start) -> None:
@@ -121,10 +121,10 @@ def test_a_second_signal_ends_it_at_once(house: Start) -> None:
     fifo = one.home / "fifo"
     os.mkfifo(fifo)
     one.shell("wait", f"read go < {fifo}; echo done")
-    one.ask("run", name="wait")
+    one.ask("schedules.run", name="wait")
     assert one.logged("run.started wait")
     one.signal(signal.SIGTERM)
-    assert one.logged("stopping")
+    assert one.logged("Stopping")
     one.signal(signal.SIGTERM)
     assert one.ended() == 128 + signal.SIGTERM
     two = house().up()
@@ -142,7 +142,7 @@ def test_two_on_one_store(house: Start) -> None:
         assert str(one.process.pid) in told
         assert "kill" in told
         assert "Traceback" not in told
-    assert one.ask("stats")["running"] is True
+    assert one.ask("system.stats")["running"] is True
     assert json.loads((one.home / "daemon.json").read_text())["pid"] == one.process.pid
 
 
@@ -154,7 +154,7 @@ def test_a_port_that_is_taken(house: Start) -> None:
         port = str(taken.getsockname()[1])
         refused = house("--port", port)
         assert refused.ended() == 2
-        assert f"127.0.0.1:{port} cannot be listened on" in "\n".join(refused.log)
+        assert f"Matins cannot listen on 127.0.0.1:{port}" in "\n".join(refused.log)
         assert {path.name for path in refused.home.iterdir()} == {"matins.db", "matins.db.lock"}
 
 
@@ -184,20 +184,20 @@ def test_the_api_wants_the_token(shared: House) -> None:
 
 
 def test_a_token_can_be_made_used_and_revoked(shared: House) -> None:
-    made = shared.ask("create_token", name="reader", role="viewer")
+    made = shared.ask("tokens.create", name="reader", role="viewer")
     reader = {"Authorization": f"Bearer {made['token']}"}
     assert get(f"{shared.url}/v1/whoami", **reader)[1]["role"] == "viewer"
     assert get(f"{shared.url}/v1/tokens", **reader)[0] == 403
-    assert shared.ask("revoke_token", token_id=made["id"]) is True
+    assert shared.ask("tokens.revoke", token_id=made["id"]) is True
     assert get(f"{shared.url}/v1/whoami", **reader)[0] == 401
 
 
 def test_no_token_is_in_any_file_or_line(house: Start) -> None:
     """B7: made, used and backed up, its secret is nowhere but where it was shown."""
     one = house().up()
-    secret = one.json("token", "create", "laptop")["token"].rpartition("_")[2]
-    assert secret not in str(one.ask("tokens")) + str(one.ask("events"))
-    one.ask("backup", path=str(one.home / "copy.db"))
+    secret = one.json("tokens", "create", "laptop")["token"].rpartition("_")[2]
+    assert secret not in str(one.ask("tokens.list")) + str(one.ask("events.list"))
+    one.ask("system.backup", path=str(one.home / "copy.db"))
     assert one.stop() == 0
     assert secret not in "\n".join(one.log + one.said)
     for path in one.home.rglob("*"):
@@ -257,24 +257,24 @@ def test_the_file_is_followed(house: Start) -> None:
     file.write_text(text.replace("1h", "2h"))
     assert one.logged("schedule.updated review")
     assert one.logged("hot-reloaded: +0 -0 ~1")
-    assert one.ask("look", name="review")["description"] == "every 2 hours"
+    assert one.ask("schedules.get", name="review")["trigger_text"] == "every 2 hours"
     with pytest.raises(MatinsError) as refused:
-        one.ask("edit", name="review", prompt="Something else.")
+        one.ask("schedules.edit", name="review", prompt="Something else.")
     assert str(file) in str(refused.value)
     file.write_text(text.replace("1h", "evry 2h"))
     assert one.logged("error: ")
-    (wrong,) = [finding for finding in one.ask("doctor") if finding["what"] == "file"]
+    (wrong,) = [finding for finding in one.ask("system.doctor") if finding["what"] == "file"]
     assert wrong["ok"] is False
     assert "line 2" in wrong["sentence"]
     file.unlink()
     assert one.logged("waits: the file is gone")
     one.signal(signal.SIGHUP)
-    assert one.logged("the file is read again: waits")
-    assert one.ask("look", name="review")["description"] == "every 2 hours"
+    assert one.logged("Read the file again: waits")
+    assert one.ask("schedules.get", name="review")["trigger_text"] == "every 2 hours"
     one.kill()
     two = house().up()
     assert two.logged("waits: the file is gone")
-    assert two.ask("look", name="review")["state"] == "active"
+    assert two.ask("schedules.get", name="review")["state"] == "active"
 
 
 def test_a_file_that_was_asked_for_must_be_there(house: Start) -> None:
@@ -290,7 +290,7 @@ def test_on_postgresql(house: Start, postgres_url: str) -> None:
     one = house("--store", store, home="one").up()
     two = house("--store", store, home="two").up()
     add(one)
-    assert [schedule["name"] for schedule in two.ask("overview")] == ["day"]
+    assert [schedule["name"] for schedule in two.ask("schedules.list")] == ["day"]
     assert (one.stop(), two.stop()) == (0, 0)
     for each in (one, two):
         assert secret not in "\n".join(each.log + each.said)
@@ -320,7 +320,7 @@ def test_s7_streams_hear_at_once_of_what_the_engine_does(house: Start) -> None:
     """S7: nobody waits for the next look at the store"""
     one = house(program=(sys.executable, "-c", NEVER_LOOKS)).up()
     add(one)
-    with closing(one.client.events(after="0")) as events:
-        assert next(events)["id"]
-        one.ask("run", name="day")
-        assert any(event["type"] == "run.succeeded" for event in events)
+    with closing(one.client.events.follow(after="0")) as events:  # type: ignore[type-var]
+        assert next(events).id
+        one.ask("schedules.run", name="day")
+        assert any(event.type == "run.succeeded" for event in events)

@@ -19,10 +19,10 @@ def commands() -> list[list[str]]:
 def test_every_command_of_the_page_is_understood(shared: House, tmp_path: Path) -> None:
     given = [words for words in commands() if words[0] != "up"]
     assert len(given) >= 6
-    made = {token["id"] for token in shared.ask("tokens")}
+    made = {token["id"] for token in shared.ask("tokens.list")}
     for words in given:
-        new = next((token["id"] for token in shared.ask("tokens") if token["id"] not in made), "")
+        new = next((token["id"] for token in shared.ask("tokens.list") if token["id"] not in made), "")
         said = [word.replace("/backups", str(tmp_path)).replace("ID", new) for word in words]
         assert shared.matins(*said)
     assert (tmp_path / "matins-monday.db").exists()
-    assert "laptop" in [token["name"] for token in shared.ask("tokens") if token["revoked_at"]]
+    assert "laptop" in [token["name"] for token in shared.ask("tokens.list") if token["revoked_at"]]

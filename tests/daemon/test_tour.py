@@ -87,7 +87,7 @@ def plain(text: str) -> str:
     text = re.sub(r"\b(Mon|Tue|Wed|Thu|Fri|Sat|Sun) ", "", text)
     text = re.sub(r"\b(UTC|[0-9][0-9:.,-]*)(ms|[smhd]|MB)?\b( [0-9]+[smhd]\b)?", "N", text)
     text = re.sub(r"(in N|now) \(N( N)?\)", "in N", text).replace("N ago", "now")
-    text = re.sub(r"^\? look  clock: .*\n +mend it: .*$", "✓ ok clock: A time server keeps the clock", text, flags=re.M)
+    text = re.sub(r"^\? check  clock: .*\n +fix: .*$", "✓ ok clock: The clock is synchronized", text, flags=re.M)
     text = re.sub(r"zone data \S+ from .*", "zone data", text)
     return "\n".join(" ".join(line.split()) for line in text.splitlines())
 
@@ -98,7 +98,7 @@ def test_the_tour(first_terminal: House, second_terminal: Terminal) -> None:
     assert first_terminal.logged("run.succeeded heartbeat")
     assert first_terminal.logged("run.awaiting_approval deploy")
     assert first_terminal.logged("run.skipped night-report")
-    first = first_terminal.ask("runs", name="heartbeat")[-1]
+    first = first_terminal.ask("runs.list", schedule="heartbeat")[-1]
     due = datetime.fromisoformat(first["slot"])
     assert due - first_terminal.started_at < timedelta(seconds=10)
     said = steps()[1:]
@@ -108,7 +108,7 @@ def test_the_tour(first_terminal: House, second_terminal: Terminal) -> None:
         if command == "matins list" and "running" in got:
             assert first_terminal.logged("run.succeeded heartbeat", 2)
             got = second_terminal.type(command)
-        if command == "matins apply" and "Nothing would change." in got:  # whoever watches the file was quicker
+        if command == "matins apply" and "There are no changes." in got:  # the daemon was quicker
             assert first_terminal.logged("hot-reloaded: +0 -0 ~1")
             continue
         assert plain(got) == plain(printed), command

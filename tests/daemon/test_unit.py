@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from matins.api.schedules import Api
 from matins.app import App
 from matins.daemon.unit import systemd_unit
 from matins.errors import StoreError
@@ -88,7 +89,7 @@ def test_a_home_in_which_others_may_write_is_not_used(tmp_path: Path) -> None:
     home = Home(tmp_path / "home")
     home.make()
     home.path.chmod(0o1777)
-    with pytest.raises(StoreError, match="everybody may write there") as refused:
+    with pytest.raises(StoreError, match="everyone can write to it") as refused:
         home.make()
     assert "--home DIR" in str(refused.value.hint)
 
@@ -120,12 +121,11 @@ def test_the_same_store_wherever_one_stands() -> None:
 def test_a_look_makes_no_store(tmp_path: Path) -> None:
     """`matins list` on a fresh machine says that there is nothing, and leaves nothing behind."""
     home = tmp_path / "home"
-    door = App().door(home=home)
-    assert door.call("overview") == []
+    assert Api(App().transport(home=home)).list() == []
     assert not home.exists()
-    named = App().door(store=f"sqlite:///{tmp_path}/none.db", home=home)
+    named = Api(App().transport(store=f"sqlite:///{tmp_path}/none.db", home=home))
     with pytest.raises(Exception, match=r"There is no store .*none\.db"):
-        named.call("overview")
+        named.list()
     assert list(tmp_path.iterdir()) == []
 
 
@@ -133,7 +133,7 @@ def test_a_change_without_a_daemon_makes_it_for_its_owner_only(tmp_path: Path) -
     home = tmp_path / "home"
     before = os.umask(0o000)
     try:
-        App().door(home=home).call("set_agent", name="scout", runner="demo")
+        Api(App().transport(home=home)).agents.set("scout", runner="demo")
     finally:
         os.umask(before)
     assert home.stat().st_mode & 0o777 == 0o700

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from matins.engine.events import ALIASES, CATALOGUE
+from matins.engine.events import ALIASES, EVENTS
 
 PAGE = Path(__file__).parents[2] / "docs" / "events.md"
 _NAMES = re.compile(r"(\| name \| what it says \| ends a run \|\n\| --- \| --- \| --- \|\n)(?:\|.*\n)*")
@@ -13,7 +13,7 @@ _ALIASES = re.compile(r"(\| theirs \| ours \|\n\| --- \| --- \|\n)(?:\|.*\n)*")
 
 
 def rendered(page: str) -> str:
-    names = "".join(f"| `{kind.type}` | {kind.says} |{' yes' if kind.ends else ''} |\n" for kind in CATALOGUE.values())
+    names = "".join(f"| `{kind.type}` | {kind.help} |{' yes' if kind.ends else ''} |\n" for kind in EVENTS.values())
     aliases = "".join(f"| `{theirs}` | `{ours}` |\n" for theirs, ours in ALIASES.items())
     return _ALIASES.sub(lambda match: match[1] + aliases, _NAMES.sub(lambda match: match[1] + names, page))
 

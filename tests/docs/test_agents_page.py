@@ -7,14 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from matins.engine.agents import WORDS
 from matins.engine.prompts import FIELDS
 from matins.engine.targets import CURRENT
 from matins.executors.processes.values import Fate
 from matins.executors.registry import runners
 from matins.executors.reports import report
 from matins.executors.runners.base import Told
+from matins.model.agent import Agent
 from matins.model.run import Usage
+from matins.model.settings import settings_of
 
 PAGE = (Path(__file__).parents[2] / "docs" / "agents.md").read_text(encoding="utf-8")
 OUTCOME = report(Told(True, True), Fate("finished"), None, Usage())
@@ -27,32 +28,32 @@ def rows(title: str) -> str:
     return " ".join(line.split("|")[1] for line in found.splitlines() if line.startswith("| `"))
 
 
-@pytest.mark.parametrize("word", WORDS)
-def test_b4_every_word_of_an_agent(word: str) -> None:
+@pytest.mark.parametrize("setting", settings_of(Agent))
+def test_b4_every_setting_of_an_agent(setting: str) -> None:
     """B4"""
-    assert f"`{word}`" in rows("What an agent is")
+    assert f"`{setting}`" in rows("Settings of an agent")
 
 
 @pytest.mark.parametrize("field", FIELDS)
 def test_h9_every_field_of_a_prompt(field: str) -> None:
     """H9"""
-    assert f"`{{{{{field}}}}}`" in rows("What it is told")
+    assert f"`{{{{{field}}}}}`" in rows("The prompt")
 
 
 @pytest.mark.parametrize("field", OUTCOME)
 def test_b4_every_field_of_an_outcome(field: str) -> None:
     """B4"""
-    assert f"`{field}`" in rows("What comes back")
+    assert f"`{field}`" in rows("The outcome")
 
 
 @pytest.mark.parametrize("target", ["fresh", *CURRENT])
 def test_c4_every_target(target: str) -> None:
     """C4"""
-    assert f'`"{target}"`' in rows("Where a run lands")
+    assert f'`"{target}"`' in rows("Where a run happens")
 
 
 @pytest.mark.parametrize("name", sorted(runners()))
 def test_b4_every_runner_has_an_example(name: str) -> None:
     """B4"""
     assert f"\n**{name}** – " in PAGE
-    assert re.search(rf'^>>> .*set_agent\(.*runner="{name}"', PAGE, re.MULTILINE)
+    assert re.search(rf'^>>> .*agents\.set\(.*runner="{name}"', PAGE, re.MULTILINE)

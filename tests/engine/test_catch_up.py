@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from trigger_calls import counted
 
 from matins.engine.catch_up import DAY_MS, MOST_RECORDS, Covered, Decision, decide, grace_of
-from matins.engine.schedules import define
+from matins.engine.schedules import parse_schedule
 from matins.engine.when.triggers import Trigger
 from matins.model.schedule import ScheduleDefinition
 from matins.testing import instant
@@ -21,7 +21,7 @@ NINE = instant("2026-03-27T09:00:00Z")
 
 
 def defined(when: str = "* * * * *", **words: Any) -> tuple[ScheduleDefinition, Trigger]:
-    return define(when, {"do": "job", **words}, NINE)
+    return parse_schedule(when, {"job": "job", **words}, NINE)
 
 
 def decided(late: int, when: str = "* * * * *", used: int = 0, **words: Any) -> Decision:
@@ -67,7 +67,7 @@ def test_run_once_is_one_run_for_the_window_and_the_slot_that_is_due_now() -> No
 
 def test_run_all_capped_runs_the_newest_of_the_window_oldest_first() -> None:
     """S4: N per missed window"""
-    found = decided(5 * MINUTE + 31 * SECOND, catch_up="run_all_capped", cap=3)
+    found = decided(5 * MINUTE + 31 * SECOND, catch_up="run_all_capped", catch_up_limit=3)
     assert found.missed == slots(0, 2 * MINUTE)
     assert found.late == slots(3 * MINUTE, 5 * MINUTE)
     assert (found.on_time, found.next_slot, found.window_used) == (None, NINE + 6 * MINUTE, 3)
@@ -75,7 +75,7 @@ def test_run_all_capped_runs_the_newest_of_the_window_oldest_first() -> None:
 
 def test_the_cap_is_for_what_was_missed_and_not_for_what_is_due_now() -> None:
     """S4"""
-    found = decided(5 * MINUTE, catch_up="run_all_capped", cap=2)
+    found = decided(5 * MINUTE, catch_up="run_all_capped", catch_up_limit=2)
     assert found.late == slots(3 * MINUTE, 4 * MINUTE)
     assert (found.on_time, found.window_used) == (NINE + 5 * MINUTE, 0)
 
@@ -83,7 +83,7 @@ def test_the_cap_is_for_what_was_missed_and_not_for_what_is_due_now() -> None:
 @pytest.mark.parametrize(("used", "granted"), [(0, 3), (1, 2), (3, 0), (7, 0)])
 def test_what_a_window_has_used_counts_until_a_slot_is_on_time(used: int, granted: int) -> None:
     """S4: not per tick"""
-    found = decided(5 * MINUTE + 31 * SECOND, used=used, catch_up="run_all_capped", cap=3)
+    found = decided(5 * MINUTE + 31 * SECOND, used=used, catch_up="run_all_capped", catch_up_limit=3)
     assert len(found.late) == granted
     assert found.window_used == max(used, 3)
 
@@ -174,7 +174,7 @@ def test_every_slot_has_exactly_one_record(
 ) -> None:
     """B1: records and ranges never intersect, and none is made up"""
     anchor = {"anchor": "grid"} if when.startswith("every") else {}
-    definition, trigger = defined(when, catch_up=policy, cap=cap, grace=grace, **anchor)
+    definition, trigger = defined(when, catch_up=policy, catch_up_limit=cap, grace=grace, **anchor)
     cursor = trigger.next_ms(NINE - 1)
     assert cursor is not None
     now = cursor + late

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from matins.engine.gates import GATES, Candidate, Facts, Verdict, judge
-from matins.engine.schedules import define
+from matins.engine.schedules import parse_schedule
 from matins.model.run import RunState
 
 QUEUED, READY, RUNNING, HELD = RunState.QUEUED, RunState.READY, RunState.RUNNING, RunState.HELD
@@ -16,7 +16,7 @@ QUEUED, READY, RUNNING, HELD = RunState.QUEUED, RunState.READY, RunState.RUNNING
 def judged(live: list[tuple[int, int]] | None = None, **given: Any) -> Verdict | None:
     executions, catching_up = given.pop("executions", 0), given.pop("catching_up", False)
     facts = Facts(live or [], given.pop("full", False))
-    definition, _ = define("* * * * *", {"do": "job", **given}, 0)
+    definition, _ = parse_schedule("* * * * *", {"job": "job", **given}, 0)
     return judge(Candidate(definition, 60_000, facts, executions, catching_up, 60_000))
 
 
@@ -26,11 +26,11 @@ def test_nothing_in_the_way(policy: str) -> None:
     assert judged(overlap=policy) is None
 
 
-@pytest.mark.parametrize("state", [RunState.PARKED, QUEUED, READY, RunState.STARTING, RUNNING, HELD])
+@pytest.mark.parametrize("state", [RunState.WAITING, QUEUED, READY, RunState.STARTING, RUNNING, HELD])
 def test_skip_says_which_run_is_in_the_way(state: RunState) -> None:
     """C9 B8: whatever state it is in, as long as it is not over"""
     verdict = judged([(7, state)])
-    assert verdict == (RunState.SKIPPED, "already_running", {"run": "7", "state": state.word}, (), None)
+    assert verdict == (RunState.SKIPPED, "already_running", {"run": "7", "state": state.label}, (), None)
 
 
 def test_queue_waits_for_the_first() -> None:
@@ -96,7 +96,7 @@ def test_the_first_gate_that_does_not_pass_gives_the_reason() -> None:
 
 def test_gates_can_be_added() -> None:
     """B8"""
-    definition, _ = define("* * * * *", {"do": "job"}, 0)
+    definition, _ = parse_schedule("* * * * *", {"job": "job"}, 0)
     candidate = Candidate(definition, 0, Facts(), 0, False, 0)
     quiet = Verdict(RunState.BLOCKED, "quiet_hours")
     assert judge(candidate, [*GATES, ("quiet", lambda _: quiet)]) is quiet

@@ -10,10 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from matins.engine.money import (
-    MOST_MONEY,
-    MOST_RATE,
-    MOST_TOKENS,
-    check_rate,
+    MAX_MONEY,
+    MAX_TOKENS,
     format_money,
     format_tokens,
     parse_money,
@@ -44,7 +42,7 @@ HUGE = 10**5000
         ("EUR 3.50", 3_850_000),
         ("£2", 2_500_000),
         ("gbp 2", 2_500_000),
-        ("$1000000000", MOST_MONEY),
+        ("$1000000000", MAX_MONEY),
     ],
 )
 def test_b5_money_as_people_write_it(text: str, micros: int) -> None:
@@ -63,24 +61,24 @@ def test_b5_rates_are_reckoned_exactly() -> None:
 
 @pytest.mark.parametrize(("value", "hint"), [(2, "$2"), (0.5, "$0.5"), (1e-7, "$0.0000001"), ("2", "$2"), ("-2", "$2")])
 def test_b5_a_bare_number_is_refused_with_what_to_write(value: Any, hint: str) -> None:
-    with pytest.raises(InvalidInput, match="amount of money with its currency") as caught:
+    with pytest.raises(InvalidInput, match="an amount with its currency") as caught:
         parse_money(value, RATES, "money")
-    assert (caught.value.field, caught.value.hint) == ("money", f'write "{hint}"')
+    assert (caught.value.field, caught.value.hint) == ("money", f'Write "{hint}".')
 
 
 @pytest.mark.parametrize(("text", "currency"), [("XYZ 5", "XYZ"), ("5XYZ", "XYZ"), ("chf 5", "CHF")])
 def test_b5_an_unknown_currency_is_named_with_how_to_add_it(text: str, currency: str) -> None:
-    with pytest.raises(InvalidInput, match=r'"(XYZ|chf)" is not a currency that Matins has a rate for') as caught:
+    with pytest.raises(InvalidInput, match=r'There is no rate for the currency "(XYZ|chf)"\.') as caught:
         parse_money(text, RATES, "money")
-    assert caught.value.hint == f'known: EUR, GBP, USD; add one with set_rate("{currency}", usd=…)'
+    assert caught.value.hint == f"Known: EUR, GBP, USD. Add one: matins rates set {currency} 1.10"
     assert (caught.value.field, caught.value.value) == ("money", text)
 
 
 @pytest.mark.parametrize(("text", "name"), [("€5", "EUR"), ("¥5", "¥"), ("5 euros", "euros"), ("5 uſd", "uſd")])
 def test_b5_a_currency_without_a_rate(text: str, name: str) -> None:
-    with pytest.raises(InvalidInput, match=f'"{name}" is not a currency') as caught:
+    with pytest.raises(InvalidInput, match=f'no rate for the currency "{name}"') as caught:
         parse_money(text, {}, "money")
-    assert str(caught.value.hint).startswith("known: USD; add one with set_rate(")
+    assert str(caught.value.hint).startswith("Known: USD. Add one: matins rates set ")
 
 
 @pytest.mark.parametrize("text", ["-$2", "$-2", "-2 USD", "- $2", "−$2", "USD -2"])
@@ -108,7 +106,7 @@ def test_b5_what_is_not_money_is_refused_with_a_hint(value: Any) -> None:
     with pytest.raises(InvalidInput, match='"money" must be an amount') as caught:
         parse_money(value, RATES, "money")
     assert caught.value.field == "money"
-    assert caught.value.hint == 'write "$2" or "0.50 USD"'
+    assert caught.value.hint == 'For example: "$2" or "0.50 USD".'
     assert len(caught.value.message) < 200
     caught.value.message.encode()
 
@@ -119,7 +117,7 @@ def test_b5_any_text_is_money_or_refused(text: str) -> None:
         found: int | str | None = parse_money(text, RATES, "money")
     except InvalidInput as error:
         found = error.hint
-    assert found if isinstance(found, str) else found is not None and 0 <= found <= MOST_MONEY
+    assert found if isinstance(found, str) else found is not None and 0 <= found <= MAX_MONEY
 
 
 @pytest.mark.parametrize(
@@ -147,12 +145,12 @@ def test_b5_money_as_people_read_it(micros: int, text: str) -> None:
     assert format_money(micros) == text
 
 
-@given(st.integers(0, MOST_MONEY // 10_000))
+@given(st.integers(0, MAX_MONEY // 10_000))
 def test_b5_whole_cents_parse_back(cents: int) -> None:
     assert parse_money(format_money(cents * 10_000), {}, "money") == cents * 10_000
 
 
-@given(st.integers(1, MOST_MONEY))
+@given(st.integers(1, MAX_MONEY))
 def test_b5_what_is_shown_is_something_and_within_five_percent(micros: int) -> None:
     text = format_money(micros)
     shown = parse_money(text, {}, "money")
@@ -160,33 +158,10 @@ def test_b5_what_is_shown_is_something_and_within_five_percent(micros: int) -> N
     assert format_money(-micros) == f"-{text}"
 
 
-@given(st.integers(0, MOST_MONEY), st.integers(0, MOST_MONEY))
+@given(st.integers(0, MAX_MONEY), st.integers(0, MAX_MONEY))
 def test_b5_more_money_never_looks_like_less(one: int, other: int) -> None:
     less, more = sorted((one, other))
     assert parse_money(format_money(less), {}, "money") <= parse_money(format_money(more), {}, "money")
-
-
-def test_b5_a_rate() -> None:
-    assert check_rate("CHF", 1.13) == 1.13
-    assert (check_rate("JPY", 1), type(check_rate("JPY", 1))) == (1.0, float)
-    assert check_rate("IRR", 0.000_000_001) == 1e-9
-    assert check_rate("XAU", MOST_RATE) == MOST_RATE
-
-
-@pytest.mark.parametrize(
-    "currency", ["", "EURO", "E1R", "eur", "USD", "usd", "$", "€", "ſſſ", "EU\n", "EUR\n", None, 5, ["EUR"]]
-)
-def test_b5_a_rate_needs_a_code(currency: Any) -> None:
-    with pytest.raises(InvalidInput, match="is not a currency code other than USD") as caught:
-        check_rate(currency, 1.1)
-    assert (caught.value.field, caught.value.hint) == ("currency", "three capital letters: EUR")
-
-
-@pytest.mark.parametrize("usd", [0, -1, math.nan, math.inf, "1.1", None, True, MOST_RATE + 1, HUGE], ids=range(9))
-def test_b5_a_rate_needs_a_number(usd: Any) -> None:
-    with pytest.raises(InvalidInput, match='"usd" must be a number above 0 and at most 1000000') as caught:
-        check_rate("CHF", usd)
-    assert (caught.value.field, caught.value.hint) == ("usd", "how many dollars one of it is: 1.08")
 
 
 @pytest.mark.parametrize(
@@ -201,7 +176,7 @@ def test_b5_a_rate_needs_a_number(usd: Any) -> None:
         ("1.5 M", 1_500_000),
         (" 1200 ", 1_200),
         ("0.5k", 500),
-        (MOST_TOKENS, MOST_TOKENS),
+        (MAX_TOKENS, MAX_TOKENS),
     ],
 )
 def test_b5_tokens_as_people_write_them(value: Any, tokens: int) -> None:
@@ -210,15 +185,15 @@ def test_b5_tokens_as_people_write_them(value: Any, tokens: int) -> None:
 
 NOT_TOKENS: list[Any] = [
     *(-1, "-1", "-5k", True, False, 2.0, 0.5, math.nan, math.inf, None, "", "k", "M", "2G", "2kk", "two", "1,000"),
-    *("1.5", "1.0005k", "nan", "1e6", "5k\n", "٣k", "$2", ["5k"], b"5k", MOST_TOKENS + 1, "1000001M", HUGE, -HUGE),
+    *("1.5", "1.0005k", "nan", "1e6", "5k\n", "٣k", "$2", ["5k"], b"5k", MAX_TOKENS + 1, "1000001M", HUGE, -HUGE),
 ]
 
 
 @pytest.mark.parametrize("value", NOT_TOKENS, ids=range(len(NOT_TOKENS)))
 def test_b5_what_is_not_a_number_of_tokens_is_refused_with_a_hint(value: Any) -> None:
-    with pytest.raises(InvalidInput, match='"tokens" must be a whole number of tokens from 0 to 1000000M') as caught:
+    with pytest.raises(InvalidInput, match='"tokens" must be a number of tokens from 0 to 1000000M') as caught:
         parse_tokens(value, "tokens")
-    assert (caught.value.field, caught.value.hint) == ("tokens", 'write 500000, "500k" or "2M"')
+    assert (caught.value.field, caught.value.hint) == ("tokens", 'For example: 500000, "500k" or "2M".')
     assert len(caught.value.message) < 200
 
 
@@ -229,6 +204,6 @@ def test_b5_tokens_as_people_read_them(tokens: int, text: str) -> None:
     assert format_tokens(tokens) == text
 
 
-@given(st.integers(0, MOST_TOKENS))
+@given(st.integers(0, MAX_TOKENS))
 def test_b5_tokens_parse_back(tokens: int) -> None:
     assert parse_tokens(format_tokens(tokens), "tokens") == tokens

@@ -8,7 +8,7 @@ import pytest
 
 from matins.engine.gates import Facts
 from matins.engine.planning import Birth, Plan, Rule
-from matins.engine.schedules import define
+from matins.engine.schedules import parse_schedule
 from matins.model.run import RunState
 from matins.testing import instant
 
@@ -18,7 +18,7 @@ READY, QUEUED, SKIPPED, MISSED = RunState.READY, RunState.QUEUED, RunState.SKIPP
 
 
 def rule(when: str = "*/5 * * * *", **words: Any) -> Rule:
-    return Rule(*define(when, {"do": "job", **words}, NINE))
+    return Rule(*parse_schedule(when, {"job": "job", **words}, NINE))
 
 
 def planned(
@@ -68,7 +68,7 @@ def test_run_once_says_what_it_covers() -> None:
 
 def test_run_all_capped_queues_behind_its_first() -> None:
     """S4"""
-    plan = planned(rule(catch_up="run_all_capped", cap=2), 20 * MINUTE)
+    plan = planned(rule(catch_up="run_all_capped", catch_up_limit=2), 20 * MINUTE)
     assert [(birth.slot, birth.state) for birth in plan.births] == [
         (NINE, MISSED),
         (NINE + 5 * MINUTE, MISSED),
@@ -76,7 +76,7 @@ def test_run_all_capped_queues_behind_its_first() -> None:
         (NINE + 15 * MINUTE, QUEUED),
         (NINE + 20 * MINUTE, QUEUED),
     ]
-    allowed = planned(rule(catch_up="run_all_capped", cap=2, overlap="allow"), 20 * MINUTE)
+    allowed = planned(rule(catch_up="run_all_capped", catch_up_limit=2, overlap="allow"), 20 * MINUTE)
     assert [birth.state for birth in allowed.births[2:]] == [READY] * 3
 
 

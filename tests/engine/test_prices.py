@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from matins.engine.prices import DEFAULT_PRICES, Price, define_price, estimate, price_of
-from matins.errors import InvalidInput
+from matins.engine.prices import DEFAULT_PRICES, Price, estimate, price_of
 
-RATES = {"EUR": 1.1}
 KNOWN = {price.model: price for price in DEFAULT_PRICES}
 TABLE = {name: Price(name, 1, 1, 1) for name in ("opus-5", "opus-5-5", "local/opus-5", "gpt-5", "gpt-5.1")}
 TOKENS = st.integers(0, 10**9)
@@ -104,56 +100,3 @@ def test_b5_more_tokens_never_cost_less(price: Price, fresh: int, output: int, c
 def test_b5_parts_never_come_to_less_than_the_whole(price: Price, parts: list[tuple[int, int, int]]) -> None:
     whole = estimate(price, *(sum(column) for column in zip(*parts, strict=True)))
     assert whole <= sum(estimate(price, *part) for part in parts) < whole + len(parts)
-
-
-def test_b5_a_price_of_ones_own() -> None:
-    assert define_price("m", {"input": "$2", "output": "10 USD", "cached": "€0.10"}, RATES) == Price(
-        "m", 2_000_000, 10_000_000, 110_000
-    )
-
-
-@pytest.mark.parametrize("cached", [{}, {"cached": None}])
-def test_b5_cached_input_costs_the_same_where_it_is_not_said(cached: dict[str, Any]) -> None:
-    assert define_price("m", {"input": "$2", "output": "$10", **cached}, RATES).cached == 2_000_000
-
-
-def test_b5_a_model_at_home_is_free() -> None:
-    assert estimate(define_price("local", {"input": "$0", "output": "$0"}, {}), 10**9, 10**9, 10**9) == 0
-
-
-@pytest.mark.parametrize("missing", ["input", "output"])
-@pytest.mark.parametrize("given", [{}, None])
-def test_b5_a_price_needs_input_and_output(missing: str, given: dict[str, Any] | None) -> None:
-    words: dict[str, Any] = {"input": "$2", "output": "$10"}
-    if given is None:
-        words[missing] = None
-    else:
-        del words[missing]
-    with pytest.raises(InvalidInput, match=f'A price needs "{missing}"') as caught:
-        define_price("m", words, RATES)
-    assert (caught.value.field, caught.value.hint) == (missing, f'{missing}="$2"')
-
-
-@pytest.mark.parametrize("word", ["input", "output", "cached"])
-@pytest.mark.parametrize("value", [2, 0.5, "2", "-$2", "XYZ 2", "", "$nan", True, ["$2"]])
-def test_b5_a_bad_price_is_named_with_its_word(word: str, value: Any) -> None:
-    with pytest.raises(InvalidInput) as caught:
-        define_price("m", {"input": "$2", "output": "$10", word: value}, RATES)
-    assert caught.value.field == word
-    assert caught.value.hint
-
-
-@pytest.mark.parametrize(
-    ("word", "hint"), [("ouput", 'did you mean "output"?'), ("zzz", "known: input, output, cached")]
-)
-def test_b5_an_unknown_word_of_a_price(word: str, hint: str) -> None:
-    with pytest.raises(InvalidInput, match=f'A price has no "{word}"') as caught:
-        define_price("m", {"input": "$2", "output": "$10", word: "$1"}, RATES)
-    assert (caught.value.field, caught.value.hint) == (word, hint)
-
-
-@pytest.mark.parametrize("model", ["", " ", "a\nb", "\ud800", "x" * 201, None, 5, ["m"]])
-def test_b5_a_price_needs_a_model(model: Any) -> None:
-    with pytest.raises(InvalidInput, match='"model" must be a text') as caught:
-        define_price(model, {"input": "$2", "output": "$10"}, RATES)
-    assert (caught.value.field, caught.value.hint) == ("model", 'model="claude-opus-5-5"')

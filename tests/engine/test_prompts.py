@@ -8,7 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from matins.engine.prompts import DEFAULT_PROMPT, FIELDS, Fire, WorkItem, build_prompt, check_prompt, fenced
+from matins.engine.prompts import (
+    DEFAULT_PROMPT,
+    FIELDS,
+    Fire,
+    WorkItem,
+    build_prompt,
+    check_fields,
+    check_prompt_text,
+    fenced,
+)
 from matins.errors import InvalidInput
 
 FIRE = Fire("nightly", "scout", 7, 1, "2026-03-27T09:00:00+00:00", 0, 1, "succeeded")
@@ -35,10 +44,10 @@ def test_h9_the_work_item_follows_the_prompt() -> None:
 
 def test_the_fire_can_be_named() -> None:
     """H9"""
-    fire = FIRE._replace(late_ms=90_000, covered=3)
-    prompt = build_prompt("{{schedule}} {{ slot }} {{late_by}} {{covered}} {{last_outcome}} {{run}} {{attempt}}", fire)
+    fire = FIRE._replace(late_ms=90_000, slots=3)
+    prompt = build_prompt("{{schedule}} {{ slot }} {{lateness}} {{slots}} {{last_outcome}} {{run}} {{attempt}}", fire)
     assert prompt == "[Scheduled Task] nightly 2026-03-27T09:00:00+00:00 90s 3 succeeded 7 1"
-    assert build_prompt("{{slot}} {{last_outcome}} {{late_by}}", Fire("s", "a", 1, 1, None, 0, 1, None)) == (
+    assert build_prompt("{{slot}} {{last_outcome}} {{lateness}}", Fire("s", "a", 1, 1, None, 0, 1, None)) == (
         "[Scheduled Task] now, by hand none yet 0s"
     )
 
@@ -53,7 +62,7 @@ def test_a_prompt_that_names_the_work_has_it_once() -> None:
 @pytest.mark.parametrize("name", FIELDS)
 def test_every_field_can_be_filled(name: str) -> None:
     """H9"""
-    check_prompt(f"{{{{{name}}}}}", works=True)
+    check_fields(f"{{{{{name}}}}}", works=True, field="prompt")
     assert "{{" not in build_prompt(f"{{{{{name}}}}}", FIRE._replace(work=WORK))
 
 
@@ -77,18 +86,18 @@ def test_fields_in_the_work_are_not_filled() -> None:
 @pytest.mark.parametrize(
     ("prompt", "message", "hint"),
     [
-        ("", "must be a text", None),
-        (None, "must be a text", None),
-        ("a\0b", "holds a NUL", "take it out"),
-        ("x" * ((1 << 20) + 1), "longer than", None),
-        ("{{slto}}", "unknown field: slto", "did you mean {{slot}}?"),
-        ("{{zzz}}", "unknown field: zzz", "known: schedule"),
-        ("{{work.title}}", "no source of work", "work="),
+        ("", "must be text", "For example: prompt="),
+        (None, "must be text", "For example: prompt="),
+        ("a\0b", "contains a NUL", "Remove it."),
+        ("x" * ((1 << 20) + 1), "at most 1048576 characters, not 1048577", "Shorten it."),
+        ("{{slto}}", "unknown placeholder: {{slto}}", "Did you mean {{slot}}?"),
+        ("{{zzz}}", "unknown placeholder: {{zzz}}", "Known: schedule"),
+        ("{{work.title}}", "no work source", "work_source="),
     ],
 )
 def test_prompts_that_cannot_be_used(prompt: object, message: str, hint: str | None) -> None:
     """H9"""
-    with pytest.raises(InvalidInput, match=message) as caught:
-        check_prompt(prompt, works=False)
+    with pytest.raises(InvalidInput, match=re.escape(message)) as caught:
+        check_fields(check_prompt_text(prompt), works=False, field="prompt")
     assert caught.value.field == "prompt"
     assert hint is None or hint in (caught.value.hint or "")

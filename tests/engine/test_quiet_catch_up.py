@@ -15,8 +15,8 @@ from matins.engine.catch_up import DAY_MS, MOST_RANGES, MOST_RECORDS, Covered, D
 from matins.engine.gates import Facts
 from matins.engine.planning import Plan, Rule
 from matins.engine.policies import Policies
-from matins.engine.quiet_hours import QuietHours, define_quiet_hours, quiet_until, unchanged_since
-from matins.engine.schedules import define
+from matins.engine.quiet_hours import QuietHours, parse_windows, quiet_until, unchanged_since
+from matins.engine.schedules import parse_schedule
 from matins.engine.when.triggers import Trigger
 from matins.model.run import RunState
 from matins.testing import instant
@@ -27,8 +27,8 @@ ZONES = ("UTC", "Europe/Berlin", "Australia/Lord_Howe", "Africa/Casablanca", *so
 RUNS = ("skip", "run_once", "run_all_capped")
 
 
-def quiet(*windows: str, timezone: str = "UTC", mode: str = "skip") -> QuietHours:
-    return define_quiet_hours("naps", {"windows": list(windows), "timezone": timezone, "mode": mode})
+def quiet(*windows: str, timezone: str = "UTC", mode: Any = "skip") -> QuietHours:
+    return QuietHours("naps", parse_windows(list(windows)), timezone, mode)
 
 
 def clock(text: str, day: int = 27) -> int:
@@ -41,7 +41,7 @@ def one(*texts: str) -> list[Covered]:
 
 def decided(catch_up: str, now: str, *windows: str, when: str = "0 * * * *", **words: Any) -> Decision:
     """What is decided of the slots from nine o'clock on."""
-    definition, trigger = define(when, {"do": "job", "catch_up": catch_up, **words}, NINE)
+    definition, trigger = parse_schedule(when, {"job": "job", "catch_up": catch_up, **words}, NINE)
     return decide(definition, trigger, NINE, clock(now), 0, quiet(*windows))
 
 
@@ -123,7 +123,7 @@ def test_run_once_makes_up_for_nothing_where_all_was_quiet() -> None:
 
 def test_the_cap_is_for_slots_that_were_not_quiet() -> None:
     """S3 S4"""
-    found = decided("run_all_capped", "13:40", "10:30-12:30", cap=2)
+    found = decided("run_all_capped", "13:40", "10:30-12:30", catch_up_limit=2)
     assert found.late == one("10:00", "13:00")
     assert found.missed == one("09:00")
     assert [part.covered for part in found.skipped] == one("11:00", "12:00")
@@ -138,14 +138,16 @@ def test_an_elapsed_interval_that_came_due_in_quiet_hours(catch_up: str, anchor:
     assert found == Decision([], [], None, clock("14:00"), 0, (Part(*one("09:00"), clock("12:30")),))
     awake = decided(catch_up, "13:00", "10:30-12:30", when="1h", anchor=anchor)
     assert awake == decide(
-        *define("1h", {"do": "job", "catch_up": catch_up, "anchor": anchor}, NINE), NINE, clock("13:00")
+        *parse_schedule("1h", {"job": "job", "catch_up": catch_up, "anchor": anchor}, NINE), NINE, clock("13:00")
     )
 
 
 @pytest.mark.parametrize("catch_up", RUNS)
 def test_a_year_down_is_a_leap_a_night_and_not_a_walk(catch_up: str) -> None:
     """B1 S4: the newest nights and days have a range each, and one is for all before"""
-    definition, trigger = define("* * * * *", {"do": "job", "catch_up": catch_up, "timezone": "Europe/Berlin"}, NINE)
+    definition, trigger = parse_schedule(
+        "* * * * *", {"job": "job", "catch_up": catch_up, "timezone": "Europe/Berlin"}, NINE
+    )
     calls = counted(trigger)
     now = NINE + 365 * DAY_MS + 31 * SECOND
     nights = quiet("22:00-07:00", timezone="Europe/Berlin")
@@ -163,7 +165,9 @@ def test_a_year_down_is_a_leap_a_night_and_not_a_walk(catch_up: str) -> None:
 
 def test_ranges_and_runs_do_not_intersect() -> None:
     """B1 S4: days that are made up for as a whole, one of which only its end is, and nights between them"""
-    definition, trigger = define("0 * * * *", {"do": "job", "catch_up": "run_all_capped", "cap": 40}, NINE)
+    definition, trigger = parse_schedule(
+        "0 * * * *", {"job": "job", "catch_up": "run_all_capped", "catch_up_limit": 40}, NINE
+    )
     found = decide(definition, trigger, NINE, NINE + 60 * DAY_MS + 31 * MINUTE, 0, quiet("22:00-07:00"))
     records = [*found.missed, *found.late, *(part.covered for part in found.skipped)]
     records.sort(key=lambda record: record.first)
@@ -176,7 +180,7 @@ def test_ranges_and_runs_do_not_intersect() -> None:
 @pytest.mark.parametrize("catch_up", RUNS)
 def test_beyond_the_newest_ranges_nobody_looks_for_a_slot_to_make_up_for(catch_up: str) -> None:
     """B1 S4: hundreds of short naps, and each slot of the hour in one"""
-    definition, trigger = define("0,1 * * * *", {"do": "job", "catch_up": catch_up}, NINE)
+    definition, trigger = parse_schedule("0,1 * * * *", {"job": "job", "catch_up": catch_up}, NINE)
     naps = quiet(*(f"{hour:02}:00-{hour:02}:15" for hour in range(24)))
     found = decide(definition, trigger, NINE, NINE + 30 * DAY_MS + 30 * MINUTE, 0, naps)
     assert (found.late, len(found.skipped)) == ([], MOST_RANGES)
@@ -200,7 +204,9 @@ def test_every_slot_has_exactly_one_record(
 ) -> None:
     """B1 S3 S4: what was quiet is told so and runs never; the newest of the others run"""
     anchor = {"anchor": "grid"} if when.startswith("every") else {}
-    definition, trigger = define(when, {"do": "job", "catch_up": catch_up, "cap": cap, **anchor}, NINE)
+    definition, trigger = parse_schedule(
+        when, {"job": "job", "catch_up": catch_up, "catch_up_limit": cap, **anchor}, NINE
+    )
     policy = quiet(*windows, timezone="Europe/Berlin")
     cursor = trigger.next_ms(NINE - 1)
     assert cursor is not None
@@ -238,7 +244,7 @@ def walk(trigger: Trigger, first: int, last: int) -> list[int]:
 
 
 def planned(now: str, *windows: str, mode: str = "skip", when: str = "0 * * * *", **words: Any) -> Plan:
-    rule = Rule(*define(when, {"do": "job", "quiet_hours": "naps", **words}, NINE))
+    rule = Rule(*parse_schedule(when, {"job": "job", "quiet_hours": "naps", **words}, NINE))
     policies = Policies(quiet_hours={"naps": quiet(*windows, mode=mode)})
     return rule.plan(1, NINE, 0, 0, Facts(policies=policies), clock(now))
 
@@ -249,7 +255,7 @@ def states(plan: Plan) -> list[tuple[int | None, RunState, str | None]]:
 
 def test_records_come_in_the_order_of_their_slots() -> None:
     """B1 S3: with the same evidence as if somebody had been there"""
-    plan = planned("13:10", "09:30-10:30", catch_up="run_all_capped", cap=1)
+    plan = planned("13:10", "09:30-10:30", catch_up="run_all_capped", catch_up_limit=1)
     assert states(plan) == [
         (clock("09:00"), RunState.MISSED, "missed"),
         (clock("10:00"), RunState.SKIPPED, "quiet_hours"),
@@ -273,7 +279,7 @@ def test_a_slot_that_was_due_in_quiet_hours_is_skipped_however_late_somebody_loo
 def test_jitter_leads_out_of_quiet_hours_and_into_them() -> None:
     """S3 B8: a slot is due when its jitter is over"""
     words: dict[str, Any] = {"when": "0 9,15 * * *", "jitter": 10}
-    due = Rule(*define("0 9,15 * * *", {"do": "job", "jitter": 10}, NINE)).due_at(1, NINE)
+    due = Rule(*parse_schedule("0 9,15 * * *", {"job": "job", "jitter": 10}, NINE)).due_at(1, NINE)
     assert due is not None
     assert clock("09:02") < due < clock("09:36")
     minute = f"09:{(due - NINE) // MINUTE:02}"

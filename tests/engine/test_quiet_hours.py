@@ -1,8 +1,7 @@
-"""Quiet hours: what their words mean, what is refused, and when they let go on every wall clock."""
+"""Quiet hours: how they are described, and when they let go on every wall clock."""
 
 from __future__ import annotations
 
-import json
 from datetime import UTC, datetime
 from typing import Any
 from zoneinfo import ZoneInfo, available_timezones
@@ -11,15 +10,16 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from matins.engine.quiet_hours import QuietHours, Window, define_quiet_hours, describe, from_dict, quiet_until, to_dict
-from matins.errors import InvalidInput, TimezoneError
+from matins.engine.quiet_hours import QuietHours, check_quiet_hours, describe, parse_windows, quiet_until
+from matins.errors import InvalidInput
 
-EVERY_DAY, WEEKDAYS, WEEKEND, FRIDAY = 0b111_1111, 0b011_1110, 0b100_0001, 0b010_0000
 MINUTE, DAY, WEEK = 60, 86_400, 7 * 86_400
 
 
-def quiet(*windows: Any, **words: Any) -> QuietHours:
-    return define_quiet_hours("nights", {"windows": list(windows), **words})
+def quiet(*windows: Any, **settings: Any) -> QuietHours:
+    policy = QuietHours("nights", parse_windows(list(windows)), **settings)
+    check_quiet_hours(policy)
+    return policy
 
 
 def ms(text: str, zone: str = "UTC") -> int:
@@ -34,56 +34,8 @@ def until(policy: QuietHours, text: str) -> str | None:
     return None if found is None else datetime.fromtimestamp(found / 1000, ZoneInfo(policy.timezone)).isoformat()
 
 
-# --- words --------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
-    ("given", "window"),
-    [
-        ("22:00-07:00", (EVERY_DAY, 1320, 420)),
-        ("7:05-7:06", (EVERY_DAY, 425, 426)),
-        ("22:00-24:00", (EVERY_DAY, 1320, 1440)),
-        ("22:00-00:00", (EVERY_DAY, 1320, 1440)),
-        ("fri 22:00-07:00", (FRIDAY, 1320, 420)),
-        ("FRIDAY 22:00 - 07:00", (FRIDAY, 1320, 420)),
-        ("weekdays 12:00-13:00", (WEEKDAYS, 720, 780)),
-        ("Weekend 12:00-13:00", (WEEKEND, 720, 780)),
-        ("sat,sun 00:00-24:00", (WEEKEND, 0, 1440)),
-        ("  Sat, sunday  00:00-24:00 ", (WEEKEND, 0, 1440)),
-        ("sat, weekend 00:00-24:00", (WEEKEND, 0, 1440)),
-        ("mon-fri 18:00-08:00", (WEEKDAYS, 1080, 480)),
-        ("Mon - Fri 18:00-08:00", (WEEKDAYS, 1080, 480)),
-        ("sat-sun 10:00-11:00", (WEEKEND, 600, 660)),
-        ("fri-mon 10:00-11:00", (0b110_0011, 600, 660)),
-        ("tues,thur,thurs,weekend 10:00-11:00", (0b101_0101, 600, 660)),
-        ({"from": "22:00", "to": "07:00"}, (EVERY_DAY, 1320, 420)),
-        ({"days": None, "from": "22:00", "to": "07:00"}, (EVERY_DAY, 1320, 420)),
-        ({"days": "mon-fri", "from": "22:00", "to": "24:00"}, (WEEKDAYS, 1320, 1440)),
-        ({"days": ["mon", "Wed-Fri", "tuesday"], "from": "22:00", "to": "07:00"}, (WEEKDAYS, 1320, 420)),
-    ],
-)
-def test_windows_as_people_write_them(given: Any, window: tuple[int, int, int]) -> None:
-    """S3"""
-    expected = QuietHours("nights", (Window(*window),), "UTC", "skip")
-    assert quiet(given) == expected
-    assert define_quiet_hours("nights", {"windows": given}) == expected, "one window needs no list"
-
-
-def test_every_word_reaches_the_policy() -> None:
-    """S3"""
-    windows = ["22:00-07:00", {"days": "fri", "from": "12:00", "to": "13:00"}]
-    expected = (Window(EVERY_DAY, 1320, 420), Window(FRIDAY, 720, 780))
-    policy = quiet(*windows, timezone="Europe/Berlin", mode="defer")
-    assert policy == QuietHours("nights", expected, "Europe/Berlin", "defer")
-
-
-def test_none_is_the_same_as_leaving_it_out() -> None:
-    """S3"""
-    assert quiet("22:00-07:00", timezone=None, mode=None) == quiet("22:00-07:00")
-
-
-@pytest.mark.parametrize(
-    ("windows", "words", "sentence"),
+    ("windows", "settings", "sentence"),
     [
         (["22:00-07:00"], {"timezone": "Europe/Berlin"}, "22:00 to 07:00 every day, Europe/Berlin: skipped"),
         (["fri 22:00-07:00"], {"mode": "defer"}, "22:00 every Friday to 07:00 the next day, UTC: deferred"),
@@ -95,20 +47,9 @@ def test_none_is_the_same_as_leaving_it_out() -> None:
         ),
     ],
 )
-def test_described_in_plain_words(windows: list[str], words: dict[str, str], sentence: str) -> None:
+def test_described_in_plain_words(windows: list[str], settings: dict[str, Any], sentence: str) -> None:
     """B3"""
-    assert describe(quiet(*windows, **words)) == sentence
-
-
-def test_the_dict_says_the_same_words() -> None:
-    """S3"""
-    policy = quiet("22:00-07:00", {"days": "sun-tue", "from": "9:00", "to": "00:00"}, mode="defer")
-    assert to_dict(policy) == {
-        "name": "nights",
-        "windows": ["22:00-07:00", "mon,tue,sun 09:00-24:00"],
-        "timezone": "UTC",
-        "mode": "defer",
-    }
+    assert describe(quiet(*windows, **settings)) == sentence
 
 
 # --- when they let go ---------------------------------------------------------------------------------------
@@ -291,98 +232,6 @@ def test_equals_a_walk_near_changes_of_clocks(windows: list[Written], moment: tu
 def test_equals_a_walk_at_any_time(windows: list[Written], zone: str, at_ms: int) -> None:
     """S3 B3"""
     compare(windows, zone, at_ms)
-
-
-@given(st.lists(written, min_size=1, max_size=3), st.sampled_from(ZONES), st.sampled_from(["skip", "defer"]))
-def test_there_and_back(windows: list[Written], zone: str, mode: str) -> None:
-    """S3: through JSON, for whatever can be defined"""
-    assume(not cover_the_week(windows))
-    policy = quiet(*map(as_text, windows), timezone=zone, mode=mode)
-    data = json.loads(json.dumps(to_dict(policy)))
-    assert from_dict(data) == policy
-    assert to_dict(from_dict(data)) == data
-
-
-# --- what is refused ----------------------------------------------------------------------------------------
-
-NIGHT = "22:00-07:00"
-
-
-@pytest.mark.parametrize(
-    ("words", "message", "field", "hint"),
-    [
-        ({"windows": "22:00-22:00"}, "has no length", "windows", "00:00-24:00 is a whole day"),
-        ({"windows": [NIGHT, "fri 00:00-00:00"]}, "has no length", "windows[1]", "00:00-24:00 is a whole day"),
-        ({"windows": {"from": "9:00", "to": "09:00"}}, "has no length", "windows.to", "00:00-24:00 is a whole day"),
-        ({"windows": "someday 22:00-07:00"}, 'Unknown day "someday"', "windows", 'did you mean "sunday"?'),
-        ({"windows": "xyzzy 22:00-07:00"}, 'Unknown day "xyzzy"', "windows", "known: sun, mon,"),
-        ({"windows": "mon,, 22:00-07:00"}, 'Unknown day ""', "windows", "known: sun, mon,"),
-        ({"windows": "mon-weekdays 22:00-07:00"}, 'Unknown day "weekdays"', "windows", "did you mean"),
-        ({"windows": "mon-Mon 22:00-07:00"}, '"mon-mon" begins and ends on one day', "windows", '"mon" for that day'),
-        ({"windows": [{"days": [1], "from": "22:00", "to": "07:00"}]}, 'day "1"', "windows[0].days", "known: sun,"),
-        ({"windows": [{"days": 1, "from": "22:00", "to": "07:00"}]}, "not name days", "windows[0].days", '"mon-fri"'),
-        ({"windows": [{"days": [], "from": "22:00", "to": "07:00"}]}, "not name days", "windows[0].days", "every day"),
-        ({"windows": "25:00-07:00"}, "'25:00' is not a time from 00:00 to 23:59", "windows", "22:00-07:00"),
-        ({"windows": "24:00-07:00"}, "'24:00' is not a time from 00:00 to 23:59", "windows", "22:00-07:00"),
-        ({"windows": "22:00-24:01"}, "'24:01' is not a time from 00:00 to 24:00", "windows", "22:00-07:00"),
-        ({"windows": "22:60-07:00"}, "'22:60' is not a time", "windows", "22:00-07:00"),
-        ({"windows": "7pm-07:00"}, "'7pm' is not a time", "windows", "22:00-07:00"),
-        ({"windows": "22:00-07:00 fri"}, "'07:00 fri' is not a time", "windows", "22:00-07:00"),
-        ({"windows": "٢٢:٠٠-07:00"}, "is not a time", "windows", "22:00-07:00"),
-        ({"windows": {"from": 1320, "to": "07:00"}}, "1320 is not a time", "windows.from", "stand in quotes"),
-        ({"windows": {"from": "22:00", "to": 420}}, "420 is not a time", "windows.to", "stand in quotes"),
-        ({"windows": {"from": "22:00"}}, "not a window of time", "windows", '"to": "07:00"'),
-        ({"windows": {"days": "fri", "to": "22:00"}}, "not a window of time", "windows", '"from": "22:00"'),
-        ({"windows": "22:00"}, "'22:00' is not a window of time", "windows", '"22:00-07:00"'),
-        ({"windows": "22:00-"}, "'22:00-' is not a window of time", "windows", '"22:00-07:00"'),
-        ({"windows": ["-07:00"]}, "'-07:00' is not a window of time", "windows[0]", '"22:00-07:00"'),
-        ({"windows": ""}, "'' is not a window of time", "windows", '"22:00-07:00"'),
-        ({"windows": [NIGHT, 7]}, "7 is not a window of time", "windows[1]", '"22:00-07:00"'),
-        ({"windows": {"form": "22:00", "to": "07:00"}}, 'no "form"', "windows.form", 'did you mean "from"?'),
-        ({"windows": []}, 'need "windows"', "windows", "windows=["),
-        ({"windows": 5}, 'need "windows"', "windows", "windows=["),
-        ({"windows": None}, 'need "windows"', "windows", "windows=["),
-        ({}, 'need "windows"', "windows", "windows=["),
-        ({"windows": [NIGHT] * 101}, "101 windows are too many", "windows", "several days"),
-        ({"windows": NIGHT, "timezome": "UTC"}, 'Quiet hours have no "timezome"', "timezome", '"timezone"?'),
-        ({"windows": NIGHT, "colour": "red"}, 'no "colour"', "colour", "known: windows, timezone, mode"),
-        ({"windows": NIGHT, 7: "red"}, 'no "7"', "7", "known: windows, timezone, mode"),
-        ({"windows": NIGHT, "mode": "queue"}, "Unknown mode 'queue'", "mode", '"defer" lets it run'),
-        ({"windows": NIGHT, "mode": ["skip"]}, "Unknown mode ['skip']", "mode", '"defer" lets it run'),
-        ({"windows": NIGHT, "timezone": 2}, "A time zone is a text, got 2", "timezone", "Europe/London"),
-        ({"windows": "00:00-24:00"}, "would never open", "windows", "leave some time free"),
-        ({"windows": [NIGHT, "06:00-22:01"]}, "would never open", "windows", "leave some time free"),
-        ({"windows": ["mon-sat 00:00-24:00", "sun 00:00-23:59", "sat,sun 23:59-00:01"]}, "would never open",
-         "windows", "leave some time free"),
-    ],
-)  # fmt: skip
-def test_what_cannot_be_used_is_named_with_a_way_to_mend_it(
-    words: dict[Any, Any], message: str, field: str, hint: str
-) -> None:
-    """S3"""
-    with pytest.raises(InvalidInput) as refused:
-        define_quiet_hours("nights", words)
-    error = refused.value
-    assert (type(error), error.field) == (InvalidInput, field)
-    assert message in error.message
-    assert hint in (error.hint or "")
-
-
-@pytest.mark.parametrize(("zone", "hint"), [("Europe/Berlim", "Europe/Berlin"), ("new york", "America/New_York")])
-def test_an_unknown_zone(zone: str, hint: str) -> None:
-    """S3"""
-    with pytest.raises(TimezoneError, match=f'Unknown time zone "{zone}"') as refused:
-        quiet(NIGHT, timezone=zone)
-    assert (refused.value.field, refused.value.hint) == ("timezone", f'did you mean "{hint}"?')
-
-
-@pytest.mark.parametrize("name", ["", "  ", "a\nb", "a\0b", None, 7])
-def test_a_name_that_cannot_be_shown(name: Any) -> None:
-    """S3"""
-    for make in (define_quiet_hours, lambda name, words: from_dict({"name": name, **words})):
-        with pytest.raises(InvalidInput, match="need a name") as refused:
-            make(name, {"windows": NIGHT})
-        assert (refused.value.field, refused.value.hint) == ("name", 'such as "nights"')
 
 
 def test_a_hundred_windows_and_one_open_minute() -> None:

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import matins
-from matins.engine.reasons import CODES, FUTURE, NOW, PAST, RESOLVED, iso, moment, sentence, story
-from matins.model.run import Run, RunState
+from matins.engine.reasons import CODES, FUTURE, NOW, PAST, RESOLVED, moment, rfc3339, sentence, story
+from matins.model.run import RunRecord, RunState
 from matins.testing import instant
 
 SOURCE = Path(matins.__file__).parent
@@ -73,9 +73,15 @@ def said(node: ast.AST, places: dict[str, int]) -> Iterator[str]:
             for key, value in zip(node.keys, node.values, strict=True):
                 if isinstance(key, ast.Constant) and key.value == "reason":
                     yield from texts(value)
-        case ast.FunctionDef() if node.args.defaults:
-            names = [argument.arg for argument in node.args.args][-len(node.args.defaults) :]
-            yield from texts(dict(zip(names, node.args.defaults, strict=True)).get("reason"))
+        case ast.FunctionDef():
+            yield from texts(defaults(node.args).get("reason"))
+
+
+def defaults(arguments: ast.arguments) -> dict[str, ast.expr | None]:
+    names = [argument.arg for argument in (*arguments.posonlyargs, *arguments.args)]
+    last = dict(zip(reversed(names), reversed(arguments.defaults), strict=False))
+    named = [argument.arg for argument in arguments.kwonlyargs]
+    return {**last, **dict(zip(named, arguments.kw_defaults, strict=True))}
 
 
 def said_in_call(call: ast.Call, places: dict[str, int]) -> Iterator[str]:
@@ -121,7 +127,7 @@ def test_a_sentence_needs_no_evidence(code: str) -> None:
     for state in (None, *RunState):
         for tense in (PAST, NOW, FUTURE):
             text = sentence(code, None, "UTC", state=state, tense=tense)
-            assert text[0].isupper() or code == RESOLVED
+            assert text[0].isupper()
             assert text.endswith(".")
 
 
@@ -134,115 +140,129 @@ AT = instant("2026-03-27T23:30:00Z")
 SEVEN = instant("2026-03-28T07:00:00Z")
 QUIET = {"policy": "night", "until": SEVEN}
 BUDGET = {"budget": "daily", "limit": "$1.00", "used": "$0.80", "wanted": "$0.40", "resets_at": SEVEN - 7 * 3_600_000}
-SKIPPED, PARKED, QUEUED = RunState.SKIPPED, RunState.PARKED, RunState.QUEUED
+SKIPPED, WAITING, QUEUED = RunState.SKIPPED, RunState.WAITING, RunState.QUEUED
 
 
 @pytest.mark.parametrize(
     ("reason", "evidence", "state", "says"),
     [
-        ("quiet_hours", QUIET, SKIPPED, 'Quiet hours "night" were on until 07:00; it was skipped.'),
-        ("quiet_hours", QUIET, PARKED, 'Quiet hours "night" were on until 07:00; it waits until then.'),
+        ("quiet_hours", QUIET, SKIPPED, 'Skipped: quiet hours "night" were active until 07:00.'),
+        ("quiet_hours", QUIET, WAITING, 'Waiting: quiet hours "night" are active until 07:00.'),
         ("already_running", {"run": "12", "state": "running"}, None, "Run 12 of this schedule was still running."),
         (
             "already_running",
-            {"run": "12", "state": "parked"},
+            {"run": "12", "state": "waiting"},
             SKIPPED,
-            "Run 12 of this schedule was still waiting; this one was skipped.",
+            "Skipped: run 12 of this schedule was still waiting.",
         ),
-        ("waiting_for", {"run": "12"}, QUEUED, "Run 12 of this schedule must end first."),
+        ("waiting_for", {"run": "12"}, QUEUED, "Queued: run 12 of this schedule must end first."),
         (
             "cancelling_other",
             {"runs": ["7", "8"]},
             QUEUED,
-            "It waits for run 7 and run 8 of this schedule to end, in whose place it comes.",
+            "Queued: run 7 and run 8 of this schedule must end first; this run replaces them.",
         ),
-        ("queue_full", {"queued": 3}, SKIPPED, "3 runs of it were waiting already, as many as may; it was skipped."),
-        ("max_executions", {"max_executions": 3}, SKIPPED, "It had run 3 times, as often as it may; it was skipped."),
-        ("end_date", {"ends_at": AT - 1_800_000}, SKIPPED, "Its end, 2026-03-27 23:00, was past; it was skipped."),
+        ("queue_full", {"queued": 3}, SKIPPED, "Skipped: 3 runs were queued, the maximum."),
+        ("max_executions", {"max_executions": 3}, SKIPPED, "Skipped: the schedule had run 3 times, the maximum."),
+        ("end_date", {"ends_at": AT - 1_800_000}, SKIPPED, "Skipped: the end date 2026-03-27 23:00 was past."),
         (
             "coalesced",
             {**QUIET, "for": "quiet_hours", "run": "12"},
             SKIPPED,
-            'Run 12 of this schedule was still waiting for quiet hours "night" until 07:00, for this one too.',
+            (
+                'Skipped: run 12 of this schedule was still waiting for quiet hours "night" until 07:00 '
+                "and covers this slot."
+            ),
         ),
         (
             "coalesced",
             {"provider": "anthropic", "until": SEVEN, "for": "throttled", "run": "0"},
             SKIPPED,
-            'An earlier run of this schedule was still waiting for provider "anthropic" until 07:00, for this one too.',
+            (
+                'Skipped: an earlier run of this schedule was still waiting for provider "anthropic" until 07:00 '
+                "and covers this slot."
+            ),
         ),
         (
             "throttled",
             {"provider": "anthropic", "until": SEVEN, "why": "rate limited"},
-            PARKED,
-            'Provider "anthropic" served nobody until 07:00 (rate limited); it waits until then.',
+            WAITING,
+            'Waiting: provider "anthropic" is throttled until 07:00 (rate limited).',
         ),
         (
             "over_budget",
             BUDGET,
             RunState.OVER_BUDGET,
-            'Budget "daily" had $0.20 left of $1.00; this run wanted $0.40. It opens again on 2026-03-28 00:00.',
+            (
+                'Over budget: budget "daily" had $0.20 left of $1.00; this run needed $0.40. '
+                "It resets on 2026-03-28 00:00."
+            ),
         ),
         (
             "over_budget",
             {**BUDGET, "limit": "10k", "used": "9500", "wanted": "1k"},
             None,
-            'Budget "daily" had 500 left of 10k; this run wanted 1k. It opens again on 2026-03-28 00:00.',
+            'Budget "daily" had 500 left of 10k; this run needed 1k. It resets on 2026-03-28 00:00.',
         ),
         (
             "over_budget",
             {**BUDGET, "used": "$1.30"},
             None,
-            'Budget "daily" had $0.00 left of $1.00; this run wanted $0.40. It opens again on 2026-03-28 00:00.',
+            'Budget "daily" had $0.00 left of $1.00; this run needed $0.40. It resets on 2026-03-28 00:00.',
         ),
         (
             "over_budget",
             {**BUDGET, "used": "-$0.50", "wanted": "$2.00"},
             None,
-            'Budget "daily" had $1.50 left of $1.00; this run wanted $2.00. It opens again on 2026-03-28 00:00.',
+            'Budget "daily" had $1.50 left of $1.00; this run needed $2.00. It resets on 2026-03-28 00:00.',
         ),
         (
             "over_budget",
             {"error": "OverBudget: it spent $0.40 of $0.30"},
             RunState.OVER_BUDGET,
-            "It had spent what one run may: OverBudget: it spent $0.40 of $0.30.",
+            "Over budget: the run reached its limit: OverBudget: it spent $0.40 of $0.30.",
         ),
         (
             "over_budget",
             {"error": "It had used 2k tokens, more than the 1k that one run may, and was ended"},
             RunState.OVER_BUDGET,
-            "It had used 2k tokens, more than the 1k that one run may, and was ended.",
+            "Over budget: it had used 2k tokens, more than the 1k that one run may, and was ended.",
         ),
-        ("over_budget", None, RunState.OVER_BUDGET, "It had spent what one run may."),
-        ("at_capacity", None, SKIPPED, "Every place that it may take was taken; it was skipped."),
+        ("over_budget", None, RunState.OVER_BUDGET, "Over budget: the run reached its limit."),
+        ("at_capacity", None, SKIPPED, "Skipped: the concurrency limit was reached."),
         (
             "guard",
             {"gate": "guard", "said": "the battery is low"},
             RunState.BLOCKED,
-            "The guard was against it: the battery is low; it was blocked.",
+            "Blocked: the guard rejected the run: the battery is low.",
         ),
         (
             "pre_check",
             {"gate": "pre_check", "said": "it ended with exit code 1", "exit_code": 1},
             SKIPPED,
-            "Its pre-check was against it: it ended with exit code 1; it was skipped.",
+            "Skipped: the pre-check rejected the run: it ended with exit code 1.",
         ),
         (
             "pre_check",
             {"gate": "pre_check", "said": "no", "again": SEVEN},
-            PARKED,
-            "Its pre-check was against it: no; it is tried again at 07:00.",
+            WAITING,
+            "Retrying at 07:00: the pre-check rejected the run: no.",
         ),
-        ("hook", {"gate": "hook", "said": None}, RunState.MISSED, "Its hook was against it; it was missed."),
-        ("hook", {"gate": "file_hook", "said": "no"}, SKIPPED, "The hook for all was against it: no; it was skipped."),
-        ("approval_expired", {"approval": "3"}, RunState.EXPIRED, "Nobody answered approval 3 in time."),
-        ("denied", {"approval": "3"}, RunState.DENIED, "People said no: approval 3 was denied."),
-        ("timed_out", None, RunState.HELD, "It ran past its limit; it is held until somebody says what became of it."),
-        ("worker_lost", None, RunState.READY, "The process that ran it is gone; it is tried again."),
-        ("worker_lost", None, RunState.UNKNOWN, "The process that ran it is gone; nobody knows how it ended."),
-        ("schedule_removed", None, RunState.CANCELLED, "Its schedule was removed; it was ended."),
-        ("cancelled", {"by": "ada"}, RunState.CANCELLED, "ada cancelled it."),
-        ("cancelled", None, RunState.CANCELLED, "Somebody cancelled it."),
+        ("hook", {"gate": "hook", "said": None}, RunState.MISSED, "Missed: the hook rejected the run."),
+        (
+            "hook",
+            {"gate": "file_hook", "said": "no"},
+            SKIPPED,
+            "Skipped: the hook of all schedules rejected the run: no.",
+        ),
+        ("approval_expired", {"approval": "3"}, RunState.EXPIRED, "Expired: approval 3 was not answered in time."),
+        ("denied", {"approval": "3"}, RunState.DENIED, "Denied: approval 3 was denied."),
+        ("timed_out", None, RunState.HELD, "Held until resolved: the run exceeded its timeout."),
+        ("worker_lost", None, RunState.READY, "Retrying: the worker process is gone."),
+        ("worker_lost", None, RunState.UNKNOWN, "Outcome unknown: the worker process is gone."),
+        ("schedule_removed", None, RunState.CANCELLED, "Cancelled: the schedule was deleted."),
+        ("cancelled", {"by": "ada"}, RunState.CANCELLED, "Cancelled by ada."),
+        ("cancelled", None, RunState.CANCELLED, "Cancelled."),
     ],
 )
 def test_the_sentence_says_what_the_evidence_says(
@@ -257,8 +277,8 @@ def test_the_same_in_the_present_and_the_future() -> None:
     told = {"state": SKIPPED, "at": AT}
     now = sentence("quiet_hours", QUIET, "UTC", tense=NOW, **told)  # type: ignore[arg-type]
     then = sentence("quiet_hours", QUIET, "UTC", tense=FUTURE, **told)  # type: ignore[arg-type]
-    assert now == 'Quiet hours "night" are on until 07:00; it would be skipped.'
-    assert then == 'Quiet hours "night" will be on until 07:00; it will be skipped.'
+    assert now == 'Would be skipped: quiet hours "night" are active until 07:00.'
+    assert then == 'Will be skipped: quiet hours "night" will be active until 07:00.'
 
 
 def test_times_are_told_on_the_clocks_of_the_zone_with_a_date_where_the_day_is_another() -> None:
@@ -268,17 +288,17 @@ def test_times_are_told_on_the_clocks_of_the_zone_with_a_date_where_the_day_is_a
     assert moment(SEVEN, "UTC", SEVEN - 86_400_000) == "2026-03-28 07:00"
     assert moment(SEVEN, "UTC", SEVEN + 1) == "2026-03-28 07:00"
     assert moment(SEVEN + 5_250, "UTC", AT) == "07:00:05.250"
-    assert iso(SEVEN) == "2026-03-28T07:00:00Z"
-    assert iso(SEVEN, "Asia/Tokyo") == "2026-03-28T16:00:00+09:00"
+    assert rfc3339(SEVEN) == "2026-03-28T07:00:00Z"
+    assert rfc3339(SEVEN, "Asia/Tokyo") == "2026-03-28T16:00:00+09:00"
 
 
-def run_in(state: RunState, **given: Any) -> Run:
+def run_in(state: RunState, **given: Any) -> RunRecord:
     usual: dict[str, Any] = {
         "id": 7, "schedule_id": 1, "schedule": "s", "rev": 1, "state": state, "slot": AT, "request_key": None,
-        "covered": 1, "covered_from": None, "epoch": 1, "attempt": 1, "not_before": None, "planned_at": AT,
+        "slots": 1, "first_slot": None, "epoch": 1, "attempt": 1, "not_before": None, "planned_at": AT,
         "started_at": AT, "ended_at": None, "reason": None, "evidence": None, "outcome": None,
     }  # fmt: skip
-    return Run(**{**usual, **given})
+    return RunRecord(**{**usual, **given})
 
 
 @pytest.mark.parametrize(
@@ -286,39 +306,39 @@ def run_in(state: RunState, **given: Any) -> Run:
     [
         (
             run_in(RunState.SUCCEEDED, ended_at=AT + 3_500),
-            "It started at 2026-03-27 23:30 and succeeded after 3.5 s.",
+            "Succeeded: started at 2026-03-27 23:30, took 3.5 s.",
         ),
         (
-            run_in(RunState.SUCCEEDED, ended_at=AT + 1_000, covered=4, covered_from=AT - 10_800_000),
-            "It started at 2026-03-27 23:30 and succeeded after 1 s, and stands for 4 slots from 2026-03-27 20:30 on.",
+            run_in(RunState.SUCCEEDED, ended_at=AT + 1_000, slots=4, first_slot=AT - 10_800_000),
+            "Succeeded: started at 2026-03-27 23:30, took 1 s (4 slots from 2026-03-27 20:30).",
         ),
-        (run_in(RunState.RUNNING), "It runs since 2026-03-27 23:30."),
-        (run_in(RunState.READY, started_at=None), "It may start, and waits for a place."),
+        (run_in(RunState.RUNNING), "Running since 2026-03-27 23:30."),
+        (run_in(RunState.READY, started_at=None), "Ready: waiting for capacity."),
         (
             run_in(RunState.FAILED, reason="failed", outcome={"error": "Traceback …\n  line 3\nValueError: no luck\n"}),
-            "The job failed: ValueError: no luck.",
+            "Failed: ValueError: no luck.",
         ),
         (
             run_in(RunState.READY, reason="failed_attempt", outcome={"error": "no luck"}, not_before=AT + 10_500),
-            "Attempt 1 failed: no luck; it is tried again at 23:30:10.500.",
+            "Retrying at 23:30:10.500: attempt 1 failed: no luck.",
         ),
         (
-            run_in(RunState.MISSED, reason="missed", covered=1_440, covered_from=AT - 86_400_000),
-            "Nobody was there for 1440 slots, from 2026-03-26 23:30 to 2026-03-27 23:30.",
+            run_in(RunState.MISSED, reason="missed", slots=1_440, first_slot=AT - 86_400_000),
+            "Missed: no engine was running for 1440 slots, from 2026-03-26 23:30 to 2026-03-27 23:30.",
         ),
         (
             run_in(RunState.MISSED, reason="missed"),
-            "Nobody was there when it was due, and then it was too late.",
+            "Missed: no engine was running when the run was due.",
         ),
-        (run_in(RunState.UNKNOWN, reason="resolved_by_ada"), "ada said what became of it: unknown."),
-        (run_in(RunState.READY, reason="resolved_by_ada"), "ada said what became of it: it is tried again."),
+        (run_in(RunState.UNKNOWN, reason="resolved_by_ada"), "Resolved by ada: unknown."),
+        (run_in(RunState.READY, reason="resolved_by_ada"), "Resolved by ada: it will be retried."),
         (
             run_in(SKIPPED, reason="already_running", evidence={"run": "6", "state": "held"}),
-            "Run 6 of this schedule was still held; this one was skipped.",
+            "Skipped: run 6 of this schedule was still held.",
         ),
     ],
 )
-def test_a_runs_story(run: Run, says: str) -> None:
+def test_a_runs_story(run: RunRecord, says: str) -> None:
     """B2"""
     assert story(run, "UTC") == says
 

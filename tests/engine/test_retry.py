@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from matins.engine.retry import next_attempt_at
-from matins.engine.schedules import define
+from matins.engine.schedules import parse_schedule
 from matins.model.schedule import ScheduleDefinition
 
 
 def defined(**words: Any) -> ScheduleDefinition:
-    return define("* * * * *", {"do": "job", **words}, 0)[0]
+    return parse_schedule("* * * * *", {"job": "job", **words}, 0)[0]
 
 
 def test_without_retries_there_is_none() -> None:
@@ -41,7 +41,7 @@ def test_doubles_from_ten_seconds_up_to_an_hour(attempt: int, seconds: int) -> N
 
 def test_the_back_off_can_be_said() -> None:
     """B8"""
-    definition = defined(retries=9, retry="1m", retry_most="3m")
+    definition = defined(retries=9, retry_delay="1m", max_retry_delay="3m")
     delays = [next_attempt_at(definition, 1, attempt, 0) or 0 for attempt in (1, 2, 3, 4)]
     assert [delay // 60_000 for delay in delays] == [1, 2, 3, 3]
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from matins.engine.landing import ASKED_FOR, Found, Landed, Skip, Wait, land
-from matins.engine.targets import CURRENT, context_of, define_context, define_target, resolve_current
+from matins.engine.targets import CURRENT, context_of, parse_context, parse_target, resolve_current
 from matins.errors import InvalidInput
 from matins.model.agent import FRESH, Target
 from matins.model.thread import Thread
@@ -38,20 +38,20 @@ SESSION = Target("session", session="s-1")
 )
 def test_c4_explicit_targets_in_both_spellings(value: Any, target: Target) -> None:
     """C4"""
-    assert define_target(value) == target
+    assert parse_target(value) == target
 
 
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ("nowhere", "'nowhere' is not known"),
+        ("nowhere", "'nowhere' is not a kind of target"),
         (7, "must be a word or a mapping"),
-        ({}, "None is not known"),
+        ({}, "None is not a kind of target"),
         ({"kind": "channel"}, 'needs "channel"'),
         ({"kind": "session", "channel": "C1"}, 'needs "session"'),
         ({"kind": "thread", "thread": None}, 'needs "thread"'),
         ({"kind": "fresh", "chanel": "C1"}, 'has no "chanel"'),
-        ({"kind": ["fresh"]}, "is not known"),
+        ({"kind": ["fresh"]}, "is not a kind of target"),
         *(({"kind": "thread", "thread": bad}, "the number of a thread")
           for bad in (True, 0, -1, 10**18, 10**5000, "x7", "thr_", "thr_ a", 1.5, "", [7])),
     ],
@@ -59,7 +59,7 @@ def test_c4_explicit_targets_in_both_spellings(value: Any, target: Target) -> No
 def test_c4_targets_that_cannot_be(value: Any, message: str) -> None:
     """C4"""
     with pytest.raises(InvalidInput, match=message) as caught:
-        define_target(value)
+        parse_target(value)
     assert caught.value.field in ("target", "thread")
 
 
@@ -74,8 +74,8 @@ BEGUN = context_of(THREAD._replace(session=None, session_name=None))
         ("current-session", HERE, Target("session", "C1", "s-1", "mornings")),
         ("current-thread", HERE, Target("thread", "C1", thread=7)),
         ("current-session", BEGUN, Target("thread", "C1", thread=7)),
-        ("current-session", define_context({"sessionName": "cortex-a"}), Target("session", None, None, "cortex-a")),
-        ("current-thread", define_context({"threadId": "thr_7"}), Target("thread", thread=7)),
+        ("current-session", parse_context({"sessionName": "cortex-a"}), Target("session", None, None, "cortex-a")),
+        ("current-thread", parse_context({"threadId": "thr_7"}), Target("thread", thread=7)),
     ],
 )  # fmt: skip
 def test_c4_shorthands_become_concrete_ids(shorthand: str, here: Target, target: Target) -> None:
@@ -86,7 +86,7 @@ def test_c4_shorthands_become_concrete_ids(shorthand: str, here: Target, target:
 @pytest.mark.parametrize("shorthand", CURRENT)
 def test_c4_a_shorthand_said_from_nowhere(shorthand: str) -> None:
     """C4"""
-    for say in (lambda: resolve_current(shorthand, FRESH), lambda: define_target(shorthand)):
+    for say in (lambda: resolve_current(shorthand, FRESH), lambda: parse_target(shorthand)):
         with pytest.raises(InvalidInput, match="from which it is said, and there is none") as caught:
             say()
         assert caught.value.field == "target"
@@ -105,7 +105,7 @@ def test_c4_a_thread_in_no_channel_has_no_current_channel() -> None:
 def test_contexts_that_cannot_be(value: Any, field: str) -> None:
     """C4"""
     with pytest.raises(InvalidInput) as caught:
-        define_context(value)
+        parse_context(value)
     assert caught.value.field == field
 
 

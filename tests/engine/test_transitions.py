@@ -44,7 +44,7 @@ def test_an_attempt_begins_in_one_way_only() -> None:
 def test_runs_are_born_with_an_event() -> None:
     """B1"""
     assert set(BORN) == {
-        RunState.PARKED,
+        RunState.WAITING,
         RunState.OVER_BUDGET,
         RunState.READY,
         RunState.QUEUED,
@@ -57,6 +57,6 @@ def test_runs_are_born_with_an_event() -> None:
 
 def test_words_of_states() -> None:
     """B1"""
-    assert RunState.OVER_BUDGET.word == "over_budget"
+    assert RunState.OVER_BUDGET.label == "over_budget"
     assert RunState.HELD.live
     assert not RunState.SUCCEEDED.live

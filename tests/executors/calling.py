@@ -25,7 +25,7 @@ def endpoint() -> Iterator[Endpoint]:
 @pytest.fixture
 def office(tmp_path: Path, endpoint: Endpoint) -> Iterator[Office]:
     made = Office(f"sqlite:///{tmp_path}/matins.db")
-    made.matins.set_allowed_hosts([f"127.0.0.1:{endpoint.port}"])
+    made.matins.allowed_hosts.set(hosts=[f"127.0.0.1:{endpoint.port}"])
     with made.matins:
         yield made
     made.matins.close()
@@ -34,7 +34,7 @@ def office(tmp_path: Path, endpoint: Endpoint) -> Iterator[Office]:
 def ask(office: Office, endpoint: Endpoint, prompt: str, schedule: dict[str, Any] | None = None, **agent: Any) -> int:
     """Begin to wake somebody who is called; the run."""
     m = office.matins
-    m.set_agent("ann", **{"runner": "openai", "model": "m", "url": endpoint.url, **agent})
+    m.agents.set("ann", **{"runner": "openai", "model": "m", "url": endpoint.url, **agent})
     m.add("s", when="every day at 09:00", agent="ann", prompt=prompt, **(schedule or {}))
     return m.run("s").id
 

@@ -25,22 +25,22 @@ class Office:
         with self._ended:
             self._ended.notify_all()
 
-    def wait(self, name: str, fine: Callable[[Run], bool] = lambda run: not run.state.live, seconds: float = 90) -> Run:
+    def wait(self, name: str, fine: Callable[[Run], bool] = lambda run: not run.live, seconds: float = 90) -> Run:
         """The newest run of a schedule, once it is as it should be."""
 
         def found() -> Run | None:
-            return next(iter([run for run in self.matins.runs(name) if fine(run)]), None)
+            return next(iter([run for run in self.matins.runs.list(schedule=name) if fine(run)]), None)
 
         with self._ended:
             self._ended.wait_for(found, seconds)
         run = found()
-        assert run is not None, [(run.status, run.reason, run.outcome) for run in self.matins.runs(name)]
+        assert run is not None, [(run.status, run.reason, run.outcome) for run in self.matins.runs.list(schedule=name)]
         return run
 
     def fire(self, name: str) -> Run:
         """Run it now, and wait for its end."""
         started = self.matins.run(name)
-        return self.wait(name, lambda run: run.id == started.id and not run.state.live)
+        return self.wait(name, lambda run: run.id == started.id and not run.live)
 
 
 @pytest.fixture

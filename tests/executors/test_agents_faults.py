@@ -37,21 +37,21 @@ def wake(office: Office, home: Path, tool: str, fault: str, **words: Any) -> int
     home.mkdir()
     name, m = f"{tool}-{fault}", office.matins
     environment = {"STANDIN_HOME": str(home), "STANDIN_FAULT": fault, "STANDIN_FLOOD": "2000000"}
-    words = {"workdir": str(home), "provider": name, "after_final": "1s", **words}
-    m.set_agent(name, runner=tool, environment=environment, **words)
+    words = {"workdir": str(home), "provider": name, "exit_timeout": "1s", **words}
+    m.agents.set(name, runner=tool, environment=environment, **words)
     m.add(name, when="every day at 09:00", agent=name, prompt="Water the plants")
     return m.run(name).id
 
 
 def over(run: Run) -> bool:
-    return not run.state.live or run.status == "throttled"
+    return not run.live or run.status == "throttled"
 
 
 @pytest.mark.parametrize("tool", TOOLS)
 def test_b4_b9_each_fault_of_each_tool(office: Office, tmp_path: Path, tool: str) -> None:
     """B4 B6 B9: one kind of outcome, and nothing of it is left behind"""
     for fault in ENDS:
-        wake(office, tmp_path / f"home-{fault}", tool, fault, **({"wall": "1s"} if fault == "hang" else {}))
+        wake(office, tmp_path / f"home-{fault}", tool, fault, **({"timeout": "1s"} if fault == "hang" else {}))
     found = {fault: office.wait(f"{tool}-{fault}", over) for fault in ENDS}
     for fault, (status, reason, executed, ended_by) in ENDS.items():
         run, result = found[fault], found[fault].outcome["result"]
@@ -66,7 +66,7 @@ def test_b4_b9_each_fault_of_each_tool(office: Office, tmp_path: Path, tool: str
     assert len(reports["denial"]["denials"]) == 1
     assert reports["big_line"]["truncated"]
     assert all(Path(report["transcript"]).is_file() for report in reports.values() if report["text"])
-    assert [limit.provider for limit in office.matins.throttles()] == [f"{tool}-rate_limit"]
+    assert [limit.provider for limit in office.matins.throttles.list()] == [f"{tool}-rate_limit"]
     assert office.matins.get(f"{tool}-rate_limit").failures == 0
     assert reports["forks_away"]["leftovers"] >= 1
     assert not is_there(int((tmp_path / "home-forks_away" / "daemon.pid").read_text(encoding="ascii")))
@@ -82,12 +82,12 @@ def is_there(pid: int) -> bool:
 
 def test_b4_what_is_done_was_done_before_anybody_could_end_it(office: Office, tmp_path: Path) -> None:
     """B4: the tool's word that it went well stands, whichever limit ends what stays behind"""
-    for limit in ("idle", "wall"):
+    for limit in ("idle_timeout", "timeout"):
         for seconds in (1, 4, 16, 64):  # more, where it cannot say so in a second
-            words = {limit: f"{seconds}s", "after_final": "none"}
+            words = {limit: f"{seconds}s", "exit_timeout": "none"}
             wake(office, tmp_path / f"{limit}-{seconds}", "claude", "never_exits", **words)
             run = office.wait("claude-never_exits")
-            office.matins.remove("claude-never_exits")
+            office.matins.delete("claude-never_exits")
             if run.outcome["result"]["executed"]:
                 break
-        assert (run.state.word, run.outcome["result"]["ended_by"]) == ("succeeded", "after_final"), run.outcome
+        assert (run.state, run.outcome["result"]["ended_by"]) == ("succeeded", "after_final"), run.outcome

@@ -17,11 +17,11 @@ office = offices.office
 def test_b4_a_tool_that_refuses_its_arguments_says_which(office: Office, tmp_path: Path) -> None:
     """B4: found before anything is spent, and told in its own words"""
     m = office.matins
-    m.set_agent("ann", runner="codex", arguments=["--no-such-flag"], environment={"STANDIN_HOME": str(tmp_path)})
+    m.agents.set("ann", runner="codex", arguments=["--no-such-flag"], environment={"STANDIN_HOME": str(tmp_path)})
     m.add("s", when="1d", agent="ann", prompt="Hello")
     run = office.fire("s")
     said = "codex ended with exit code 2 before its final event: error: unrecognized arguments: --no-such-flag"
-    assert run.state.word == "failed"
+    assert run.state == "failed"
     assert run.outcome["error"].startswith(said)
     assert run.outcome["result"]["tokens"] == {"in": 0, "out": 0, "cached": 0}
 
@@ -31,7 +31,7 @@ def test_b4_a_command_that_fails_says_why(office: Office, monkeypatch: pytest.Mo
     m = office.matins
     monkeypatch.setenv("MY_TOKEN", "tok-4711-very-secret")
     command = ["sh", "-c", "echo fine; echo no access with $KEY >&2; exit 3"]
-    m.set_agent("sh", runner="shell", command=command, environment={"KEY": "env:MY_TOKEN"})
+    m.agents.set("sh", runner="shell", command=command, environment={"KEY": "env:MY_TOKEN"})
     m.add("s", when="1d", agent="sh", prompt="Hello")
     error = office.fire("s").outcome["error"]
     assert error == "the command ended with exit code 3: no access with [redacted]"

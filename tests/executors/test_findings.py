@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 
-from matins.engine.agents import define_agent
 from matins.engine.policies import NONE
+from matins.engine.settings import ParseContext, parse_settings
 from matins.executors.findings import Finding, agent_findings
 from matins.executors.registry import runners
+from matins.model.agent import Agent
+from matins.model.settings import settings_of
 
 STANDINS = Path(__file__).parents[1] / "standins"
 
@@ -22,8 +24,14 @@ def on_path(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", f"{STANDINS}{os.pathsep}{os.environ['PATH']}")
 
 
-def findings(runner: str, **words: Any) -> list[Finding]:
-    return agent_findings(define_agent("ann", {"runner": runner, **words}, {}), runners(), workdir="/")
+def ann(runner: str, **settings: Any) -> Agent:
+    """Also where there is no such runner any more."""
+    given = {"runner": runner, **settings}
+    return Agent("ann", **parse_settings("An agent", settings_of(Agent), given, ParseContext(0)))
+
+
+def findings(runner: str, **settings: Any) -> list[Finding]:
+    return agent_findings(ann(runner, **settings), runners(), workdir="/")
 
 
 @pytest.mark.usefixtures("on_path")
@@ -83,7 +91,7 @@ def test_b4_everything_that_is_wrong_at_once(tmp_path: Path) -> None:
 def test_b4_a_limit_of_money_that_cannot_hold(runner: str, model: str | None, what: str | None) -> None:
     """B4"""
     words = {"model": model} if model else {"command": ["cat"]} if runner == "shell" else {}
-    agent = define_agent("ann", {"runner": runner, **words}, {})
+    agent = ann(runner, **words)
     limited = replace(agent, max_cost=2_000_000)
     assert agent_findings(agent, runners(), workdir="/", prices=NONE.prices) == []
     found = agent_findings(limited, runners(), workdir="/", prices=NONE.prices)
@@ -93,7 +101,7 @@ def test_b4_a_limit_of_money_that_cannot_hold(runner: str, model: str | None, wh
 
 def test_an_owners_own_hosts_are_allowed() -> None:
     """B4"""
-    agent = define_agent("ann", {"runner": "demo", "url": "http://127.0.0.1:9000/"}, {})
+    agent = ann("demo", url="http://127.0.0.1:9000/")
     assert len(agent_findings(agent, runners(), workdir="/")) == 1
     assert agent_findings(agent, runners(), workdir="/", allowed_hosts=["127.0.0.1:9000"]) == []
 

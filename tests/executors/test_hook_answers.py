@@ -59,8 +59,8 @@ def test_p7_a_reason_is_short() -> None:
 
 
 def test_p7_a_hook_that_is_cut_off_cancels() -> None:
-    late = CommandResult(None, True, '{"cancel": false}', "", None, took_ms=15_000)
+    late = CommandResult(None, True, '{"cancel": false}', "", None, duration_ms=15_000)
     assert hook_said(late) == (True, "it did not end within 15 s")
-    assert hook_said(late._replace(took_ms=1_500)) == (True, "it did not end within 1.5 s")
-    nameless = CommandResult(-35, False, "", "", None, took_ms=3)
+    assert hook_said(late._replace(duration_ms=1_500)) == (True, "it did not end within 1.5 s")
+    nameless = CommandResult(-35, False, "", "", None, duration_ms=3)
     assert hook_said(nameless) == (True, "it was ended by signal 35")

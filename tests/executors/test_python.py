@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from matins.engine.schedules import define, encode
-from matins.executors.python import JobRun, PythonExecutor
+from matins.engine.schedules import encode, parse_schedule
+from matins.executors.python import JobContext, PythonExecutor
 from matins.model.run import Outcome, RunState
 from matins.runtime.catalog import Known
 from matins.runtime.work import Ended, Work
@@ -25,7 +25,7 @@ class Hall:
 
     def __init__(self, threads: int) -> None:
         self.clock = ManualClock(SLOT)
-        self.jobs: dict[str, Callable[[JobRun], Any]] = {}
+        self.jobs: dict[str, Callable[[JobContext], Any]] = {}
         self.said = threading.Semaphore(0)
         self.executor = PythonExecutor(
             self.jobs,
@@ -37,11 +37,11 @@ class Hall:
         )
         self.executor.start()
 
-    def submit(self, do: str, *run_ids: int, covered: int = 1, **words: Any) -> list[Work]:
-        text = encode(define("0 9 * * *", {"do": do, "timezone": "Europe/London", **words}, SLOT)[0])
+    def submit(self, do: str, *run_ids: int, slots: int = 1, **words: Any) -> list[Work]:
+        text = encode(parse_schedule("0 9 * * *", {"job": do, "timezone": "Europe/London", **words}, SLOT)[0])
         known = Known(7, 1, "morning", "scout", text)
         works = [
-            Work(run_id, 1, 1, SLOT, covered, SLOT - 86_400_000 if covered > 1 else None, SLOT + 1_500, known)
+            Work(run_id, 1, 1, SLOT, slots, SLOT - 86_400_000 if slots > 1 else None, SLOT + 1_500, known)
             for run_id in run_ids
         ]
         self.executor.submit(works)
@@ -71,25 +71,25 @@ def test_a_sync_job(hall: Hall) -> None:
 
 def test_what_a_job_is_told(hall: Hall) -> None:
     """S4 V7"""
-    told: list[JobRun] = []
+    told: list[JobContext] = []
     hall.jobs["work"] = told.append
-    hall.submit("work", 5, payload={"a": 1}, covered=2)
+    hall.submit("work", 5, payload={"a": 1}, slots=2)
     hall.wait()
     (run,) = told
     assert (run.id, run.schedule, run.agent, run.key, run.attempt) == (5, "morning", "scout", "store-5", 1)
-    assert (run.payload, run.late_by, run.covered, run.previous) == ({"a": 1}, 1.5, 2, "failed")
+    assert (run.payload, run.lateness, run.slots, run.previous_state) == ({"a": 1}, 1.5, 2, "failed")
     assert str(run.slot) == "2026-03-27 09:00:00+00:00"
-    assert str(run.covered_from) == "2026-03-26 09:00:00+00:00"
-    assert repr(run) == "<JobRun 5 of 'morning', slot 2026-03-27 09:00:00+00:00, attempt 1>"
+    assert str(run.first_slot) == "2026-03-26 09:00:00+00:00"
+    assert repr(run) == "<JobContext 5 of 'morning', slot 2026-03-27 09:00:00+00:00, attempt 1>"
 
 
-async def asynchronous(run: JobRun) -> int:
+async def asynchronous(run: JobContext) -> int:
     await asyncio.sleep(0)
     return run.id
 
 
 class Later:
-    async def __call__(self, run: JobRun) -> int:
+    async def __call__(self, run: JobContext) -> int:
         return await asynchronous(run)
 
 
@@ -107,7 +107,7 @@ def test_async_jobs_wait_side_by_side(hall: Hall) -> None:
     waiting: list[asyncio.Event] = []
     all_there = threading.Event()
 
-    async def wait(run: JobRun) -> None:
+    async def wait(run: JobContext) -> None:
         waiting.append(asyncio.Event())
         if len(waiting) == 100:
             all_there.set()
@@ -126,10 +126,10 @@ def test_async_jobs_wait_side_by_side(hall: Hall) -> None:
 def test_a_job_that_raises_leaves_its_thread_alive(hall: Hall, kind: str, error: type[BaseException]) -> None:
     """H2"""
 
-    def fail(run: JobRun) -> None:
+    def fail(run: JobContext) -> None:
         raise error("no luck")
 
-    async def fail_later(run: JobRun) -> None:
+    async def fail_later(run: JobContext) -> None:
         raise error("no luck")
 
     hall.jobs["fail"] = fail if kind == "sync" else fail_later
@@ -158,7 +158,7 @@ class Gate:
         self.open = threading.Event()
         self.saw_cancel = False
 
-    def __call__(self, run: JobRun) -> None:
+    def __call__(self, run: JobContext) -> None:
         self.begun.release()
         assert self.open.wait(PATIENCE)
         self.saw_cancel = run.cancelled
@@ -196,7 +196,7 @@ def test_an_async_job_past_its_limit_is_ended(hall: Hall) -> None:
     """H2"""
     begun = threading.Event()
 
-    async def stand(run: JobRun) -> None:
+    async def stand(run: JobContext) -> None:
         begun.set()
         await asyncio.Event().wait()
 
@@ -213,7 +213,7 @@ def test_cancel_ends_an_async_job(hall: Hall) -> None:
     """B8"""
     begun = threading.Event()
 
-    async def stand(run: JobRun) -> None:
+    async def stand(run: JobContext) -> None:
         begun.set()
         await asyncio.Event().wait()
 
@@ -242,7 +242,7 @@ def test_a_cancelled_sync_job_that_raises_is_cancelled(hall: Hall) -> None:
     """B8"""
     begun, go = threading.Event(), threading.Event()
 
-    def leave(run: JobRun) -> None:
+    def leave(run: JobContext) -> None:
         begun.set()
         assert go.wait(PATIENCE)
         raise InterruptedError
@@ -327,7 +327,7 @@ def test_an_attempt_that_never_ended_and_its_successor_are_two() -> None:
     gates = {1: threading.Event(), 2: threading.Event()}
     begun = {1: threading.Event(), 2: threading.Event()}
 
-    def stuck(run: JobRun) -> int:
+    def stuck(run: JobContext) -> int:
         begun[run.attempt].set()
         gates[run.attempt].wait(PATIENCE)
         return run.attempt
@@ -336,7 +336,7 @@ def test_an_attempt_that_never_ended_and_its_successor_are_two() -> None:
     executor = PythonExecutor(
         {"work": stuck}, clock, ended.release, threads=2, key_prefix="k", previous=lambda work: None
     )
-    known = Known(1, 1, "s", "", encode(define("5m", {"do": "work"}, 0)[0]))
+    known = Known(1, 1, "s", "", encode(parse_schedule("5m", {"job": "work"}, 0)[0]))
     first, second = (Work(7, epoch, epoch, None, 1, None, 0, known) for epoch in (1, 2))
     executor.start()
     executor.submit([first])

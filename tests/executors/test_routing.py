@@ -7,7 +7,7 @@ from collections import Counter
 
 from office import Office, office
 
-from matins.executors.python import JobRun
+from matins.executors.python import JobContext
 
 __all__ = ["office"]
 MANY = 100
@@ -21,18 +21,18 @@ def test_h2_jobs_that_take_long_keep_no_agent_waiting(office: Office) -> None:
     begun: Counter[str] = Counter()
 
     @m.job("long")
-    def long(run: JobRun) -> None:
+    def long(run: JobContext) -> None:
         begun[run.schedule] += 1
         go_on.wait(90)
         done.release()
 
-    m.set_agent("ann", runner="demo")
+    m.agents.set("ann", runner="demo")
     m.add("talk", when="every day at 09:00", agent="ann", prompt="Hello")
     names = [f"long-{n}" for n in range(MANY)]
-    m.add_many([{"name": name, "when": "every day at 09:00", "do": "long"} for name in names])
+    m.add_many([{"name": name, "when": "every day at 09:00", "job": "long"} for name in names])
     for name in names:
         m.run(name)
-    assert office.fire("talk").state.word == "succeeded"
+    assert office.fire("talk").state == "succeeded"
     assert taken(office) <= AHEAD
     go_on.set()
     for _ in names:

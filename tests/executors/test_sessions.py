@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ def keep(home: Path, tool: str, session: str, *said: str) -> None:
 
 @pytest.fixture(params=TOOLS)
 def tool(request: pytest.FixtureRequest, office: Office, tmp_path: Path) -> str:
-    office.matins.set_agent("ann", runner=request.param, environment={"STANDIN_HOME": str(tmp_path)})
+    office.matins.agents.set("ann", runner=request.param, environment={"STANDIN_HOME": str(tmp_path)})
     return request.param
 
 
@@ -43,7 +44,7 @@ def test_c4_a_session_that_was_begun_elsewhere_goes_on(office: Office, tool: str
     keep(tmp_path, tool, SESSION, "My name is Ada")
     schedule(office, {"kind": "session", "session": SESSION}, fallback="skip")
     run = office.fire("s")
-    assert run.state.word == "succeeded", run.outcome
+    assert run.state == "succeeded", run.outcome
     assert "Before that: My name is Ada" in run.outcome["result"]["text"]
     assert kept(tmp_path, tool)[SESSION] == ["My name is Ada", "[Scheduled Task] Go on"]
 
@@ -52,11 +53,11 @@ def test_c5_a_session_that_is_gone_begins_anew_in_the_same_run(office: Office, t
     """C5: the fallback, not a failure; one attempt, one prompt, one price"""
     schedule(office, {"kind": "session", "session": SESSION})
     run = office.fire("s")
-    assert (run.state.word, run.attempt) == ("succeeded", 1), run.outcome
+    assert (run.state, run.attempt) == ("succeeded", 1), run.outcome
     result = run.outcome["result"]
     assert result["session"] != SESSION
     assert list(kept(tmp_path, tool).values()) == [["[Scheduled Task] Go on"]]
-    landing = office.matins.landing(run.id)
+    landing = office.matins.runs.thread(run.id)
     assert landing is not None
     assert (landing.how, str(landing.thread.id)) == ("session: gone, fallback fresh", result["thread"])
     assert office.matins.get("s").failures == 0
@@ -66,9 +67,9 @@ def test_c5_a_session_that_is_gone_may_be_skipped(office: Office, tool: str, tmp
     """C5"""
     schedule(office, {"kind": "session", "session": SESSION}, fallback="skip")
     run = office.fire("s")
-    assert (run.state.word, run.reason) == ("skipped", "target_gone")
+    assert (run.state, run.reason) == ("skipped", "target_gone")
     assert kept(tmp_path, tool) == {}
-    assert office.matins.why("s").answer.endswith("The session where it lands is gone; it was skipped.")
+    assert office.matins.why("s").summary.endswith("Skipped: the target session no longer exists.")
 
 
 def test_c5_a_thread_whose_tool_forgot_it(office: Office, tool: str, tmp_path: Path) -> None:
@@ -83,12 +84,14 @@ def test_c5_a_thread_whose_tool_forgot_it(office: Office, tool: str, tmp_path: P
 
 def test_c5_waiting_for_a_session_ends_with_the_final_fallback(office: Office, tmp_path: Path) -> None:
     """C5"""
-    office.matins.set_agent("ann", runner="codex", environment={"STANDIN_HOME": str(tmp_path)})
-    schedule(office, {"kind": "session", "session": SESSION}, fallback="wait", wait="1s", final_fallback="skip")
+    office.matins.agents.set("ann", runner="codex", environment={"STANDIN_HOME": str(tmp_path)})
+    schedule(
+        office, {"kind": "session", "session": SESSION}, fallback="wait", fallback_timeout="1s", final_fallback="skip"
+    )
     run = office.fire("s")
-    assert (run.state.word, run.reason) == ("skipped", "target_gone")
+    assert (run.state, run.reason) == ("skipped", "target_gone")
     assert run.ended_at is not None
-    assert run.ended_at - run.planned_at >= 1_000
+    assert run.ended_at - run.planned_at >= timedelta(seconds=1)
 
 
 def test_c5_an_agent_that_got_another_tool(office: Office, tmp_path: Path) -> None:
@@ -96,16 +99,16 @@ def test_c5_an_agent_that_got_another_tool(office: Office, tmp_path: Path) -> No
     m = office.matins
     schedule(office, {"kind": "channel", "channel": "C1"})
     for runner in ("claude", "opencode", "codex"):
-        m.set_agent("ann", runner=runner, environment={"STANDIN_HOME": str(tmp_path)})
+        m.agents.set("ann", runner=runner, environment={"STANDIN_HOME": str(tmp_path)})
         run = office.fire("s")
-        assert run.state.word == "succeeded", run.outcome
+        assert run.state == "succeeded", run.outcome
         assert len(kept(tmp_path, runner)) == 1
-    assert len(m.threads()) == 1
+    assert len(m.threads.list()) == 1
 
 
 def test_c5_a_tool_without_sessions_of_its_own(office: Office) -> None:
     """C5: what it was never told here it cannot go on with"""
-    office.matins.set_agent("ann", runner="demo")
+    office.matins.agents.set("ann", runner="demo")
     schedule(office, {"kind": "session", "session": SESSION}, fallback="skip")
     for _ in range(2):
         assert office.fire("s").reason == "target_gone"

@@ -18,7 +18,7 @@ from office import Office
 
 from matins import SchedulerShutdownError, parse_trigger
 from matins.engine.policies import Policies
-from matins.engine.schedules import TALK, encode
+from matins.engine.schedules import AGENT_JOB, encode
 from matins.executors.agents import MOST_AT_ONCE, AgentExecutor
 from matins.executors.preparing import Brief
 from matins.executors.processes.supervisor import Supervisor
@@ -44,28 +44,28 @@ def test_b9_cancelling_ends_the_connection(office: Office, endpoint: Endpoint) -
     """B9"""
     run_id = ask(office, endpoint, "fault:hang")
     endpoint.wait_for(1)
-    office.matins.cancel(run_id)
+    office.matins.runs.cancel(run_id)
     assert endpoint.gone.acquire(timeout=90)
-    assert office.wait("s").state.word == "cancelled"
+    assert office.wait("s").state == "cancelled"
 
 
 @pytest.mark.parametrize("fault", ["hang", "slow"])
 @pytest.mark.parametrize(
-    ("limits", "ended_by"), [({"wall": "1s"}, "wall"), ({"idle": "1s"}, "idle")], ids=["wall", "idle"]
+    ("limits", "ended_by"), [({"timeout": "1s"}, "wall"), ({"idle_timeout": "1s"}, "idle")], ids=["wall", "idle"]
 )
 def test_b9_limits_end_the_connection(
     office: Office, endpoint: Endpoint, limits: dict[str, str], ended_by: str, fault: str
 ) -> None:
     """B9: also of one that has not begun to answer"""
     run = asked(office, endpoint, f"fault:{fault}", **limits)
-    assert (run.state.word, run.reason) == ("failed", "timed_out"), run.outcome
+    assert (run.state, run.reason) == ("failed", "timed_out"), run.outcome
     assert run.outcome["result"]["ended_by"] == ended_by
     hung_up(endpoint)
 
 
 def test_b9_the_wall_holds_for_one_that_never_stops_talking(office: Office, endpoint: Endpoint) -> None:
     """B9"""
-    run = asked(office, endpoint, "fault:endless", wall="1s")
+    run = asked(office, endpoint, "fault:endless", timeout="1s")
     assert (run.reason, run.outcome["result"]["ended_by"]) == ("timed_out", "wall")
     hung_up(endpoint)
 
@@ -73,9 +73,9 @@ def test_b9_the_wall_holds_for_one_that_never_stops_talking(office: Office, endp
 @pytest.mark.parametrize("words", [{"max_tokens": 5_000}, {"max_cost": "$0.01"}], ids=["tokens", "money"])
 def test_b5_it_is_ended_at_its_cap_while_it_speaks(office: Office, endpoint: Endpoint, words: dict[str, Any]) -> None:
     """B5: nobody tells the tokens before the end, so they are reckoned from what was said"""
-    office.matins.set_price("m", input="$1", output="$2", cached="$0.5")
+    office.matins.prices.set("m", input="$1", output="$2", cached="$0.5")
     run = asked(office, endpoint, "fault:endless", words)
-    assert run.state.word == "over_budget", run.outcome
+    assert run.state == "over_budget", run.outcome
     assert "more than" in run.outcome["error"]
     assert endpoint.gone.acquire(timeout=90)
     tokens = run.outcome["result"]["tokens"]
@@ -90,16 +90,16 @@ def test_h11_what_is_said_when_matins_stops_is_cut_and_recorded(office: Office, 
         office.matins.stop(timeout=0.05)
     assert caught.value.running_job_count == 1
     assert endpoint.gone.acquire(timeout=90)
-    (run,) = office.matins.runs("s")
-    assert (run.state.word, run.reason) == ("interrupted", "stopped")
+    (run,) = office.matins.runs.list(schedule="s")
+    assert (run.state, run.reason) == ("interrupted", "stopped")
 
 
 CRASHING = """
 import sys
 from matins import Matins
 m = Matins(sys.argv[1])
-m.set_allowed_hosts(["127.0.0.1"])
-m.set_agent("ann", runner="openai", model="m", url=sys.argv[2])
+m.allowed_hosts.set(hosts=["127.0.0.1"])
+m.agents.set("ann", runner="openai", model="m", url=sys.argv[2])
 words = {"on_unknown": sys.argv[3]} if sys.argv[3] else {}
 m.add("s", when="every day at 09:00", agent="ann", prompt="fault:hang", **words)
 m.run("s")
@@ -107,7 +107,7 @@ m.run_forever()
 """
 
 
-@pytest.mark.parametrize(("on_unknown", "word"), [("", "held"), ("retry", "starting")])
+@pytest.mark.parametrize(("on_unknown", "word"), [("", "held"), ("retry", "running")])
 def test_b9_a_call_that_a_crash_cut_is_unknown(tmp_path: Path, endpoint: Endpoint, on_unknown: str, word: str) -> None:
     """B9: it cannot be taken up; it is held for a person, or repeated where the schedule says so"""
     url = f"sqlite:///{tmp_path}/matins.db"
@@ -117,7 +117,7 @@ def test_b9_a_call_that_a_crash_cut_is_unknown(tmp_path: Path, endpoint: Endpoin
     assert endpoint.gone.acquire(timeout=90)
     office = Office(url)
     with office.matins:
-        run = office.wait("s", lambda run: run.state.word == word and (run.epoch > 1 or word == "held"))
+        run = office.wait("s", lambda run: run.state == word and (run.epoch > 1 or word == "held"))
         if word == "held":
             assert run.reason == "unknown"
             assert "nobody knows" in run.outcome["error"]
@@ -131,14 +131,14 @@ def test_b9_a_call_that_a_crash_cut_is_unknown(tmp_path: Path, endpoint: Endpoin
 def test_no_more_are_called_at_once_than_there_is_room_for(office: Office, endpoint: Endpoint) -> None:
     """H10 B9: what is beyond that waits, and is not lost"""
     m = office.matins
-    m.set_agent("ann", runner="openai", model="m", url=endpoint.url)
+    m.agents.set("ann", runner="openai", model="m", url=endpoint.url)
     names = [f"s{number}" for number in range(MOST_AT_ONCE + 3)]
     m.add_many([{"name": n, "when": "every day at 09:00", "agent": "ann", "prompt": "fault:hang"} for n in names])
     for name in names:
         m.run(name)
     endpoint.wait_for(MOST_AT_ONCE)
     endpoint.go_on.set()
-    assert {office.wait(name).state.word for name in names} == {"succeeded"}
+    assert {office.wait(name).state for name in names} == {"succeeded"}
 
 
 class Stubborn:
@@ -163,7 +163,7 @@ class Hall:
 
     def __init__(self) -> None:
         self.clock, self.runner = ManualClock(), Stubborn()
-        brief = Brief(Agent("ann", "stubborn", wall_ms=None), None, None, Policies())
+        brief = Brief(Agent("ann", "stubborn", timeout_ms=None), None, None, Policies())
         self.woken = threading.Semaphore(0)
         self.executor = AgentExecutor(
             {"stubborn": self.runner},
@@ -179,7 +179,7 @@ class Hall:
         raise AssertionError("nothing is started")
 
     def works(self, count: int) -> list[Work]:
-        definition = ScheduleDefinition(parse_trigger("0 9 * * *").definition, TALK, prompt="Hello")
+        definition = ScheduleDefinition(parse_trigger("0 9 * * *").definition, AGENT_JOB, prompt="Hello")
         known = Known(1, 1, "s", "ann", encode(definition))
         return [Work(number, 1, 1, None, 1, None, 0, known) for number in range(count)]
 
@@ -254,12 +254,12 @@ def test_b9_a_call_that_nobody_can_end_is_held_until_it_ends(
     stubborn = Stubborn()
     monkeypatch.setitem(runners(), "stubborn", stubborn)
     m = office.matins
-    m.set_agent("ann", runner="stubborn", wall="1s", environment={"A_KEY": "env:THE_KEY"})
+    m.agents.set("ann", runner="stubborn", timeout="1s", environment={"A_KEY": "env:THE_KEY"})
     m.add("s", when="every day at 09:00", agent="ann", prompt="Hello")
     m.run("s")
-    held = office.wait("s", lambda run: run.state.word == "held")
+    held = office.wait("s", lambda run: run.state == "held")
     assert held.reason == "timed_out"
-    m.cancel(held.id)
+    m.runs.cancel(held.id)
     stubborn.go.set()
     run = office.wait("s")
     assert "OSError" in run.outcome["error"]

@@ -38,7 +38,7 @@ class Gate:
 
 
 def begin(office: Office, gate: Gate, **words: Any) -> Run:
-    office.matins.set_agent("sh", runner="shell", command=gate.command, **words)
+    office.matins.agents.set("sh", runner="shell", command=gate.command, **words)
     office.matins.add("s", when="every day at 09:00", agent="sh", prompt="Hello")
     return office.matins.run("s")
 
@@ -54,7 +54,7 @@ def test_b9_whatever_is_missing_now_it_is_read(office: Office, tmp_path: Path, m
         monkeypatch.delenv("MY_TOKEN")
         monkeypatch.setenv("PATH", str(tmp_path))
     run = office.wait("s")
-    assert run.state.word == "succeeded", run.outcome
+    assert run.state == "succeeded", run.outcome
     assert run.outcome["result"]["text"].split() == ["on", "done"]
     assert gate.diary.read_text() == "run\n"
 
@@ -67,7 +67,7 @@ def dropped(office: Office) -> None:
 
 
 def called_from_now_on(office: Office) -> None:
-    office.matins.set_agent("sh", runner="openai", model="m", url="https://api.example.com")
+    office.matins.agents.set("sh", runner="openai", model="m", url="https://api.example.com")
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_b9_what_nobody_can_read_any_more_is_held_when_it_has_ended(
     begin(office, gate)
     with gate.left_alone(office):
         change(office)
-    run = office.wait("s", lambda run: run.state.word == "held")
+    run = office.wait("s", lambda run: run.state == "held")
     assert run.outcome["error"].startswith("It ended with exit code 0, but what it said cannot be read: " + why)
     assert gate.diary.read_text() == "run\n"
 
@@ -97,8 +97,8 @@ def test_b9_what_nobody_can_read_any_more_can_be_cancelled(office: Office, tmp_p
     with gate.left_alone(office):
         dropped(office)
         office.matins.start()
-        office.matins.cancel(started.id)
-        assert office.wait("s").state.word == "cancelled"
+        office.matins.runs.cancel(started.id)
+        assert office.wait("s").state == "cancelled"
 
 
 def test_b9_its_agent_is_there_again_when_it_ends(office: Office, tmp_path: Path) -> None:
@@ -108,18 +108,18 @@ def test_b9_its_agent_is_there_again_when_it_ends(office: Office, tmp_path: Path
     with gate.left_alone(office):
         dropped(office)
         office.matins.start()
-        office.matins.set_agent("sh", runner="shell", command=gate.command)
-    assert office.wait("s").state.word == "succeeded"
+        office.matins.agents.set("sh", runner="shell", command=gate.command)
+    assert office.wait("s").state == "succeeded"
 
 
 def begin_with_work(office: Office, folder: Path) -> tuple[Gate, Path]:
     """A run that has claimed the only task of a file."""
     tasks = folder / "TASKS.yaml"
     tasks.write_text("- title: Mend the gate\n")
-    office.matins.set_work_source("tasks", kind="tasks", path=str(tasks))
+    office.matins.work_sources.set("tasks", kind="tasks", path=str(tasks))
     gate = Gate(folder)
-    office.matins.set_agent("sh", runner="shell", command=gate.command)
-    office.matins.add("s", when="every day at 09:00", agent="sh", prompt="Do it", work="tasks")
+    office.matins.agents.set("sh", runner="shell", command=gate.command)
+    office.matins.add("s", when="every day at 09:00", agent="sh", prompt="Do it", work_source="tasks")
     office.matins.run("s")
     return gate, tasks
 
@@ -132,17 +132,17 @@ def test_h9_whoever_says_how_a_held_run_ended_tells_its_source(
     gate, tasks = begin_with_work(office, tmp_path)
     with gate.left_alone(office):
         dropped(office)
-    held = office.wait("s", lambda run: run.state.word == "held")
+    held = office.wait("s", lambda run: run.state == "held")
     assert "claimed" in tasks.read_text()
     kept = tasks.read_text()
     tasks.write_text("- titel: Mend the gate\n")
     with pytest.raises(InvalidInput, match="titel"):
-        office.matins.resolve(held.id, end)  # its source cannot be told: it stays as it is
-    assert office.matins.get_run(held.id).state.word == "held"
+        office.matins.runs.resolve(held.id, end)  # its source cannot be told: it stays as it is
+    assert office.matins.runs.get(held.id).state == "held"
     tasks.write_text(kept)
-    assert office.matins.resolve(held.id, end).state.word == end
+    assert office.matins.runs.resolve(held.id, end).state == end
     assert f"status: {status}" in tasks.read_text()
-    assert f"owner said: {end}" in tasks.read_text()
+    assert f"owner set it: {end}." in tasks.read_text()
 
 
 def test_h9_a_task_that_was_taken_away_is_not_replaced_by_another(office: Office, tmp_path: Path) -> None:
@@ -150,5 +150,5 @@ def test_h9_a_task_that_was_taken_away_is_not_replaced_by_another(office: Office
     gate, tasks = begin_with_work(office, tmp_path)
     with gate.left_alone(office):
         tasks.write_text("- title: Water the roses\n")
-    assert office.wait("s").state.word == "succeeded"
+    assert office.wait("s").state == "succeeded"
     assert tasks.read_text() == "- title: Water the roses\n"

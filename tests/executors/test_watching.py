@@ -48,15 +48,15 @@ class Office:
     def wake(self, name: str, runner: str, length: int = 8_000, model: str | None = None, **words: Any) -> Run:
         """Start a run whose agent repeats a prompt of this length, and does not end by itself."""
         environment = {"STANDIN_HOME": self._home, "STANDIN_FAULT": "stays"}
-        self.matins.set_agent(name, runner=runner, model=model, environment=environment)
+        self.matins.agents.set(name, runner=runner, model=model, environment=environment)
         self.matins.add(name, when="every day at 09:00", agent=name, prompt="x" * length, **words)
         return self.matins.run(name)
 
     def wait(self, run: Run) -> Run:
         """Until it is over."""
         with self._told:
-            assert self._told.wait_for(lambda: not self.matins.get_run(run.id).state.live, PATIENCE), run
-        return self.matins.get_run(run.id)
+            assert self._told.wait_for(lambda: not self.matins.runs.get(run.id).live, PATIENCE), run
+        return self.matins.runs.get(run.id)
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ def office(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Office]:
 
 
 def ended(run: Run) -> tuple[str, str | None, str]:
-    return run.state.word, run.reason, run.outcome["result"]["ended_by"]
+    return run.state, run.reason, run.outcome["result"]["ended_by"]
 
 
 @pytest.mark.parametrize("tool", TOOLS)
@@ -79,7 +79,7 @@ def test_b5_max_tokens_holds_while_it_runs(office: Office, tool: str) -> None:
     assert ended(run) == ("over_budget", "over_budget", "budget"), run.outcome
     used = run.outcome["result"]["tokens"]
     assert sum(used.values()) > 1_000
-    assert run.outcome["error"].endswith("tokens, more than the 1k that one run may, and was ended")
+    assert run.outcome["error"].endswith("tokens, more than the 1k allowed for one run, and was stopped")
     assert office.matins.get("s").paused_by == "budget"
 
 
@@ -99,21 +99,21 @@ def test_b5_max_cost_holds_while_it_runs(office: Office, tool: str, model: str |
     money = run.outcome["result"]["money"]
     assert money["micro_dollars"] > 500
     assert money["estimated"] is bool(said)
-    assert f"{said}, more than the $0.0005 that one run may, and was ended" in run.outcome["error"]
+    assert f"{said}, more than the $0.0005 allowed for one run, and was stopped" in run.outcome["error"]
 
 
 def test_b5_a_budget_holds_while_it_runs(office: Office) -> None:
     """B5: what is set aside for other runs is not there for this one"""
     m = office.matins
-    m.set_budget("day", per="day", money="$1.20")
-    m.set_price("dear", input="$1", output="$1000")
+    m.budgets.set("day", period="day", max_cost="$1.20")
+    m.prices.set("dear", input="$1", output="$1000")
     other = office.wake("other", "codex", model="without-a-price")  # half a dollar is set aside for it
     run = office.wait(office.wake("s", "codex", 3_600, model="dear"))
     assert ended(run) == ("over_budget", "over_budget", "budget"), run.outcome
     assert 500_000 < run.outcome["result"]["money"]["micro_dollars"] < 1_200_000
-    assert 'more than the $0.70 that budget "day" had left for it' in run.outcome["error"]
-    m.cancel(other.id)
-    assert office.wait(other).state.word == "cancelled"
+    assert 'more than the $0.70 left in budget "day"' in run.outcome["error"]
+    m.runs.cancel(other.id)
+    assert office.wait(other).state == "cancelled"
 
 
 def test_b5_b9_an_adopted_run_is_watched_too(office: Office, tmp_path: Path) -> None:
@@ -124,8 +124,7 @@ def test_b5_b9_an_adopted_run_is_watched_too(office: Office, tmp_path: Path) -> 
         pass
     with pytest.raises(SchedulerShutdownError):
         m.stop(timeout=0.05, leave=True)
-    agent = next(agent for agent in m.agents() if agent.name == "s")
-    m.set_agent("s", runner="opencode", model=agent.model, environment=dict(agent.environment), max_cost="$0.001")
+    m.agents.edit("s", max_cost="$0.001")
     m.start()
     assert ended(office.wait(run)) == ("over_budget", "over_budget", "budget")
 
@@ -133,9 +132,9 @@ def test_b5_b9_an_adopted_run_is_watched_too(office: Office, tmp_path: Path) -> 
 def test_who_keeps_within_its_limits_is_left_alone(office: Office, tmp_path: Path) -> None:
     """And nobody looks any more when all are over."""
     m = office.matins
-    m.set_agent("ann", runner="claude", environment={"STANDIN_HOME": str(tmp_path)})
+    m.agents.set("ann", runner="claude", environment={"STANDIN_HOME": str(tmp_path)})
     m.add("s", when="every day at 09:00", agent="ann", prompt="Hello", max_cost="$1", max_tokens=10_000)
-    assert office.wait(m.run("s")).state.word == "succeeded"
+    assert office.wait(m.run("s")).state == "succeeded"
     for thread in [thread for thread in threading.enumerate() if thread.name == "matins-meter"]:
         thread.join(PATIENCE)
         assert not thread.is_alive()
@@ -246,7 +245,7 @@ def watched(stream: Stream, most: int, given: list[tuple[bytes, int, int]]) -> s
     """Why it was ended, when all of it has been read."""
     work = Work(7, 2, 1, None, 1, None, 0, cast("Any", None))
     stream.pieces = given
-    bound = Bound(None, most, "that one run may")
+    bound = Bound(None, most, "allowed for one run")
     watcher = Watcher(lambda: cast("Supervisor", stream), lambda work: [bound], every_s=0.001)
     watcher.watch(work, Opencode().reader(), lambda told: Usage(0, told.tokens_in))
     while not stream.ended.is_set() and not stream.read.acquire(timeout=0.01):
@@ -260,7 +259,7 @@ def test_b5_lines_are_read_wherever_they_are_cut() -> None:
     """B5"""
     stream, line = Stream(), step(101)
     why = watched(stream, 100, pieces(line[:5], line[5:30], line[30:]))
-    assert why == "It had used 101 tokens, more than the 100 that one run may, and was ended"
+    assert why == "It used 101 tokens, more than the 100 allowed for one run, and was stopped"
     assert stream.ends == [(7, 2, "budget")]
 
 

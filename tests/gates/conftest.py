@@ -10,17 +10,17 @@ import pytest
 from gate_records import START, check_ledger
 
 import postgres_fixtures
-from matins.executors.python import JobRun
-from matins.testing import Bench, ManualClock
+from matins.executors.python import JobContext
+from matins.testing import ManualClock, Sandbox
 
 postgres_server = postgres_fixtures.postgres_server
 postgres_url = postgres_fixtures.postgres_url
 url = postgres_fixtures.url
 
-Open = Callable[..., Bench]
+Open = Callable[..., Sandbox]
 
 
-def failing(run: JobRun) -> None:
+def failing(run: JobContext) -> None:
     raise ValueError("no luck")
 
 
@@ -30,11 +30,11 @@ def open_bench() -> Iterator[Open]:
 
     Jobs: `work` succeeds, `fail` raises.
     """
-    opened: list[Bench] = []
+    opened: list[Sandbox] = []
 
-    def open_one(url: str, **options: Any) -> Bench:
+    def open_one(url: str, **options: Any) -> Sandbox:
         clock = opened[-1].clock if opened else ManualClock(START)
-        made = Bench(url, **{"clock": clock, **options})
+        made = Sandbox(url, **{"clock": clock, **options})
         opened.append(made)
         made.job("work")(lambda run: None)
         made.job("fail")(failing)
@@ -43,13 +43,13 @@ def open_bench() -> Iterator[Open]:
     yield open_one
     if opened:
         check_ledger(opened[-1])
-        assert opened[-1].verify_audit() == []
+        assert opened[-1].audit.verify().problems == []
     for bench in opened:
         bench.close()
 
 
 @pytest.fixture
-def bench(url: str, open_bench: Open) -> Bench:
+def bench(url: str, open_bench: Open) -> Sandbox:
     return open_bench(url)
 
 
@@ -68,12 +68,12 @@ def restart(kept_url: str, open_bench: Open) -> Open:
 
 
 @pytest.fixture
-def shop(bench: Bench) -> list[Any]:
+def shop(bench: Sandbox) -> list[Any]:
     """What the job "buy" spends, one run after the other; the last price stays."""
     prices: list[Any] = ["$0.10"]
 
     @bench.job("buy")
-    def buy(run: JobRun) -> None:
+    def buy(run: JobContext) -> None:
         price = prices.pop(0) if len(prices) > 1 else prices[0]
         run.spend(price) if isinstance(price, str) else run.spend(tokens=price)
 

@@ -8,10 +8,9 @@ from typing import Any
 
 import orjson
 
-from matins.engine.events import ENDS
-from matins.model.policy import Purse
-from matins.model.run import Run
-from matins.testing import Bench, iso
+from matins.api.results import BudgetUsage, Run
+from matins.engine.events import TERMINAL_EVENTS
+from matins.testing import Sandbox, iso
 
 START = "2026-03-27T08:00:00Z"
 """A Friday; on Sunday the clocks of Europe go forward."""
@@ -26,9 +25,9 @@ def moment(clock: str, day: int = 27) -> datetime:
     return datetime.fromisoformat(at(clock, day))
 
 
-def lines(bench: Bench, name: str = "s") -> list[str]:
+def lines(bench: Sandbox, name: str = "s") -> list[str]:
     """A schedule's records, oldest first: `09:00 succeeded`, `10:00 skipped already_running`, `22:00 quiet_hours`."""
-    return [f"{_when(run)} {_what(run)}" for run in reversed(bench.runs(name, limit=1_000))]
+    return [f"{_when(run)} {_what(run)}" for run in reversed(bench.runs.list(schedule=name, limit=1_000))]
 
 
 def _when(run: Run) -> str:
@@ -39,48 +38,48 @@ def _what(run: Run) -> str:
     return run.status if run.reason in (None, run.status) else f"{run.status} {run.reason}"
 
 
-def last(bench: Bench, name: str = "s") -> Run:
-    return bench.runs(name)[0]
+def last(bench: Sandbox, name: str = "s") -> Run:
+    return bench.runs.list(schedule=name)[0]
 
 
-def evidence(bench: Bench, name: str = "s") -> dict[str, Any]:
+def evidence(bench: Sandbox, name: str = "s") -> dict[str, Any]:
     """Of the newest record; a record without any is no evidence."""
     found = last(bench, name).evidence
     assert found is not None
     return found
 
 
-def told(bench: Bench, *types: str) -> list[dict[str, Any]]:
+def told(bench: Sandbox, *types: str) -> list[dict[str, Any]]:
     """The data of all events of these types, in their order."""
     with bench._store.reading() as transaction:
         found = sorted(transaction.audit()[0])
     return [orjson.loads(event.data) if event.data else {} for event in found if event.type in types]
 
 
-def times(bench: Bench, *types: str) -> list[str | None]:
+def times(bench: Sandbox, *types: str) -> list[str | None]:
     """When events of these types were."""
     with bench._store.reading() as transaction:
         return [iso(event.at) for event in sorted(transaction.audit()[0]) if event.type in types]
 
 
-def purse(bench: Bench, name: str = "day") -> Purse:
-    """The only purse of a budget in the current period."""
-    ((_, (found,)),) = [(budget, purses) for budget, purses in bench.budgets() if budget.name == name]
+def purse(bench: Sandbox, name: str = "day") -> BudgetUsage:
+    """What a budget for all has seen in the current period."""
+    (found,) = bench.budgets.get(name).usage
     return found
 
 
-def check_ledger(bench: Bench) -> None:
+def check_ledger(bench: Sandbox) -> None:
     """B1: no slot has two records, and each run that is over was told to be, once."""
     with bench._store.reading() as transaction:
-        ends = Counter(event.run_id for event in sorted(transaction.audit()[0]) if event.type in ENDS)
+        ends = Counter(event.run_id for event in sorted(transaction.audit()[0]) if event.type in TERMINAL_EVENTS)
     for schedule in bench.list():
-        runs = bench.runs(schedule.name, agent=schedule.agent, limit=1_000)
+        runs = bench.runs.list(schedule=schedule.name, agent=schedule.agent, limit=1_000)
         slots = Counter(run.slot for run in runs if run.slot is not None)
         assert not [iso(slot) for slot, count in slots.items() if count > 1], schedule.name
-        assert {run.id: ends[run.id] for run in runs} == {run.id: int(not run.state.live) for run in runs}
+        assert {run.id: ends[int(run.id)] for run in runs} == {run.id: int(not run.live) for run in runs}
 
 
-def damage(bench: Bench, name: str) -> None:
+def damage(bench: Sandbox, name: str) -> None:
     """What a schedule said cannot be read any more, by this process either."""
     statement = f"UPDATE revisions SET definition = '?' WHERE schedule_id = {bench.get(name).id}"
     store: Any = bench._store

@@ -7,20 +7,20 @@ from typing import Any
 import pytest
 from gate_records import at, lines
 
-from matins.executors.python import JobRun
+from matins.executors.python import JobContext
 from matins.runtime.spending import Bound
-from matins.testing import Bench
+from matins.testing import Sandbox
 
-OWN, OF_DAY = "that one run may", 'that budget "day" had left for it'
+OWN, OF_DAY = "allowed for one run", 'left in budget "day"'
 
 
 @pytest.fixture
-def seen(bench: Bench) -> list[list[Bound]]:
+def seen(bench: Sandbox) -> list[list[Bound]]:
     """What bounds a run, as it stands at its beginning; its first attempt spends ten cents and fails."""
     found: list[list[Bound]] = []
 
     @bench.job("look")
-    def look(run: JobRun) -> None:
+    def look(run: JobContext) -> None:
         found.append(bench._bounds(run._work))
         if run.attempt == 1:
             run.spend("$0.10", tokens=1_000)
@@ -29,27 +29,27 @@ def seen(bench: Bench) -> list[list[Bound]]:
     return found
 
 
-def add(bench: Bench, **words: Any) -> None:
-    bench.add("s", when="0 9 * * *", do="look", retries=1, **words)
+def add(bench: Sandbox, **words: Any) -> None:
+    bench.add("s", when="0 9 * * *", job="look", retries=1, **words)
     bench.run_until(at("09:30"))
     assert lines(bench) == ["09:00 succeeded"]
 
 
-def test_b5_what_other_attempts_have_spent_counts(bench: Bench, seen: list[list[Bound]]) -> None:
+def test_b5_what_other_attempts_have_spent_counts(bench: Sandbox, seen: list[list[Bound]]) -> None:
     """B5"""
     add(bench, max_cost="$0.60", max_tokens="50k")
     assert seen == [[Bound(600_000, 50_000, OWN)], [Bound(500_000, 49_000, OWN)]]
 
 
-def test_b5_its_own_reservation_is_there_for_it(bench: Bench, seen: list[list[Bound]]) -> None:
+def test_b5_its_own_reservation_is_there_for_it(bench: Sandbox, seen: list[list[Bound]]) -> None:
     """B5: and what nobody has set aside; what is spent is not"""
-    bench.set_budget("day", per="day", money="$1")
+    bench.budgets.set("day", period="day", max_cost="$1")
     add(bench)
     assert seen == [[Bound(1_000_000, None, OF_DAY)], [Bound(900_000, None, OF_DAY)]]
 
 
-def test_b5_who_has_no_limit_has_no_bounds(bench: Bench, seen: list[list[Bound]]) -> None:
+def test_b5_who_has_no_limit_has_no_bounds(bench: Sandbox, seen: list[list[Bound]]) -> None:
     """B5: a budget of others is none for it"""
-    bench.set_budget("day", scope="agent", of="herald", per="day", money="$1")
+    bench.budgets.set("day", scope="agent", of="herald", period="day", max_cost="$1")
     add(bench)
     assert seen == [[], []]

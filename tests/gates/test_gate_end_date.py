@@ -9,27 +9,27 @@ import pytest
 from gate_records import at, evidence, lines, told
 
 from matins.errors import InvalidInput
-from matins.testing import Bench, instant, iso
+from matins.testing import Sandbox, instant, iso
 
 HOURLY = "0 * * * *"
 
 
-def test_p5_it_expires_with_the_first_slot_after_its_end(bench: Bench) -> None:
+def test_p5_it_expires_with_the_first_slot_after_its_end(bench: Sandbox) -> None:
     """P5: disabled, and told"""
-    bench.add("s", when=HOURLY, do="work", ends=at("10:30"))
+    bench.add("s", when=HOURLY, job="work", ends_at=at("10:30"))
     bench.run_until(at("10:59"))
     assert bench.get("s").state == "active"
     bench.run_until(at("15:00"))
     assert lines(bench) == ["09:00 succeeded", "10:00 succeeded", "11:00 skipped end_date"]
     assert evidence(bench) == {"ends_at": instant(at("10:30"))}
     schedule = bench.get("s")
-    assert (schedule.state, schedule.next_slot, schedule.due_at) == ("expired", None, None)
+    assert (schedule.state, schedule.next_run_at, schedule.due_at) == ("expired", None, None)
     assert told(bench, "schedule.expired") == [{"name": "s", "ends_at": instant(at("10:30"))}]
 
 
-def test_a_slot_at_the_very_end_runs(bench: Bench) -> None:
+def test_a_slot_at_the_very_end_runs(bench: Sandbox) -> None:
     """P5"""
-    bench.add("s", when=HOURLY, do="work", ends=at("10:00"))
+    bench.add("s", when=HOURLY, job="work", ends_at=at("10:00"))
     bench.run_until(at("12:00"))
     assert lines(bench) == ["09:00 succeeded", "10:00 succeeded", "11:00 skipped end_date"]
 
@@ -37,9 +37,9 @@ def test_a_slot_at_the_very_end_runs(bench: Bench) -> None:
 @pytest.mark.parametrize(
     "when", [HOURLY, "1h", "every day at 09:00", at("09:00")], ids=["cron", "interval", "daily", "once"]
 )
-def test_p5_an_end_that_is_past_is_accepted_and_found_at_trigger_time(bench: Bench, when: str) -> None:
+def test_p5_an_end_that_is_past_is_accepted_and_found_at_trigger_time(bench: Sandbox, when: str) -> None:
     """P5: also for one-shots"""
-    bench.add("s", when=when, do="work", ends=at("07:00"))
+    bench.add("s", when=when, job="work", ends_at=at("07:00"))
     assert bench.get("s").state == "active"
     bench.run_until(at("12:00"))
     assert lines(bench) == ["09:00 skipped end_date"]
@@ -47,9 +47,9 @@ def test_p5_an_end_that_is_past_is_accepted_and_found_at_trigger_time(bench: Ben
     assert len(told(bench, "schedule.expired")) == 1
 
 
-def test_p5_a_one_shot_before_its_end_runs_and_is_complete(bench: Bench) -> None:
+def test_p5_a_one_shot_before_its_end_runs_and_is_complete(bench: Sandbox) -> None:
     """P5"""
-    bench.add("s", when=at("09:00"), do="work", ends=at("09:00"))
+    bench.add("s", when=at("09:00"), job="work", ends_at=at("09:00"))
     bench.run_until(at("12:00"))
     assert lines(bench) == ["09:00 succeeded"]
     assert bench.get("s").state == "completed"
@@ -57,9 +57,9 @@ def test_p5_a_one_shot_before_its_end_runs_and_is_complete(bench: Bench) -> None
 
 
 @pytest.mark.parametrize("anchor", ["completion", "start", "grid"])
-def test_intervals_expire_too(bench: Bench, anchor: str) -> None:
+def test_intervals_expire_too(bench: Sandbox, anchor: str) -> None:
     """P5"""
-    bench.add("s", when="20m", do="work", anchor=anchor, ends=at("08:50"))
+    bench.add("s", when="20m", job="work", anchor=anchor, ends_at=at("08:50"))
     bench.run_until(at("12:00"))
     assert lines(bench) == ["08:20 succeeded", "08:40 succeeded", "09:00 skipped end_date"]
     assert bench.get("s").state == "expired"
@@ -73,9 +73,9 @@ def test_intervals_expire_too(bench: Bench, anchor: str) -> None:
         ("run_all_capped", ["09:00 missed", "10:00 succeeded", "11:00 succeeded", "12:00 skipped end_date"]),
     ],
 )
-def test_nobody_was_there_around_the_end(bench: Bench, policy: str, expected: list[str]) -> None:
+def test_nobody_was_there_around_the_end(bench: Sandbox, policy: str, expected: list[str]) -> None:
     """P5 S4: what came before the end is caught up, what came after it is not"""
-    bench.add("s", when=HOURLY, do="work", ends=at("11:30"), catch_up=policy, cap=2)
+    bench.add("s", when=HOURLY, job="work", ends_at=at("11:30"), catch_up=policy, catch_up_limit=2)
     bench.clock.advance_to(at("16:00"))
     bench.settle()
     assert lines(bench) == expected
@@ -83,10 +83,10 @@ def test_nobody_was_there_around_the_end(bench: Bench, policy: str, expected: li
     assert len(told(bench, "schedule.expired")) == 1
 
 
-def test_a_run_that_came_in_time_goes_on_after_the_end(bench: Bench) -> None:
+def test_a_run_that_came_in_time_goes_on_after_the_end(bench: Sandbox) -> None:
     """P5: it waits for the morning, or for another attempt"""
-    bench.set_quiet_hours("late", windows="10:00-12:00", mode="defer")
-    bench.add("s", when="0 10 * * *", do="work", ends=at("11:00"), quiet_hours="late")
+    bench.quiet_hours.set("late", windows="10:00-12:00", mode="defer")
+    bench.add("s", when="0 10 * * *", job="work", ends_at=at("11:00"), quiet_hours="late")
     tries: list[int] = []
 
     @bench.job("second time lucky")
@@ -95,17 +95,17 @@ def test_a_run_that_came_in_time_goes_on_after_the_end(bench: Bench) -> None:
         if run.attempt == 1:
             raise ValueError
 
-    bench.add("t", when="0 10 * * *", do="second time lucky", ends=at("10:00"), retries=1, retry="1h")
+    bench.add("t", when="0 10 * * *", job="second time lucky", ends_at=at("10:00"), retries=1, retry_delay="1h")
     bench.run_until(at("13:00"))
     assert lines(bench) == ["10:00 succeeded"]
     assert tries == [1, 2]
 
 
-def test_it_expires_while_a_run_waits(bench: Bench) -> None:
+def test_it_expires_while_a_run_waits(bench: Sandbox) -> None:
     """P5 B1: the run is not lost, and the end is told once, whatever becomes of it"""
-    bench.set_quiet_hours("late", windows="10:00-12:00", mode="defer")
-    words = {"ends": at("10:30"), "quiet_hours": "late", "max_executions": 2, "pre_check": "false"}
-    bench.add("s", when=HOURLY, do="work", **words)
+    bench.quiet_hours.set("late", windows="10:00-12:00", mode="defer")
+    words = {"ends_at": at("10:30"), "quiet_hours": "late", "max_executions": 2, "pre_check": "false"}
+    bench.add("s", when=HOURLY, job="work", **words)
     bench.run_until(at("20:00"))
     assert lines(bench) == ["09:00 skipped pre_check", "10:00 skipped pre_check", "11:00 skipped end_date"]
     assert len(told(bench, "schedule.expired")) == 1
@@ -113,40 +113,40 @@ def test_it_expires_while_a_run_waits(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("ends", [at("23:00"), None])
-def test_p5_an_edit_of_the_end_revives_it(bench: Bench, ends: str | None) -> None:
+def test_p5_an_edit_of_the_end_revives_it(bench: Sandbox, ends: str | None) -> None:
     """P5: a later end, or none"""
-    bench.add("s", when=HOURLY, do="work", ends=at("08:30"))
+    bench.add("s", when=HOURLY, job="work", ends_at=at("08:30"))
     bench.run_until(at("10:30"))
     assert bench.get("s").state == "expired"
-    schedule = bench.edit("s", ends=ends)
-    assert (schedule.state, iso(schedule.next_slot)) == ("active", at("11:00"))
+    schedule = bench.edit("s", ends_at=ends)
+    assert (schedule.state, iso(schedule.next_run_at)) == ("active", at("11:00"))
     bench.run_until(at("12:00"))
     assert lines(bench) == ["09:00 skipped end_date", "11:00 succeeded", "12:00 succeeded"]
 
 
-def test_an_edit_in_the_moment_of_the_end_revives_it_too(bench: Bench) -> None:
+def test_an_edit_in_the_moment_of_the_end_revives_it_too(bench: Sandbox) -> None:
     """P5: the slot is due, and nobody has looked at it yet"""
-    bench.add("s", when=HOURLY, do="work", ends=at("08:30"))
+    bench.add("s", when=HOURLY, job="work", ends_at=at("08:30"))
     bench.clock.advance_to(at("09:00"))
-    schedule = bench.edit("s", ends=at("23:00"))
-    assert (schedule.state, iso(schedule.next_slot)) == ("active", at("10:00"))
+    schedule = bench.edit("s", ends_at=at("23:00"))
+    assert (schedule.state, iso(schedule.next_run_at)) == ("active", at("10:00"))
     bench.run_until(at("10:00"))
     assert lines(bench) == ["09:00 skipped end_date", "10:00 succeeded"]
 
 
-def test_an_end_that_is_still_past_expires_again(bench: Bench) -> None:
+def test_an_end_that_is_still_past_expires_again(bench: Sandbox) -> None:
     """P5"""
-    bench.add("s", when=HOURLY, do="work", ends=at("07:00"))
+    bench.add("s", when=HOURLY, job="work", ends_at=at("07:00"))
     bench.run_until(at("09:30"))
-    assert bench.edit("s", ends=at("07:30")).state == "active"
+    assert bench.edit("s", ends_at=at("07:30")).state == "active"
     bench.run_until(at("12:00"))
     assert lines(bench) == ["09:00 skipped end_date", "10:00 skipped end_date"]
     assert bench.get("s").state == "expired"
 
 
-def test_what_has_expired_can_be_started_by_hand_and_stays_expired(bench: Bench) -> None:
+def test_what_has_expired_can_be_started_by_hand_and_stays_expired(bench: Sandbox) -> None:
     """P5"""
-    bench.add("s", when=HOURLY, do="work", ends=at("07:00"))
+    bench.add("s", when=HOURLY, job="work", ends_at=at("07:00"))
     bench.run_until(at("09:30"))
     bench.run("s")
     bench.run_until(at("12:00"))
@@ -154,19 +154,19 @@ def test_what_has_expired_can_be_started_by_hand_and_stays_expired(bench: Bench)
     assert bench.get("s").state == "expired"
 
 
-def test_an_interval_that_has_expired_stays_so_when_its_manual_run_ends(bench: Bench) -> None:
+def test_an_interval_that_has_expired_stays_so_when_its_manual_run_ends(bench: Sandbox) -> None:
     """P5"""
-    bench.add("s", when="1h", do="work", ends=at("07:00"))
+    bench.add("s", when="1h", job="work", ends_at=at("07:00"))
     bench.run_until(at("09:30"))
     bench.run("s")
     bench.run_until(at("15:00"))
     assert lines(bench) == ["09:00 skipped end_date", "manual succeeded"]
-    assert bench.get("s").next_slot is None
+    assert bench.get("s").next_run_at is None
 
 
-def test_paused_over_its_end_it_expires_when_it_goes_on(bench: Bench) -> None:
+def test_paused_over_its_end_it_expires_when_it_goes_on(bench: Sandbox) -> None:
     """P5 C10"""
-    bench.add("s", when=HOURLY, do="work", ends=at("10:30"))
+    bench.add("s", when=HOURLY, job="work", ends_at=at("10:30"))
     bench.pause("s")
     bench.run_until(at("15:30"))
     assert bench.get("s").state == "paused"
@@ -176,9 +176,9 @@ def test_paused_over_its_end_it_expires_when_it_goes_on(bench: Bench) -> None:
     assert bench.get("s").state == "expired"
 
 
-def test_the_end_holds_over_a_restart(restart: Callable[..., Bench]) -> None:
+def test_the_end_holds_over_a_restart(restart: Callable[..., Sandbox]) -> None:
     """P5"""
-    restart().add("s", when=HOURLY, do="work", ends=at("09:30"))
+    restart().add("s", when=HOURLY, job="work", ends_at=at("09:30"))
     second = restart()
     second.run_until(at("10:00"))
     third = restart()
@@ -187,16 +187,16 @@ def test_the_end_holds_over_a_restart(restart: Callable[..., Bench]) -> None:
     assert len(told(third, "schedule.expired")) == 1
 
 
-def test_an_end_is_in_the_schedules_own_zone(bench: Bench) -> None:
+def test_an_end_is_in_the_schedules_own_zone(bench: Sandbox) -> None:
     """P5 S6"""
-    schedule = bench.add("s", when=HOURLY, do="work", ends="2026-03-27T19:00", timezone="Asia/Tokyo")
-    assert iso(schedule.definition.ends_at) == at("10:00")
+    schedule = bench.add("s", when=HOURLY, job="work", ends_at="2026-03-27T19:00", timezone="Asia/Tokyo")
+    assert (iso(schedule.ends_at), schedule.settings["ends_at"]) == (at("10:00"), at("10:00"))
 
 
 @pytest.mark.parametrize("ends", ["soon", "every day", 5, "2026-02-30T00:00Z", ""])
-def test_an_end_that_is_no_instant_is_refused(bench: Bench, ends: Any) -> None:
+def test_an_end_that_is_no_instant_is_refused(bench: Sandbox, ends: Any) -> None:
     """P5"""
     with pytest.raises(InvalidInput) as caught:
-        bench.add("s", when=HOURLY, do="work", ends=ends)
-    assert caught.value.field == "ends"
+        bench.add("s", when=HOURLY, job="work", ends_at=ends)
+    assert caught.value.field == "ends_at"
     assert bench.list() == []

@@ -10,7 +10,7 @@ from gate_records import START, at
 
 from matins.errors import InvalidInput
 from matins.model.principal import Principal
-from matins.testing import Bench, instant
+from matins.testing import Sandbox, instant
 
 DAY = 86_400_000
 SCOUT = Principal("agent", "scout")
@@ -18,73 +18,73 @@ States = ("pending", "approved", "used", "denied", "expired", "void")
 
 
 @pytest.fixture
-def bench(url: str, open_bench: Callable[..., Bench]) -> Bench:
+def bench(url: str, open_bench: Callable[..., Sandbox]) -> Sandbox:
     return open_bench(url, history_days=10)
 
 
-def questions(bench: Bench) -> list[str]:
-    return sorted(f"{asked.schedule} {asked.state}" for state in States for asked in bench.approvals(state))
+def questions(bench: Sandbox) -> list[str]:
+    return sorted(f"{asked.schedule} {asked.state}" for state in States for asked in bench.approvals.list(state=state))
 
 
-def prune(bench: Bench, days: int) -> None:
+def prune(bench: Sandbox, days: int) -> None:
     bench.engine.keeping.prune(instant(START) + days * DAY)
 
 
-def test_questions_about_schedules_are_forgotten_when_they_are_decided(bench: Bench) -> None:
+def test_questions_about_schedules_are_forgotten_when_they_are_decided(bench: Sandbox) -> None:
     """V6 S7: the newest of all stays, so that no other question bears its number"""
     agent = bench.acting_as(SCOUT)
     for name in ("yes", "no", "open", "last"):
-        agent.add(name, when="0 12 * * *", do="work")
-    asked = {approval.schedule: approval.id for approval in bench.approvals()}
-    bench.approve(asked["yes"])
-    bench.deny(asked["no"])
-    bench.deny(asked["last"])
+        agent.add(name, when="0 12 * * *", job="work")
+    asked = {approval.schedule: approval.id for approval in bench.approvals.list()}
+    bench.approvals.approve(asked["yes"])
+    bench.approvals.deny(asked["no"])
+    bench.approvals.deny(asked["last"])
     prune(bench, 9)
     assert questions(bench) == ["last denied", "no denied", "open pending", "yes used"]
     prune(bench, 11)
     assert questions(bench) == ["last denied", "open pending"]
     assert bench.get("yes").state == "active"
-    bench.approve(asked["open"])
+    bench.approvals.approve(asked["open"])
 
 
 @pytest.mark.parametrize("settings", [{"history_days": 10}, {"history_days": None, "history_runs": 0}], ids=str)
-def test_a_number_is_given_once(url: str, open_bench: Callable[..., Bench], settings: dict[str, Any]) -> None:
+def test_a_number_is_given_once(url: str, open_bench: Callable[..., Sandbox], settings: dict[str, Any]) -> None:
     """V6 S7: who looked at one and answers late does not answer another"""
     bench = open_bench(url, **settings)
-    bench.add("s", when="0 9 * * *", do="work", approval="owner_approve", approval_expires="1h")
+    bench.add("s", when="0 9 * * *", job="work", approval="owner_approve", approval_timeout="1h")
     bench.run_until(at("09:30"))
-    (looked_at,) = bench.approvals()
-    bench.deny(looked_at.id)
+    (looked_at,) = bench.approvals.list()
+    bench.approvals.deny(looked_at.id)
     bench.engine.keeping.prune(instant(START) + 30 * DAY)
-    assert bench.runs("s") == []
+    assert bench.runs.list(schedule="s") == []
     bench.run_until(at("09:30", 28))
-    (other,) = bench.approvals()
+    (other,) = bench.approvals.list()
     assert other.id != looked_at.id
     with pytest.raises(InvalidInput):
-        bench.approve(looked_at.id)
+        bench.approvals.approve(looked_at.id)
 
 
-def test_a_question_about_money_outlives_its_run(url: str, open_bench: Callable[..., Bench]) -> None:
+def test_a_question_about_money_outlives_its_run(url: str, open_bench: Callable[..., Sandbox]) -> None:
     """B5 S7: the schedule is paused until it is answered"""
     bench = open_bench(url, history_days=None, history_runs=0)
     bench.job("buy")(lambda run: run.spend("$3"))
-    bench.set_budget("day", per="day", money="$1")
-    bench.add("s", when="0 9 * * *", do="buy")
+    bench.budgets.set("day", period="day", max_cost="$1")
+    bench.add("s", when="0 9 * * *", job="buy")
     bench.run_until(at("09:30"))
-    (asked,) = bench.approvals()
-    bench.acting_as(SCOUT).add("later", when="0 12 * * *", do="work")
+    (asked,) = bench.approvals.list()
+    bench.acting_as(SCOUT).add("later", when="0 12 * * *", job="work")
     prune(bench, 30)
-    assert bench.runs("s") == []
-    bench.approve(asked.id)
+    assert bench.runs.list(schedule="s") == []
+    bench.approvals.approve(asked.id)
     assert bench.get("s").state == "active"
 
 
-def test_purses_of_periods_that_are_over_are_forgotten(bench: Bench) -> None:
+def test_purses_of_periods_that_are_over_are_forgotten(bench: Sandbox) -> None:
     """B5 S7: not before they are older than what is kept, and never that of a period that lasts"""
     bench.job("buy")(lambda run: run.spend("$0.10"))
-    bench.set_budget("day", per="day", money="$1")
-    bench.set_budget("month", per="month", money="$9")
-    bench.add("s", when="0 9 * * *", do="buy")
+    bench.budgets.set("day", period="day", max_cost="$1")
+    bench.budgets.set("month", period="month", max_cost="$9")
+    bench.add("s", when="0 9 * * *", job="buy")
     bench.run_until(at("10:00", 31))
     assert periods(bench) == [f"2026-03-{day}" for day in range(27, 32)] + ["2026-03"]
     prune(bench, 14)  # what is kept begins on the 31st; days end at other times elsewhere
@@ -93,12 +93,12 @@ def test_purses_of_periods_that_are_over_are_forgotten(bench: Bench) -> None:
     assert periods(bench) == []
 
 
-def periods(bench: Bench) -> list[str]:
+def periods(bench: Sandbox) -> list[str]:
     with bench._store.reading() as transaction:
         return [purse.period for purse in transaction.purses("")]
 
 
-def test_workers_that_stopped_are_forgotten(url: str, open_bench: Callable[..., Bench]) -> None:
+def test_workers_that_stopped_are_forgotten(url: str, open_bench: Callable[..., Sandbox]) -> None:
     """S7: and the next one has a number of its own"""
     bench = open_bench(url, history_days=10)
     with bench._store.transaction(0) as transaction:

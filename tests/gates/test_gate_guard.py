@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 from gate_records import at, evidence, last, lines, told
 
-from matins.executors.python import JobRun
-from matins.testing import Bench, iso
+from matins.executors.python import JobContext
+from matins.testing import Sandbox, instant, iso
 
 HOURLY = "0 * * * *"
-Open = Callable[..., Bench]
+Open = Callable[..., Sandbox]
 
 
 @pytest.fixture
-def guarded(url: str, open_bench: Open) -> Callable[..., Bench]:
+def guarded(url: str, open_bench: Open) -> Callable[..., Sandbox]:
     return lambda guard, **options: open_bench(url, guard=guard, **options)
 
 
@@ -38,12 +38,12 @@ def test_c8_true_blocks_the_fire_and_never_kills_the_schedule(guarded: Open, whe
     """C8"""
     guard = Guard()
     bench = guarded(guard)
-    bench.add("s", when=when, do="work")
+    bench.add("s", when=when, job="work")
     bench.run_until(at("09:30"))
     assert lines(bench) == ["09:00 blocked guard"]
     assert evidence(bench) == {"gate": "guard", "said": "the guard said no"}
     assert [data["reason"] for data in told(bench, "run.blocked")] == ["guard"]
-    assert (bench.get("s").state, iso(bench.get("s").next_slot)) == ("active", at("10:00"))
+    assert (bench.get("s").state, iso(bench.get("s").next_run_at)) == ("active", at("10:00"))
     guard.answer = False
     bench.run_until(at("10:00"))
     assert lines(bench)[1:] == ["10:00 succeeded"]
@@ -53,39 +53,39 @@ def test_c8_what_it_is_told(guarded: Open) -> None:
     """C8"""
     guard = Guard(False)
     bench = guarded(guard)
-    bench.add("s", when=HOURLY, do="work", agent="scout", payload=[1])
+    bench.add("s", when=HOURLY, job="work", agent="scout", payload=[1])
     bench.run_until(at("09:00"))
     (context,) = guard.asked
     assert (context["schedule"], context["agent"], context["payload"]) == ("s", "scout", [1])
-    assert (context["run_id"], context["slot"]) == (str(last(bench).id), last(bench).slot)
+    assert (context["run_id"], context["slot"]) == (last(bench).id, instant(at("09:00")))
 
 
 @pytest.mark.parametrize("answer", [False, None, 0, ""])
 def test_c8_anything_else_lets_it_pass(guarded: Open, answer: Any) -> None:
     """C8"""
     bench = guarded(Guard(answer))
-    bench.add("s", when=HOURLY, do="work")
+    bench.add("s", when=HOURLY, job="work")
     bench.run_until(at("09:00"))
     assert lines(bench) == ["09:00 succeeded"]
-    (said,) = bench.checks(last(bench).id)
-    assert (said["gate"], said["said"]) == ("guard", "pass")
+    (said,) = bench.runs.checks(last(bench).id)
+    assert (said.gate, said.verdict) == ("guard", "pass")
 
 
 def test_c8_a_text_says_why(guarded: Open) -> None:
     """C8"""
     bench = guarded(Guard("the build is red"))
-    bench.add("s", when=HOURLY, do="work")
+    bench.add("s", when=HOURLY, job="work")
     bench.run_until(at("09:00"))
     assert evidence(bench)["said"] == "the build is red"
-    assert bench.checks(last(bench).id)[0]["said"] == "the build is red"
+    assert bench.runs.checks(last(bench).id)[0].verdict == "the build is red"
 
 
 @pytest.mark.parametrize("text", ["a\0b", "caf\udce9", "x" * 10_000, "\ud83d\ude00"])
 def test_a_text_that_no_store_can_hold_blocks_all_the_same(guarded: Open, text: str) -> None:
     """C8 B1: and stops nobody else"""
     bench = guarded(lambda context: text if context["schedule"] == "s" else None)
-    bench.add("s", when=HOURLY, do="work")
-    bench.add("t", when=HOURLY, do="work")
+    bench.add("s", when=HOURLY, job="work")
+    bench.add("t", when=HOURLY, job="work")
     for _ in range(8):
         bench.engine.run_once()
     bench.clock.advance_to(at("09:00"))
@@ -104,7 +104,7 @@ def test_c8_an_async_guard(guarded: Open) -> None:
         return "not now"
 
     bench = guarded(guard)
-    bench.add("s", when=HOURLY, do="work")
+    bench.add("s", when=HOURLY, job="work")
     bench.run_until(at("09:00"))
     assert evidence(bench)["said"] == "not now"
 
@@ -125,7 +125,7 @@ def test_c8_a_guard_that_fails_guards(guarded: Open, error: BaseException, kind:
         raise error
 
     bench = guarded(sync if kind == "sync" else asynchronous)
-    bench.add("s", when=HOURLY, do="work")
+    bench.add("s", when=HOURLY, job="work")
     bench.run_until(at("10:00"))
     assert lines(bench) == ["09:00 blocked guard", "10:00 blocked guard"]
     assert f"the guard failed: {type(error).__name__}" in evidence(bench)["said"]
@@ -140,7 +140,7 @@ def test_c8_who_wants_to_know_is_told(guarded: Open) -> None:
         seen.append((context["schedule"], reason))
 
     bench = guarded(Guard("closed"), on_blocked=blocked)
-    bench.add("s", when=HOURLY, do="work")
+    bench.add("s", when=HOURLY, job="work")
     bench.run_until(at("10:00"))
     assert seen == [("s", "closed")] * 2
 
@@ -153,7 +153,7 @@ def test_c8_that_callback_changes_nothing(guarded: Open, error: BaseException) -
         raise error
 
     bench = guarded(Guard(), on_blocked=blocked)
-    bench.add("s", when=HOURLY, do="work")
+    bench.add("s", when=HOURLY, job="work")
     bench.run_until(at("10:00"))
     assert lines(bench) == ["09:00 blocked guard", "10:00 blocked guard"]
 
@@ -162,7 +162,7 @@ def test_a_check_that_says_no_is_not_a_block(guarded: Open) -> None:
     """C8 C6: on_blocked is about the guard"""
     seen: list[str] = []
     bench = guarded(Guard(False), on_blocked=lambda context, reason: seen.append(reason))
-    bench.add("s", when=HOURLY, do="work", pre_check="false")
+    bench.add("s", when=HOURLY, job="work", pre_check="false")
     bench.run_until(at("09:00"))
     assert (lines(bench), seen) == (["09:00 skipped pre_check"], [])
 
@@ -170,16 +170,16 @@ def test_a_check_that_says_no_is_not_a_block(guarded: Open) -> None:
 def test_the_guard_is_asked_before_commands(guarded: Open, tmp_path: Any) -> None:
     """C8 C6: which are not run when it says no"""
     bench = guarded(Guard())
-    bench.add("s", when=HOURLY, do="work", pre_check=f"touch {tmp_path}/ran")
+    bench.add("s", when=HOURLY, job="work", pre_check=f"touch {tmp_path}/ran")
     bench.run_until(at("09:00"))
     assert not (tmp_path / "ran").exists()
-    assert [said["gate"] for said in bench.checks(last(bench).id)] == ["guard"]
+    assert [said.gate for said in bench.runs.checks(last(bench).id)] == ["guard"]
 
 
 def test_what_is_started_by_hand_is_guarded_too(guarded: Open) -> None:
     """C8"""
     bench = guarded(Guard())
-    bench.add("s", when=HOURLY, do="work")
+    bench.add("s", when=HOURLY, job="work")
     bench.run("s")
     bench.settle()
     assert lines(bench) == ["manual blocked guard"]
@@ -189,8 +189,8 @@ def test_a_one_shot_is_tried_again_and_then_missed(guarded: Open) -> None:
     """C8"""
     guard = Guard()
     bench = guarded(guard)
-    bench.add("soon", when=at("09:00"), do="work")
-    bench.add("never", when=at("09:00"), do="work", grace="20m")
+    bench.add("soon", when=at("09:00"), job="work")
+    bench.add("never", when=at("09:00"), job="work", grace="20m")
     bench.run_until(at("09:30"))
     assert (lines(bench, "soon"), lines(bench, "never")) == (["09:00 guard"], ["09:00 missed guard"])
     guard.answer = False
@@ -201,9 +201,9 @@ def test_a_one_shot_is_tried_again_and_then_missed(guarded: Open) -> None:
 def test_a_run_that_waits_for_its_turn_holds_no_place_while_it_is_guarded(guarded: Open) -> None:
     """C8 V3"""
     bench = guarded(lambda context: context["schedule"] == "s")
-    bench.limit("global", 1)
-    bench.add("s", when=HOURLY, do="work")
-    bench.add("t", when=HOURLY, do="work")
+    bench.limits.set("global", size=1)
+    bench.add("s", when=HOURLY, job="work")
+    bench.add("t", when=HOURLY, job="work")
     bench.run_until(at("09:00"))
     assert (lines(bench), lines(bench, "t")) == (["09:00 blocked guard"], ["09:00 succeeded"])
 
@@ -211,9 +211,9 @@ def test_a_run_that_waits_for_its_turn_holds_no_place_while_it_is_guarded(guarde
 def test_the_process_without_a_guard_has_none(url: str, open_bench: Open) -> None:
     """C8: it is the library's own, not the store's"""
     bench = open_bench(url)
-    bench.add("s", when=HOURLY, do="work")
+    bench.add("s", when=HOURLY, job="work")
     bench.run_until(at("09:00"))
-    assert (lines(bench), bench.checks(last(bench).id)) == (["09:00 succeeded"], [])
+    assert (lines(bench), bench.runs.checks(last(bench).id)) == (["09:00 succeeded"], [])
 
 
 def test_v7_what_is_told_is_a_copy(guarded: Open) -> None:
@@ -228,11 +228,11 @@ def test_v7_what_is_told_is_a_copy(guarded: Open) -> None:
     bench = guarded(guard)
 
     @bench.job("count")
-    def count(run: JobRun) -> None:
+    def count(run: JobContext) -> None:
         run.payload["n"] += 10
         seen.append(("job", run.payload["n"]))
 
-    bench.add("s", when=HOURLY, do="count", payload={"n": 0}, before="grep -q '\"n\":0'")
+    bench.add("s", when=HOURLY, job="count", payload={"n": 0}, before_run="grep -q '\"n\":0'")
     bench.run_until(at("10:00"))
     assert seen == [("guard", 0), ("job", 10)] * 2
-    assert bench.get("s").definition.payload == {"n": 0}
+    assert bench.get("s").settings["payload"] == {"n": 0}

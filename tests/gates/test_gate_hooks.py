@@ -12,37 +12,37 @@ from gate_records import at, evidence, last, lines
 
 from matins.engine.policies import BEFORE
 from matins.errors import InvalidInput
-from matins.testing import Bench, iso
+from matins.testing import Sandbox, iso
 
 HOURLY = "0 * * * *"
 
 
-def by_file(bench: Bench, command: Any) -> dict[str, Any]:
-    bench.set_hook(BEFORE, command)
+def by_file(bench: Sandbox, command: Any) -> dict[str, Any]:
+    bench.hooks.set(BEFORE, command=command)
     return {}
 
 
-def by_schedule(bench: Bench, command: Any) -> dict[str, Any]:
-    return {"before": command}
+def by_schedule(bench: Sandbox, command: Any) -> dict[str, Any]:
+    return {"before_run": command}
 
 
 BOTH = pytest.mark.parametrize("given", [by_file, by_schedule], ids=["file", "schedule"])
-Given = Callable[[Bench, Any], dict[str, Any]]
+Given = Callable[[Sandbox, Any], dict[str, Any]]
 
 
 @BOTH
 @pytest.mark.parametrize("when", [HOURLY, "1h", "every day at 9am and 10am"], ids=["cron", "interval", "daily"])
 def test_p7_a_hook_cancels_this_run_and_the_schedule_moves_on(
-    bench: Bench, tmp_path: Path, given: Given, when: str
+    bench: Sandbox, tmp_path: Path, given: Given, when: str
 ) -> None:
     """P7: by its exit code"""
     flag = tmp_path / "flag"
     flag.write_text("")
-    bench.add("s", when=when, do="work", **given(bench, f"! test -e {flag}"))
+    bench.add("s", when=when, job="work", **given(bench, f"! test -e {flag}"))
     bench.run_until(at("09:30"))
     assert lines(bench) == ["09:00 skipped hook"]
     assert evidence(bench)["gate"] == ("file_hook" if given is by_file else "hook")
-    assert (bench.get("s").state, iso(bench.get("s").next_slot)) == ("active", at("10:00"))
+    assert (bench.get("s").state, iso(bench.get("s").next_run_at)) == ("active", at("10:00"))
     flag.unlink()
     bench.run_until(at("10:00"))
     assert lines(bench)[1:] == ["10:00 succeeded"]
@@ -59,9 +59,9 @@ def test_p7_a_hook_cancels_this_run_and_the_schedule_moves_on(
         ("""echo no money >&2; exit 2""", "it ended with exit code 2: no money"),
     ],
 )
-def test_p7_it_says_why(bench: Bench, given: Given, command: str, reason: str | None) -> None:
+def test_p7_it_says_why(bench: Sandbox, given: Given, command: str, reason: str | None) -> None:
     """P7: as JSON"""
-    bench.add("s", when=HOURLY, do="work", **given(bench, command))
+    bench.add("s", when=HOURLY, job="work", **given(bench, command))
     bench.run_until(at("09:00"))
     assert lines(bench) == ["09:00 skipped hook"]
     assert evidence(bench)["said"] == reason
@@ -69,18 +69,18 @@ def test_p7_it_says_why(bench: Bench, given: Given, command: str, reason: str | 
 
 @BOTH
 @pytest.mark.parametrize("command", ["""echo '{"cancel": false, "reason": "fine"}'""", "echo '{\"note\": 1}'", "true"])
-def test_p7_it_lets_it_pass(bench: Bench, given: Given, command: str) -> None:
+def test_p7_it_lets_it_pass(bench: Sandbox, given: Given, command: str) -> None:
     """P7"""
-    bench.add("s", when=HOURLY, do="work", **given(bench, command))
+    bench.add("s", when=HOURLY, job="work", **given(bench, command))
     bench.run_until(at("09:00"))
     assert lines(bench) == ["09:00 succeeded"]
 
 
 @BOTH
-def test_p7_what_it_is_told(bench: Bench, tmp_path: Path, given: Given) -> None:
+def test_p7_what_it_is_told(bench: Sandbox, tmp_path: Path, given: Given) -> None:
     """P7: as JSON on its standard input, and in the environment"""
     note = tmp_path / "note"
-    bench.add("s", when=HOURLY, do="work", **given(bench, f"cat > {note}; echo $MATINS_EVENT >> {note}"))
+    bench.add("s", when=HOURLY, job="work", **given(bench, f"cat > {note}; echo $MATINS_EVENT >> {note}"))
     bench.run_until(at("09:00"))
     context, event = note.read_text().splitlines()
     assert event == BEFORE
@@ -88,14 +88,14 @@ def test_p7_what_it_is_told(bench: Bench, tmp_path: Path, given: Given) -> None:
     assert (told["event"], told["schedule"], told["run_id"]) == (BEFORE, "s", str(last(bench).id))
 
 
-def test_p7_both_must_pass_in_their_order(bench: Bench, tmp_path: Path) -> None:
+def test_p7_both_must_pass_in_their_order(bench: Sandbox, tmp_path: Path) -> None:
     """P7 C6: pre-check, the file's hook, the schedule's own"""
     note = tmp_path / "note"
-    bench.set_hook(BEFORE, f"echo file >> {note}")
-    bench.add("s", when=HOURLY, do="work", pre_check=f"echo check >> {note}", before=f"echo own >> {note}")
+    bench.hooks.set(BEFORE, command=f"echo file >> {note}")
+    bench.add("s", when=HOURLY, job="work", pre_check=f"echo check >> {note}", before_run=f"echo own >> {note}")
     bench.run_until(at("09:00"))
     assert note.read_text().split() == ["check", "file", "own"]
-    assert [said["gate"] for said in bench.checks(last(bench).id)] == ["file_hook", "hook", "pre_check"]
+    assert [said.gate for said in bench.runs.checks(last(bench).id)] == ["file_hook", "hook", "pre_check"]
     assert lines(bench) == ["09:00 succeeded"]
 
 
@@ -104,7 +104,7 @@ def test_p7_both_must_pass_in_their_order(bench: Bench, tmp_path: Path) -> None:
     [("check", ["check"], "pre_check"), ("file", ["check", "file"], "hook"), ("own", ["check", "file", "own"], "hook")],
 )
 def test_p7_the_first_that_says_no_is_the_last_that_is_asked(
-    bench: Bench, tmp_path: Path, against: str, asked: list[str], reason: str
+    bench: Sandbox, tmp_path: Path, against: str, asked: list[str], reason: str
 ) -> None:
     """P7 C6"""
     note = tmp_path / "note"
@@ -112,67 +112,67 @@ def test_p7_the_first_that_says_no_is_the_last_that_is_asked(
     def command(name: str) -> str:
         return f"echo {name} >> {note}; test {name} != {against}"
 
-    bench.set_hook(BEFORE, command("file"))
-    bench.add("s", when=HOURLY, do="work", pre_check=command("check"), before=command("own"))
+    bench.hooks.set(BEFORE, command=command("file"))
+    bench.add("s", when=HOURLY, job="work", pre_check=command("check"), before_run=command("own"))
     bench.run_until(at("09:00"))
     assert note.read_text().split() == asked
     assert lines(bench) == [f"09:00 skipped {reason}"]
 
 
-def test_the_files_hook_holds_for_every_schedule_until_it_is_dropped(bench: Bench) -> None:
+def test_the_files_hook_holds_for_every_schedule_until_it_is_dropped(bench: Sandbox) -> None:
     """P7"""
-    bench.set_hook(BEFORE, "false")
+    bench.hooks.set(BEFORE, command="false")
     for name in ("a", "b"):
-        bench.add(name, when=HOURLY, do="work")
+        bench.add(name, when=HOURLY, job="work")
     bench.run("a")
     bench.run_until(at("09:30"))
     assert (lines(bench, "a"), lines(bench, "b")) == (
         ["manual skipped hook", "09:00 skipped hook"],
         ["09:00 skipped hook"],
     )
-    assert bench.drop_hook(BEFORE) is True
-    assert bench.drop_hook(BEFORE) is False
+    assert bench.hooks.delete(BEFORE) is True
+    assert bench.hooks.delete(BEFORE) is False
     bench.run_until(at("10:00"))
     assert (lines(bench, "a")[2:], lines(bench, "b")[1:]) == (["10:00 succeeded"], ["10:00 succeeded"])
 
 
-def test_a_hook_holds_after_a_restart(restart: Callable[..., Bench]) -> None:
+def test_a_hook_holds_after_a_restart(restart: Callable[..., Sandbox]) -> None:
     """P7"""
     first = restart()
-    first.set_hook(BEFORE, "false")
-    first.add("s", when=HOURLY, do="work")
+    first.hooks.set(BEFORE, command="false")
+    first.add("s", when=HOURLY, job="work")
     second = restart()
     second.run_until(at("09:00"))
     assert lines(second) == ["09:00 skipped hook"]
 
 
 @BOTH
-def test_a_one_shot_is_tried_again_and_then_missed(bench: Bench, given: Given) -> None:
+def test_a_one_shot_is_tried_again_and_then_missed(bench: Sandbox, given: Given) -> None:
     """P7"""
-    bench.add("s", when=at("09:00"), do="work", grace="30m", **given(bench, "false"))
+    bench.add("s", when=at("09:00"), job="work", grace="30m", **given(bench, "false"))
     bench.run_until(at("09:10"))
     assert lines(bench) == ["09:00 hook"]
     bench.run_until(at("10:00"))
     assert lines(bench) == ["09:00 missed hook"]
 
 
-def test_a_hook_has_a_limit(bench: Bench) -> None:
+def test_a_hook_has_a_limit(bench: Sandbox) -> None:
     """P7"""
-    bench.set_hook(BEFORE, "exec sleep 600", limit="1s")
-    bench.add("s", when=HOURLY, do="work")
+    bench.hooks.set(BEFORE, command="exec sleep 600", timeout="1s")
+    bench.add("s", when=HOURLY, job="work")
     bench.run_until(at("09:00"))
     assert evidence(bench)["said"] == "it did not end within 1 s"
 
 
-def test_a_hook_set_while_a_run_waits_is_asked(bench: Bench) -> None:
+def test_a_hook_set_while_a_run_waits_is_asked(bench: Sandbox) -> None:
     """P7 B8: it had not been checked"""
-    bench.limit("agent:x", 1)
+    bench.limits.set("agent:x", size=1)
     with bench._store.transaction(0) as transaction:
         assert transaction.take_permit("agent:x", 999)
-    bench.add("s", when=HOURLY, do="work", agent="x")
+    bench.add("s", when=HOURLY, job="work", agent="x")
     bench.run_until(at("09:10"))
     assert lines(bench) == ["09:00 ready"]
-    bench.set_hook(BEFORE, "false")
+    bench.hooks.set(BEFORE, command="false")
     with bench._store.transaction(0) as transaction:
         transaction.release_permits([999])
     bench.run_until(at("09:20"))
@@ -188,11 +188,11 @@ def test_a_hook_set_while_a_run_waits_is_asked(bench: Bench) -> None:
         (BEFORE, "true", "0s", None),
     ],
 )
-def test_a_bad_hook_is_refused(bench: Bench, event: str, command: str, limit: str, field: str | None) -> None:
+def test_a_bad_hook_is_refused(bench: Sandbox, event: str, command: str, limit: str, field: str | None) -> None:
     """P7: nothing is written"""
     with pytest.raises(InvalidInput) as caught:
-        bench.set_hook(event, command, limit=limit)
+        bench.hooks.set(event, command=command, timeout=limit)
     assert field is None or caught.value.field == field
-    bench.add("s", when=HOURLY, do="work")
+    bench.add("s", when=HOURLY, job="work")
     bench.run_until(at("09:00"))
-    assert (lines(bench), bench.checks(last(bench).id)) == (["09:00 succeeded"], [])
+    assert (lines(bench), bench.runs.checks(last(bench).id)) == (["09:00 succeeded"], [])

@@ -11,10 +11,10 @@ import pytest
 from gate_records import at, lines, moment
 
 from matins.engine.policies import BEFORE
-from matins.errors import ProviderLimited
-from matins.executors.python import JobRun
+from matins.errors import RateLimited
+from matins.executors.python import JobContext
 from matins.model.run import RunState
-from matins.testing import Bench, instant
+from matins.testing import Sandbox, instant
 
 TRIGGERS: dict[str, dict[str, Any]] = {
     "cron": {"when": "*/30 * * * *"},
@@ -36,7 +36,7 @@ class Closed:
     once_is_over = False
     """Whether it ends a one-shot, rather than holding it back."""
 
-    def __init__(self, bench: Bench, folder: Path) -> None:
+    def __init__(self, bench: Sandbox, folder: Path) -> None:
         self.bench = bench
         self.flag = folder / "closed"
         self.flag.touch()
@@ -60,7 +60,7 @@ class QuietSkip(Closed):
     mode = "skip"
 
     def close(self) -> None:
-        self.bench.set_quiet_hours("quiet", windows=f"08:20-{OPENS}", mode=self.mode)
+        self.bench.quiet_hours.set("quiet", windows=f"08:20-{OPENS}", mode=self.mode)
         self.words = {"quiet_hours": "quiet"}
 
 
@@ -70,7 +70,7 @@ class QuietDefer(QuietSkip):
 
 class Throttled(Closed):
     def close(self) -> None:
-        self.bench.throttle("anthropic", moment(OPENS))
+        self.bench.throttles.set("anthropic", resets_at=moment(OPENS))
         self.words = {"provider": "anthropic"}
 
 
@@ -81,18 +81,18 @@ class Refused(Closed):
 
     def close(self) -> None:
         @self.bench.job("call")
-        def call(run: JobRun) -> None:
+        def call(run: JobContext) -> None:
             if self.bench.clock.now_ms() < instant(at(OPENS)):
-                raise ProviderLimited("anthropic", resets_at=moment(OPENS))
+                raise RateLimited("anthropic", resets_at=moment(OPENS))
 
 
 class NoMoney(Closed):
     def close(self) -> None:
-        self.bench.set_budget("day", per="day", money="$1")
+        self.bench.budgets.set("day", period="day", max_cost="$1")
         self.words = {"max_cost": "$2"}
 
     def open(self) -> None:
-        self.bench.set_budget("day", per="day", money="$1000")
+        self.bench.budgets.set("day", period="day", max_cost="$1000")
 
 
 class NoPlaceSkip(Closed):
@@ -100,7 +100,7 @@ class NoPlaceSkip(Closed):
     at_capacity = "skip"
 
     def close(self) -> None:
-        self.bench.limit("agent:x", len(TRIGGERS))
+        self.bench.limits.set("agent:x", size=len(TRIGGERS))
         with self.bench._store.transaction(0) as transaction:
             assert all(transaction.take_permit("agent:x", 999) for _ in TRIGGERS)
         self.words = {"agent": "x", "at_capacity": self.at_capacity}
@@ -127,12 +127,12 @@ class PreCheck(Closed):
 
 class OwnHook(Closed):
     def close(self) -> None:
-        self.words = {"before": f"! test -e {self.flag}"}
+        self.words = {"before_run": f"! test -e {self.flag}"}
 
 
 class FileHook(Closed):
     def close(self) -> None:
-        self.bench.set_hook(BEFORE, f"! test -e {self.flag}")
+        self.bench.hooks.set(BEFORE, command=f"! test -e {self.flag}")
 
 
 class Guarded(Closed):
@@ -147,8 +147,8 @@ class Approved(Closed):
 
     def open(self) -> None:
         for _ in range(5):  # those that come after them ask too
-            for approval in self.bench.approvals():
-                self.bench.approve(approval.id)
+            for approval in self.bench.approvals.list():
+                self.bench.approvals.approve(approval.id)
             self.bench.settle()
         self.tend = self.open  # type: ignore[method-assign]
 
@@ -157,15 +157,15 @@ class Denied(Approved):
     once_is_over = True
 
     def tend(self) -> None:
-        for approval in self.bench.approvals():
-            self.bench.deny(approval.id)
+        for approval in self.bench.approvals.list():
+            self.bench.approvals.deny(approval.id)
 
 
 class NobodyAnswers(Approved):
     once_is_over = True
 
     def close(self) -> None:
-        self.words = {"approval": "owner_approve", "approval_expires": "10m"}
+        self.words = {"approval": "owner_approve", "approval_timeout": "10m"}
 
 
 class Paused(Closed):
@@ -192,10 +192,10 @@ class Failing(Paused):
     once_is_over = True
 
     def close(self) -> None:
-        self.words = {"pause_after": 1}
+        self.words = {"pause_after_failures": 1}
 
         @self.bench.job("act")
-        def act(run: JobRun) -> None:
+        def act(run: JobContext) -> None:
             if self.flag.exists():
                 raise ValueError
 
@@ -212,13 +212,13 @@ class TooDear(Failing):
         self.words = {"max_cost": "$1"}
 
         @self.bench.job("act")
-        def act(run: JobRun) -> None:
+        def act(run: JobContext) -> None:
             run.spend("$2" if self.flag.exists() else "$0.50")
 
     def open(self) -> None:
         self.flag.unlink()
-        for approval in self.bench.approvals():
-            self.bench.approve(approval.id)
+        for approval in self.bench.approvals.list():
+            self.bench.approvals.approve(approval.id)
 
 
 class InTheWay(Closed):
@@ -228,7 +228,7 @@ class InTheWay(Closed):
 
     def made(self) -> None:
         submit, self.bench.executor.submit = self.bench.executor.submit, lambda batch: None  # type: ignore[method-assign]
-        self.held = [self.bench.run(name).id for name in TRIGGERS]
+        self.held = [int(self.bench.run(name).id) for name in TRIGGERS]
         self.bench.engine.turn()
         self.bench.executor.submit = submit  # type: ignore[method-assign]
         with self.bench._store.transaction(0) as transaction:
@@ -237,7 +237,7 @@ class InTheWay(Closed):
 
     def open(self) -> None:
         for run_id in self.held:
-            self.bench.cancel(run_id)
+            self.bench.runs.cancel(run_id)
         with self.bench._store.transaction(self.bench.clock.now_ms()) as transaction:
             self.bench.engine.reaper._lose(transaction, transaction.live_runs(self.held), self.bench.clock.now_ms())
 
@@ -246,11 +246,11 @@ class Ended(Closed):
     once_is_over = True
 
     def close(self) -> None:
-        self.words = {"ends": at("08:10")}
+        self.words = {"ends_at": at("08:10")}
 
     def open(self) -> None:
         for name in TRIGGERS:
-            self.bench.edit(name, ends=None)
+            self.bench.edit(name, ends_at=None)
 
 
 GATES: list[type[Closed]] = [
@@ -260,23 +260,23 @@ GATES: list[type[Closed]] = [
 
 
 @pytest.fixture(params=GATES, ids=lambda gate: gate.__name__)
-def gate(request: pytest.FixtureRequest, bench: Bench, tmp_path: Path) -> Closed:
+def gate(request: pytest.FixtureRequest, bench: Sandbox, tmp_path: Path) -> Closed:
     made = request.param(bench, tmp_path)
     for name, words in TRIGGERS.items():
-        bench.add(name, do=made.job, **words, **made.words)
+        bench.add(name, job=made.job, **words, **made.words)
     made.made()
     return made
 
 
-def goes_on(bench: Bench, name: str) -> bool:
+def goes_on(bench: Sandbox, name: str) -> bool:
     """Whether something will come of it by itself: a slot, or a run that is not over; or a person has stopped it."""
     schedule = bench.get(name)
-    if schedule.state in ("paused", "expired") or any(run.state.live for run in bench.runs(name)):
+    if schedule.state in ("paused", "expired") or any(run.live for run in bench.runs.list(schedule=name)):
         return True
-    return name == "once" or (schedule.next_slot is not None and schedule.due_at is not None)
+    return name == "once" or (schedule.next_run_at is not None and schedule.due_at is not None)
 
 
-def watch(bench: Bench, gate: Closed, until: str) -> None:
+def watch(bench: Sandbox, gate: Closed, until: str) -> None:
     """Let time pass; at every moment all of them go on, and every slot that came has its record."""
     while bench.clock.now_ms() < instant(at(until)):
         bench.run_until(min(bench.clock.now_ms() + 300_000, instant(at(until))))
@@ -286,39 +286,39 @@ def watch(bench: Bench, gate: Closed, until: str) -> None:
         assert not stuck, {name: lines(bench, name) for name in stuck}
 
 
-def ran_after(bench: Bench, name: str, when: str) -> bool:
+def ran_after(bench: Sandbox, name: str, when: str) -> bool:
     runs = bench.assert_ran(name)
-    return any(run.started_at is not None and run.started_at >= instant(at(when)) for run in runs)
+    return any(run.started_at is not None and run.started_at >= moment(when) for run in runs)
 
 
-def test_b1_no_gate_can_wedge_or_kill_a_schedule(bench: Bench, gate: Closed) -> None:
+def test_b1_no_gate_can_wedge_or_kill_a_schedule(bench: Sandbox, gate: Closed) -> None:
     """B1 B8 P5 P7 C6 C8 C10 V4 V6 S3 B5 B6: while it is closed nothing runs; when it opens, all of them do"""
     watch(bench, gate, OPENS)
     for name in TRIGGERS:
         runs = [
             run
-            for run in bench.runs(name)
-            if run.state is RunState.SUCCEEDED and (run.started_at or 0) < instant(at(OPENS))
+            for run in bench.runs.list(schedule=name)
+            if run.state == "succeeded" and (run.started_at is None or run.started_at < moment(OPENS))
         ]
         assert not runs, (name, lines(bench, name))
     gate.open()
     watch(bench, gate, "11:30")
     for name in TRIGGERS:
         if name == "once" and gate.once_is_over:
-            assert [run.state.live for run in bench.runs(name) if run.slot] in ([False], []), lines(bench, name)
+            assert [run.live for run in bench.runs.list(schedule=name) if run.slot] in ([False], []), lines(bench, name)
         else:
             assert ran_after(bench, name, OPENS), (name, lines(bench, name))
 
 
-def test_the_same_after_a_restart_at_any_moment(restart: Callable[..., Bench], tmp_path: Path) -> None:
+def test_the_same_after_a_restart_at_any_moment(restart: Callable[..., Sandbox], tmp_path: Path) -> None:
     """B1 H8: each turn by another process"""
     first = restart()
     words = {"pre_check": f"! test -e {tmp_path}/closed", "provider": "anthropic", "quiet_hours": "quiet"}
     (tmp_path / "closed").touch()
-    first.set_quiet_hours("quiet", windows="08:20-09:10", mode="defer")
-    first.throttle("anthropic", moment("09:40"))
+    first.quiet_hours.set("quiet", windows="08:20-09:10", mode="defer")
+    first.throttles.set("anthropic", resets_at=moment("09:40"))
     for name, when in TRIGGERS.items():
-        first.add(name, do="work", **when, **words)
+        first.add(name, job="work", **when, **words)
     for minute in range(10, 200, 10):
         if minute == 120:
             (tmp_path / "closed").unlink()

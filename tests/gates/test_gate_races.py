@@ -15,23 +15,22 @@ import pytest
 from gate_records import START, at, check_ledger, lines, moment
 
 from matins.errors import Conflict, InvalidInput
-from matins.executors.python import JobRun
-from matins.model.run import RunState
+from matins.executors.python import JobContext
 from matins.store.postgres.transaction import PostgresTransaction
-from matins.testing import Bench, ManualClock
+from matins.testing import ManualClock, Sandbox
 
 FOREVER_MS = 10**12
 NAMES = [f"s{n}" for n in range(16)]
 
 
 @pytest.fixture
-def engines(postgres_url: str) -> Iterator[Callable[..., list[Bench]]]:
+def engines(postgres_url: str) -> Iterator[Callable[..., list[Sandbox]]]:
     """Two processes, as far as the database can tell; neither takes the other for dead."""
-    opened: list[Bench] = []
+    opened: list[Sandbox] = []
 
-    def open_two(**options: Any) -> list[Bench]:
+    def open_two(**options: Any) -> list[Sandbox]:
         clock = ManualClock(START)
-        opened.extend(Bench(postgres_url, clock=clock, lease_ms=FOREVER_MS, **options) for _ in range(2))
+        opened.extend(Sandbox(postgres_url, clock=clock, lease_ms=FOREVER_MS, **options) for _ in range(2))
         return opened
 
     yield open_two
@@ -52,7 +51,7 @@ def at_once(*tasks: Callable[[], None]) -> None:
             done.result()
 
 
-def turns(bench: Bench, count: int, step_ms: int = 0) -> Callable[[], None]:
+def turns(bench: Sandbox, count: int, step_ms: int = 0) -> Callable[[], None]:
     def turn() -> None:
         for _ in range(count):
             bench.clock.advance(step_ms)
@@ -61,21 +60,21 @@ def turns(bench: Bench, count: int, step_ms: int = 0) -> Callable[[], None]:
     return turn
 
 
-def test_b5_two_engines_never_promise_more_than_there_is(engines: Callable[..., list[Bench]]) -> None:
+def test_b5_two_engines_never_promise_more_than_there_is(engines: Callable[..., list[Sandbox]]) -> None:
     """B5: what one has set aside, the other sees"""
     one, two = engines()
     seen: list[tuple[int, int]] = []
 
-    def look(run: JobRun) -> None:
+    def look(run: JobContext) -> None:
         with one._store.reading() as transaction:
             purse = transaction.purse("day", "all", "2026-03-27")
         seen.append((purse.money + purse.money_reserved, purse.money_reserved))
 
     for bench in (one, two):
         bench.job("look")(look)
-    one.set_budget("day", per="day", money="$1")
+    one.budgets.set("day", period="day", max_cost="$1")
     for name in NAMES:
-        one.add(name, when="* * * * *", do="look", max_cost="$0.30", overlap="allow")
+        one.add(name, when="* * * * *", job="look", max_cost="$0.30", overlap="allow")
     at_once(turns(one, 40, 15_000), turns(two, 40))
     assert max(promised for promised, _ in seen) <= 1_000_000
     assert max(reserved for _, reserved in seen) > 300_000, "several at once"
@@ -83,12 +82,12 @@ def test_b5_two_engines_never_promise_more_than_there_is(engines: Callable[..., 
     two.settle()
     with one._store.reading() as transaction:
         assert transaction.purse("day", "all", "2026-03-27")[3:] == (0, 0, 0, 0)
-    states = {run.state for name in NAMES for run in one.runs(name)}
+    states = {run.state for name in NAMES for run in one.runs.list(schedule=name)}
     # One who is slow keeps cursors from the other while the clock goes on: such slots are missed.
-    assert states - {RunState.MISSED} == {RunState.SUCCEEDED, RunState.OVER_BUDGET}
+    assert states - {"missed"} == {"succeeded", "over_budget"}
 
 
-def governing(bench: Bench, count: int) -> Callable[[], None]:
+def governing(bench: Sandbox, count: int) -> Callable[[], None]:
     """A person who changes everything that can be changed; what does not fit the moment is refused."""
     dice = random.Random(count)
 
@@ -98,12 +97,12 @@ def governing(bench: Bench, count: int) -> Callable[[], None]:
                 dice.choice(changes)(dice.choice(NAMES))
 
     def answer(name: str) -> None:
-        for approval in bench.approvals()[:3]:
-            dice.choice([bench.approve, bench.deny])(approval.id)
+        for approval in bench.approvals.list()[:3]:
+            dice.choice([bench.approvals.approve, bench.approvals.deny])(approval.id)
 
     def cancel(name: str) -> None:
-        for run in bench.runs(name, limit=3):
-            bench.cancel(run.id)
+        for run in bench.runs.list(schedule=name, limit=3):
+            bench.runs.cancel(run.id)
 
     changes: list[Callable[[str], Any]] = [
         bench.pause,
@@ -112,11 +111,13 @@ def governing(bench: Bench, count: int) -> Callable[[], None]:
         answer,
         cancel,
         lambda name: bench.edit(name, approval=dice.choice(["auto", "owner_approve"]), provider="anthropic"),
-        lambda name: bench.throttle("anthropic", moment("08:40")),
-        lambda name: bench.lift_throttle("anthropic"),
-        lambda name: bench.set_quiet_hours("quiet", windows=QUIET, mode=dice.choice(["skip", "defer"])),
-        lambda name: bench.set_budget("day", per="day", money=f"${dice.randint(1, 900)}"),
-        lambda name: bench.set_budget("own", per="day", money="$1", scope=dice.choice(["schedule", "agent", "all"])),
+        lambda name: bench.throttles.set("anthropic", resets_at=moment("08:40")),
+        lambda name: bench.throttles.delete("anthropic"),
+        lambda name: bench.quiet_hours.set("quiet", windows=QUIET, mode=dice.choice(["skip", "defer"])),
+        lambda name: bench.budgets.set("day", period="day", max_cost=f"${dice.randint(1, 900)}"),
+        lambda name: bench.budgets.set(
+            "own", period="day", max_cost="$1", scope=dice.choice(["schedule", "agent", "all"])
+        ),
     ]
     return change
 
@@ -124,24 +125,24 @@ def governing(bench: Bench, count: int) -> Callable[[], None]:
 QUIET = [f"{hour:02}:{minute:02}-{hour:02}:{minute + 1:02}" for hour in (8, 9) for minute in range(1, 58, 4)]
 
 
-def test_s2_engines_and_people_never_wait_for_one_another_for_ever(engines: Callable[..., list[Bench]]) -> None:
+def test_s2_engines_and_people_never_wait_for_one_another_for_ever(engines: Callable[..., list[Sandbox]]) -> None:
     """S2 H2: a deadlock would be an error of the store; and each run begins once"""
     one, two = engines(guard=lambda context: None)
     begun: Counter[tuple[int, int]] = Counter()
     for bench in (one, two):
         bench.job("buy")(lambda run: (begun.update([(run.id, run.attempt)]), run.spend("$0.01"))[1])
-    one.set_quiet_hours("quiet", windows=QUIET, mode="defer")
-    one.set_budget("day", per="day", money="$100")
+    one.quiet_hours.set("quiet", windows=QUIET, mode="defer")
+    one.budgets.set("day", period="day", max_cost="$100")
     for name in NAMES:
-        one.add(name, when="* * * * *", do="buy", quiet_hours="quiet", overlap="queue")
-    people = [Bench(one._store.sessions._url, clock=one.clock, lease_ms=FOREVER_MS) for _ in range(2)]  # type: ignore[attr-defined]
+        one.add(name, when="* * * * *", job="buy", quiet_hours="quiet", overlap="queue")
+    people = [Sandbox(one._store.sessions._url, clock=one.clock, lease_ms=FOREVER_MS) for _ in range(2)]  # type: ignore[attr-defined]
     at_once(turns(one, 150, 8_000), turns(two, 150), *(governing(person, 150) for person in people))
     for person in people:
         person.close()
     assert len(begun) > 20
     assert set(begun.values()) == {1}
     check_ledger(one)
-    assert one.verify_audit() == []
+    assert one.audit.verify().problems == []
 
 
 def meeting_in(monkeypatch: pytest.MonkeyPatch, method: str) -> None:
@@ -163,7 +164,7 @@ def meeting_in(monkeypatch: pytest.MonkeyPatch, method: str) -> None:
 
 
 def test_s2_verdicts_on_the_same_schedules_in_another_order(
-    engines: Callable[..., list[Bench]], monkeypatch: pytest.MonkeyPatch
+    engines: Callable[..., list[Sandbox]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """S2 C6: one has checked runs of a and b, the other of b and a"""
     one, two = engines(guard=lambda context: None)
@@ -171,7 +172,7 @@ def test_s2_verdicts_on_the_same_schedules_in_another_order(
         bench.job("work")(lambda run: None)
         for name in names:
             with suppress(Conflict):
-                one.add(name, when="0 12 * * *", do="work", overlap="allow")
+                one.add(name, when="0 12 * * *", job="work", overlap="allow")
             one.run(name)
             one.clock.advance(1)
         bench.engine.turn()
@@ -184,16 +185,16 @@ def test_s2_verdicts_on_the_same_schedules_in_another_order(
 
 
 def test_s2_money_of_the_same_agents_in_another_order(
-    engines: Callable[..., list[Bench]], monkeypatch: pytest.MonkeyPatch
+    engines: Callable[..., list[Sandbox]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """S2 B5: one has runs of x and y to settle, the other of y and x"""
     one, two = engines()
-    one.set_budget("each", per="day", money="$5", scope="agent")
+    one.budgets.set("each", period="day", max_cost="$5", scope="agent")
     for bench, agents in ((one, ("x", "y")), (two, ("y", "x"))):
         bench.job("buy")(lambda run: run.spend("$0.10"))
         for agent in agents:
             name = f"{agents[0]}-first"
-            one.add(name, when="0 12 * * *", do="buy", agent=agent)
+            one.add(name, when="0 12 * * *", job="buy", agent=agent)
             one.run(name, agent=agent)
             one.clock.advance(1)
         bench.engine.turn()
@@ -205,15 +206,15 @@ def test_s2_money_of_the_same_agents_in_another_order(
     assert spent == {"agent:x": (200_000, 0), "agent:y": (200_000, 0)}
 
 
-def test_b1_a_run_that_both_would_wake_goes_on_once(engines: Callable[..., list[Bench]]) -> None:
+def test_b1_a_run_that_both_would_wake_goes_on_once(engines: Callable[..., list[Sandbox]]) -> None:
     """B1 S3: at the end of quiet hours, for as many as there are"""
     one, two = engines()
     begun: Counter[int] = Counter()
     for bench in (one, two):
         bench.job("note")(lambda run: begun.update([run.id]))
-    one.set_quiet_hours("quiet", windows="08:30-09:30", mode="defer")
+    one.quiet_hours.set("quiet", windows="08:30-09:30", mode="defer")
     for name in NAMES:
-        one.add(name, when="0 9 * * *", do="note", quiet_hours="quiet")
+        one.add(name, when="0 9 * * *", job="note", quiet_hours="quiet")
     one.run_until(at("09:29"))
     assert not begun
     one.clock.advance_to(at("09:30"))
@@ -222,12 +223,16 @@ def test_b1_a_run_that_both_would_wake_goes_on_once(engines: Callable[..., list[
     assert set(begun.values()) == {1}
 
 
-def test_s2_a_throttle_that_both_report(engines: Callable[..., list[Bench]]) -> None:
+def test_s2_a_throttle_that_both_report(engines: Callable[..., list[Sandbox]]) -> None:
     """B6 S2: the later end holds, whoever writes first"""
     one, two = engines()
 
-    def report(bench: Bench, *minutes: int) -> Callable[[], None]:
-        return lambda: [bench.throttle("anthropic", moment(f"09:{minute:02}")) for minute in minutes] and None
+    def report(bench: Sandbox, *minutes: int) -> Callable[[], None]:
+        def throttle() -> None:
+            for minute in minutes:
+                bench.throttles.set("anthropic", resets_at=moment(f"09:{minute:02}"))
+
+        return throttle
 
     at_once(report(one, 10, 50, 20, 30), report(two, 40, 15, 45, 5))
-    assert [throttle.resets_at for throttle in one.throttles()] == [round(moment("09:50").timestamp() * 1000)]
+    assert [throttle.resets_at for throttle in one.throttles.list()] == [moment("09:50")]

@@ -11,12 +11,11 @@ from typing import Any
 import pytest
 
 from matins.executors import checks
-from matins.executors.python import JobRun
+from matins.executors.python import JobContext
 from matins.library import Matins
-from matins.model.run import RunState
 
 PATIENCE = 90
-AT_ONCE = {"when": "1d", "first": "immediately", "do": "work"}
+AT_ONCE = {"when": "1d", "first": "immediately", "job": "work"}
 Start = Callable[..., Matins]
 
 
@@ -43,7 +42,7 @@ class Ran:
         self._changed = threading.Condition()
         matins.job("work")(self._note)
 
-    def _note(self, run: JobRun) -> None:
+    def _note(self, run: JobContext) -> None:
         with self._changed:
             self._runs.append(run.schedule)
             self._changed.notify_all()
@@ -70,7 +69,7 @@ class Gate:
         self._open.write_text(f"{exit_code}\n")
 
 
-def over(matins: Matins, run_id: int) -> RunState:
+def over(matins: Matins, run_id: str) -> str:
     """The state of a run that ends by itself, once it has: looked at after each turn of the engine."""
     assert matins._loop is not None
     engine, turned = matins._loop.engine, threading.Condition()
@@ -84,25 +83,25 @@ def over(matins: Matins, run_id: int) -> RunState:
 
     engine.turn = tell  # type: ignore[method-assign]
     with turned:
-        done = turned.wait_for(lambda: not matins.get_run(run_id).state.live, PATIENCE)
+        done = turned.wait_for(lambda: not matins.runs.get(run_id).live, PATIENCE)
     engine.turn = turn  # type: ignore[method-assign]
-    assert done, f"run {run_id} is still {matins.get_run(run_id).status}"
-    return matins.get_run(run_id).state
+    assert done, f"run {run_id} is still {matins.runs.get(run_id).status}"
+    return matins.runs.get(run_id).state
 
 
-@pytest.mark.parametrize("word", ["pre_check", "before"])
+@pytest.mark.parametrize("word", ["pre_check", "before_run"])
 def test_c6_a_slow_check_delays_no_other_schedule(start: Start, tmp_path: Path, word: str) -> None:
     """C6 P7 H2: another one is due while it is under way, and runs"""
     matins, gate = start(), Gate(tmp_path)
     ran = Ran(matins)
     with matins:
-        matins.add("slow", when="1d", do="work", check_limit="5m", **{word: gate.command})
+        matins.add("slow", when="1d", job="work", check_timeout="5m", **{word: gate.command})
         run = matins.run("slow")
         gate.wait_until_it_begins()
         matins.add("quick", **AT_ONCE)
         matins.add("checked", **AT_ONCE, pre_check="true")
         ran.wait("quick", "checked")
-        assert matins.get_run(run.id).status == "checking"
+        assert matins.runs.get(run.id).status == "checking"
         gate.answer(0)
         ran.wait("slow")
 
@@ -114,14 +113,14 @@ def test_c6_several_at_once(start: Start, tmp_path: Path) -> None:
     with matins:
         runs = []
         for n, gate in enumerate(gates):
-            matins.add(f"s{n}", when="1d", do="work", check_limit="5m", pre_check=gate.command)
+            matins.add(f"s{n}", when="1d", job="work", check_timeout="5m", pre_check=gate.command)
             runs.append(matins.run(f"s{n}"))
         for gate in gates:
             gate.wait_until_it_begins()
         for n, gate in enumerate(gates):
             gate.answer(n % 2)
         ran.wait("s0", "s2")
-        assert [over(matins, run.id).word for run in runs] == ["succeeded", "skipped"] * 2
+        assert [over(matins, run.id) for run in runs] == ["succeeded", "skipped"] * 2
 
 
 def test_more_than_there_is_room_for(start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,14 +129,14 @@ def test_more_than_there_is_room_for(start: Start, tmp_path: Path, monkeypatch: 
     matins, gate = start(), Gate(tmp_path)
     ran = Ran(matins)
     with matins:
-        matins.add("slow", when="1d", do="work", check_limit="5m", pre_check=gate.command)
+        matins.add("slow", when="1d", job="work", check_timeout="5m", pre_check=gate.command)
         matins.run("slow")
         gate.wait_until_it_begins()
-        matins.add("second", when="1d", do="work", pre_check="true")
+        matins.add("second", when="1d", job="work", pre_check="true")
         second = matins.run("second")
         matins.add("plain", **AT_ONCE)
         ran.wait("plain")
-        assert matins.checks(second.id) == []
+        assert matins.runs.checks(second.id) == []
         gate.answer(0)
         ran.wait("slow", "second")
 
@@ -154,7 +153,7 @@ def test_c8_a_slow_guard_delays_no_other_schedule(start: Start) -> None:
     matins = start(guard=guard)
     ran = Ran(matins)
     with matins:
-        matins.add("slow", when="1d", do="work")
+        matins.add("slow", when="1d", job="work")
         matins.run("slow")
         assert asked.wait(PATIENCE)
         matins.add("quick", **AT_ONCE)
@@ -176,10 +175,10 @@ def test_c8_a_guard_that_never_answers_blocks(start: Start, monkeypatch: pytest.
     matins = start(guard=guard)
     ran = Ran(matins)
     with matins:
-        matins.add("s", when="1d", do="work")
+        matins.add("s", when="1d", job="work")
         run = matins.run("s")
-        assert over(matins, run.id) is RunState.BLOCKED
-        evidence = matins.get_run(run.id).evidence
+        assert over(matins, run.id) == "blocked"
+        evidence = matins.runs.get(run.id).evidence
         assert evidence is not None
         assert evidence["said"] == "the guard failed: TimeoutError: it did not answer within 0.05 s"
         monkeypatch.setattr(checks, "CALL_LIMIT_MS", PATIENCE * 1_000)
@@ -199,10 +198,10 @@ def test_c8_who_is_told_may_take_for_ever(start: Start) -> None:
 
     matins = start(guard=lambda context: "closed", on_blocked=blocked)
     with matins:
-        matins.add("s", when="1d", do="work")
+        matins.add("s", when="1d", job="work")
         run = matins.run("s")
         assert told.wait(PATIENCE)
-        assert over(matins, run.id) is RunState.BLOCKED
+        assert over(matins, run.id) == "blocked"
     go_on.set()
 
 
@@ -211,8 +210,8 @@ def test_a_check_that_is_under_way_does_not_hold_up_the_stop(start: Start, tmp_p
     matins, gate = start(), Gate(tmp_path)
     matins.job("work")(lambda run: None)
     with matins:
-        matins.add("s", when="1d", do="work", check_limit="5m", pre_check=gate.command)
+        matins.add("s", when="1d", job="work", check_timeout="5m", pre_check=gate.command)
         run = matins.run("s")
         gate.wait_until_it_begins()
-    assert matins.get_run(run.id).status == "checking"
-    assert matins.checks(run.id) == []
+    assert matins.runs.get(run.id).status == "checking"
+    assert matins.runs.checks(run.id) == []

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from gate_records import START, at, evidence, last, lines, moment, times, told
 
-from matins.errors import InvalidInput, ProviderLimited
-from matins.executors.python import JobRun
+from matins.errors import InvalidInput, RateLimited
+from matins.executors.python import JobContext
 from matins.model.principal import Principal
-from matins.testing import Bench, instant, iso
+from matins.testing import Sandbox, instant, iso
 
 HOURLY = "0 * * * *"
 CLAUDE = {"provider": "anthropic"}
@@ -21,23 +21,23 @@ CLAUDE = {"provider": "anthropic"}
 class Provider:
     """A job's provider: it refuses until a time."""
 
-    def __init__(self, bench: Bench, until: str, **limit: Any) -> None:
+    def __init__(self, bench: Sandbox, until: str, **limit: Any) -> None:
         self.calls: list[str] = []
         self.limit = limit
 
         @bench.job("call")
-        def call(run: JobRun) -> None:
+        def call(run: JobContext) -> None:
             self.calls.append(str(iso(bench.clock.now_ms()))[11:19].removesuffix(":00"))
             if bench.clock.now_ms() < instant(at(until)):
-                raise ProviderLimited("anthropic", **self.limit)
+                raise RateLimited("anthropic", **self.limit)
 
 
-def test_b6_by_hand_its_schedules_wait_and_go_on_by_themselves(bench: Bench) -> None:
+def test_b6_by_hand_its_schedules_wait_and_go_on_by_themselves(bench: Sandbox) -> None:
     """B6 C16: those of that provider and no others"""
-    bench.add("claude", when=HOURLY, do="work", **CLAUDE)
-    bench.add("gemini", when=HOURLY, do="work", provider="google")
-    bench.add("plain", when=HOURLY, do="work")
-    bench.throttle("anthropic", moment("09:30"), reason="maintenance")
+    bench.add("claude", when=HOURLY, job="work", **CLAUDE)
+    bench.add("gemini", when=HOURLY, job="work", provider="google")
+    bench.add("plain", when=HOURLY, job="work")
+    bench.throttles.set("anthropic", resets_at=moment("09:30"), reason="maintenance")
     bench.run_until(at("09:29:59"))
     assert lines(bench, "claude") == ["09:00 throttled"]
     assert evidence(bench, "claude") == {
@@ -47,79 +47,79 @@ def test_b6_by_hand_its_schedules_wait_and_go_on_by_themselves(bench: Bench) -> 
     bench.run_until(at("09:30"))
     assert lines(bench, "claude") == ["09:00 succeeded"]
     assert iso(last(bench, "claude").started_at) == at("09:30")
-    assert bench.throttles() == []
+    assert bench.throttles.list() == []
     assert (told(bench, "throttle.ended"), times(bench, "throttle.ended")) == (
         [{"provider": "anthropic"}],
         [at("09:30")],
     )
 
 
-def test_c16_what_is_stored_and_shown(bench: Bench) -> None:
+def test_c16_what_is_stored_and_shown(bench: Sandbox) -> None:
     """C16: resetsAt, activatedAt, what it affects, who and why"""
     ada = bench.acting_as(Principal("operator", "ada"))
-    ada.throttle("anthropic", moment("09:30"), affects=["scout"], reason="maintenance")
-    (throttle,) = bench.throttles()
+    ada.throttles.set("anthropic", resets_at=moment("09:30"), affects=["scout"], reason="maintenance")
+    (throttle,) = bench.throttles.list()
     assert (throttle.provider, iso(throttle.resets_at), iso(throttle.activated_at)) == ("anthropic", at("09:30"), START)
-    assert (throttle.affects, throttle.reason, throttle.by) == (("scout",), "maintenance", "ada")
-    (event,) = told(bench, "throttle.activated")
+    assert (throttle.affects, throttle.reason, throttle.by) == (["scout"], "maintenance", "ada")
+    (event,) = told(bench, "throttle.set")
     assert (event["provider"], event["by"]) == ("anthropic", "ada")
 
 
-def test_c16_the_agents_that_it_affects(bench: Bench) -> None:
+def test_c16_the_agents_that_it_affects(bench: Sandbox) -> None:
     """C16"""
     for agent in ("scout", "herald"):
-        bench.add("s", when=HOURLY, do="work", agent=agent, **CLAUDE)
-    bench.throttle("anthropic", moment("09:30"), affects=["scout"])
+        bench.add("s", when=HOURLY, job="work", agent=agent, **CLAUDE)
+    bench.throttles.set("anthropic", resets_at=moment("09:30"), affects=["scout"])
     bench.run_until(at("09:10"))
     assert (lines(bench, "scout/s"), lines(bench, "herald/s")) == (["09:00 throttled"], ["09:00 succeeded"])
 
 
-def test_b6_the_provider_says_when(bench: Bench) -> None:
+def test_b6_the_provider_says_when(bench: Sandbox) -> None:
     """B6: the run waits, and all of that provider with it; its attempt does not count"""
     provider = Provider(bench, "09:40", resets_at=moment("09:40"), reason="429")
-    bench.add("s", when=HOURLY, do="call", **CLAUDE)
-    bench.add("other", when="20 9 * * *", do="call", **CLAUDE)
+    bench.add("s", when=HOURLY, job="call", **CLAUDE)
+    bench.add("other", when="20 9 * * *", job="call", **CLAUDE)
     bench.run_until(at("09:30"))
     assert (lines(bench), lines(bench, "other")) == (["09:00 throttled"], ["09:20 throttled"])
     assert (last(bench).attempt, provider.calls) == (0, ["09:00"])
     assert evidence(bench) == {"provider": "anthropic", "until": instant(at("09:40")), "why": "429"}
-    (throttle,) = bench.throttles()
-    assert (throttle.by, throttle.reason, throttle.affects) == (f"run {last(bench).id}", "429", ())
+    (throttle,) = bench.throttles.list()
+    assert (throttle.by, throttle.reason, throttle.affects) == (f"run {last(bench).id}", "429", [])
     bench.run_until(at("09:40"))
     assert (lines(bench), lines(bench, "other")) == (["09:00 succeeded"], ["09:20 succeeded"])
     assert (last(bench).attempt, bench.get("s").failures) == (1, 0)
     assert provider.calls == ["09:00", "09:40", "09:40"]
 
 
-def test_b6_a_provider_that_does_not_say_when_is_tried_after_a_minute(bench: Bench) -> None:
+def test_b6_a_provider_that_does_not_say_when_is_tried_after_a_minute(bench: Sandbox) -> None:
     """B6: again and again, and never counted as a failure"""
     provider = Provider(bench, "09:03")
-    bench.add("s", when=HOURLY, do="call", pause_after=1)
+    bench.add("s", when=HOURLY, job="call", pause_after_failures=1)
     bench.run_until(at("09:10"))
     assert lines(bench) == ["09:00 succeeded"]
     assert provider.calls == ["09:00", "09:01", "09:02", "09:03"]
 
 
-def test_b6_a_reset_that_is_past_does_not_make_it_spin(bench: Bench) -> None:
+def test_b6_a_reset_that_is_past_does_not_make_it_spin(bench: Sandbox) -> None:
     """B6"""
     provider = Provider(bench, "09:02", resets_at=moment("07:00"))
-    bench.add("s", when=HOURLY, do="call", **CLAUDE)
+    bench.add("s", when=HOURLY, job="call", **CLAUDE)
     bench.run_until(at("09:10"))
     assert provider.calls == ["09:00", "09:01", "09:02"]
 
 
-def test_b6_retries_are_for_failures(bench: Bench) -> None:
+def test_b6_retries_are_for_failures(bench: Sandbox) -> None:
     """B6 B8: a run that was refused has all of them left"""
     attempts: list[int] = []
 
     @bench.job("act")
-    def act(run: JobRun) -> None:
+    def act(run: JobContext) -> None:
         attempts.append(run.attempt)
         if len(attempts) in (1, 3):
-            raise ProviderLimited("anthropic")
+            raise RateLimited("anthropic")
         raise ValueError
 
-    bench.add("s", when="0 9 * * *", do="act", retries=1, retry="5m")
+    bench.add("s", when="0 9 * * *", job="act", retries=1, retry_delay="5m")
     bench.run_until(at("10:00"))
     assert lines(bench) == ["09:00 failed"]
     assert attempts == [1, 1, 2, 2]
@@ -137,28 +137,28 @@ def test_b6_retries_are_for_failures(bench: Bench) -> None:
     ],
     ids=["naive", "text", "nul", "half a character", "no reason", "long"],
 )
-def test_b6_whatever_a_job_raises_the_engine_goes_on(bench: Bench, limit: dict[str, Any]) -> None:
+def test_b6_whatever_a_job_raises_the_engine_goes_on(bench: Sandbox, limit: dict[str, Any]) -> None:
     """B6 H2: no store can hold this, or nobody knows when it is"""
     provider = Provider(bench, "09:01", **limit)
-    bench.add("s", when=HOURLY, do="call", **CLAUDE)
-    bench.add("t", when="5 9 * * *", do="work")
+    bench.add("s", when=HOURLY, job="call", **CLAUDE)
+    bench.add("t", when="5 9 * * *", job="work")
     bench.run_until(at("09:10"))
     assert (lines(bench), lines(bench, "t")) == (["09:00 succeeded"], ["09:05 succeeded"])
     assert provider.calls == ["09:00", "09:01"]
 
 
 @pytest.mark.parametrize("name", [None, "", "a\0b", 5, "caf\udce9", "x" * 100_000], ids=repr)
-def test_b6_a_provider_without_a_proper_name(bench: Bench, name: Any) -> None:
+def test_b6_a_provider_without_a_proper_name(bench: Sandbox, name: Any) -> None:
     """B6 H2"""
     calls: list[int] = []
 
     @bench.job("act")
-    def act(run: JobRun) -> None:
+    def act(run: JobContext) -> None:
         calls.append(1)
         if len(calls) == 1:
-            raise ProviderLimited(name)
+            raise RateLimited(name)
 
-    bench.add("s", when=HOURLY, do="act")
+    bench.add("s", when=HOURLY, job="act")
     bench.run_until(at("09:10"))
     assert lines(bench) == ["09:00 succeeded"]
 
@@ -166,11 +166,11 @@ def test_b6_a_provider_without_a_proper_name(bench: Bench, name: Any) -> None:
 # -- time, restarts and people
 
 
-def test_c16_a_throttle_holds_over_a_restart(restart: Callable[..., Bench]) -> None:
+def test_c16_a_throttle_holds_over_a_restart(restart: Callable[..., Sandbox]) -> None:
     """C16 B6: and is over by itself, also when nobody was there"""
     first = restart()
-    first.add("s", when=HOURLY, do="work", **CLAUDE)
-    first.throttle("anthropic", moment("10:30"))
+    first.add("s", when=HOURLY, job="work", **CLAUDE)
+    first.throttles.set("anthropic", resets_at=moment("10:30"))
     second = restart()
     second.run_until(at("09:30"))
     assert lines(second) == ["09:00 throttled"]
@@ -178,33 +178,33 @@ def test_c16_a_throttle_holds_over_a_restart(restart: Callable[..., Bench]) -> N
     third = restart()
     third.settle()
     assert lines(third)[0] == "09:00 succeeded"
-    assert third.throttles() == []
+    assert third.throttles.list() == []
 
 
-def test_people_can_lift_it(bench: Bench) -> None:
+def test_people_can_lift_it(bench: Sandbox) -> None:
     """B6 C16: what waits goes on at once"""
     for agent, provider in (("a", "anthropic"), ("b", "google")):
-        bench.add("s", when=HOURLY, do="work", agent=agent, provider=provider)
-        bench.throttle(provider, moment("12:00"))
+        bench.add("s", when=HOURLY, job="work", agent=agent, provider=provider)
+        bench.throttles.set(provider, resets_at=moment("12:00"))
     bench.run_until(at("09:30"))
-    assert bench.lift_throttle("anthropic") is True
+    assert bench.throttles.delete("anthropic") is True
     bench.settle()
     assert (lines(bench, "a/s"), lines(bench, "b/s")) == (["09:00 succeeded"], ["09:00 throttled"])
-    assert told(bench, "throttle.lifted") == [{"provider": "anthropic", "by": "owner"}]
-    assert bench.lift_throttle("anthropic") is False
+    assert told(bench, "throttle.deleted") == [{"provider": "anthropic", "by": "owner"}]
+    assert bench.throttles.delete("anthropic") is False
     bench.run_until(at("12:00"))
     assert lines(bench, "b/s")[0] == "09:00 succeeded"
 
 
-def test_of_two_the_later_end_holds(bench: Bench) -> None:
+def test_of_two_the_later_end_holds(bench: Sandbox) -> None:
     """C16"""
-    bench.add("s", when="0 9 * * *", do="work", **CLAUDE)
-    bench.throttle("anthropic", moment("11:00"))
-    shown = bench.throttle("anthropic", moment("10:00"))
+    bench.add("s", when="0 9 * * *", job="work", **CLAUDE)
+    bench.throttles.set("anthropic", resets_at=moment("11:00"))
+    shown = bench.throttles.set("anthropic", resets_at=moment("10:00"))
     assert iso(shown.resets_at) == at("11:00"), "what holds is shown"
     bench.run_until(at("10:59"))
     assert lines(bench) == ["09:00 throttled"]
-    bench.throttle("anthropic", moment("12:00"))
+    bench.throttles.set("anthropic", resets_at=moment("12:00"))
     bench.run_until(at("11:59"))
     assert lines(bench) == ["09:00 throttled"]
     assert evidence(bench)["until"] == instant(at("12:00"))
@@ -213,76 +213,76 @@ def test_of_two_the_later_end_holds(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("order", [1, -1], ids=["wider first", "narrower first"])
-def test_of_two_neither_lets_go_what_the_other_holds(bench: Bench, order: int) -> None:
+def test_of_two_neither_lets_go_what_the_other_holds(bench: Sandbox, order: int) -> None:
     """C16: one for all until 10:00, one for scout until 12:00"""
     for agent in ("scout", "herald"):
-        bench.add("s", when="0 9 * * *", do="work", agent=agent, **CLAUDE)
+        bench.add("s", when="0 9 * * *", job="work", agent=agent, **CLAUDE)
     both: list[dict[str, Any]] = [
         {"resets_at": moment("10:00")},
         {"resets_at": moment("12:00"), "affects": ["scout"]},
     ]
     for words in both[::order]:
-        bench.throttle("anthropic", **words)
+        bench.throttles.set("anthropic", **words)
     bench.run_until(at("09:59"))
     assert (lines(bench, "scout/s"), lines(bench, "herald/s")) == (["09:00 throttled"], ["09:00 throttled"])
     bench.run_until(at("12:00"))
     assert (lines(bench, "scout/s"), lines(bench, "herald/s")) == (["09:00 succeeded"], ["09:00 succeeded"])
 
 
-def test_a_throttle_that_is_over_is_not_the_later_one(bench: Bench) -> None:
+def test_a_throttle_that_is_over_is_not_the_later_one(bench: Sandbox) -> None:
     """C16: what it affected counts no more"""
-    bench.add("s", when="30 10 * * *", do="work", agent="herald", **CLAUDE)
-    bench.throttle("anthropic", moment("10:00"))
+    bench.add("s", when="30 10 * * *", job="work", agent="herald", **CLAUDE)
+    bench.throttles.set("anthropic", resets_at=moment("10:00"))
     bench.clock.advance_to(at("10:00"))
-    bench.throttle("anthropic", moment("11:00"), affects=["scout"])
+    bench.throttles.set("anthropic", resets_at=moment("11:00"), affects=["scout"])
     bench.run_until(at("10:30"))
     assert lines(bench) == ["10:30 succeeded"]
 
 
 @pytest.mark.parametrize("when", [HOURLY, "1h"], ids=["cron", "interval"])
-def test_a_run_that_is_under_way_is_left_alone(bench: Bench, when: str) -> None:
+def test_a_run_that_is_under_way_is_left_alone(bench: Sandbox, when: str) -> None:
     """C16: a throttle that begins meanwhile is for the next"""
 
     @bench.job("act")
-    def act(run: JobRun) -> None:
+    def act(run: JobContext) -> None:
         if bench.clock.now_ms() < instant(at("10:00")):
-            bench.throttle("anthropic", moment("10:30"))
+            bench.throttles.set("anthropic", resets_at=moment("10:30"))
 
-    bench.add("s", when=when, do="act", **CLAUDE)
+    bench.add("s", when=when, job="act", **CLAUDE)
     bench.run_until(at("10:29"))
     assert lines(bench) == ["09:00 succeeded", "10:00 throttled"]
     bench.run_until(at("10:30"))
     assert lines(bench)[:2] == ["09:00 succeeded", "10:00 succeeded"]
 
 
-def test_a_retry_waits_too(bench: Bench) -> None:
+def test_a_retry_waits_too(bench: Sandbox) -> None:
     """B6 B8"""
 
     @bench.job("act")
-    def act(run: JobRun) -> None:
+    def act(run: JobContext) -> None:
         if run.attempt == 1:
-            bench.throttle("anthropic", moment("11:00"))
+            bench.throttles.set("anthropic", resets_at=moment("11:00"))
             raise ValueError
 
-    bench.add("s", when="0 9 * * *", do="act", retries=1, retry="1m", **CLAUDE)
+    bench.add("s", when="0 9 * * *", job="act", retries=1, retry_delay="1m", **CLAUDE)
     bench.run_until(at("10:59"))
     assert lines(bench) == ["09:00 throttled"]
     bench.run_until(at("11:00"))
     assert (lines(bench), last(bench).attempt) == (["09:00 succeeded"], 2)
 
 
-def test_a_one_shot_waits_beyond_its_grace(bench: Bench) -> None:
+def test_a_one_shot_waits_beyond_its_grace(bench: Sandbox) -> None:
     """B6: it came in time"""
-    bench.add("s", when=at("09:00"), do="work", grace="5m", **CLAUDE)
-    bench.throttle("anthropic", moment("18:00"))
+    bench.add("s", when=at("09:00"), job="work", grace="5m", **CLAUDE)
+    bench.throttles.set("anthropic", resets_at=moment("18:00"))
     bench.run_until(at("18:00"))
     assert lines(bench) == ["09:00 succeeded"]
 
 
-def test_what_is_started_by_hand_waits_too(bench: Bench) -> None:
+def test_what_is_started_by_hand_waits_too(bench: Sandbox) -> None:
     """B6"""
-    bench.add("s", when="0 12 * * *", do="work", **CLAUDE)
-    bench.throttle("anthropic", moment("09:00"))
+    bench.add("s", when="0 12 * * *", job="work", **CLAUDE)
+    bench.throttles.set("anthropic", resets_at=moment("09:00"))
     bench.run("s")
     bench.settle()
     assert lines(bench) == ["manual throttled"]
@@ -298,20 +298,20 @@ def test_what_is_started_by_hand_waits_too(bench: Bench) -> None:
         ("allow", ["10:00 skipped coalesced"], ["10:00 skipped coalesced"]),
     ],
 )
-def test_what_comes_due_while_one_waits(bench: Bench, overlap: str, meanwhile: list[str], after: list[str]) -> None:
+def test_what_comes_due_while_one_waits(bench: Sandbox, overlap: str, meanwhile: list[str], after: list[str]) -> None:
     """B6 B8 C9: as its overlap says"""
-    bench.add("s", when="0 9,10 * * *", do="work", overlap=overlap, **CLAUDE)
-    bench.throttle("anthropic", moment("10:30"))
+    bench.add("s", when="0 9,10 * * *", job="work", overlap=overlap, **CLAUDE)
+    bench.throttles.set("anthropic", resets_at=moment("10:30"))
     bench.run_until(at("10:29"))
     assert lines(bench) == ["09:00 throttled", *meanwhile]
     bench.run_until(at("10:30"))
     assert lines(bench) == ["09:00 succeeded", *after]
 
 
-def test_the_newest_of_those_that_cancel_others_runs(bench: Bench) -> None:
+def test_the_newest_of_those_that_cancel_others_runs(bench: Sandbox) -> None:
     """B6 B8"""
-    bench.add("s", when="0 9,10 * * *", do="work", overlap="cancel_other", **CLAUDE)
-    bench.throttle("anthropic", moment("10:30"))
+    bench.add("s", when="0 9,10 * * *", job="work", overlap="cancel_other", **CLAUDE)
+    bench.throttles.set("anthropic", resets_at=moment("10:30"))
     bench.run_until(at("10:29"))
     assert lines(bench) == ["09:00 cancelled cancelled_by_newer", "10:00 throttled"]
     bench.run_until(at("10:30"))
@@ -331,9 +331,9 @@ def test_the_newest_of_those_that_cancel_others_runs(bench: Bench) -> None:
         ({"resets_at": moment("09:00"), "provider": ""}, "provider"),
     ],
 )
-def test_a_throttle_that_makes_no_sense_is_refused(bench: Bench, words: dict[str, Any], field: str) -> None:
+def test_a_throttle_that_makes_no_sense_is_refused(bench: Sandbox, words: dict[str, Any], field: str) -> None:
     """C16"""
     with pytest.raises(InvalidInput) as caught:
-        bench.throttle(**{"provider": "anthropic", **words})
+        bench.throttles.set(**{"provider": "anthropic", **words})
     assert caught.value.field == field
-    assert (bench.throttles(), told(bench, "throttle.activated")) == ([], [])
+    assert (bench.throttles.list(), told(bench, "throttle.set")) == ([], [])

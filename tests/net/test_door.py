@@ -48,7 +48,7 @@ def test_proxies_of_the_environment_are_not_used(site: Site, monkeypatch: pytest
 
 @pytest.mark.parametrize("method", ["get", "CONNECT", "GET / HTTP/1.1\r\nX:", ""])
 def test_methods_are_those_of_http(method: str) -> None:
-    with pytest.raises(InvalidInput, match="is not a method"):
+    with pytest.raises(InvalidInput, match="is not an HTTP method"):
         Door(resolve=nowhere).send(method, "https://example.com/")
 
 

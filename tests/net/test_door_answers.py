@@ -30,9 +30,9 @@ def test_an_answer_without_end_is_cut(say: Say, start: bytes) -> None:
 @pytest.mark.parametrize(
     ("start", "said"),
     [
-        (OK + b"Transfer-Encoding: chunked\r\n\r\n-1\r\n", "does not end"),
-        (OK + b"A: ", "not proper HTTP"),
-        (b"", "not proper HTTP"),
+        (OK + b"Transfer-Encoding: chunked\r\n\r\n-1\r\n", "is too long"),
+        (OK + b"A: ", "not valid HTTP"),
+        (b"", "not valid HTTP"),
     ],
     ids=["chunk", "header", "status"],
 )
@@ -72,7 +72,7 @@ def test_a_broken_answer_can_be_tried_again(say: Say, said: bytes) -> None:
 def test_a_silent_server_is_given_up(say: Say) -> None:
     given_up = threading.Event()
     host = say(lambda _: given_up.wait(90) and None)
-    with pytest.raises(Unreachable, match="no full answer in time"):
+    with pytest.raises(Unreachable, match="no complete answer in time"):
         Door([host], timeout_s=0.05).send("GET", f"http://{host}/")
     given_up.set()
 
@@ -90,7 +90,7 @@ def test_a_server_that_drips_is_given_up(say: Say, at_once: bytes) -> None:
             given_up.wait(0.03)
 
     host = say(drip)
-    with pytest.raises(Unreachable, match="no full answer in time"):
+    with pytest.raises(Unreachable, match="no complete answer in time"):
         Door([host], timeout_s=0.3).send("GET", f"http://{host}/")
     given_up.set()
 
@@ -104,7 +104,7 @@ def test_the_time_is_for_all_redirects_together(site: Site, monkeypatch: pytest.
         return ["127.0.0.1"]
 
     monkeypatch.setattr("matins.net.client.time", SimpleNamespace(monotonic=lambda: now[0]))
-    with pytest.raises(Unreachable, match="no full answer in time"):
+    with pytest.raises(Unreachable, match="no complete answer in time"):
         Door(["slow.example"], slow, timeout_s=15).send("GET", site.url(host="slow.example"))
     assert len(site.seen) == 1
 

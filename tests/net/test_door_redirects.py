@@ -16,9 +16,9 @@ from matins.net.client import AddressRefused, Door
         ("http://[::ffff:169.254.169.254]/", "metadata"),
         ("http://inner.example/", "private"),
         ("file:///etc/passwd", "redirect's URL begins with file"),
-        ("http://user@example.com/", "redirect's URL carries a user name"),
+        ("http://user@example.com/", "redirect's URL contains a user name"),
         ("http://[::1", "redirect's URL cannot be read"),
-        ("http://a b/", "redirect's URL is empty or holds spaces"),
+        ("http://a b/", "redirect's URL is empty or contains spaces"),
     ],
 )
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])

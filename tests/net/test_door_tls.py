@@ -125,6 +125,6 @@ def test_the_time_holds_for_the_handshake_too(site: Site, monkeypatch: pytest.Mo
 
     monkeypatch.setattr(socket, "create_connection", slow)
     monkeypatch.setattr("matins.net.client.time", SimpleNamespace(monotonic=lambda: now[0]))
-    with pytest.raises(Unreachable, match="no full answer in time"):
+    with pytest.raises(Unreachable, match="no complete answer in time"):
         door(site.host).send("GET", f"https://{site.host}/")
     assert opened[0].fileno() == -1

@@ -10,7 +10,7 @@ import pytest
 
 from matins.model.run import Outcome
 from matins.runtime.work import Ended, Work
-from matins.testing import Bench, InlineExecutor, ManualClock, iso
+from matins.testing import InlineExecutor, ManualClock, Sandbox, iso
 
 START = "2026-03-27T08:00:00Z"
 
@@ -40,7 +40,7 @@ class Stage(InlineExecutor):
         return sorted(work.known.name for work in self.on.values())
 
 
-class Theatre(Bench):
+class Theatre(Sandbox):
     """A bench on which runs take time."""
 
     def __init__(self, url: str = "sqlite://", *, clock: ManualClock | None = None, **settings: Any) -> None:
@@ -57,10 +57,10 @@ class Theatre(Bench):
 
 
 @pytest.fixture(params=["memory", "file"])
-def bench(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Bench]:
+def bench(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Sandbox]:
     """Jobs: `work` succeeds, `fail` raises."""
     url = "sqlite://" if request.param == "memory" else f"sqlite:///{tmp_path}/matins.db"
-    made = Bench(url, clock=ManualClock(START))
+    made = Sandbox(url, clock=ManualClock(START))
     made.job("work")(lambda run: None)
     made.job("fail")(failing)
     yield made
@@ -97,11 +97,11 @@ def reopen(tmp_path: Path) -> Iterator[Callable[..., Theatre]]:
 def lines() -> Callable[..., list[str]]:
     """A schedule's records, oldest first, each as "08:05 succeeded", with its reason where it has one."""
 
-    def lines_of(bench: Bench, name: str) -> list[str]:
+    def lines_of(bench: Sandbox, name: str) -> list[str]:
         found = []
-        for run in reversed(bench.runs(name, limit=10_000)):
+        for run in reversed(bench.all_runs(name)):
             when = "manual" if run.slot is None else str(iso(run.slot))[11:19].removesuffix(":00")
-            found.append(" ".join(filter(None, [when, run.state.word, run.reason])))
+            found.append(" ".join(filter(None, [when, run.state, run.reason])))
         return found
 
     return lines_of

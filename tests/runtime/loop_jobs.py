@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from matins import Matins
-from matins.executors.python import JobRun
+from matins.executors.python import JobContext
 from matins.runtime.engine import Engine
 
 PATIENCE = 90
@@ -22,11 +22,11 @@ class Signal:
     def __init__(self, *, stands: bool = False) -> None:
         self.begun = threading.Semaphore(0)
         self.go = threading.Event()
-        self.runs: list[JobRun] = []
+        self.runs: list[JobContext] = []
         if not stands:
             self.go.set()
 
-    def __call__(self, run: JobRun) -> str:
+    def __call__(self, run: JobContext) -> str:
         self.runs.append(run)
         self.begun.release()
         assert self.go.wait(PATIENCE)

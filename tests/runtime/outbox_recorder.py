@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from matins.testing import Bench
+from matins.testing import Sandbox
 
 HOUR = 3_600_000
 Told = dict[str, Any]
 
 
-def deliver(bench: Bench) -> int | None:
+def deliver(bench: Sandbox) -> int | None:
     return bench.outbox.run_once(bench.clock.now_ms())
 
 
-def let_pass(bench: Bench, milliseconds: int) -> None:
+def let_pass(bench: Sandbox, milliseconds: int) -> None:
     """Look whenever there is something to do, as the thread would."""
     end = bench.clock.now_ms() + milliseconds
     while (next_at := deliver(bench)) is not None and next_at <= end:

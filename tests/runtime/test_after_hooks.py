@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from matins.testing import Bench
+from matins.testing import Sandbox, instant
 
 Heard = Callable[[], list[dict[str, Any]]]
 
@@ -26,21 +26,21 @@ def tell(tmp_path: Path) -> str:
     return f"cat > {tmp_path}/heard.$MATINS_RUN_ID.$MATINS_STATE"
 
 
-def deliver(bench: Bench) -> None:
+def deliver(bench: Sandbox) -> None:
     bench.outbox.run_once(bench.clock.now_ms())
 
 
-def failures(bench: Bench) -> list[tuple[str, str]]:
+def failures(bench: Sandbox) -> list[tuple[str, str]]:
     with bench._store.reading() as transaction:
         events = transaction.events_after(0, 10_000)
     found = [json.loads(event.data or "{}") for event in events if event.type == "hook.failed"]
     return [(data["hook"], data["said"]) for data in found]
 
 
-def test_p7_a_schedules_own_hook_learns_how_a_run_ended(bench: Bench, tell: str, heard: Heard) -> None:
+def test_p7_a_schedules_own_hook_learns_how_a_run_ended(bench: Sandbox, tell: str, heard: Heard) -> None:
     """P7: in the words of the hook before it, with the outcome and the event"""
     bench.job("answer")(lambda run: {"answer": 42})
-    bench.add("s", when="0 9 * * *", do="answer", agent="scout", payload=[1], after=tell)
+    bench.add("s", when="0 9 * * *", job="answer", agent="scout", payload=[1], after_run=tell)
     bench.run_until("2026-03-27T09:00:00Z")
     assert heard() == []
     deliver(bench)
@@ -51,95 +51,97 @@ def test_p7_a_schedules_own_hook_learns_how_a_run_ended(bench: Bench, tell: str,
     assert told == {
         "event": "after:run",
         "schedule": "s",
-        "schedule_id": str(run.schedule_id),
+        "schedule_id": run.schedule_id,
         "agent": "scout",
-        "run_id": str(run.id),
-        "slot": run.slot,
+        "run_id": run.id,
+        "slot": instant("2026-03-27T09:00:00Z"),
         "attempt": 1,
-        "do": "answer",
+        "job": "answer",
         "payload": [1],
         "state": "succeeded",
         "reason": None,
         "outcome": {"result": {"answer": 42}},
-        "started_at": run.started_at,
-        "ended_at": run.ended_at,
+        "started_at": instant("2026-03-27T09:00:00Z"),
+        "ended_at": instant("2026-03-27T09:00:00Z"),
     }
-    assert (event["type"], event["runid"]) == ("matins.run.succeeded", str(run.id))
+    assert (event["type"], event["runid"]) == ("matins.run.succeeded", run.id)
 
 
-def test_it_is_told_in_its_environment_too(bench: Bench, tmp_path: Path) -> None:
+def test_it_is_told_in_its_environment_too(bench: Sandbox, tmp_path: Path) -> None:
     """P7"""
-    bench.add("s", when="0 9 * * *", do="fail", agent="scout", after=f"env | grep ^MATINS_ | sort > {tmp_path}/seen")
+    bench.add(
+        "s", when="0 9 * * *", job="fail", agent="scout", after_run=f"env | grep ^MATINS_ | sort > {tmp_path}/seen"
+    )
     bench.run_until("2026-03-27T09:00:00Z")
     deliver(bench)
-    (run,) = bench.runs("s")
+    (run,) = bench.runs.list(schedule="s")
     assert (tmp_path / "seen").read_text().split() == [
         "MATINS_AGENT=scout",
         "MATINS_EVENT=after:run",
         "MATINS_REASON=failed",
         f"MATINS_RUN_ID={run.id}",
         "MATINS_SCHEDULE=s",
-        f"MATINS_SLOT={run.slot}",
+        f"MATINS_SLOT={instant('2026-03-27T09:00:00Z')}",
         "MATINS_STATE=failed",
     ]
 
 
-def test_a_hook_for_all_learns_of_every_end(bench: Bench, tell: str, heard: Heard) -> None:
+def test_a_hook_for_all_learns_of_every_end(bench: Sandbox, tell: str, heard: Heard) -> None:
     """P7 B1: also of runs that never started"""
-    bench.set_hook("after:run", tell)
-    bench.add("good", when="0 9 * * *", do="work")
-    bench.add("bad", when="0 9 * * *", do="fail")
-    bench.add("over", when="0 9 * * *", do="work", ends="2026-03-27T08:30")
-    bench.add("asleep", when="0 9 * * *", do="work", grace="1m")
+    bench.hooks.set("after:run", command=tell)
+    bench.add("good", when="0 9 * * *", job="work")
+    bench.add("bad", when="0 9 * * *", job="fail")
+    bench.add("over", when="0 9 * * *", job="work", ends_at="2026-03-27T08:30")
+    bench.add("asleep", when="0 9 * * *", job="work", grace="1m")
     bench.run_until("2026-03-27T09:00:00Z")
     bench.clock.advance(26 * 3_600_000)
     bench.settle()
     deliver(bench)
     ends = [(told["schedule"], told["state"]) for told in heard()]
     assert {("good", "succeeded"), ("bad", "failed"), ("over", "skipped"), ("asleep", "missed")} <= set(ends)
-    runs = sum(len(bench.runs(schedule.name)) for schedule in bench.list())
+    runs = sum(len(bench.runs.list(schedule=schedule.name)) for schedule in bench.list())
     assert len(ends) == runs
 
 
-def test_one_that_is_cancelled_by_hand_is_over_too(bench: Bench, tell: str, heard: Heard) -> None:
+def test_one_that_is_cancelled_by_hand_is_over_too(bench: Sandbox, tell: str, heard: Heard) -> None:
     """P7: whoever ends it"""
-    bench.add("s", when="0 9 * * *", do="work", after=tell)
-    bench.cancel(bench.run("s").id)
+    bench.add("s", when="0 9 * * *", job="work", after_run=tell)
+    bench.runs.cancel(bench.run("s").id)
     deliver(bench)
     assert [told["state"] for told in heard()] == ["cancelled"]
 
 
-def test_a_retry_is_not_an_end(bench: Bench, tell: str, heard: Heard) -> None:
+def test_a_retry_is_not_an_end(bench: Sandbox, tell: str, heard: Heard) -> None:
     """P7"""
-    bench.add("s", when="0 9 * * *", do="fail", retries=2, after=tell)
+    bench.add("s", when="0 9 * * *", job="fail", retries=2, after_run=tell)
     bench.run_until("2026-03-27T10:00:00Z")
     deliver(bench)
     assert [(told["state"], told["attempt"]) for told in heard()] == [("failed", 3)]
 
 
-def test_the_run_goes_by_the_words_that_it_was_planned_under(bench: Bench, tell: str, heard: Heard) -> None:
+def test_the_run_goes_by_the_words_that_it_was_planned_under(bench: Sandbox, tell: str, heard: Heard) -> None:
     """P7 V7: a hook that is set or taken away later is not for it"""
-    bench.add("s", when="0 9 * * *", do="work")
+    bench.add("s", when="0 9 * * *", job="work")
     bench.run_until("2026-03-27T09:00:00Z")
-    bench.edit("s", after=tell)
+    bench.edit("s", after_run=tell)
     deliver(bench)
     bench.run_until("2026-03-28T09:00:00Z")
-    bench.edit("s", after=None)
+    bench.edit("s", after_run=None)
     deliver(bench)
     bench.run_until("2026-03-29T09:00:00Z")
     deliver(bench)
-    assert [told["slot"] for told in heard()] == [bench.runs("s")[1].slot]
+    assert [told["slot"] for told in heard()] == [instant("2026-03-28T09:00:00Z")]
 
 
-def test_what_was_over_before_the_hook_was_set_is_not_told(bench: Bench, tell: str, heard: Heard) -> None:
+def test_what_was_over_before_the_hook_was_set_is_not_told(bench: Sandbox, tell: str, heard: Heard) -> None:
     """P7: and what ends after it was taken away is not either"""
-    bench.add("s", when="0 9 * * *", do="work")
+    bench.add("s", when="0 9 * * *", job="work")
     bench.run_until("2026-03-27T09:00:00Z")
-    bench.set_hook("after:run", tell)
+    bench.hooks.set("after:run", command=tell)
     bench.run_until("2026-03-28T09:00:00Z")
     deliver(bench)
-    assert [told["slot"] for told in heard()] == [bench.runs("s")[0].slot]
-    bench.drop_hook("after:run")
+    assert [told["slot"] for told in heard()] == [instant("2026-03-28T09:00:00Z")]
+    bench.hooks.delete("after:run")
     bench.run_until("2026-03-29T09:00:00Z")
     deliver(bench)
     assert len(heard()) == 1
@@ -153,70 +155,70 @@ def test_what_was_over_before_the_hook_was_set_is_not_told(bench: Bench, tell: s
         ("kill -9 $$", "it was ended by SIGKILL"),
     ],
 )
-def test_a_hook_that_fails_is_recorded_and_changes_nothing(bench: Bench, command: str, said: str) -> None:
+def test_a_hook_that_fails_is_recorded_and_changes_nothing(bench: Sandbox, command: str, said: str) -> None:
     """P7: it ran, so it is not run again"""
-    bench.add("s", when="0 9 * * *", do="work", after=command, check_limit="1s")
+    bench.add("s", when="0 9 * * *", job="work", after_run=command, check_timeout="1s")
     bench.run_until("2026-03-27T09:00:00Z")
     deliver(bench)
     bench.clock.advance(3_600_000)
     deliver(bench)
     assert failures(bench) == [("after", said)]
     (run,) = bench.assert_ran("s", times=1)
-    (check,) = bench.checks(run.id)
-    assert (check["gate"], check["said"]) == ("after", said)
-    assert bench.deliveries("hooks") == []
+    (check,) = bench.runs.checks(run.id)
+    assert (check.gate, check.verdict) == ("after", said)
+    assert bench.subscriptions.deliveries("hooks") == []
     assert bench.get("s").failures == 0
 
 
-def test_both_hooks_run_and_what_they_print_is_kept(bench: Bench) -> None:
+def test_both_hooks_run_and_what_they_print_is_kept(bench: Sandbox) -> None:
     """P7: that of the schedule also when the one for all fails"""
-    bench.set_hook("after:run", "echo one; exit 1")
-    bench.add("s", when="0 9 * * *", do="work", after=["/bin/echo", "two"])
+    bench.hooks.set("after:run", command="echo one; exit 1")
+    bench.add("s", when="0 9 * * *", job="work", after_run=["/bin/echo", "two"])
     bench.run_until("2026-03-27T09:00:00Z")
     deliver(bench)
-    checks = bench.checks(bench.runs("s")[0].id)
-    assert [(check["gate"], check["exit_code"], check["output"]) for check in checks] == [
+    checks = bench.runs.checks(bench.runs.list(schedule="s")[0].id)
+    assert [(check.gate, check.exit_code, check.output) for check in checks] == [
         ("after", 0, "two\n"),
         ("file_after", 1, "one\n"),
     ]
     assert failures(bench) == [("file_after", "it ended with exit code 1")]
 
 
-def test_a_hook_that_asks_to_cancel_comes_too_late(bench: Bench) -> None:
+def test_a_hook_that_asks_to_cancel_comes_too_late(bench: Sandbox) -> None:
     """P7: there is nothing left to cancel, and that is no failure"""
-    bench.add("s", when="0 9 * * *", do="work", after="""echo '{"cancel": true, "reason": "no"}'""")
+    bench.add("s", when="0 9 * * *", job="work", after_run="""echo '{"cancel": true, "reason": "no"}'""")
     bench.run_until("2026-03-27T09:00:00Z")
     deliver(bench)
     assert failures(bench) == []
 
 
-def test_a_run_that_is_forgotten_meanwhile_is_let_go(bench: Bench, tell: str, heard: Heard) -> None:
+def test_a_run_that_is_forgotten_meanwhile_is_let_go(bench: Sandbox, tell: str, heard: Heard) -> None:
     """P7"""
-    bench.set_hook("after:run", tell)
-    bench.add("s", when="0 9 * * *", do="work", after=tell)
+    bench.hooks.set("after:run", command=tell)
+    bench.add("s", when="0 9 * * *", job="work", after_run=tell)
     bench.run_until("2026-03-27T09:00:00Z")
     with bench._store.transaction(bench.clock.now_ms()) as transaction:
-        transaction.delete_runs([bench.runs("s")[0].id])
+        transaction.delete_runs([bench.runs.list(schedule="s")[0].id])
     deliver(bench)
     assert heard() == []
-    assert bench.deliveries("hooks") == []
+    assert bench.subscriptions.deliveries("hooks") == []
 
 
-def test_without_hooks_there_is_no_subscription_for_them(bench: Bench, tell: str) -> None:
+def test_without_hooks_there_is_no_subscription_for_them(bench: Sandbox, tell: str) -> None:
     """P7: it is made by the first hook, in its own words or for all"""
-    bench.add("s", when="0 9 * * *", do="work", before="true", pre_check="true")
-    bench.set_hook("before:schedule:trigger", "true")
+    bench.add("s", when="0 9 * * *", job="work", before_run="true", pre_check="true")
+    bench.hooks.set("before:schedule:trigger", command="true")
     with bench._store.reading() as transaction:
         assert transaction.subscriptions() == []
-    bench.edit("s", after=tell)
+    bench.edit("s", after_run=tell)
     with bench._store.reading() as transaction:
         assert [(found.name, found.kind) for found in transaction.subscriptions()] == [("hooks", "hook")]
 
 
-def test_a_run_without_a_hook_is_not_put_into_the_outbox(bench: Bench) -> None:
+def test_a_run_without_a_hook_is_not_put_into_the_outbox(bench: Sandbox) -> None:
     """P7"""
-    bench.add("with", when="0 9 * * *", do="work", after="true")
-    bench.add("without", when="0 9 * * *", do="work")
+    bench.add("with", when="0 9 * * *", job="work", after_run="true")
+    bench.add("without", when="0 9 * * *", job="work")
     bench.run_until("2026-03-27T09:00:00Z")
     taken: list[str] = []
 
@@ -232,10 +234,10 @@ def test_a_run_without_a_hook_is_not_put_into_the_outbox(bench: Bench) -> None:
     assert taken == ["with"]
 
 
-def test_a_hook_is_not_held_up_by_that_of_another_schedule(bench: Bench, tmp_path: Path) -> None:
+def test_a_hook_is_not_held_up_by_that_of_another_schedule(bench: Sandbox, tmp_path: Path) -> None:
     """P7: the lanes of the hooks are handed out together"""
     for name in ("a", "b", "c"):
-        bench.add(name, when="0 9 * * *", do="work", after="true")
+        bench.add(name, when="0 9 * * *", job="work", after_run="true")
     bench.run_until("2026-03-27T09:00:00Z")
     taken: list[int] = []
 

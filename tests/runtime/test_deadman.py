@@ -12,11 +12,11 @@ import pytest
 
 from matins import Matins
 from matins.errors import StoreUnavailable
-from matins.model.principal import OWNER, Principal
+from matins.model.principal import Principal
 from matins.net.client import AddressRefused, Answer, Unreachable
 from matins.runtime.deadman import MOST_LAG_MS, MOST_STILL_MS, Deadman, Figures, ailments, well
 from matins.runtime.engine import Settings
-from matins.testing import Bench
+from matins.testing import Sandbox
 from net.sites import http_site
 from service.file_steps import Desk
 
@@ -45,7 +45,7 @@ def door() -> FakeDoor:
 
 
 @pytest.fixture
-def deadman(bench: Bench, door: FakeDoor) -> Deadman:
+def deadman(bench: Sandbox, door: FakeDoor) -> Deadman:
     """Watches the engine of the bench."""
     made = Deadman(Settings(heartbeat_url=URL), door)  # type: ignore[arg-type]
     return made.watch(bench._store, bench.clock, lambda: bench.engine.turned_at)
@@ -56,12 +56,12 @@ def deadman(bench: Bench, door: FakeDoor) -> Deadman:
     [
         (FINE, []),
         (FINE._replace(still_ms=MOST_STILL_MS), []),
-        (FINE._replace(still_ms=MOST_STILL_MS + 1), ["the engine has not turned for 30 s"]),
+        (FINE._replace(still_ms=MOST_STILL_MS + 1), ["the engine has not completed a turn for 30 s"]),
         (FINE._replace(reachable=False), ["the store does not answer"]),
         (FINE._replace(lag_ms=MOST_LAG_MS - 1), []),
-        (FINE._replace(lag_ms=MOST_LAG_MS), ["what is due has waited for 60 s"]),
-        (Figures(99_000, False, 99_000), ["the engine has not turned for 99 s", "the store does not answer",
-                                          "what is due has waited for 99 s"]),
+        (FINE._replace(lag_ms=MOST_LAG_MS), ["a due schedule has waited for 60 s"]),
+        (Figures(99_000, False, 99_000), ["the engine has not completed a turn for 99 s", "the store does not answer",
+                                          "a due schedule has waited for 99 s"]),
     ],
 )  # fmt: skip
 def test_b14_what_well_means(figures: Figures, wrong: list[str]) -> None:
@@ -70,38 +70,38 @@ def test_b14_what_well_means(figures: Figures, wrong: list[str]) -> None:
     assert well(figures) == (wrong == [])
 
 
-def test_b14_a_call_while_all_is_well(bench: Bench, deadman: Deadman, door: FakeDoor) -> None:
+def test_b14_a_call_while_all_is_well(bench: Sandbox, deadman: Deadman, door: FakeDoor) -> None:
     """B14"""
-    bench.add("s", when="0 9 * * *", do="work")
+    bench.add("s", when="0 9 * * *", job="work")
     bench.run_until("2026-03-27T09:00:00Z")
     assert deadman.beat() is True
     assert door.calls == [("GET", URL)]
 
 
 def test_b14_silence_when_the_engine_stands_still(
-    bench: Bench, deadman: Deadman, door: FakeDoor, caplog: pytest.LogCaptureFixture
+    bench: Sandbox, deadman: Deadman, door: FakeDoor, caplog: pytest.LogCaptureFixture
 ) -> None:
     """B14: and a call again when it turns"""
     bench.settle()
     bench.clock.advance(MOST_STILL_MS + 1)
     assert deadman.beat() is False
     assert door.calls == []
-    assert "no heartbeat: the engine has not turned for 30 s" in caplog.text
+    assert "No heartbeat was sent: the engine has not completed a turn for 30 s" in caplog.text
     bench.settle()
     assert deadman.beat() is True
 
 
-def test_b14_a_clock_that_is_stepped_is_no_standstill(bench: Bench, deadman: Deadman) -> None:
+def test_b14_a_clock_that_is_stepped_is_no_standstill(bench: Sandbox, deadman: Deadman) -> None:
     """B14: stillness is measured by boot time"""
     bench.settle()
     bench.clock.step(3_600_000)
     assert deadman.beat() is True
 
 
-def test_b14_silence_when_what_is_due_is_not_planned(bench: Bench, deadman: Deadman, door: FakeDoor) -> None:
+def test_b14_silence_when_what_is_due_is_not_planned(bench: Sandbox, deadman: Deadman, door: FakeDoor) -> None:
     """B14: also if the engine turns and turns"""
     deadman.watch(bench._store, bench.clock, bench.clock.boot_ms)
-    bench.add("s", when="0 9 * * *", do="work")
+    bench.add("s", when="0 9 * * *", job="work")
     bench.clock.advance_to("2026-03-27T09:00:59Z")
     assert deadman.beat() is True
     bench.clock.advance_to("2026-03-27T09:01:00Z")
@@ -110,7 +110,7 @@ def test_b14_silence_when_what_is_due_is_not_planned(bench: Bench, deadman: Dead
     assert deadman.beat() is True
 
 
-def test_b14_silence_when_the_store_does_not_answer(bench: Bench, door: FakeDoor) -> None:
+def test_b14_silence_when_the_store_does_not_answer(bench: Sandbox, door: FakeDoor) -> None:
     """B14"""
 
     class Silent:
@@ -138,7 +138,7 @@ def test_b14_a_call_that_does_not_arrive_is_said_without_the_key(
     assert deadman.beat() is True
 
 
-def test_b14_a_slow_beat_of_the_workers_is_respected(bench: Bench, door: FakeDoor) -> None:
+def test_b14_a_slow_beat_of_the_workers_is_respected(bench: Sandbox, door: FakeDoor) -> None:
     """B14: three beats, when they are longer than half a minute"""
     settings = Settings(heartbeat_url=URL, beat_ms=20_000)
     deadman = Deadman(settings, door)  # type: ignore[arg-type]
@@ -183,27 +183,27 @@ def test_b14_a_scheduler_that_runs_is_heard_outside() -> None:
         assert not [thread for thread in set(threading.enumerate()) - before if thread.name == "matins-deadman"]
 
 
-def test_b14_the_file_says_who_is_called(bench: Bench, door: FakeDoor, tmp_path: Path) -> None:
+def test_b14_the_file_says_who_is_called(bench: Sandbox, door: FakeDoor, tmp_path: Path) -> None:
     """B14: from the next beat on after a reload; its key is nobody's to read, and a bad address changes nothing"""
     deadman = Deadman(Settings(), door)  # type: ignore[arg-type]
     deadman.watch(bench._store, bench.clock, bench.clock.boot_ms, bench._policies)
-    desk = Desk(bench, tmp_path / "matins.yaml", "schedules: {s: {when: 1h, do: work}}\n")
+    desk = Desk(bench, tmp_path / "matins.yaml", "schedules: {s: {when: 1h, job: work}}\n")
     assert (desk.look(), deadman.beat(), door.calls) == ("applied", False, [])
     for url in (URL, "http://127.0.0.1:9/ping/key18"):
-        desk.write(f"heartbeat: {url}\nschedules: {{s: {{when: 1h, do: work}}}}\n")
-        assert "key1" not in str(bench.acting_as(Principal("viewer", "bob")).plan())
+        desk.write(f"heartbeat: {url}\nschedules: {{s: {{when: 1h, job: work}}}}\n")
+        assert "key1" not in str(bench.acting_as(Principal("viewer", "bob")).file.plan())
         assert (desk.look(), deadman.beat(), door.calls[-1]) == ("applied", True, ("GET", url))
-    assert "key1" not in str(bench.events())
-    desk.write("heartbeat: ftp://hc.example.com/\nschedules: {s: {when: 1h, do: work}}\n")
+    assert "key1" not in str(bench.events.list())
+    desk.write("heartbeat: ftp://hc.example.com/\nschedules: {s: {when: 1h, job: work}}\n")
     assert desk.look() == "invalid"
     assert "line 1, column 12: heartbeat: " in desk.file.state.says
     assert (deadman.beat(), len(door.calls)) == (True, 3)
-    desk.write("schedules: {s: {when: 1h, do: work}}\n")
+    desk.write("schedules: {s: {when: 1h, job: work}}\n")
     assert (desk.look(), deadman.beat(), len(door.calls)) == ("applied", False, 3)
 
 
-def test_b14_what_the_program_says_comes_before_the_file(bench: Bench, deadman: Deadman, door: FakeDoor) -> None:
+def test_b14_what_the_program_says_comes_before_the_file(bench: Sandbox, deadman: Deadman, door: FakeDoor) -> None:
     """B14"""
-    bench._service._put(OWNER, "setting", "heartbeat", "https://hc.example.com/other")
+    bench.heartbeat.set(url="https://hc.example.com/other")
     deadman.watch(bench._store, bench.clock, bench.clock.boot_ms, bench._policies)
     assert (deadman.beat(), door.calls) == (True, [("GET", URL)])

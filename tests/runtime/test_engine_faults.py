@@ -12,15 +12,14 @@ import pytest
 
 from matins.engine.planning import Rule
 from matins.errors import Conflict, StoreUnavailable
-from matins.executors.python import JobRun
-from matins.model.run import RunState
-from matins.testing import Bench, ManualClock
+from matins.executors.python import JobContext
+from matins.testing import ManualClock, Sandbox, instant, iso
 
 AT = "2026-03-27T08:05:00Z"
 Lines = Callable[..., list[str]]
 
 
-def execute(bench: Bench, statement: str) -> None:
+def execute(bench: Sandbox, statement: str) -> None:
     """As somebody with a database tool would."""
     with bench._store.transaction(0) as transaction:
         transaction._connection.execute(statement)
@@ -37,17 +36,17 @@ GARBAGE = [
     "[]",
     "{}",
     '{"trigger": {}}',
-    '{"trigger": {"kind": "cron", "expression": "99 * * * *"}, "do": "work"}',
-    '{"trigger": {"kind": "once", "at": "never"}, "do": "work"}',
+    '{"trigger": {"kind": "cron", "expression": "99 * * * *"}, "job": "work"}',
+    '{"trigger": {"kind": "once", "at": "never"}, "job": "work"}',
 ]
 
 
 @pytest.mark.parametrize("garbage", GARBAGE)
 def test_a_definition_that_cannot_be_read_parks_its_schedule_and_no_other(
-    bench: Bench, lines: Lines, garbage: str
+    bench: Sandbox, lines: Lines, garbage: str
 ) -> None:
     """H2: the loop survives any error in one schedule"""
-    bench.add_many([{"name": name, "when": "*/5 * * * *", "do": "work"} for name in ("a", "bad", "z")])
+    bench.add_many([{"name": name, "when": "*/5 * * * *", "job": "work"} for name in ("a", "bad", "z")])
     execute(bench, f"UPDATE revisions SET definition = '{garbage}' WHERE schedule_id = 2")
     bench.run_until("2026-03-27T08:10:00Z")
     for name in ("a", "z"):
@@ -56,71 +55,71 @@ def test_a_definition_that_cannot_be_read_parks_its_schedule_and_no_other(
     assert (shown.state, shown.due_at) == ("broken", None)
     assert shown.note
     assert [schedule.state for schedule in bench.list()] == ["active", "broken", "active"]
-    assert bench.runs("bad") == []
+    assert bench.runs.list(schedule="bad") == []
 
 
-def test_a_definition_that_is_gone(bench: Bench, lines: Lines) -> None:
+def test_a_definition_that_is_gone(bench: Sandbox, lines: Lines) -> None:
     """H2"""
-    bench.add_many([{"name": name, "when": "*/5 * * * *", "do": "work"} for name in ("bad", "z")])
+    bench.add_many([{"name": name, "when": "*/5 * * * *", "job": "work"} for name in ("bad", "z")])
     execute(bench, "DELETE FROM revisions WHERE schedule_id = 1")
     bench.run_until(AT)
     assert lines(bench, "z") == ["08:05 succeeded"]
 
 
-def test_a_broken_schedule_is_mended_by_saying_it_anew(bench: Bench, lines: Lines) -> None:
+def test_a_broken_schedule_is_mended_by_saying_it_anew(bench: Sandbox, lines: Lines) -> None:
     """H2: and its cursor was not lost"""
-    bench.add("bad", when="*/5 * * * *", do="work")
+    bench.add("bad", when="*/5 * * * *", job="work")
     execute(bench, "UPDATE revisions SET definition = '{' WHERE schedule_id = 1")
     bench.run_until(AT)
     with pytest.raises(Conflict, match="cannot be read") as caught:
         bench.edit("bad", payload=1)
     assert caught.value.hint
-    with pytest.raises(Conflict, match="cannot be used"):
+    with pytest.raises(Conflict, match="cannot be read: unexpected end of data"):
         bench.resume("bad")
-    bench.edit("bad", when="*/5 * * * *", do="work")
+    bench.edit("bad", when="*/5 * * * *", job="work")
     bench.run_until("2026-03-27T08:10:00Z")
-    assert bench.runs("bad") == [], "not before it is resumed"
+    assert bench.runs.list(schedule="bad") == [], "not before it is resumed"
     assert bench.resume("bad").state == "active"
     bench.run_until("2026-03-27T08:15:00Z")
     assert lines(bench, "bad") == ["08:15 succeeded"]
 
 
-def test_it_can_be_mended_before_the_engine_has_noticed(bench: Bench, lines: Lines) -> None:
+def test_it_can_be_mended_before_the_engine_has_noticed(bench: Sandbox, lines: Lines) -> None:
     """H2"""
-    bench.add("bad", when="*/5 * * * *", do="work")
+    bench.add("bad", when="*/5 * * * *", job="work")
     execute(bench, "UPDATE revisions SET definition = '{' WHERE schedule_id = 1")
-    assert bench.edit("bad", when="*/5 * * * *", do="work").state == "broken"
+    assert bench.edit("bad", when="*/5 * * * *", job="work").state == "broken"
     assert bench.resume("bad").state == "active"
     bench.run_until(AT)
     assert lines(bench, "bad") == ["08:05 succeeded"]
 
 
-def test_a_broken_schedule_can_be_removed(bench: Bench) -> None:
+def test_a_broken_schedule_can_be_removed(bench: Sandbox) -> None:
     """H2"""
-    bench.add("bad", when="*/5 * * * *", do="work")
+    bench.add("bad", when="*/5 * * * *", job="work")
     execute(bench, "UPDATE revisions SET definition = '{' WHERE schedule_id = 1")
-    assert bench.remove("bad") is True
+    assert bench.delete("bad") is True
     assert bench.list() == []
 
 
-def test_runs_of_a_broken_schedule_wait_and_do_not_spin(bench: Bench, lines: Lines) -> None:
+def test_runs_of_a_broken_schedule_wait_and_do_not_spin(bench: Sandbox, lines: Lines) -> None:
     """H2: a turn that finds nothing to do sleeps"""
-    bench.add("bad", when="*/5 * * * *", do="fail", retries=1, retry="1m")
-    bench.add("good", when="*/5 * * * *", do="work")
+    bench.add("bad", when="*/5 * * * *", job="fail", retries=1, retry_delay="1m")
+    bench.add("good", when="*/5 * * * *", job="work")
     bench.run_until(AT)
     execute(bench, "UPDATE revisions SET definition = '{' WHERE schedule_id = 1")
     bench.clock.advance(70_000)
     delays = [bench.engine.run_once() for _ in range(3)]
     assert delays[-1] == bench.settings.check_interval_ms
-    assert lines(bench, "bad") == ["08:05 parked paused"]
-    bench.edit("bad", when="*/5 * * * *", do="work")
+    assert lines(bench, "bad") == ["08:05 waiting paused"]
+    bench.edit("bad", when="*/5 * * * *", job="work")
     bench.run_until("2026-03-27T08:10:00Z")
     assert lines(bench, "good") == ["08:05 succeeded", "08:10 succeeded"]
 
 
-def test_a_rule_that_raises_parks_its_schedule(bench: Bench, lines: Lines, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rule_that_raises_parks_its_schedule(bench: Sandbox, lines: Lines, monkeypatch: pytest.MonkeyPatch) -> None:
     """H2"""
-    bench.add_many([{"name": name, "when": "*/5 * * * *", "do": "work"} for name in ("bad", "z")])
+    bench.add_many([{"name": name, "when": "*/5 * * * *", "job": "work"} for name in ("bad", "z")])
     original = Rule.plan
 
     def wrong(self: Rule, schedule_id: int, *rest: Any) -> Any:
@@ -142,19 +141,19 @@ class Loud(BaseException):
 
 
 @pytest.mark.parametrize("error", [ValueError("x"), SystemExit(3), KeyboardInterrupt(), Loud(), GeneratorExit()])
-def test_a_job_may_raise_anything(bench: Bench, lines: Lines, error: BaseException) -> None:
+def test_a_job_may_raise_anything(bench: Sandbox, lines: Lines, error: BaseException) -> None:
     """H2"""
 
     @bench.job("raise")
-    def raise_it(run: JobRun) -> None:
+    def raise_it(run: JobContext) -> None:
         raise error
 
-    bench.add("bad", when="*/5 * * * *", do="raise")
-    bench.add("good", when="*/5 * * * *", do="work")
+    bench.add("bad", when="*/5 * * * *", job="raise")
+    bench.add("good", when="*/5 * * * *", job="work")
     bench.run_until("2026-03-27T08:10:00Z")
     assert lines(bench, "bad") == ["08:05 failed failed", "08:10 failed failed"]
     assert lines(bench, "good") == ["08:05 succeeded", "08:10 succeeded"]
-    assert type(error).__name__ in bench.runs("bad")[0].outcome["error"]
+    assert type(error).__name__ in bench.runs.list(schedule="bad")[0].outcome["error"]
 
 
 class Unspeakable:
@@ -184,41 +183,41 @@ def endless() -> list[Any]:
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_a_job_may_return_anything(bench: Bench, lines: Lines, value: object) -> None:
+def test_a_job_may_return_anything(bench: Sandbox, lines: Lines, value: object) -> None:
     """H2: what JSON cannot hold does not stop the others"""
 
     @bench.job("return")
-    def return_it(run: JobRun) -> object:
+    def return_it(run: JobContext) -> object:
         return value
 
-    bench.add("odd", when="*/5 * * * *", do="return")
-    bench.add("good", when="*/5 * * * *", do="work")
+    bench.add("odd", when="*/5 * * * *", job="return")
+    bench.add("good", when="*/5 * * * *", job="work")
     bench.run_until("2026-03-27T08:10:00Z")
     for name in ("odd", "good"):
         assert lines(bench, name) == ["08:05 succeeded", "08:10 succeeded"]
 
 
 @pytest.mark.parametrize("words", ["\udcff", "x" * 100_000, "\x00"])
-def test_an_error_may_say_anything(bench: Bench, words: str) -> None:
+def test_an_error_may_say_anything(bench: Sandbox, words: str) -> None:
     """H2"""
 
     @bench.job("raise")
-    def raise_it(run: JobRun) -> None:
+    def raise_it(run: JobContext) -> None:
         raise ValueError(words)
 
-    bench.add("odd", when="*/5 * * * *", do="raise")
+    bench.add("odd", when="*/5 * * * *", job="raise")
     bench.run_until(AT)
-    (run,) = bench.runs("odd")
-    assert run.state is RunState.FAILED
+    (run,) = bench.runs.list(schedule="odd")
+    assert run.state == "failed"
     assert len(run.outcome["error"]) < 20_000
 
 
-def test_an_unknown_job_fails_and_says_which(bench: Bench) -> None:
+def test_an_unknown_job_fails_and_says_which(bench: Sandbox) -> None:
     """H2"""
-    bench.add("s", when="*/5 * * * *", do="nobody")
+    bench.add("s", when="*/5 * * * *", job="nobody")
     bench.run_until(AT)
-    (run,) = bench.runs("s")
-    assert run.state is RunState.FAILED
+    (run,) = bench.runs.list(schedule="s")
+    assert run.state == "failed"
     assert run.outcome == {"error": 'no job is registered as "nobody" in this process'}
 
 
@@ -226,7 +225,7 @@ def test_an_unknown_job_fails_and_says_which(bench: Bench) -> None:
 
 
 @contextmanager
-def full(bench: Bench) -> Iterator[None]:
+def full(bench: Sandbox) -> Iterator[None]:
     """A disk without room: the database may not grow by a page."""
     connection = bench._store._connection  # type: ignore[attr-defined]
     pages = connection.pragma("page_count")
@@ -241,15 +240,15 @@ def test_a_full_disk_keeps_ends_in_memory_and_goes_on_afterwards(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """H2 B1: nothing is lost, nothing is started twice"""
-    bench = Bench(f"sqlite:///{tmp_path}/matins.db", clock=ManualClock("2026-03-27T08:00:00Z"))
+    bench = Sandbox(f"sqlite:///{tmp_path}/matins.db", clock=ManualClock("2026-03-27T08:00:00Z"))
     begun: list[int] = []
 
     @bench.job("big")
-    def big(run: JobRun) -> str:
+    def big(run: JobContext) -> str:
         begun.append(run.id)
         return "x" * 20_000
 
-    bench.add_many([{"name": f"s{n}", "when": "*/5 * * * *", "do": "big"} for n in range(3)])
+    bench.add_many([{"name": f"s{n}", "when": "*/5 * * * *", "job": "big"} for n in range(3)])
     bench.clock.advance_to(AT)
     bench.engine.turn()
     assert len(begun) == 3, "they have run; how they ended is not written yet"
@@ -257,24 +256,24 @@ def test_a_full_disk_keeps_ends_in_memory_and_goes_on_afterwards(
         delays = [bench.engine.run_once() for _ in range(6)]
         assert delays == [50, 200, 1_000, 5_000, 5_000, 5_000]
         assert bench.engine.unfinished() == 3
-        assert {run.state for n in range(3) for run in bench.runs(f"s{n}")} == {RunState.STARTING}
+        assert {run.state for n in range(3) for run in bench.runs.list(schedule=f"s{n}")} == {"running"}
         bench.clock.advance_to("2026-03-27T08:10:00Z")
         bench.engine.run_once()
         assert len(begun) == 3, "and nothing new is started"
-    assert "There is no room left" in caplog.text
+    assert "There is no disk space left" in caplog.text
     bench.settle()
     for n in range(3):
         assert len(bench.assert_ran(f"s{n}", times=2)[0].outcome["result"]) == 20_000
     assert len(begun) == 6
-    assert bench.verify_audit() == []
+    assert bench.audit.verify().problems == []
     bench.close()
 
 
 def test_a_use_case_on_a_full_disk_says_so_and_writes_nothing(tmp_path: Path) -> None:
     """H2"""
-    bench = Bench(f"sqlite:///{tmp_path}/matins.db")
-    with full(bench), pytest.raises(StoreUnavailable, match="There is no room left") as caught:
-        bench.add_many([{"name": f"s{n}", "when": "5m", "do": "work", "payload": "x" * 9_000} for n in range(50)])
+    bench = Sandbox(f"sqlite:///{tmp_path}/matins.db")
+    with full(bench), pytest.raises(StoreUnavailable, match="There is no disk space left") as caught:
+        bench.add_many([{"name": f"s{n}", "when": "5m", "job": "work", "payload": "x" * 9_000} for n in range(50)])
     assert caught.value.hint
     assert caught.value.retryable
     assert bench.list() == []
@@ -282,10 +281,10 @@ def test_a_use_case_on_a_full_disk_says_so_and_writes_nothing(tmp_path: Path) ->
 
 
 def test_a_turn_that_fails_is_tried_again_with_fewer_schedules(
-    bench: Bench, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    bench: Sandbox, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """H2"""
-    bench.add("s", when="*/5 * * * *", do="work")
+    bench.add("s", when="*/5 * * * *", job="work")
     bench.clock.advance_to(AT)
     limits: list[int] = []
     plan = bench.engine.planner.plan
@@ -306,10 +305,10 @@ def test_a_turn_that_fails_is_tried_again_with_fewer_schedules(
     assert bench.engine.run_once() == bench.settings.check_interval_ms
 
 
-def test_what_the_executor_said_once_survives_a_failed_turn(theatre: Bench) -> None:
+def test_what_the_executor_said_once_survives_a_failed_turn(theatre: Sandbox) -> None:
     """B1: a run that was withdrawn or is overdue is told of only once"""
-    theatre.add("a", when="*/5 * * * *", do="work")
-    theatre.add("b", when="*/5 * * * *", do="work")
+    theatre.add("a", when="*/5 * * * *", job="work")
+    theatre.add("b", when="*/5 * * * *", job="work")
     theatre.run_until(AT)
     first, second = theatre.stage.on.values()
     late, back = [[first]], [[second]]
@@ -321,20 +320,20 @@ def test_what_the_executor_said_once_survives_a_failed_turn(theatre: Bench) -> N
         theatre._store._connection.execute("PRAGMA query_only = OFF")  # type: ignore[attr-defined]
     theatre.engine.accepting = False
     theatre.engine.run_once()
-    assert [theatre.runs(name)[0].state.word for name in ("a", "b")] == ["held", "ready"]
+    assert [theatre.runs.list(schedule=name)[0].state for name in ("a", "b")] == ["held", "ready"]
     assert theatre.engine.unfinished() == 0
 
 
 def test_a_row_that_cannot_be_written_parks_its_schedule_and_no_other(
-    bench: Bench, lines: Lines, caplog: pytest.LogCaptureFixture
+    bench: Sandbox, lines: Lines, caplog: pytest.LogCaptureFixture
 ) -> None:
     """H2 B1: a slot that has a record already cannot have another; the rest of the batch must not wait for ever"""
-    bench.add_many([{"name": name, "when": "*/5 * * * *", "do": "work"} for name in ("a", "bad", "z")])
-    slot = bench.get("bad").next_slot
+    bench.add_many([{"name": name, "when": "*/5 * * * *", "job": "work"} for name in ("a", "bad", "z")])
+    assert iso(bench.get("bad").next_run_at) == AT
     execute(
         bench,
-        "INSERT INTO runs (id, schedule_id, rev, slot, state, exclusive, epoch, attempt, planned_at, covered)"
-        f" VALUES (999999, 2, 1, {slot}, 10, 1, 1, 1, 0, 1)",
+        "INSERT INTO runs (id, schedule_id, rev, slot, state, exclusive, epoch, attempt, planned_at, slots)"
+        f" VALUES (999999, 2, 1, {instant(AT)}, 10, 1, 1, 1, 0, 1)",
     )
     bench.clock.advance_to(AT)
     with caplog.at_level(logging.CRITICAL, logger="matins"):

@@ -12,7 +12,7 @@ import pytest
 from matins.errors import StoreUnavailable
 from matins.ports import Transaction
 from matins.runtime.heart import Heart
-from matins.testing import Bench
+from matins.testing import Sandbox
 
 LEASE = 15_000
 
@@ -22,7 +22,7 @@ class Shared:
 
     shared = True
 
-    def __init__(self, bench: Bench) -> None:
+    def __init__(self, bench: Sandbox) -> None:
         self._bench = bench
         self.answers = True
 
@@ -34,7 +34,7 @@ class Shared:
             yield transaction
 
 
-def heart(bench: Bench, store: Any, cancelled: list[int], fenced: list[bool]) -> Heart:
+def heart(bench: Sandbox, store: Any, cancelled: list[int], fenced: list[bool]) -> Heart:
     return Heart(
         store,
         bench.clock,
@@ -47,18 +47,18 @@ def heart(bench: Bench, store: Any, cancelled: list[int], fenced: list[bool]) ->
 
 
 @pytest.mark.parametrize("shared", [True, False])
-def test_a_beat_tells_which_runs_shall_end(theatre: Bench, shared: bool) -> None:
+def test_a_beat_tells_which_runs_shall_end(theatre: Sandbox, shared: bool) -> None:
     """B8: cancelling reaches the worker"""
-    theatre.add("s", when="*/5 * * * *", do="work", overlap="allow")
+    theatre.add("s", when="*/5 * * * *", job="work", overlap="allow")
     theatre.run_until("2026-03-27T08:10:00Z")
-    second, _ = theatre.runs("s")
-    theatre.cancel(second.id)
+    second, _ = theatre.runs.list(schedule="s")
+    theatre.runs.cancel(second.id)
     cancelled: list[int] = []
     heart(theatre, Shared(theatre) if shared else theatre._store, cancelled, []).beat()
-    assert cancelled == [second.id]
+    assert cancelled == [int(second.id)]
 
 
-def test_a_beat_moves_on_a_shared_store(theatre: Bench) -> None:
+def test_a_beat_moves_on_a_shared_store(theatre: Sandbox) -> None:
     """S2"""
     beating = heart(theatre, Shared(theatre), [], [])
     beating.beat()
@@ -67,7 +67,7 @@ def test_a_beat_moves_on_a_shared_store(theatre: Bench) -> None:
         assert [beat for _, _, beat in transaction.workers()] == [2]
 
 
-def test_who_was_declared_dead_starts_nothing_more(theatre: Bench) -> None:
+def test_who_was_declared_dead_starts_nothing_more(theatre: Sandbox) -> None:
     """S2"""
     with theatre._store.transaction(0) as transaction:
         transaction.stop_worker(theatre.engine.worker, 0)
@@ -76,7 +76,7 @@ def test_who_was_declared_dead_starts_nothing_more(theatre: Bench) -> None:
     assert fenced == [True]
 
 
-def test_without_an_answer_for_two_thirds_of_the_lease_it_starts_nothing_more(theatre: Bench) -> None:
+def test_without_an_answer_for_two_thirds_of_the_lease_it_starts_nothing_more(theatre: Sandbox) -> None:
     """S2: by its own boot time; others may think it dead soon"""
     store, fenced = Shared(theatre), []
     beating = heart(theatre, store, [], fenced)
@@ -90,9 +90,9 @@ def test_without_an_answer_for_two_thirds_of_the_lease_it_starts_nothing_more(th
     assert fenced[-1] is False
 
 
-def test_whom_others_took_for_dead_goes_on_as_a_new_worker(theatre: Bench) -> None:
+def test_whom_others_took_for_dead_goes_on_as_a_new_worker(theatre: Sandbox) -> None:
     """S2: what it claimed as the old one, nobody would ever look for"""
-    theatre.add("s", when="*/5 * * * *", do="work")
+    theatre.add("s", when="*/5 * * * *", job="work")
     before = theatre.engine.worker
     with theatre._store.transaction(0) as transaction:
         transaction.stop_worker(before, 0)
@@ -104,20 +104,20 @@ def test_whom_others_took_for_dead_goes_on_as_a_new_worker(theatre: Bench) -> No
         assert [row.owner for row in transaction.started(theatre.engine.worker, mine=True)] == [theatre.engine.worker]
 
 
-def test_an_engine_that_is_fenced_on_a_shared_store_starts_nothing_in_that_turn(theatre: Bench) -> None:
+def test_an_engine_that_is_fenced_on_a_shared_store_starts_nothing_in_that_turn(theatre: Sandbox) -> None:
     """S2: it learns so from the transaction itself"""
-    theatre.add("s", when="*/5 * * * *", do="work")
+    theatre.add("s", when="*/5 * * * *", job="work")
     theatre.clock.advance_to("2026-03-27T08:05:00Z")
     theatre._store.shared = True  # as PostgreSQL is
     with theatre._store.transaction(0) as transaction:
         transaction.stop_worker(theatre.engine.worker, 0)
     theatre.engine.turn()
-    assert theatre.runs("s") == []
+    assert theatre.runs.list(schedule="s") == []
     theatre.engine.turn()
     assert theatre.stage.names() == ["s"]
 
 
-def test_its_own_thread_beats_at_once_when_nudged_and_ends_when_stopped(theatre: Bench) -> None:
+def test_its_own_thread_beats_at_once_when_nudged_and_ends_when_stopped(theatre: Sandbox) -> None:
     """S2: no job and no slow turn can hold it back"""
     seen = threading.Event()
 
@@ -125,12 +125,12 @@ def test_its_own_thread_beats_at_once_when_nudged_and_ends_when_stopped(theatre:
         def extend(self, runs: Any) -> None:
             seen.set()
 
-    theatre.add("s", when="*/5 * * * *", do="work")
+    theatre.add("s", when="*/5 * * * *", job="work")
     theatre.run_until("2026-03-27T08:05:00Z")
     before = set(threading.enumerate())
     beating = heart(theatre, theatre._store, Seen(), [])
     beating.start()
-    theatre.cancel(theatre.runs("s")[0].id)
+    theatre.runs.cancel(theatre.runs.list(schedule="s")[0].id)
     beating.nudge()
     assert seen.wait(90)
     beating.stop()

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 import postgres_fixtures
+from matins.api.results import Run
 from matins.errors import InvalidInput
-from matins.model.agent import Target
 from matins.model.principal import OWNER, Principal
-from matins.model.run import Conversation, Outcome, Run
+from matins.model.run import Conversation, Outcome
 from matins.runtime.work import Ended, Work
-from matins.testing import Bench, InlineExecutor, ManualClock
+from matins.testing import InlineExecutor, ManualClock, Sandbox
 
 postgres_server = postgres_fixtures.postgres_server
 postgres_url = postgres_fixtures.postgres_url
@@ -42,16 +43,16 @@ class Tool(InlineExecutor):
         return Outcome(True, told=Conversation("asked", "answered", session))
 
 
-class Conversations(Bench):
+class Conversations(Sandbox):
     def __init__(self, url: str) -> None:
         super().__init__(url, clock=ManualClock(START))
         self.tool = Tool(
             self.jobs, self.clock, lambda: None, threads=1, key_prefix=self._store.store_id, previous=self._previous
         )
-        self.tool.begin(lambda run_id: self.landing(run_id).thread.session)  # type: ignore[union-attr]
+        self.tool.begin(lambda run_id: self.runs.thread(run_id).thread.session)  # type: ignore[union-attr]
         self.executor = self.engine.executor = self.tool
-        self.set_agent("ann", runner="demo")
-        self.set_agent("bob", runner="demo")
+        self.agents.set("ann", runner="demo")
+        self.agents.set("bob", runner="demo")
 
     def schedule(self, name: str, target: Any = None, agent: str = "ann", **words: Any) -> None:
         self.add(name, when="every day at 09:00", agent=agent, prompt="Go on", target=target, **words)
@@ -59,15 +60,15 @@ class Conversations(Bench):
     def fire(self, name: str) -> Run:
         run = self.run(name)
         self.settle()
-        return self.get_run(run.id)
+        return self.runs.get(run.id)
 
     def events_of(self, run: Run) -> list[str]:
         with self._store.reading() as transaction:
             told = transaction.audit()[0]
-        return [event.type for event in told if event.run_id == run.id]
+        return [event.type for event in told if event.run_id == int(run.id)]
 
-    def place(self, run: Run) -> tuple[int, str]:
-        landing = self.landing(run.id)
+    def place(self, run: Run) -> tuple[str, str]:
+        landing = self.runs.thread(run.id)
         assert landing is not None
         return landing.thread.id, landing.how
 
@@ -94,16 +95,18 @@ def test_c5_a_thread_whose_session_is_gone_goes_by_the_fallback(bench: Conversat
     bench.schedule("or not", {"kind": "thread", "thread": place}, fallback="skip")
     bench.tool.known.clear()
     run = bench.fire("again")
-    assert (run.state.word, run.attempt) == ("succeeded", 1)
+    assert (run.state, run.attempt) == ("succeeded", 1)
     thread, how = bench.place(run)
     assert (thread != place, how) == (True, "thread: gone, fallback fresh")
     assert bench.tool.asked[1:] == ["s-1", None]
     assert bench.events_of(run).count("run.retrying") == 1
     bench.tool.known.clear()
     run = bench.fire("or not")
-    assert (run.state.word, run.reason, run.attempt) == ("skipped", "target_gone", 0)
+    assert (run.state, run.reason, run.attempt) == ("skipped", "target_gone", 0)
     assert bench.events_of(run)[-2:] == ["run.retrying", "run.skipped"]
-    assert [message.role for message in bench.messages(place)] == ["user", "assistant"], "nothing was said there since"
+    assert [message.role for message in bench.threads.messages(place)] == ["user", "assistant"], (
+        "nothing was said there since"
+    )
     assert bench.get("or not").failures == 0
 
 
@@ -113,28 +116,28 @@ def test_c5_a_channel_has_a_place_also_when_its_session_is_gone(bench: Conversat
     first = bench.place(bench.fire("chat"))
     bench.tool.known.clear()
     run = bench.fire("chat")
-    assert (run.state.word, bench.place(run)) == ("succeeded", first)
+    assert (run.state, bench.place(run)) == ("succeeded", first)
     assert bench.tool.asked == [None, "s-1", None]
-    assert [message.role for message in bench.messages(first[0])] == ["user", "assistant"] * 2
+    assert [message.role for message in bench.threads.messages(first[0])] == ["user", "assistant"] * 2
 
 
 def test_c5_a_session_that_only_the_tool_knows(bench: Conversations) -> None:
     """C4 C5: it is asked for by its id, and asked for again the next time"""
     target = {"kind": "session", "sessionId": "mine"}
     bench.schedule("mine", target, fallback="skip")
-    assert bench.fire("mine").state.word == "skipped"
-    assert bench.fire("mine").state.word == "skipped"
+    assert bench.fire("mine").state == "skipped"
+    assert bench.fire("mine").state == "skipped"
     bench.tool.known.add("mine")
     run = bench.fire("mine")
-    assert (run.state.word, bench.place(run)[1]) == ("succeeded", "session: asked for by its id")
-    assert bench.fire("mine").state.word == "succeeded"
+    assert (run.state, bench.place(run)[1]) == ("succeeded", "session: asked for by its id")
+    assert bench.fire("mine").state == "succeeded"
     assert bench.tool.asked == ["mine"] * 4
-    assert [thread.state for thread in bench.threads() if thread.session == "mine"] == ["waiting"]
+    assert [thread.state for thread in bench.threads.list() if thread.session == "mine"] == ["waiting"]
 
 
 def test_c5_waiting_for_a_session_asks_its_tool_again(bench: Conversations) -> None:
     """C5: until it is available"""
-    bench.schedule("mine", {"kind": "session", "session": "mine"}, fallback="wait", wait="2h")
+    bench.schedule("mine", {"kind": "session", "session": "mine"}, fallback="wait", fallback_timeout="2h")
     run = bench.fire("mine")
     assert run.status == "waiting_for_target"
     bench.run_until("2026-03-27T08:30:00Z")
@@ -142,8 +145,8 @@ def test_c5_waiting_for_a_session_asks_its_tool_again(bench: Conversations) -> N
     assert 5 <= asked <= 20, "less often the longer it waits"
     bench.tool.known.add("mine")
     bench.run_until("2026-03-27T08:59:00Z")
-    run = bench.get_run(run.id)
-    assert (run.state.word, run.attempt, bench.tool.asked) == ("succeeded", 1, ["mine"] * (asked + 1))
+    run = bench.runs.get(run.id)
+    assert (run.state, run.attempt, bench.tool.asked) == ("succeeded", 1, ["mine"] * (asked + 1))
 
 
 @pytest.mark.parametrize(("final", "word"), [("fresh", "succeeded"), ("skip", "skipped")])
@@ -151,42 +154,42 @@ def test_c5_waiting_has_a_deadline_and_a_final_fallback(in_memory: Conversations
     """C5"""
     bench = in_memory
     target = {"kind": "session", "session": "mine"}
-    bench.schedule("mine", target, fallback="wait", wait="10m", final_fallback=final)
+    bench.schedule("mine", target, fallback="wait", fallback_timeout="10m", final_fallback=final)
     run = bench.fire("mine")
     bench.run_until("2026-03-27T08:09:59Z")
-    assert bench.get_run(run.id).status == "waiting_for_target"
+    assert bench.runs.get(run.id).status == "waiting_for_target"
     bench.run_until("2026-03-27T08:10:00Z")
-    run = bench.get_run(run.id)
-    assert run.state.word == word
-    assert run.ended_at == run.planned_at + 600_000
+    run = bench.runs.get(run.id)
+    assert run.state == word
+    assert run.ended_at == run.planned_at + timedelta(minutes=10)
 
 
 def test_c5_another_attempt_of_a_fresh_conversation_begins_anew_when_it_must(in_memory: Conversations) -> None:
     """C5: a first attempt that died before its tool kept anything"""
     bench = in_memory
-    bench.schedule("s", retries=1, retry="1s")
+    bench.schedule("s", retries=1, retry_delay="1s")
     answers = [Outcome(False, error="died", told=Conversation("asked", "", "never kept"))]
     answer = bench.tool._answer
     bench.tool._answer = lambda work: answers.pop() if answers else answer(work)  # type: ignore[method-assign]
     run = bench.fire("s")
     bench.run_until("2026-03-27T08:01:00Z")
-    run = bench.get_run(run.id)
-    assert (run.state.word, run.attempt) == ("succeeded", 2)
+    run = bench.runs.get(run.id)
+    assert (run.state, run.attempt) == ("succeeded", 2)
     assert bench.tool.asked == ["never kept", None]
-    assert bench.place(run) == (1, "fresh")
+    assert bench.place(run) == ("1", "fresh")
 
 
 def test_c5_a_run_that_fell_back_stays_there_for_another_attempt(in_memory: Conversations) -> None:
     """C5"""
     bench = in_memory
-    bench.schedule("s", {"kind": "thread", "thread": 99}, retries=1, retry="1s")
+    bench.schedule("s", {"kind": "thread", "thread": 99}, retries=1, retry_delay="1s")
     answers = [Outcome(False, error="no luck", told=Conversation("asked", "", None))]
     answer = bench.tool._answer
     bench.tool._answer = lambda work: answers.pop() if answers else answer(work)  # type: ignore[method-assign]
     run = bench.fire("s")
     bench.run_until("2026-03-27T08:01:00Z")
-    assert bench.get_run(run.id).state.word == "succeeded"
-    assert bench.place(run) == (1, "thread: gone, fallback fresh")
+    assert bench.runs.get(run.id).state == "succeeded"
+    assert bench.place(run) == ("1", "thread: gone, fallback fresh")
 
 
 def test_a_thread_of_another_agent_is_not_there(in_memory: Conversations) -> None:
@@ -198,14 +201,14 @@ def test_a_thread_of_another_agent_is_not_there(in_memory: Conversations) -> Non
     bench.schedule("listener", {"kind": "session", "session": "s-1"}, agent="bob", fallback="skip")
     assert bench.fire("stranger").reason == "target_gone"
     bench.fire("listener")
-    assert bench.threads()[0].agent == "bob", "its own tool was asked for the session"
-    assert [thread.id for thread in bench.threads() if thread.agent == "ann"] == [place]
+    assert bench.threads.list()[0].agent == "bob", "its own tool was asked for the session"
+    assert [thread.id for thread in bench.threads.list() if thread.agent == "ann"] == [place]
 
 
 def test_c4_a_thread_of_another_system_is_not_there(in_memory: Conversations) -> None:
     """C4 C5"""
     in_memory.schedule("s", {"kind": "thread", "threadId": "thr_a1b2c3d4"}, fallback="skip")
-    assert in_memory.get("s").definition.target == Target("thread", thread="thr_a1b2c3d4")
+    assert in_memory.get("s").settings["target"] == {"kind": "thread", "thread": "thr_a1b2c3d4"}
     assert in_memory.fire("s").reason == "target_gone"
 
 
@@ -217,29 +220,29 @@ def test_c4_shorthands_mean_where_the_agents_run_landed(bench: Conversations) ->
     bench.schedule("chat", {"kind": "channel", "channel": "C1"})
     run = bench.fire("chat")
     thread, _ = bench.place(run)
-    ann = bench.acting_as(Principal("agent", "ann", run.id))
+    ann = bench.acting_as(Principal("agent", "ann", int(run.id)))
     made = [
         ann.add(f"later {word}", when="2026-03-28T09:00", prompt="Look", target=word, context={"channel": "C9"})
         for word in ("current-channel", "current-session", "current-thread")
     ]
-    assert [schedule.definition.target for schedule in made] == [
-        Target("channel", "C1"),
-        Target("session", "C1", f"s-{run.id}"),
-        Target("thread", "C1", thread=thread),
+    assert [schedule.settings["target"] for schedule in made] == [
+        {"kind": "channel", "channel": "C1"},
+        {"kind": "session", "channel": "C1", "session": f"s-{run.id}"},
+        {"kind": "thread", "channel": "C1", "thread": int(thread)},
     ]
 
 
 def test_b7_a_one_shot_into_its_own_thread_may_go_through_unasked(in_memory: Conversations) -> None:
     """B7: where the owner's rule says so; into another place it is asked about"""
     bench = in_memory
-    bench.set_agent_rules("ann", auto_one_shots=True)
+    bench.agent_rules.set("ann", auto_approve_one_shots=True)
     bench.schedule("chat", {"kind": "channel", "channel": "C1"})
     run = bench.fire("chat")
-    ann = bench.acting_as(Principal("agent", "ann", run.id))
+    ann = bench.acting_as(Principal("agent", "ann", int(run.id)))
     thread, _ = bench.place(run)
     targets = {
         "here": "current-thread",
-        "elsewhere": {"kind": "thread", "thread": thread + 1, "channel": "C1"},
+        "elsewhere": {"kind": "thread", "thread": int(thread) + 1, "channel": "C1"},
         "in another channel": {"kind": "thread", "thread": thread, "channel": "C9"},
         "in the channel": "current-channel",
     }
@@ -255,13 +258,14 @@ def test_c4_people_say_where_they_are(in_memory: Conversations) -> None:
     bench = in_memory
     words = {"when": "1d", "agent": "ann", "prompt": "Look"}
     made = bench.add("s", **words, target="current-thread", context={"thread": 3, "channel": "C1"})  # type: ignore[arg-type]
-    assert made.definition.target == Target("thread", "C1", thread=3)
+    assert made.settings["target"] == {"kind": "thread", "channel": "C1", "thread": 3}
     edited = bench.edit("s", target="current-channel", context={"channel": "C2"})
-    assert edited.definition.target == Target("channel", "C2")
+    assert edited.settings["target"] == {"kind": "channel", "channel": "C2"}
     with bench._store.reading() as transaction:
         event = transaction.audit()[0][-1]
-    assert '"words":["target"]' in (event.data or "")
-    assert bench.edit("s", prompt="Other", context={"channel": "C3"}).definition.target == Target("channel", "C2")
+    assert '"settings":["target"]' in (event.data or "")
+    again = bench.edit("s", prompt="Other", context={"channel": "C3"})
+    assert again.settings["target"] == {"kind": "channel", "channel": "C2"}
 
 
 @pytest.mark.parametrize("who", [OWNER, Principal("agent", "ann"), Principal("operator", "olga")], ids=lambda p: p.role)

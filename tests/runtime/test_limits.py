@@ -7,24 +7,24 @@ from collections.abc import Callable
 import pytest
 
 from matins.errors import InvalidInput
-from matins.testing import Bench
+from matins.testing import Sandbox
 
 AT = "2026-03-27T08:05:00Z"
 Lines = Callable[..., list[str]]
 
 
-def add(bench: Bench, agent: str, count: int, **words: str) -> None:
+def add(bench: Sandbox, agent: str, count: int, **words: str) -> None:
     bench.add_many(
         [
-            {"name": f"{agent or 'none'}-{n}", "agent": agent, "when": "5 8 27 3 *", "do": "work", **words}
+            {"name": f"{agent or 'none'}-{n}", "agent": agent, "when": "5 8 27 3 *", "job": "work", **words}
             for n in range(count)
         ]
     )
 
 
-def test_an_agents_limit_holds_and_the_rest_wait(theatre: Bench) -> None:
+def test_an_agents_limit_holds_and_the_rest_wait(theatre: Sandbox) -> None:
     """H10 V3: above 1 too; the rest wait and are not lost"""
-    theatre.limit("agent:x", 2)
+    theatre.limits.set("agent:x", size=2)
     add(theatre, "x", 5)
     theatre.run_until(AT)
     seen = []
@@ -35,9 +35,9 @@ def test_an_agents_limit_holds_and_the_rest_wait(theatre: Bench) -> None:
     assert sorted(seen) == [f"x-{n}" for n in range(5)]
 
 
-def test_other_agents_are_not_held_up(theatre: Bench) -> None:
+def test_other_agents_are_not_held_up(theatre: Sandbox) -> None:
     """H10: the first hundred in line all want the same agent"""
-    theatre.limit("agent:x", 1)
+    theatre.limits.set("agent:x", size=1)
     add(theatre, "x", 100)
     add(theatre, "y", 3)
     add(theatre, "", 3)
@@ -45,10 +45,10 @@ def test_other_agents_are_not_held_up(theatre: Bench) -> None:
     assert theatre.stage.names() == ["none-0", "none-1", "none-2", *theatre.stage.names()[3:4], "y-0", "y-1", "y-2"]
 
 
-def test_a_global_limit_is_for_all_together(theatre: Bench) -> None:
+def test_a_global_limit_is_for_all_together(theatre: Sandbox) -> None:
     """V3"""
-    theatre.limit("global", 3)
-    theatre.limit("agent:x", 2)
+    theatre.limits.set("global", size=3)
+    theatre.limits.set("agent:x", size=2)
     add(theatre, "x", 4)
     add(theatre, "", 4)
     theatre.run_until(AT)
@@ -62,39 +62,39 @@ def test_a_global_limit_is_for_all_together(theatre: Bench) -> None:
     assert ended == 8
 
 
-def test_with_nothing_free_the_engine_sleeps(theatre: Bench) -> None:
+def test_with_nothing_free_the_engine_sleeps(theatre: Sandbox) -> None:
     """H10: it does not look again and again for what cannot start"""
-    theatre.limit("global", 1)
+    theatre.limits.set("global", size=1)
     add(theatre, "", 2)
     theatre.run_until(AT)
     assert len(theatre.stage.on) == 1
     assert theatre.engine.turn() == theatre.settings.check_interval_ms
 
 
-def test_wait_is_the_default_and_skip_leaves_a_record(theatre: Bench, lines: Lines) -> None:
+def test_wait_is_the_default_and_skip_leaves_a_record(theatre: Sandbox, lines: Lines) -> None:
     """H10"""
-    theatre.limit("agent:x", 1)
-    theatre.add("first", when="5 8 27 3 *", do="work", agent="x")
-    theatre.add("waits", when="6 8 27 3 *", do="work", agent="x")
-    theatre.add("skips", when="6 8 27 3 *", do="work", agent="x", at_capacity="skip")
+    theatre.limits.set("agent:x", size=1)
+    theatre.add("first", when="5 8 27 3 *", job="work", agent="x")
+    theatre.add("waits", when="6 8 27 3 *", job="work", agent="x")
+    theatre.add("skips", when="6 8 27 3 *", job="work", agent="x", at_capacity="skip")
     theatre.run_until("2026-03-27T08:07:00Z")
     assert lines(theatre, "waits") == ["08:06 ready"]
     assert lines(theatre, "skips") == ["08:06 skipped at_capacity"]
 
 
-def test_skip_counts_what_is_planned_in_the_same_moment(theatre: Bench, lines: Lines) -> None:
+def test_skip_counts_what_is_planned_in_the_same_moment(theatre: Sandbox, lines: Lines) -> None:
     """H10"""
-    theatre.limit("agent:x", 2)
+    theatre.limits.set("agent:x", size=2)
     add(theatre, "x", 4, at_capacity="skip")
     theatre.run_until(AT)
     found = sorted(line for n in range(4) for line in lines(theatre, f"x-{n}"))
-    assert found == ["08:05 skipped at_capacity"] * 2 + ["08:05 starting"] * 2
+    assert found == ["08:05 running"] * 2 + ["08:05 skipped at_capacity"] * 2
 
 
 @pytest.mark.parametrize("how", ["failed", "cancelled", "retrying", "held"])
-def test_what_ends_gives_its_place_back_and_what_is_held_keeps_it(theatre: Bench, how: str) -> None:
+def test_what_ends_gives_its_place_back_and_what_is_held_keeps_it(theatre: Sandbox, how: str) -> None:
     """H10"""
-    theatre.limit("agent:x", 1)
+    theatre.limits.set("agent:x", size=1)
     add(theatre, "x", 2, **({"retries": 1} if how == "retrying" else {}))
     theatre.run_until(AT)
     (name,) = theatre.stage.names()
@@ -103,17 +103,17 @@ def test_what_ends_gives_its_place_back_and_what_is_held_keeps_it(theatre: Bench
         theatre.settle()
         theatre.settle()
         assert theatre.stage.names() == [name]
-        assert [run.state.word for run in theatre.runs(name)] == ["held"]
+        assert [run.state for run in theatre.runs.list(schedule=name)] == ["held"]
     else:
         theatre.end(name, error=None if how == "cancelled" else "no luck", cancelled=how == "cancelled")
         (other,) = theatre.stage.names()
         assert other != name
 
 
-def test_a_crash_gives_places_back(reopen: Callable[..., Bench]) -> None:
+def test_a_crash_gives_places_back(reopen: Callable[..., Sandbox]) -> None:
     """H10 H8"""
     theatre = reopen()
-    theatre.limit("agent:x", 1)
+    theatre.limits.set("agent:x", size=1)
     add(theatre, "x", 2, on_unknown="retry")
     theatre.run_until(AT)
     assert len(theatre.stage.on) == 1
@@ -126,15 +126,15 @@ def test_a_crash_gives_places_back(reopen: Callable[..., Bench]) -> None:
     theatre.assert_ran("x-1", times=1)
 
 
-def test_a_limit_can_grow_and_shrink(theatre: Bench) -> None:
+def test_a_limit_can_grow_and_shrink(theatre: Sandbox) -> None:
     """H10"""
-    theatre.limit("agent:x", 1)
+    theatre.limits.set("agent:x", size=1)
     add(theatre, "x", 6)
     theatre.run_until(AT)
-    theatre.limit("agent:x", 4)
+    theatre.limits.set("agent:x", size=4)
     theatre.settle()
     assert len(theatre.stage.on) == 4
-    theatre.limit("agent:x", 2)
+    theatre.limits.set("agent:x", size=2)
     for expected in (3, 2, 2, 2, 1, 0):
         theatre.end(theatre.stage.names()[0])
         assert len(theatre.stage.on) == expected
@@ -154,19 +154,19 @@ def test_a_limit_can_grow_and_shrink(theatre: Bench) -> None:
         ("", 1, "scope"),
     ],
 )
-def test_bad_limits_are_refused(bench: Bench, scope: str, size: int, field: str) -> None:
+def test_bad_limits_are_refused(bench: Sandbox, scope: str, size: int, field: str) -> None:
     """H10"""
     with pytest.raises(InvalidInput) as caught:
-        bench.limit(scope, size)
+        bench.limits.set(scope, size=size)
     assert caught.value.field == field
     with bench._store.reading() as transaction:
         assert transaction.scopes() == []
 
 
-def test_a_permit_is_not_kept_by_a_run_that_lacks_another(theatre: Bench) -> None:
+def test_a_permit_is_not_kept_by_a_run_that_lacks_another(theatre: Sandbox) -> None:
     """H10 V3: all of them or none"""
-    theatre.limit("global", 1)
-    theatre.limit("agent:x", 1)
+    theatre.limits.set("global", size=1)
+    theatre.limits.set("agent:x", size=1)
     add(theatre, "", 1)
     add(theatre, "x", 1)
     theatre.run("none-0")

@@ -11,8 +11,8 @@ import loop_jobs
 import pytest
 from loop_jobs import HOUR_MS, PATIENCE, Signal, each_turn
 
-from matins import Matins, RunState
-from matins.executors.python import JobRun
+from matins import Matins
+from matins.executors.python import JobContext
 
 matins = loop_jobs.matins
 
@@ -20,10 +20,10 @@ matins = loop_jobs.matins
 def test_fires_on_its_own(matins: Matins) -> None:
     """H2 P8"""
     job = matins.jobs["job"] = Signal()
-    matins.add("s", when="1s", do="job", first="immediately")
+    matins.add("s", when="1s", job="job", first="immediately")
     with matins:
         job.wait(2)
-    runs = [run for run in matins.runs("s") if run.state is RunState.SUCCEEDED]
+    runs = [run for run in matins.runs.list(schedule="s") if run.state == "succeeded"]
     assert runs[0].outcome == {"result": "done"}
     assert all(run.started_at is not None and run.slot is not None and run.started_at >= run.slot for run in runs)
 
@@ -33,10 +33,10 @@ def test_what_is_added_or_asked_for_wakes_it_at_once(tmp_path: Path) -> None:
     matins = Matins(check_interval_ms=HOUR_MS, beat_ms=HOUR_MS)
     job = matins.jobs["job"] = Signal()
     with matins:
-        matins.add("s", when="0 0 1 1 *", do="job")
+        matins.add("s", when="0 0 1 1 *", job="job")
         matins.run("s")
         job.wait()
-        matins.add("now", when="1d", do="job", first="immediately")
+        matins.add("now", when="1d", job="job", first="immediately")
         job.wait()
         matins.pause("now")
         matins.resume("now")
@@ -48,14 +48,14 @@ def test_a_long_job_never_delays_another_schedule(matins: Matins) -> None:
     """H2"""
     long, short = Signal(stands=True), Signal()
     matins.jobs.update(long=long, short=short)
-    matins.add_many([{"name": f"long {n}", "when": "1d", "do": "long", "first": "immediately"} for n in range(3)])
+    matins.add_many([{"name": f"long {n}", "when": "1d", "job": "long", "first": "immediately"} for n in range(3)])
     with matins:
         long.wait(3)
-        matins.add("short", when="1s", do="short", first="immediately", anchor="grid")
+        matins.add("short", when="1s", job="short", first="immediately", anchor="grid")
         short.wait(3)
-        assert [matins.runs(f"long {n}")[0].state for n in range(3)] == [RunState.STARTING] * 3
+        assert [matins.runs.list(schedule=f"long {n}")[0].state for n in range(3)] == ["running"] * 3
         long.go.set()
-    assert [matins.runs(f"long {n}")[0].state for n in range(3)] == [RunState.SUCCEEDED] * 3
+    assert [matins.runs.list(schedule=f"long {n}")[0].state for n in range(3)] == ["succeeded"] * 3
 
 
 def test_async_jobs_do_not_need_threads(matins: Matins) -> None:
@@ -64,18 +64,18 @@ def test_async_jobs_do_not_need_threads(matins: Matins) -> None:
     waiting: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
 
     @matins.job("stand")
-    async def stand(run: JobRun) -> None:
+    async def stand(run: JobContext) -> None:
         waiting.append((asyncio.get_running_loop(), asyncio.Event()))
         if len(waiting) == 50:
             await asyncio.to_thread(both.wait)
         await waiting[int(run.schedule)][1].wait()
 
-    matins.add_many([{"name": str(n), "when": "1d", "do": "stand", "first": "immediately"} for n in range(50)])
+    matins.add_many([{"name": str(n), "when": "1d", "job": "stand", "first": "immediately"} for n in range(50)])
     with matins:
         both.wait()
         for loop, event in waiting:
             loop.call_soon_threadsafe(event.set)
-    assert all(matins.runs(str(n))[0].state is RunState.SUCCEEDED for n in range(50))
+    assert all(matins.runs.list(schedule=str(n))[0].state == "succeeded" for n in range(50))
 
 
 def test_cancel_reaches_an_async_job_at_once(tmp_path: Path) -> None:
@@ -84,20 +84,20 @@ def test_cancel_reaches_an_async_job_at_once(tmp_path: Path) -> None:
     begun, left = threading.Event(), threading.Event()
 
     @matins.job("stand")
-    async def stand(run: JobRun) -> None:
+    async def stand(run: JobContext) -> None:
         begun.set()
         try:
             await asyncio.Event().wait()
         finally:
             left.set()
 
-    matins.add("s", when="0 0 1 1 *", do="stand", retries=5)
+    matins.add("s", when="0 0 1 1 *", job="stand", retries=5)
     with matins:
         run = matins.run("s")
         assert begun.wait(PATIENCE)
-        assert matins.cancel(run.id).state is RunState.STARTING
+        assert matins.runs.cancel(run.id).state == "running"
         assert left.wait(PATIENCE)
-    assert matins.runs("s")[0].state is RunState.CANCELLED
+    assert matins.runs.list(schedule="s")[0].state == "cancelled"
     matins.close()
 
 
@@ -106,13 +106,13 @@ def test_cancel_is_seen_by_a_sync_job_that_looks(matins: Matins) -> None:
     begun, asked = threading.Event(), threading.Event()
 
     @matins.job("look")
-    def look(run: JobRun) -> None:
+    def look(run: JobContext) -> None:
         begun.set()
         assert asked.wait(PATIENCE)
         if run.cancelled:
             raise InterruptedError("asked to leave")
 
-    matins.add("s", when="0 0 1 1 *", do="look")
+    matins.add("s", when="0 0 1 1 *", job="look")
     with matins:
         assert matins._loop is not None
         executor = matins._loop.engine.executor
@@ -120,29 +120,29 @@ def test_cancel_is_seen_by_a_sync_job_that_looks(matins: Matins) -> None:
         executor.cancel = lambda run_ids: (cancel(run_ids), asked.set())[0]  # type: ignore[method-assign]
         run = matins.run("s")
         assert begun.wait(PATIENCE)
-        matins.cancel(run.id)
+        matins.runs.cancel(run.id)
         assert asked.wait(PATIENCE)
-    shown = matins.runs("s")[0]
-    assert (shown.state, shown.reason) == (RunState.CANCELLED, "cancelled")
+    shown = matins.runs.list(schedule="s")[0]
+    assert (shown.state, shown.reason) == ("cancelled", "cancelled")
 
 
 def test_a_job_past_its_limit_is_held_and_seen_and_then_ends(matins: Matins) -> None:
     """H2: with its place, until its thread is through; whatever `on_unknown` says"""
     job = matins.jobs["job"] = Signal(stands=True)
     other = matins.jobs["other"] = Signal()
-    matins.add("s", when="0 0 1 1 *", do="job", timeout="1s", on_unknown="retry", retries=3)
-    matins.add("other", when="0 0 1 1 *", do="other")
+    matins.add("s", when="0 0 1 1 *", job="job", timeout="1s", on_unknown="retry", retries=3)
+    matins.add("other", when="0 0 1 1 *", job="other")
     with matins:
         matins.run("s")
         job.wait()
-        held = next(run for _ in each_turn(matins) if (run := matins.runs("s")[0]).state is RunState.HELD)
+        held = next(run for _ in each_turn(matins) if (run := matins.runs.list(schedule="s")[0]).state == "held")
         assert (held.reason, held.ended_at) == ("timed_out", None)
         assert matins.run("s").reason == "already_running"
         matins.run("other")
         other.wait()
         job.go.set()
-    _, run = matins.runs("s")
-    assert (run.state, run.reason, run.attempt) == (RunState.FAILED, "timed_out", 1)
+    _, run = matins.runs.list(schedule="s")
+    assert (run.state, run.reason, run.attempt) == ("failed", "timed_out", 1)
 
 
 # -- limits, with real threads
@@ -156,7 +156,7 @@ def test_a_limit_is_never_exceeded_and_nobody_starves(matins: Matins, scope: str
     all_done = threading.Event()
 
     @matins.job("count")
-    def count_them(run: JobRun) -> None:
+    def count_them(run: JobContext) -> None:
         nonlocal now, most, count
         with lock:
             now += 1
@@ -168,21 +168,21 @@ def test_a_limit_is_never_exceeded_and_nobody_starves(matins: Matins, scope: str
             if count == 60:
                 all_done.set()
 
-    matins.limit(scope, size)
-    matins.add_many([{"name": f"s{n}", "agent": "x", "when": "0 0 1 1 *", "do": "count"} for n in range(60)])
+    matins.limits.set(scope, size=size)
+    matins.add_many([{"name": f"s{n}", "agent": "x", "when": "0 0 1 1 *", "job": "count"} for n in range(60)])
     with matins:
         for n in range(60):
             matins.run(f"s{n}")
         assert all_done.wait(PATIENCE)
     assert most == size
-    assert all(matins.runs(f"s{n}")[0].state is RunState.SUCCEEDED for n in range(60))
+    assert all(matins.runs.list(schedule=f"s{n}")[0].state == "succeeded" for n in range(60))
 
 
 def test_with_nothing_free_the_loop_sleeps(matins: Matins) -> None:
     """H10: waiting for a permit costs nothing"""
     job = matins.jobs["job"] = Signal(stands=True)
-    matins.limit("global", 1)
-    matins.add("s", when="0 0 1 1 *", do="job", overlap="allow")
+    matins.limits.set("global", size=1)
+    matins.add("s", when="0 0 1 1 *", job="job", overlap="allow")
     with matins:
         matins.run("s")
         matins.run("s")

@@ -10,9 +10,9 @@ import loop_jobs
 import pytest
 from loop_jobs import HOUR_MS, PATIENCE, Signal, each_turn
 
-from matins import Matins, RunState, SchedulerShutdownError
-from matins.executors.python import JobRun
-from matins.model.run import Run
+from matins import Matins, SchedulerShutdownError
+from matins.api.results import Run
+from matins.executors.python import JobContext
 from matins.runtime.engine import Engine
 from matins.runtime.work import Work
 
@@ -30,7 +30,7 @@ def test_starting_twice_is_a_no_op(matins: Matins) -> None:
 def test_stop_waits_for_what_runs_and_starts_nothing_new(matins: Matins) -> None:
     """H2"""
     job = matins.jobs["job"] = Signal(stands=True)
-    matins.add("s", when="0 0 1 1 *", do="job", overlap="queue")
+    matins.add("s", when="0 0 1 1 *", job="job", overlap="queue")
     matins.start()
     matins.run("s")
     matins.run("s")
@@ -41,14 +41,14 @@ def test_stop_waits_for_what_runs_and_starts_nothing_new(matins: Matins) -> None
     assert stopping.is_alive()
     job.go.set()
     stopping.join(PATIENCE)
-    assert [run.state.word for run in matins.runs("s")] == ["ready", "succeeded"]
+    assert [run.state for run in matins.runs.list(schedule="s")] == ["ready", "succeeded"]
     assert len(job.runs) == 1
 
 
 def test_a_stop_that_takes_too_long_raises_with_the_count(matins: Matins) -> None:
     """H2"""
     job = matins.jobs["job"] = Signal(stands=True)
-    matins.add("s", when="0 0 1 1 *", do="job", overlap="allow")
+    matins.add("s", when="0 0 1 1 *", job="job", overlap="allow")
     matins.start()
     matins.run("s")
     matins.run("s")
@@ -63,12 +63,12 @@ def test_a_stop_that_takes_too_long_raises_with_the_count(matins: Matins) -> Non
 def test_a_stop_that_does_not_wait_leaves_at_once(matins: Matins) -> None:
     """H2"""
     job = matins.jobs["job"] = Signal(stands=True)
-    matins.add("s", when="0 0 1 1 *", do="job")
+    matins.add("s", when="0 0 1 1 *", job="job")
     matins.start()
     matins.run("s")
     job.wait()
     matins.stop(wait=False)
-    assert matins.runs("s")[0].state is RunState.STARTING
+    assert matins.runs.list(schedule="s")[0].state == "running"
     job.go.set()
 
 
@@ -83,12 +83,12 @@ def test_stopping_what_does_not_run_is_a_no_op(matins: Matins) -> None:
 def test_it_can_be_started_again(matins: Matins) -> None:
     """H2 P8"""
     job = matins.jobs["job"] = Signal()
-    matins.add("s", when="0 0 1 1 *", do="job")
+    matins.add("s", when="0 0 1 1 *", job="job")
     for _ in range(3):
         with matins:
             matins.run("s")
             job.wait()
-    assert [run.state for run in matins.runs("s")] == [RunState.SUCCEEDED] * 3
+    assert [run.state for run in matins.runs.list(schedule="s")] == ["succeeded"] * 3
 
 
 def test_no_thread_is_left_behind(matins: Matins) -> None:
@@ -96,11 +96,11 @@ def test_no_thread_is_left_behind(matins: Matins) -> None:
     before = set(threading.enumerate())
 
     @matins.job("later")
-    async def later(run: JobRun) -> None:
+    async def later(run: JobContext) -> None:
         await asyncio.sleep(0)
 
     job = matins.jobs["job"] = Signal()
-    matins.add_many([{"name": do, "when": "0 0 1 1 *", "do": do} for do in ("job", "later")])
+    matins.add_many([{"name": do, "when": "0 0 1 1 *", "job": do} for do in ("job", "later")])
     with matins:
         matins.run("job")
         matins.run("later")
@@ -124,7 +124,7 @@ def test_stopping_while_a_claimed_run_is_being_handed_over(monkeypatch: pytest.M
     monkeypatch.setattr(Engine, "_hand_over", slowly)
     m = Matins("sqlite://")
     m.job("work")(lambda run: None)
-    m.add("a", when="0 0 1 1 *", do="work")
+    m.add("a", when="0 0 1 1 *", job="work")
     m.start()
     m.run("a")
     assert handing_over.wait(PATIENCE)
@@ -132,7 +132,7 @@ def test_stopping_while_a_claimed_run_is_being_handed_over(monkeypatch: pytest.M
     later.start()
     m.stop(timeout=PATIENCE)
     later.join()
-    assert m.runs("a")[0].state is RunState.SUCCEEDED
+    assert m.runs.list(schedule="a")[0].state == "succeeded"
     m.close()
 
 
@@ -144,7 +144,7 @@ def test_a_second_engine_on_the_same_file_is_refused(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/matins.db"
     one, other = Matins(url), Matins(url)
     with one:
-        with pytest.raises(Exception, match="Another engine runs on this store") as caught:
+        with pytest.raises(Exception, match="Another engine is running on this store") as caught:
             other.start()
         assert (caught.type.__name__, bool(caught.value.hint)) == ("StoreBusy", True)
     with other:
@@ -159,11 +159,11 @@ def test_what_another_says_goes_through_the_engine_and_wakes_it(tmp_path: Path) 
     engine, client = Matins(url, check_interval_ms=HOUR_MS), Matins(url)
     job = engine.jobs["job"] = Signal()
     with engine:
-        client.add("s", when="0 0 1 1 *", do="job")
+        client.add("s", when="0 0 1 1 *", job="job")
         assert client.run("s", key="once").id == client.run("s", key="once").id
         job.wait()
         with pytest.raises(Exception, match="There is a schedule") as caught:
-            client.add("s", when="0 0 1 1 *", do="job")
+            client.add("s", when="0 0 1 1 *", job="job")
         assert caught.type.__name__ == "Conflict"
     assert len(job.runs) == 1
     engine.close()
@@ -173,7 +173,7 @@ def test_what_another_says_goes_through_the_engine_and_wakes_it(tmp_path: Path) 
 def ended(matins: Matins, name: str) -> Run:
     """The newest run of a schedule, when the engine has nothing left to write."""
     matins.stop()
-    return matins.runs(name)[0]
+    return matins.runs.list(schedule=name)[0]
 
 
 def test_a_crashed_engines_runs_are_taken_up_by_the_next(tmp_path: Path) -> None:
@@ -181,7 +181,7 @@ def test_a_crashed_engines_runs_are_taken_up_by_the_next(tmp_path: Path) -> None
     url = f"sqlite:///{tmp_path}/matins.db"
     first = Matins(url)
     stuck = first.jobs["job"] = Signal(stands=True)
-    first.add("s", when="0 0 1 1 *", do="job")
+    first.add("s", when="0 0 1 1 *", job="job")
     first.start()
     first.run("s")
     stuck.wait()
@@ -191,7 +191,7 @@ def test_a_crashed_engines_runs_are_taken_up_by_the_next(tmp_path: Path) -> None
     with second:
         job.wait()
     run = ended(second, "s")
-    assert (run.state, run.attempt, run.epoch) == (RunState.SUCCEEDED, 2, 2)
+    assert (run.state, run.attempt, run.epoch) == ("succeeded", 2, 2)
     stuck.go.set()
     first.close()
     second.close()

@@ -6,53 +6,59 @@ from collections.abc import Callable
 
 import pytest
 
-from matins.executors.python import JobRun
-from matins.model.run import RunState
-from matins.testing import Bench, instant, iso
+from matins.engine.when.triggers import to_ms
+from matins.executors.python import JobContext
+from matins.testing import Sandbox, instant, iso
 
 MINUTE, DAY = 60_000, 86_400_000
 Lines = Callable[..., list[str]]
 
 
-def test_skip_writes_one_record_a_slot_and_runs_what_is_due_now(bench: Bench, lines: Lines) -> None:
+def test_skip_writes_one_record_a_slot_and_runs_what_is_due_now(bench: Sandbox, lines: Lines) -> None:
     """S4 B1"""
-    bench.add("s", when="*/10 * * * *", do="work")
+    bench.add("s", when="*/10 * * * *", job="work")
     bench.clock.advance(30 * MINUTE)
     bench.settle()
     assert lines(bench, "s") == ["08:10 missed missed", "08:20 missed missed", "08:30 succeeded"]
 
 
-def test_run_once(bench: Bench) -> None:
+def test_run_once(bench: Sandbox) -> None:
     """S4"""
-    bench.add("s", when="*/10 * * * *", do="work", catch_up="run_once")
+    bench.add("s", when="*/10 * * * *", job="work", catch_up="run_once")
     bench.clock.advance(57 * MINUTE)
     bench.settle()
     (run,) = bench.assert_ran("s", times=1)
-    assert (iso(run.slot), run.covered, iso(run.covered_from)) == (
+    assert (iso(run.slot), run.slots, iso(run.first_slot)) == (
         "2026-03-27T08:50:00Z",
         5,
         "2026-03-27T08:10:00Z",
     )
 
 
-def test_run_all_capped_runs_the_newest_oldest_first_and_one_at_a_time(theatre: Bench, lines: Lines) -> None:
+def test_run_all_capped_runs_the_newest_oldest_first_and_one_at_a_time(theatre: Sandbox, lines: Lines) -> None:
     """S4"""
-    theatre.add("s", when="*/10 * * * *", do="work", catch_up="run_all_capped", cap=2)
+    theatre.add("s", when="*/10 * * * *", job="work", catch_up="run_all_capped", catch_up_limit=2)
     theatre.clock.advance(57 * MINUTE)
     theatre.settle()
-    assert lines(theatre, "s")[-2:] == ["08:40 starting", "08:50 queued waiting_for"]
+    assert lines(theatre, "s")[-2:] == ["08:40 running", "08:50 queued waiting_for"]
     theatre.end("s")
     assert lines(theatre, "s") == [
         *("08:10 missed missed", "08:20 missed missed", "08:30 missed missed"),
-        *("08:40 succeeded", "08:50 starting"),
+        *("08:40 succeeded", "08:50 running"),
     ]
 
 
-def test_the_cap_is_per_window_and_not_per_tick_or_start(reopen: Callable[..., Bench], lines: Lines) -> None:
+def test_the_cap_is_per_window_and_not_per_tick_or_start(reopen: Callable[..., Sandbox], lines: Lines) -> None:
     """S4 S8: a process that keeps dying does not run N more each time"""
     theatre = reopen()
     theatre.add(
-        "s", when="*/10 * * * *", do="work", catch_up="run_all_capped", cap=2, overlap="allow", on_unknown="hold"
+        "s",
+        when="*/10 * * * *",
+        job="work",
+        catch_up="run_all_capped",
+        catch_up_limit=2,
+        overlap="allow",
+        on_unknown="hold",
     )
     ran = []
     for _ in range(4):
@@ -73,24 +79,24 @@ def test_the_cap_is_per_window_and_not_per_tick_or_start(reopen: Callable[..., B
     ("policy", "ran", "states"),
     [("skip", 0, {"missed"}), ("run_once", 1, {"succeeded"}), ("run_all_capped", 10, {"missed", "succeeded"})],
 )
-def test_a_month_down_for_a_one_minute_cron(bench: Bench, policy: str, ran: int, states: set[str]) -> None:
+def test_a_month_down_for_a_one_minute_cron(bench: Sandbox, policy: str, ran: int, states: set[str]) -> None:
     """S4 B1: one range record and a bounded number of runs"""
-    bench.add("s", when="* * * * *", do="work", catch_up=policy)
+    bench.add("s", when="* * * * *", job="work", catch_up=policy)
     bench.clock.advance(30 * DAY + 45_000)
     bench.settle()
     bench.assert_ran("s", times=ran)
-    runs = bench.runs("s", limit=10_000)
+    runs = bench.all_runs("s")
     assert len(runs) <= 11
-    assert sum(run.covered for run in runs) == 43_200
-    assert {run.state.word for run in runs} == states
-    assert iso(bench.get("s").next_slot) == "2026-04-26T08:01:00Z"
+    assert sum(run.slots for run in runs) == 43_200
+    assert {run.state for run in runs} == states
+    assert iso(bench.get("s").next_run_at) == "2026-04-26T08:01:00Z"
 
 
-def test_a_one_shot_that_is_a_day_late_is_missed_and_kept(bench: Bench, lines: Lines) -> None:
+def test_a_one_shot_that_is_a_day_late_is_missed_and_kept(bench: Sandbox, lines: Lines) -> None:
     """C12 S4"""
-    bench.add("late", when="2026-03-27T09:00:00Z", do="work")
-    bench.add("strict", when="2026-03-27T09:00:00Z", do="work", grace="1m")
-    bench.add("too late", when="2026-03-26T23:00:00-12:00", do="work", grace="1m")
+    bench.add("late", when="2026-03-27T09:00:00Z", job="work")
+    bench.add("strict", when="2026-03-27T09:00:00Z", job="work", grace="1m")
+    bench.add("too late", when="2026-03-26T23:00:00-12:00", job="work", grace="1m")
     bench.clock.advance_to("2026-03-28T08:59:00Z")
     bench.settle()
     assert lines(bench, "late") == ["09:00 succeeded"]
@@ -98,15 +104,17 @@ def test_a_one_shot_that_is_a_day_late_is_missed_and_kept(bench: Bench, lines: L
     assert bench.get("strict").state == "completed"
 
 
-def test_the_run_is_told_what_it_makes_up_for(bench: Bench) -> None:
+def test_the_run_is_told_what_it_makes_up_for(bench: Sandbox) -> None:
     """S4: nominal slot, late by, slots covered, previous outcome"""
     told: list[tuple[object, ...]] = []
 
     @bench.job("tell")
-    def tell(run: JobRun) -> None:
-        told.append((iso_of(run.slot), run.late_by, run.covered, iso_of(run.covered_from), run.previous, run.attempt))
+    def tell(run: JobContext) -> None:
+        told.append(
+            (iso_of(run.slot), run.lateness, run.slots, iso_of(run.first_slot), run.previous_state, run.attempt)
+        )
 
-    bench.add("s", when="*/10 * * * *", do="tell", catch_up="run_once", timezone="Asia/Tokyo")
+    bench.add("s", when="*/10 * * * *", job="tell", catch_up="run_once", timezone="Asia/Tokyo")
     bench.run_until("2026-03-27T08:10:00Z")
     bench.clock.advance(33 * MINUTE)
     bench.settle()
@@ -120,58 +128,59 @@ def iso_of(moment: object) -> str | None:
     return None if moment is None else moment.isoformat()  # type: ignore[attr-defined]
 
 
-def test_the_run_before_is_the_last_one_that_ran(bench: Bench) -> None:
+def test_the_run_before_is_the_last_one_that_ran(bench: Sandbox) -> None:
     """S4"""
     told: list[str | None] = []
 
     @bench.job("once fails")
-    def once_fails(run: JobRun) -> None:
-        told.append(run.previous)
+    def once_fails(run: JobContext) -> None:
+        told.append(run.previous_state)
         if len(told) == 1:
             raise ValueError
 
-    bench.add("s", when="*/10 * * * *", do="once fails")
+    bench.add("s", when="*/10 * * * *", job="once fails")
     bench.run_until("2026-03-27T08:10:00Z")
     bench.clock.advance(40 * MINUTE)
     bench.settle()
     assert told == [None, "failed"], "missed slots in between are no outcome"
 
 
-def test_a_window_behind_a_live_run_waits_for_it_and_then_runs(theatre: Bench, lines: Lines) -> None:
+def test_a_window_behind_a_live_run_waits_for_it_and_then_runs(theatre: Sandbox, lines: Lines) -> None:
     """S4 C9: with overlap skip and catch-up run_once nothing stays queued for ever"""
-    theatre.add("s", when="*/10 * * * *", do="work", catch_up="run_once")
+    theatre.add("s", when="*/10 * * * *", job="work", catch_up="run_once")
     theatre.run_until("2026-03-27T08:10:00Z")
     theatre.clock.advance(47 * MINUTE)
     theatre.settle()
-    assert lines(theatre, "s") == ["08:10 starting", "08:50 queued waiting_for"]
+    assert lines(theatre, "s") == ["08:10 running", "08:50 queued waiting_for"]
     theatre.end("s")
-    assert lines(theatre, "s") == ["08:10 succeeded", "08:50 starting"]
+    assert lines(theatre, "s") == ["08:10 succeeded", "08:50 running"]
     theatre.end("s")
     theatre.run_until("2026-03-27T09:00:00Z")
-    assert lines(theatre, "s")[-1] == "09:00 starting"
+    assert lines(theatre, "s")[-1] == "09:00 running"
 
 
-def test_everything_due_is_recorded_for_many_schedules(bench: Bench) -> None:
+def test_everything_due_is_recorded_for_many_schedules(bench: Sandbox) -> None:
     """P8 S7 S8: what is stored is armed at start-up, without a walk through memory"""
-    bench.add_many([{"name": f"s{n}", "when": "*/10 * * * *", "do": "work"} for n in range(700)])
+    bench.add_many([{"name": f"s{n}", "when": "*/10 * * * *", "job": "work"} for n in range(700)])
     bench.clock.advance(10 * MINUTE)
     bench.settle()
-    assert all(bench.runs(f"s{n}")[0].state is RunState.SUCCEEDED for n in range(700))
+    assert all(bench.runs.list(schedule=f"s{n}")[0].state == "succeeded" for n in range(700))
     with bench._store.reading() as transaction:
         assert transaction.next_due() == instant("2026-03-27T08:20:00Z")
 
 
-def test_slots_are_unique_and_ranges_hold_no_other_record(bench: Bench) -> None:
+def test_slots_are_unique_and_ranges_hold_no_other_record(bench: Sandbox) -> None:
     """B1"""
-    bench.add("s", when="*/10 * * * *", do="work", catch_up="run_all_capped", cap=3)
+    bench.add("s", when="*/10 * * * *", job="work", catch_up="run_all_capped", catch_up_limit=3)
     for advance in (10, 95, 7, 13, 20_000, 5, 10, 31):
         bench.clock.advance(advance * MINUTE)
         bench.settle()
     covered: list[int] = []
     trigger = bench._catalog._known[1, 1].rule.trigger
-    for run in bench.runs("s", limit=10_000):
-        slot = run.covered_from or run.slot
-        while slot is not None and run.slot is not None and slot <= run.slot:
+    for run in bench.all_runs("s"):
+        assert run.slot is not None
+        slot: int | None = to_ms(run.first_slot or run.slot)
+        while slot is not None and slot <= to_ms(run.slot):
             covered.append(slot)
             slot = trigger.next_ms(slot)
     assert len(covered) == len(set(covered))

@@ -12,7 +12,7 @@ from outbox_recorder import Recorder, Told
 
 from matins import Matins
 from matins.errors import StoreUnavailable
-from matins.testing import Bench
+from matins.testing import Sandbox
 
 PATIENCE = 90
 
@@ -41,7 +41,7 @@ def test_a_slow_subscriber_holds_up_nobody_else(live: Matins) -> None:
     with live:
         live.subscribe(slow, "schedule.created")
         live.subscribe(lambda event: heard.set(), "run.succeeded")
-        live.add("s", when="0 0 1 1 *", do="work")
+        live.add("s", when="0 0 1 1 *", job="work")
         assert begun.wait(PATIENCE)
         live.run("s")
         assert heard.wait(PATIENCE)
@@ -51,22 +51,22 @@ def test_a_slow_subscriber_holds_up_nobody_else(live: Matins) -> None:
 def test_what_is_written_last_is_told_before_it_stops(live: Matins, recorder: Recorder) -> None:
     """V2"""
     live.subscribe(recorder)
-    live.add("s", when="0 0 1 1 *", do="work")
+    live.add("s", when="0 0 1 1 *", job="work")
     started = threading.Event()
     live.job("wait")(lambda run: started.set())
     with live:
-        live.edit("s", do="wait")
+        live.edit("s", job="wait")
         live.run("s")
         assert started.wait(PATIENCE)
     assert recorder.types[-2:] == ["run.started", "run.succeeded"]
 
 
-def test_what_its_thread_has_not_seen_is_told_by_whoever_stops_it(bench: Bench, recorder: Recorder) -> None:
+def test_what_its_thread_has_not_seen_is_told_by_whoever_stops_it(bench: Sandbox, recorder: Recorder) -> None:
     """V2"""
     bench.subscribe(recorder)
     bench.outbox._run = lambda: None  # type: ignore[method-assign]
     bench.outbox.start()
-    bench.add("s", when="0 9 * * *", do="work")
+    bench.add("s", when="0 9 * * *", job="work")
     bench.outbox.stop()
     assert recorder.types == ["schedule.created"]
 
@@ -76,17 +76,17 @@ def test_a_use_case_wakes_it(live: Matins) -> None:
     woken = threading.Event()
     with live:
         live.outbox.wake = lambda policy_rev=None: woken.set()  # type: ignore[method-assign]
-        live.add("s", when="0 0 1 1 *", do="work")
+        live.add("s", when="0 0 1 1 *", job="work")
         assert woken.is_set()
 
 
 def test_it_can_be_started_again(live: Matins, recorder: Recorder) -> None:
     """V2: and what came in between is told then"""
     live.subscribe(recorder, "schedule.created", "books")
-    live.add("a", when="0 0 1 1 *", do="work")
+    live.add("a", when="0 0 1 1 *", job="work")
     with live:
         pass
-    live.add("b", when="0 0 1 1 *", do="work")
+    live.add("b", when="0 0 1 1 *", job="work")
     with live:
         pass
     assert [event["schedulename"] for event in recorder.told] == ["a", "b"]
@@ -111,8 +111,8 @@ def test_a_turn_that_fails_is_not_the_end(live: Matins, recorder: Recorder, capl
         for _ in range(2):
             live.outbox.wake()
             assert failed.acquire(timeout=PATIENCE)
-        live.add("a", when="0 0 1 1 *", do="work")
+        live.add("a", when="0 0 1 1 *", job="work")
         live.outbox.wake()
         assert heard.wait(PATIENCE)
     assert "no answer" in caplog.text
-    assert caplog.text.count("a turn of the outbox failed") == 1
+    assert caplog.text.count("A turn of the outbox failed") == 1

@@ -7,18 +7,17 @@ from collections.abc import Callable
 import pytest
 
 from matins.errors import Conflict, InvalidInput
-from matins.model.run import RunState
 from matins.runtime.reaper import Reaper
-from matins.testing import Bench, ManualClock
+from matins.testing import ManualClock, Sandbox
 
 AT = "2026-03-27T08:05:00Z"
-Reopen = Callable[..., Bench]
+Reopen = Callable[..., Sandbox]
 Lines = Callable[..., list[str]]
 
 
-def crashed(reopen: Reopen, **words: object) -> Bench:
+def crashed(reopen: Reopen, **words: object) -> Sandbox:
     theatre = reopen()
-    theatre.add("s", when="*/5 * * * *", do="work", **words)
+    theatre.add("s", when="*/5 * * * *", job="work", **words)
     theatre.run_until(AT)
     assert theatre.stage.names() == ["s"]
     return reopen()
@@ -27,11 +26,11 @@ def crashed(reopen: Reopen, **words: object) -> Bench:
 def test_retry_starts_it_again_under_a_new_epoch_and_the_same_key(reopen: Reopen) -> None:
     """H8 S2: at least once, and nothing stuck in running after a crash"""
     theatre = crashed(reopen, on_unknown="retry")
-    (run,) = theatre.runs("s")
-    assert (run.state, run.reason, run.epoch) == (RunState.READY, "worker_lost", 1)
+    (run,) = theatre.runs.list(schedule="s")
+    assert (run.state, run.reason, run.epoch) == ("ready", "worker_lost", 1)
     theatre.settle()
     (work,) = theatre.stage.on.values()
-    assert (work.run_id, work.epoch, work.attempt) == (run.id, 2, 2)
+    assert (work.run_id, work.epoch, work.attempt) == (int(run.id), 2, 2)
     theatre.end("s")
     theatre.assert_ran("s", times=1)
 
@@ -39,7 +38,7 @@ def test_retry_starts_it_again_under_a_new_epoch_and_the_same_key(reopen: Reopen
 def test_retry_is_the_default_for_python_jobs(reopen: Reopen) -> None:
     """H8"""
     theatre = crashed(reopen)
-    assert theatre.runs("s")[0].state is RunState.READY
+    assert theatre.runs.list(schedule="s")[0].state == "ready"
 
 
 def test_hold_waits_for_a_person(reopen: Reopen, lines: Lines) -> None:
@@ -51,43 +50,43 @@ def test_hold_waits_for_a_person(reopen: Reopen, lines: Lines) -> None:
 
 
 @pytest.mark.parametrize(
-    ("end", "state"), [("succeeded", "succeeded"), ("failed", "failed"), ("unknown", "unknown"), ("retry", "starting")]
+    ("end", "state"), [("succeeded", "succeeded"), ("failed", "failed"), ("unknown", "unknown"), ("retry", "running")]
 )
 def test_a_person_says_what_became_of_it(reopen: Reopen, end: str, state: str) -> None:
     """H8"""
     theatre = crashed(reopen, on_unknown="hold")
-    (run,) = theatre.runs("s")
-    theatre.resolve(run.id, end)
+    (run,) = theatre.runs.list(schedule="s")
+    theatre.runs.resolve(run.id, end)
     theatre.settle()
-    assert theatre.runs("s")[0].state.word == state
+    assert theatre.runs.list(schedule="s")[0].state == state
     if end != "retry":
         with pytest.raises(Conflict, match="is not held"):
-            theatre.resolve(run.id, end)
+            theatre.runs.resolve(run.id, end)
 
 
 def test_only_known_ends(reopen: Reopen) -> None:
     """H8"""
     theatre = crashed(reopen, on_unknown="hold")
     with pytest.raises(InvalidInput) as caught:
-        theatre.resolve(theatre.runs("s")[0].id, "lost")
-    assert caught.value.field == "end"
-    assert theatre.runs("s")[0].state is RunState.HELD
+        theatre.runs.resolve(theatre.runs.list(schedule="s")[0].id, "lost")
+    assert caught.value.field == "outcome"
+    assert theatre.runs.list(schedule="s")[0].state == "held"
 
 
 def test_a_held_run_can_be_cancelled(reopen: Reopen, lines: Lines) -> None:
     """H8: there is no worker that would end it"""
     theatre = crashed(reopen, on_unknown="hold")
-    assert theatre.cancel(theatre.runs("s")[0].id).state is RunState.CANCELLED
+    assert theatre.runs.cancel(theatre.runs.list(schedule="s")[0].id).state == "cancelled"
     theatre.run_until("2026-03-27T08:10:00Z")
-    assert lines(theatre, "s") == ["08:05 cancelled cancelled", "08:10 starting"]
+    assert lines(theatre, "s") == ["08:05 cancelled cancelled", "08:10 running"]
 
 
 def test_a_run_that_was_to_end_is_cancelled(reopen: Reopen, lines: Lines) -> None:
     """H8"""
     theatre = reopen()
-    theatre.add("s", when="*/5 * * * *", do="work")
+    theatre.add("s", when="*/5 * * * *", job="work")
     theatre.run_until(AT)
-    theatre.cancel(theatre.runs("s")[0].id)
+    theatre.runs.cancel(theatre.runs.list(schedule="s")[0].id)
     theatre = reopen()
     assert lines(theatre, "s") == ["08:05 cancelled worker_lost"]
 
@@ -95,20 +94,20 @@ def test_a_run_that_was_to_end_is_cancelled(reopen: Reopen, lines: Lines) -> Non
 def test_what_queued_behind_a_lost_run_goes_on(reopen: Reopen, lines: Lines) -> None:
     """H8"""
     theatre = reopen()
-    theatre.add("s", when="*/5 * * * *", do="work", overlap="queue", on_unknown="hold")
+    theatre.add("s", when="*/5 * * * *", job="work", overlap="queue", on_unknown="hold")
     theatre.run_until("2026-03-27T08:10:00Z")
     theatre = reopen()
     theatre.settle()
     assert lines(theatre, "s") == ["08:05 held worker_lost", "08:10 queued waiting_for"]
-    theatre.resolve(theatre.runs("s")[1].id, "failed")
+    theatre.runs.resolve(theatre.runs.list(schedule="s")[1].id, "failed")
     theatre.settle()
-    assert lines(theatre, "s")[1] == "08:10 starting"
+    assert lines(theatre, "s")[1] == "08:10 running"
 
 
 def test_the_dead_workers_word_is_not_taken(reopen: Reopen) -> None:
     """S2: no write from a stale epoch is accepted"""
     first = reopen()
-    first.add("s", when="*/5 * * * *", do="work")
+    first.add("s", when="*/5 * * * *", job="work")
     first.run_until(AT)
     second = reopen()
     second.settle()
@@ -116,17 +115,17 @@ def test_the_dead_workers_word_is_not_taken(reopen: Reopen) -> None:
     first.engine.accepting = False
     first.settle()
     assert first.engine.stale == 1
-    assert second.runs("s")[0].state is RunState.STARTING
+    assert second.runs.list(schedule="s")[0].state == "running"
     second.end("s", result="new")
-    assert second.runs("s")[0].outcome == {"result": "new"}
+    assert second.runs.list(schedule="s")[0].outcome == {"result": "new"}
 
 
 def test_a_lost_run_that_nobody_can_read_is_over_and_frees_its_place(reopen: Reopen, lines: Lines) -> None:
     """H8 H2: there is no policy to ask"""
     theatre = reopen()
-    theatre.limit("global", 1)
-    theatre.add("s", when="*/5 * * * *", do="work")
-    theatre.add("other", when="*/5 * * * *", do="work")
+    theatre.limits.set("global", size=1)
+    theatre.add("s", when="*/5 * * * *", job="work")
+    theatre.add("other", when="*/5 * * * *", job="work")
     theatre.run_until(AT)
     (running,) = theatre.stage.names()
     waiting = "other" if running == "s" else "s"
@@ -140,12 +139,12 @@ def test_a_lost_run_that_nobody_can_read_is_over_and_frees_its_place(reopen: Reo
     assert theatre.stage.names() == [waiting]
 
 
-def test_a_run_of_its_own_is_left_alone(theatre: Bench) -> None:
+def test_a_run_of_its_own_is_left_alone(theatre: Sandbox) -> None:
     """H8"""
-    theatre.add("s", when="*/5 * * * *", do="work")
+    theatre.add("s", when="*/5 * * * *", job="work")
     theatre.run_until(AT)
     theatre.engine.reaper.open(theatre.engine.worker, theatre.clock.now_ms())
-    assert theatre.runs("s")[0].state is RunState.STARTING
+    assert theatre.runs.list(schedule="s")[0].state == "running"
     assert theatre.engine.reaper.reaped == 0
 
 
@@ -161,9 +160,9 @@ class Shared:
         return getattr(self._store, name)
 
 
-def test_on_a_shared_store_a_worker_is_dead_when_its_beat_stands_still_for_a_lease(theatre: Bench) -> None:
+def test_on_a_shared_store_a_worker_is_dead_when_its_beat_stands_still_for_a_lease(theatre: Sandbox) -> None:
     """S2: by the reaper's own boot time, whatever the wall clock does"""
-    theatre.add("s", when="*/5 * * * *", do="work")
+    theatre.add("s", when="*/5 * * * *", job="work")
     theatre.run_until(AT)
     store, clock = theatre._store, theatre.clock
     reaper = Reaper(Shared(store), clock, theatre._catalog, 15_000, 3_000)  # type: ignore[arg-type]
@@ -174,19 +173,19 @@ def test_on_a_shared_store_a_worker_is_dead_when_its_beat_stands_still_for_a_lea
         clock.advance(milliseconds)
         clock.step(86_400_000)
         reaper.turn(clock.now_ms(), clock.boot_ms())
-        return theatre.runs("s")[0].state.word
+        return theatre.runs.list(schedule="s")[0].state
 
-    assert [look(5_000) for _ in range(4)] == ["starting"] * 4
+    assert [look(5_000) for _ in range(4)] == ["running"] * 4
     with store.transaction(0) as transaction:
         transaction.beat(theatre.engine.worker)
-    assert [look(5_000) for _ in range(4)] == ["starting"] * 4
+    assert [look(5_000) for _ in range(4)] == ["running"] * 4
     assert look(5_000) == "ready"
     assert reaper.reaped == 1
     assert look(60_000) == "ready"
     assert reaper.reaped == 1
 
 
-def test_looking_round_is_not_done_every_turn(theatre: Bench) -> None:
+def test_looking_round_is_not_done_every_turn(theatre: Sandbox) -> None:
     """S2"""
     reads: list[str] = []
 

@@ -6,28 +6,28 @@ from collections.abc import Callable
 
 import pytest
 
-from matins.testing import Bench, iso
+from matins.testing import Sandbox, iso
 
 MINUTE, HOUR, YEAR = 60_000, 3_600_000, 365 * 86_400_000
 Lines = Callable[..., list[str]]
 
 
-def next_slot(bench: Bench, name: str = "s") -> str | None:
-    return iso(bench.get(name).next_slot)
+def next_slot(bench: Sandbox, name: str = "s") -> str | None:
+    return iso(bench.get(name).next_run_at)
 
 
-def test_back_slots_that_have_run_do_not_run_again(bench: Bench, lines: Lines) -> None:
+def test_back_slots_that_have_run_do_not_run_again(bench: Sandbox, lines: Lines) -> None:
     """H2 B1"""
-    bench.add("s", when="*/5 * * * *", do="work")
+    bench.add("s", when="*/5 * * * *", job="work")
     bench.run_until("2026-03-27T08:15:00Z")
     bench.clock.step(-12 * MINUTE)
     bench.run_until("2026-03-27T08:20:00Z")
     assert lines(bench, "s") == ["08:05 succeeded", "08:10 succeeded", "08:15 succeeded", "08:20 succeeded"]
 
 
-def test_back_the_cursor_comes_along(bench: Bench) -> None:
+def test_back_the_cursor_comes_along(bench: Sandbox) -> None:
     """H2: a year back, and the schedule does not sleep for a year"""
-    bench.add("s", when="0 9 * * *", do="work")
+    bench.add("s", when="0 9 * * *", job="work")
     bench.clock.step(-YEAR)
     bench.settle()
     assert next_slot(bench) == "2025-03-27T09:00:00Z"
@@ -35,17 +35,17 @@ def test_back_the_cursor_comes_along(bench: Bench) -> None:
     bench.assert_ran("s", times=1)
 
 
-def test_back_intervals_that_wait_come_along(bench: Bench) -> None:
+def test_back_intervals_that_wait_come_along(bench: Sandbox) -> None:
     """H2 H3"""
-    bench.add("s", when="10m", do="work")
+    bench.add("s", when="10m", job="work")
     bench.clock.step(-YEAR)
     bench.settle()
     assert next_slot(bench) == "2025-03-27T08:10:00Z"
 
 
-def test_back_paused_schedules_stay_paused(bench: Bench) -> None:
+def test_back_paused_schedules_stay_paused(bench: Sandbox) -> None:
     """H2"""
-    bench.add("s", when="0 9 * * *", do="work")
+    bench.add("s", when="0 9 * * *", job="work")
     bench.pause("s")
     bench.clock.step(-YEAR)
     bench.settle()
@@ -55,9 +55,9 @@ def test_back_paused_schedules_stay_paused(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("words", [{"when": "*/5 * * * *"}, {"when": "5m", "first": "immediately", "anchor": "grid"}])
-def test_back_an_edit_does_not_run_a_slot_again(bench: Bench, lines: Lines, words: dict[str, str]) -> None:
+def test_back_an_edit_does_not_run_a_slot_again(bench: Sandbox, lines: Lines, words: dict[str, str]) -> None:
     """H2 B1"""
-    bench.add("s", when="*/5 * * * *", do="work")
+    bench.add("s", when="*/5 * * * *", job="work")
     bench.run_until("2026-03-27T08:15:00Z")
     bench.clock.step(-12 * MINUTE)
     bench.settle()
@@ -68,9 +68,9 @@ def test_back_an_edit_does_not_run_a_slot_again(bench: Bench, lines: Lines, word
     assert len(slots) == len(set(slots)) == 4
 
 
-def test_back_a_resume_does_not_run_a_slot_again(bench: Bench, lines: Lines) -> None:
+def test_back_a_resume_does_not_run_a_slot_again(bench: Sandbox, lines: Lines) -> None:
     """H2 B1"""
-    bench.add("s", when="*/5 * * * *", do="work")
+    bench.add("s", when="*/5 * * * *", job="work")
     bench.run_until("2026-03-27T08:15:00Z")
     bench.clock.step(-12 * MINUTE)
     bench.settle()
@@ -79,41 +79,41 @@ def test_back_a_resume_does_not_run_a_slot_again(bench: Bench, lines: Lines) -> 
     assert next_slot(bench) == "2026-03-27T08:20:00Z"
 
 
-def test_forward_less_than_an_hour_is_believed_at_once(bench: Bench, lines: Lines) -> None:
+def test_forward_less_than_an_hour_is_believed_at_once(bench: Sandbox, lines: Lines) -> None:
     """H2"""
-    bench.add("s", when="0 * * * *", do="work")
+    bench.add("s", when="0 * * * *", job="work")
     bench.clock.step(HOUR)
     bench.settle()
     assert lines(bench, "s") == ["09:00 succeeded"]
 
 
-def test_forward_a_year_is_looked_at_twice(bench: Bench) -> None:
+def test_forward_a_year_is_looked_at_twice(bench: Sandbox) -> None:
     """H2"""
-    bench.add("s", when="0 * * * *", do="work")
+    bench.add("s", when="0 * * * *", job="work")
     bench.clock.step(YEAR)
     assert bench.engine.turn() == 250
-    assert bench.runs("s") == []
+    assert bench.runs.list(schedule="s") == []
     bench.settle()
-    newest, missed = bench.runs("s")
-    assert (newest.state.word, missed.state.word) == ("succeeded", "missed")
-    assert newest.covered + missed.covered == 365 * 24
+    newest, missed = bench.runs.list(schedule="s")
+    assert (newest.state, missed.state) == ("succeeded", "missed")
+    assert newest.slots + missed.slots == 365 * 24
 
 
-def test_forward_and_back_before_the_second_look_leaves_nothing(bench: Bench) -> None:
+def test_forward_and_back_before_the_second_look_leaves_nothing(bench: Sandbox) -> None:
     """H2"""
-    bench.add("s", when="0 * * * *", do="work")
+    bench.add("s", when="0 * * * *", job="work")
     bench.clock.step(YEAR)
     bench.engine.turn()
     bench.clock.step(-YEAR)
     bench.settle()
-    assert bench.runs("s") == []
+    assert bench.runs.list(schedule="s") == []
     assert next_slot(bench) == "2026-03-27T09:00:00Z"
 
 
-def test_a_broken_schedule_does_not_stop_the_replan(bench: Bench) -> None:
+def test_a_broken_schedule_does_not_stop_the_replan(bench: Sandbox) -> None:
     """H2"""
-    bench.add("bad", when="0 9 * * *", do="work")
-    bench.add("s", when="0 9 * * *", do="work")
+    bench.add("bad", when="0 9 * * *", job="work")
+    bench.add("s", when="0 9 * * *", job="work")
     with bench._store.transaction(0) as transaction:
         transaction._connection.execute("UPDATE revisions SET definition = '{' WHERE schedule_id = 1")
     bench._catalog._known.clear()
@@ -122,29 +122,29 @@ def test_a_broken_schedule_does_not_stop_the_replan(bench: Bench) -> None:
     assert next_slot(bench) == "2025-03-27T09:00:00Z"
 
 
-def test_a_step_leaves_an_event(bench: Bench) -> None:
+def test_a_step_leaves_an_event(bench: Sandbox) -> None:
     """H2"""
-    bench.add("s", when="0 9 * * *", do="work")
+    bench.add("s", when="0 9 * * *", job="work")
     bench.clock.step(-YEAR)
     bench.settle()
     with bench._store.reading() as transaction:
         assert "schedule.replanned" in {event.type for event in transaction.events_after(0, 100)}
-    assert bench.verify_audit() == []
+    assert bench.audit.verify().problems == []
 
 
-def test_back_what_waits_to_be_tried_again_does_not_wait_for_the_old_time(bench: Bench, lines: Lines) -> None:
+def test_back_what_waits_to_be_tried_again_does_not_wait_for_the_old_time(bench: Sandbox, lines: Lines) -> None:
     """H2 B8: a year back, and the retry does not wait for a year"""
-    bench.add("s", when="5 8 * * *", do="fail", retries=1)
+    bench.add("s", when="5 8 * * *", job="fail", retries=1)
     bench.run_until("2026-03-27T08:05:00Z")
     bench.clock.step(-YEAR)
     bench.run_until("2025-03-27T08:06:00Z")
     assert lines(bench, "s") == ["08:05 failed failed"]
 
 
-def test_back_what_waits_for_a_place_does_not_wait_for_the_old_time(theatre: Bench) -> None:
+def test_back_what_waits_for_a_place_does_not_wait_for_the_old_time(theatre: Sandbox) -> None:
     """H2 V3"""
-    theatre.limit("global", 1)
-    theatre.add_many([{"name": name, "when": "5 8 * * *", "do": "work"} for name in ("a", "b")])
+    theatre.limits.set("global", size=1)
+    theatre.add_many([{"name": name, "when": "5 8 * * *", "job": "work"} for name in ("a", "b")])
     theatre.run_until("2026-03-27T08:05:00Z")
     theatre.clock.step(-YEAR)
     theatre.settle()

@@ -9,14 +9,14 @@ from typing import Any
 
 from security_cast import ADA, BOB, CYN, OWNER, SCOUT, Watched
 
+from matins.api.results import Approval, Run
+from matins.engine.when.triggers import to_ms
 from matins.errors import InvalidInput
-from matins.model.policy import Approval
-from matins.model.run import Run, RunState
 
 MINUTE = 60_000
 _PLACE = 999_999
-HOURLY = {"when": "5 * * * *", "do": "work", "approval": "owner_approve", "approval_expires": "45m"}
-COUNCIL = {"approval": "council_approve", "approvers": ["ada", "bob", "cyn"], "approvals_needed": 2}
+HOURLY = {"when": "5 * * * *", "job": "work", "approval": "owner_approve", "approval_timeout": "45m"}
+COUNCIL = {"approval": "council_approve", "approvers": ["ada", "bob", "cyn"], "approvals_required": 2}
 NAMES = ("asked", "council", "silent", "proposed", "often")
 VOTERS = (OWNER, ADA, BOB, CYN, SCOUT)
 
@@ -33,8 +33,8 @@ class Walk:
         self.journal: list[str] = [f"seed {seed}"]
         self.done: Counter[str] = Counter()
         self.started = 0
-        bench.limit("global", 2)
-        bench.set_quiet_hours("noon", windows=["12:00-12:30"], mode="defer")
+        bench.limits.set("global", size=2)
+        bench.quiet_hours.set("noon", windows=["12:00-12:30"], mode="defer")
         bench.add("asked", **HOURLY)
         bench.add("council", **{**HOURLY, **COUNCIL}, quiet_hours="noon")
         bench.add("silent", **HOURLY, approval_default="approve", retries=2)
@@ -62,21 +62,21 @@ class Walk:
             if self.bench.get(name).state == "paused":
                 self.bench.resume(name)
         for _ in range(3):
-            for asked in self.bench.approvals():
+            for asked in self.bench.approvals.list():
                 for voter in (OWNER,) if not asked.approvers else (BOB, CYN):
                     if self.bench.approval(asked.id).state == "pending":
-                        self.bench.acting_as(voter).approve(asked.id)
+                        self.bench.acting_as(voter).approvals.approve(asked.id)
             self.bench.settle()
-        stuck = [run for name in NAMES for run in self._live(name) if run.state < RunState.STARTING]
+        stuck = [run for name in NAMES for run in self._live(name) if run.state in ("waiting", "queued", "ready")]
         waiting = [run for run in stuck if run.status not in ("queued", "awaiting_approval", "ready", "quiet_hours")]
         assert waiting == [], waiting
         live = [run.id for name in NAMES for run in self._live(name)]
         for name in NAMES:
-            self.bench.remove(name)
+            self.bench.delete(name)
         self.bench.settle()
-        assert [run for run in map(self.bench.get_run, live) if run.state.live] == []
-        assert self.bench.approvals() == []
-        assert self.bench.verify_audit() == []
+        assert [run for run in map(self.bench.runs.get, live) if run.live] == []
+        assert self.bench.approvals.list() == []
+        assert self.bench.audit.verify().problems == []
 
     # -- what happens
 
@@ -87,31 +87,35 @@ class Walk:
         self.bench.run_until(self.bench.clock.now_ms() + 50 * MINUTE)
 
     def _vote(self) -> None:
-        asked = self._random.choice(self.bench.approvals() or [None])
+        asked = self._random.choice(self.bench.approvals.list() or [None])
         if asked is None:
             return
         able = (OWNER,) if not asked.approvers else (ADA, BOB, CYN)
         acting = self.bench.acting_as(self._random.choice(able if self._random.random() < 0.7 else VOTERS))
         if self._random.random() < 0.2:
-            acting.deny(asked.id)
+            acting.approvals.deny(asked.id)
         elif self._random.random() < 0.2:
-            acting.approve(asked.id, edits={"payload": self._random.random()})
+            acting.approvals.approve(asked.id, edits={"payload": self._random.random()})
         else:
-            acting.approve(asked.id, digest=self._random.choice([None, asked.digest]))
+            acting.approvals.approve(asked.id, digest=self._random.choice([None, asked.digest]))
 
     def _replay(self) -> None:
-        spent = [a for state in ("used", "approved", "denied", "expired", "void") for a in self.bench.approvals(state)]
+        spent = [
+            a
+            for state in ("used", "approved", "denied", "expired", "void")
+            for a in self.bench.approvals.list(state=state)
+        ]
         if spent:
             again = self._random.choice(spent)
-            self.bench.acting_as(self._random.choice(VOTERS)).approve(again.id)
+            self.bench.acting_as(self._random.choice(VOTERS)).approvals.approve(again.id)
             raise AssertionError(f"an answer was taken to {again}")
 
     def _edit(self) -> None:
         changes: list[dict[str, Any]] = [
             {"payload": self._random.random()},
-            {"do": self._random.choice(["work", "deploy", "send_message"])},
+            {"job": self._random.choice(["work", "deploy", "send_message"])},
             {"when": self._random.choice(["5 * * * *", "*/20 * * * *", "every 10m"])},
-            {"approval_expires": self._random.choice(["15m", "45m", "2h"])},
+            {"approval_timeout": self._random.choice(["15m", "45m", "2h"])},
             {"approval": self._random.choice(["auto", "owner_approve"])},
         ]
         who, name = self._random.choice([OWNER, OWNER, ADA, SCOUT, SCOUT]), self._random.choice(NAMES)
@@ -128,14 +132,14 @@ class Walk:
     def _cancel(self) -> None:
         live = self._live(self._random.choice(NAMES))
         if live:
-            self.bench.cancel(self._random.choice(live).id)
+            self.bench.runs.cancel(self._random.choice(live).id)
 
     def _run(self) -> None:
         self.bench.acting_as(self._random.choice([OWNER, ADA, SCOUT])).run(self._random.choice(NAMES))
 
     def _fill(self) -> None:
         """No place is free: what has leave must wait, and much can happen meanwhile."""
-        self.bench.limit("global", 1)
+        self.bench.limits.set("global", size=1)
         with self.bench._store.transaction(self.bench.clock.now_ms()) as transaction:
             transaction.take_permit("global", _PLACE)
 
@@ -152,10 +156,10 @@ class Walk:
     # -- what must hold
 
     def _live(self, name: str) -> list[Run]:
-        return [run for run in self.bench.runs(name, limit=1_000) if run.state.live]
+        return [run for run in self.bench.runs.list(schedule=name, limit=1_000) if run.live]
 
     def _look(self) -> None:
-        open_ones = self.bench.approvals(limit=1_000)
+        open_ones = self.bench.approvals.list(limit=1_000)
         assert len({a.run_id for a in open_ones if a.kind == "run"}) == sum(a.kind == "run" for a in open_ones)
         for asked in open_ones:
             if asked.kind == "run":
@@ -164,7 +168,7 @@ class Walk:
     def _look_at(self, asked: Approval) -> None:
         """A question that is open is about a run that waits for it, under the words that it would run by."""
         assert asked.run_id is not None
-        run = self.bench.get_run(asked.run_id)
-        assert run.state is RunState.PARKED, (asked, run)
+        run = self.bench.runs.get(asked.run_id)
+        assert run.state == "waiting", (asked, run)
         assert run.rev == asked.rev, (asked, run)
-        assert asked.expires_at > self.bench.clock.now_ms(), asked
+        assert to_ms(asked.expires_at) > self.bench.clock.now_ms(), asked

@@ -7,15 +7,16 @@ from typing import Any
 
 import orjson
 
-from matins.calls import Calls
+from matins.api.results import Approval, Run
+from matins.api.schedules import Api
 from matins.engine.approvals import DESTRUCTIVE, HARMLESS, needs_approval
-from matins.executors.python import JobRun
-from matins.model.policy import Approval
+from matins.executors.python import JobContext
+from matins.model import policy
 from matins.model.principal import Principal
-from matins.model.run import Run
 from matins.runtime.asking import digest_of, run_digest
+from matins.runtime.rows import schedule_of
 from matins.runtime.work import Work
-from matins.testing import Bench, ManualClock
+from matins.testing import ManualClock, Sandbox
 
 START = "2026-03-27T08:00:00Z"
 OWNER = Principal("owner", "owner")
@@ -23,7 +24,7 @@ ADA, BOB, CYN = (Principal("operator", name) for name in ("ada", "bob", "cyn"))
 VIC = Principal("viewer", "vic")
 SCOUT, ROVER = Principal("agent", "scout"), Principal("agent", "rover")
 JOBS = ("work", "deploy", "scheduled-task", *sorted(DESTRUCTIVE | HARMLESS))
-WAITING = {"when": "5 * * * *", "do": "work", "approval": "owner_approve"}
+WAITING = {"when": "5 * * * *", "job": "work", "approval": "owner_approve"}
 """The words of a schedule that asks the owner at five past every hour."""
 
 
@@ -32,7 +33,7 @@ def at(clock: str, day: int = 27) -> str:
     return f"2026-03-{day:02}T{clock}{':00' * (clock.count(':') < 2)}Z"
 
 
-class Watched(Bench):
+class Watched(Sandbox):
     """Keeps what ran, and stops when something starts that nobody allowed."""
 
     def __init__(self, url: str = "sqlite://", *, clock: ManualClock | None = None, **settings: Any) -> None:
@@ -44,21 +45,23 @@ class Watched(Bench):
         self.executor.before = self._watch
 
     def last(self, name: str = "s") -> Run:
-        return self.runs(name)[0]
+        return self.runs.list(schedule=name)[0]
 
     def asked(self, name: str = "s") -> Approval:
         """The one question about a schedule that is open."""
-        (found,) = [approval for approval in self.approvals() if approval.schedule == name]
+        (found,) = [approval for approval in self.approvals.list() if approval.schedule == name]
         return found
 
-    def approval(self, approval_id: int) -> Approval:
-        return self.call_as(OWNER, "get_approval", approval_id)
+    def approval(self, approval_id: str) -> Approval:
+        return self.approvals.get(approval_id)
 
     def states(self, name: str = "s") -> list[str]:
         """What became of the questions about a schedule, the oldest first."""
         every = ("pending", "approved", "used", "denied", "expired", "void")
-        found = [approval for state in every for approval in self.approvals(state) if approval.schedule == name]
-        return [approval.state for approval in sorted(found)]
+        found = [
+            approval for state in every for approval in self.approvals.list(state=state) if approval.schedule == name
+        ]
+        return [approval.state for approval in sorted(found, key=lambda approval: int(approval.id))]
 
     def told(self, *types: str) -> list[dict[str, Any]]:
         """The data of the events of these types, in their order."""
@@ -66,7 +69,7 @@ class Watched(Bench):
             found = sorted(transaction.audit()[0])
         return [orjson.loads(event.data or "{}") for event in found if event.type in types]
 
-    def _work(self, run: JobRun) -> None:
+    def _work(self, run: JobContext) -> None:
         self.ran.append((run.schedule, run.payload))
 
     def _watch(self, work: Work) -> None:
@@ -74,31 +77,35 @@ class Watched(Bench):
             row = transaction.schedule(work.known.schedule_id)
             approvals = transaction.approvals_of_run(work.run_id)
         assert row is not None
-        assert row[3] not in ("pending", "rejected"), f"{work} started though nobody wants it"
+        schedule = schedule_of(row)
+        assert schedule.state not in ("pending", "rejected"), f"{work} started though nobody wants it"
         if needs_approval(work.known.definition):
             self._check_leave(work, approvals)
-        if row[17] == "agent":
+        if schedule.creator_role == "agent":
             self._check_words(work)
 
-    def _check_leave(self, work: Work, approvals: list[Approval]) -> None:
+    def _check_leave(self, work: Work, approvals: list[policy.Approval]) -> None:
         words = run_digest(work.known, self._policies())
         good = [a for a in approvals if a.digest == words and a.state == "used"]
         assert len(good) == 1, f"{work} started without leave: {approvals}"
         if work.attempt == 1:
             given = self._given_at(good[0])
-            assert self.clock.now_ms() - given <= work.known.definition.approval_ms, f"{work} started on an old leave"
+            assert self.clock.now_ms() - given <= work.known.definition.approval_timeout_ms, (
+                f"{work} started on an old leave"
+            )
 
     def _check_words(self, work: Work) -> None:
         """What an agent wrote runs only as a person has seen it, unless the owner's rule lets it through."""
         with self._store.reading() as transaction:
             authors = transaction.authors(work.known.schedule_id, work.known.rev)
+            used = transaction.approvals_in("used", 0, 10_000)
         by_person = bool(authors) and authors[0][1] != "agent"
         digest = digest_of(work.known)
-        seen = any(approval.digest == digest for approval in self.approvals("used", limit=10_000))
-        unasked = self.agent_rules(work.known.agent).auto_one_shots
+        seen = any(approval.digest == digest for approval in used)
+        unasked = self.agent_rules.get(work.known.agent).auto_approve_one_shots
         assert by_person or seen or unasked, f"{work} started with words that nobody has seen"
 
-    def _given_at(self, approval: Approval) -> int:
+    def _given_at(self, approval: policy.Approval) -> int:
         """When people said yes, by the chained events: the row itself says when it was used."""
         with self._store.reading() as transaction:
             events = sorted(transaction.audit()[0])
@@ -118,10 +125,10 @@ Open = Callable[..., Watched]
 """What opens a bench on a store."""
 
 
-def propose(bench: Watched, name: str = "s", agent: Principal = SCOUT, **words: Any) -> Calls:
+def propose(bench: Watched, name: str = "s", agent: Principal = SCOUT, **words: Any) -> Api:
     """What an agent proposes and the owner approves; the agent's own view of the use cases."""
     acting = bench.acting_as(agent)
-    acting.add(name, **{"when": "5 * * * *", "do": "work", **words})
+    acting.add(name, **{"when": "5 * * * *", "job": "work", **words})
     if bench.get(name, agent=agent.name).state == "pending":
-        bench.approve(bench.asked(name).id)
+        bench.approvals.approve(bench.asked(name).id)
     return acting

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from matins.store.sqlite.store import SqliteStore
-from matins.testing import Bench
+from matins.testing import Sandbox
 
 _SQLITE_TABLES = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
 _POSTGRES_TABLES = "SELECT tablename FROM pg_tables WHERE schemaname = current_schema()"
 
 
-def sql(bench: Bench, statement: str) -> list[tuple[Any, ...]]:
+def sql(bench: Sandbox, statement: str) -> list[tuple[Any, ...]]:
     """The rows that a statement gives."""
     store: Any = bench._store
     if isinstance(store, SqliteStore):
@@ -23,7 +23,7 @@ def sql(bench: Bench, statement: str) -> list[tuple[Any, ...]]:
         return rows
 
 
-def everything(bench: Bench) -> dict[str, list[str]]:
+def everything(bench: Sandbox) -> dict[str, list[str]]:
     """Every row of every table."""
     names = sql(bench, _SQLITE_TABLES if isinstance(bench._store, SqliteStore) else _POSTGRES_TABLES)
     return {name: sorted(map(repr, sql(bench, f"SELECT * FROM {name}"))) for (name,) in sorted(names)}

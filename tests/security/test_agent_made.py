@@ -11,7 +11,7 @@ from security_rows import everything
 from matins.errors import Conflict, NotAllowed, NotFound
 from matins.model.principal import Principal
 
-PLAIN = {"when": "5 * * * *", "do": "work"}
+PLAIN = {"when": "5 * * * *", "job": "work"}
 
 
 # -- pending
@@ -22,8 +22,8 @@ def test_nothing_fires_while_it_is_pending(bench: Watched) -> None:
     made = bench.acting_as(SCOUT).add("s", **PLAIN, payload="planted")
     assert (made.state, made.due_at) == ("pending", None)
     bench.run_until(at("10:00"))
-    assert (bench.ran, bench.runs("s")) == ([], [])
-    bench.approve(bench.asked().id)
+    assert (bench.ran, bench.runs.list(schedule="s")) == ([], [])
+    bench.approvals.approve(bench.asked().id)
     bench.run_until(at("10:06"))
     assert bench.ran == [("s", "planted")]
 
@@ -55,7 +55,7 @@ def test_an_agent_does_not_approve_its_own(bench: Watched) -> None:
     bench.acting_as(SCOUT).add("s", **PLAIN)
     for principal in (SCOUT, ROVER, ADA):
         with pytest.raises(NotAllowed):
-            bench.acting_as(principal).approve(bench.asked().id)
+            bench.acting_as(principal).approvals.approve(bench.asked().id)
     bench.run_until(at("09:00"))
     assert bench.ran == []
 
@@ -64,7 +64,7 @@ def test_no(bench: Watched) -> None:
     """B7: rejected stays rejected, by hand too; its maker may ask again with other words, or take it away."""
     agent = bench.acting_as(SCOUT)
     agent.add("s", **PLAIN, payload="evil")
-    bench.deny(bench.asked().id)
+    bench.approvals.deny(bench.asked().id)
     assert bench.get("s").state == "rejected"
     for act in (agent.run, agent.resume, bench.run, bench.resume):
         with pytest.raises(Conflict, match="rejected"):
@@ -72,10 +72,10 @@ def test_no(bench: Watched) -> None:
     agent.edit("s", payload="good")
     assert bench.get("s").state == "pending"
     assert bench.asked().request["payload"] == "good"
-    bench.approve(bench.asked().id)
+    bench.approvals.approve(bench.asked().id)
     bench.run_until(at("08:06"))
     assert bench.ran == [("s", "good")]
-    assert agent.remove("s")
+    assert agent.delete("s")
 
 
 def test_nobody_looks_at_it(bench: Watched) -> None:
@@ -84,20 +84,20 @@ def test_nobody_looks_at_it(bench: Watched) -> None:
     agent.add("s", **PLAIN)
     number = bench.asked().id
     bench.run_until("2026-04-03T08:00:00Z")
-    assert (bench.get("s").state, bench.get("s").note) == ("rejected", "nobody answered in time")
+    assert (bench.get("s").state, bench.get("s").note) == ("rejected", "the request expired without an answer")
     with pytest.raises(Conflict, match="expired"):
-        bench.approve(number)
+        bench.approvals.approve(number)
     bench.run_until("2026-04-04T00:00:00Z")
     assert bench.ran == []
     agent.edit("s", payload="again")
-    bench.approve(bench.asked().id)
+    bench.approvals.approve(bench.asked().id)
     bench.run_until("2026-04-04T00:06:00Z")
     assert bench.ran == [("s", "again")]
 
 
 def test_how_long_a_proposal_waits_is_the_owners_rule(bench: Watched) -> None:
-    bench.set_agent_rules(approval_expires="1h")
-    bench.acting_as(SCOUT).add("s", **PLAIN, approval_expires="30d")
+    bench.agent_rules.set(approval_timeout="1h")
+    bench.acting_as(SCOUT).add("s", **PLAIN, approval_timeout="30d")
     bench.run_until(at("08:59:59"))
     assert bench.get("s").state == "pending"
     bench.run_until(at("09:00"))
@@ -107,11 +107,11 @@ def test_how_long_a_proposal_waits_is_the_owners_rule(bench: Watched) -> None:
 def test_a_one_shot_that_was_approved_late_runs_late(bench: Watched) -> None:
     """B7: within its grace; and the owner's edit does not make it forget its time."""
     for name in ("a", "b"):
-        bench.acting_as(SCOUT).add(name, when="in 10m", do="work")
+        bench.acting_as(SCOUT).add(name, when="in 10m", job="work")
     bench.run_until(at("08:30"))
     bench.edit("b", payload="edited")
     for name in ("a", "b"):
-        bench.approve(bench.asked(name).id)
+        bench.approvals.approve(bench.asked(name).id)
     bench.settle()
     assert bench.ran == [("a", None), ("b", "edited")]
 
@@ -127,9 +127,9 @@ def test_the_owner_edits_a_proposal(bench: Watched) -> None:
     new = bench.asked()
     assert (new.digest != old.digest, new.rev, new.request["payload"]) == (True, 2, "good")
     with pytest.raises(Conflict, match="void"):
-        bench.approve(old.id)
+        bench.approvals.approve(old.id)
     assert bench.get("s").state == "pending"
-    bench.approve(new.id)
+    bench.approvals.approve(new.id)
     bench.run_until(at("08:06"))
     assert bench.ran == [("s", "good")]
 
@@ -141,15 +141,15 @@ def test_bait_and_switch_while_it_is_looked_at(bench: Watched) -> None:
     seen = bench.asked()
     agent.edit("s", payload="evil")
     with pytest.raises(Conflict, match="void"):
-        bench.approve(seen.id)
-    with pytest.raises(Conflict, match="something else"):
-        bench.approve(bench.asked().id, digest=seen.digest)
+        bench.approvals.approve(seen.id)
+    with pytest.raises(Conflict, match="has changed since"):
+        bench.approvals.approve(bench.asked().id, digest=seen.digest)
     bench.run_until(at("09:00"))
     assert (bench.ran, bench.get("s").state) == ([], "pending")
 
 
 @pytest.mark.parametrize(
-    "change", [{"payload": "evil"}, {"when": "*/10 * * * *"}, {"do": "deploy"}, {"retries": 3}], ids=str
+    "change", [{"payload": "evil"}, {"when": "*/10 * * * *"}, {"job": "deploy"}, {"retries": 3}], ids=str
 )
 def test_what_was_approved_and_is_edited_is_pending_again(bench: Watched, change: dict[str, Any]) -> None:
     """B7: nothing fires until somebody has looked at the new words, not even the old ones."""
@@ -158,12 +158,12 @@ def test_what_was_approved_and_is_edited_is_pending_again(bench: Watched, change
     assert bench.get("s").state == "pending"
     bench.run_until(at("09:30"))
     assert bench.ran == []
-    bench.approve(bench.asked().id)
+    bench.approvals.approve(bench.asked().id)
     bench.run_until(at("10:06"))
     assert bench.ran[0] == ("s", change.get("payload", "good"))
 
 
-@pytest.mark.parametrize("change", [{"approval": "auto"}, {"do": "send_message"}], ids=str)
+@pytest.mark.parametrize("change", [{"approval": "auto"}, {"job": "send_message"}], ids=str)
 def test_a_run_that_waits_does_not_slip_through_an_edit(bench: Watched, change: dict[str, Any]) -> None:
     """B7: the run waits for leave; its maker edits the need for leave away. The schedule is pending, and so is it."""
     agent = propose(bench, approval="owner_approve", payload="good")
@@ -172,7 +172,7 @@ def test_a_run_that_waits_does_not_slip_through_an_edit(bench: Watched, change: 
     agent.edit("s", **change, payload="evil")
     bench.run_until(at("08:30"))
     assert (bench.ran, bench.last().status) == ([], "paused")
-    bench.approve(bench.asked().id)
+    bench.approvals.approve(bench.asked().id)
     bench.settle()
     assert bench.ran == [("s", "evil")], "the owner has approved these words"
 
@@ -183,17 +183,17 @@ def test_no_run_keeps_words_that_nobody_approved(bench: Watched) -> None:
     bench.run_until(at("08:06"))
     agent.edit("s", approval="auto", payload="evil")
     agent.edit("s", approval="owner_approve", payload="innocent")
-    bench.approve(bench.asked().id)
+    bench.approvals.approve(bench.asked().id)
     bench.settle()
     assert (bench.ran, bench.asked().request["payload"]) == ([], "innocent")
-    bench.approve(bench.asked().id)
+    bench.approvals.approve(bench.asked().id)
     bench.settle()
     assert bench.ran == [("s", "innocent")]
 
 
 def test_a_run_that_is_put_off_does_not_start_while_pending(bench: Watched) -> None:
     """B7: it waited for quiet hours to end; by then its schedule is a proposal again."""
-    bench.set_quiet_hours("early", windows=["08:00-09:00"], mode="defer")
+    bench.quiet_hours.set("early", windows=["08:00-09:00"], mode="defer")
     agent = propose(bench, quiet_hours="early")
     bench.run_until(at("08:10"))
     assert bench.last().status == "quiet_hours"
@@ -205,16 +205,16 @@ def test_a_run_that_is_put_off_does_not_start_while_pending(bench: Watched) -> N
 @pytest.mark.parametrize("how", ["denied", "expired"])
 def test_no_calls_off_what_waits(bench: Watched, how: str) -> None:
     """B1 B7: a run from when it was approved ends with the rejection, in a record, and does not wait for ever."""
-    bench.set_agent_rules(approval_expires="30m")
-    bench.set_quiet_hours("early", windows=["08:00-09:00"], mode="defer")
+    bench.agent_rules.set(approval_timeout="30m")
+    bench.quiet_hours.set("early", windows=["08:00-09:00"], mode="defer")
     agent = propose(bench, quiet_hours="early")
     bench.run_until(at("08:10"))
     agent.edit("s", payload="evil")
     if how == "denied":
-        bench.deny(bench.asked().id)
+        bench.approvals.deny(bench.asked().id)
     bench.run_until(at("10:00"))
     assert (bench.ran, bench.get("s").state) == ([], "rejected")
-    assert [(run.status, run.reason) for run in bench.runs("s")] == [("cancelled", "schedule_rejected")]
+    assert [(run.status, run.reason) for run in bench.runs.list(schedule="s")] == [("cancelled", "schedule_rejected")]
 
 
 def test_a_check_under_way_does_not_start_it_while_pending(bench: Watched) -> None:
@@ -237,7 +237,7 @@ def test_an_agent_schedules_only_itself(bench: Watched) -> None:
     with pytest.raises(NotAllowed, match="rover"):
         bench.acting_as(SCOUT).add("s", **PLAIN, agent="rover")
     with pytest.raises(NotAllowed):
-        bench.call_as(SCOUT, "add_many", [{"name": "mine", **PLAIN}, {"name": "theirs", **PLAIN, "agent": "rover"}])
+        bench.acting_as(SCOUT).add_many([{"name": "mine", **PLAIN}, {"name": "theirs", **PLAIN, "agent": "rover"}])
     assert everything(bench) == before
     assert bench.acting_as(SCOUT).add("s", **PLAIN, agent="scout").agent == "scout"
     assert bench.acting_as(SCOUT).add("t", **PLAIN).agent == "scout"
@@ -254,11 +254,11 @@ def test_an_agent_has_no_hand_in_what_others_made(bench: Watched, maker: str) ->
     bench.run_until(at("08:06"))
     agent, run = bench.acting_as(SCOUT), bench.last()
     before = everything(bench)
-    for act in (agent.edit, agent.pause, agent.resume, agent.remove, agent.run):
+    for act in (agent.edit, agent.pause, agent.resume, agent.delete, agent.run):
         with pytest.raises(NotAllowed, match="not made by scout"):
             act("s")
     with pytest.raises(NotAllowed, match="not made by scout"):
-        agent.cancel(run.id)
+        agent.runs.cancel(run.id)
     assert everything(bench) == before
 
 
@@ -267,7 +267,7 @@ def test_an_agent_cannot_take_a_name_that_is_somebody_elses(bench: Watched) -> N
     bench.add("s", **PLAIN, agent="scout", payload="theirs")
     with pytest.raises(Conflict, match="already"):
         bench.acting_as(SCOUT).add("s", **PLAIN)
-    assert bench.get("s").definition.payload == "theirs"
+    assert bench.get("s").settings["payload"] == "theirs"
 
 
 def test_what_is_gone_is_gone(bench: Watched) -> None:
@@ -275,9 +275,9 @@ def test_what_is_gone_is_gone(bench: Watched) -> None:
     agent = bench.acting_as(SCOUT)
     agent.add("s", **PLAIN)
     number = bench.asked().id
-    assert agent.remove("s")
+    assert agent.delete("s")
     with pytest.raises(Conflict, match="void"):
-        bench.approve(number)
+        bench.approvals.approve(number)
     with pytest.raises(NotFound):
         agent.run("s")
     bench.run_until(at("09:00"))
@@ -293,8 +293,8 @@ def test_an_agent_does_not_start_again_what_others_stopped(bench: Watched, by: s
     bench.job("fails")(lambda run: 1 / 0)
     bench.job("spends")(lambda run: run.spend("$3"))
     words: dict[str, Any] = {
-        "failures": {"do": "fails", "pause_after": 1},
-        "budget": {"do": "spends", "max_cost": "$1"},
+        "failures": {"job": "fails", "pause_after_failures": 1},
+        "budget": {"job": "spends", "max_cost": "$1"},
     }.get(by, {})
     agent = propose(bench, **words)
     if words:
@@ -306,9 +306,9 @@ def test_an_agent_does_not_start_again_what_others_stopped(bench: Watched, by: s
     for act in (agent.resume, agent.pause, agent.edit, agent.run):
         with pytest.raises(NotAllowed, match="was paused by") as caught:
             act("s")
-        assert caught.value.hint == "ask the owner"
+        assert caught.value.hint == "Ask the owner."
     assert everything(bench) == before
-    assert agent.remove("s"), "it may always take its own away"
+    assert agent.delete("s"), "it may always take its own away"
 
 
 def test_an_agent_resumes_what_it_paused_itself(bench: Watched) -> None:

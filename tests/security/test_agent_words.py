@@ -9,10 +9,10 @@ from security_cast import ADA, SCOUT, Watched, at, propose
 from security_rows import everything
 
 from matins.errors import InvalidInput, NotAllowed
-from matins.executors.python import JobRun
+from matins.executors.python import JobContext
 from matins.model.principal import Principal
 
-PLAIN = {"when": "5 * * * *", "do": "work"}
+PLAIN = {"when": "5 * * * *", "job": "work"}
 
 
 # -- provenance
@@ -23,35 +23,36 @@ def test_where_it_comes_from_is_stamped_by_the_server(bench: Watched) -> None:
     seen: list[int] = []
 
     @bench.job("plants")
-    def plants(run: JobRun) -> None:
+    def plants(run: JobContext) -> None:
         seen.append(run.id)
         bench.acting_as(Principal("agent", "scout", run.id)).add("child", **PLAIN)
 
-    parent = bench.add("parent", when="5 * * * *", do="plants", agent="scout")
+    parent = bench.add("parent", when="5 * * * *", job="plants", agent="scout")
     bench.run_until(at("08:06"))
     child = bench.get("child")
     assert (child.created_by, child.creator_role, child.agent) == ("scout", "agent", "scout")
-    assert (child.creator_run, child.parent, child.depth) == (seen[0], parent.id, 1)
+    assert (child.creator_run, child.parent, child.depth) == (str(seen[0]), parent.id, 1)
     request = bench.asked("child").request
     assert (request["proposed_by"], request["run"]) == ("scout", str(seen[0]))
-    assert (request["parent"], request["depth"]) == (str(parent.id), 1)
+    assert (request["parent"], request["depth"]) == (parent.id, 1)
     assert bench.told("schedule.created")[-1] == {"name": "child", "agent": "scout", "by": "scout", "role": "agent"}
 
 
 @pytest.mark.parametrize(
     "word",
     ["created_by", "creator_role", "creator_run", "parent", "depth", "state", "rev", "id", "due_at", "paused_by",
-     "executions", "principal", "role", "run_id", "proposed_by", "approved", "ends_at", "approval_ms", "trigger"],
+     "executions", "principal", "role", "run_id", "proposed_by", "approved", "paused_at", "approval_timeout_ms",
+     "trigger"],
 )  # fmt: skip
 def test_provenance_is_no_word_of_a_schedule(memory: Watched, word: str) -> None:
     """B7: whatever the words say."""
     agent = propose(memory)
     before = everything(memory)
-    with pytest.raises((InvalidInput, TypeError)):
+    with pytest.raises(InvalidInput):
         agent.add("forged", **PLAIN, **{word: "owner"})
-    with pytest.raises((InvalidInput, TypeError)):
-        memory.call_as(SCOUT, "add_many", [{"name": "forged", **PLAIN, word: "owner"}])
-    with pytest.raises((InvalidInput, TypeError)):
+    with pytest.raises(InvalidInput):
+        memory.acting_as(SCOUT).add_many([{"name": "forged", **PLAIN, word: "owner"}])
+    with pytest.raises(InvalidInput):
         agent.edit("s", **{word: "owner"})
     assert everything(memory) == before
 
@@ -70,8 +71,8 @@ def test_an_edit_by_somebody_else_does_not_make_it_theirs(bench: Watched) -> Non
 
 UNUSUAL: dict[str, Any] = {
     "pre_check": "true",
-    "before": ["true"],
-    "after": "true",
+    "before_run": ["true"],
+    "after_run": "true",
     "provider": "anthropic",
     "max_cost": "$50",
     "max_tokens": 1_000_000,
@@ -79,13 +80,13 @@ UNUSUAL: dict[str, Any] = {
     "approval": "owner_approve",
     "approvers": ["rover"],
     "approval_default": "approve",
-    "approval_expires": "1s",
-    "approval_actions": ["nothing"],
+    "approval_timeout": "1s",
+    "approval_jobs": ["nothing"],
 }
 REACHING: dict[str, Any] = {
     **UNUSUAL,
     "target": {"kind": "channel", "channel": "C07"},
-    "work": "inbox",
+    "work_source": "inbox",
 }
 """And where it lands, which an operator may set."""
 
@@ -93,14 +94,14 @@ REACHING: dict[str, Any] = {
 @pytest.mark.parametrize("word", REACHING)
 def test_unusual_words_are_proposed_and_pointed_out(memory: Watched, word: str) -> None:
     """B7 V10: inside the digest, named in the request, and without any effect before the yes."""
-    memory.set_quiet_hours("night", windows=["01:00-02:00"])
-    memory.set_work_source("inbox", kind="tasks", path="TASKS.yaml")
+    memory.quiet_hours.set("night", windows=["01:00-02:00"])
+    memory.work_sources.set("inbox", kind="tasks", path="TASKS.yaml")
     agent = memory.acting_as(SCOUT)
     agent.add("plain", **PLAIN)
     assert memory.asked("plain").request["unusual"] == []
     agent.add("s", **PLAIN, **{word: REACHING[word]})
     asked = memory.asked()
-    assert asked.request["unusual"] == ["approval_ms" if word == "approval_expires" else word]
+    assert asked.request["unusual"] == [word]
     assert memory.get("s").state == "pending"
     agent.edit("plain", **{word: REACHING[word]})
     assert memory.asked("plain").request["unusual"] == asked.request["unusual"]
@@ -111,11 +112,11 @@ def test_unusual_words_are_proposed_and_pointed_out(memory: Watched, word: str) 
 
 def test_a_person_sees_what_the_agent_would_be_told_and_where(memory: Watched) -> None:
     """B7: nobody can judge a prompt that is not shown; also when a run of it is asked about."""
-    memory.set_work_source("inbox", kind="tasks", path="TASKS.yaml")
-    words = {"prompt": "delete everything", "target": {"kind": "channel", "channel": "C07"}, "work": "inbox"}
+    memory.work_sources.set("inbox", kind="tasks", path="TASKS.yaml")
+    words = {"prompt": "delete everything", "target": {"kind": "channel", "channel": "C07"}, "work_source": "inbox"}
     memory.acting_as(SCOUT).add("s", when="5 * * * *", approval="owner_approve", **words)
     seen = memory.asked().request
-    memory.approve(memory.asked().id)
+    memory.approvals.approve(memory.asked().id)
     memory.run_until(at("08:06"))
     for request in (seen, memory.asked().request):
         assert {word: request[word] for word in words} == words
@@ -125,12 +126,12 @@ def test_who_answers_for_a_proposal_is_not_the_agents_choice(bench: Watched) -> 
     """B7: approvers, silence that means yes, a second to answer in: all of that is about its runs, once it may have
     any, and not about the proposal."""
     bench.acting_as(SCOUT).add(
-        "s", **PLAIN, approval="council_approve", approvers=["ada"], approval_default="approve", approval_expires="1s"
+        "s", **PLAIN, approval="council_approve", approvers=["ada"], approval_default="approve", approval_timeout="1s"
     )
     with pytest.raises(NotAllowed):
-        bench.acting_as(ADA).approve(bench.asked().id)
+        bench.acting_as(ADA).approvals.approve(bench.asked().id)
     asked = bench.asked()
-    assert (asked.approvers, asked.default, asked.needed) == ((), "deny", 1)
+    assert (asked.approvers, asked.default, asked.required) == ([], "deny", 1)
     bench.run_until(at("10:00"))
     assert (bench.ran, bench.get("s").state) == ([], "pending")
 
@@ -138,7 +139,7 @@ def test_who_answers_for_a_proposal_is_not_the_agents_choice(bench: Watched) -> 
 @pytest.mark.parametrize("word", UNUSUAL)
 def test_operators_do_not_set_them_at_all(memory: Watched, word: str) -> None:
     """B7 V10: preCheck, hooks, money and who is asked come from the owner or the file."""
-    memory.set_quiet_hours("night", windows=["01:00-02:00"])
+    memory.quiet_hours.set("night", windows=["01:00-02:00"])
     memory.add("s", **PLAIN)
     before = everything(memory)
     operator = memory.acting_as(ADA)

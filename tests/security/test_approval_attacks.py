@@ -13,7 +13,7 @@ from matins.errors import Conflict, InvalidInput, NotAllowed, NotFound
 from matins.model.principal import Principal
 
 
-def waiting(bench: Watched, **words: Any) -> int:
+def waiting(bench: Watched, **words: Any) -> str:
     """A run that waits for leave; its question."""
     bench.add("s", **WAITING, **words)
     bench.run_until(at("08:06"))
@@ -21,14 +21,14 @@ def waiting(bench: Watched, **words: Any) -> int:
     return bench.asked().id
 
 
-def refused(bench: Watched, principal: Principal, approval_id: int, **how: Any) -> str:
+def refused(bench: Watched, principal: Principal, approval_id: str, **how: Any) -> str:
     """Neither yes nor no is taken; why."""
     before = everything(bench)
     acting = bench.acting_as(principal)
     with pytest.raises(InvalidInput) as denied:
-        acting.deny(approval_id, **how)
+        acting.approvals.deny(approval_id, **how)
     with pytest.raises(InvalidInput) as caught:
-        acting.approve(approval_id, **how)
+        acting.approvals.approve(approval_id, **how)
     assert everything(bench) == before
     assert type(denied.value) is type(caught.value)
     return caught.value.message
@@ -46,7 +46,7 @@ def test_what_is_asked_is_told(bench: Watched) -> None:
     assert asked.request["payload"] == {"repo": "matins"}
     requested = canonical("schedule_approval_request")
     assert [told["digest"] for told in bench.told(requested)] == [asked.digest]
-    bench.approve(number)
+    bench.approvals.approve(number)
     bench.settle()
     assert bench.ran == [("s", {"repo": "matins"})]
     assert bench.approval(number).state == "used"
@@ -57,7 +57,7 @@ def test_agents_and_viewers_approve_nothing(bench: Watched) -> None:
     number = waiting(bench, approvers=["scout", "vic"])
     for principal in (SCOUT, VIC):
         with pytest.raises(NotAllowed):
-            bench.acting_as(principal).resolve_approval(bench.last().id, True)
+            bench.acting_as(principal).approvals.answer(bench.last().id, True)
         refused(bench, principal, number)
     bench.run_until(at("09:00"))
     assert bench.ran == []
@@ -73,7 +73,7 @@ def test_only_those_who_are_named_answer(bench: Watched) -> None:
     number = waiting(bench, approvers=["ada"])
     assert "the approvers are ada" in refused(bench, BOB, number)
     assert "the approvers are ada" in refused(bench, Principal("owner", "owner"), number)
-    bench.acting_as(ADA).approve(number)
+    bench.acting_as(ADA).approvals.approve(number)
     bench.settle()
     assert bench.ran == [("s", None)]
 
@@ -85,8 +85,8 @@ def test_nobody_approves_what_they_started_themselves(bench: Watched) -> None:
     bench.settle()
     asked = bench.asked()
     assert (asked.requested_by, asked.requester_role) == ("ada", "operator")
-    assert "themselves" in refused(bench, ADA, asked.id)
-    bench.acting_as(BOB).approve(asked.id)
+    assert "what they made, changed or started" in refused(bench, ADA, asked.id)
+    bench.acting_as(BOB).approvals.approve(asked.id)
     bench.settle()
     assert bench.ran == [("s", None)]
 
@@ -97,7 +97,7 @@ def test_nobody_approves_words_they_wrote_themselves(bench: Watched) -> None:
     bench.acting_as(ADA).edit("s", payload="better")
     bench.settle()
     refused(bench, ADA, bench.asked().id)
-    bench.acting_as(BOB).approve(bench.asked().id)
+    bench.acting_as(BOB).approvals.approve(bench.asked().id)
     bench.run_until(at("09:06"))
     assert bench.ran == [("s", "better")]
     refused(bench, ADA, bench.asked().id)
@@ -108,7 +108,7 @@ def test_a_sole_owner_may_approve_what_the_owner_made(bench: Watched) -> None:
     bench.add("s", **WAITING)
     bench.run("s")
     bench.settle()
-    bench.approve(bench.asked().id)
+    bench.approvals.approve(bench.asked().id)
     bench.settle()
     assert bench.ran == [("s", None)]
 
@@ -122,7 +122,7 @@ def test_an_agents_request_is_approved_by_a_human_only(bench: Watched) -> None:
     assert (asked.requested_by, asked.requester_role) == ("scout", "agent")
     refused(bench, SCOUT, asked.id)
     refused(bench, Principal("agent", "owner"), asked.id)
-    bench.approve(asked.id)
+    bench.approvals.approve(asked.id)
     bench.settle()
     assert bench.ran == [("s", None)]
 
@@ -133,13 +133,13 @@ def test_an_agents_request_is_approved_by_a_human_only(bench: Watched) -> None:
 @pytest.mark.parametrize("end", ["used", "denied", "expired", "void"])
 def test_an_answer_counts_once(bench: Watched, end: str) -> None:
     """V6: used, denied, expired or void: an approval is never taken up again, for this run or the next."""
-    number = waiting(bench, overlap="allow", approval_expires="30m")
+    number = waiting(bench, overlap="allow", approval_timeout="30m")
     match end:
         case "used":
-            bench.approve(number)
+            bench.approvals.approve(number)
             bench.settle()
         case "denied":
-            bench.deny(number)
+            bench.approvals.deny(number)
         case "expired":
             bench.run_until(at("08:40"))
         case "void":
@@ -157,16 +157,16 @@ def test_an_answer_counts_once(bench: Watched, end: str) -> None:
 
 def test_a_question_that_does_not_exist_cannot_be_answered(bench: Watched) -> None:
     with pytest.raises(NotFound):
-        bench.approve(404)
-    assert bench.resolve_approval(404, True) is None
+        bench.approvals.approve(404)
+    assert bench.approvals.answer(404, True) is None
 
 
 def test_the_digest_that_was_looked_at_must_still_be_meant(bench: Watched) -> None:
     """V6: an answer to something else is refused, with what to do."""
     number = waiting(bench)
     digest = bench.asked().digest
-    assert "something else by now" in refused(bench, Principal("owner", "owner"), number, digest="0" * 64)
-    bench.approve(number, digest=digest)
+    assert "has changed since you read it" in refused(bench, Principal("owner", "owner"), number, digest="0" * 64)
+    bench.approvals.approve(number, digest=digest)
     bench.settle()
     assert bench.ran == [("s", None)]
 
@@ -175,7 +175,7 @@ def test_the_digest_that_was_looked_at_must_still_be_meant(bench: Watched) -> No
 def test_questions_are_never_in_a_state_that_there_is_not(memory: Watched, state: Any) -> None:
     """V6: said so, rather than that there are none."""
     with pytest.raises(InvalidInput) as caught:
-        memory.approvals(state)
+        memory.approvals.list(state=state)
     assert caught.value.field == "state"
     assert "pending" in str(caught.value.allowed)
 
@@ -188,17 +188,17 @@ def test_leave_for_a_run_that_is_over(bench: Watched, end: str) -> None:
     """V6: a clear error with a hint, and nothing written."""
     number = waiting(bench)
     if end == "cancelled":
-        bench.cancel(bench.last().id)
+        bench.runs.cancel(bench.last().id)
     elif end == "succeeded":
-        bench.approve(number)
+        bench.approvals.approve(number)
         bench.settle()
     else:
-        bench.deny(number)
+        bench.approvals.deny(number)
     before = everything(bench)
     with pytest.raises(Conflict, match=f"is over: {end}") as caught:
-        bench.approve(number)
+        bench.approvals.approve(number)
     assert caught.value.hint
-    assert bench.resolve_approval(bench.last().id, True) is None
+    assert bench.approvals.answer(bench.last().id, True) is None
     assert everything(bench) == before
     assert len(bench.ran) == (end == "succeeded")
 
@@ -207,13 +207,13 @@ def test_leave_for_a_schedule_that_was_removed(bench: Watched) -> None:
     """V6: its questions are void, its run is over."""
     number = waiting(bench)
     run = bench.last()
-    bench.remove("s")
+    bench.delete("s")
     assert bench.approval(number).state == "void"
     refused(bench, Principal("owner", "owner"), number)
-    assert bench.resolve_approval(run.id, True) is None
+    assert bench.approvals.answer(run.id, True) is None
     bench.run_until(at("10:00"))
     assert bench.ran == []
-    assert bench.get_run(run.id).status == "cancelled"
+    assert bench.runs.get(run.id).status == "cancelled"
 
 
 # -- while it waits
@@ -223,7 +223,7 @@ def test_leave_for_a_paused_schedule_waits_with_it(bench: Watched) -> None:
     """V6 C10: yes is kept; the run goes on when the schedule does, and is not asked about twice."""
     number = waiting(bench)
     bench.pause("s")
-    bench.approve(number)
+    bench.approvals.approve(number)
     bench.run_until(at("08:30"))
     assert (bench.ran, bench.last().status) == ([], "paused")
     bench.resume("s")
@@ -234,16 +234,16 @@ def test_leave_for_a_paused_schedule_waits_with_it(bench: Watched) -> None:
 
 def test_leave_that_was_kept_too_long_is_asked_for_again(bench: Watched) -> None:
     """V6: an approval expires, whether it was answered or not."""
-    number = waiting(bench, approval_expires="1h")
+    number = waiting(bench, approval_timeout="1h")
     bench.pause("s")
-    bench.approve(number)
+    bench.approvals.approve(number)
     bench.run_until(at("09:30"))
     bench.resume("s")
     bench.settle()
     assert bench.ran == []
     assert bench.last().status == "awaiting_approval"
     refused(bench, Principal("owner", "owner"), number)
-    bench.approve(bench.asked().id)
+    bench.approvals.approve(bench.asked().id)
     bench.settle()
     assert bench.ran == [("s", None)]
 
@@ -251,7 +251,7 @@ def test_leave_that_was_kept_too_long_is_asked_for_again(bench: Watched) -> None
 def test_no_is_no_for_a_paused_schedule_too(bench: Watched) -> None:
     number = waiting(bench)
     bench.pause("s")
-    bench.deny(number, note="not today")
+    bench.approvals.deny(number, note="not today")
     bench.resume("s")
     bench.run_until(at("08:30"))
     assert (bench.ran, bench.last().status) == ([], "denied")
@@ -260,19 +260,19 @@ def test_no_is_no_for_a_paused_schedule_too(bench: Watched) -> None:
 
 def test_what_waits_for_leave_holds_no_place(bench: Watched) -> None:
     """V6: one place for all; while one schedule waits for a person another runs."""
-    bench.limit("global", 1)
+    bench.limits.set("global", size=1)
     number = waiting(bench)
-    bench.add("other", when="10 * * * *", do="work")
+    bench.add("other", when="10 * * * *", job="work")
     bench.run_until(at("08:11"))
     assert bench.ran == [("other", None)]
-    bench.approve(number)
+    bench.approvals.approve(number)
     bench.settle()
     assert bench.ran == [("other", None), ("s", None)]
 
 
 def test_nobody_answers_and_it_is_denied(bench: Watched) -> None:
     """V6: the declared default is no."""
-    number = waiting(bench, approval_expires="30m")
+    number = waiting(bench, approval_timeout="30m")
     bench.run_until(at("08:35"))
     run = bench.last()
     assert (bench.ran, run.status, run.reason) == ([], "expired", "approval_expired")
@@ -282,7 +282,7 @@ def test_nobody_answers_and_it_is_denied(bench: Watched) -> None:
 
 def test_nobody_answers_and_it_was_declared_that_this_means_yes(bench: Watched) -> None:
     """V6: only after the time is over, and not a moment before."""
-    waiting(bench, approval_expires="30m", approval_default="approve")
+    waiting(bench, approval_timeout="30m", approval_default="approve")
     bench.run_until(at("08:34:59"))
     assert bench.ran == []
     bench.run_until(at("08:35"))
@@ -291,15 +291,15 @@ def test_nobody_answers_and_it_was_declared_that_this_means_yes(bench: Watched) 
 
 
 def test_a_no_is_stronger_than_the_declared_yes(bench: Watched) -> None:
-    number = waiting(bench, approval_expires="30m", approval_default="approve")
-    bench.deny(number)
+    number = waiting(bench, approval_timeout="30m", approval_default="approve")
+    bench.approvals.deny(number)
     bench.run_until(at("08:50"))
     assert (bench.ran, bench.last().status) == ([], "denied")
 
 
 def test_an_answer_that_comes_too_late(bench: Watched) -> None:
     """V6: at the very instant it is over, though no timer has looked yet."""
-    number = waiting(bench, approval_expires="30m")
+    number = waiting(bench, approval_timeout="30m")
     bench.clock.advance_to(at("08:35"))
     assert "expired" in refused(bench, Principal("owner", "owner"), number)
 
@@ -313,7 +313,7 @@ def test_a_restart_between_question_and_answer(kept_url: str, open_bench: Open) 
     after = open_bench(kept_url)
     after.run_until(at("08:20"))
     assert after.ran == []
-    after.approve(after.asked().id)
+    after.approvals.approve(after.asked().id)
     after.settle()
     assert after.ran == [("s", None)]
 
@@ -321,7 +321,7 @@ def test_a_restart_between_question_and_answer(kept_url: str, open_bench: Open) 
 def test_a_crash_between_answer_and_start(kept_url: str, open_bench: Open) -> None:
     """V6: leave that was given is not lost, and not asked for twice."""
     first = open_bench(kept_url)
-    first.approve(waiting(first))
+    first.approvals.approve(waiting(first))
     after = open_bench(kept_url)
     after.settle()
     assert after.ran == [("s", None)]
@@ -333,7 +333,7 @@ def test_a_crash_after_the_start(kept_url: str, open_bench: Open) -> None:
     first = open_bench(kept_url)
     number = waiting(first)
     first.executor.submit = lambda batch: None  # type: ignore[method-assign] - it dies before it does anything
-    first.approve(number)
+    first.approvals.approve(number)
     first.engine.turn()
     assert first.last().status == "running"
     after = open_bench(kept_url)
@@ -345,7 +345,7 @@ def test_a_crash_after_the_start(kept_url: str, open_bench: Open) -> None:
 
 def test_a_restart_does_not_bring_a_denied_run_back(kept_url: str, open_bench: Open) -> None:
     first = open_bench(kept_url)
-    first.deny(waiting(first))
+    first.approvals.deny(waiting(first))
     after = open_bench(kept_url)
     after.run_until(at("08:50"))
     assert (after.ran, after.last().status) == ([], "denied")
@@ -361,9 +361,9 @@ def test_attempts_of_one_run_need_one_leave(bench: Watched) -> None:
         if run.attempt < 3:
             raise ValueError("not yet")
 
-    bench.add("s", **{**WAITING, "do": "flaky"}, retries=5)
+    bench.add("s", **{**WAITING, "job": "flaky"}, retries=5)
     bench.run_until(at("08:06"))
-    bench.approve(bench.asked().id)
+    bench.approvals.approve(bench.asked().id)
     bench.run_until(at("09:00"))
     assert tries == [1, 2, 3]
     bench.run_until(at("09:30"))

@@ -10,16 +10,16 @@ import pytest
 from security_cast import SCOUT, WAITING, Open, Watched, at, propose
 from security_rows import sql
 
-from matins.errors import Conflict, ProviderLimited, StoreUnavailable
-from matins.executors.python import JobRun
+from matins.errors import Conflict, RateLimited, StoreUnavailable
+from matins.executors.python import JobContext
 from matins.runtime.work import Work
 
-DAILY = {**WAITING, "when": "5 8 * * *", "payload": "good", "approval_expires": "1h"}
+DAILY = {**WAITING, "when": "5 8 * * *", "payload": "good", "approval_timeout": "1h"}
 HeldUp = Callable[[Watched], Callable[[], None]]
 """Something that is in the way of a run that has leave; what it gives puts that out of the way."""
 
 
-def waiting(bench: Watched, **words: Any) -> int:
+def waiting(bench: Watched, **words: Any) -> str:
     """A run that waits for leave; its question."""
     bench.add("s", **{**DAILY, **words})
     bench.run_until(at("08:05"))
@@ -45,11 +45,11 @@ def captured(bench: Watched) -> list[Work]:
 
 def no_place(bench: Watched) -> Callable[[], None]:
     """Two have leave, and there is a place for one of them."""
-    bench.limit("agent:x", 1)
-    bench.add("first", **{**DAILY, "when": "4 8 * * *", "approval_expires": "1d"}, agent="x")
+    bench.limits.set("agent:x", size=1)
+    bench.add("first", **{**DAILY, "when": "4 8 * * *", "approval_timeout": "1d"}, agent="x")
     number = waiting(bench, agent="x")
-    bench.approve(bench.asked("first").id)
-    bench.approve(number)
+    bench.approvals.approve(bench.asked("first").id)
+    bench.approvals.approve(number)
     claimed = captured(bench)
     assert [work.known.name for work in claimed] == ["first"]
     return lambda: bench.executor.submit(claimed)
@@ -57,8 +57,8 @@ def no_place(bench: Watched) -> Callable[[], None]:
 
 def no_target(bench: Watched) -> Callable[[], None]:
     """The conversation in which it shall land is not there yet."""
-    where = {"target": {"kind": "thread", "thread": 1}, "fallback": "wait", "wait": "30d"}
-    bench.approve(waiting(bench, agent="x", do="scheduled-task", **where))
+    where = {"target": {"kind": "thread", "thread": 1}, "fallback": "wait", "fallback_timeout": "30d"}
+    bench.approvals.approve(waiting(bench, agent="x", job="scheduled-task", **where))
     bench.settle()
     assert bench.last().status == "waiting_for_target"
 
@@ -71,9 +71,9 @@ def no_target(bench: Watched) -> Callable[[], None]:
 
 def given_back(bench: Watched, **words: Any) -> Callable[[], None]:
     """It was claimed, and given back before it began; then its place was taken."""
-    bench.approve(waiting(bench, **words))
+    bench.approvals.approve(waiting(bench, **words))
     bench.engine._back += captured(bench)
-    bench.limit("global", 1)
+    bench.limits.set("global", size=1)
     with bench._store.transaction(bench.clock.now_ms()) as transaction:
         assert transaction.take_permit("global", 999_999)
     bench.engine.turn()
@@ -123,17 +123,17 @@ def test_yes_to_money_is_no_leave(bench: Watched) -> None:
     """V6 B5: the provider refused, so that it has not begun; its leave grows old, and money is something else."""
 
     @bench.job("refused")
-    def refused(run: JobRun) -> None:
+    def refused(run: JobContext) -> None:
         run.spend("$3")
-        raise ProviderLimited("acme", resets_at=datetime.fromisoformat(at("10:00")))
+        raise RateLimited("acme", resets_at=datetime.fromisoformat(at("10:00")))
 
-    bench.set_budget("day", money="$1", per="day")
-    bench.approve(waiting(bench, do="refused"))
+    bench.budgets.set("day", max_cost="$1", period="day")
+    bench.approvals.approve(waiting(bench, job="refused"))
     bench.run_until(at("09:50"))
-    (money,) = bench.approvals()
+    (money,) = bench.approvals.list()
     assert money.kind == "budget"
-    bench.approve(money.id)
-    bench.drop_budget("day")
+    bench.approvals.approve(money.id)
+    bench.budgets.delete("day")
     bench.run_until(at("10:10"))
     assert (bench.last().attempt, bench.last().status) == (0, "awaiting_approval")
 
@@ -150,22 +150,22 @@ def test_yes_to_money_is_no_leave(bench: Watched) -> None:
 def test_leave_is_bound_to_what_the_agent_may(bench: Watched, change: dict[str, Any]) -> None:
     """V6: the agent was given other tools between yes and start; people are asked about that."""
     words = {"runner": "shell", "command": ["true"], "workdir": "/tmp", "environment": {"MODE": "safe"}}
-    bench.set_agent("x", **words)
-    let_go = given_back(bench, agent="x", do="scheduled-task")
-    bench.set_agent("x", **words | change)
+    bench.agents.set("x", **words)
+    let_go = given_back(bench, agent="x", job="scheduled-task")
+    bench.agents.set("x", **words | change)
     let_go()
     bench.run_until(at("08:10"))
     assert (bench.ran, bench.last().status) == ([], "awaiting_approval")
     assert change.keys() <= bench.asked().request["wakes"].keys()
-    bench.approve(bench.asked().id)
+    bench.approvals.approve(bench.asked().id)
     bench.settle()
     assert bench.ran == [("s", "good")]
 
 
 def test_leave_does_not_tell_the_agents_secrets(bench: Watched) -> None:
     """V6: what people are asked is read by many."""
-    bench.set_agent("x", runner="shell", command=["true"], environment={"TOKEN": "hunter2", "KEY": "env:KEY"})
-    waiting(bench, agent="x", do="scheduled-task")
+    bench.agents.set("x", runner="shell", command=["true"], environment={"TOKEN": "hunter2", "KEY": "env:KEY"})
+    waiting(bench, agent="x", job="scheduled-task")
     assert bench.asked().request["wakes"]["environment"] == [["TOKEN", "…"], ["KEY", "env:KEY"]]
 
 
@@ -208,8 +208,8 @@ def test_a_proposal_that_was_not_written_has_no_effect(bench: Watched) -> None:
     """B7 D1: the next schedule may get the same number."""
     fail_to_commit(bench)
     with pytest.raises(StoreUnavailable):
-        bench.acting_as(SCOUT).add("t", when="5 * * * *", do="work", payload="evil")
-    bench.add("s", when="5 * * * *", do="work", payload="good")
+        bench.acting_as(SCOUT).add("t", when="5 * * * *", job="work", payload="evil")
+    bench.add("s", when="5 * * * *", job="work", payload="good")
     bench.run_until(at("08:06"))
     assert bench.ran == [("s", "good")]
 
@@ -219,8 +219,8 @@ def test_an_answer_with_edits_that_was_not_written_has_no_effect(bench: Watched)
     number = waiting(bench)
     fail_to_commit(bench)
     with pytest.raises(StoreUnavailable):
-        bench.approve(number, edits={"payload": "evil"})
-    bench.approve(number, edits={"payload": "better"})
+        bench.approvals.approve(number, edits={"payload": "evil"})
+    bench.approvals.approve(number, edits={"payload": "better"})
     bench.settle()
     assert bench.ran == [("s", "better")]
 
@@ -237,7 +237,7 @@ def test_a_policy_that_was_not_written_does_not_hold(bench: Watched) -> None:
     bench.engine.timers.turn = fail  # type: ignore[method-assign]
     bench.engine.run_once()
     bench.engine.timers.turn = turn  # type: ignore[method-assign]
-    bench.set_rate("EUR", 1.1)
+    bench.rates.set("EUR", usd=1.1)
     assert bench._policies().rates["EUR"] == 1.1
 
 
@@ -253,11 +253,11 @@ def test_a_run_is_not_tried_again_when_its_schedule_is_not_wanted(bench: Watched
         if run.attempt == 1:
             agent.edit("s", payload="evil")
             if answer == "no":
-                bench.deny(bench.asked().id)
+                bench.approvals.deny(bench.asked().id)
             raise ValueError
         bench.ran.append((run.schedule, run.payload))
 
-    agent = propose(bench, do="edits itself", payload="good", retries=3)
+    agent = propose(bench, job="edits itself", payload="good", retries=3)
     bench.run_until(at("08:30"))
     assert bench.ran == []
 
@@ -281,7 +281,7 @@ def test_a_proposal_that_cannot_be_read_is_not_resumed(kept_url: str, open_bench
 
 def test_an_agent_does_not_outlive_its_end_by_hand(bench: Watched) -> None:
     """B7: leave was given until a day; afterwards an agent does not start it by hand either, a person may."""
-    agent = propose(bench, when="every 1h", ends="2026-03-27T10:00:00Z")
+    agent = propose(bench, when="every 1h", ends_at="2026-03-27T10:00:00Z")
     bench.run_until(at("11:00"))
     ran = len(bench.ran)
     with pytest.raises(Conflict, match="expired"):
@@ -307,7 +307,7 @@ def test_an_agent_does_not_run_more_often_by_hand(bench: Watched) -> None:
 
 def test_quiet_hours_hold_for_what_an_agent_starts(bench: Watched) -> None:
     """B7 C6: by hand is what a person does."""
-    bench.set_quiet_hours("morning", windows=["07:00-09:00"], mode="skip")
+    bench.quiet_hours.set("morning", windows=["07:00-09:00"], mode="skip")
     agent = propose(bench, quiet_hours="morning")
     assert agent.run("s").reason == "quiet_hours"
     bench.run_until(at("08:30"))

@@ -11,7 +11,7 @@ from security_rows import everything, sql
 from matins.errors import Conflict, InvalidInput, NotAllowed
 
 
-def waiting(bench: Watched, **words: Any) -> int:
+def waiting(bench: Watched, **words: Any) -> str:
     bench.add("s", **{**WAITING, "payload": "good", **words})
     bench.run_until(at("08:06"))
     return bench.asked().id
@@ -19,7 +19,7 @@ def waiting(bench: Watched, **words: Any) -> int:
 
 def fill(bench: Watched) -> None:
     """Take the only place there is."""
-    bench.limit("global", 1)
+    bench.limits.set("global", size=1)
     with bench._store.transaction(bench.clock.now_ms()) as transaction:
         assert transaction.take_permit("global", 999_999)
 
@@ -38,11 +38,11 @@ def clear(bench: Watched) -> None:
     [
         {"payload": "evil"},
         {"when": "50 * * * *"},
-        {"do": "deploy"},
+        {"job": "deploy"},
         {"timeout": "1m"},
         {"approvers": ["owner"]},
         {"max_cost": "$9"},
-        {"ends": "2027-01-01T00:00"},
+        {"ends_at": "2027-01-01T00:00"},
         {"retries": 1},
     ],
     ids=lambda change: next(iter(change)),
@@ -51,7 +51,7 @@ def test_an_edit_after_yes_asks_again(bench: Watched, change: dict[str, Any]) ->
     """V6: the run had leave and waited for a place; it does not start on the old leave, with old words or new."""
     number = waiting(bench)
     fill(bench)
-    bench.approve(number)
+    bench.approvals.approve(number)
     bench.settle()
     assert bench.last().status == "ready"
     bench.edit("s", **change)
@@ -61,7 +61,7 @@ def test_an_edit_after_yes_asks_again(bench: Watched, change: dict[str, Any]) ->
     again = bench.asked()
     assert (again.rev, again.run_id) == (2, bench.last().id)
     assert again.digest != bench.approval(number).digest
-    bench.approve(again.id)
+    bench.approvals.approve(again.id)
     bench.settle()
     assert bench.ran == [("s", change.get("payload", "good"))]
 
@@ -72,13 +72,13 @@ def test_an_edit_while_asked_is_asked_about_under_the_new_words(bench: Watched) 
     bench.edit("s", payload="evil")
     bench.settle()
     with pytest.raises(Conflict, match="void") as caught:
-        bench.approve(number)
-    assert "newer question" in str(caught.value.hint)
+        bench.approvals.approve(number)
+    assert "newer request" in str(caught.value.hint)
     asked = bench.asked()
     assert (asked.request["payload"], asked.rev) == ("evil", 2)
-    with pytest.raises(Conflict, match="something else"):
-        bench.approve(asked.id, digest=bench.approval(number).digest)
-    bench.approve(asked.id, digest=asked.digest)
+    with pytest.raises(Conflict, match="has changed since you read it"):
+        bench.approvals.approve(asked.id, digest=bench.approval(number).digest)
+    bench.approvals.approve(asked.id, digest=asked.digest)
     bench.settle()
     assert bench.ran == [("s", "evil")]
 
@@ -87,7 +87,7 @@ def test_words_that_were_changed_and_changed_back_are_new_words(bench: Watched) 
     """V6: the revision is in the digest, so that no old yes comes back to life."""
     number = waiting(bench)
     fill(bench)
-    bench.approve(number)
+    bench.approvals.approve(number)
     bench.edit("s", payload="evil")
     bench.edit("s", payload="good")
     clear(bench)
@@ -100,7 +100,7 @@ def test_words_that_were_changed_and_changed_back_are_new_words(bench: Watched) 
 def test_an_edit_voids_leave_that_waits_in_a_paused_schedule(bench: Watched) -> None:
     number = waiting(bench)
     bench.pause("s")
-    bench.approve(number)
+    bench.approvals.approve(number)
     bench.edit("s", payload="evil")
     bench.resume("s")
     bench.settle()
@@ -117,7 +117,7 @@ def test_a_run_that_has_started_keeps_its_words(bench: Watched) -> None:
         bench.edit("s", payload="evil")
         seen.append((run.payload, bench.states()))
 
-    bench.approve(waiting(bench, do="edits itself"))
+    bench.approvals.approve(waiting(bench, job="edits itself"))
     bench.settle()
     assert seen == [("good", ["used"])]
     assert bench.last().status == "succeeded"
@@ -125,17 +125,17 @@ def test_a_run_that_has_started_keeps_its_words(bench: Watched) -> None:
 
 def test_an_operator_does_not_take_the_question_away(bench: Watched) -> None:
     """B7 V10: approval, approvers, caps and checks are the owner's; setting them back to the usual is a change too."""
-    waiting(bench, approvers=["ada"], approvals_needed=1, approval_expires="2h", max_cost="$1", pre_check="true")
+    waiting(bench, approvers=["ada"], approvals_required=1, approval_timeout="2h", max_cost="$1", pre_check="true")
     before = everything(bench)
     words = (
-        "approval", "approvers", "approvals_needed", "approval_actions", "approval_expires", "approval_default",
-        "max_cost", "max_tokens", "pre_check", "before", "after", "provider", "quiet_hours",
+        "approval", "approvers", "approvals_required", "approval_jobs", "approval_timeout", "approval_default",
+        "max_cost", "max_tokens", "pre_check", "before_run", "after_run", "provider", "quiet_hours",
     )  # fmt: skip
     for word in words:
         with pytest.raises(NotAllowed, match=word):
             bench.acting_as(ADA).edit("s", **{word: None})
         with pytest.raises(NotAllowed, match=word):
-            bench.acting_as(ADA).approve(bench.asked().id, edits={word: None})
+            bench.acting_as(ADA).approvals.approve(bench.asked().id, edits={word: None})
     with pytest.raises(NotAllowed, match="approval"):
         bench.acting_as(ADA).edit("s", approval="auto")
     assert everything(bench) == before
@@ -151,7 +151,7 @@ def test_an_attempt_that_failed_keeps_its_words_and_its_leave(bench: Watched) ->
         if run.attempt == 1:
             raise ValueError("not yet")
 
-    bench.approve(waiting(bench, do="flaky", retries=1, retry="10m"))
+    bench.approvals.approve(waiting(bench, job="flaky", retries=1, retry_delay="10m"))
     bench.settle()
     bench.edit("s", payload="evil")
     bench.run_until(at("08:30"))
@@ -165,7 +165,7 @@ def test_words_that_were_changed_behind_our_back_need_leave(kept_url: str, open_
     bench = open_bench(kept_url)
     number = waiting(bench)
     fill(bench)
-    bench.approve(number)
+    bench.approvals.approve(number)
     if what == "revisions":
         sql(bench, "UPDATE revisions SET definition = replace(definition, 'good', 'evil')")
     else:
@@ -182,7 +182,7 @@ def test_yes_with_edits_is_a_new_question_and_its_answer(bench: Watched) -> None
     """V6: a new digest, a record of its own, the old one void; the schedule itself says what it said."""
     number = waiting(bench)
     old = bench.asked()
-    new = bench.approve(number, edits={"payload": "better"}, note="as we said")
+    new = bench.approvals.approve(number, edits={"payload": "better"}, note="as we said")
     assert bench.approval(number).state == "void"
     assert (new.id, new.digest) != (old.id, old.digest)
     assert (new.request["payload"], new.request["edited_by"]) == ("better", "owner")
@@ -191,8 +191,8 @@ def test_yes_with_edits_is_a_new_question_and_its_answer(bench: Watched) -> None
     bench.settle()
     assert bench.ran == [("s", "better")]
     assert bench.states() == ["void", "used"]
-    assert bench.get("s").definition.payload == "good"
-    assert bench.told("approval.edited")[0]["words"] == ["payload"]
+    assert bench.get("s").settings["payload"] == "good"
+    assert bench.told("approval.edited")[0]["settings"] == ["payload"]
     bench.run_until(at("09:06"))
     assert bench.asked().request["payload"] == "good"
 
@@ -201,11 +201,11 @@ def test_an_edit_after_yes_with_edits_asks_again(bench: Watched) -> None:
     """V6: the schedule's new words win over the run's own, and nobody has said yes to them."""
     number = waiting(bench)
     fill(bench)
-    bench.approve(number, edits={"payload": "better"})
+    bench.approvals.approve(number, edits={"payload": "better"})
     bench.edit("s", payload="evil")
     clear(bench)
     assert (bench.ran, bench.asked().request["payload"]) == ([], "evil")
-    bench.approve(bench.asked().id)
+    bench.approvals.approve(bench.asked().id)
     bench.settle()
     assert bench.ran == [("s", "evil")]
 
@@ -234,41 +234,41 @@ def test_edits_that_cannot_be_used_answer_nothing(bench: Watched, edits: Any) ->
     number = waiting(bench)
     before = everything(bench)
     with pytest.raises(InvalidInput):
-        bench.approve(number, edits=edits)
+        bench.approvals.approve(number, edits=edits)
     assert everything(bench) == before
 
 
 def test_what_an_agent_proposed_may_be_approved_with_edits(bench: Watched) -> None:
     """B7: the owner's words are what runs; the agent's are void."""
-    bench.acting_as(SCOUT).add("s", when="5 * * * *", do="work", payload="evil", max_cost="$100")
+    bench.acting_as(SCOUT).add("s", when="5 * * * *", job="work", payload="evil", max_cost="$100")
     number = bench.asked().id
-    new = bench.approve(number, edits={"payload": "good", "max_cost": None})
+    new = bench.approvals.approve(number, edits={"payload": "good", "max_cost": None})
     assert (bench.approval(number).state, new.state) == ("void", "used")
     bench.run_until(at("08:06"))
     assert bench.ran == [("s", "good")]
-    assert bench.get("s").definition.max_cost is None
+    assert "max_cost" not in bench.get("s").settings
     assert bench.get("s").created_by == "scout"
 
 
 def test_a_question_about_money_has_nothing_to_edit(bench: Watched) -> None:
     bench.job("spend")(lambda run: run.spend("$3"))
-    bench.set_budget("day", money="$1", per="day")
-    bench.add("s", when="5 * * * *", do="spend")
+    bench.budgets.set("day", max_cost="$1", period="day")
+    bench.add("s", when="5 * * * *", job="spend")
     bench.run_until(at("08:06"))
-    with pytest.raises(InvalidInput, match="about money"):
-        bench.approve(bench.asked().id, edits={"payload": 1})
+    with pytest.raises(InvalidInput, match="A budget request has nothing to edit"):
+        bench.approvals.approve(bench.asked().id, edits={"payload": 1})
     with pytest.raises(NotAllowed):
-        bench.acting_as(ADA).approve(bench.asked().id)
+        bench.acting_as(ADA).approvals.approve(bench.asked().id)
     assert bench.get("s").state == "paused"
 
 
 def test_more_money_does_not_lift_a_persons_pause(bench: Watched) -> None:
     """C16: yes to money ends the pause that the budget made, and no other."""
     bench.job("spend")(lambda run: run.spend("$3"))
-    bench.set_budget("day", money="$1", per="day")
-    bench.add("s", when="5 * * * *", do="spend")
+    bench.budgets.set("day", max_cost="$1", period="day")
+    bench.add("s", when="5 * * * *", job="spend")
     bench.run_until(at("08:06"))
     assert bench.get("s").paused_by == "budget"
     bench.pause("s", note="holidays")
-    bench.call_as(OWNER, "approve", bench.asked().id)
+    bench.acting_as(OWNER).approvals.approve(bench.asked().id)
     assert (bench.get("s").state, bench.get("s").note) == ("paused", "holidays")

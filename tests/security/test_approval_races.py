@@ -15,7 +15,7 @@ from matins.errors import Conflict, InvalidInput, NotAllowed
 ROUNDS = 8
 WORDS = {
     "when": "5 0 1 1 *",
-    "do": "work",
+    "job": "work",
     "overlap": "allow",
     "approval": "owner_approve",
     "approvers": ["ada", "bob", "cyn"],
@@ -52,11 +52,11 @@ def two(postgres_url: str, open_bench: Open) -> tuple[Watched, Watched]:
     return open_bench(postgres_url), open_bench(postgres_url)
 
 
-def ask(bench: Watched, number: int) -> int:
+def ask(bench: Watched, number: int) -> str:
     """A run that waits for leave; its question."""
     run = bench.run("s", key=f"round {number}")
     bench.settle()
-    (asked,) = [approval for approval in bench.approvals() if approval.run_id == run.id]
+    (asked,) = [approval for approval in bench.approvals.list() if approval.run_id == run.id]
     return asked.id
 
 
@@ -72,7 +72,7 @@ def test_two_yeses_at_once_in_one_process(bench: Watched) -> None:
     bench.add("s", **WORDS)
     for number in range(ROUNDS):
         asked = ask(bench, number)
-        given = at_once(*(partial(bench.acting_as(who).approve, asked) for who in (ADA, BOB, CYN)))
+        given = at_once(*(partial(bench.acting_as(who).approvals.approve, asked) for who in (ADA, BOB, CYN)))
         assert len(refusals(given)) == 2
         assert all(isinstance(error, Conflict) for error in refusals(given))
         assert settle(bench) == number + 1
@@ -85,7 +85,9 @@ def test_two_yeses_at_once_in_two_processes(two: tuple[Watched, Watched]) -> Non
     one.add("s", **WORDS)
     for number in range(ROUNDS):
         asked = ask(one, number)
-        given = at_once(partial(one.acting_as(ADA).approve, asked), partial(other.acting_as(BOB).approve, asked))
+        given = at_once(
+            partial(one.acting_as(ADA).approvals.approve, asked), partial(other.acting_as(BOB).approvals.approve, asked)
+        )
         assert len(refusals(given)) == 1
         at_once(one.settle, other.settle)
         assert settle(one, other) == number + 1
@@ -100,7 +102,7 @@ def test_yes_and_no_at_once(two: tuple[Watched, Watched]) -> None:
     for number in range(ROUNDS):
         asked = ask(one, number)
         before = settle(one, other)
-        given = at_once(partial(one.approve, asked), partial(other.deny, asked))
+        given = at_once(partial(one.approvals.approve, asked), partial(other.approvals.deny, asked))
         assert len(refusals(given)) == 1
         started = settle(one, other) - before
         assert one.approval(asked).state == ("used" if started else "denied")
@@ -109,10 +111,12 @@ def test_yes_and_no_at_once(two: tuple[Watched, Watched]) -> None:
 def test_the_last_two_votes_at_once(two: tuple[Watched, Watched]) -> None:
     """V6: two of three, both needed voices at the same moment: neither is lost."""
     one, other = two
-    one.add("s", **WORDS, approvals_needed=2)
+    one.add("s", **WORDS, approvals_required=2)
     for number in range(ROUNDS):
         asked = ask(one, number)
-        given = at_once(partial(one.acting_as(ADA).approve, asked), partial(other.acting_as(BOB).approve, asked))
+        given = at_once(
+            partial(one.acting_as(ADA).approvals.approve, asked), partial(other.acting_as(BOB).approvals.approve, asked)
+        )
         assert refusals(given) == []
         assert settle(one, other) == number + 1
 
@@ -125,13 +129,13 @@ def test_yes_and_an_edit_at_once(two: tuple[Watched, Watched]) -> None:
         asked = ask(one, number)
         digest = one.approval(asked).digest
         at_once(
-            partial(one.acting_as(ADA).approve, asked, digest=digest),
+            partial(one.acting_as(ADA).approvals.approve, asked, digest=digest),
             partial(other.edit, "s", payload=number),
         )
         settle(one, other)
         assert one.approval(asked).state == "void", "both orders end so: the edit came before it could start"
-        for again in one.approvals():
-            one.acting_as(BOB).approve(again.id)
+        for again in one.approvals.list():
+            one.acting_as(BOB).approvals.approve(again.id)
         settle(one, other)
     assert sorted(payload for bench in two for _, payload in bench.ran) == list(range(ROUNDS))
 
@@ -144,9 +148,9 @@ def test_yes_and_a_cancel_at_once(two: tuple[Watched, Watched]) -> None:
         asked = ask(one, number)
         run_id = one.approval(asked).run_id
         assert run_id is not None
-        at_once(partial(one.acting_as(ADA).approve, asked), partial(other.cancel, run_id))
+        at_once(partial(one.acting_as(ADA).approvals.approve, asked), partial(other.runs.cancel, run_id))
         settle(one, other)
-        assert one.get_run(run_id).status == "cancelled"
+        assert one.runs.get(run_id).status == "cancelled"
         assert one.approval(asked).state == "void"
     assert settle(one, other) == 0
 
@@ -154,29 +158,29 @@ def test_yes_and_a_cancel_at_once(two: tuple[Watched, Watched]) -> None:
 def test_yes_in_the_moment_in_which_time_is_up(two: tuple[Watched, Watched]) -> None:
     """V6: the question is answered or expired, and the run agrees."""
     one, other = two
-    one.add("s", **WORDS, approval_expires="10m")
+    one.add("s", **WORDS, approval_timeout="10m")
     for number in range(ROUNDS):
         asked = ask(one, number)
         before = settle(one, other)
         run_id = one.approval(asked).run_id
         assert run_id is not None
         one.clock.advance(600_000)
-        at_once(partial(one.acting_as(ADA).approve, asked), other.settle)
+        at_once(partial(one.acting_as(ADA).approvals.approve, asked), other.settle)
         assert settle(one, other) == before
         assert one.approval(asked).state == "expired"
-        assert one.get_run(run_id).status == "expired"
+        assert one.runs.get(run_id).status == "expired"
 
 
 def test_two_at_once_do_not_both_find_room_under_the_quota(two: tuple[Watched, Watched]) -> None:
     """B7: the cap holds across processes."""
     one, other = two
-    one.set_agent_rules(quota=1)
+    one.agent_rules.set(max_schedules=1)
     for number in range(ROUNDS * 2):
         given = at_once(
-            partial(one.acting_as(SCOUT).add, f"a{number}", when="every 1h", do="work"),
-            partial(other.acting_as(SCOUT).add, f"b{number}", when="every 1h", do="work"),
+            partial(one.acting_as(SCOUT).add, f"a{number}", when="every 1h", job="work"),
+            partial(other.acting_as(SCOUT).add, f"b{number}", when="every 1h", job="work"),
         )
         (error,) = refusals(given)
         assert isinstance(error, NotAllowed)
         (made,) = one.list(agent="scout")
-        one.remove(made.name)
+        one.delete(made.name)

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime
 from typing import Any
 
 import orjson
 import pytest
-from security_cast import ADA, BOB, CYN, OWNER, SCOUT, WAITING, Watched, at
+from security_cast import ADA, BOB, CYN, SCOUT, WAITING, Watched, at
 from security_rows import everything, sql
 from test_rights_matrix import ROLES, Thing, allowed, ask, build
 
-from matins.errors import InvalidInput
+from matins.api.use_case import USE_CASES
+from matins.errors import Conflict, InvalidInput
 from matins.model.desk import Token
 from matins.model.records import StoredEvent
-from matins.service import RIGHTS
 
 
 def events(bench: Watched) -> list[StoredEvent]:
@@ -27,14 +26,14 @@ def busy(bench: Watched) -> None:
     """A history of several seals."""
     bench.add("s", **WAITING)
     bench.run_until(at("08:06"))
-    bench.approve(bench.asked().id)
+    bench.approvals.approve(bench.asked().id)
     bench.run_until(at("09:06"))
-    bench.deny(bench.asked().id, note="no")
-    bench.acting_as(SCOUT).add("t", when="every 1h", do="work")
+    bench.approvals.deny(bench.asked().id, note="no")
+    bench.acting_as(SCOUT).add("t", when="every 1h", job="work")
     bench.run_until(at("09:10"))
     bench.engine.keeping.seal(bench.clock.now_ms())
     assert len(sql(bench, "SELECT id FROM seals")) >= 3
-    assert bench.verify_audit() == []
+    assert bench.audit.verify().problems == []
 
 
 def swap(bench: Watched, column: str, one: Any, other: Any) -> None:
@@ -67,9 +66,9 @@ def test_a_changed_event_is_named(bench: Watched, column: str, value: str) -> No
             0
         ]
         sql(bench, f"UPDATE events SET {column} = {value} WHERE id = {event.id}")
-        assert bench.verify_audit() != [], f"{column} of event {event.id}"
+        assert bench.audit.verify().problems != [], f"{column} of event {event.id}"
         _put_back(bench, event.id, kept)
-    assert bench.verify_audit() == [], "and nothing is wrong when it is put back"
+    assert bench.audit.verify().problems == [], "and nothing is wrong when it is put back"
 
 
 def _put_back(bench: Watched, event_id: int, kept: tuple[Any, ...]) -> None:
@@ -89,7 +88,7 @@ def test_a_removed_event_is_named(bench: Watched) -> None:
     busy(bench)
     every = events(bench)
     sql(bench, f"DELETE FROM events WHERE id = {every[len(every) // 2].id}")
-    assert any("is missing" in found for found in bench.verify_audit())
+    assert any("is missing" in found for found in bench.audit.verify().problems)
 
 
 def test_an_event_without_words_that_gets_some_is_named(bench: Watched) -> None:
@@ -98,7 +97,7 @@ def test_an_event_without_words_that_gets_some_is_named(bench: Watched) -> None:
     (event, *_) = (event for event in events(bench) if event.data is None)
     for words in ("'{}'", "''"):
         sql(bench, f"UPDATE events SET data = {words} WHERE id = {event.id}")
-        assert bench.verify_audit() != []
+        assert bench.audit.verify().problems != []
 
 
 @pytest.mark.parametrize("place", [0, -1])
@@ -106,7 +105,7 @@ def test_the_ends_of_the_chain_are_guarded_too(bench: Watched, place: int) -> No
     """S7: the beginning, and the tail, which no later event would miss."""
     busy(bench)
     sql(bench, f"DELETE FROM events WHERE id = {events(bench)[place].id}")
-    assert bench.verify_audit() != []
+    assert bench.audit.verify().problems != []
 
 
 @pytest.mark.parametrize("column", ["seq", "id"])
@@ -116,18 +115,18 @@ def test_events_that_changed_places_are_named(bench: Watched, column: str) -> No
     mine = [event for event in events(bench) if event.writer == events(bench)[0].writer]
     one, other = (getattr(event, column) for event in mine[1:3])
     swap(bench, column, one, other)
-    assert bench.verify_audit() != []
+    assert bench.audit.verify().problems != []
 
 
 def test_a_tail_that_was_cut_with_its_seals(bench: Watched) -> None:
     """S7: what is left looks whole; a seal that was noted down elsewhere tells that there was more."""
     busy(bench)
-    noted = bench.last_seal()
+    noted = bench.audit.seal()
     assert noted is not None
     number = int(noted.split(":")[0])
     _cut_after_seal(bench, number - 1)
-    assert bench.verify_audit() == [], "nothing inside the store gives it away"
-    assert bench.verify_audit(noted) == [f"seal {number}: it is gone or changed since it was noted down"]
+    assert bench.audit.verify().problems == [], "nothing inside the store gives it away"
+    assert bench.audit.verify(seal=noted).problems == [f"seal {number}: it was changed or deleted after it was sealed"]
 
 
 def _cut_after_seal(bench: Watched, number: int) -> None:
@@ -140,36 +139,36 @@ def _cut_after_seal(bench: Watched, number: int) -> None:
 def test_a_seal_that_was_noted_down_stays_good(bench: Watched) -> None:
     """S7: however much comes after it."""
     busy(bench)
-    noted = bench.last_seal()
+    noted = bench.audit.seal()
     bench.run_until(at("12:00"))
-    assert bench.last_seal() != noted
-    assert bench.verify_audit(noted) == []
+    assert bench.audit.seal() != noted
+    assert bench.audit.verify(seal=noted).problems == []
 
 
 def test_a_seal_that_never_was(memory: Watched) -> None:
     """S7: told apart from what is no seal at all."""
     busy(memory)
     for noted in ("1:" + "0" * 64, "999:" + "0" * 64):
-        assert len(memory.verify_audit(noted)) == 1
+        assert len(memory.audit.verify(seal=noted).problems) == 1
     for noted in ("", "x", "1:", "1:ab"):
         with pytest.raises(InvalidInput):
-            memory.verify_audit(noted)
+            memory.audit.verify(seal=noted)
 
 
 def test_a_rewritten_history_has_other_seals(bench: Watched) -> None:
     """S7: whoever can compute hashes can write a past that looks whole, but not the seals that were noted down."""
     busy(bench)
-    noted = bench.last_seal()
+    noted = bench.audit.seal()
     sql(bench, "DELETE FROM seals")
     sql(bench, "DELETE FROM events")
-    assert bench.verify_audit() == []
-    assert len(bench.verify_audit(noted)) == 1
+    assert bench.audit.verify().problems == []
+    assert len(bench.audit.verify(seal=noted).problems) == 1
 
 
 def test_a_changed_seal_is_named(bench: Watched) -> None:
     busy(bench)
     sql(bench, "UPDATE seals SET heads = '[]' WHERE id = (SELECT max(id) FROM seals)")
-    assert any("seal" in found for found in bench.verify_audit())
+    assert any(found.startswith("Seal ") for found in bench.audit.verify().problems)
 
 
 def test_what_goes_on_after_a_cut_shows_it(bench: Watched) -> None:
@@ -177,32 +176,21 @@ def test_what_goes_on_after_a_cut_shows_it(bench: Watched) -> None:
     busy(bench)
     sql(bench, f"DELETE FROM events WHERE id = {events(bench)[-1].id}")
     bench.pause("s")
-    assert any("is missing" in found for found in bench.verify_audit())
+    assert any("is missing" in found for found in bench.audit.verify().problems)
 
 
 # -- who
 
 
-ELSEWHERE = {"apply", "backup", "tokens"}
+ELSEWHERE = {"file.apply", "system.backup", "tokens.list"}
 """They need a file, or are looks for the owner's eyes: tests/service/test_files.py, test_backup.py, test_tokens.py."""
-CHANGES = sorted(name for name, right in RIGHTS.items() if right != "read" and name not in ELSEWHERE)
-HOOK = ("hook", "https://example.com/hook")
+CHANGES = sorted(name for name, one in USE_CASES.items() if one.right != "read" and name not in ELSEWHERE)
 FIRST: dict[str, Callable[[Watched, Thing], Any]] = {
-    "drop_limit": lambda bench, thing: bench.limit("global", 2),
-    "drop_price": lambda bench, thing: bench.set_price("sonnet", input="$3", output="$15"),
-    "drop_rate": lambda bench, thing: bench.set_rate("EUR", 1.1),
-    "drop_webhook": lambda bench, thing: bench.call_as(OWNER, "add_webhook", *HOOK),
-    "drop_work_source": lambda bench, thing: bench.set_work_source("todo", kind="tasks"),
-    "forget_subscription": lambda bench, thing: bench.call_as(OWNER, "open_subscription", "feed"),
-    "lift_throttle": lambda bench, thing: bench.throttle("anthropic", datetime.fromisoformat(at("12:00"))),
-    "pause_webhook": lambda bench, thing: bench.call_as(OWNER, "add_webhook", *HOOK),
-    "redeliver": lambda bench, thing: bench.call_as(OWNER, "add_webhook", *HOOK),
-    "resolve": lambda bench, thing: sql(bench, f"UPDATE runs SET state = 5 WHERE id = {thing.run_id}"),
-    "revoke_token": lambda bench, thing: plant_token(bench, "abcdefgh"),
-    "resume_webhook": lambda bench, thing: (
-        bench.call_as(OWNER, "add_webhook", *HOOK),
-        bench.call_as(OWNER, "pause_webhook", "hook"),
-    ),
+    "runs.resolve": lambda bench, thing: sql(bench, f"UPDATE runs SET state = 5 WHERE id = {thing.run_id}"),
+    "subscriptions.delete": lambda bench, thing: bench.subscriptions.open("feed"),
+    "tokens.revoke": lambda bench, thing: plant_token(bench, "abcdefgh"),
+    "webhooks.set": lambda bench, thing: bench.webhooks.delete("hook"),
+    "webhooks.resume": lambda bench, thing: bench.webhooks.pause("hook"),
 }
 """What must be there for a use case to have something to change."""
 
@@ -232,7 +220,7 @@ def test_every_change_says_who(memory: Watched, use_case: str, role: str) -> Non
     if not allowed(use_case, role, True):
         return
     world, who = build(memory), ROLES[role]
-    if use_case == "resume":
+    if use_case == "schedules.resume":
         memory.acting_as(who).pause(world.own[role].name)
     FIRST.get(use_case, lambda bench, thing: None)(memory, world.own[role])
     before, since = everything(memory), events(memory)[-1].id
@@ -242,9 +230,27 @@ def test_every_change_says_who(memory: Watched, use_case: str, role: str) -> Non
     assert told_by(memory, who.name, since), f"{use_case} by {role}: {events(memory)[-1]}"
 
 
+def test_other_types_for_a_named_function_say_who(memory: Watched) -> None:
+    """B7: it is there already, and only what it hears changes; the same types again are no change."""
+    memory.subscriptions.open("feed")
+    since = events(memory)[-1].id
+    for _ in range(2):
+        memory.subscriptions.open("feed", types=["run.failed"])
+        assert told_by(memory, "owner", since) == ["subscription.updated"]
+
+
+def test_a_webhook_does_not_take_the_place_of_a_function(memory: Watched) -> None:
+    """B7: its position in the stream would be lost, and nobody told."""
+    memory.subscriptions.open("feed")
+    before = everything(memory)
+    with pytest.raises(Conflict, match='There is a subscription "feed" already'):
+        memory.webhooks.set("feed", url="https://example.com/hook", secret="env:SECRET")
+    assert everything(memory) == before
+
+
 def test_what_the_engine_does_names_nobody(memory: Watched) -> None:
     """B1: runs that come due leave events of their own; no person is blamed for them."""
-    memory.add("s", when="*/5 * * * *", do="work")
+    memory.add("s", when="*/5 * * * *", job="work")
     since = events(memory)[-1].id
     memory.run_until(at("09:00"))
     assert len(events(memory)) > since
@@ -256,11 +262,11 @@ def test_who_started_who_cancelled_and_who_denied(bench: Watched) -> None:
     bench.add("s", **WAITING, approvers=["bob"], overlap="allow")
     run = bench.acting_as(ADA).run("s")
     bench.settle()
-    assert bench.get_run(run.id).evidence == {"by": {"name": "ada", "role": "operator"}}
-    bench.acting_as(BOB).deny(bench.asked().id, note="why now?")
+    assert bench.runs.get(run.id).evidence == {"by": {"name": "ada", "role": "operator"}}
+    bench.acting_as(BOB).approvals.deny(bench.asked().id, note="why now?")
     other = bench.acting_as(ADA).run("s")
     bench.settle()
-    bench.acting_as(CYN).cancel(other.id)
+    bench.acting_as(CYN).runs.cancel(other.id)
     assert [told["by"] for told in bench.told("approval.denied")] == [["bob"]]
-    assert [(told["by"], told["note"]) for told in bench.told("approval.vote")] == [("bob", "why now?")]
+    assert [(told["by"], told["note"]) for told in bench.told("approval.voted")] == [("bob", "why now?")]
     assert [told["by"] for told in bench.told("run.cancelled")] == ["cyn"]

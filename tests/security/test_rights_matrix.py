@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from security_cast import ADA, OWNER, ROVER, SCOUT, START, VIC, WAITING, Watched, at
+from security_cast import ADA, OWNER, ROVER, SCOUT, VIC, WAITING, Watched, at
 from security_rows import everything
 
-from matins.errors import MatinsError, NotAllowed
+import matins
+from matins.api.schedules import Api
+from matins.api.use_case import NOUNS, USE_CASES, Noun
+from matins.errors import InvalidInput, MatinsError, NotAllowed
 from matins.model.principal import Principal
-from matins.service import RIGHTS, Service
-from matins.service.rights import GRANTS
-from matins.testing import instant
+from matins.records import record_kinds
+from matins.service import Service
+from matins.service.permissions import GRANTS
 
 ROLES = {"owner": OWNER, "operator": ADA, "viewer": VIC, "agent": SCOUT}
 EVERYBODY = {"owner", "operator", "viewer", "agent"}
@@ -27,7 +31,7 @@ MAY: dict[str, set[str]] = {
     "govern": {"owner"},
 }
 """Said again here, so that a right that is given away by mistake is seen."""
-MAKING = {"add", "add_many"}
+MAKING = {"schedules.add", "schedules.add_many"}
 """Agents make schedules only for themselves; there is no object yet."""
 
 
@@ -35,8 +39,8 @@ class Thing(NamedTuple):
     """A schedule with a run that waits for leave."""
 
     name: str
-    run_id: int
-    approval_id: int
+    run_id: str
+    approval_id: str
 
 
 class World(NamedTuple):
@@ -45,121 +49,115 @@ class World(NamedTuple):
     others: dict[str, Thing]
 
 
-Arguments = Callable[[Thing], tuple[tuple[Any, ...], dict[str, Any]]]
+Arguments = Callable[[Thing], dict[str, Any]]
 
 
-def call(*arguments: Any, **options: Any) -> Arguments:
-    return lambda thing: (arguments, options)
+def call(**arguments: Any) -> Arguments:
+    return lambda thing: arguments
 
 
-def about(field: str, *more: Any, **options: Any) -> Arguments:
-    return lambda thing: ((getattr(thing, field), *more), options)
+def about(field: str, **more: Any) -> Arguments:
+    """About the schedule, the run or the question of a thing."""
+    return lambda thing: {field: getattr(thing, field), **more}
 
 
 CALLS: dict[str, Arguments] = {
-    "add": lambda thing: (("new", "every 1h"), {"do": "work"}),
-    "add_many": call([{"name": "new", "when": "every 1h", "do": "work"}]),
-    "add_webhook": call("hook", "https://example.com/hook"),
-    "agent_rules": call("scout"),
-    "agents": call(),
-    "allowed_hosts": call(),
-    "approvals": call(),
-    "approve": about("approval_id"),
-    "audit": call(),
-    "budgets": call(),
-    "cancel": about("run_id"),
-    "checks": about("run_id"),
-    "deliveries": call("hook"),
-    "deny": about("approval_id"),
-    "drop_agent": call("ann"),
-    "edit_agent": call("ann", model="opus"),
-    "drop_price": call("sonnet"),
-    "drop_rate": call("EUR"),
-    "rates": call(),
-    "drop_limit": call("global"),
-    "known_jobs": call(),
-    "drop_budget": call("day"),
-    "drop_hook": call("after:run"),
-    "drop_quiet_hours": call("night"),
-    "drop_webhook": call("hook"),
-    "edit": about("name", payload="edited"),
-    "forget_subscription": call("feed"),
-    "get": about("name"),
-    "get_agent": call("ann"),
-    "get_approval": about("approval_id"),
-    "get_run": about("run_id"),
-    "landing": about("run_id"),
-    "last_seal": call(),
-    "lift_throttle": call("anthropic"),
-    "limit": call("global", 3),
-    "list": call(),
-    "look": about("name"),
-    "next_times": call("every 5m"),
-    "overview": call(),
-    "recent": call(),
-    "upcoming": call(),
-    "whoami": call(),
-    "backup": call("/nowhere/copy.db"),
-    "create_token": call("laptop"),
-    "doctor": call(),
-    "events": call(),
-    "hooks": call(),
-    "limits": call(),
-    "output": about("run_id"),
-    "snapshot": about("run_id"),
-    "revoke_token": call("abcdefgh"),
-    "tokens": call(),
-    "messages": call(1),
-    "open_subscription": call("feed"),
-    "apply": call(),
-    "plan": call(),
-    "pause": about("name", None, "a note"),
-    "pause_webhook": call("hook"),
-    "preview": about("name"),
-    "preview_catch_up": about("name"),
-    "preview_change": about("name", payload="edited"),
-    "prices": call(),
-    "quiet_hours": call(),
-    "redeliver": call("hook", 1),
-    "remove": about("name"),
-    "resolve": about("run_id", "failed"),
-    "resolve_approval": about("run_id", True),
-    "resume": about("name"),
-    "resume_webhook": call("hook"),
-    "run": about("name", "key"),
-    "runs": about("name"),
-    "set_agent": call("ben", runner="demo"),
-    "set_agent_rules": call("scout", quota=1_000),
-    "set_allowed_hosts": call(["localhost"]),
-    "set_budget": call("week", money="$5", per="day"),
-    "set_hook": call("after:run", "true"),
-    "set_price": call("sonnet", input="$3", output="$15"),
-    "set_quiet_hours": call("noon", windows=["12:00-13:00"]),
-    "set_rate": call("EUR", 1.1),
-    "stats": call(),
-    "set_work_source": call("todo", kind="tasks"),
-    "drop_work_source": call("todo"),
-    "work_sources": call(),
-    "threads": call(),
-    "throttle": call("openai", instant(START) + 86_400_000),
-    "throttles": call(),
-    "verify_audit": call(),
-    "webhooks": call(),
-    "why": about("name"),
+    "approvals.answer": about("run_id", approved=True),
+    "approvals.approve": about("approval_id"),
+    "approvals.deny": about("approval_id"),
+    "approvals.get": about("approval_id"),
+    "approvals.list": call(),
+    "audit.seal": call(),
+    "audit.verify": call(),
+    "events.list": call(),
+    "file.apply": call(),
+    "file.plan": call(),
+    "runs.cancel": about("run_id"),
+    "runs.checks": about("run_id"),
+    "runs.get": about("run_id"),
+    "runs.list": lambda thing: {"schedule": thing.name},
+    "runs.output": about("run_id"),
+    "runs.resolve": about("run_id", outcome="failed"),
+    "runs.snapshot": about("run_id"),
+    "runs.thread": about("run_id"),
+    "schedules.add": call(name="new", when="every 1h", job="work"),
+    "schedules.add_many": call(schedules=[{"name": "new", "when": "every 1h", "job": "work"}]),
+    "schedules.delete": about("name"),
+    "schedules.edit": about("name", payload="edited"),
+    "schedules.get": about("name"),
+    "schedules.list": call(),
+    "schedules.next_times": call(text="every 5m"),
+    "schedules.pause": about("name", note="a note"),
+    "schedules.preview": about("name"),
+    "schedules.preview_catch_up": about("name"),
+    "schedules.preview_edit": about("name", payload="edited"),
+    "schedules.resume": about("name"),
+    "schedules.run": about("name", key="key"),
+    "schedules.upcoming": call(),
+    "schedules.why": about("name"),
+    "subscriptions.delete": call(name="feed"),
+    "subscriptions.deliveries": call(name="hook"),
+    "subscriptions.open": call(name="feed"),
+    "subscriptions.redeliver": call(name="hook", event_id="1"),
+    "system.backup": call(path="/nowhere/copy.db"),
+    "system.doctor": call(),
+    "system.jobs": call(),
+    "system.stats": call(),
+    "system.whoami": call(),
+    "threads.list": call(),
+    "threads.messages": call(thread_id="1"),
+    "tokens.create": call(name="laptop"),
+    "tokens.list": call(),
+    "tokens.revoke": call(token_id="abcdefgh"),
+    "webhooks.add": call(name="another", url="https://example.com/hook"),
+    "webhooks.pause": call(name="hook"),
+    "webhooks.resume": call(name="hook"),
 }
 """Plausible arguments for each. A new use case belongs here: the attack begins with knowing it."""
 
 
+class Record(NamedTuple):
+    key: str
+    settings: Mapping[str, Any]
+    edit: Mapping[str, Any]
+
+
+RECORDS: dict[str, Record] = {
+    "agent_rules": Record("scout", {"max_schedules": 1_000}, {"max_depth": 2}),
+    "agents": Record("ann", {"runner": "demo"}, {"model": "opus"}),
+    "allowed_hosts": Record("", {"hosts": ["localhost"]}, {"hosts": ["printer"]}),
+    "budgets": Record("day", {"max_cost": "$100", "period": "day"}, {"max_cost": "$200"}),
+    "heartbeat": Record("", {"url": "https://example.com/alive"}, {"url": "https://example.com/well"}),
+    "hooks": Record("after:run", {"command": "true"}, {"timeout": "5s"}),
+    "limits": Record("global", {"size": 3}, {"size": 4}),
+    "prices": Record("sonnet", {"input": "$3", "output": "$15"}, {"input": "$4"}),
+    "quiet_hours": Record("night", {"windows": ["01:00-02:00"]}, {"mode": "skip"}),
+    "rates": Record("EUR", {"usd": 1.1}, {"usd": 1.2}),
+    "throttles": Record("openai", {"resets_at": at("12:00")}, {"reason": "busy"}),
+    "webhooks": Record("hook", {"url": "https://example.com/hook", "secret": "env:SECRET"}, {"types": ["run.failed"]}),
+    "work_sources": Record("todo", {"kind": "tasks"}, {"path": "TODO.yaml"}),
+}
+"""One of each kind. A new kind belongs here; its verbs follow."""
+
+
+def arguments_of(use_case: str, thing: Thing) -> dict[str, Any]:
+    if use_case in CALLS:
+        return CALLS[use_case](thing)
+    noun, _, verb = use_case.partition(".")
+    kind, record = record_kinds()[noun], RECORDS[noun]
+    key = {} if kind.single or verb == "list" else {kind.key: record.key}
+    return {**key, **{"set": record.settings, "edit": record.edit}.get(verb, {})}
+
+
 def build(bench: Watched) -> World:
-    """Everybody who can make a schedule has one; agents propose theirs."""
-    bench.set_quiet_hours("night", windows=["01:00-02:00"])
-    bench.set_budget("day", money="$100", per="day")
-    bench.set_hook("after:run", "true")
-    bench.set_agent("ann", runner="demo")
+    """There is one of each kind of record. Everybody who can make a schedule has one; agents propose theirs."""
+    for noun, record in RECORDS.items():
+        key = {} if record_kinds()[noun].single else {record_kinds()[noun].key: record.key}
+        bench.call(OWNER, USE_CASES[f"{noun}.set"], {**key, **record.settings})
     for principal in (OWNER, ADA, SCOUT, ROVER):
-        bench.acting_as(principal).add(f"of-{principal.name}", when="5 * * * *", do="work")
-    for approval in bench.approvals():
-        bench.approve(approval.id)
+        bench.acting_as(principal).add(f"of-{principal.name}", when="5 * * * *", job="work")
+    for approval in bench.approvals.list():
+        bench.approvals.approve(approval.id)
     for schedule in bench.list():
         bench.edit(schedule.name, approval="owner_approve")
     bench.run_until(at("08:06"))
@@ -176,14 +174,15 @@ def thing(bench: Watched, name: str) -> Thing:
 
 
 def allowed(use_case: str, role: str, own: bool) -> bool:
-    if role not in MAY[RIGHTS[use_case]]:
+    right = USE_CASES[use_case].right
+    if role not in MAY[right]:
         return False
-    touches = RIGHTS[use_case] in ("run", "change") and use_case not in MAKING
+    touches = right in ("run", "change") and use_case not in MAKING
     return own or role != "agent" or not touches
 
 
 def attempts() -> Iterator[tuple[str, str, bool]]:
-    for use_case in sorted(CALLS):
+    for use_case in USE_CASES:
         for role in ROLES:
             for own in (True, False):
                 yield use_case, role, own
@@ -191,9 +190,9 @@ def attempts() -> Iterator[tuple[str, str, bool]]:
 
 def ask(world: World, principal: Principal, use_case: str, role: str, own: bool) -> MatinsError | None:
     """What it is refused with; None when it was done."""
-    arguments, options = CALLS[use_case]((world.own if own else world.others)[role])
+    arguments = arguments_of(use_case, (world.own if own else world.others)[role])
     try:
-        world.bench.call_as(principal, use_case, *arguments, **options)
+        world.bench.call(principal, USE_CASES[use_case], arguments)
     except MatinsError as error:
         return error
     return None
@@ -209,16 +208,70 @@ def test_the_rights_of_each_role() -> None:
     }
 
 
-def test_every_use_case_is_in_the_matrix() -> None:
+@pytest.mark.parametrize("use_case", USE_CASES)
+def test_every_use_case_is_in_the_matrix(use_case: str) -> None:
     """B7: nobody adds a use case, or a right, without saying here what it takes to attack it."""
-    assert set(CALLS) == set(RIGHTS)
-    assert set(RIGHTS.values()) <= set(MAY)
+    assert arguments_of(use_case, Thing("s", "1", "1")).keys() <= {
+        *USE_CASES[use_case].parameters,
+        *_settings(use_case),
+    }
+    assert USE_CASES[use_case].right in MAY
 
 
-def test_every_use_case_names_its_right() -> None:
-    """B7: what a surface can call is checked; `next_fires` reads no store and knows no principal."""
-    public = {name for name in dir(Service) if not name.startswith("_")}
-    assert public - set(RIGHTS) == {"next_fires"}
+def _settings(use_case: str) -> set[str]:
+    noun = USE_CASES[use_case].noun
+    return {"job", "payload"} if noun == "schedules" else set(record_kinds()[noun].table) if noun in RECORDS else set()
+
+
+def test_nothing_in_the_matrix_is_gone() -> None:
+    """B7"""
+    assert set(RECORDS) == set(record_kinds())
+    assert set(CALLS) <= set(USE_CASES)
+    assert {name.partition(".")[0] for name in USE_CASES} == set(NOUNS) == {*RECORDS, *_nouns()}
+
+
+def _nouns() -> set[str]:
+    return {name.partition(".")[0] for name in CALLS}
+
+
+def test_there_is_one_way_in() -> None:
+    """B7: what a surface can call is checked by the service, in `call` and nowhere else."""
+    assert {name for name in dir(Service) if not name.startswith("_")} == {"call", "method"}
+    unchecked = [path.name for path in Path(matins.__file__).parent.rglob("*.py") if ".method(" in path.read_text()]
+    assert unchecked == ["service.py"], "what `method` gives checks no rights: only `call` takes it"
+    declared = {id(use_case) for use_case in USE_CASES.values()}
+    methods = [value for kind in (Api, *NOUNS.values()) for value in vars(kind).values() if hasattr(value, "use_case")]
+    assert {id(method.use_case) for method in methods} == declared
+    assert all(issubclass(kind, Noun) for kind in NOUNS.values())
+
+
+def test_what_only_looks_needs_the_right_to_read_and_nothing_else_does() -> None:
+    """B7: by the methods of HTTP, so that a right that is given away by mistake is seen."""
+    looks = {name for name, use_case in USE_CASES.items() if use_case.method == "GET"}
+    reads = {name for name, use_case in USE_CASES.items() if use_case.right == "read"}
+    assert looks - reads == {"tokens.list"}
+    assert reads - looks == {"schedules.preview_edit"}, "its settings are in a body, and nothing is written"
+
+
+def test_a_look_writes_nothing(memory: Watched) -> None:
+    """B7: whoever may only read changes nothing by it."""
+    world = build(memory)
+    before = everything(memory)
+    for name, use_case in USE_CASES.items():
+        if use_case.right == "read":
+            for role in ROLES:
+                ask(world, ROLES[role], name, role, True)
+            assert everything(memory) == before, name
+
+
+def test_rights_are_checked_before_arguments(memory: Watched) -> None:
+    """B7: who lacks the right learns nothing about what there is."""
+    nobody = Principal("nobody", "owner")  # type: ignore[arg-type]
+    for use_case in USE_CASES.values():
+        with pytest.raises(NotAllowed):
+            memory.call(nobody, use_case, {"no such argument": object()})
+        with pytest.raises(InvalidInput):
+            memory.call(OWNER, use_case, {"no such argument": object()})
 
 
 def test_who_lacks_the_right_is_refused_and_nothing_is_written(bench: Watched) -> None:
@@ -236,15 +289,16 @@ def test_who_lacks_the_right_is_refused_and_nothing_is_written(bench: Watched) -
     assert tried > 100
 
 
-@pytest.mark.parametrize("role", ROLES)
-def test_who_has_the_right_is_not_refused(role: str) -> None:
+@pytest.mark.parametrize("use_case", USE_CASES)
+def test_who_has_the_right_is_not_refused(use_case: str) -> None:
     """B7: the other half of the matrix, so that "deny all" would not pass."""
-    for use_case, who, own in attempts():
-        if who == role and allowed(use_case, role, own):
-            with closing(Watched()) as bench:
-                error = ask(build(bench), ROLES[role], use_case, role, own)
-                assert not isinstance(error, NotAllowed), f"{role} {use_case} own={own}: {error!r}"
-                bench.settle()
+    for role in ROLES:
+        for own in (True, False):
+            if allowed(use_case, role, own):
+                with closing(Watched()) as bench:
+                    error = ask(build(bench), ROLES[role], use_case, role, own)
+                    assert not isinstance(error, NotAllowed), f"{role} {use_case} own={own}: {error!r}"
+                    bench.settle()
 
 
 @pytest.mark.parametrize("role", ["root", "", "Owner", "OWNER", None, "system"])
@@ -252,7 +306,7 @@ def test_a_role_that_nobody_knows_may_do_nothing(memory: Watched, role: Any) -> 
     """B7: deny by default, reading included."""
     world = build(memory)
     before = everything(memory)
-    for use_case in sorted(CALLS):
+    for use_case in USE_CASES:
         error = ask(world, Principal(role, "owner"), use_case, "owner", True)
         assert isinstance(error, NotAllowed), f"{role!r} {use_case}: {error!r}"
     assert everything(memory) == before
@@ -267,11 +321,11 @@ def test_an_agent_that_bears_the_owners_name_is_still_an_agent(memory: Watched) 
     for attempt in (
         lambda: impostor.edit("s", payload="evil"),
         lambda: impostor.pause("s"),
-        lambda: impostor.remove("s"),
+        lambda: impostor.delete("s"),
         lambda: impostor.run("s"),
-        lambda: impostor.cancel(memory.last().id),
-        lambda: impostor.approve(memory.asked().id),
-        lambda: impostor.limit("global", 1),
+        lambda: impostor.runs.cancel(memory.last().id),
+        lambda: impostor.approvals.approve(memory.asked().id),
+        lambda: impostor.limits.set("global", size=1),
     ):
         with pytest.raises(NotAllowed):
             attempt()

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from matins import JobRun
-from matins.errors import Conflict, IntervalParseError, ProviderLimited, TriggerError
+from matins import JobContext
+from matins.errors import Conflict, IntervalParseError, RateLimited, TriggerError
 from matins.seeds import records
 from matins.seeds.cortex import (
     ThrottleState,
@@ -19,7 +19,7 @@ from matins.seeds.cortex import (
     schedule_trigger,
     throttle_states,
 )
-from matins.testing import Bench, ManualClock, instant
+from matins.testing import ManualClock, Sandbox, instant
 
 NOW = datetime(2026, 3, 27, 12, tzinfo=UTC)  # a Friday
 
@@ -100,36 +100,38 @@ def test_c1_durations_take_one_number_and_one_unit() -> None:
 )
 def test_c9_in_flight_protection(kind: str, fields: dict, period: timedelta) -> None:
     """C9: "If a task's timer fires while a previous invocation is still running … the new invocation is skipped." """
-    bench = Bench(clock=ManualClock(NOW))
+    bench = Sandbox(clock=ManualClock(NOW))
     in_flight: list[int] = []
 
     @bench.job("task")
-    def task(run: JobRun) -> None:
+    def task(run: JobContext) -> None:
         in_flight.append(run.id)
         assert in_flight == [run.id]
         bench.clock.advance(period // timedelta(milliseconds=1))
         bench.engine.turn()
         in_flight.remove(run.id)
 
-    bench.add("task", when=schedule_trigger(kind, **fields, now=NOW), do="task")
+    bench.add("task", when=schedule_trigger(kind, **fields, now=NOW), job="task")
     if kind == "interval":
         bench.run("task")
     bench.run_until(NOW + timedelta(hours=1))
-    first, second, *_ = [(run.state.word, run.reason) for run in reversed(bench.runs("task", limit=10_000))]
+    first, second, *_ = [(run.state, run.reason) for run in reversed(bench.all_runs("task"))]
     assert (first, second) == (("succeeded", None), ("skipped", "already_running"))
     bench.close()
 
 
 def test_c12_startup() -> None:
     """C12: "Drops once tasks that are more than 1 minute overdue … Schedules all remaining tasks" """
-    bench = Bench(clock=ManualClock(NOW))
+    bench = Sandbox(clock=ManualClock(NOW))
     bench.job("task")(lambda run: None)
     for minutes in (1, 2, 3):
-        bench.add(f"once-{minutes}", when=schedule_trigger("once", delay=f"{minutes}m", now=NOW), do="task", grace="1m")
-    bench.add("daily", when=schedule_trigger("daily", time="13:00"), do="task")
+        bench.add(
+            f"once-{minutes}", when=schedule_trigger("once", delay=f"{minutes}m", now=NOW), job="task", grace="1m"
+        )
+    bench.add("daily", when=schedule_trigger("daily", time="13:00"), job="task")
     bench.clock.advance(3 * 60_000 + 30_000)
     bench.settle()
-    states = [bench.runs(f"once-{minutes}")[0].state.word for minutes in (1, 2, 3)]
+    states = [bench.runs.list(schedule=f"once-{minutes}")[0].state for minutes in (1, 2, 3)]
     assert states == ["missed", "missed", "succeeded"]
     assert bench.get("daily").state == "active"
     bench.run_until(NOW + timedelta(hours=1))
@@ -138,15 +140,15 @@ def test_c12_startup() -> None:
 
 
 @pytest.fixture
-def bench(tmp_path: Path) -> Iterator[Bench]:
-    made = Bench(f"sqlite:///{tmp_path}/cortex.db", clock=ManualClock(NOW))
+def bench(tmp_path: Path) -> Iterator[Sandbox]:
+    made = Sandbox(f"sqlite:///{tmp_path}/cortex.db", clock=ManualClock(NOW))
     made.job("task")(lambda run: None)
     yield made
     made.close()
 
 
-def restarted(bench: Bench) -> Bench:
-    again = Bench(f"sqlite:///{bench._store.path}", clock=bench.clock)
+def restarted(bench: Sandbox) -> Sandbox:
+    again = Sandbox(f"sqlite:///{bench._store.path}", clock=bench.clock)
     again.job("task")(lambda run: None)
     return again
 
@@ -158,13 +160,13 @@ def after(minutes: int) -> int:
     return instant(NOW + timedelta(minutes=minutes))
 
 
-def test_c6_precheck_gates_a_fire(bench: Bench, tmp_path: Path) -> None:
+def test_c6_precheck_gates_a_fire(bench: Sandbox, tmp_path: Path) -> None:
     """C6: "if the command exits with a non-zero status, the schedule's fire is skipped for that cycle. The schedule is
     rescheduled for its next normal interval — there is no fast retry." """
-    bench.add("gpu", when=EVERY_TEN, do="task", pre_check="test -f ready")
+    bench.add("gpu", when=EVERY_TEN, job="task", pre_check="test -f ready")
     bench.run_until(NOW + timedelta(minutes=19))
-    (skipped,) = bench.runs("gpu")
-    assert (skipped.state.word, skipped.reason) == ("skipped", "pre_check")
+    (skipped,) = bench.runs.list(schedule="gpu")
+    assert (skipped.state, skipped.reason) == ("skipped", "pre_check")
     task = schedule_get(bench, "gpu")
     assert (task.last_skipped, task.last_run, task.next_run) == (after(10), None, after(20))
     (tmp_path / "ready").touch()
@@ -174,26 +176,26 @@ def test_c6_precheck_gates_a_fire(bench: Bench, tmp_path: Path) -> None:
     assert task.pre_check == "test -f ready"
 
 
-def test_c6_precheck_learns_of_the_last_run_in_the_data_folder(bench: Bench, tmp_path: Path) -> None:
+def test_c6_precheck_learns_of_the_last_run_in_the_data_folder(bench: Sandbox, tmp_path: Path) -> None:
     """C6: "It receives the PRECHECK_LAST_RUN environment variable (epoch ms of the task's lastRun field). The working
     directory is DATA_DIR" """
     command = 'echo "$PRECHECK_LAST_RUN $(pwd)" >> seen; test "$(wc -l < seen)" -ne 2'
-    bench.add("gpu", when=EVERY_TEN, do="task", pre_check=command)
+    bench.add("gpu", when=EVERY_TEN, job="task", pre_check=command)
     bench.run_until(NOW + timedelta(minutes=35))
-    assert bench.get("gpu").definition.check_ms == 15_000, "with a 15-second timeout"
+    assert bench.get("gpu").settings.get("check_timeout", "15s") == "15s", "with a 15-second timeout"
     lines = [line.rsplit(" ", 1) for line in (tmp_path / "seen").read_text().splitlines()]
     assert [folder for _, folder in lines] == [str(tmp_path)] * 3
     assert [last for last, _ in lines] == ["0", str(after(10)), str(after(10))], "the second fire was skipped"
 
 
-def test_c6_however_long_ago(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_c6_however_long_ago(bench: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     """C6: lastRun and lastSkipped are found behind many other records"""
     monkeypatch.setattr(records, "_PAGE", 2)
-    bench.add("gpu", when=EVERY_TEN, do="task", pre_check="false")
+    bench.add("gpu", when=EVERY_TEN, job="task", pre_check="false")
     bench.run_until(NOW + timedelta(minutes=15))
     bench.edit("gpu", pre_check=None)
     bench.run_until(NOW + timedelta(minutes=75))
-    bench.set_hook("before:schedule:trigger", "false")
+    bench.hooks.set("before:schedule:trigger", command="false")
     bench.run_until(NOW + timedelta(minutes=155))
     task = schedule_get(bench, "gpu")
     assert (task.last_skipped, task.last_run) == (after(10), after(70))
@@ -212,11 +214,11 @@ def test_c8_before_run_guard(answer: Any) -> None:
     async def on_guard_blocked(task: dict[str, Any]) -> None:
         kept.append(task["schedule"])
 
-    bench = Bench(clock=ManualClock(NOW), **guarding(before_run_guard, on_guard_blocked))
+    bench = Sandbox(clock=ManualClock(NOW), **guarding(before_run_guard, on_guard_blocked))
     bench.job("task")(lambda run: None)
-    bench.add("sweep", when=EVERY_TEN, do="task")
+    bench.add("sweep", when=EVERY_TEN, job="task")
     bench.run_until(NOW + timedelta(minutes=25))
-    assert [(run.state.word, run.reason) for run in bench.runs("sweep")] == [("blocked", "guard")] * 2
+    assert [(run.state, run.reason) for run in bench.runs.list(schedule="sweep")] == [("blocked", "guard")] * 2
     assert kept == ["sweep", "sweep"]
     answers.append(False)
     bench.run_until(NOW + timedelta(minutes=45))
@@ -232,11 +234,11 @@ def test_c8_a_guard_alone() -> None:
         raise RuntimeError("the disk is full")
 
     for on_guard_blocked in (None, fails):
-        bench = Bench(clock=ManualClock(NOW), **guarding(lambda task: True, on_guard_blocked))
+        bench = Sandbox(clock=ManualClock(NOW), **guarding(lambda task: True, on_guard_blocked))
         bench.job("task")(lambda run: None)
-        bench.add("sweep", when=EVERY_TEN, do="task")
+        bench.add("sweep", when=EVERY_TEN, job="task")
         bench.run_until(NOW + timedelta(minutes=25))
-        assert [run.state.word for run in bench.runs("sweep")] == ["blocked", "blocked"]
+        assert [run.state for run in bench.runs.list(schedule="sweep")] == ["blocked", "blocked"]
         assert bench.get("sweep").state == "active"
         bench.close()
 
@@ -249,48 +251,48 @@ def test_c8_a_guard_alone() -> None:
         ("weekly", {"day_of_week": 5, "time": "12:15"}, NOW + timedelta(days=7, minutes=15)),
     ],
 )
-def test_c10_pause_and_resume(bench: Bench, kind: str, fields: dict, resumed: datetime) -> None:
+def test_c10_pause_and_resume(bench: Sandbox, kind: str, fields: dict, resumed: datetime) -> None:
     """C10: "isPaused is set to true, pausedAt records the timestamp, pausedBy records "user" … nextRun is set to null";
     "nextRun is recomputed based on the schedule type (for interval: now + intervalMs; for daily/weekly: the next
     occurrence)" """
-    bench.add("task", when=schedule_trigger(kind, **fields, now=NOW), do="task")
+    bench.add("task", when=schedule_trigger(kind, **fields, now=NOW), job="task")
     bench.clock.advance(60_000)
     paused = schedule_pause(bench, "task")
     assert (paused.is_paused, paused.paused_at, paused.paused_by) == (True, after(1), "user")
     assert paused.next_run is None
     bench.run_until(NOW + timedelta(minutes=30))
-    assert bench.runs("task") == []
+    assert bench.runs.list(schedule="task") == []
     task = schedule_resume(bench, "task")
     assert (task.is_paused, task.paused_at, task.paused_by) == (False, None, None)
     assert task.next_run == instant(resumed)
 
 
-def test_c10_once_cannot_be_paused(bench: Bench) -> None:
+def test_c10_once_cannot_be_paused(bench: Sandbox) -> None:
     """C10: "Once-type schedules cannot be paused (they either fire or get dropped)." """
-    bench.add("reminder", when=schedule_trigger("once", delay="2h", now=NOW), do="task", provider="claude")
+    bench.add("reminder", when=schedule_trigger("once", delay="2h", now=NOW), job="task", provider="claude")
     with pytest.raises(Conflict, match="once"):
         schedule_pause(bench, "reminder")
-    bench.throttle("claude", NOW + timedelta(hours=1))
+    bench.throttles.set("claude", resets_at=NOW + timedelta(hours=1))
     task = schedule_get(bench, "reminder")
     assert (task.is_paused, task.next_run) == (False, after(120))
     bench.run_until(NOW + timedelta(hours=3))
     bench.assert_ran("reminder", times=1)
 
 
-def test_c10_paused_by_its_failures_or_its_budget(bench: Bench) -> None:
+def test_c10_paused_by_its_failures_or_its_budget(bench: Sandbox) -> None:
     """C10: also failures and budget"""
 
     @bench.job("broken")
-    def broken(run: JobRun) -> None:
+    def broken(run: JobContext) -> None:
         raise ValueError
 
     @bench.job("dear")
-    def dear(run: JobRun) -> None:
+    def dear(run: JobContext) -> None:
         run.spend("$2")
 
-    bench.set_budget("day", money="$1", per="day")
-    bench.add("broken", when=EVERY_TEN, do="broken", pause_after=1)
-    bench.add("dear", when=schedule_trigger("interval", interval="15m", now=NOW), do="dear")
+    bench.budgets.set("day", max_cost="$1", period="day")
+    bench.add("broken", when=EVERY_TEN, job="broken", pause_after_failures=1)
+    bench.add("dear", when=schedule_trigger("interval", interval="15m", now=NOW), job="dear")
     bench.run_until(NOW + timedelta(hours=1))
     shown = [schedule_get(bench, name) for name in ("broken", "dear")]
     assert [task.paused_by for task in shown] == ["failures", "budget"]
@@ -299,17 +301,17 @@ def test_c10_paused_by_its_failures_or_its_budget(bench: Bench) -> None:
     assert not schedule_resume(bench, "broken").is_paused
 
 
-def test_c16_rate_limit_pauses_and_resumes_by_itself(bench: Bench) -> None:
+def test_c16_rate_limit_pauses_and_resumes_by_itself(bench: Sandbox) -> None:
     """C16: "Schedules can be auto-paused by the rate-limit system (pausedBy: "rate-limit")"; "The throttle state
     (resetsAt, activatedAt, affected modes) is stored" """
 
     @bench.job("claude")
-    def claude(run: JobRun) -> None:
+    def claude(run: JobContext) -> None:
         if bench.clock.now_ms() < after(40):
-            raise ProviderLimited("claude", resets_at=NOW + timedelta(minutes=40))
+            raise RateLimited("claude", resets_at=NOW + timedelta(minutes=40))
 
-    bench.add("limited", when=EVERY_TEN, do="claude", provider="claude")
-    bench.add("other", when=EVERY_TEN, do="task", provider="codex")
+    bench.add("limited", when=EVERY_TEN, job="claude", provider="claude")
+    bench.add("other", when=EVERY_TEN, job="task", provider="codex")
     bench.run_until(NOW + timedelta(minutes=25))
     assert throttle_states(bench) == [ThrottleState("claude", after(40), after(10), ())]
     task = schedule_get(bench, "limited")
@@ -325,10 +327,10 @@ def test_c16_rate_limit_pauses_and_resumes_by_itself(bench: Bench) -> None:
     assert task.next_run is not None
 
 
-def test_c16_across_restarts(bench: Bench) -> None:
+def test_c16_across_restarts(bench: Sandbox) -> None:
     """C16: "On startup, previously rate-limit-paused tasks are evaluated for auto-resume" """
-    bench.add("limited", when=EVERY_TEN, do="task", provider="claude")
-    bench.throttle("claude", NOW + timedelta(minutes=40))
+    bench.add("limited", when=EVERY_TEN, job="task", provider="claude")
+    bench.throttles.set("claude", resets_at=NOW + timedelta(minutes=40))
     bench.run_until(NOW + timedelta(minutes=25))
     again = restarted(bench)
     again.settle()
@@ -343,23 +345,23 @@ def test_c16_across_restarts(bench: Bench) -> None:
     third.close()
 
 
-def test_c16_a_users_pause_is_never_lifted(bench: Bench) -> None:
+def test_c16_a_users_pause_is_never_lifted(bench: Sandbox) -> None:
     """C16: "The rate-limit auto-resume path only considers pausedBy: "rate-limit" tasks." """
-    bench.add("mine", when=EVERY_TEN, do="task", provider="claude")
+    bench.add("mine", when=EVERY_TEN, job="task", provider="claude")
     schedule_pause(bench, "mine")
-    bench.throttle("claude", NOW + timedelta(minutes=40))
+    bench.throttles.set("claude", resets_at=NOW + timedelta(minutes=40))
     assert schedule_get(bench, "mine").paused_by == "user"
     bench.run_until(NOW + timedelta(hours=3))
     assert throttle_states(bench) == []
     assert schedule_get(bench, "mine").paused_by == "user"
-    assert bench.runs("mine") == []
+    assert bench.runs.list(schedule="mine") == []
 
 
-def test_c16_affected_modes(bench: Bench) -> None:
+def test_c16_affected_modes(bench: Sandbox) -> None:
     """C16: "affected modes": the profiles that are named; the others go on"""
     for profile in ("claude-haiku", "claude-sonnet"):
-        bench.add("scan", when=EVERY_TEN, do="task", agent=profile, provider="claude")
-    bench.throttle("claude", NOW + timedelta(minutes=40), affects=["claude-haiku"])
+        bench.add("scan", when=EVERY_TEN, job="task", agent=profile, provider="claude")
+    bench.throttles.set("claude", resets_at=NOW + timedelta(minutes=40), affects=["claude-haiku"])
     (state,) = throttle_states(bench)
     assert state.affected_modes == ("claude-haiku",)
     bench.run_until(NOW + timedelta(minutes=15))

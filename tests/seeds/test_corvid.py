@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
-from matins import InvalidInput, JobRun, Matins
+from matins import InvalidInput, JobContext, Matins, Schedule
 from matins.errors import CronParseError, IntervalParseError
-from matins.model.schedule import Schedule
 from matins.seeds.corvid import ScheduleExecution, SchedulerService, create_schedule, validate_schedule_frequency
-from matins.testing import Bench, ManualClock, iso
+from matins.testing import ManualClock, Sandbox, iso
 
 
 def test_v1_every_minute_is_too_frequent() -> None:
@@ -69,8 +68,8 @@ def test_v1_nothing_to_check() -> None:
     validate_schedule_frequency(None, None)
 
 
-def bench() -> Bench:
-    made = Bench(clock=ManualClock("2026-03-27T08:00:00Z"))
+def bench() -> Sandbox:
+    made = Sandbox(clock=ManualClock("2026-03-27T08:00:00Z"))
     made.job("action")(lambda run: run.payload)
     return made
 
@@ -82,14 +81,14 @@ def test_v3_at_most_two_actions_at_once_and_the_rest_wait() -> None:
     most: list[int] = []
 
     @corvid.job("nest")
-    def nest(run: JobRun) -> None:
+    def nest(run: JobContext) -> None:
         running.append(run.id)
         most.append(len(running))
         corvid.engine.turn()
         running.remove(run.id)
 
-    corvid.limit("global", 2)
-    corvid.add_many([{"name": f"s{n}", "when": "*/5 * * * *", "do": "nest"} for n in range(7)])
+    corvid.limits.set("global", size=2)
+    corvid.add_many([{"name": f"s{n}", "when": "*/5 * * * *", "job": "nest"} for n in range(7)])
     corvid.run_until("2026-03-27T08:06:00Z")
     assert max(most) <= 2
     for n in range(7):
@@ -105,7 +104,7 @@ def test_v5_max_executions_then_completed() -> None:
     corvid.assert_ran("three", times=3)
     schedule = corvid.get("three")
     assert (schedule.state, schedule.executions) == ("completed", 3)
-    assert len(SchedulerService(corvid).list_executions(schedule)) == len(corvid.runs("three")) == 3
+    assert len(SchedulerService(corvid).list_executions(schedule)) == len(corvid.runs.list(schedule="three")) == 3
     corvid.close()
 
 
@@ -115,15 +114,15 @@ def test_v7_config_snapshot_isolation() -> None:
     corvid = bench()
 
     @corvid.job("edited")
-    def edited(run: JobRun) -> object:
+    def edited(run: JobContext) -> object:
         before = run.payload
-        corvid.edit("s", payload="new", do="action")
+        corvid.edit("s", payload="new", job="action")
         assert run.payload == before
         return run.payload
 
-    corvid.add("s", when="*/5 * * * *", do="edited", payload="old")
+    corvid.add("s", when="*/5 * * * *", job="edited", payload="old")
     corvid.run_until("2026-03-27T08:10:00Z")
-    newer, older = corvid.runs("s")
+    newer, older = corvid.runs.list(schedule="s")
     assert (older.rev, older.outcome) == (1, {"result": "old"})
     assert (newer.rev, newer.outcome) == (2, {"result": "new"})
     corvid.close()
@@ -135,13 +134,13 @@ ACTIONS = NEEDS_OWNER | HARMLESS | {"custom"}
 
 
 @pytest.fixture
-def corvid() -> Iterator[Bench]:
+def corvid() -> Iterator[Sandbox]:
     made = bench()
     for action in ACTIONS:
         made.job(action)(lambda run: run.payload)
 
     @made.job("broken")
-    def broken(run: JobRun) -> None:
+    def broken(run: JobContext) -> None:
         raise ValueError("out of luck")
 
     yield made
@@ -149,21 +148,21 @@ def corvid() -> Iterator[Bench]:
 
 
 @pytest.fixture
-def service(corvid: Bench) -> SchedulerService:
+def service(corvid: Sandbox) -> SchedulerService:
     return SchedulerService(corvid)
 
 
-def daily(corvid: Bench, name: str, action_type: str, **words: Any) -> Schedule:
+def daily(corvid: Sandbox, name: str, action_type: str, **words: Any) -> Schedule:
     """At nine, in the columns of agent_schedules."""
     usual = {"agent_id": "magpie", "cron_expression": "0 9 * * *"}
     return create_schedule(corvid, name, action_type=action_type, **{**usual, **words})
 
 
-def newest(service: SchedulerService, corvid: Bench, name: str) -> ScheduleExecution:
+def newest(service: SchedulerService, corvid: Sandbox, name: str) -> ScheduleExecution:
     return service.list_executions(corvid.get(name))[0]
 
 
-def test_v1_validated_at_schedule_creation(corvid: Bench) -> None:
+def test_v1_validated_at_schedule_creation(corvid: Sandbox) -> None:
     """V1: "Validated at schedule creation by validateScheduleFrequency" """
     for words in ({"cron_expression": "* * * * *"}, {"interval_ms": 299_999}):
         with pytest.raises(IntervalParseError, match=r"^Schedule interval too short"):
@@ -174,11 +173,11 @@ def test_v1_validated_at_schedule_creation(corvid: Bench) -> None:
     assert corvid.list() == []
 
 
-def test_v1_an_interval_counts_from_the_start(corvid: Bench) -> None:
+def test_v1_an_interval_counts_from_the_start(corvid: Sandbox) -> None:
     """V1: "Alternative: fixed interval in milliseconds" """
 
     @corvid.job("slow")
-    def slow(run: JobRun) -> None:
+    def slow(run: JobContext) -> None:
         corvid.clock.advance(60_000)
 
     create_schedule(corvid, "s", agent_id="a", action_type="slow", interval_ms=300_000, approval_policy="auto")
@@ -192,7 +191,7 @@ def test_v2_start_is_idempotent_and_ticks_at_once() -> None:
     matins = Matins()
     matins.job("star_repo")(lambda run: ran.set())
     service = SchedulerService(matins)
-    matins.add("due", when="5m", do="star_repo", first="immediately")
+    matins.add("due", when="5m", job="star_repo", first="immediately")
     try:
         service.start()
         service.start()
@@ -202,7 +201,7 @@ def test_v2_start_is_idempotent_and_ticks_at_once() -> None:
     finally:
         service.stop()
     assert not service.get_stats().running
-    matins.limit("global", 7)
+    matins.limits.set("global", size=7)
     service.start()
     service.stop()
     service.stop()
@@ -210,15 +209,15 @@ def test_v2_start_is_idempotent_and_ticks_at_once() -> None:
     matins.close()
 
 
-def test_v2_get_stats_has_six_figures(corvid: Bench, service: SchedulerService) -> None:
+def test_v2_get_stats_has_six_figures(corvid: Sandbox, service: SchedulerService) -> None:
     """V2: "{ running, activeSchedules, pausedSchedules, runningExecutions, maxConcurrent, recentFailures }" """
     seen: list[int] = []
 
     @corvid.job("look")
-    def look(run: JobRun) -> None:
+    def look(run: JobContext) -> None:
         seen.append(service.get_stats().running_executions)
 
-    corvid.limit("global", 2)
+    corvid.limits.set("global", size=2)
     for name, action in (("a", "look"), ("b", "broken"), ("c", "star_repo")):
         daily(corvid, name, action, approval_policy="auto")
     corvid.pause("c")
@@ -230,7 +229,7 @@ def test_v2_get_stats_has_six_figures(corvid: Bench, service: SchedulerService) 
     assert seen[0] >= 1
 
 
-def test_v2_on_event_returns_an_unsubscribe(corvid: Bench, service: SchedulerService) -> None:
+def test_v2_on_event_returns_an_unsubscribe(corvid: Sandbox, service: SchedulerService) -> None:
     """V2: "Subscribe to schedule events (returns unsubscribe function)" """
     told: list[dict[str, Any]] = []
     unsubscribe = service.on_event(told.append)
@@ -245,7 +244,7 @@ def test_v2_on_event_returns_an_unsubscribe(corvid: Bench, service: SchedulerSer
     assert len(told) == 3
 
 
-def test_v4_auto_pause_after_failures(corvid: Bench) -> None:
+def test_v4_auto_pause_after_failures(corvid: Sandbox) -> None:
     """V4: "Given a schedule that has failed 4 consecutive times When the 5th execution also fails Then the schedule
     status is set to paused and consecutiveFailures is reset" """
     daily(corvid, "s", "broken", cron_expression="0 * * * *", approval_policy="auto")
@@ -254,27 +253,27 @@ def test_v4_auto_pause_after_failures(corvid: Bench) -> None:
     corvid.run_until("2026-03-27T20:00:00Z")
     paused = corvid.get("s")
     assert (paused.state, paused.paused_by, paused.failures) == ("paused", "failures", 0)
-    assert len(corvid.runs("s")) == 5
+    assert len(corvid.runs.list(schedule="s")) == 5
     corvid.resume("s")
     corvid.run_until("2026-03-28T00:30:00Z")
     assert (corvid.get("s").state, corvid.get("s").failures) == ("active", 4), "counted anew"
 
 
-def test_v4_reset_on_success(corvid: Bench) -> None:
+def test_v4_reset_on_success(corvid: Sandbox) -> None:
     """V4: "Reset on success, pause at 5" """
 
     @corvid.job("moody")
-    def moody(run: JobRun) -> None:
+    def moody(run: JobContext) -> None:
         if corvid.clock.now_ms() // 3_600_000 % 5:
             raise ValueError
 
     daily(corvid, "s", "moody", cron_expression="0 * * * *", approval_policy="auto")
     corvid.run_until("2026-04-01T08:00:00Z")
     assert corvid.get("s").state == "active"
-    assert sum(run.state.word == "failed" for run in corvid.runs("s", limit=1_000)) > 90
+    assert sum(run.state == "failed" for run in corvid.runs.list(schedule="s", limit=1_000)) > 90
 
 
-def test_v6_owner_approval_required(corvid: Bench, service: SchedulerService) -> None:
+def test_v6_owner_approval_required(corvid: Sandbox, service: SchedulerService) -> None:
     """V6: "execution status is set to awaiting_approval and a schedule_approval_request event is emitted When
     resolveApproval(executionId, true) is called Then execution status changes to running and the action executes" """
     told: list[dict[str, Any]] = []
@@ -296,7 +295,7 @@ def test_v6_owner_approval_required(corvid: Bench, service: SchedulerService) ->
     assert service.resolve_approval(waiting.id, True) is None, "it was used"
 
 
-def test_v6_denied(corvid: Bench, service: SchedulerService) -> None:
+def test_v6_denied(corvid: Sandbox, service: SchedulerService) -> None:
     """V6: "Approve or deny a pending execution." """
     daily(corvid, "s", "work_task")
     corvid.run_until("2026-03-27T09:30:00Z")
@@ -305,7 +304,7 @@ def test_v6_denied(corvid: Bench, service: SchedulerService) -> None:
     assert service.resolve_approval(waiting.id, False) == replace(waiting, **over)
     corvid.settle()
     corvid.assert_not_ran("s")
-    assert iso(corvid.get("s").next_slot) == "2026-03-28T09:00:00Z"
+    assert iso(corvid.get("s").next_run_at) == "2026-03-28T09:00:00Z"
 
 
 @pytest.mark.parametrize("execution_id", ["0", "404", "", "-1", "no-such-id", "9" * 18, "9" * 40, "²"])
@@ -315,7 +314,7 @@ def test_v6_nothing_is_asked_about_what_is_not_there(service: SchedulerService, 
     assert service.get_execution(execution_id) is None
 
 
-def test_v6_approvals_expire(corvid: Bench, service: SchedulerService) -> None:
+def test_v6_approvals_expire(corvid: Sandbox, service: SchedulerService) -> None:
     """V6: nobody answers within a day; the next execution asks again"""
     daily(corvid, "s", "work_task")
     corvid.run_until("2026-03-28T08:59:00Z")
@@ -330,11 +329,11 @@ def test_v6_approvals_expire(corvid: Bench, service: SchedulerService) -> None:
 
 
 @pytest.mark.parametrize("policy", ["auto", "owner_approve", "council_approve"])
-def test_v6_which_actions_need_approval(corvid: Bench, service: SchedulerService, policy: Any) -> None:
+def test_v6_which_actions_need_approval(corvid: Sandbox, service: SchedulerService, policy: Any) -> None:
     """V6: "Under owner_approve policy, these action types require approval: work_task, github_suggest, fork_repo,
     codebase_review, dependency_audit, improvement_loop. Under council_approve, all actions need approval. Under auto,
     none do" """
-    words = {"approvers": ["ada", "grace"], "approvals_needed": 2} if policy == "council_approve" else {}
+    words = {"approvers": ["ada", "grace"], "approvals_required": 2} if policy == "council_approve" else {}
     for action in ACTIONS:
         daily(corvid, action, action, approval_policy=policy, **words)
     corvid.run_until("2026-03-27T09:30:00Z")
@@ -344,25 +343,25 @@ def test_v6_which_actions_need_approval(corvid: Bench, service: SchedulerService
         assert newest(service, corvid, action).status == "completed"
 
 
-def test_v6_who_is_asked(corvid: Bench) -> None:
+def test_v6_who_is_asked(corvid: Sandbox) -> None:
     """V6: "DEFAULT 'owner_approve'"; a council has members"""
-    assert daily(corvid, "s", "work_task").definition.approval == "owner_approve"
+    assert daily(corvid, "s", "work_task").settings["approval"] == "owner_approve"
     with pytest.raises(InvalidInput, match="named approvers"):
         daily(corvid, "t", "work_task", approval_policy="council_approve")
 
 
-def test_v7_v12_an_execution_in_its_columns(corvid: Bench, service: SchedulerService) -> None:
+def test_v7_v12_an_execution_in_its_columns(corvid: Sandbox, service: SchedulerService) -> None:
     """V7 V12: "config_snapshot: JSON: schedule config at execution time" """
     schedule = daily(corvid, "star", "star_repo", action_input={"repos": ["a/b"]}, approval_policy="auto")
     corvid.run_until("2026-03-27T09:30:00Z")
-    corvid.edit("star", payload={"repos": ["c/d"]}, do="broken")
+    corvid.edit("star", payload={"repos": ["c/d"]}, job="broken")
     corvid.run_until("2026-03-28T09:30:00Z")
     newer, older = service.list_executions(schedule)
     assert (older.schedule_id, older.agent_id) == (str(schedule.id), "magpie")
     assert (older.action_type, older.action_input) == ("star_repo", {"repos": ["a/b"]})
-    assert (older.config_snapshot["do"], older.config_snapshot["payload"]) == ("star_repo", {"repos": ["a/b"]})
+    assert (older.config_snapshot["job"], older.config_snapshot["payload"]) == ("star_repo", {"repos": ["a/b"]})
     assert (older.config_snapshot["name"], older.config_snapshot["agent"]) == ("star", "magpie")
-    assert older.config_snapshot["trigger"]["expression"] == "0 9 * * *"
+    assert older.config_snapshot["when"] == "0 9 * * *"
     assert (older.status, older.result) == ("completed", '{"repos":["a/b"]}')
     assert (older.started_at, older.completed_at) == ("2026-03-27T09:00:00Z", "2026-03-27T09:00:00Z")
     assert (newer.action_type, newer.action_input, newer.status) == ("broken", {"repos": ["c/d"]}, "failed")
@@ -370,30 +369,30 @@ def test_v7_v12_an_execution_in_its_columns(corvid: Bench, service: SchedulerSer
     assert service.get_execution(older.id) == older
 
 
-def test_v12_a_slot_that_came_to_nothing_is_no_execution(corvid: Bench, service: SchedulerService) -> None:
+def test_v12_a_slot_that_came_to_nothing_is_no_execution(corvid: Sandbox, service: SchedulerService) -> None:
     """V12"""
-    schedule = corvid.add("s", when="0 * * * *", do="star_repo", pre_check="false")
+    schedule = corvid.add("s", when="0 * * * *", job="star_repo", pre_check="false")
     corvid.run_until("2026-03-27T10:30:00Z")
-    assert len(corvid.runs("s")) == 2
+    assert len(corvid.runs.list(schedule="s")) == 2
     assert service.list_executions(schedule) == []
-    assert service.get_execution(str(corvid.runs("s")[0].id)) is None
+    assert service.get_execution(str(corvid.runs.list(schedule="s")[0].id)) is None
 
 
-def test_v12_an_execution_that_waits_is_pending(corvid: Bench, service: SchedulerService) -> None:
+def test_v12_an_execution_that_waits_is_pending(corvid: Sandbox, service: SchedulerService) -> None:
     """V12: "pending/running/awaiting_approval/completed/failed/approved/denied" """
     seen: list[str] = []
 
     @corvid.job("nest")
-    def nest(run: JobRun) -> None:
+    def nest(run: JobContext) -> None:
         corvid.engine.turn()
         seen.append(newest(service, corvid, "second").status)
 
-    corvid.limit("global", 1)
-    corvid.add("first", when="0 9 * * *", do="nest")
-    corvid.add("second", when="0 9 * * *", do="star_repo")
+    corvid.limits.set("global", size=1)
+    corvid.add("first", when="0 9 * * *", job="nest")
+    corvid.add("second", when="0 9 * * *", job="star_repo")
     corvid.run_until("2026-03-27T09:00:00Z")
     assert seen == ["pending"]
     run = corvid.run("second")
-    corvid.cancel(run.id)
+    corvid.runs.cancel(run.id)
     cancelled = newest(service, corvid, "second")
     assert (cancelled.status, cancelled.result) == ("failed", "cancelled")

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from matins import JobRun
+from matins import JobContext
+from matins.engine.when.triggers import to_datetime, to_ms
 from matins.errors import CronParseError, IntervalParseError, SchedulerShutdownError
 from matins.seeds.herdctl import (
     calculate_next_cron_trigger,
@@ -19,7 +20,7 @@ from matins.seeds.herdctl import (
     parse_cron_expression,
     parse_interval,
 )
-from matins.testing import Bench, ManualClock
+from matins.testing import ManualClock, Sandbox
 
 NOW = datetime(2025, 1, 19, 12, tzinfo=UTC)
 LAST = datetime(2025, 1, 19, 10, tzinfo=UTC)
@@ -150,112 +151,112 @@ def test_h7_offending_value_travels_with_the_error() -> None:
 
 
 @pytest.fixture
-def bench() -> Iterator[Bench]:
-    made = Bench(clock=ManualClock(NOW))
+def bench() -> Iterator[Sandbox]:
+    made = Sandbox(clock=ManualClock(NOW))
     made.job("work")(lambda run: None)
     yield made
     made.close()
 
 
-def test_h2_an_error_in_one_schedule_does_not_end_the_loop(bench: Bench) -> None:
+def test_h2_an_error_in_one_schedule_does_not_end_the_loop(bench: Sandbox) -> None:
     """H2: "catch (error) { this.logger.error(`Error during schedule check" """
 
     @bench.job("broken")
-    def broken(run: JobRun) -> None:
+    def broken(run: JobContext) -> None:
         raise SystemExit("the agent is gone")
 
-    bench.add("check-issues", when="5m", do="broken", agent="a", first="immediately")
-    bench.add("write-report", when="5m", do="work", agent="b", first="immediately")
+    bench.add("check-issues", when="5m", job="broken", agent="a", first="immediately")
+    bench.add("write-report", when="5m", job="work", agent="b", first="immediately")
     bench.run_until(NOW + timedelta(minutes=5))
-    assert [run.state.word for run in bench.runs("check-issues")] == ["failed", "failed"]
+    assert [run.state for run in bench.runs.list(schedule="check-issues")] == ["failed", "failed"]
     bench.assert_ran("write-report", times=2)
 
 
-def test_h3_the_interval_begins_when_the_job_is_done(bench: Bench) -> None:
+def test_h3_the_interval_begins_when_the_job_is_done(bench: Sandbox) -> None:
     """H3: measured from completion, and the first run at once"""
     begun: list[datetime] = []
 
     @bench.job("slow")
-    def slow(run: JobRun) -> None:
+    def slow(run: JobContext) -> None:
         assert run.slot is not None
         begun.append(run.slot)
         bench.clock.advance(7 * 60_000)
 
-    bench.add("check-issues", when="5m", do="slow", first="immediately")
+    bench.add("check-issues", when="5m", job="slow", first="immediately")
     bench.run_until(NOW + timedelta(minutes=30))
     assert begun == [NOW + timedelta(minutes=minutes) for minutes in (0, 12, 24)]
 
 
-def test_h3_jitter_is_a_part_of_the_interval(bench: Bench) -> None:
+def test_h3_jitter_is_a_part_of_the_interval(bench: Sandbox) -> None:
     """H3: 0 to 10 %"""
-    bench.add("check-issues", when="1h", do="work", jitter=10)
+    bench.add("check-issues", when="1h", job="work", jitter=10)
     shown = bench.get("check-issues")
     assert shown.due_at is not None
-    assert shown.next_slot is not None
-    assert 0 < shown.due_at - shown.next_slot <= 360_000
+    assert shown.next_run_at is not None
+    assert timedelta(0) < shown.due_at - shown.next_run_at <= timedelta(minutes=6)
     bench.run_until(NOW + timedelta(hours=2))
-    started = bench.runs("check-issues")[-1].started_at
+    started = bench.runs.list(schedule="check-issues")[-1].started_at
     assert started is not None
-    assert 0 <= started - shown.due_at < 2
+    assert timedelta(0) <= started - shown.due_at < timedelta(milliseconds=2)
 
 
 def test_h8_state_is_persisted_and_nothing_is_stuck_after_a_crash(tmp_path: Path) -> None:
     """H8: "may be stale after an unclean shutdown (a schedule could be stuck in running status …)": not here"""
     url = f"sqlite:///{tmp_path}/herdctl.db"
-    bench = Bench(url, clock=ManualClock(NOW))
+    bench = Sandbox(url, clock=ManualClock(NOW))
 
     @bench.job("crash")
-    def crash(run: JobRun) -> None:
+    def crash(run: JobContext) -> None:
         """The process ends here: what came after this never happened."""
 
-    bench.add("check-issues", when="5m", do="crash")
+    bench.add("check-issues", when="5m", job="crash")
     bench.clock.advance(300_000)
     bench.engine.turn()
-    assert bench.runs("check-issues")[0].state.word == "starting"
-    again = Bench(url, clock=bench.clock)
-    assert again.runs("check-issues")[0].state.word == "ready"
+    assert bench.runs.list(schedule="check-issues")[0].state == "running"
+    again = Sandbox(url, clock=bench.clock)
+    assert again.runs.list(schedule="check-issues")[0].state == "ready"
 
     @again.job("crash")
-    def recovered(run: JobRun) -> None:
+    def recovered(run: JobContext) -> None:
         raise ValueError("it had been half done")
 
     again.settle()
-    (run,) = again.runs("check-issues")
-    assert (run.state.word, run.attempt) == ("failed", 2)
+    (run,) = again.runs.list(schedule="check-issues")
+    assert (run.state, run.attempt) == ("failed", 2)
     assert "it had been half done" in run.outcome["error"], "last_error"
-    assert run.started_at == again.clock.now_ms(), "last_run_at"
-    assert again.get("check-issues").next_slot == again.clock.now_ms() + 300_000, "next_run_at"
+    assert run.started_at == to_datetime(again.clock.now_ms()), "last_run_at"
+    assert again.get("check-issues").next_run_at == run.started_at + timedelta(minutes=5), "next_run_at"
     bench.close()
     again.close()
 
 
-def test_h10_max_concurrent_really_takes_effect_above_one(bench: Bench) -> None:
+def test_h10_max_concurrent_really_takes_effect_above_one(bench: Sandbox) -> None:
     """H10: "Agent is at its max_concurrent limit" """
     running: list[str] = []
     most: list[int] = []
 
     @bench.job("nest")
-    def nest(run: JobRun) -> None:
+    def nest(run: JobContext) -> None:
         running.append(run.schedule)
         most.append(len(running))
         bench.engine.turn()
         running.remove(run.schedule)
 
-    bench.limit("agent:my-agent", 2)
+    bench.limits.set("agent:my-agent", size=2)
     for n in range(5):
-        bench.add(f"s{n}", when="5m", do="nest", agent="my-agent", first="immediately", max_executions=1)
+        bench.add(f"s{n}", when="5m", job="nest", agent="my-agent", first="immediately", max_executions=1)
     bench.run_until(NOW + timedelta(minutes=1))
     assert max(most) <= 2
     assert len(most) == 5
 
 
-def test_h10_at_capacity_is_a_reason(bench: Bench) -> None:
+def test_h10_at_capacity_is_a_reason(bench: Sandbox) -> None:
     """H10: "at_capacity" """
-    bench.limit("agent:my-agent", 1)
-    bench.add("first", when="5m", do="work", agent="my-agent", first="immediately", at_capacity="skip")
-    bench.add("second", when="5m", do="work", agent="my-agent", first="immediately", at_capacity="skip")
+    bench.limits.set("agent:my-agent", size=1)
+    bench.add("first", when="5m", job="work", agent="my-agent", first="immediately", at_capacity="skip")
+    bench.add("second", when="5m", job="work", agent="my-agent", first="immediately", at_capacity="skip")
     bench.settle()
-    reasons = sorted(str(bench.runs(name)[0].reason) for name in ("first", "second"))
+    reasons = sorted(str(bench.runs.list(schedule=name)[0].reason) for name in ("first", "second"))
     assert reasons == ["None", "at_capacity"]
 
 
@@ -266,29 +267,29 @@ def test_h2_shutdown_in_the_seeds_words() -> None:
     assert (error.timed_out, error.running_job_count) == (True, 2)
 
 
-def check(bench: Bench, name: str, **entry: str) -> tuple[bool, str | None]:
+def check(bench: Sandbox, name: str, **entry: str) -> tuple[bool, str | None]:
     return check_schedule(bench, "my-agent", name, entry or None)
 
 
-def test_h6_the_order_of_evaluation(bench: Bench) -> None:
+def test_h6_the_order_of_evaluation(bench: Sandbox) -> None:
     """H6: "The first failing condition produces a skip reason and short-circuits evaluation" """
     found: list[tuple[bool, str | None]] = []
 
     @bench.job("inspect")
-    def inspect(run: JobRun) -> None:
+    def inspect(run: JobContext) -> None:
         """While it runs, its agent is at its limit: each condition hides those after it."""
         bench.pause("busy")
         found.extend([check(bench, "busy", type="webhook"), check(bench, "busy", type="interval")])
         bench.resume("busy")
         found.extend([check(bench, "busy"), check(bench, "idle")])
-        bench.limit("agent:my-agent", 2)
+        bench.limits.set("agent:my-agent", size=2)
         found.append(check(bench, "idle"))
         bench.clock.advance(3_600_000)
         found.append(check(bench, "idle"))
 
-    bench.limit("agent:my-agent", 1)
-    bench.add("busy", when="5m", do="inspect", agent="my-agent")
-    bench.add("idle", when="0 13 * * *", do="work", agent="my-agent")
+    bench.limits.set("agent:my-agent", size=1)
+    bench.add("busy", when="5m", job="inspect", agent="my-agent")
+    bench.add("idle", when="0 13 * * *", job="work", agent="my-agent")
     bench.clock.advance(300_000)
     bench.engine.turn()
     bench.settle()
@@ -302,19 +303,19 @@ def test_h6_the_order_of_evaluation(bench: Bench) -> None:
     ]
 
 
-def test_h6_unsupported_type(bench: Bench) -> None:
+def test_h6_unsupported_type(bench: Sandbox) -> None:
     """H6: "Schedule type is not automatically triggered (webhook, chat)": whether or not the store knows it"""
     for kind in ("webhook", "chat"):
         assert check(bench, "on-message", type=kind) == (False, "unsupported_type")
 
 
 @pytest.mark.parametrize("when", ["5m", "0 9 * * 1-5", "@hourly"])
-def test_h6_due_or_not_due(bench: Bench, when: str) -> None:
+def test_h6_due_or_not_due(bench: Sandbox, when: str) -> None:
     """H6: "Next trigger time has not yet arrived" """
-    made = bench.add("report", when=when, do="work", agent="my-agent")
+    made = bench.add("report", when=when, job="work", agent="my-agent")
     assert made.due_at is not None
     assert check(bench, "report") == (False, "not_due")
-    bench.clock.advance(made.due_at - bench.clock.now_ms() - 1)
+    bench.clock.advance(to_ms(made.due_at) - bench.clock.now_ms() - 1)
     assert check(bench, "report") == (False, "not_due")
     bench.clock.advance(1)
     assert check(bench, "report") == (True, None)
@@ -325,11 +326,11 @@ def test_h6_due_or_not_due(bench: Bench, when: str) -> None:
 def test_h6_disabled(tmp_path: Path) -> None:
     """H6: "Schedule status is “disabled” in state"; it "persists across restarts" """
     url = f"sqlite:///{tmp_path}/herdctl.db"
-    bench = Bench(url, clock=ManualClock(NOW))
-    bench.add("report", when="5m", do="work", agent="my-agent")
+    bench = Sandbox(url, clock=ManualClock(NOW))
+    bench.add("report", when="5m", job="work", agent="my-agent")
     bench.pause("report")
     bench.close()
-    again = Bench(url, clock=ManualClock(NOW + timedelta(hours=1)))
+    again = Sandbox(url, clock=ManualClock(NOW + timedelta(hours=1)))
     assert check(again, "report") == (False, "disabled")
     assert get_schedule_state(again, "my-agent", "report") == ("disabled", None, None, None)
     again.resume("report")
@@ -338,11 +339,11 @@ def test_h6_disabled(tmp_path: Path) -> None:
     again.close()
 
 
-def test_h6_disabled_when_there_is_no_more_to_come(bench: Bench) -> None:
+def test_h6_disabled_when_there_is_no_more_to_come(bench: Sandbox) -> None:
     """H6: a schedule that has ended, or that cannot be used, is triggered no more"""
-    bench.add("ended", when="5m", do="work", agent="my-agent", ends="2025-01-19T12:02:00Z")
-    bench.add("once", when="5m", do="work", agent="my-agent", max_executions=1)
-    bench.add("broken", when="5m", do="work", agent="my-agent")
+    bench.add("ended", when="5m", job="work", agent="my-agent", ends_at="2025-01-19T12:02:00Z")
+    bench.add("once", when="5m", job="work", agent="my-agent", max_executions=1)
+    bench.add("broken", when="5m", job="work", agent="my-agent")
     broken = bench.get("broken").id
     connection = bench._store._connection  # type: ignore[attr-defined]
     connection.execute("UPDATE revisions SET definition = '{' WHERE schedule_id = ?", (broken,))
@@ -354,38 +355,38 @@ def test_h6_disabled_when_there_is_no_more_to_come(bench: Bench) -> None:
         assert get_schedule_state(bench, "my-agent", name).status == "disabled"
 
 
-def test_h6_at_capacity_while_it_waits_for_a_place(bench: Bench) -> None:
+def test_h6_at_capacity_while_it_waits_for_a_place(bench: Sandbox) -> None:
     """H6: "Agent is at its max_concurrent limit": also when its run is made already and waits"""
     found: list[tuple[bool, str | None]] = []
 
     @bench.job("hog")
-    def hog(run: JobRun) -> None:
+    def hog(run: JobContext) -> None:
         bench.engine.turn()
         found.append(check(bench, "second"))
-        bench.limit("agent:my-agent", 2)
+        bench.limits.set("agent:my-agent", size=2)
         found.append(check(bench, "second"))
 
-    bench.limit("agent:my-agent", 1)
-    bench.add("first", when="0 13 * * *", do="hog", agent="my-agent")
-    bench.add("second", when="0 13 * * *", do="work", agent="my-agent")
+    bench.limits.set("agent:my-agent", size=1)
+    bench.add("first", when="0 13 * * *", job="hog", agent="my-agent")
+    bench.add("second", when="0 13 * * *", job="work", agent="my-agent")
     bench.run_until(NOW + timedelta(hours=1))
     assert found == [(False, "at_capacity"), (True, None)]
     bench.assert_ran("second", times=1)
 
 
-def test_h8_the_state_of_a_schedule(bench: Bench) -> None:
+def test_h8_the_state_of_a_schedule(bench: Sandbox) -> None:
     """H8: "{ status: "idle", last_run_at: "...", next_run_at: "...", last_error: null }" """
     seen: list[str] = []
 
     @bench.job("moody")
-    def moody(run: JobRun) -> None:
+    def moody(run: JobContext) -> None:
         seen.append(get_schedule_state(bench, "my-agent", "check-issues").status)
         if len(seen) == 1:
             raise ValueError("no luck")
 
-    bench.add("check-issues", when="5m", do="moody", agent="my-agent")
-    bench.add("daily-report", when="@daily", do="work", agent="my-agent", timezone="UTC")
-    bench.add("other", when="@daily", do="work", agent="another")
+    bench.add("check-issues", when="5m", job="moody", agent="my-agent")
+    bench.add("daily-report", when="@daily", job="work", agent="my-agent", timezone="UTC")
+    bench.add("other", when="@daily", job="work", agent="another")
     assert get_schedule_state(bench, "my-agent", "check-issues") == ("idle", None, "2025-01-19T12:05:00Z", None)
     bench.run_until(NOW + timedelta(minutes=6))
     failed = get_schedule_state(bench, "my-agent", "check-issues")

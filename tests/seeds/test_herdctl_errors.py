@@ -14,7 +14,7 @@ from matins.seeds.herdctl import (
     SchedulerShutdownError,
     ScheduleTriggerError,
 )
-from matins.testing import Bench, ManualClock
+from matins.testing import ManualClock, Sandbox
 
 
 def test_h12_each_error_carries_what_it_is_about() -> None:
@@ -32,7 +32,7 @@ def test_h12_each_error_carries_what_it_is_about() -> None:
 
 def test_h12_a_trigger_that_failed_says_whose_it_was() -> None:
     """H12: "ScheduleTriggerError includes the agent and schedule names" """
-    with closing(Bench(clock=ManualClock("2025-01-19T12:00:00Z"))) as bench:
+    with closing(Sandbox(clock=ManualClock("2025-01-19T12:00:00Z"))) as bench:
         fails = [True]
 
         @bench.job("work")
@@ -40,7 +40,7 @@ def test_h12_a_trigger_that_failed_says_whose_it_was() -> None:
             if fails.pop():
                 raise RuntimeError("the API is down")
 
-        bench.add("check-issues", when="5m", do="work", agent="my-agent")
+        bench.add("check-issues", when="5m", job="work", agent="my-agent")
         herdctl.raise_for_last_run(bench, "my-agent", "check-issues")
         bench.run_until("2025-01-19T12:05:00Z")
         with pytest.raises(ScheduleTriggerError) as failed:

@@ -8,20 +8,20 @@ from typing import Any
 
 import pytest
 
-from matins.testing import Bench, ManualClock, iso
+from matins.testing import ManualClock, Sandbox, iso
 
 
 @pytest.fixture(params=["memory", "file"])
-def bench(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Bench]:
+def bench(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Sandbox]:
     url = "sqlite://" if request.param == "memory" else f"sqlite:///{tmp_path}/matins.db"
-    made = Bench(url, clock=ManualClock("2026-03-27T08:00:00Z", zone="Asia/Tokyo"))
+    made = Sandbox(url, clock=ManualClock("2026-03-27T08:00:00Z", zone="Asia/Tokyo"))
     made.job("work")(lambda run: None)
     yield made
     made.close()
 
 
 @pytest.fixture
-def rows(bench: Bench) -> Callable[[], list[Any]]:
+def rows(bench: Sandbox) -> Callable[[], list[Any]]:
     """Everything that a look or a refusal must not touch."""
     connection = bench._store._connection  # type: ignore[attr-defined]
     tables = ("schedules", "revisions", "due", "runs", "events")
@@ -29,10 +29,10 @@ def rows(bench: Bench) -> Callable[[], list[Any]]:
 
 
 @pytest.fixture
-def slots(bench: Bench) -> Callable[..., list[str]]:
+def slots(bench: Sandbox) -> Callable[..., list[str]]:
     """A schedule's records, oldest first, as "08:05 succeeded"."""
 
     def slots_of(name: str = "s") -> list[str]:
-        return [f"{str(iso(run.slot))[11:16]} {run.state.word}" for run in reversed(bench.runs(name))]
+        return [f"{str(iso(run.slot))[11:16]} {run.state}" for run in reversed(bench.runs.list(schedule=name))]
 
     return slots_of

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import postgres_fixtures
-from matins.executors.python import JobRun
-from matins.testing import Bench, ManualClock
+from matins.executors.python import JobContext
+from matins.testing import ManualClock, Sandbox
 
 postgres_server = postgres_fixtures.postgres_server
 postgres_url = postgres_fixtures.postgres_url
@@ -19,34 +19,34 @@ TABLES = ("schedules", "revisions", "due", "runs", "attempts", "events", "approv
           "spend", "checks", "permits")  # fmt: skip
 
 
-def fail(run: JobRun) -> None:
+def fail(run: JobContext) -> None:
     raise ValueError("no luck")
 
 
 @pytest.fixture
-def bench(url: str) -> Iterator[Bench]:
+def bench(url: str) -> Iterator[Sandbox]:
     yield from opened(url)
 
 
 @pytest.fixture
-def in_memory() -> Iterator[Bench]:
+def in_memory() -> Iterator[Sandbox]:
     """For what does not depend on the store."""
     yield from opened("sqlite://")
 
 
-def opened(url: str) -> Iterator[Bench]:
+def opened(url: str) -> Iterator[Sandbox]:
     """Its owner lives in Tokyo. Jobs: `work` succeeds, `fail` raises, `pay` costs ten cents."""
-    made = Bench(url, clock=ManualClock(START, zone="Asia/Tokyo"))
+    made = Sandbox(url, clock=ManualClock(START, zone="Asia/Tokyo"))
     made.job("work")(lambda run: None)
     made.job("fail")(fail)
     made.job("pay")(lambda run: run.spend("$0.10", tokens=500))
     yield made
-    assert made.verify_audit() == []
+    assert made.audit.verify().problems == []
     made.close()
 
 
 @pytest.fixture
-def rows(bench: Bench) -> Callable[[], list[Any]]:
+def rows(bench: Sandbox) -> Callable[[], list[Any]]:
     def everything() -> list[Any]:
         store: Any = bench._store
         if store.kind == "sqlite":

@@ -6,8 +6,8 @@ from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
-from matins.service.reloading import Reloader
-from matins.testing import Bench, iso
+from matins.service.file.reload import Reloader
+from matins.testing import Sandbox, iso
 
 FILE = """\
 # what we do
@@ -21,9 +21,9 @@ schedules:
 
   often:
     when: 5m
-    do: work # hard
-  hourly: {when: "0 * * * *", do: work, quiet_hours: nights}
-  late: {when: "30 23 * * *", do: work}
+    job: work # hard
+  hourly: {when: "0 * * * *", job: work, quiet_hours: nights}
+  late: {when: "30 23 * * *", job: work}
 quiet_hours:
   nights: {windows: ["22:00-07:00"]}
 """
@@ -32,12 +32,12 @@ quiet_hours:
 class Desk:
     """A file, and a bench that follows it when it is told to look."""
 
-    def __init__(self, bench: Bench, path: Path, text: str = FILE) -> None:
+    def __init__(self, bench: Sandbox, path: Path, text: str = FILE) -> None:
         self.bench = bench
         self.path = path
         self.write(text)
-        self.reloader: Reloader = bench.follow_file(path)
-        self.file: Any = bench._service.file
+        self.reloader: Reloader = bench.watch_file(path)
+        self.file: Any = bench._service.local.file
 
     def write(self, text: str) -> None:
         self.path.write_text(dedent(text), encoding="utf-8")
@@ -50,13 +50,13 @@ class Desk:
         self.path.write_text(text, encoding="utf-8")
 
     def look(self) -> str:
-        return self.reloader.look().state
+        return self.reloader.check().state
 
     def names(self) -> list[str]:
         return sorted(schedule.name for schedule in self.bench.list())
 
     def cursors(self) -> dict[str, tuple[int, str | None]]:
-        return {schedule.name: (schedule.rev, iso(schedule.next_slot)) for schedule in self.bench.list()}
+        return {schedule.name: (schedule.rev, iso(schedule.next_run_at)) for schedule in self.bench.list()}
 
     def notes(self) -> list[str]:
         import orjson

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from matins.errors import Conflict, InvalidInput, NotFound
-from matins.testing import Bench, iso
+from matins.testing import Sandbox, iso
 
 Rows = Callable[[], list[Any]]
 
@@ -16,20 +16,20 @@ Rows = Callable[[], list[Any]]
 # -- add
 
 
-def test_add_gives_the_schedule_as_it_stands(bench: Bench) -> None:
+def test_add_gives_the_schedule_as_it_stands(bench: Sandbox) -> None:
     """P8 S7"""
-    shown = bench.add("s", when="0 9 * * *", do="work", agent="scout", timezone="Europe/London", payload={"a": 1})
+    shown = bench.add("s", when="0 9 * * *", job="work", agent="scout", timezone="Europe/London", payload={"a": 1})
     assert (shown.name, shown.agent, shown.state, shown.rev, shown.executions) == ("s", "scout", "active", 1, 0)
-    assert iso(shown.next_slot) == iso(shown.due_at) == "2026-03-27T09:00:00Z"
-    assert shown.definition.payload == {"a": 1}
+    assert iso(shown.next_run_at) == iso(shown.due_at) == "2026-03-27T09:00:00Z"
+    assert shown.settings["payload"] == {"a": 1}
     assert shown == bench.get("s")
 
 
-def test_local_is_the_machines_own_zone(bench: Bench) -> None:
+def test_local_is_the_machines_own_zone(bench: Sandbox) -> None:
     """S7"""
-    assert bench.add("s", when="0 9 * * *", do="work", timezone="local").definition.trigger.timezone == "Asia/Tokyo"
+    assert bench.add("s", when="0 9 * * *", job="work", timezone="local").timezone == "Asia/Tokyo"
     bench.edit("s", when="0 10 * * *", timezone="local")
-    assert bench.get("s").definition.trigger.timezone == "Asia/Tokyo"
+    assert bench.get("s").timezone == "Asia/Tokyo"
 
 
 BAD: list[dict[str, Any]] = [
@@ -48,17 +48,17 @@ BAD: list[dict[str, Any]] = [
     {"when": "sometimes"},
     {"when": "99 * * * *"},
     {"when": "0 0 30 2 *"},
-    {"do": ""},
-    {"do": None},
+    {"job": ""},
+    {"job": None},
     {"timezone": "Mars/Olympus"},
     {"overlap": "maybe"},
     {"catch_up": "maybe"},
     {"at_capacity": "maybe"},
     {"on_unknown": "maybe"},
-    {"cap": 0},
+    {"catch_up_limit": 0},
     {"retries": -1},
     {"grace": "soon"},
-    {"retry": 5},
+    {"retry_delay": 5},
     {"timeout": "0s"},
     {"jitter": 50},
     {"payload": object()},
@@ -69,83 +69,90 @@ BAD: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("bad", BAD, ids=lambda bad: f"{next(iter(bad))}")
-def test_a_bad_word_is_named_and_nothing_is_written(bench: Bench, rows: Rows, bad: dict[str, Any]) -> None:
+def test_a_bad_setting_is_named_and_nothing_is_written(bench: Sandbox, rows: Rows, bad: dict[str, Any]) -> None:
     """B8"""
     before = rows()
-    good = {"name": "s", "when": "0 9 * * *", "do": "work"}
+    good = {"name": "s", "when": "0 9 * * *", "job": "work"}
     with pytest.raises(InvalidInput) as caught:
         bench.add_many([good, {**good, "name": "t", **bad}])
-    (word,) = bad
-    if word != "when":
-        assert caught.value.field == word
-    assert caught.value.hint or word in ("name", "agent", "when")
+    (name,) = bad
+    if name != "when":
+        assert caught.value.field == name
+    assert caught.value.hint or name in ("name", "agent", "when")
     assert rows() == before
 
 
-def test_a_taken_name_is_refused(bench: Bench, rows: Rows) -> None:
+def test_a_taken_name_is_refused(bench: Sandbox, rows: Rows) -> None:
     """P8: nothing is replaced unasked"""
-    bench.add("s", when="0 9 * * *", do="work")
+    bench.add("s", when="0 9 * * *", job="work")
     before = rows()
     with pytest.raises(Conflict, match='There is a schedule "s" already') as caught:
-        bench.add("s", when="0 10 * * *", do="work")
+        bench.add("s", when="0 10 * * *", job="work")
     assert (caught.value.field, bool(caught.value.hint)) == ("name", True)
     with pytest.raises(Conflict, match='"t" is given twice'):
-        bench.add_many([{"name": "t", "when": "5m", "do": "work"}] * 2)
+        bench.add_many([{"name": "t", "when": "5m", "job": "work"}] * 2)
     assert rows() == before
 
 
-def test_names_are_unique_per_agent_and_a_bare_one_works_while_it_is_unique(bench: Bench) -> None:
+def test_names_are_unique_per_agent_and_a_bare_one_works_while_it_is_unique(bench: Sandbox) -> None:
     """P8"""
-    bench.add("s", when="0 9 * * *", do="work", agent="scout")
+    bench.add("s", when="0 9 * * *", job="work", agent="scout")
     assert bench.get("s").agent == "scout"
-    bench.add("s", when="0 9 * * *", do="work", agent="writer")
-    bench.add("s", when="0 9 * * *", do="work")
-    with pytest.raises(Conflict, match="the name of several schedules") as caught:
+    bench.add("s", when="0 9 * * *", job="work", agent="writer")
+    bench.add("s", when="0 9 * * *", job="work")
+    with pytest.raises(Conflict, match='Several schedules have the name "s"') as caught:
         bench.get("s")
     assert "scout/s" in str(caught.value.hint)
     assert "writer/s" in str(caught.value.hint)
     assert bench.get("scout/s").agent == bench.get("s", agent="scout").agent == "scout"
     assert bench.get("s", agent="").agent == ""
-    assert bench.remove("scout/s") is True
-    assert bench.remove("scout/s") is False
+    assert bench.delete("scout/s") is True
+    assert bench.delete("scout/s") is False
 
 
-def test_a_name_may_hold_a_stroke(bench: Bench) -> None:
+def test_a_name_may_hold_a_stroke(bench: Sandbox) -> None:
     """P8"""
-    bench.add("daily/report", when="0 9 * * *", do="work")
+    bench.add("daily/report", when="0 9 * * *", job="work")
     assert bench.get("daily/report").name == "daily/report"
 
 
-def test_an_unknown_name_is_not_found_with_the_nearest(bench: Bench) -> None:
+def test_an_unknown_name_is_not_found_with_the_nearest(bench: Sandbox) -> None:
     """P8"""
-    bench.add("nightly", when="0 9 * * *", do="work")
-    for use in (bench.get, bench.pause, bench.resume, bench.run, bench.runs, bench.edit):
+    bench.add("nightly", when="0 9 * * *", job="work")
+    for use in (
+        bench.get,
+        bench.pause,
+        bench.resume,
+        bench.run,
+        bench.edit,
+        lambda name: bench.runs.list(schedule=name),
+    ):
         with pytest.raises(NotFound, match='There is no schedule "nihtly"') as caught:
             use("nihtly")
-        assert caught.value.hint == 'did you mean "nightly"?'
+        assert caught.value.hint == 'Did you mean "nightly"?'
 
 
 # -- looking
 
 
-def test_looking_never_moves_a_cursor(bench: Bench, rows: Rows) -> None:
+def test_looking_never_moves_a_cursor(bench: Sandbox, rows: Rows) -> None:
     """P8"""
-    bench.add("s", when="*/5 * * * *", do="work")
-    bench.add("i", when="5m", do="work")
+    bench.add("s", when="*/5 * * * *", job="work")
+    bench.add("i", when="5m", job="work")
     bench.clock.advance(3_600_000)
     before = rows()
     for _ in range(3):
         bench.get("s")
         bench.list()
         bench.list(agent="nobody")
-        bench.runs("s")
-        bench.verify_audit()
+        bench.runs.list(schedule="s")
+        bench.audit.verify()
     assert rows() == before
 
 
-def test_a_list_comes_in_pages(bench: Bench) -> None:
+def test_a_list_comes_in_pages(bench: Sandbox) -> None:
     """P8"""
-    ids = bench.add_many([{"name": f"s{n}", "when": "5m", "do": "work", "agent": "ab"[n % 2]} for n in range(10)])
+    ids = bench.add_many([{"name": f"s{n}", "when": "5m", "job": "work", "agent": "ab"[n % 2]} for n in range(10)])
     assert [schedule.id for schedule in bench.list(limit=4)] == ids[:4]
     assert [schedule.id for schedule in bench.list(limit=4, after=ids[3])] == ids[4:8]
     assert [schedule.id for schedule in bench.list(agent="b")] == ids[1::2]

@@ -12,7 +12,7 @@ import postgres_fixtures
 from matins import Matins
 from matins.errors import Conflict, InvalidInput, NotAllowed, StoreCorrupt, StoreError
 from matins.model.principal import Principal
-from matins.testing import Bench, ManualClock
+from matins.testing import ManualClock, Sandbox
 
 postgres_server, postgres_url = postgres_fixtures.postgres_server, postgres_fixtures.postgres_url
 
@@ -27,21 +27,21 @@ def test_a_copy_made_while_schedules_fire_is_whole(tmp_path: Path) -> None:
             fired.set()
 
         m.add_many(
-            [{"name": f"s{n}", "when": "every 1 second", "do": "work", "first": "immediately"} for n in range(50)]
+            [{"name": f"s{n}", "when": "every 1 second", "job": "work", "first": "immediately"} for n in range(50)]
         )
         assert fired.wait(90)
-        before = m.events(after=0, limit=1000)
-        copied = m.backup(tmp_path / "copy.db")
-        assert m.events(types=["store.copied"])[-1].data == {"by": "owner", "path": str(tmp_path / "copy.db")}
+        before = m.events.list(after=0, limit=1000)
+        copied = m.system.backup(tmp_path / "copy.db")
+        assert m.events.list(types=["store.backed_up"])[-1].data == {"by": "owner", "path": str(tmp_path / "copy.db")}
         m.stop()
         m.close()
     assert copied.bytes == (tmp_path / "copy.db").stat().st_size > 10_000
     assert (tmp_path / "copy.db").stat().st_mode & 0o777 == 0o600
     assert sorted(path.name for path in tmp_path.glob("copy*")) == ["copy.db"]
     with closing(Matins(f"sqlite:///{tmp_path}/copy.db")) as copy:
-        assert copy.verify_audit() == []
+        assert copy.audit.verify().problems == []
         assert len(copy.list()) == 50
-        assert copy.events(after=0, limit=1000)[: len(before)] == before
+        assert copy.events.list(after=0, limit=1000)[: len(before)] == before
 
 
 def test_nothing_is_overwritten(tmp_path: Path) -> None:
@@ -49,21 +49,21 @@ def test_nothing_is_overwritten(tmp_path: Path) -> None:
     there.write_text("mine")
     beside = tmp_path / "new.db.partial"
     beside.write_text("mine too")
-    with closing(Bench(f"sqlite:///{tmp_path}/matins.db")) as bench:
-        bench.backup(tmp_path / "new.db")
-        with pytest.raises(Conflict, match="is there already"):
-            bench.backup(there)
+    with closing(Sandbox(f"sqlite:///{tmp_path}/matins.db")) as bench:
+        bench.system.backup(tmp_path / "new.db")
+        with pytest.raises(Conflict, match="exists already"):
+            bench.system.backup(there)
         with pytest.raises(Conflict):
-            bench.backup(tmp_path / "matins.db")
+            bench.system.backup(tmp_path / "matins.db")
         with pytest.raises(InvalidInput, match="cannot be written"):
-            bench.backup(tmp_path / "nowhere" / "copy.db")
+            bench.system.backup(tmp_path / "nowhere" / "copy.db")
     assert (there.read_text(), beside.read_text()) == ("mine", "mine too")
 
 
 def test_somebody_who_was_quicker_is_not_overwritten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The name is taken at the end, and only if it is still free."""
     target = tmp_path / "copy.db"
-    with closing(Bench(f"sqlite:///{tmp_path}/matins.db")) as bench:
+    with closing(Sandbox(f"sqlite:///{tmp_path}/matins.db")) as bench:
         copy = bench.store.backup
 
         def late(path: Path) -> None:
@@ -72,40 +72,40 @@ def test_somebody_who_was_quicker_is_not_overwritten(tmp_path: Path, monkeypatch
 
         monkeypatch.setattr(bench.store, "backup", late)
         with pytest.raises(Conflict):
-            bench.backup(target)
+            bench.system.backup(target)
     assert target.read_text() == "mine"
     assert [path.name for path in tmp_path.iterdir() if path.name.endswith(".partial")] == []
 
 
 def test_a_damaged_store_is_not_passed_on(tmp_path: Path) -> None:
-    with closing(Bench(f"sqlite:///{tmp_path}/matins.db")) as bench:
+    with closing(Sandbox(f"sqlite:///{tmp_path}/matins.db")) as bench:
         bench.job("work")(lambda run: None)
-        bench.add_many([{"name": f"s{n}", "when": "every 1h", "do": "work"} for n in range(500)])
+        bench.add_many([{"name": f"s{n}", "when": "every 1h", "job": "work"} for n in range(500)])
         bench.store.checkpoint()
         with (tmp_path / "matins.db").open("r+b") as file:
             for page in range(10, 40):
                 file.seek(page * 4096)
                 file.write(b"\xff" * 4096)
         with pytest.raises(StoreCorrupt):
-            bench.backup(tmp_path / "copy.db")
+            bench.system.backup(tmp_path / "copy.db")
     assert list(tmp_path.glob("copy*")) == []
 
 
 def test_who_may(tmp_path: Path) -> None:
-    with closing(Bench(f"sqlite:///{tmp_path}/matins.db")) as bench:
+    with closing(Sandbox(f"sqlite:///{tmp_path}/matins.db")) as bench:
         for role in ("operator", "viewer", "agent"):
             with pytest.raises(NotAllowed):
-                bench.acting_as(Principal(role, "x")).backup(tmp_path / "copy.db")  # type: ignore[arg-type]
-        with pytest.raises(InvalidInput, match="does not say where"):
-            bench.call_as(Principal("owner", "x"), "backup", "copy.db")
+                bench.acting_as(Principal(role, "x")).system.backup(tmp_path / "copy.db")  # type: ignore[arg-type]
+        with pytest.raises(InvalidInput, match="is not an absolute path"):
+            bench.acting_as(Principal("owner", "x")).system.backup("copy.db")
     assert list(tmp_path.glob("copy*")) == []
 
 
 def test_stores_that_are_copied_otherwise(postgres_url: str, tmp_path: Path) -> None:
     clock = ManualClock("2026-03-27T08:00:00Z")
-    with closing(Bench(postgres_url, clock=clock)) as bench, pytest.raises(Conflict) as told:
-        bench.backup(tmp_path / "copy.db")
+    with closing(Sandbox(postgres_url, clock=clock)) as bench, pytest.raises(Conflict) as told:
+        bench.system.backup(tmp_path / "copy.db")
     assert told.value.hint is not None
     assert f"pg_dump --format=custom --file={tmp_path}/copy.db" in told.value.hint
-    with closing(Bench(clock=clock)) as bench, pytest.raises(StoreError, match="in memory"):
-        bench.backup(tmp_path / "copy.db")
+    with closing(Sandbox(clock=clock)) as bench, pytest.raises(StoreError, match="in memory"):
+        bench.system.backup(tmp_path / "copy.db")

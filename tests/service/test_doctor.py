@@ -13,10 +13,10 @@ import pytest
 
 import postgres_fixtures
 from matins import Matins
+from matins.api.results import Finding
 from matins.runtime.clock import SystemClock
 from matins.service import doctor, machine
-from matins.service.doctor import Finding
-from matins.testing import Bench, ManualClock
+from matins.testing import ManualClock, Sandbox
 
 postgres_server, postgres_url = postgres_fixtures.postgres_server, postgres_fixtures.postgres_url
 url = postgres_fixtures.url
@@ -24,50 +24,50 @@ START = "2026-03-27T08:00:00Z"
 
 
 @pytest.fixture
-def bench(tmp_path: Path) -> Iterator[Bench]:
+def bench(tmp_path: Path) -> Iterator[Sandbox]:
     tmp_path.chmod(0o700)
-    with closing(Bench(f"sqlite:///{tmp_path}/matins.db", clock=ManualClock(START))) as made:
+    with closing(Sandbox(f"sqlite:///{tmp_path}/matins.db", clock=ManualClock(START))) as made:
         yield made
 
 
-def about(bench: Bench, what: str) -> list[Finding]:
-    return [finding for finding in bench.doctor() if finding.what == what]
+def about(bench: Sandbox, what: str) -> list[Finding]:
+    return [finding for finding in bench.system.doctor() if finding.what == what]
 
 
 def test_a_store_that_is_well(url: str) -> None:
     """On every store: an engine runs, nothing is wrong, and what is unknown is not called good."""
-    with closing(Bench(url, clock=ManualClock(START))) as bench:
-        bench.set_agent("scout", runner="demo")
-        found = bench.doctor()
+    with closing(Sandbox(url, clock=ManualClock(START))) as bench:
+        bench.agents.set("scout", runner="demo")
+        found = bench.system.doctor()
         wrong = [finding for finding in found if finding.ok is False]
         assert wrong == [] or [finding.what for finding in wrong] == ["permissions"]
         assert {"clock", "zones", "engine", "planner", "store", "agent scout"} <= {finding.what for finding in found}
-        assert all(finding.mend for finding in found if finding.ok is False)
+        assert all(finding.fix for finding in found if finding.ok is False)
 
 
-def test_nobody_is_there(bench: Bench) -> None:
+def test_nobody_is_there(bench: Sandbox) -> None:
     bench.engine.close()
-    assert about(bench, "engine") == [Finding("engine", False, "No engine runs: nothing is woken", "matins up")]
+    assert about(bench, "engine") == [Finding("engine", False, "No engine is running: no schedule runs", "matins up")]
 
 
-def test_what_is_due_waits(bench: Bench) -> None:
+def test_what_is_due_waits(bench: Sandbox) -> None:
     bench.job("work")(lambda run: None)
-    bench.add("s", when="every 1h", do="work")
+    bench.add("s", when="every 1h", job="work")
     clock: Any = bench.clock
     clock.advance(3_600_000 + 90_000)
     (planner,) = about(bench, "planner")
-    assert (planner.ok, planner.sentence) == (False, "What is due has waited for 90 s")
+    assert (planner.ok, planner.sentence) == (False, "Due schedules have waited for 90 s")
 
 
-def test_a_clock_that_went_back(bench: Bench) -> None:
+def test_a_clock_that_went_back(bench: Sandbox) -> None:
     bench.job("work")(lambda run: None)
-    bench.add("s", when="every 1h", do="work")
+    bench.add("s", when="every 1h", job="work")
     clock: Any = bench.clock
     clock.advance(-60_000)
     assert [finding.ok for finding in about(bench, "clock") if "60 s behind" in finding.sentence] == [False]
 
 
-def test_who_keeps_the_clock(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_keeps_the_clock(bench: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     for kept, ok in ((True, True), (False, None), (None, None)):
         monkeypatch.setattr(doctor, "clock_is_kept", lambda kept=kept: kept)
         assert [finding.ok for finding in about(bench, "clock")] == [ok]
@@ -85,7 +85,7 @@ def test_c7_a_machine_whose_clock_is_not_the_databases(
             return super().now_ms() + by
 
     def of_database(matins: Matins) -> list[Finding]:
-        return [finding for finding in matins.doctor() if "database" in finding.sentence]
+        return [finding for finding in matins.system.doctor() if "database" in finding.sentence]
 
     with closing(Matins(postgres_url)) as matins:
         assert [finding.ok for finding in of_database(matins)] == [True]
@@ -95,10 +95,10 @@ def test_c7_a_machine_whose_clock_is_not_the_databases(
     told = re.match(rf"This machine's clock is (\d+) s {way} the database's", wrong.sentence)
     assert told is not None
     assert 3_540 < int(told[1]) < 3_660
-    assert "timedatectl set-ntp true" in str(wrong.mend)
+    assert "timedatectl set-ntp true" in str(wrong.fix)
 
 
-def test_how_old_the_zone_data_are(bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_how_old_the_zone_data_are(bench: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "zones"
     folder.mkdir()
     assert machine.zone_data((str(folder),)) is None
@@ -108,15 +108,15 @@ def test_how_old_the_zone_data_are(bench: Bench, tmp_path: Path, monkeypatch: py
     assert old.version == "2019c"
     monkeypatch.setattr(doctor, "zone_data", lambda: old)
     (zones,) = about(bench, "zones")
-    assert (zones.ok, zones.mend) == (False, "apt-get install --only-upgrade tzdata")
+    assert (zones.ok, zones.fix) == (False, "apt-get install --only-upgrade tzdata")
     packaged = machine.zone_data((str(tmp_path / "none"),))
     assert packaged is not None
     assert (packaged.source, packaged.version[:2]) == ("the package tzdata", "20")
 
 
-def test_a_damaged_store(bench: Bench, tmp_path: Path) -> None:
+def test_a_damaged_store(bench: Sandbox, tmp_path: Path) -> None:
     bench.job("work")(lambda run: None)
-    bench.add_many([{"name": f"s{n}", "when": "every 1h", "do": "work"} for n in range(500)])
+    bench.add_many([{"name": f"s{n}", "when": "every 1h", "job": "work"} for n in range(500)])
     bench.store.checkpoint()
     size = (tmp_path / "matins.db").stat().st_size
     with (tmp_path / "matins.db").open("r+b") as file:
@@ -127,74 +127,74 @@ def test_a_damaged_store(bench: Bench, tmp_path: Path) -> None:
     assert "is damaged" in store.sentence
 
 
-def test_others_can_read_it(bench: Bench, tmp_path: Path) -> None:
+def test_others_can_read_it(bench: Sandbox, tmp_path: Path) -> None:
     assert [finding.ok for finding in about(bench, "permissions")] == [True]
     tmp_path.chmod(0o755)
     database = tmp_path / "matins.db"
     database.chmod(0o644)
     (found,) = about(bench, "permissions")
     assert found.ok is False
-    assert found.mend is not None
-    assert found.mend.startswith(f"chmod go= {database}")
+    assert found.fix is not None
+    assert found.fix.startswith(f"chmod go= {database}")
 
 
-def test_a_disk_that_is_full(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_that_is_full(bench: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     usage = shutil.disk_usage("/")._replace(free=10 << 20)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage)
     (disk,) = about(bench, "disk")
-    assert (disk.ok, disk.sentence) == (False, "10 MB free where the store is")
+    assert (disk.ok, disk.sentence) == (False, "10 MB are free on the disk of the store")
 
 
-def test_agents_that_could_not_be_woken(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_agents_that_could_not_be_woken(bench: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
-    bench.set_agent("scout", runner="claude", environment={"KEY": "env:NO_SUCH_KEY"})
+    bench.agents.set("scout", runner="claude", environment={"KEY": "env:NO_SUCH_KEY"})
     found = {finding.sentence: finding for finding in about(bench, "agent scout")}
-    assert found["KEY refers to env:NO_SUCH_KEY, but the environment has no NO_SUCH_KEY"].mend == "export NO_SUCH_KEY=…"
+    assert found["KEY refers to env:NO_SUCH_KEY, but the environment has no NO_SUCH_KEY"].fix == "export NO_SUCH_KEY=…"
     assert any("claude" in sentence and "PATH" in sentence for sentence in found)
     assert not any(finding.ok for finding in found.values())
 
 
-def test_webhooks_that_get_nothing(bench: Bench) -> None:
-    bench.add_webhook("ops", "https://example.com/hook")
+def test_webhooks_that_get_nothing(bench: Sandbox) -> None:
+    bench.webhooks.add("ops", "https://example.com/hook")
     assert [finding.ok for finding in about(bench, "webhook ops")] == [True]
-    bench.pause_webhook("ops", note="it moved")
+    bench.webhooks.pause("ops", note="it moved")
     (paused,) = about(bench, "webhook ops")
-    assert (paused.ok, paused.sentence, paused.mend) == (False, "It is paused: it moved", "matins webhooks resume ops")
-    bench.resume_webhook("ops")
+    assert (paused.ok, paused.sentence, paused.fix) == (False, "It is paused: it moved", "matins webhooks resume ops")
+    bench.webhooks.resume("ops")
     with bench.store.transaction(bench.clock.now_ms()) as transaction:
         event = transaction.events_after(0, 1)[0]
         transaction.insert_deliveries("ops", [event], bench.clock.now_ms())
         transaction.give_up_delivery("ops", event, 9, "no answer")
     (lost,) = about(bench, "webhook ops")
     assert lost.ok is False
-    assert "given up after 9 attempts: no answer" in lost.sentence
+    assert "not delivered after 9 attempts: no answer" in lost.sentence
 
 
-def test_a_policy_that_cannot_be_read(bench: Bench) -> None:
-    bench.set_quiet_hours("night", windows="22:00-07:00")
+def test_a_policy_that_cannot_be_read(bench: Sandbox) -> None:
+    bench.quiet_hours.set("night", windows="22:00-07:00")
     store: Any = bench.store
     store._connection.execute("UPDATE policies SET definition = '{' WHERE kind = 'quiet_hours'")
     store._connection.execute("UPDATE meta SET value = value + 1 WHERE key = 'policy_rev'")
-    found = [finding for finding in bench.doctor() if finding.what == "policies"]
+    found = [finding for finding in bench.system.doctor() if finding.what == "policies"]
     assert [finding.ok for finding in found] == [False]
 
 
-def test_a_file_that_nobody_wrote_is_no_fault(bench: Bench, tmp_path: Path) -> None:
-    bench.follow_file(tmp_path / "matins.yaml")
-    assert about(bench, "file") == [Finding("file", True, f"None is used: there is no {tmp_path}/matins.yaml")]
+def test_a_file_that_nobody_wrote_is_no_fault(bench: Sandbox, tmp_path: Path) -> None:
+    bench.watch_file(tmp_path / "matins.yaml")
+    assert about(bench, "file") == [Finding("file", True, f"No file is used: {tmp_path}/matins.yaml does not exist")]
 
 
-def test_c7_each_fault_of_the_file_with_what_mends_it(bench: Bench, tmp_path: Path) -> None:
+def test_c7_each_fault_of_the_file_with_what_mends_it(bench: Sandbox, tmp_path: Path) -> None:
     """C7"""
     path = tmp_path / "matins.yaml"
-    path.write_text("schedules:\n  s: {when: 1h, do: work}\n")
-    bench.follow_file(path).look()
-    assert about(bench, "file") == [Finding("file", True, f"What {path} says is applied")]
-    path.write_text("schedules:\n  s: {when: 61 2 * * *, do: work, overlapp: skip}\n")
+    path.write_text("schedules:\n  s: {when: 1h, job: work}\n")
+    bench.watch_file(path).check()
+    assert about(bench, "file") == [Finding("file", True, f"{path} is applied")]
+    path.write_text("schedules:\n  s: {when: 61 2 * * *, job: work, overlapp: skip}\n")
     cron, word = about(bench, "file")
     assert f"{path}, line 2, column 13: schedules.s.when: " in cron.sentence
-    assert (cron.ok, cron.mend) == (False, "mend that line, then look again: matins plan")
-    assert (word.ok, word.mend) == (False, 'did you mean "overlap"?')
+    assert (cron.ok, cron.fix) == (False, "Correct that line, then run: matins plan")
+    assert (word.ok, word.fix) == (False, 'Did you mean "overlap"?')
     path.unlink()
     (gone,) = about(bench, "file")
-    assert (gone.ok, gone.mend) == (False, "matins plan, then matins apply")
+    assert (gone.ok, gone.fix) == (False, "Run matins plan, then matins apply.")

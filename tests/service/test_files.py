@@ -11,11 +11,12 @@ import every_store
 import pytest
 from file_steps import FILE, Desk
 
-from matins.errors import BelongsToFile, Conflict, FileInvalid, InvalidInput, NotAllowed, Stale
+from matins.api.results import FilePlan
+from matins.errors import Conflict, InvalidFile, InvalidInput, ManagedByFile, NotAllowed, Stale
 from matins.executors.deliveries import Webhooks
 from matins.model.principal import Principal
 from matins.net.signing import new_secret, verify
-from matins.testing import Bench, ManualClock, iso
+from matins.testing import ManualClock, Sandbox, iso
 from matins.texts.whole_file import strangers
 
 bench, rows = every_store.bench, every_store.rows
@@ -29,44 +30,44 @@ def url() -> str:
 
 
 @pytest.fixture
-def desk(bench: Bench, tmp_path: Path) -> Iterator[Desk]:
+def desk(bench: Sandbox, tmp_path: Path) -> Iterator[Desk]:
     return Desk(bench, tmp_path / "matins.yaml")
 
 
-def told(plan: dict[str, Any]) -> list[str]:
-    return [f"{entry['change']} {entry['kind']} {entry['name']}" for entry in plan["entries"]]
+def told(plan: FilePlan) -> list[str]:
+    return [f"{entry.change} {entry.kind} {entry.name}" for entry in plan.entries]
 
 
 def test_c7_what_is_new_is_added_and_told_in_the_seeds_words(desk: Desk) -> None:
     """C7: one admin note in the seed's words"""
-    plan = desk.bench.plan()
-    assert (plan["state"], plan["note"], plan["added"], plan["waits"]) == ("ready", "+6 -0 ~0", 6, None)
+    plan = desk.bench.file.plan()
+    assert (plan.state, plan.note, plan.added, plan.waits) == ("ready", "+6 -0 ~0", 6, None)
     assert desk.names() == []
     assert desk.look() == "applied"
     assert desk.names() == ["hourly", "late", "morning", "often"]
     assert desk.notes() == ["matins.yaml hot-reloaded: +4 -0 ~0 task(s)"]
-    assert [agent.name for agent in desk.bench.agents()] == ["scout"]
-    assert desk.bench.look("morning").file.line == 5
-    again = desk.bench.plan()
-    assert (again["state"], again["note"], again["same"], again["entries"]) == ("same", "+0 -0 ~0", 6, [])
+    assert [agent.name for agent in desk.bench.agents.list()] == ["scout"]
+    assert desk.bench.get("morning").file.line == 5
+    again = desk.bench.file.plan()
+    assert (again.state, again.note, again.same, again.entries) == ("same", "+0 -0 ~0", 6, [])
 
 
 def test_c7_a_file_that_says_the_same_changes_nothing(desk: Desk, rows: Callable[[], list[Any]]) -> None:
     """C7: by digest of what it says, not of how it is written"""
     desk.look()
     before = [table for table in rows() if table][:4]
-    desk.write("# moved\n\n" + FILE.replace('{when: "0 * * * *", do: work', "{do: work, when: 0 * * * *"))
+    desk.write("# moved\n\n" + FILE.replace('{when: "0 * * * *", job: work', "{job: work, when: 0 * * * *"))
     assert desk.look() == "applied"
     assert [table for table in rows() if table][:4] == before
     assert desk.notes() == ["matins.yaml hot-reloaded: +4 -0 ~0 task(s)"]
-    assert desk.bench.look("morning").file.line == 7
+    assert desk.bench.get("morning").file.line == 7
 
 
 @pytest.mark.parametrize(
     ("bad", "said"),
     [
         ("when: sometimes", "schedules.often.when"),
-        ("when: 5m\n    whn: 6m", 'did you mean "when"?'),
+        ("when: 5m\n    whn: 6m", 'Did you mean "when"?'),
         ("when: 5m\n    when: 6m", "twice"),
         ("when: [", "not YAML"),
     ],
@@ -84,8 +85,8 @@ def test_c7_an_invalid_file_changes_nothing(
     assert len([record for record in caplog.records if record.levelname == "ERROR"]) == 1
     assert said in desk.file.state.says
     assert "line 1" in desk.file.state.says
-    with pytest.raises(FileInvalid) as refused:
-        desk.bench.apply()
+    with pytest.raises(InvalidFile) as refused:
+        desk.bench.file.apply()
     assert refused.value.problems
     desk.write(FILE)
     assert desk.look() == "applied"
@@ -94,43 +95,43 @@ def test_c7_an_invalid_file_changes_nothing(
 def test_c7_half_may_go_without_asking(desk: Desk) -> None:
     """C7: more than half waits, half does not"""
     desk.look()
-    desk.change(('  hourly: {when: "0 * * * *", do: work, quiet_hours: nights}\n', ""))
-    desk.change(('  late: {when: "30 23 * * *", do: work}\n', "  # late is no more\n"))
+    desk.change(('  hourly: {when: "0 * * * *", job: work, quiet_hours: nights}\n', ""))
+    desk.change(('  late: {when: "30 23 * * *", job: work}\n', "  # late is no more\n"))
     assert desk.look() == "applied"
     assert desk.names() == ["morning", "often"]
 
 
 def test_only_what_was_seen_is_applied(desk: Desk) -> None:
     """B3: a digest binds the plan that a person saw"""
-    seen = desk.bench.plan()["digest"]
+    seen = desk.bench.file.plan().digest
     desk.change(("when: 5m", "when: 6m"))
     with pytest.raises(Stale):
-        desk.bench.apply(digest=seen)
+        desk.bench.file.apply(digest=seen)
     assert desk.names() == []
 
 
 def test_what_is_beside_the_file_is_never_touched(desk: Desk) -> None:
     """C7: and a name that exists already is a conflict that names both"""
-    desk.bench.add("mine", when="2h", do="work")
-    desk.bench.set_quiet_hours("noon", windows=["12:00-13:00"])
+    desk.bench.add("mine", when="2h", job="work")
+    desk.bench.quiet_hours.set("noon", windows=["12:00-13:00"])
     desk.look()
     assert desk.names() == ["hourly", "late", "mine", "morning", "often"]
-    desk.change(('  late: {when: "30 23 * * *", do: work}\n', "  mine: {when: 3h, do: work}\n"))
-    with pytest.raises(FileInvalid, match=r'line 14, column 3: .*there is a schedule "mine" already, which owner made'):
-        desk.bench.plan()
-    desk.change(("  mine: {when: 3h, do: work}\n", '  yours: {when: "30 23 * * *", do: work, quiet_hours: noon}\n'))
+    desk.change(('  late: {when: "30 23 * * *", job: work}\n', "  mine: {when: 3h, job: work}\n"))
+    with pytest.raises(InvalidFile, match=r'line 14, column 3: .*there is a schedule "mine" already, made by owner\.'):
+        desk.bench.file.plan()
+    desk.change(("  mine: {when: 3h, job: work}\n", '  yours: {when: "30 23 * * *", job: work, quiet_hours: noon}\n'))
     desk.change(("  nights: {", "  noon: {windows: ['12:00-14:00']}\n  nights: {"))
-    with pytest.raises(FileInvalid, match='quiet hours "noon" already'):
-        desk.bench.plan()
-    assert desk.bench.get("mine").definition.trigger.when.every_ms == 7_200_000
+    with pytest.raises(InvalidFile, match='there is a quiet hours policy "noon" already'):
+        desk.bench.file.plan()
+    assert desk.bench.get("mine").settings["when"] == "every 2h"
 
 
 def test_what_others_need_does_not_go_with_the_file(desk: Desk) -> None:
     desk.look()
-    desk.bench.add("mine", when="2h", do="work", quiet_hours="nights")
+    desk.bench.add("mine", when="2h", job="work", quiet_hours="nights")
     desk.change((", quiet_hours: nights", ""), ('quiet_hours:\n  nights: {windows: ["22:00-07:00"]}\n', "# none\n"))
-    with pytest.raises(Conflict, match=r'drops quiet hours "nights" \(line 16 before\), which mine needs'):
-        desk.bench.plan()
+    with pytest.raises(Conflict, match=r'drops the quiet hours policy "nights" \(line 16 before\), which mine needs'):
+        desk.bench.file.plan()
 
 
 def test_c7_what_the_file_defines_belongs_to_it(desk: Desk, rows: Callable[[], list[Any]]) -> None:
@@ -140,26 +141,26 @@ def test_c7_what_the_file_defines_belongs_to_it(desk: Desk, rows: Callable[[], l
     bench = desk.bench
     attempts: list[Callable[[], Any]] = [
         lambda: bench.edit("often", payload=1),
-        lambda: bench.remove("often"),
+        lambda: bench.delete("often"),
         lambda: bench.acting_as(ADA).edit("often", payload=1),
-        lambda: bench.set_agent("scout", runner="shell"),
-        lambda: bench.set_quiet_hours("nights", windows=["01:00-02:00"]),
+        lambda: bench.agents.set("scout", runner="shell"),
+        lambda: bench.quiet_hours.set("nights", windows=["01:00-02:00"]),
     ]
     for attempt in attempts:
-        with pytest.raises(BelongsToFile, match=rf"is defined in {desk.path}, line \d+") as refused:
+        with pytest.raises(ManagedByFile, match=rf"is managed by {desk.path} \(line \d+\)") as refused:
             attempt()
         assert "write_back" in (refused.value.hint or "")
     with pytest.raises(NotAllowed):
         bench.acting_as(SCOUT).edit("often", payload=1)
     assert rows() == before
-    assert bench.remove("nothing") is False
+    assert bench.delete("nothing") is False
 
 
 def test_c7_a_pause_by_a_person_outlives_reloads(desk: Desk) -> None:
-    """C7, C10: until the file's own word changes"""
+    """C7, C10: until the file's own setting changes"""
     desk.look()
     desk.bench.pause("often", note="hands off")
-    desk.change(("do: work # hard", "do: work\n    payload: 1"))
+    desk.change(("job: work # hard", "job: work\n    payload: 1"))
     desk.look()
     assert (desk.bench.get("often").state, desk.bench.get("often").rev) == ("paused", 2)
     desk.change(("payload: 1", "payload: 1\n    paused: not now"))
@@ -168,12 +169,12 @@ def test_c7_a_pause_by_a_person_outlives_reloads(desk: Desk) -> None:
     desk.change(("    paused: not now\n", ""))
     desk.look()
     assert (desk.bench.get("often").state, desk.bench.get("often").rev) == ("active", 2)
-    assert iso(desk.bench.get("often").next_slot) == "2026-03-27T08:05:00Z"
+    assert iso(desk.bench.get("often").next_run_at) == "2026-03-27T08:05:00Z"
 
 
 def test_c10_paused_by_the_file_from_the_beginning(desk: Desk) -> None:
     """C10: with its note; a person may let it go on, and no reload pauses it again"""
-    desk.change(("do: work # hard", "do: work\n    paused: not yet"))
+    desk.change(("job: work # hard", "job: work\n    paused: not yet"))
     desk.look()
     schedule = desk.bench.get("often")
     assert (schedule.state, schedule.note, schedule.paused_by) == ("paused", "not yet", "matins.yaml")
@@ -183,24 +184,24 @@ def test_c10_paused_by_the_file_from_the_beginning(desk: Desk) -> None:
     assert desk.bench.get("often").state == "active"
 
 
-def test_runs_in_flight_keep_their_words(desk: Desk) -> None:
-    """V7: and what is due under the old words is planned under them"""
+def test_runs_in_flight_keep_their_settings(desk: Desk) -> None:
+    """V7: and what is due under the old settings is planned under them"""
     desk.look()
     desk.bench.clock.advance_to("2026-03-27T09:30:00Z")
     desk.change(("when: 5m", "when: 1h"))
     desk.look()
     desk.bench.settle()
-    assert [run.rev for run in desk.bench.runs("often")] == [1]
+    assert [run.rev for run in desk.bench.runs.list(schedule="often")] == [1]
 
 
 def test_a_relative_time_counts_from_when_it_was_said(desk: Desk) -> None:
-    """Other words do not move it; past ones are left out and told."""
+    """Other settings do not move it; past ones are left out and told."""
     desk.change(("when: 5m", "when: in 2 hours"), ('when: "30 23 * * *"', "when: 2020-01-01T00:00:00Z"))
-    assert told(desk.bench.plan())[-2:] == ["past schedule late", "added quiet_hours nights"]
+    assert told(desk.bench.file.plan())[-2:] == ["past schedule late", "added quiet_hours nights"]
     desk.look()
     assert "late" not in desk.names()
     desk.bench.clock.advance(60_000)
-    desk.change(("do: work # hard", "do: work\n    payload: 1"))
+    desk.change(("job: work # hard", "job: work\n    payload: 1"))
     desk.look()
     assert desk.cursors()["often"] == (2, "2026-03-27T10:00:00Z")
     desk.bench.run_until("2026-03-27T11:00:00Z")
@@ -210,28 +211,28 @@ def test_a_relative_time_counts_from_when_it_was_said(desk: Desk) -> None:
     assert desk.bench.get("often").state == "completed"
 
 
-def test_without_a_file_it_is_said_how_to_name_one(bench: Bench, tmp_path: Path) -> None:
-    for call in (bench.plan, bench.apply):
-        with pytest.raises(InvalidInput, match="No file is named") as refused:
+def test_without_a_file_it_is_said_how_to_name_one(bench: Sandbox, tmp_path: Path) -> None:
+    for call in (bench.file.plan, bench.file.apply):
+        with pytest.raises(InvalidInput, match="There is no file") as refused:
             call()
         assert "--file" in (refused.value.hint or "")
-    bench.follow_file(tmp_path / "nowhere.yaml")
+    bench.watch_file(tmp_path / "nowhere.yaml")
     with pytest.raises(InvalidInput, match="There is no file"):
-        bench.plan()
+        bench.file.plan()
 
 
-def test_stale_edits_are_refused(bench: Bench) -> None:
+def test_stale_edits_are_refused(bench: Sandbox) -> None:
     """`if_rev` says which revision was read."""
-    bench.add("s", when="5m", do="work")
+    bench.add("s", when="5m", job="work")
     assert bench.edit("s", if_rev=1, payload=1).rev == 2
-    with pytest.raises(Stale, match="it is at revision 2, not 1"):
+    with pytest.raises(Stale, match="its revision is 2, not 1"):
         bench.edit("s", if_rev=1, payload=2)
-    assert bench.get("s").definition.payload == 1
+    assert bench.get("s").settings["payload"] == 1
 
 
 def test_secrets_are_not_in_the_plan(desk: Desk) -> None:
     desk.change(("{runner: demo}", "{runner: demo, environment: {KEY: hunter2, OTHER: env:OTHER}}"))
-    assert "hunter2" not in str(desk.bench.plan())
+    assert "hunter2" not in str(desk.bench.file.plan())
     desk.look()
     with desk.bench._store.reading() as transaction:
         assert "hunter2" not in str(transaction.audit()[0])
@@ -241,8 +242,8 @@ def test_secrets_are_not_in_the_plan(desk: Desk) -> None:
 def test_secrets_in_the_wrong_place_are_not_repeated(desk: Desk, said: str) -> None:
     """Whoever may look at the plan sees what is wrong with the file."""
     desk.change(("{runner: demo}", f"{{runner: demo, environment: {said}}}"))
-    with pytest.raises(FileInvalid, match="a mapping of names to texts") as refused:
-        desk.bench.plan()
+    with pytest.raises(InvalidFile, match="a mapping of names to strings") as refused:
+        desk.bench.file.plan()
     assert "hunter2" not in f"{refused.value} {refused.value.value} {refused.value.problems[0].value}"
 
 
@@ -250,8 +251,8 @@ def test_the_path_of_a_webhook_is_in_the_plan_of_those_who_govern(desk: Desk) ->
     """It may hold a key."""
     hook = "webhooks: {chat: {url: https://example.com/PATH, secret: env:HOME}}\nschedules:"
     desk.change(("schedules:", hook))
-    assert "https://example.com/PATH" in str(desk.bench.plan())
-    told = str(desk.bench.acting_as(Principal("viewer", "eve")).plan())
+    assert "https://example.com/PATH" in str(desk.bench.file.plan())
+    told = str(desk.bench.acting_as(Principal("viewer", "eve")).file.plan())
     assert ("https://example.com" in told, "PATH" in told) == (True, False)
 
 
@@ -260,9 +261,9 @@ def test_a_file_that_others_may_write_is_not_used(desk: Desk) -> None:
     desk.look()
     desk.change(("5m", "6m"))
     desk.path.chmod(0o646)
-    assert (desk.look(), "everybody may write there" in desk.file.state.says) == ("invalid", True)
-    with pytest.raises(InvalidInput, match="everybody may write there"):
-        desk.bench.apply()
+    assert (desk.look(), "everyone can write to it" in desk.file.state.says) == ("invalid", True)
+    with pytest.raises(InvalidInput, match="everyone can write to it"):
+        desk.bench.file.apply()
     desk.path.chmod(0o644)
     assert desk.look() == "applied"
 
@@ -272,10 +273,10 @@ def test_a_file_that_others_may_write_is_not_used(desk: Desk) -> None:
     [
         (1000, 1000, 0o664, None),
         (1000, 0, 0o644, None),
-        (1000, 1000, 0o646, "everybody may write there"),
+        (1000, 1000, 0o646, "everyone can write to it"),
         (1000, 1001, 0o644, "it belongs to another user"),
         (0, 1001, 0o644, None),
-        (0, 0, 0o1777, "everybody may write there"),
+        (0, 0, 0o1777, "everyone can write to it"),
     ],
 )
 def test_who_is_a_stranger(me: int, owner: int, mode: int, why: str | None, monkeypatch: pytest.MonkeyPatch) -> None:

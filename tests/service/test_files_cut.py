@@ -8,12 +8,12 @@ import every_store
 from file_steps import FILE, Desk
 
 from matins.errors import InvalidInput
-from matins.testing import Bench
+from matins.testing import Sandbox
 
 in_memory = every_store.in_memory
 
 
-def test_c7_a_file_cut_off_at_every_byte_changes_nothing(in_memory: Bench, tmp_path: Path) -> None:
+def test_c7_a_file_cut_off_at_every_byte_changes_nothing(in_memory: Sandbox, tmp_path: Path) -> None:
     """C7: each prefix changes nothing, is refused, or waits, while schedules go on firing"""
     desk = Desk(in_memory, tmp_path / "matins.yaml")
     assert desk.look() == "applied"
@@ -36,7 +36,7 @@ def test_c7_a_file_cut_off_at_every_byte_changes_nothing(in_memory: Bench, tmp_p
     assert {name: rev for name, (rev, _) in desk.cursors().items()} == before
 
 
-def test_c7_a_file_written_piece_by_piece_over_another_is_taken_up_whole(in_memory: Bench, tmp_path: Path) -> None:
+def test_c7_a_file_written_piece_by_piece_over_another_is_taken_up_whole(in_memory: Sandbox, tmp_path: Path) -> None:
     """C7: somebody truncates it, and writes other words slowly"""
     desk = Desk(in_memory, tmp_path / "matins.yaml")
     desk.look()
@@ -45,10 +45,10 @@ def test_c7_a_file_written_piece_by_piece_over_another_is_taken_up_whole(in_memo
     for length in range(0, len(new) + 1, 7):
         desk.path.write_bytes(new[:length])
         try:
-            desk.bench.plan()
+            desk.bench.file.plan()
         except InvalidInput:
             continue
-        if desk.bench.plan()["state"] == "ready":
+        if desk.bench.file.plan().state == "ready":
             applied.append(length)
     assert all(length > len(new) // 2 for length in applied)  # and the debounce keeps those from being seen
     desk.path.write_bytes(new)

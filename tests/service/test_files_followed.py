@@ -13,8 +13,9 @@ from file_steps import Desk
 
 from matins import Matins
 from matins.config.file import ConfigFile
-from matins.errors import BelongsToFile
-from matins.testing import Bench, instant
+from matins.engine.when.triggers import to_ms
+from matins.errors import ManagedByFile
+from matins.testing import Sandbox, instant
 
 in_memory = every_store.in_memory
 PATIENCE_S = 90
@@ -48,8 +49,8 @@ def test_c7_a_saved_file_is_taken_up_while_schedules_fire(tmp_path: Path) -> Non
     ran, applied = threading.Event(), threading.Event()
     m.job("work")(lambda run: ran.set())
     path = tmp_path / "matins.yaml"
-    path.write_text("schedules: {a: {when: 1h, do: work, first: immediately}}\n")
-    reloader = m.follow_file(path)
+    path.write_text("schedules: {a: {when: 1h, job: work, first: immediately}}\n")
+    reloader = m.watch_file(path)
     with m:
         m.subscribe(lambda event: applied.set(), types="file.applied")
         reloader.start()
@@ -57,7 +58,7 @@ def test_c7_a_saved_file_is_taken_up_while_schedules_fire(tmp_path: Path) -> Non
         assert ran.wait(PATIENCE_S)
         assert applied.wait(PATIENCE_S)
         applied.clear()
-        path.write_text("schedules: {a: {when: 2h, do: work}, b: {when: 1h, do: work}}\n")
+        path.write_text("schedules: {a: {when: 2h, job: work}, b: {when: 1h, job: work}}\n")
         assert applied.wait(PATIENCE_S)
         assert [(schedule.name, schedule.rev) for schedule in m.list()] == [("a", 2), ("b", 1)]
         reloader.stop()
@@ -65,7 +66,7 @@ def test_c7_a_saved_file_is_taken_up_while_schedules_fire(tmp_path: Path) -> Non
 
 
 @pytest.fixture
-def cortex(in_memory: Bench, tmp_path: Path) -> Desk:
+def cortex(in_memory: Sandbox, tmp_path: Path) -> Desk:
     desk = Desk(in_memory, tmp_path / "schedules.json", json.dumps(TASKS, indent=2))
     assert desk.look() == "applied", desk.file.state
     return desk
@@ -79,17 +80,15 @@ def test_c2_a_schedules_json_serves_as_the_file(cortex: Desk) -> None:
     """C2: 8-hex ids kept, profile is the agent, computed fields ignored on read"""
     found = {f"{s.agent}/{s.name}": s for s in cortex.bench.list()}
     assert set(found) == {"claude-haiku/d6f1bb1e", "claude-haiku/e4c91a03", "opus/00000003", "/00000004"}
-    often = found["claude-haiku/d6f1bb1e"].definition
-    assert (often.do, often.pre_check, often.trigger.when.every_ms, often.trigger.when.anchor) == (
-        "work", "true", 30_000, "start",
-    )  # fmt: skip
-    assert often.target.channel == "C07ABCDEF"
-    assert found["/00000004"].definition.grace_ms == 60_000
+    often = found["claude-haiku/d6f1bb1e"].settings
+    assert (often["job"], often["pre_check"], often["when"], often["anchor"]) == ("work", "true", "every 30s", "start")
+    assert often["target"]["channel"] == "C07ABCDEF"
+    assert found["/00000004"].settings["grace"] == "1m"
     assert cortex.notes() == ["schedules.json hot-reloaded: +4 -0 ~0 task(s)"]
     changed = json.loads(cortex.path.read_text())
     changed["tasks"][0] |= {"nextRun": 5, "lastRun": 6}
     cortex.path.write_text(json.dumps(changed))
-    assert cortex.bench.plan()["state"] == "same"
+    assert cortex.bench.file.plan().state == "same"
 
 
 def test_c2_what_is_computed_is_written_back(cortex: Desk) -> None:
@@ -101,7 +100,7 @@ def test_c2_what_is_computed_is_written_back(cortex: Desk) -> None:
     assert cortex.reloader.refresh() is True
     after = tasks(cortex)
     assert after["d6f1bb1e"]["createdAt"] == 1747680000000  # since when it is there, also elsewhere
-    assert after["e4c91a03"]["createdAt"] == bench.get("e4c91a03").created_at
+    assert after["e4c91a03"]["createdAt"] == to_ms(bench.get("e4c91a03").created_at)
     assert "isPaused" not in after["d6f1bb1e"]
     assert after["d6f1bb1e"]["lastRun"] == instant("2026-03-27T08:01:00Z")
     assert after["d6f1bb1e"]["nextRun"] == instant("2026-03-27T08:01:30Z")
@@ -110,15 +109,15 @@ def test_c2_what_is_computed_is_written_back(cortex: Desk) -> None:
     assert "nextRun" not in after["e4c91a03"]
     computed = {"nextRun", "createdAt", "lastRun", "isPaused", "pausedAt", "pausedBy"}
     for task_id, task in before.items():
-        kept = {word: value for word, value in task.items() if word not in computed}
-        assert {word: value for word, value in after[task_id].items() if word not in computed} == kept
+        kept = {field: value for field, value in task.items() if field not in computed}
+        assert {field: value for field, value in after[task_id].items() if field not in computed} == kept
     assert cortex.reloader.refresh() is False
-    assert bench.plan()["state"] == "same"
+    assert bench.file.plan().state == "same"
     assert bench.get("e4c91a03").state == "paused"
     bench.resume("e4c91a03")
     cortex.reloader.refresh()
     assert tasks(cortex)["e4c91a03"]["isPaused"] is False
-    assert bench.plan()["state"] == "same"
+    assert bench.file.plan().state == "same"
     assert bench.get("e4c91a03").state == "active"
 
 
@@ -136,21 +135,21 @@ def test_c10_is_paused_pauses_and_resumes(cortex: Desk) -> None:
 def test_c16_the_throttle_stands_in_the_file_too(cortex: Desk) -> None:
     """C2, C16: resetsAt, activatedAt, affected modes; who is held by it is paused by rate-limit"""
     bench = cortex.bench
-    bench.set_agent("claude-haiku", runner="demo", provider="anthropic")
+    bench.agents.set("claude-haiku", runner="demo", provider="anthropic")
     now = bench.clock.now_ms()
-    bench.throttle("anthropic", now + 3_600_000, affects=["claude-haiku"])
+    bench.throttles.set("anthropic", resets_at=now + 3_600_000, affects=["claude-haiku"])
     cortex.reloader.refresh()
     assert json.loads(cortex.path.read_text())["throttle"] == {
         "resetsAt": now + 3_600_000, "activatedAt": now, "affectedModes": ["claude-haiku"], "provider": "anthropic",
     }  # fmt: skip
     held = tasks(cortex)["e4c91a03"]
     assert (held["isPaused"], held["pausedBy"], held["pausedAt"]) == (True, "rate-limit", now)
-    assert bench.plan()["state"] == "same"
-    bench.lift_throttle("anthropic")
+    assert bench.file.plan().state == "same"
+    bench.throttles.delete("anthropic")
     cortex.reloader.refresh()
     assert json.loads(cortex.path.read_text())["throttle"] is None
     assert tasks(cortex)["e4c91a03"]["isPaused"] is False
-    assert bench.plan()["state"] == "same"
+    assert bench.file.plan().state == "same"
 
 
 @pytest.mark.parametrize(
@@ -158,9 +157,9 @@ def test_c16_the_throttle_stands_in_the_file_too(cortex: Desk) -> None:
     [
         ({"id": "xyz"}, "tasks[0].id: must be 8 hexadecimal digits"),
         ({"type": "hourly"}, "tasks[0].type: must be interval, daily, weekly, once"),
-        ({"intervalMs": "30s"}, "tasks[0].intervalMs: must be whole seconds in ms"),
+        ({"intervalMs": "30s"}, "tasks[0].intervalMs: must be whole seconds in milliseconds"),
         ({"intervalMs": None}, 'type interval needs "intervalMs"'),
-        ({"mesage": "x"}, 'did you mean "message"?'),
+        ({"mesage": "x"}, 'Did you mean "message"?'),
         ({"fallback": "never"}, "tasks[0].fallback"),
         ({"type": "weekly", "time": "9:00", "dayOfWeek": 1}, "tasks[0].time: must be HH:MM"),
         ({"type": "weekly", "time": "09:00", "dayOfWeek": 7}, "tasks[0].dayOfWeek: must be 0 (Sunday) to 6"),
@@ -190,7 +189,7 @@ def test_the_state_is_kept_for_whoever_asks(tmp_path: Path) -> None:
     assert ConfigFile(tmp_path / "x.yaml").state.state == "unread"
 
 
-def test_c7_each_fault_has_a_line_of_its_own_in_the_log(bench: Bench, tmp_path: Path, caplog: Any) -> None:
+def test_c7_each_fault_has_a_line_of_its_own_in_the_log(bench: Sandbox, tmp_path: Path, caplog: Any) -> None:
     """C7: told once for each content; the note comes when it is done, not before"""
     caplog.set_level("INFO", "matins")
     desk = Desk(bench, tmp_path / "matins.yaml")
@@ -206,7 +205,7 @@ def test_c7_each_fault_has_a_line_of_its_own_in_the_log(bench: Bench, tmp_path: 
 
 
 def test_c2_what_the_file_says_is_changed_there(cortex: Desk) -> None:
-    """C2: it has no word that would let changes be written there"""
-    with pytest.raises(BelongsToFile) as refused:
+    """C2: it has no setting that would let changes be written there"""
+    with pytest.raises(ManagedByFile) as refused:
         cortex.bench.edit("e4c91a03", prompt="Something else")
-    assert refused.value.hint == "change it there"
+    assert refused.value.hint == "Edit the file."

@@ -12,9 +12,10 @@ import every_store
 import pytest
 from file_steps import FILE, Desk
 
-from matins.errors import BelongsToFile, InvalidInput
+from matins.api.results import FilePlan, SettingChange
+from matins.errors import InvalidInput, ManagedByFile
 from matins.model.principal import Principal
-from matins.testing import Bench, ManualClock
+from matins.testing import ManualClock, Sandbox
 
 postgres_server, postgres_url, url = every_store.postgres_server, every_store.postgres_url, every_store.url
 bench, rows = every_store.bench, every_store.rows
@@ -23,26 +24,26 @@ SCOUT = Principal("agent", "scout")
 
 
 @pytest.fixture
-def desk(bench: Bench, tmp_path: Path) -> Iterator[Desk]:
+def desk(bench: Sandbox, tmp_path: Path) -> Iterator[Desk]:
     return Desk(bench, tmp_path / "matins.yaml")
 
 
-def told(plan: dict[str, Any]) -> list[str]:
-    return [f"{entry['change']} {entry['kind']} {entry['name']}" for entry in plan["entries"]]
+def told(plan: FilePlan) -> list[str]:
+    return [f"{entry.change} {entry.kind} {entry.name}" for entry in plan.entries]
 
 
 def test_c7_add_remove_and_re_arm_in_one_transaction(desk: Desk, rows: Callable[[], list[Any]]) -> None:
-    """C7, B3: the plan says word by word what a reload does; what is unchanged is not touched"""
+    """C7, B3: the plan says setting by setting what a reload does; what is unchanged is not touched"""
     desk.look()
     desk.bench.run_until("2026-03-27T08:07:00Z")
     before = desk.cursors()
     desk.change(
         ("prompt: Good morning", "prompt: Good day"),
         ("when: 5m", "when: 10m"),
-        ('  late: {when: "30 23 * * *", do: work}\n', "  new: {when: 1h, do: work}\n"),
+        ('  late: {when: "30 23 * * *", job: work}\n', "  new: {when: 1h, job: work}\n"),
     )
     untouched = rows()
-    plan = desk.bench.plan()
+    plan = desk.bench.file.plan()
     assert rows() == untouched
     assert told(plan) == [
         "changed schedule scout/morning",
@@ -50,9 +51,9 @@ def test_c7_add_remove_and_re_arm_in_one_transaction(desk: Desk, rows: Callable[
         "added schedule new",
         "removed schedule late",
     ]
-    assert plan["entries"][0]["words"] == [{"word": "prompt", "before": "Good morning", "after": "Good day"}]
-    assert plan["entries"][1]["words"] == [{"word": "when", "before": "every 5m", "after": "every 10m"}]
-    assert plan["entries"][1]["line"] == 10
+    assert plan.entries[0].settings == [SettingChange("prompt", "Good morning", "Good day")]
+    assert plan.entries[1].settings == [SettingChange("when", "every 5m", "every 10m")]
+    assert plan.entries[1].line == 10
     assert desk.look() == "applied"
     assert desk.notes()[-1] == "matins.yaml hot-reloaded: +1 -1 ~2 task(s)"
     after = desk.cursors()
@@ -79,14 +80,14 @@ def test_c7_a_crash_in_the_middle_leaves_nothing(
     with monkeypatch.context() as broken:
         broken.setattr(kind, "put_file_entries", lost)
         with pytest.raises(OSError, match="the machine is gone"):
-            desk.bench.apply()
+            desk.bench.file.apply()
     assert rows() == before
     for number in range(5):  # what was read on the way to nowhere is not taken for what these wrote
-        desk.bench.set_quiet_hours(f"n{number}", windows=["12:00-13:00"])
-        assert len(desk.bench.quiet_hours()) == number + 2
-        assert desk.bench.get_agent("scout").runner == "demo"
-    assert desk.bench.apply()["note"] == "+0 -0 ~3"
-    assert desk.bench.get_agent("scout").runner == "shell"
+        desk.bench.quiet_hours.set(f"n{number}", windows=["12:00-13:00"])
+        assert len(desk.bench.quiet_hours.list()) == number + 2
+        assert desk.bench.agents.get("scout").runner == "demo"
+    assert desk.bench.file.apply().note == "+0 -0 ~3"
+    assert desk.bench.agents.get("scout").runner == "shell"
 
 
 def test_c7_a_file_that_vanished_waits_for_a_person(desk: Desk, rows: Callable[[], list[Any]]) -> None:
@@ -95,17 +96,17 @@ def test_c7_a_file_that_vanished_waits_for_a_person(desk: Desk, rows: Callable[[
     before = rows()
     desk.path.unlink()
     assert desk.look() == "waits"
-    assert desk.bench.plan()["waits"] == "the file is gone"
+    assert desk.bench.file.plan().waits == "the file is gone"
     desk.write("# nothing\n")
     assert desk.look() == "waits"
-    assert desk.bench.plan()["waits"] == "the file is empty"
-    desk.write("agents: {scout: {runner: demo}}\nschedules: {often: {when: 5m, do: work}}\n")
+    assert desk.bench.file.plan().waits == "the file is empty"
+    desk.write("agents: {scout: {runner: demo}}\nschedules: {often: {when: 5m, job: work}}\n")
     assert desk.look() == "waits"
-    plan = desk.bench.plan()
-    assert (plan["state"], plan["waits"]) == ("waits", "it drops 3 of its 4 schedules")
+    plan = desk.bench.file.plan()
+    assert (plan.state, plan.waits) == ("waits", "it drops 3 of its 4 schedules")
     assert rows() == before
     assert "matins apply" in desk.file.state.says
-    assert desk.bench.apply(digest=plan["digest"])["state"] == "applied"
+    assert desk.bench.file.apply(digest=plan.digest).state == "applied"
     assert desk.file.state.state == "applied"
     assert desk.names() == ["often"]
     assert desk.look() == "applied"
@@ -114,7 +115,7 @@ def test_c7_a_file_that_vanished_waits_for_a_person(desk: Desk, rows: Callable[[
 def test_everything_that_governs(desk: Desk) -> None:
     """P7: hooks in the seed's shape; budgets, prices, rates, limits, webhooks, hosts, sources, rules"""
     more = """\
-        budgets: {day: {per: day, money: €5}}
+        budgets: {day: {period: day, max_cost: €5}}
         rates: {EUR: 2}
         prices: {mine: {input: $1, output: $2}}
         hooks: {"before:schedule:trigger": {"command": "true"}}
@@ -122,32 +123,32 @@ def test_everything_that_governs(desk: Desk) -> None:
         allowed_hosts: ["localhost:9"]
         limits: {global: 3, agent:scout: 1}
         work_sources: {todo: {kind: tasks}}
-        agent_rules: {"*": {quota: 1}}
+        agent_rules: {"*": {max_schedules: 1}}
         """
     desk.write(FILE + "\n".join(line.strip() for line in more.splitlines()) + "\n")
     assert desk.look() == "applied", desk.file.state
     bench = desk.bench
-    assert bench.budgets()[0][0].money == 10_000_000
-    assert bench.agent_rules().quota == 1
-    assert {(limit.scope, limit.size) for limit in bench._call("limits")} == {("global", 3), ("agent:scout", 1)}
-    assert [hook["url"] for hook in bench.webhooks()] == ["http://localhost:9/x"]
-    assert bench.allowed_hosts() == ["localhost:9"]
-    assert [hook.event for hook in bench._call("hooks")] == ["before:schedule:trigger"]
-    with pytest.raises(BelongsToFile):
-        bench.drop_webhook("ops")
-    with pytest.raises(BelongsToFile):
-        bench.limit("global", 9)
+    assert bench.budgets.get("day").max_cost == "$10.00"
+    assert bench.agent_rules.get("scout").max_schedules == bench.agent_rules.get().max_schedules == 1
+    assert {(limit.scope, limit.size) for limit in bench.limits.list()} == {("global", 3), ("agent:scout", 1)}
+    assert [hook.url for hook in bench.webhooks.list()] == ["http://localhost:9/x"]
+    assert bench.allowed_hosts.get().hosts == ["localhost:9"]
+    assert [hook.event for hook in bench.hooks.list()] == ["before:schedule:trigger"]
+    with pytest.raises(ManagedByFile):
+        bench.webhooks.delete("ops")
+    with pytest.raises(ManagedByFile):
+        bench.limits.set("global", size=9)
     desk.write(FILE)
     assert desk.look() == "waits"  # it is the beginning of what was there
-    bench.apply()
-    assert (bench.budgets(), bench.webhooks(), bench._call("limits"), bench.work_sources()) == ([], [], [], [])
-    assert bench.agent_rules().quota == 20
+    bench.file.apply()
+    assert bench.budgets.list() == bench.webhooks.list() == bench.limits.list() == bench.work_sources.list() == []
+    assert bench.agent_rules.get().max_schedules == 20
 
 
 def test_c7_two_engines_that_follow_one_file_apply_it_once(postgres_url: str, tmp_path: Path) -> None:
     """C7: both see it saved, at the same moment"""
     path = tmp_path / "matins.yaml"
-    benches = [Bench(postgres_url, clock=ManualClock(every_store.START)) for _ in range(2)]
+    benches = [Sandbox(postgres_url, clock=ManualClock(every_store.START)) for _ in range(2)]
     desks = [Desk(bench, path) for bench in benches]
     for text in (FILE, FILE.replace("5m", "10m").replace("22:00", "21:00"), "# less\n" + FILE):
         path.write_text(text)
@@ -172,9 +173,9 @@ def test_c7_two_engines_that_follow_one_file_apply_it_once(postgres_url: str, tm
 def test_c7_a_daemon_without_a_file_does_not_miss_that_of_another(desk: Desk, tmp_path: Path) -> None:
     """C7: nothing waits for an apply that would take away what the other's file defines"""
     assert desk.look() == "applied"
-    other = desk.bench.follow_file(tmp_path / "elsewhere.yaml")
-    assert other.look().state == "unread"
-    assert [finding.ok for finding in desk.bench.doctor() if finding.what == "file"] == [True]
+    other = desk.bench.watch_file(tmp_path / "elsewhere.yaml")
+    assert other.check().state == "unread"
+    assert [finding.ok for finding in desk.bench.system.doctor() if finding.what == "file"] == [True]
     with pytest.raises(InvalidInput, match="There is no file"):
-        desk.bench.apply()
+        desk.bench.file.apply()
     assert len(desk.names()) == 4

@@ -1,4 +1,4 @@
-"""What is written back while others write too: nothing of theirs is lost, and nobody's word is passed over. Row C7."""
+"""What is written back while others write too: nothing of theirs is lost or passed over. Row C7."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ import every_store
 import pytest
 from file_steps import Desk
 
-from matins.config import reading
+from matins.api.use_case import USE_CASES
+from matins.config import reader
 from matins.config.file import ConfigFile, Content
 from matins.errors import Conflict, InvalidInput, Stale
 from matins.model.principal import OWNER
-from matins.testing import Bench
+from matins.testing import Sandbox
 
 postgres_server, postgres_url, url = every_store.postgres_server, every_store.postgres_url, every_store.url
 bench, in_memory = every_store.bench, every_store.in_memory
@@ -28,24 +29,32 @@ schedules:
 
 
 @pytest.fixture
-def desk(in_memory: Bench, tmp_path: Path) -> Desk:
+def desk(in_memory: Sandbox, tmp_path: Path) -> Desk:
     made = Desk(in_memory, tmp_path / "matins.yaml", TEXT)
     assert made.look() == "applied"
     return made
 
 
+def edit(bench: Sandbox, **arguments: Any) -> Any:
+    """Past the turns that threads of one Matins take."""
+    return bench._service.call(OWNER, USE_CASES["schedules.edit"], {"name": "check", **arguments})
+
+
+def edit_agent(bench: Sandbox, **arguments: Any) -> Any:
+    return bench._service.call(OWNER, USE_CASES["agents.edit"], {"name": "ann", **arguments})
+
+
 def test_c7_who_takes_a_change_back_in_the_file_has_the_last_word(desk: Desk) -> None:
     """C7: also where nobody looked between our write and theirs"""
-    desk.bench.edit_agent("scout", model="m2")
+    desk.bench.agents.edit("scout", model="m2")
     desk.write(TEXT)
-    assert (desk.look(), desk.bench.get_agent("scout").model) == ("applied", "m1")
+    assert (desk.look(), desk.bench.agents.get("scout").model) == ("applied", "m1")
 
 
 def test_c7_a_revision_that_passed_meanwhile_is_stale(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """C7: another edit comes after ours was let in, and before we read the file"""
-    service: Any = desk.bench._service
     rev, read = desk.bench.get("check").rev, desk.file.read
-    others: list[Callable[[], Any]] = [lambda: service.edit(OWNER, "check", prompt="theirs")]
+    others: list[Callable[[], Any]] = [lambda: edit(desk.bench, prompt="theirs")]
 
     def read_late() -> Content:
         if others:
@@ -54,9 +63,9 @@ def test_c7_a_revision_that_passed_meanwhile_is_stale(desk: Desk, monkeypatch: p
 
     monkeypatch.setattr(desk.file, "read", read_late)
     with pytest.raises(Stale):
-        service.edit(OWNER, "check", if_rev=rev, prompt="ours")
+        edit(desk.bench, if_rev=rev, prompt="ours")
     assert desk.path.read_text() == TEXT.replace("Hi", '"theirs"')
-    assert desk.bench.get("check").definition.prompt == "theirs"
+    assert desk.bench.get("check").settings["prompt"] == "theirs"
 
 
 def test_c7_whoever_reads_another_text_meanwhile_does_not_change_ours(tmp_path: Path) -> None:
@@ -65,51 +74,51 @@ def test_c7_whoever_reads_another_text_meanwhile_does_not_change_ours(tmp_path: 
 
     class Busy(ConfigFile):
         def __setattr__(self, name: str, value: Any) -> None:
-            theirs = (other, reading.read(other)) if name == "_read" and value else value
+            theirs = (other, reader.read(other)) if name == "_read" and value else value
             super().__setattr__(name, theirs)
 
-    draft = Busy(tmp_path / "matins.yaml").draft(TEXT)
-    assert draft.said[0].block.values["model"] == "m1"
+    parsed = Busy(tmp_path / "matins.yaml").parse(TEXT)
+    assert parsed.items[0].block.values["model"] == "m1"
 
 
-def test_two_edits_of_an_agent_at_once_are_both_kept(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_edits_of_an_agent_at_once_are_both_kept(bench: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each is made of what is there when it is written, not of what was there when it was asked for"""
-    service: Any = bench._service
-    bench.set_agent("ann", runner="demo")
-    begin = service._store.transaction
-    others: list[Callable[[], Any]] = [lambda: service.edit_agent(OWNER, "ann", model="theirs")]
+    bench.agents.set("ann", runner="demo")
+    begin = bench.store.transaction
+    others: list[Callable[[], Any]] = [lambda: edit_agent(bench, model="theirs")]
 
     def begun_late(now: int) -> Any:
         if others:
             others.pop()()
         return begin(now)
 
-    monkeypatch.setattr(service._store, "transaction", begun_late)
-    service.edit_agent(OWNER, "ann", max_turns=3)
-    ann = bench.get_agent("ann")
+    monkeypatch.setattr(bench.store, "transaction", begun_late)
+    edit_agent(bench, max_turns=3)
+    ann = bench.agents.get("ann")
     assert (ann.model, ann.max_turns) == ("theirs", 3)
 
 
-@pytest.mark.parametrize("change", ["set_agent", "edit_agent"])
-def test_v7_what_is_shown_for_a_hidden_value_never_takes_its_place(in_memory: Bench, change: str) -> None:
+@pytest.mark.parametrize("change", ["set", "edit"])
+def test_v7_what_is_shown_for_a_hidden_value_never_takes_its_place(in_memory: Sandbox, change: str) -> None:
     """V7: whoever gives back what was shown would lose what was not"""
-    in_memory.set_agent("ann", runner="demo", environment={"KEY": "hush", "HOME": "env:HOME"})
-    with pytest.raises(InvalidInput, match='"KEY" is not told: … stands for its value') as refused:
-        getattr(in_memory, change)("ann", runner="demo", environment={"KEY": "…", "HOME": "env:HOME"})
+    in_memory.agents.set("ann", runner="demo", environment={"KEY": "hush", "HOME": "env:HOME"})
+    with pytest.raises(InvalidInput, match='"KEY" has no value: … stands for a hidden one') as refused:
+        getattr(in_memory.agents, change)("ann", runner="demo", environment={"KEY": "…", "HOME": "env:HOME"})
     assert refused.value.field == "environment"
-    assert dict(in_memory.get_agent("ann").environment)["KEY"] == "hush"
+    assert in_memory.agents.get("ann").environment == {"KEY": "…", "HOME": "env:HOME"}
+    assert dict(in_memory._policies().agents["ann"].environment)["KEY"] == "hush"
 
 
 def test_h10_an_agent_whose_limit_is_the_files_is_changed_with_it_or_not_at_all(desk: Desk) -> None:
     """H10: under edits: refuse neither of them, and without a limit there is none left of the old one"""
-    desk.bench.set_agent("own", runner="demo", max_concurrent=2)
-    assert [(limit.scope, limit.size) for limit in desk.bench.limits()] == [("agent:own", 2)]
-    desk.bench.set_agent("own", runner="demo")
-    assert [limit for limit in desk.bench.limits() if limit.size] == []
+    desk.bench.agents.set("own", runner="demo", max_concurrent=2)
+    assert [(limit.scope, limit.size) for limit in desk.bench.limits.list()] == [("agent:own", 2)]
+    desk.bench.agents.set("own", runner="demo")
+    assert [limit for limit in desk.bench.limits.list() if limit.size] == []
     desk.write(TEXT.replace("write_back", "refuse") + "limits: {agent:own: 3}\n")
     assert desk.look() == "applied"
-    for change in (desk.bench.set_agent, desk.bench.edit_agent):
-        with pytest.raises(Conflict, match=r"\"agent:own\" is defined in .*, line 6"):
+    for change in (desk.bench.agents.set, desk.bench.agents.edit):
+        with pytest.raises(Conflict, match=r"\"agent:own\" is managed by .* \(line 6\)"):
             change("own", runner="demo", max_concurrent=5)
-    assert desk.bench.get_agent("own").max_concurrent is None
-    assert [(limit.scope, limit.size) for limit in desk.bench.limits()] == [("agent:own", 3)]
+    assert desk.bench.agents.get("own").max_concurrent is None
+    assert [(limit.scope, limit.size) for limit in desk.bench.limits.list()] == [("agent:own", 3)]

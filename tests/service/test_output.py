@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 from matins import Matins
+from matins.api.results import Output
 from matins.errors import InvalidInput, NotFound, StoreError
 from matins.service.output import _whole_characters, run_folder
-from matins.testing import Bench
+from matins.testing import Sandbox
 
 _TALK = 'printf "h\\303\\251llo 1\\n"; echo oops >&2; read go < "$FIFO"; echo "bye $SECRET"'
 
@@ -36,7 +37,7 @@ class Talk:
         os.mkfifo(self.fifo)
         monkeypatch.setenv("KEY", "s3cret-value")
         environment = {"FIFO": str(self.fifo), "SECRET": "env:KEY"}
-        matins.set_agent("sh", runner="shell", command=["sh", "-c", _TALK], environment=environment)
+        matins.agents.set("sh", runner="shell", command=["sh", "-c", _TALK], environment=environment)
         matins.add("talk", when="every 1 day", agent="sh", prompt="Talk.")
         self.matins = matins
         self.ended = threading.Event()
@@ -46,10 +47,10 @@ class Talk:
         self.fifo.write_text("go\n")  # returns when it reads: all before it is written
         assert self.ended.wait(90)
 
-    def until(self, run_id: int, text: str) -> Any:
+    def until(self, run_id: str, text: str) -> Any:
         """Reads on until it is there: it is on its way."""
         for _ in range(9000):
-            found = self.matins.output(run_id)
+            found = self.matins.runs.output(run_id)
             if text in found.text:
                 return found
             threading.Event().wait(0.01)
@@ -66,15 +67,15 @@ def test_what_is_written_can_be_read_while_it_runs_and_afterwards(
         assert (early.text, early.offset, early.over) == ("héllo 1\n", 0, False)
         assert early.next == early.total == len("héllo 1\n".encode())
         talk.let_on()
-    late = matins.output(run.id, offset=early.next)
+    late = matins.runs.output(run.id, offset=early.next)
     assert late.text.startswith("bye ")
     assert "s3cret-value" not in late.text
     assert late.over
     assert late.next == late.total
-    assert matins.output(run.id, stream="stderr").text == "oops\n"
-    whole = matins.output(run.id)
+    assert matins.runs.output(run.id, stream="stderr").text == "oops\n"
+    whole = matins.runs.output(run.id)
     assert whole.text == early.text + late.text
-    assert matins.output(run.id, offset=10_000).text == ""
+    assert matins.runs.output(run.id, offset=10_000).text == ""
 
 
 def test_read_in_small_pieces_it_is_the_same(matins: Matins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,9 +84,9 @@ def test_read_in_small_pieces_it_is_the_same(matins: Matins, tmp_path: Path, mon
     with matins:
         run = matins.run("talk")
         talk.let_on()
-    whole, seen, at = matins.output(run.id).text, "", 0
+    whole, seen, at = matins.runs.output(run.id).text, "", 0
     for _ in range(100):
-        piece = matins.output(run.id, offset=at, limit=4)
+        piece = matins.runs.output(run.id, offset=at, limit=4)
         seen += piece.text
         at = piece.next
         if piece.over:
@@ -106,42 +107,42 @@ def test_a_piece_ends_with_a_whole_character(text: str) -> None:
 
 
 def test_a_run_that_has_nothing_to_say(tmp_path: Path) -> None:
-    bench = Bench(f"sqlite:///{tmp_path}/matins.db")
+    bench = Sandbox(f"sqlite:///{tmp_path}/matins.db")
     bench.job("work")(lambda run: None)
-    bench.add("s", when="every 1h", do="work")
+    bench.add("s", when="every 1h", job="work")
     run = bench.run("s")
-    assert bench.output(run.id) == ("", 0, 0, 0, False)
+    assert bench.runs.output(run.id) == Output("", 0, 0, 0, False)
     bench.settle()
-    assert bench.output(run.id) == ("", 0, 0, 0, True)
+    assert bench.runs.output(run.id) == Output("", 0, 0, 0, True)
     bench.close()
 
 
 def test_one_that_ran_on_another_machine_is_not_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    bench = Bench(f"sqlite:///{tmp_path}/matins.db")
+    bench = Sandbox(f"sqlite:///{tmp_path}/matins.db")
     bench.job("work")(lambda run: None)
-    bench.add("s", when="every 1h", do="work")
+    bench.add("s", when="every 1h", job="work")
     run = bench.run("s")
     bench.settle()
     store: Any = bench.store
     store._connection.execute("UPDATE workers SET identity = json_object('host', 'far-away', 'pid', 7)")
     with pytest.raises(NotFound, match=f"Run {run.id} ran on far-away"):
-        bench.output(run.id)
+        bench.runs.output(run.id)
     store._connection.execute("UPDATE workers SET identity = json_object('host', ?, 'pid', 7)", (socket.gethostname(),))
-    assert bench.output(run.id).over
+    assert bench.runs.output(run.id).over
     bench.close()
 
 
 @pytest.mark.parametrize(
-    ("words", "field"),
+    ("arguments", "field"),
     [({"offset": -1}, "offset"), ({"limit": 3}, "limit"), ({"limit": 1 << 21}, "limit"), ({"stream": "log"}, "stream")],
     ids=str,
 )
-def test_what_cannot_be_asked(matins: Matins, words: dict[str, Any], field: str) -> None:
+def test_what_cannot_be_asked(matins: Matins, arguments: dict[str, Any], field: str) -> None:
     with pytest.raises(InvalidInput) as refused:
-        matins.output(1, **words)
+        matins.runs.output(1, **arguments)
     assert refused.value.field == field
     with pytest.raises(NotFound, match="There is no run 1"):
-        matins.output(1)
+        matins.runs.output(1)
 
 
 @pytest.mark.parametrize("planted", ["open", "link", "file"])
@@ -150,7 +151,7 @@ def test_a_temporary_folder_that_others_made_is_not_used(
 ) -> None:
     """Its name can be guessed, and the temporary folder is everybody's."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    with closing(Bench()) as bench:
+    with closing(Sandbox()) as bench:
         folder = run_folder(bench.store).parent
         assert (folder.parent, folder.stat().st_mode & 0o777) == (tmp_path, 0o700)
         if planted == "open":
@@ -158,5 +159,5 @@ def test_a_temporary_folder_that_others_made_is_not_used(
         else:
             folder.rmdir()
             folder.symlink_to(tmp_path) if planted == "link" else folder.touch()
-        with pytest.raises(StoreError, match="not this user's own folder"):
+        with pytest.raises(StoreError, match="not a private directory of this user"):
             run_folder(bench.store)

@@ -9,10 +9,10 @@ from typing import Any
 import every_store
 import pytest
 
+from matins.api.results import Forecast
 from matins.errors import InvalidInput, NotAllowed
 from matins.model.principal import Principal
-from matins.service.forecasts import Forecast
-from matins.testing import Bench, instant
+from matins.testing import Sandbox, instant
 
 postgres_server, postgres_url, url = every_store.postgres_server, every_store.postgres_url, every_store.url
 bench, in_memory, rows = every_store.bench, every_store.in_memory, every_store.rows
@@ -25,85 +25,94 @@ def verdicts(forecast: Forecast) -> list[tuple[str, str]]:
 # -- what an edit would alter
 
 
-def test_an_edit_before_it_is_made(bench: Bench, rows: Callable[[], list[Any]]) -> None:
-    """B3: slots before and after, the words that differ, and nothing written"""
-    bench.set_quiet_hours("night", windows=["22:00-07:00"], timezone="UTC")
-    bench.add("s", when="0 9 * * *", do="work", retries=1)
+def test_an_edit_before_it_is_made(bench: Sandbox, rows: Callable[[], list[Any]]) -> None:
+    """B3: slots before and after, the settings that differ, and nothing written"""
+    bench.quiet_hours.set("night", windows=["22:00-07:00"], timezone="UTC")
+    bench.add("s", when="0 9 * * *", job="work", retries=1)
     before = rows()
-    change = bench.preview_change(
-        "s", count=2, when="every 12 hours", anchor="grid", quiet_hours="night", retry="1m", max_cost="$2", retries=None
+    change = bench.preview_edit(
+        "s",
+        count=2,
+        when="every 12 hours",
+        anchor="grid",
+        quiet_hours="night",
+        retry_delay="1m",
+        max_cost="$2",
+        retries=None,
     )
     assert rows() == before
     assert verdicts(change.before) == [("03-27T09:00", "runs"), ("03-28T09:00", "runs")]
     assert verdicts(change.after) == [("03-27T20:00", "runs"), ("03-28T08:00", "runs")]
-    assert [(word.word, word.before, word.after) for word in change.words] == [
+    assert [(one.setting, one.before, one.after) for one in change.settings] == [
         ("when", "every day at 09:00 (UTC)", "every 12 hours, counted from 2026-03-27T08:00:00Z (UTC)"),
         ("retries", 1, 0),
-        ("retry", "10s", "1m"),
+        ("retry_delay", "10s", "1m"),
         ("quiet_hours", None, "night"),
         ("max_cost", None, "$2.00"),
     ]
-    assert change.voids == ()
+    assert change.voids == []
 
 
 @pytest.mark.parametrize(
-    "words",
+    "settings",
     [
         {"when": "0 */5 * * *"},
         {"when": "40m"},
         {"jitter": 5},
         {"max_executions": 4},
-        {"ends": "2026-03-27T15:00"},
+        {"ends_at": "2026-03-27T15:00"},
         {"timezone": "Asia/Tokyo", "when": "0 8 * * *"},
         {"payload": {"depth": 3}},
     ],
 )
 @pytest.mark.parametrize("made", [{"when": "0 */2 * * *"}, {"when": "30m"}, {"when": "0 9 * * *", "max_executions": 1}])
-def test_the_edit_does_what_its_preview_said(in_memory: Bench, made: dict[str, Any], words: dict[str, Any]) -> None:
+def test_the_edit_does_what_its_preview_said(
+    in_memory: Sandbox, made: dict[str, Any], settings: dict[str, Any]
+) -> None:
     """B3"""
     bench = in_memory
-    bench.add("s", do="work", **made)
+    bench.add("s", job="work", **made)
     bench.run_until("2026-03-27T10:10:00Z")
-    foreseen = bench.preview_change("s", **words).after
-    bench.edit("s", **words)
+    foreseen = bench.preview_edit("s", **settings).after
+    bench.edit("s", **settings)
     assert bench.preview("s") == foreseen
 
 
-def test_words_are_told_as_people_write_them(in_memory: Bench) -> None:
+def test_settings_are_told_as_people_write_them(in_memory: Sandbox) -> None:
     """B3"""
-    in_memory.add("s", when="0 9 * * *", do="work")
+    in_memory.add("s", when="0 9 * * *", job="work")
     ops = {"kind": "channel", "channel": "ops"}
-    change = in_memory.preview_change("s", ends="2026-12-31T18:00", timeout="90s", pre_check=["true", "1"], target=ops)
-    assert {word.word: word.after for word in change.words} == {
-        "ends": "2026-12-31T18:00:00Z",
+    change = in_memory.preview_edit("s", ends_at="2026-12-31T18:00", timeout="90s", pre_check=["true", "1"], target=ops)
+    assert {one.setting: one.after for one in change.settings} == {
+        "ends_at": "2026-12-31T18:00:00Z",
         "timeout": "90s",
         "pre_check": ["true", "1"],
         "target": ops,
     }
 
 
-def test_an_edit_voids_what_was_asked(bench: Bench) -> None:
+def test_an_edit_voids_what_was_asked(bench: Sandbox) -> None:
     """B3 V6"""
-    bench.add("s", when="0 9 * * *", do="work", approval="council_approve", approvers=["ada"])
+    bench.add("s", when="0 9 * * *", job="work", approval="council_approve", approvers=["ada"])
     bench.run_until("2026-03-27T09:00:00Z")
-    (asked,) = bench.approvals()
-    assert bench.preview_change("s", retries=1).voids == (asked.id,)
+    (asked,) = bench.approvals.list()
+    assert bench.preview_edit("s", retries=1).voids == [asked.id]
 
 
-def test_an_edit_that_would_be_refused_is_refused_here(bench: Bench) -> None:
+def test_an_edit_that_would_be_refused_is_refused_here(bench: Sandbox) -> None:
     """B3 B7: also for what an agent or an operator may not say"""
-    bench.add("s", when="0 9 * * *", do="work")
-    with pytest.raises(InvalidInput, match='There are no quiet hours "day"'):
-        bench.preview_change("s", quiet_hours="day")
-    with pytest.raises(InvalidInput, match='A schedule has no "retrys"'):
-        bench.preview_change("s", retrys=1)
-    with pytest.raises(NotAllowed, match='Only the owner sets "max_cost"'):
-        bench.acting_as(Principal("operator", "ada")).preview_change("s", max_cost="$2")
+    bench.add("s", when="0 9 * * *", job="work")
+    with pytest.raises(InvalidInput, match='There is no quiet hours policy "day"'):
+        bench.preview_edit("s", quiet_hours="day")
+    with pytest.raises(InvalidInput, match='A schedule has no setting "retrys"'):
+        bench.preview_edit("s", retrys=1)
+    with pytest.raises(NotAllowed, match='Only the owner can set "max_cost"'):
+        bench.acting_as(Principal("operator", "ada")).preview_edit("s", max_cost="$2")
     scout = bench.acting_as(Principal("agent", "scout"))
-    scout.add("mine", when="every day at 9am", do="work")
-    with pytest.raises(NotAllowed, match="may not fire as often"):
-        scout.preview_change("mine", when="* * * * *")
-    after = scout.preview_change("mine", when="0 10 * * *", count=1).after
+    scout.add("mine", when="every day at 9am", job="work")
+    with pytest.raises(NotAllowed, match="is too short for an agent's schedule"):
+        scout.preview_edit("mine", when="* * * * *")
+    after = scout.preview_edit("mine", when="0 10 * * *", count=1).after
     assert verdicts(after) == [("03-27T10:00", "pending")]
 
 
@@ -111,47 +120,52 @@ def test_an_edit_that_would_be_refused_is_refused_here(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "runs", "missed", "answer"),
+    ("settings", "runs", "missed", "answer"),
     [
         ({}, 0, 6, "6 slots since 2026-03-27 09:00: 6 missed."),
         ({"catch_up": "run_once"}, 1, 0, "6 slots since 2026-03-27 09:00: 1 to run."),
-        ({"catch_up": "run_all_capped", "cap": 2}, 2, 4, "6 slots since 2026-03-27 09:00: 4 missed, 2 to run."),
+        (
+            {"catch_up": "run_all_capped", "catch_up_limit": 2},
+            2,
+            4,
+            "6 slots since 2026-03-27 09:00: 4 missed, 2 to run.",
+        ),
         ({"quiet_hours": "siesta", "catch_up": "run_once"}, 1, 0, "6 slots since 2026-03-27 09:00: 1 to run."),
-        ({"ends": "2026-03-27T11:30"}, 0, 3, "3 slots since 2026-03-27 09:00: 3 missed."),
+        ({"ends_at": "2026-03-27T11:30"}, 0, 3, "3 slots since 2026-03-27 09:00: 3 missed."),
         ({"max_executions": 1, "catch_up": "run_once"}, 1, 0, "6 slots since 2026-03-27 09:00: 1 to run."),
     ],
 )
 def test_what_is_overdue_comes_to_what_was_said(
-    bench: Bench, rows: Callable[[], list[Any]], words: dict[str, Any], runs: int, missed: int, answer: str
+    bench: Sandbox, rows: Callable[[], list[Any]], settings: dict[str, Any], runs: int, missed: int, answer: str
 ) -> None:
     """B3 S4: record by record, and nothing is written before"""
-    bench.set_quiet_hours("siesta", windows=["14:00-16:00"], timezone="UTC")
-    bench.add("s", when="0 * * * *", do="work", **words)
+    bench.quiet_hours.set("siesta", windows=["14:00-16:00"], timezone="UTC")
+    bench.add("s", when="0 * * * *", job="work", **settings)
     bench.clock.advance_to("2026-03-27T14:45:00Z")
     before = rows()
     foreseen = bench.preview_catch_up("s")
     assert rows() == before
-    assert (foreseen.runs, foreseen.missed, foreseen.answer) == (runs, missed, answer)
+    assert (foreseen.runs, foreseen.missed, foreseen.summary) == (runs, missed, answer)
     bench.engine.turn()
-    made = [(run.slot, run.covered_from, run.covered) for run in reversed(bench.runs("s"))]
+    made = [(run.slot, run.first_slot, run.slots) for run in reversed(bench.runs.list(schedule="s"))]
     assert [(record.slot, record.first, record.slots) for record in foreseen.records] == made
-    assert bench.get("s").next_slot == foreseen.next_slot
+    assert bench.get("s").next_run_at == foreseen.next_slot
 
 
-def test_a_window_that_is_used_up(bench: Bench) -> None:
+def test_a_window_that_is_used_up(bench: Sandbox) -> None:
     """B3 S4: the cap is for the whole window, also when it is looked at twice"""
-    bench.add("s", when="0 * * * *", do="work", catch_up="run_all_capped", cap=2, grace="1m")
+    bench.add("s", when="0 * * * *", job="work", catch_up="run_all_capped", catch_up_limit=2, grace="1m")
     bench.clock.advance_to("2026-03-27T14:45:00Z")
     assert bench.preview_catch_up("s").runs == 2
     bench.settle()
     bench.clock.advance_to("2026-03-27T15:45:00Z")
-    assert bench.preview_catch_up("s").answer == "1 slot since 2026-03-27 15:00: 1 missed."
+    assert bench.preview_catch_up("s").summary == "1 slot since 2026-03-27 15:00: 1 missed."
     assert bench.preview_catch_up("s", since=instant("2026-03-27T14:30:00Z")).runs == 1
 
 
-def test_an_absence_that_did_not_happen(bench: Bench, rows: Callable[[], list[Any]]) -> None:
+def test_an_absence_that_did_not_happen(bench: Sandbox, rows: Callable[[], list[Any]]) -> None:
     """B3: above a thousand missed slots there is one record for the range"""
-    bench.add("s", when="* * * * *", do="work", catch_up="run_all_capped", cap=3)
+    bench.add("s", when="* * * * *", job="work", catch_up="run_all_capped", catch_up_limit=3)
     before = rows()
     foreseen = bench.preview_catch_up("s", since=datetime(2026, 3, 20, 8, tzinfo=UTC))
     assert rows() == before
@@ -159,24 +173,24 @@ def test_an_absence_that_did_not_happen(bench: Bench, rows: Callable[[], list[An
         (7 * 1_440 - 4, "missed"), (1, "runs"), (1, "queued"), (1, "queued"), (1, "queued"),
     ]  # fmt: skip
     assert foreseen.records[0].sentence == (
-        "Nobody was there for 10076 slots, from 2026-03-20 08:01 to 2026-03-27 07:56."
+        "Missed: no engine was running for 10076 slots, from 2026-03-20 08:01 to 2026-03-27 07:56."
     )
-    assert foreseen.answer == "10080 slots since 2026-03-20 08:00: 10076 missed, 4 to run."
+    assert foreseen.summary == "10080 slots since 2026-03-20 08:00: 10076 missed, 4 to run."
 
 
-def test_nothing_is_overdue(bench: Bench) -> None:
+def test_nothing_is_overdue(bench: Sandbox) -> None:
     """B3"""
-    bench.add("s", when="0 9 * * *", do="work")
-    assert bench.preview_catch_up("s").answer == "Nothing is overdue."
-    assert bench.preview_catch_up("s", since=instant("2026-03-27T07:00:00Z")).answer == "Nothing is overdue."
+    bench.add("s", when="0 9 * * *", job="work")
+    assert bench.preview_catch_up("s").summary == "Nothing is overdue."
+    assert bench.preview_catch_up("s", since=instant("2026-03-27T07:00:00Z")).summary == "Nothing is overdue."
     bench.pause("s")
     paused = bench.preview_catch_up("s", since=instant("2026-03-20T07:00:00Z"))
-    assert (paused.records, paused.answer) == ((), "It is paused by owner since 2026-03-27 08:00.")
+    assert (paused.records, paused.summary) == ([], "Paused by owner since 2026-03-27 08:00.")
 
 
-def test_an_absence_in_the_future_is_refused(bench: Bench) -> None:
+def test_an_absence_in_the_future_is_refused(bench: Sandbox) -> None:
     """B3"""
-    bench.add("s", when="0 9 * * *", do="work")
+    bench.add("s", when="0 9 * * *", job="work")
     with pytest.raises(InvalidInput) as caught:
         bench.preview_catch_up("s", since=instant("2026-03-28T00:00:00Z"))
     assert caught.value.field == "since"

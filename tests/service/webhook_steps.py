@@ -6,11 +6,11 @@ from typing import Any
 
 import orjson
 
-from matins.testing import Bench
+from matins.testing import Sandbox
 from net.sites import Site
 
 
-def deliver(bench: Bench, milliseconds: int = 0) -> None:
+def deliver(bench: Sandbox, milliseconds: int = 0) -> None:
     bench.clock.advance(milliseconds)
     bench.outbox.run_once(bench.clock.now_ms())
 

@@ -73,7 +73,7 @@ class ApprovalRules:
             self._proposed.add((cursor.schedule_id, cursor.rev))
         elif data["by"] in STRANGERS:
             once = isinstance(self._reader.rule(cursor.schedule_id, cursor.rev).definition.trigger.when, Once)
-            require(10, once and self._in_force.auto_one_shots, f"{data['by']} was not asked to wait: {cursor}")
+            require(10, once and self._in_force.auto_approve_one_shots, f"{data['by']} was not asked to wait: {cursor}")
 
     def _check_states(self, commit: Commit) -> set[int]:
         """From one state to the next and never back; the runs whose questions changed."""
@@ -117,7 +117,7 @@ class ApprovalRules:
             mine = [row for row in used if row.kind == "run" and row.run_id == run.id]
             require(10, bool(mine), f"started without an approval of its digest: {run}")
             age = now - max(self._decided[row.id] for row in mine)
-            fresh = age <= definition.approval_ms or run.attempt > 1
+            fresh = age <= definition.approval_timeout_ms or run.attempt > 1
             require(10, fresh, f"started {age} ms after its approval: {run}")
 
     def _of(self, run: RunRow) -> list[ApprovalRow]:
@@ -127,7 +127,7 @@ class ApprovalRules:
         """A run waits for people exactly while one question about it is open."""
         rows = [row for row in self._known.values() if row.run_id == run_id and row.kind == "run"]
         pending = [row for row in rows if row.state == "pending"]
-        waits = run is not None and run.state == RunState.PARKED and run.reason == "awaiting_approval"
+        waits = run is not None and run.state == RunState.WAITING and run.reason == "awaiting_approval"
         require(11, len(pending) == waits, f"{len(pending)} open questions: {pending}, and the run is {run}")
 
     def open_questions(self) -> list[ApprovalRow]:

@@ -137,7 +137,7 @@ def anybody_may_answer() -> Planted:
 
 def agents_do_as_they_please() -> Planted:
     """What an agent adds is active at once."""
-    return patch.object(proposals, "harmless", lambda *arguments, **options: True)
+    return patch.object(proposals, "needs_no_approval", lambda *arguments, **options: True)
 
 
 def pause_half_done() -> Planted:

@@ -23,7 +23,7 @@ _REPLACED = {
     "schedule.updated",
     "schedule.paused",
     "schedule.resumed",
-    "schedule.removed",
+    "schedule.deleted",
     "schedule.replanned",
     "schedule.broken",
 }
@@ -102,7 +102,7 @@ class CursorRules:
 
     def _check_quiet(self, births: list[RunRow], rule: Rule) -> None:
         """A slot that quiet hours would have skipped is recorded so, and no run makes up for nothing else."""
-        ranges = any(run.covered > 1 for run in births)
+        ranges = any(run.slots > 1 for run in births)
         for run in births:
             runs = run.state < RunState.SUCCEEDED
             in_doubt = (run.state == RunState.MISSED and ranges) or bool(rule.definition.jitter)
@@ -112,7 +112,7 @@ class CursorRules:
             require(10, awake, f"its slots fell into quiet hours: {run}")
 
     def _check_cap(self, births: list[RunRow], rule: Rule, now: int) -> None:
-        """A missed window gets at most `cap` runs, however many ticks it takes."""
+        """A missed window gets at most `catch_up_limit` runs, however many ticks it takes."""
         if rule.definition.catch_up != "run_all_capped" or not births:
             return
         last = births[-1].slot
@@ -122,7 +122,7 @@ class CursorRules:
         late = [run for run in runs if not (on_time and run.slot == last) and not self._kept_quiet(run, rule)]
         schedule_id = births[0].schedule_id
         self._window[schedule_id] += len(late)
-        used, cap = self._window[schedule_id], rule.definition.cap
+        used, cap = self._window[schedule_id], rule.definition.catch_up_limit
         require(2, not late or used <= cap, f"a missed window got {used} runs, its cap is {cap}: {late}")
         if on_time:
             self._window[schedule_id] = 0
@@ -139,11 +139,11 @@ class CursorRules:
             require(1, run.first == expected, f"the next slot is {expected}, the record covers {run.first}: {run}")
             require(2, run.rev == old.rev, f"planned under another revision than {old.rev}: {run}")
             if counts_from_runs(rule):
-                require(2, run.covered == 1 and len(births) == 1, f"an interval has one slot at a time: {births}")
+                require(2, run.slots == 1 and len(births) == 1, f"an interval has one slot at a time: {births}")
             else:
                 slots = rule.trigger.count(run.first, run.slot + 1)
                 real = rule.trigger.count(run.slot, run.slot + 1) == 1
-                require(2, real and slots == run.covered, f"its slots are not the trigger's ({slots}): {run}")
+                require(2, real and slots == run.slots, f"its slots are not the trigger's ({slots}): {run}")
                 expected = rule.trigger.next_ms(run.slot)
             self._cover(run)
         return expected
@@ -188,12 +188,12 @@ def _slots(run: RunRow, rule: Rule) -> Iterator[int]:
     assert run.slot is not None
     while slot is not None and slot <= run.slot:
         yield slot
-        slot = None if run.covered == 1 else rule.trigger.next_ms(slot)
+        slot = None if run.slots == 1 else rule.trigger.next_ms(slot)
 
 
 def _edited_when(events: list[EventRow]) -> bool:
     return any(
-        "when" in orjson.loads(event.data or "{}")["words"] for event in events if event.type == "schedule.updated"
+        "when" in orjson.loads(event.data or "{}")["settings"] for event in events if event.type == "schedule.updated"
     )
 
 

@@ -51,7 +51,7 @@ class InForce:
         """Quiet hours whose slots are skipped."""
         self.budgets: dict[str, Budget] = {}
         self.hooked = False
-        self.auto_one_shots = False
+        self.auto_approve_one_shots = False
 
     def refresh(self, commit: Commit) -> None:
         if commit.rows("throttles"):
@@ -59,12 +59,14 @@ class InForce:
             self.throttles = [Throttled(*row) for row in rows]
         if commit.rows("policies"):
             rows = self._reader.query("SELECT kind, name, definition FROM policies")
-            found = {(kind, name): orjson.loads(text) for kind, name, text in rows}
+            found = {(kind, name): orjson.loads(text) for kind, name, text in rows}  # what differs from the defaults
             self.quiet_minutes = {name: _minutes(it) for (kind, name), it in found.items() if kind == "quiet_hours"}
-            self.skipping = {name for name in self.quiet_minutes if found["quiet_hours", name]["mode"] == "skip"}
-            self.budgets = {name: Budget(**it) for (kind, name), it in found.items() if kind == "budget"}
+            self.skipping = {name for name in self.quiet_minutes if "mode" not in found["quiet_hours", name]}
+            self.budgets = {name: Budget(name, **it) for (kind, name), it in found.items() if kind == "budget"}
             self.hooked = ("hook", BEFORE) in found
-            self.auto_one_shots = any(it["auto_one_shots"] for (kind, _), it in found.items() if kind == "agents")
+            self.auto_approve_one_shots = any(
+                it.get("auto_approve_one_shots") for (kind, _), it in found.items() if kind == "agent_rules"
+            )
 
     def quiet(self, name: str | None, now: int) -> bool:
         if name is None or name not in self.quiet_minutes:
@@ -140,7 +142,7 @@ class GateRules:
         require(10, not holding, f"started at {now} in spite of {holding}: {run}")
         quiet = run.slot is not None and self._in_force.quiet(definition.quiet_hours, now)
         require(10, not quiet, f"started in quiet hours, at {now}: {run}")
-        needs = definition.pre_check or definition.before or self._in_force.hooked or self.guarded
+        needs = definition.pre_check or definition.before_run or self._in_force.hooked or self.guarded
         require(10, not needs or bool(run.cleared & CHECKED), f"started unchecked: {run}")
 
     def _check_schedule(self, run: RunRow, cursor: CursorRow) -> None:

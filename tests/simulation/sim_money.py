@@ -87,7 +87,9 @@ class MoneyRules:
     def _check_fits(self, row: Reservation) -> None:
         budget, purse = self._in_force.budgets[row.budget], self._purses[row.purse]
         money, tokens = purse.money + purse.money_reserved, purse.tokens + purse.tokens_reserved
-        fits = (budget.money is None or money <= budget.money) and (budget.tokens is None or tokens <= budget.tokens)
+        fits = (budget.max_cost is None or money <= budget.max_cost) and (
+            budget.max_tokens is None or tokens <= budget.max_tokens
+        )
         require(10, fits, f"set aside beyond the budget: {row} of {purse}, of {budget}")
 
     def _check_claim(self, run: RunRow) -> None:
@@ -103,7 +105,7 @@ class MoneyRules:
         self._purses = {row[:3]: Purse(*row) for row in self._reader.query(_PURSE)}
         now = _totals(self._purses.values())
         spent = self._spent_now(commit)
-        changed = {data["name"] for kind in ("policy.set", "policy.dropped") for _, data in commit.data(kind)}
+        changed = {data["name"] for kind in ("policy.set", "policy.deleted") for _, data in commit.data(kind)}
         for budget in budgets.values():
             if budget.name in changed:
                 continue
@@ -127,7 +129,7 @@ class MoneyRules:
         ids = [data["approval"] for _, data in commit.data("approval.approved")]
         asked = self._reader.numbered("SELECT kind, request FROM approvals", map(int, ids)) if ids else []
         over = [text for kind, text in asked if kind == "budget" and orjson.loads(text).get("budget") == budget.name]
-        return [[-(budget.money or 0), -(budget.tokens or 0)] for _ in over]
+        return [[-(budget.max_cost or 0), -(budget.max_tokens or 0)] for _ in over]
 
 
 def _totals(purses: object) -> Counter[tuple[str, str]]:

@@ -21,13 +21,13 @@ from matins.runtime.work import Work
 from matins.store.chain import faults as chain_faults
 
 STARTED = range(RunState.STARTING, RunState.HELD + 1)
-WAITING = range(RunState.PARKED, RunState.READY + 1)
+WAITING = range(RunState.WAITING, RunState.READY + 1)
 OVER = RunState.SUCCEEDED
-_BORN = {*range(RunState.PARKED, RunState.RUNNING), RunState.SKIPPED, RunState.MISSED, RunState.OVER_BUDGET}
+_BORN = {*range(RunState.WAITING, RunState.RUNNING), RunState.SKIPPED, RunState.MISSED, RunState.OVER_BUDGET}
 _TURNED_DOWN = {RunState.SKIPPED, RunState.MISSED, RunState.DENIED, RunState.EXPIRED, RunState.BLOCKED}
 _ENDS_OF_STARTED = {RunState.SUCCEEDED, RunState.FAILED, RunState.UNKNOWN, RunState.SKIPPED, RunState.INTERRUPTED}
 _ENDS_OF_ALL = {RunState.CANCELLED, RunState.OVER_BUDGET}
-_END_EVENTS = {f"run.{state.word}" for state in RunState if state >= OVER} | {"schedule.missed"}
+_END_EVENTS = {f"run.{state.label}" for state in RunState if state >= OVER} | {"schedule.missed"}
 _HELD_BACK = ("paused", "pending", "rejected", "broken")
 """States of a schedule that hold its runs back until a person decides."""
 
@@ -123,7 +123,7 @@ class Observer:
                 self._check_birth(new)
                 if new.slot is not None:
                     births[new.schedule_id].append(new)
-                    self.slots += new.covered
+                    self.slots += new.slots
             else:
                 _check_change(old, new, told=(run_id, old.epoch) in told)
             if new.state >= OVER and (old is None or old.state < OVER):
@@ -162,7 +162,7 @@ class Observer:
         )
         cursor = self.cursors.get(schedule_id)
         for run in live:
-            if run.state == RunState.PARKED and cursor is not None:
+            if run.state == RunState.WAITING and cursor is not None:
                 _check_parked(run, cursor)
         if cursor is not None and cursor.state == "active" and cursor.next_slot is not None and cursor.due_at is None:
             require(
@@ -260,13 +260,13 @@ def _check_epoch(old: RunRow, new: RunRow, *, told: bool) -> None:
         require(4, new.epoch > old.epoch, f"other words under the same epoch: {old} became {new}")
         return
     rises = claimed(old, new) or _sent(old.epoch, new)
-    may = old.epoch + rises, old.epoch + rises + (told or (old.state == RunState.PARKED and old.reason == "checking"))
+    may = old.epoch + rises, old.epoch + rises + (told or (old.state == RunState.WAITING and old.reason == "checking"))
     require(4, new.epoch in may, f"the epoch went from {old.epoch} to {new.epoch}: {old} became {new}")
 
 
 def _sent(epoch: int, run: RunRow) -> bool:
     """Whether it is sent to be checked; without room for that it only waits, under the epoch that it has."""
-    return run.state == RunState.PARKED and run.reason == "checking" and run.epoch != epoch
+    return run.state == RunState.WAITING and run.reason == "checking" and run.epoch != epoch
 
 
 def _check_parked(run: RunRow, cursor: CursorRow) -> None:

@@ -7,9 +7,10 @@ from typing import Any
 
 from sim_users import ACTIONS, Users
 
+from matins.api.approvals import Approvals
+from matins.api.results import Approval
 from matins.engine.policies import BEFORE
 from matins.errors import InvalidInput
-from matins.model.policy import Approval
 from matins.model.principal import OWNER, Principal
 from matins.testing import ManualClock
 
@@ -22,10 +23,10 @@ _WORDS: dict[str, tuple[Any, ...]] = {
     "quiet_hours": (None, None, *_QUIET),
     "provider": (None, *_PROVIDERS),
     "pre_check": (None, None, _TRUE),
-    "before": (None, None, None, _TRUE),
-    "check_limit": ("1s",),
-    "ends": (*(None,) * 9, "2026-03-29T00:02:00Z", "2026-03-29T00:08:00Z"),
-    "pause_after": (None, 1, 1, 2),
+    "before_run": (None, None, None, _TRUE),
+    "check_timeout": ("1s",),
+    "ends_at": (*(None,) * 9, "2026-03-29T00:02:00Z", "2026-03-29T00:08:00Z"),
+    "pause_after_failures": (None, 1, 1, 2),
     "max_executions": (*(None,) * 4, 1, 2, 9),
     "max_cost": (None, None, "$0.30"),
     "max_tokens": (None, None, 80_000),
@@ -34,16 +35,16 @@ _APPROVALS: tuple[dict[str, Any], ...] = (
     {},
     {},
     {"approval": "auto"},
-    {"approval": "owner_approve", "approval_expires": "20s"},
-    {"approval": "owner_approve", "approval_expires": "5s", "approval_default": "approve"},
-    {"approval": "council_approve", "approvers": ["ada", "grace"], "approvals_needed": 2, "approval_expires": "1m"},
+    {"approval": "owner_approve", "approval_timeout": "20s"},
+    {"approval": "owner_approve", "approval_timeout": "5s", "approval_default": "approve"},
+    {"approval": "council_approve", "approvers": ["ada", "grace"], "approvals_required": 2, "approval_timeout": "1m"},
 )
 _BUDGETS: tuple[dict[str, Any], ...] = (
-    {"per": "day", "money": "$2"},
-    {"per": "day", "money": "$6", "tokens": 900_000},
-    {"per": "month", "money": "$9"},
-    {"per": "day", "scope": "agent", "tokens": 400_000},
-    {"per": "day", "scope": "schedule", "money": "$1.20"},
+    {"period": "day", "max_cost": "$2"},
+    {"period": "day", "max_cost": "$6", "max_tokens": 900_000},
+    {"period": "month", "max_cost": "$9"},
+    {"period": "day", "scope": "agent", "max_tokens": 400_000},
+    {"period": "day", "scope": "schedule", "max_cost": "$1.20"},
 )
 
 
@@ -60,28 +61,28 @@ class People(Users):
     def prepare(self) -> None:
         for name in _QUIET:
             self._set_quiet_hours(name)
-        once = {"auto_one_shots": self._rng.random() < 0.5, "auto_jobs": ["job"]}
-        self.service.set_agent_rules(OWNER, floor="5s", quota=3, approval_expires="40s", **once)
+        once = {"auto_approve_one_shots": self._rng.random() < 0.5, "auto_approve_jobs": ["job"]}
+        self.owner.agent_rules.set(min_interval="5s", max_schedules=3, approval_timeout="40s", **once)
         for _ in range(2):
             self.budget()
         super().prepare()
 
     def open_everything(self) -> None:
-        for throttle in self.service.throttles(OWNER):
-            self.service.lift_throttle(OWNER, throttle.provider)
-        for budget, _ in self.service.budgets(OWNER):
-            self.service.drop_budget(OWNER, budget.name)
-        self.service.drop_hook(OWNER, BEFORE)
-        for asked in self.service.approvals(OWNER, limit=1_000):
+        for throttle in self.owner.throttles.list():
+            self.owner.throttles.delete(throttle.provider)
+        for budget in self.owner.budgets.list():
+            self.owner.budgets.delete(budget.name)
+        self.owner.hooks.delete(BEFORE)
+        for asked in self.owner.approvals.list(limit=1_000):
             self._settle(asked)
         super().open_everything()
 
     def _settle(self, asked: Approval) -> None:
         """Everybody who must says the same; what was answered or has expired meanwhile is settled already."""
-        answer = self._rng.choice((self.service.approve, self.service.approve, self.service.deny))
+        answer = self._rng.choice((Approvals.approve, Approvals.approve, Approvals.deny))
         for voter in (ADA, GRACE) if asked.approvers else (OWNER,):
             try:
-                answer(voter, asked.id)
+                answer(self.acting_as(voter).approvals, asked.id)
             except InvalidInput:
                 return
 
@@ -96,51 +97,52 @@ class People(Users):
         last = min(first + self._rng.randint(1, 3), 59 if first < 59 else 60)
         mode = self._rng.choice(("skip", "defer"))
         windows = [f"{hour:02}:{first:02}-{hour + last // 60:02}:{last % 60:02}" for hour in range(24)]
-        self.service.set_quiet_hours(OWNER, name, windows=windows, mode=mode)
+        self.owner.quiet_hours.set(name, windows=windows, mode=mode)
         return f"{name} {mode} {windows[0]}"
 
     def throttle(self) -> str:
         provider, seconds = self._rng.choice(_PROVIDERS), self._rng.choice((3, 20, 90))
         affects = self._rng.choice(((), (), ("ann",)))
-        self.service.throttle(ADA, provider, self.clock.now_ms() + 1_000 * seconds, affects)
+        resets_at = self.clock.now_ms() + 1_000 * seconds
+        self.acting_as(ADA).throttles.set(provider, resets_at=resets_at, affects=affects)
         return f"{provider} for {seconds} s, {affects}"
 
     def lift(self) -> str:
         provider = self._rng.choice(_PROVIDERS)
-        return f"{provider} {self.service.lift_throttle(ADA, provider)}"
+        return f"{provider} {self.acting_as(ADA).throttles.delete(provider)}"
 
     def budget(self) -> str:
         number = self._rng.randrange(len(_BUDGETS))
         if self._rng.random() < 0.3:
-            return f"drop {number} {self.service.drop_budget(OWNER, f'budget{number}')}"
-        self.service.set_budget(OWNER, f"budget{number}", **_BUDGETS[number])
+            return f"drop {number} {self.owner.budgets.delete(f'budget{number}')}"
+        self.owner.budgets.set(f"budget{number}", **_BUDGETS[number])
         return f"set {number}"
 
     def hook(self) -> str:
         if self._rng.random() < 0.6:
-            return f"drop {self.service.drop_hook(OWNER, BEFORE)}"
-        self.service.set_hook(OWNER, BEFORE, list(_TRUE), "1s")
+            return f"drop {self.owner.hooks.delete(BEFORE)}"
+        self.owner.hooks.set(BEFORE, command=_TRUE, timeout="1s")
         return "set"
 
     def pause_until(self) -> str:
         until = self.clock.now_ms() + 1_000 * self._rng.choice((2, 15, 60))
-        return self.service.pause(OWNER, self._name(), until=until).name
+        return self.owner.pause(self._name(), until=until).name
 
     # -- approvals
 
     def answer(self) -> str:
         """Anybody tries; who may not is refused."""
-        asked = self.service.approvals(OWNER)
+        asked = self.owner.approvals.list()
         if not asked:
             return "nothing to answer"
         one = self._rng.choice(asked)
         who = self._rng.choice((ADA, GRACE) if one.approvers and self._rng.random() < 0.6 else _ANYBODY)
         said = self._rng.choice(("approve", "approve", "approve", "deny", "edits"))
         if said == "deny":
-            answered = self.service.deny(who, one.id, digest=one.digest)
+            answered = self.acting_as(who).approvals.deny(one.id, digest=one.digest)
         else:
             edits = {"payload": {"edited": self._rng.randrange(9)}} if said == "edits" else None
-            answered = self.service.approve(who, one.id, digest=one.digest, edits=edits)
+            answered = self.acting_as(who).approvals.approve(one.id, digest=one.digest, edits=edits)
         return f"{who.name} {said} {one.kind} {one.id}: {answered.id} {answered.state}"
 
     # -- agents
@@ -148,16 +150,16 @@ class People(Users):
     def agent(self) -> str:
         """An agent speaks from a run: mostly it is refused, or people are asked."""
         who = Principal("agent", self._rng.choice(("ann", "bob")), self._some_run())
-        does = self._rng.choice(("add", "add", "edit", "remove", "pause", "resume", "run"))
-        name = self._name()
+        does = self._rng.choice(("add", "add", "edit", "delete", "pause", "resume", "run"))
+        name, agent = self._name(), self.acting_as(who)
         if does == "add":
-            words = self._drawn_words(4) | {"do": "job"}
-            return f"{who.name} adds {self.service.add(who, name, **words).name} {words}"
+            words = self._drawn_words(4) | {"job": "job"}
+            return f"{who.name} adds {agent.add(name, **words).name} {words}"
         if does == "edit":
-            return f"{who.name} edits {self.service.edit(who, name, who.name, **self._words(2)).name}"
+            return f"{who.name} edits {agent.edit(name, agent=who.name, **self._words(2)).name}"
         if does == "run":
-            return f"{who.name} runs {self.service.run(who, name, 'agent', who.name).id}"
-        return f"{who.name} {does} {name}: {getattr(self.service, does)(who, name, who.name)}"
+            return f"{who.name} runs {agent.run(name, key='agent', agent=who.name).id}"
+        return f"{who.name} {does} {name}: {getattr(agent, does)(name, agent=who.name)}"
 
     def _name(self) -> str:
         """Mostly one that there is."""

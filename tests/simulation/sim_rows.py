@@ -17,7 +17,7 @@ from matins.model.run import RunState
 from matins.model.trigger import Interval
 
 _RUN = """SELECT id, schedule_id, rev, slot, request_key, state, exclusive, scope, epoch, attempt, owner, planned_at,
-  started_at, ended_at, covered, covered_from, cancelling, reason, outcome, cleared, not_before FROM runs"""
+  started_at, ended_at, slots, first_slot, cancelling, reason, outcome, cleared, not_before FROM runs"""
 _CURSOR = """SELECT d.schedule_id, s.state, d.next_slot, d.due_at, d.rev, d.paused, d.waiting, d.executions
   FROM due d JOIN schedules s ON s.id = d.schedule_id"""
 
@@ -37,8 +37,8 @@ class RunRow(NamedTuple):
     planned_at: int
     started_at: int | None
     ended_at: int | None
-    covered: int
-    covered_from: int | None
+    slots: int
+    first_slot: int | None
     cancelling: int
     reason: str | None
     outcome: str | None
@@ -50,14 +50,14 @@ class RunRow(NamedTuple):
         """What never changes."""
         return (
             *(self.id, self.schedule_id, self.slot, self.request_key),
-            *(self.exclusive, self.planned_at, self.covered, self.covered_from),
+            *(self.exclusive, self.planned_at, self.slots, self.first_slot),
         )
 
     @property
     def first(self) -> int:
         """The first slot that it stands for."""
         assert self.slot is not None
-        return self.slot if self.covered_from is None else self.covered_from
+        return self.slot if self.first_slot is None else self.first_slot
 
 
 class CursorRow(NamedTuple):

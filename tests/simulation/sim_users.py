@@ -1,4 +1,4 @@
-"""The users of the simulation: they add, edit, pause, resume, remove, start, cancel and limit, through the service."""
+"""The users of the simulation: they add, edit, pause, resume, delete, start, cancel and limit, through the service."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from typing import Any
 from sim_violation import Violation, require
 from sim_worker import Actor
 
+from matins.api.schedules import Api
 from matins.errors import InvalidInput, StoreUnavailable
-from matins.model.principal import OWNER
+from matins.model.principal import OWNER, Principal
 from matins.model.run import RunState
 from matins.service import Service
+from matins.surfaces.transports.in_process import InProcess
 from matins.testing import ManualClock
 
 _WHEN: tuple[dict[str, Any], ...] = (
@@ -29,14 +31,14 @@ _WHEN: tuple[dict[str, Any], ...] = (
 )
 _WORDS: dict[str, tuple[Any, ...]] = {
     "catch_up": ("skip", "run_once", "run_all_capped"),
-    "cap": (1, 2, 4),
+    "catch_up_limit": (1, 2, 4),
     "grace": (None, "2s", "1m"),
     "overlap": ("skip", "queue", "cancel_other", "allow"),
     "queue_limit": (1, 3),
     "at_capacity": ("wait", "wait", "skip"),
     "retries": (0, 1, 3),
-    "retry": ("1s",),
-    "retry_most": ("6s",),
+    "retry_delay": ("1s",),
+    "max_retry_delay": ("6s",),
     "on_unknown": ("retry", "retry", "hold"),
     "jitter": (0, 0, 5),
     "timeout": (None, "4s"),
@@ -57,6 +59,10 @@ class Users(Actor):
 
     def open(self) -> None:
         self.service = Service(self.store, self.clock)
+        self.owner = self.acting_as(OWNER)
+
+    def acting_as(self, who: Principal) -> Api:
+        return Api(InProcess(self.service, who))
 
     def act(self) -> str:
         """One of them does something; a refusal or a fault is an answer like another."""
@@ -77,18 +83,18 @@ class Users(Actor):
             self._add(name)
         for scope in _SCOPES:
             if self._rng.random() < 0.3:
-                self.service.limit(OWNER, scope, self._rng.randint(1, 4))
+                self.owner.limits.set(scope, size=self._rng.randint(1, 4))
 
     def open_everything(self) -> None:
         """Nothing that people put in the way is in the way any more."""
-        for schedule in self.service.list(OWNER):
+        for schedule in self.owner.list():
             if schedule.state == "paused":
-                self.service.resume(OWNER, schedule.name, schedule.agent)
+                self.owner.resume(schedule.name, agent=schedule.agent)
 
     def resolve_all(self, run_ids: list[int]) -> None:
         """What became of runs that are held because their worker is gone, a person must say."""
         for run_id in run_ids:
-            self.service.resolve(OWNER, run_id, self._rng.choice(_ENDS))
+            self.owner.runs.resolve(run_id, self._rng.choice(_ENDS))
 
     def add(self) -> str:
         return self._add(self._rng.choice(_NAMES))
@@ -97,22 +103,22 @@ class Users(Actor):
         words = self._words(2)
         if self._rng.random() < 0.4:
             words |= self._rng.choice(_WHEN)
-        schedule = self.service.edit(OWNER, self._name(), **words)
+        schedule = self.owner.edit(self._name(), **words)
         return f"{schedule.name} {words}"
 
     def pause(self) -> str:
-        return self.service.pause(OWNER, self._name()).name
+        return self.owner.pause(self._name()).name
 
     def resume(self) -> str:
-        return self.service.resume(OWNER, self._name()).name
+        return self.owner.resume(self._name()).name
 
-    def remove(self) -> str:
-        return str(self.service.remove(OWNER, self._name()))
+    def delete(self) -> str:
+        return str(self.owner.delete(self._name()))
 
     def run(self) -> str:
         """The same key gives the same run, also after an answer that was lost."""
         name, key = self._name(), f"key{self._rng.randrange(6)}"
-        run = self.service.run(OWNER, name, key)
+        run = self.owner.run(name, key=key)
         require(8, run.request_key == key, f"the key {key} gave another run: {run}")
         return f"{name} {key} is run {run.id}"
 
@@ -122,8 +128,8 @@ class Users(Actor):
             live = sorted(run for _, run, _ in transaction.live(ids))
         if not live:
             return "nothing to cancel"
-        run = self.service.cancel(OWNER, self._rng.choice(live))
-        return f"{run.id} {run.state.word}"
+        run = self.owner.runs.cancel(self._rng.choice(live))
+        return f"{run.id} {run.state}"
 
     def resolve(self) -> str:
         with self.store.reading() as transaction:
@@ -131,17 +137,17 @@ class Users(Actor):
             held = sorted(run for _, run, state in transaction.live(ids) if state == RunState.HELD)
         if not held:
             return "nothing to resolve"
-        run = self.service.resolve(OWNER, self._rng.choice(held), self._rng.choice(_ENDS))
-        return f"{run.id} {run.state.word}"
+        run = self.owner.runs.resolve(self._rng.choice(held), self._rng.choice(_ENDS))
+        return f"{run.id} {run.state}"
 
     def limit(self) -> str:
         scope, size = self._rng.choice(_SCOPES), self._rng.randint(1, 4)
-        self.service.limit(OWNER, scope, size)
+        self.owner.limits.set(scope, size=size)
         return f"{scope} {size}"
 
     def _add(self, name: str) -> str:
         words = self._drawn_words(len(self._vocabulary))
-        self.service.add(OWNER, name, agent=self._rng.choice(("", "ann", "bob")), do="job", **words)
+        self.owner.add(name, agent=self._rng.choice(("", "ann", "bob")), job="job", **words)
         return f"{name} {words}"
 
     def _drawn_words(self, count: int) -> dict[str, Any]:
@@ -164,7 +170,7 @@ ACTIONS: tuple[Callable[[Users], str], ...] = (
     Users.pause,
     Users.resume,
     Users.resume,
-    Users.remove,
+    Users.delete,
     Users.run,
     Users.run,
     Users.run,

@@ -119,7 +119,7 @@ def test_one_run_at_a_time_unless_overlap_is_allowed(store: Store, state: S) -> 
     add_run(store, schedule, state=S.RUNNING)
     with pytest.raises(TAKEN):
         add_run(store, schedule, state=state)
-    for other in (S.PARKED, S.QUEUED, S.HELD, S.SUCCEEDED):
+    for other in (S.WAITING, S.QUEUED, S.HELD, S.SUCCEEDED):
         add_run(store, schedule, state=other)
     add_run(store, schedule, state=state, exclusive=0)
 
@@ -156,9 +156,7 @@ def test_run_ids_are_never_given_twice(store: Store) -> None:
 def test_ready_leaves_out_what_is_early_and_scopes_that_are_full(store: Store) -> None:
     (schedule,) = add_schedules(store)
     later = add_run(store, schedule, not_before=NOW + 2, exclusive=0)
-    sooner = add_run(
-        store, schedule, not_before=NOW + 1, exclusive=0, scope="agent:a", slot=5, covered=3, covered_from=2
-    )
+    sooner = add_run(store, schedule, not_before=NOW + 1, exclusive=0, scope="agent:a", slot=5, slots=3, first_slot=2)
     add_run(store, schedule, not_before=NOW + 9, exclusive=0)
     with store.transaction(NOW) as transaction:
         assert [row.id for row in transaction.ready(NOW + 2, 9)] == [sooner, later]
@@ -189,7 +187,7 @@ def test_only_the_present_epoch_settles_a_run_and_only_once(store: Store) -> Non
     with store.transaction(NOW) as transaction:
         assert transaction.settle([]) == {}
         assert transaction.settle([end(run, epoch=1)]) == {}
-        assert transaction.settle([end(run, epoch=2, low=S.PARKED, high=S.READY)]) == {}
+        assert transaction.settle([end(run, epoch=2, low=S.WAITING, high=S.READY)]) == {}
         assert state_of(transaction, run) is S.STARTING
         change = end(run, epoch=2, target=S.FAILED, reason="failed", outcome='{"error": "ß"}')
         assert transaction.settle([change]) == {(run, change.epoch): False}
@@ -244,7 +242,7 @@ def test_the_oldest_queued_run_is_promoted_when_nothing_is_in_its_way(store: Sto
     free, *others = add_schedules(store, 4)
     oldest, _ = [add_run(store, free, state=S.QUEUED) for _ in range(2)]
     for schedule, first, second in zip(
-        others, (S.RUNNING, S.PARKED, S.QUEUED), (S.QUEUED, S.QUEUED, S.PARKED), strict=True
+        others, (S.RUNNING, S.WAITING, S.QUEUED), (S.QUEUED, S.QUEUED, S.WAITING), strict=True
     ):
         add_run(store, schedule, state=first)
         add_run(store, schedule, state=second)
@@ -299,13 +297,13 @@ def test_pausing_holds_back_what_waits_and_resuming_lets_it_go(store: Store) -> 
     ready = add_run(store, schedule)
     free = add_run(store, schedule, exclusive=0)
     running = started_run(store, schedule, exclusive=0)
-    approval = add_run(store, schedule, state=S.PARKED, reason="approval")
+    approval = add_run(store, schedule, state=S.WAITING, reason="approval")
     with store.transaction(NOW) as transaction:
         assert sorted(transaction.park(schedule)) == [queued, ready, free]
-        assert {state_of(transaction, run) for run in (queued, ready, free)} == {S.PARKED}
+        assert {state_of(transaction, run) for run in (queued, ready, free)} == {S.WAITING}
         transaction.unpark(schedule, NOW + 9)
         states = [state_of(transaction, run) for run in (queued, ready, free, running, approval)]
-        assert states == [S.QUEUED, S.QUEUED, S.READY, S.STARTING, S.PARKED]
+        assert states == [S.QUEUED, S.QUEUED, S.READY, S.STARTING, S.WAITING]
         assert [row.id for row in transaction.ready(NOW + 8, 9)] == []
         assert [row.id for row in transaction.ready(NOW + 9, 9)] == [free]
 

@@ -13,6 +13,7 @@ import pytest
 from store_records import NOW
 
 from matins import Matins, library
+from matins.engine.when.triggers import to_datetime, to_ms
 from matins.errors import StoreError, StoreUnavailable
 from matins.runtime.clock import SystemClock
 from matins.runtime.timekeeper import Timekeeper
@@ -205,14 +206,14 @@ def test_a_host_whose_clock_is_an_hour_wrong(on_host: Callable[[int], Matins], b
     matins, fired = on_host(by), threading.Event()
     matins.job("work")(lambda run: fired.set())
     now = database_time(matins)
-    matins.add("soon", when=at(now + 300), do="work")
-    matins.add("later", when=at(now + HOUR_MS // 2), do="work")
+    matins.add("soon", when=at(now + 300), job="work")
+    matins.add("later", when=at(now + HOUR_MS // 2), job="work")
     with matins:
         assert fired.wait(PATIENCE)
-    (run,) = matins.runs("soon")
-    assert run.slot == now + 300
-    assert abs(run.planned_at - now) < HOUR_MS // 2
-    assert matins.runs("later") == []
+    (run,) = matins.runs.list(schedule="soon")
+    assert run.slot == to_datetime(now + 300)
+    assert abs(to_ms(run.planned_at) - now) < HOUR_MS // 2
+    assert matins.runs.list(schedule="later") == []
 
 
 def test_hosts_whose_clocks_are_hours_apart_fire_a_slot_once(on_host: Callable[[int], Matins]) -> None:
@@ -224,14 +225,15 @@ def test_hosts_whose_clocks_are_hours_apart_fire_a_slot_once(on_host: Callable[[
         assert abs(matins.clock.now_ms() - database_time(matins)) < HOUR_MS // 2
     now = database_time(hosts[0])
     slots = range(now + 300, now + 500, 10)
-    hosts[0].add_many([{"name": f"at {slot}", "when": at(slot), "do": "work"} for slot in slots])
-    hosts[1].add("later", when=at(now + HOUR_MS // 2), do="work")
+    hosts[0].add_many([{"name": f"at {slot}", "when": at(slot), "job": "work"} for slot in slots])
+    hosts[1].add("later", when=at(now + HOUR_MS // 2), job="work")
     with hosts[0], hosts[1]:
         for _ in slots:
             assert fired.acquire(timeout=PATIENCE)
     assert not fired.acquire(blocking=False)
-    assert [[run.slot for run in hosts[0].runs(f"at {slot}")] for slot in slots] == [[slot] for slot in slots]
-    assert hosts[0].runs("later") == []
+    found = [[run.slot for run in hosts[0].runs.list(schedule=f"at {slot}")] for slot in slots]
+    assert found == [[to_datetime(slot)] for slot in slots]
+    assert hosts[0].runs.list(schedule="later") == []
 
 
 def test_a_clock_that_is_given_counts(postgres_url: str) -> None:

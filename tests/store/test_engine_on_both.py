@@ -9,29 +9,29 @@ from typing import Any
 import pytest
 
 from matins.errors import StoreUnavailable
-from matins.executors.python import JobRun
+from matins.executors.python import JobContext
 from matins.ports import Store, Transaction
-from matins.testing import Bench, ManualClock, iso
+from matins.testing import ManualClock, Sandbox, iso
 
 START = "2026-03-27T08:00:00Z"
 
 
 @pytest.fixture
-def bench(url: str) -> Iterator[Bench]:
-    bench = Bench(url, clock=ManualClock(START))
+def bench(url: str) -> Iterator[Sandbox]:
+    bench = Sandbox(url, clock=ManualClock(START))
     yield bench
-    assert bench.verify_audit() == []
+    assert bench.audit.verify().problems == []
     bench.close()
 
 
 @pytest.fixture
-def ran(bench: Bench) -> list[JobRun]:
+def ran(bench: Sandbox) -> list[JobContext]:
     """Runs of the job "note", which does nothing else, and of "long", which takes over three minutes the first time."""
-    seen: list[JobRun] = []
+    seen: list[JobContext] = []
     bench.job("note")(seen.append)
 
     @bench.job("long")
-    def long(run: JobRun) -> None:
+    def long(run: JobContext) -> None:
         seen.append(run)
         if len(seen) == 1:
             for _ in range(3):
@@ -41,25 +41,25 @@ def ran(bench: Bench) -> list[JobRun]:
     return seen
 
 
-def records(bench: Bench, name: str) -> list[str]:
+def records(bench: Sandbox, name: str) -> list[str]:
     """State and reason of a schedule's records, the oldest first."""
-    return [f"{run.state.word} {run.reason or ''}".strip() for run in reversed(bench.runs(name))]
+    return [f"{run.state} {run.reason or ''}".strip() for run in reversed(bench.runs.list(schedule=name))]
 
 
-def test_a_schedule_fires_at_each_slot(bench: Bench, ran: list[JobRun]) -> None:
+def test_a_schedule_fires_at_each_slot(bench: Sandbox, ran: list[JobContext]) -> None:
     """C9."""
-    bench.add("tick", when="*/15 * * * *", do="note", payload={"a": [1, "ß"]})
+    bench.add("tick", when="*/15 * * * *", job="note", payload={"a": [1, "ß"]})
     bench.run_until("2026-03-27T09:00:00Z")
     runs = bench.assert_ran("tick", times=4)
     assert [iso(run.slot) for run in runs] == [f"2026-03-27T{at}:00Z" for at in ("08:15", "08:30", "08:45", "09:00")]
     assert [run.payload for run in ran] == [{"a": [1, "ß"]}] * 4
     assert len({run.key for run in ran}) == 4
-    assert [run.previous for run in ran[-1:]] == ["succeeded"]
+    assert [run.previous_state for run in ran[-1:]] == ["succeeded"]
 
 
-def test_an_interval_counts_from_completion(bench: Bench, ran: list[JobRun]) -> None:
+def test_an_interval_counts_from_completion(bench: Sandbox, ran: list[JobContext]) -> None:
     """C9: the second run comes a minute after the end of the first, which took three."""
-    bench.add("poll", when="1m", do="long")
+    bench.add("poll", when="1m", job="long")
     bench.run_until("2026-03-27T08:05:30Z")
     assert [iso(run.slot) for run in bench.assert_ran("poll", times=2)] == [
         "2026-03-27T08:01:00Z",
@@ -67,42 +67,44 @@ def test_an_interval_counts_from_completion(bench: Bench, ran: list[JobRun]) -> 
     ]
 
 
-def test_overlap_skip(bench: Bench, ran: list[JobRun]) -> None:
+def test_overlap_skip(bench: Sandbox, ran: list[JobContext]) -> None:
     """C12."""
-    bench.add("tick", when="* * * * *", do="long")
+    bench.add("tick", when="* * * * *", job="long")
     bench.run_until("2026-03-27T08:05:00Z")
     assert records(bench, "tick") == ["succeeded", *["skipped already_running"] * 3, "succeeded"]
 
 
-def test_overlap_queue(bench: Bench, ran: list[JobRun]) -> None:
+def test_overlap_queue(bench: Sandbox, ran: list[JobContext]) -> None:
     """C12: each slot runs, one after the other and in order."""
-    bench.add("tick", when="* * * * *", do="long", overlap="queue")
+    bench.add("tick", when="* * * * *", job="long", overlap="queue")
     bench.run_until("2026-03-27T08:05:00Z")
     assert records(bench, "tick") == ["succeeded"] * 5
     assert [run.slot for run in ran] == sorted(run.slot for run in ran if run.slot)
 
 
-def test_overlap_cancel_other(bench: Bench, ran: list[JobRun]) -> None:
+def test_overlap_cancel_other(bench: Sandbox, ran: list[JobContext]) -> None:
     """C12: the newest wins over those that wait; the one that runs is asked to end, and here it would not."""
-    bench.add("tick", when="* * * * *", do="long", overlap="cancel_other")
+    bench.add("tick", when="* * * * *", job="long", overlap="cancel_other")
     bench.run_until("2026-03-27T08:04:30Z")
     assert records(bench, "tick") == ["succeeded", *["cancelled cancelled_by_newer"] * 2, "succeeded"]
 
 
-def test_overlap_allow(bench: Bench, ran: list[JobRun]) -> None:
+def test_overlap_allow(bench: Sandbox, ran: list[JobContext]) -> None:
     """C12: the later slots start while the first still runs."""
-    bench.add("tick", when="* * * * *", do="long", overlap="allow")
+    bench.add("tick", when="* * * * *", job="long", overlap="allow")
     bench.run_until("2026-03-27T08:04:30Z")
     assert records(bench, "tick") == ["succeeded"] * 4
-    starts, ends = zip(*((run.started_at, run.ended_at) for run in reversed(bench.runs("tick"))), strict=True)
+    starts, ends = zip(
+        *((run.started_at, run.ended_at) for run in reversed(bench.runs.list(schedule="tick"))), strict=True
+    )
     assert max(starts) <= ends[0]
 
 
-def test_a_limit_holds_over_schedules(bench: Bench, ran: list[JobRun]) -> None:
+def test_a_limit_holds_over_schedules(bench: Sandbox, ran: list[JobContext]) -> None:
     """C12: while the long one runs, the others wait for its permit."""
-    bench.limit("global", 1)
-    bench.add("a", when="* * * * *", do="long")
-    bench.add("b", when="2 8 * * *", do="note")
+    bench.limits.set("global", size=1)
+    bench.add("a", when="* * * * *", job="long")
+    bench.add("b", when="2 8 * * *", job="note")
     bench.run_until("2026-03-27T08:06:00Z")
     (waited,) = bench.assert_ran("b", times=1)
     assert iso(waited.planned_at) == "2026-03-27T08:02:00Z"
@@ -110,27 +112,27 @@ def test_a_limit_holds_over_schedules(bench: Bench, ran: list[JobRun]) -> None:
     assert iso(waited.started_at) >= "2026-03-27T08:04:00Z"
 
 
-def test_a_failure_is_tried_again_and_counted(bench: Bench) -> None:
+def test_a_failure_is_tried_again_and_counted(bench: Sandbox) -> None:
     """V3: the same run and key, later and later; then it is over."""
     keys: list[str] = []
 
     @bench.job("fail")
-    def fail(run: JobRun) -> None:
+    def fail(run: JobContext) -> None:
         keys.append(run.key)
         raise ValueError("no ß")
 
-    bench.add("once", when="2026-03-27T08:01:00Z", do="fail", retries=2, retry="10s")
+    bench.add("once", when="2026-03-27T08:01:00Z", job="fail", retries=2, retry_delay="10s")
     bench.run_until("2026-03-27T08:10:00Z")
-    (run,) = bench.runs("once")
-    assert (run.state.word, run.attempt, run.epoch) == ("failed", 3, 3)
+    (run,) = bench.runs.list(schedule="once")
+    assert (run.state, run.attempt, run.epoch) == ("failed", 3, 3)
     assert "ValueError: no ß" in run.outcome["error"]
     assert keys == [keys[0]] * 3
     assert bench.get("once").failures == 1
 
 
-def test_pause_and_resume(bench: Bench, ran: list[JobRun]) -> None:
+def test_pause_and_resume(bench: Sandbox, ran: list[JobContext]) -> None:
     """P8: a paused schedule has no slots; it goes on with the next."""
-    bench.add("tick", when="0 * * * *", do="note")
+    bench.add("tick", when="0 * * * *", job="note")
     bench.run_until("2026-03-27T09:30:00Z")
     assert bench.pause("tick", note="lunch").state == "paused"
     bench.run_until("2026-03-27T12:30:00Z")
@@ -139,8 +141,8 @@ def test_pause_and_resume(bench: Bench, ran: list[JobRun]) -> None:
     assert [iso(run.slot) for run in bench.assert_ran("tick")] == ["2026-03-27T09:00:00Z", "2026-03-27T13:00:00Z"]
 
 
-def test_an_edit_takes_effect_from_now(bench: Bench, ran: list[JobRun]) -> None:
-    bench.add("tick", when="0 * * * *", do="note", payload="old")
+def test_an_edit_takes_effect_from_now(bench: Sandbox, ran: list[JobContext]) -> None:
+    bench.add("tick", when="0 * * * *", job="note", payload="old")
     bench.run_until("2026-03-27T09:10:00Z")
     assert bench.edit("tick", when="30 * * * *", payload="new").rev == 2
     bench.run_until("2026-03-27T10:30:00Z")
@@ -148,9 +150,9 @@ def test_an_edit_takes_effect_from_now(bench: Bench, ran: list[JobRun]) -> None:
     assert [iso(run.slot) for run in bench.assert_ran("tick")][1:] == ["2026-03-27T09:30:00Z", "2026-03-27T10:30:00Z"]
 
 
-def test_a_key_stands_for_one_run(bench: Bench, ran: list[JobRun]) -> None:
+def test_a_key_stands_for_one_run(bench: Sandbox, ran: list[JobContext]) -> None:
     """H2: asked twice, done once."""
-    bench.add("report", when="0 0 1 1 *", do="note")
+    bench.add("report", when="0 0 1 1 *", job="note")
     first = bench.run("report", key="k")
     bench.settle()
     assert bench.run("report", key="k").id == first.id
@@ -167,14 +169,14 @@ def test_a_key_stands_for_one_run(bench: Bench, ran: list[JobRun]) -> None:
         ("run_all_capped", ["missed missed", "succeeded", "succeeded"]),
     ],
 )
-def test_catch_up_after_a_long_sleep(bench: Bench, ran: list[JobRun], policy: str, expected: list[str]) -> None:
+def test_catch_up_after_a_long_sleep(bench: Sandbox, ran: list[JobContext], policy: str, expected: list[str]) -> None:
     """C9: what was missed has its record; how much of it runs is the policy's."""
-    bench.add("tick", when="0 * * * *", do="note", catch_up=policy, cap=2, overlap="queue")
+    bench.add("tick", when="0 * * * *", job="note", catch_up=policy, catch_up_limit=2, overlap="queue")
     bench.clock.advance_to("2026-03-27T11:45:00Z")
     bench.settle()
     assert records(bench, "tick") == expected
     if policy == "run_once":
-        assert [(run.covered, run.late_by) for run in ran] == [(3, 45 * 60.0)]
+        assert [(run.slots, run.lateness) for run in ran] == [(3, 45 * 60.0)]
 
 
 class LosesReplies:
@@ -197,10 +199,12 @@ class LosesReplies:
 
 
 @pytest.mark.parametrize("turn", [1, 2])
-def test_a_lost_reply_to_a_commit_loses_no_run_and_repeats_none(bench: Bench, ran: list[JobRun], turn: int) -> None:
+def test_a_lost_reply_to_a_commit_loses_no_run_and_repeats_none(
+    bench: Sandbox, ran: list[JobContext], turn: int
+) -> None:
     """H10: to the commit that claims (1), or to the one that records (2)."""
     bench.engine.store = store = LosesReplies(bench._store)
-    bench.add("once", when="2026-03-27T08:01:00Z", do="note")
+    bench.add("once", when="2026-03-27T08:01:00Z", job="note")
     bench.clock.advance_to("2026-03-27T08:01:00Z")
     for _ in range(turn - 1):
         bench.engine.run_once()
@@ -213,11 +217,11 @@ def test_a_lost_reply_to_a_commit_loses_no_run_and_repeats_none(bench: Bench, ra
     assert run.attempt == 1
 
 
-def test_a_removed_schedule_is_gone_and_its_name_is_free(bench: Bench, ran: list[JobRun]) -> None:
-    bench.add("tick", when="0 * * * *", do="note")
-    assert bench.remove("tick")
+def test_a_removed_schedule_is_gone_and_its_name_is_free(bench: Sandbox, ran: list[JobContext]) -> None:
+    bench.add("tick", when="0 * * * *", job="note")
+    assert bench.delete("tick")
     bench.run_until("2026-03-27T10:00:00Z")
     assert ran == []
-    bench.add("tick", when="0 * * * *", do="note")
+    bench.add("tick", when="0 * * * *", job="note")
     bench.run_until("2026-03-27T11:00:00Z")
     bench.assert_ran("tick", times=1)

@@ -1,8 +1,9 @@
-"""A store that an older Matins made is brought up to date, and nothing in it is lost."""
+"""A store that an older Matins made is brought up to date and loses nothing; what cannot be is refused untouched."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -10,90 +11,150 @@ import apsw
 import psycopg
 import pytest
 
-from matins.store.queries import load_migrations
-from matins.store.sqlite.store import APPLICATION_ID, _checksum
-from matins.testing import Bench, ManualClock, instant
+from matins.errors import StoreVersionError
+from matins.library import open_store
+from matins.store.migrations import Migration, load_migrations
+from matins.testing import ManualClock, Sandbox, instant, iso
 
 THEN = instant("2026-03-27T08:00:00Z")
-DEFINITION = '{"trigger":{"kind":"cron","expression":"*/5 * * * *","timezone":"UTC"},"do":"work"}'
-ROWS = f"""
-INSERT INTO schedules (id, agent, name, state, rev, created_at, updated_at)
-VALUES (1, 'ann', 's', 'active', 1, {THEN}, {THEN});
-INSERT INTO schedules (id, agent, name, state, rev, paused_by, paused_at, note, created_at, updated_at)
-VALUES (2, '', 'p', 'paused', 1, 'me', {THEN}, 'later', {THEN}, {THEN});
-INSERT INTO revisions (schedule_id, rev, definition) VALUES (1, 1, '{DEFINITION}'), (2, 1, '{DEFINITION}');
-INSERT INTO due (schedule_id, next_slot, due_at, rev) VALUES (1, {THEN + 300_000}, {THEN + 300_000}, 1);
-INSERT INTO runs (id, schedule_id, rev, slot, state, exclusive, epoch, attempt, planned_at, ended_at, covered)
-VALUES (1, 1, 1, {THEN}, 10, 1, 1, 1, {THEN}, {THEN}, 1);
-"""
+KINDS = {"sqlite": "matins.store.sqlite", "postgresql": "matins.store.postgres"}
+BEFORE_THE_FIRST = ("core", "gates", "outbox", "threads", "authors", "desk")
+"""The migrations of the last version that had not one file for all."""
+
+Run = Callable[[str], list[Any]]
 
 
-def as_sqlite(path: Path) -> str:
-    """A file as the first version left it."""
-    number, name, sql = load_migrations("matins.store.sqlite")[0]
-    connection = apsw.Connection(str(path))
-    connection.execute(sql)
-    connection.execute("INSERT INTO migrations VALUES (?, ?, ?, 0)", (number, name, _checksum(sql)))
-    connection.execute(f"PRAGMA user_version = 1; PRAGMA application_id = {APPLICATION_ID}")
-    connection.execute(ROWS + f"INSERT INTO due (schedule_id, next_slot, rev, paused) VALUES (2, {THEN}, 1, 1)")
-    connection.execute("UPDATE meta SET value = 2 WHERE key = 'next_run_id'")
-    connection.close()
-    return f"sqlite:///{path}"
-
-
-def as_postgresql(url: str) -> str:
-    number, name, sql = load_migrations("matins.store.postgres")[0]
-    with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute(sql.encode())
-        connection.execute("INSERT INTO migrations VALUES (%s, %s, %s, 0)", (number, name, _checksum(sql)))
-        paused = f"INSERT INTO due (schedule_id, next_slot, rev, paused) VALUES (2, {THEN}, 1, true)"
-        connection.execute((ROWS + paused).encode())
-        connection.execute("SELECT setval('run_ids', 1), setval('schedule_ids', 2)")
-    return url
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def first_version(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "sqlite":
-        return as_sqlite(tmp_path / "old.db")
-    return as_postgresql(request.getfixturevalue("postgres_url"))
-
-
-def test_a_store_of_the_first_version_goes_on(first_version: str) -> None:
-    """B1: jobs are not lost on an upgrade, and nothing fires twice"""
-    bench = Bench(first_version, clock=ManualClock(THEN + 1))
-    bench.job("work")(lambda run: None)
-    paused = bench.get("p")
-    assert (paused.state, paused.paused_by, paused.note, paused.created_by) == ("paused", "me", "later", "owner")
-    bench.run_until(THEN + 600_000)
-    assert [(run.slot, run.state.word) for run in reversed(bench.runs("s"))] == [
-        (THEN, "succeeded"),
-        (THEN + 300_000, "succeeded"),
-        (THEN + 600_000, "succeeded"),
-    ]
-    bench.set_quiet_hours("night", windows="08:14-08:16")
-    bench.edit("s", quiet_hours="night")
-    bench.run_until(THEN + 900_000)
-    assert bench.runs("s")[0].reason == "quiet_hours"
-    bench.close()
-
-
-def test_opening_it_again_changes_nothing(first_version: str, sql_of: Callable[[str], list[Any]]) -> None:
-    """B1"""
-    Bench(first_version, clock=ManualClock(THEN)).close()
-    before = sql_of(first_version)
-    Bench(first_version, clock=ManualClock(THEN)).close()
-    assert sql_of(first_version) == before
+@pytest.fixture(params=[*KINDS])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A store that is not there yet."""
+    return f"sqlite:///{tmp_path}/m.db" if request.param == "sqlite" else request.getfixturevalue("postgres_url")
 
 
 @pytest.fixture
-def sql_of() -> Callable[[str], list[Any]]:
-    query = "SELECT number, name, checksum FROM migrations ORDER BY number"
+def sql(url: str) -> Iterator[Run]:
+    """What somebody with a database client could do."""
+    if url.startswith("sqlite"):
+        with closing(apsw.Connection(url.removeprefix("sqlite:///"))) as connection:
+            yield lambda statement: connection.execute(statement).fetchall()
+        return
+    with psycopg.connect(url, autocommit=True) as connection:
 
-    def applied(url: str) -> list[Any]:
-        if url.startswith("sqlite"):
-            return apsw.Connection(url.removeprefix("sqlite:///")).execute(query).fetchall()
-        with psycopg.connect(url) as connection:
-            return connection.execute(query).fetchall()
+        def run(statement: str) -> list[Any]:
+            cursor = connection.execute(statement.encode())
+            return cursor.fetchall() if cursor.description else []
 
-    return applied
+        yield run
+
+
+@pytest.fixture
+def used(url: str) -> str:
+    """A store of this version: one schedule has fired twice, another is paused."""
+    with closing(Sandbox(url, clock=ManualClock(THEN))) as bench:
+        bench.job("work")(lambda run: None)
+        bench.add("s", when="*/5 * * * *", job="work", agent="ann")
+        bench.add("p", when="*/5 * * * *", job="work")
+        bench.pause("p", note="later")
+        bench.run_until(THEN + 600_000)
+    return url
+
+
+@pytest.fixture
+def unreleased(used: str, sql: Run) -> str:
+    """As a version before the first release left it: other migrations, and more of them."""
+    sql("DELETE FROM migrations")
+    for number, name in enumerate(BEFORE_THE_FIRST, start=1):
+        sql(f"INSERT INTO migrations VALUES ({number}, '{name}', 'checksum of {name}', {THEN})")
+    if used.startswith("sqlite"):
+        sql(f"PRAGMA user_version = {len(BEFORE_THE_FIRST)}")
+    return used
+
+
+def knowing(monkeypatch: pytest.MonkeyPatch, later: str) -> None:
+    """From now on there is a second migration."""
+    for package in KINDS.values():
+        known = [*load_migrations(package), Migration(2, "later", later)]
+        monkeypatch.setattr(f"{package}.store.load_migrations", lambda _, known=known: known)
+
+
+def contents(sql: Run) -> dict[str, list[Any]]:
+    tables = ("migrations", "meta", "schedules", "revisions", "due", "runs", "events", "writers", "workers", "policies")
+    return {table: sorted(sql(f"SELECT * FROM {table}"), key=repr) for table in tables}
+
+
+def test_a_store_of_an_older_version_goes_on(used: str, sql: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """B1: jobs are not lost on an upgrade, and nothing fires twice"""
+    knowing(monkeypatch, "ALTER TABLE schedules ADD COLUMN mood text DEFAULT 'good'")
+    with closing(Sandbox(used, clock=ManualClock(THEN + 600_001))) as bench:
+        bench.job("work")(lambda run: None)
+        assert (bench.get("p").state, bench.get("p").note) == ("paused", "later")
+        bench.run_until(THEN + 900_000)
+        slots = [(iso(run.slot), run.state) for run in reversed(bench.runs.list(schedule="s"))]
+    assert slots == [(iso(THEN + n * 300_000), "succeeded") for n in (1, 2, 3)]
+    assert sql("SELECT number, name FROM migrations ORDER BY number") == [(1, "schema"), (2, "later")]
+    assert sql("SELECT DISTINCT mood FROM schedules") == [("good",)]
+
+
+def test_opening_it_again_changes_nothing(used: str, sql: Run) -> None:
+    """B1"""
+    before = contents(sql)
+    open_store(used, ManualClock(THEN)).close()
+    assert contents(sql) == before
+
+
+def test_an_older_version_refuses_it(used: str, sql: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """B1: and changes nothing"""
+    with monkeypatch.context() as later:
+        knowing(later, "ALTER TABLE schedules ADD COLUMN mood text")
+        open_store(used, ManualClock(THEN)).close()
+    before = contents(sql)
+    with pytest.raises(StoreVersionError, match=r"newer version of Matins \(schema 2; this version supports 1\)"):
+        open_store(used, ManualClock(THEN))
+    assert contents(sql) == before
+
+
+def test_a_migration_that_fails_leaves_what_was(used: str, sql: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """B1: all of it or nothing"""
+    before = contents(sql)
+    with monkeypatch.context() as later:
+        knowing(later, "DELETE FROM runs; ALTER TABLE nowhere ADD COLUMN mood text")
+        with pytest.raises((apsw.SQLError, psycopg.Error), match="nowhere"):
+            open_store(used, ManualClock(THEN))
+    assert contents(sql) == before
+    open_store(used, ManualClock(THEN)).close()
+
+
+def test_a_store_from_before_the_first_release_is_refused(unreleased: str, sql: Run) -> None:
+    """B1: it says what is wrong and what to do, and nothing is written"""
+    before = contents(sql)
+    with pytest.raises(StoreVersionError) as caught:
+        open_store(unreleased, ManualClock(THEN))
+    assert "was created by an earlier version of Matins that was never released" in caught.value.message
+    assert "its migration 1 differs from the released one" in caught.value.message
+    instead = "Move the file away to start with a new one" if "sqlite" in unreleased else "Use a new database or schema"
+    assert caught.value.hint == f"{instead}, or use the version that created this one. Nothing was changed."
+    assert contents(sql) == before
+
+
+@pytest.mark.parametrize(
+    "statement", ["DELETE FROM migrations WHERE number > 1", "UPDATE migrations SET name = 'schema'"]
+)
+def test_not_even_where_the_numbers_or_names_are_the_same(unreleased: str, sql: Run, statement: str) -> None:
+    """B1: what counts is what was done"""
+    sql(statement)
+    if unreleased.startswith("sqlite"):
+        sql("PRAGMA user_version = 1")
+    with pytest.raises(StoreVersionError, match="never released"):
+        open_store(unreleased, ManualClock(THEN))
+
+
+def test_not_a_byte_of_a_copy_is_written(tmp_path: Path) -> None:
+    """B1: a copy has no log beside it; what is refused does not get one"""
+    store, copy = open_store(f"sqlite:///{tmp_path}/m.db", ManualClock(THEN)), tmp_path / "copy.db"
+    store.backup(copy)
+    store.close()
+    with closing(apsw.Connection(str(copy))) as connection:
+        connection.execute("UPDATE migrations SET checksum = 'x'")
+    before, beside = copy.read_bytes(), sorted(tmp_path.iterdir())
+    with pytest.raises(StoreVersionError, match="never released"):
+        open_store(f"sqlite:///{copy}", ManualClock(THEN))
+    assert (copy.read_bytes(), sorted(tmp_path.iterdir())) == (before, beside)

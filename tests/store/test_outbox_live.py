@@ -37,10 +37,10 @@ def test_everything_arrives_in_order_per_schedule(postgres_url: str) -> None:
         for m in both:
             m.job("work")(lambda run: None)
         one, other = both
-        one.set_allowed_hosts([site.host])
-        one.add_webhook("ops", site.url("/in"), types=["run.succeeded"])
+        one.allowed_hosts.set(hosts=[site.host])
+        one.webhooks.add("ops", site.url("/in"), types=["run.succeeded"])
         for n in range(SCHEDULES):
-            one.add(f"s{n}", when="0 0 1 1 *", do="work", overlap="queue")
+            one.add(f"s{n}", when="0 0 1 1 *", job="work", overlap="queue")
         with one, other:
             for n in range(RUNS):
                 for s in range(SCHEDULES):
@@ -55,6 +55,6 @@ def test_everything_arrives_in_order_per_schedule(postgres_url: str) -> None:
             first_times = list(dict.fromkeys(numbers))
             assert first_times == sorted(first_times)
             assert len(first_times) == RUNS
-        assert one.deliveries("ops") == []
+        assert one.subscriptions.deliveries("ops") == []
         for m in both:
             m.close()

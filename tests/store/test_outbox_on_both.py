@@ -17,7 +17,7 @@ from matins.runtime.catalog import Catalog
 from matins.runtime.lines import LEASE_MS, Lane, Letter, Sent
 from matins.runtime.outbox import Outbox
 from matins.store.postgres.store import PostgresStore
-from matins.testing import Bench, ManualClock
+from matins.testing import ManualClock, Sandbox
 
 START = "2026-03-27T08:00:00Z"
 HOUR = 3_600_000
@@ -53,98 +53,98 @@ def post() -> Post:
 
 
 @pytest.fixture
-def bench(url: str, post: Post) -> Iterator[Bench]:
-    bench = Bench(url, clock=ManualClock(START))
+def bench(url: str, post: Post) -> Iterator[Sandbox]:
+    bench = Sandbox(url, clock=ManualClock(START))
     bench.job("work")(lambda run: None)
     bench.outbox._senders = bench.outbox._hands._senders = {  # type: ignore[attr-defined]
         **bench.outbox._senders,
         "webhook": post,
     }
     yield bench
-    assert bench.verify_audit() == []
+    assert bench.audit.verify().problems == []
     bench.close()
 
 
-def until(bench: Bench, there: Callable[[], object]) -> None:
+def until(bench: Sandbox, there: Callable[[], object]) -> None:
     """On PostgreSQL events come when no older transaction of any user is under way."""
     while not there():
         bench.outbox.run_once(bench.clock.now_ms())
 
 
-def test_in_order_per_schedule_and_others_go_on(bench: Bench, post: Post) -> None:
+def test_in_order_per_schedule_and_others_go_on(bench: Sandbox, post: Post) -> None:
     """V2"""
-    bench.add_webhook("ops", "https://example.com/", types=["schedule.created", "schedule.paused"])
+    bench.webhooks.add("ops", "https://example.com/", types=["schedule.created", "schedule.paused"])
     post.says = lambda letter: Sent("again", "no") if letter.cloud_event["schedulename"] == "a" else Sent()
     for name in ("a", "b"):
-        bench.add(name, when="0 9 * * *", do="work")
+        bench.add(name, when="0 9 * * *", job="work")
         bench.pause(name)
-    until(bench, lambda: len(post.lines) == 2 and len(bench.deliveries("ops")) == 2)
+    until(bench, lambda: len(post.lines) == 2 and len(bench.subscriptions.deliveries("ops")) == 2)
     assert post.lines == ["b schedule.created", "b schedule.paused"]
-    assert [row["attempts"] for row in bench.deliveries("ops")] == [1, 0]
-    assert bench.deliveries("ops")[0]["last_error"] == "no"
+    assert [row.attempts for row in bench.subscriptions.deliveries("ops")] == [1, 0]
+    assert bench.subscriptions.deliveries("ops")[0].last_error == "no"
     post.says = lambda letter: Sent()
     bench.clock.advance(6_000)
-    until(bench, lambda: not bench.deliveries("ops"))
+    until(bench, lambda: not bench.subscriptions.deliveries("ops"))
     assert post.lines[2:] == ["a schedule.created", "a schedule.paused"]
 
 
-def test_another_process_goes_on_where_the_first_stood(bench: Bench, post: Post, url: str) -> None:
+def test_another_process_goes_on_where_the_first_stood(bench: Sandbox, post: Post, url: str) -> None:
     """V2: what had failed keeps its count"""
-    bench.add_webhook("ops", "https://example.com/", types=["schedule.created"])
+    bench.webhooks.add("ops", "https://example.com/", types=["schedule.created"])
     post.says = lambda letter: Sent("again", "no")
-    bench.add("a", when="0 9 * * *", do="work")
-    until(bench, lambda: [row["attempts"] for row in bench.deliveries("ops")] == [1])
+    bench.add("a", when="0 9 * * *", job="work")
+    until(bench, lambda: [row.attempts for row in bench.subscriptions.deliveries("ops")] == [1])
     bench.clock.advance(LEASE_MS + 1)
     other = outbox_on(bench._store, post, bench.clock)
-    while [row["attempts"] for row in bench.deliveries("ops")] != [2]:
+    while [row.attempts for row in bench.subscriptions.deliveries("ops")] != [2]:
         other.run_once(bench.clock.now_ms())
     assert [letter.attempts for letter in post.tried] == [0, 1]
     assert len({letter.event.id for letter in post.tried}) == 1
 
 
-def test_given_up_told_and_sent_again(bench: Bench, post: Post) -> None:
+def test_given_up_told_and_sent_again(bench: Sandbox, post: Post) -> None:
     """V2"""
     told: list[dict[str, Any]] = []
-    bench.subscribe(told.append, "delivery.given_up")
-    bench.add_webhook("ops", "https://example.com/", types=["schedule.created"])
+    bench.subscribe(told.append, "delivery.discarded")
+    bench.webhooks.add("ops", "https://example.com/", types=["schedule.created"])
     post.says = lambda letter: Sent("again", "no \0 and \ud800")
-    bench.add("a", when="0 9 * * *", do="work")
+    bench.add("a", when="0 9 * * *", job="work")
     for _ in range(20):
         before = len(post.tried)
         until(bench, lambda before=before: len(post.tried) > before)
         bench.clock.advance(2 * HOUR)
     until(bench, lambda: told)
-    (row,) = bench.deliveries("ops", state="given_up")
-    assert (row["event"], row["attempts"]) == (told[0]["data"]["event"], 20)
+    (row,) = bench.subscriptions.deliveries("ops", state="discarded")
+    assert (row.event, row.attempts) == (told[0]["data"]["event"], 20)
     post.says = lambda letter: Sent()
-    bench.redeliver("ops", row["event"])
+    bench.subscriptions.redeliver("ops", row.event)
     until(bench, lambda: post.lines)
-    assert bench.deliveries("ops", state="given_up") == []
+    assert bench.subscriptions.deliveries("ops", state="discarded") == []
 
 
-def test_a_function_by_name_gets_what_happened_meanwhile(bench: Bench, post: Post) -> None:
+def test_a_function_by_name_gets_what_happened_meanwhile(bench: Sandbox, post: Post) -> None:
     """V2: in the order in which it was committed"""
     told: list[str] = []
     bench.subscribe(lambda event: told.append("x"), "schedule.created", "books")()
     for name in ("a", "b", "c"):
-        bench.add(name, when="0 9 * * *", do="work")
+        bench.add(name, when="0 9 * * *", job="work")
     bench.subscribe(lambda event: told.append(event["schedulename"]), "schedule.created", "books")
     until(bench, lambda: len(told) == 3)
     assert told == ["a", "b", "c"]
 
 
 @pytest.mark.parametrize("how", ["own", "for all", "by an edit"])
-def test_p7_hooks_have_a_subscription_as_soon_as_one_is_set(bench: Bench, tmp_path: Path, how: str) -> None:
+def test_p7_hooks_have_a_subscription_as_soon_as_one_is_set(bench: Sandbox, tmp_path: Path, how: str) -> None:
     """P7"""
     tell = f"cat > {tmp_path}/heard"
-    bench.add("s", when="0 9 * * *", do="work", **({"after": tell} if how == "own" else {}))
+    bench.add("s", when="0 9 * * *", job="work", **({"after_run": tell} if how == "own" else {}))
     if how == "for all":
-        bench.set_hook("after:run", tell)
+        bench.hooks.set("after:run", command=tell)
     if how == "by an edit":
-        bench.edit("s", after=tell)
+        bench.edit("s", after_run=tell)
     bench.run_until("2026-03-27T09:00:00Z")
     until(bench, (tmp_path / "heard").exists)
-    until(bench, lambda: bench.checks(bench.runs("s")[0].id))
+    until(bench, lambda: bench.runs.checks(bench.runs.list(schedule="s")[0].id))
     assert json.loads((tmp_path / "heard").read_text())["state"] == "succeeded"
 
 
@@ -167,19 +167,19 @@ def test_statements_of_subscriptions(store: Store) -> None:
     assert revs == list(range(revs[0], revs[0] + 4))
 
 
-def test_what_waits_for_nothing_is_set_going(bench: Bench, post: Post) -> None:
+def test_what_waits_for_nothing_is_set_going(bench: Sandbox, post: Post) -> None:
     """V2: two processes that worked on a lane at once may have left it without a first"""
-    bench.add_webhook("ops", "https://example.com/", types=["schedule.created"])
-    bench.add("a", when="0 9 * * *", do="work")
+    bench.webhooks.add("ops", "https://example.com/", types=["schedule.created"])
+    bench.add("a", when="0 9 * * *", job="work")
     post.says = lambda letter: Sent("again", "no")
     until(bench, lambda: post.tried)
-    until(bench, lambda: bench.deliveries("ops")[0]["attempts"] == 1)
+    until(bench, lambda: bench.subscriptions.deliveries("ops")[0].attempts == 1)
     with bench._store.transaction(bench.clock.now_ms()) as transaction:
-        (row,) = transaction.deliveries("ops", "waiting", 0, 9)
+        (row,) = transaction.deliveries("ops", "retrying", 0, 9)
         event = transaction.event(row.event_id)
         assert event is not None
         transaction.put_off_delivery("ops", event._replace(id=-1), 0, 0, None)
-        assert [row.next_at for row in transaction.deliveries("ops", "waiting", 0, 9)] == [None]
+        assert [row.next_at for row in transaction.deliveries("ops", "retrying", 0, 9)] == [None]
     post.says = lambda letter: Sent()
     bench.clock.advance(HOUR)
     until(bench, lambda: post.arrived)

@@ -29,7 +29,7 @@ from matins.errors import Conflict, StoreUnavailable
 from matins.model.records import Cursor, NewEvent, NewSchedule
 from matins.store.postgres.session import MOST_CONNECTIONS
 from matins.store.postgres.store import PostgresStore
-from matins.testing import Bench, ManualClock
+from matins.testing import ManualClock, Sandbox
 
 MINE = "application_name = current_setting('application_name') AND pid <> pg_backend_pid()"
 
@@ -143,13 +143,13 @@ def test_cursors_are_locked_before_runs(
         changed.result()
 
 
-def at_once(url: str, change: Callable[[Bench, int], Any]) -> list[Any]:
+def at_once(url: str, change: Callable[[Sandbox, int], Any]) -> list[Any]:
     """What two processes get that change the same schedule at the same moment."""
-    benches = [Bench(url, clock=ManualClock(NOW)) for _ in range(2)]
-    schedule = benches[0].add("s", when="0 0 1 1 *", do="x")
+    benches = [Sandbox(url, clock=ManualClock(NOW)) for _ in range(2)]
+    schedule = benches[0].add("s", when="0 0 1 1 *", job="x")
     with ThreadPoolExecutor(2) as threads:
         with benches[0]._store.transaction(NOW) as transaction:
-            transaction.due_rows([schedule.id])
+            transaction.due_rows([int(schedule.id)])
             changes = [threads.submit(change, bench, n) for n, bench in enumerate(benches)]
             wait_for_lock(url, *changes)
         results = [change.result() for change in changes]

@@ -22,10 +22,10 @@ from matins.model.records import NewSchedule
 from matins.runtime.clock import SystemClock
 from matins.runtime.engine import Settings
 from matins.store.chain import Chain
+from matins.store.migrations import load_migrations
 from matins.store.postgres import session
 from matins.store.postgres.session import Sessions
 from matins.store.postgres.store import PostgresStore
-from matins.store.queries import load_migrations
 
 MINE = "application_name = current_setting('application_name') AND pid <> pg_backend_pid()"
 
@@ -181,7 +181,7 @@ def test_a_newer_schema_is_refused_and_nothing_is_changed(store: PostgresStore, 
     """S2."""
     with psycopg.connect(postgres_url, autocommit=True) as connection:
         connection.execute("INSERT INTO migrations VALUES (99, 'later', 'x', 0)")
-        with pytest.raises(StoreVersionError, match="newer Matins"):
+        with pytest.raises(StoreVersionError, match="newer version of Matins"):
             PostgresStore(postgres_url, NOW)
         assert connection.execute("SELECT count(*) FROM migrations").fetchone() == (
             len(load_migrations("matins.store.postgres")) + 1,
@@ -196,11 +196,12 @@ def test_a_schema_of_another_version_is_refused(store: PostgresStore, postgres_u
         PostgresStore(postgres_url, NOW)
 
 
-def test_tables_of_somebody_else_are_left_alone(postgres_url: str) -> None:
+@pytest.mark.parametrize("name", ["events", "tokens", "messages"])
+def test_tables_of_somebody_else_are_left_alone(postgres_url: str, name: str) -> None:
     """S2."""
     with psycopg.connect(postgres_url, autocommit=True) as connection:
-        connection.execute("CREATE TABLE events (theirs text)")
-        with pytest.raises(StoreError, match='a table "events"'):
+        connection.execute(f"CREATE TABLE {name} (theirs text)")
+        with pytest.raises(StoreError, match=f'a table "{name}"'):
             PostgresStore(postgres_url, NOW)
         tables = "SELECT count(*) FROM information_schema.tables WHERE table_schema = current_schema()"
         assert connection.execute(tables).fetchone() == (1,)

@@ -18,7 +18,7 @@ import postgres_fixtures
 from matins import Matins
 from matins.model.records import NewEvent
 from matins.store.sqlite.store import SqliteStore
-from matins.testing import Bench, ManualClock
+from matins.testing import ManualClock, Sandbox
 
 postgres_server, postgres_url = postgres_fixtures.postgres_server, postgres_fixtures.postgres_url
 
@@ -42,9 +42,9 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 @pytest.fixture
 def store(url: str) -> str:
     """With a little history, and its engine gone."""
-    bench = Bench(url, clock=ManualClock("2026-03-27T08:00:00Z"))
+    bench = Sandbox(url, clock=ManualClock("2026-03-27T08:00:00Z"))
     bench.job("work")(lambda run: None)
-    bench.add("s", when="0 * * * *", do="work")
+    bench.add("s", when="0 * * * *", job="work")
     bench.run_until("2026-03-27T12:00:00Z")
     bench.engine.close()
     bench.close()
@@ -71,7 +71,7 @@ def test_a_whole_audit(store: str) -> None:
     ((events, chains),) = sql(store, "SELECT count(*), count(DISTINCT writer) FROM events")
     seal = matins("audit", "seal", "--store", store).stdout.strip()
     counted = "1 chain" if chains == 1 else f"{chains} chains"
-    expected = f"The audit is whole: {events} events in {counted}, last seal {seal[:12]}…\n"
+    expected = f"The event log is intact: {events} events in {counted}, last seal {seal[:12]}…\n"
     assert result.stdout == expected
     assert events > 8
 
@@ -79,7 +79,7 @@ def test_a_whole_audit(store: str) -> None:
 def test_for_programs(store: str) -> None:
     """B1: the store may be named in the environment"""
     answer = json.loads(matins("audit", "verify", "--json", store=store).stdout)
-    assert (answer["whole"], answer["faults"]) == (True, [])
+    assert (answer["intact"], answer["problems"]) == (True, [])
     assert answer["seal"] == matins("audit", "seal", store=store).stdout.strip()
     assert answer["events"] > 8
 
@@ -87,9 +87,9 @@ def test_for_programs(store: str) -> None:
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ("UPDATE events SET data = '{}' WHERE seq = 2", "event {2}: it is not what was written"),
-        ("DELETE FROM events WHERE seq = 3", "event {4}: number 3 of writer {writer} is missing"),
-        ("DELETE FROM events WHERE seq > 5", "seal "),
+        ("UPDATE events SET data = '{}' WHERE seq = 2", "Event {2} was changed after it was written."),
+        ("DELETE FROM events WHERE seq = 3", "Event {4}: number 3 of writer {writer} is missing"),
+        ("DELETE FROM events WHERE seq > 5", "Seal "),
     ],
 )
 def test_what_was_done_to_it_is_found_out(store: str, change: str, says: str) -> None:
@@ -100,7 +100,7 @@ def test_what_was_done_to_it_is_found_out(store: str, change: str, says: str) ->
     result = matins("audit", "verify", "--store", store)
     assert result.returncode == 1
     first, *faults = result.stdout.splitlines()
-    assert first == "The audit is not whole:"
+    assert first == "The event log has problems:"
     assert faults[0].startswith(f"  {says}")
 
 
@@ -117,9 +117,9 @@ def test_a_history_that_was_cut_together_with_its_seals(store: str) -> None:
     assert cut.returncode == 1
     answer = json.loads(cut.stdout)
     number = noted.partition(":")[0]
-    assert (answer["whole"], answer["faults"]) == (
+    assert (answer["intact"], answer["problems"]) == (
         False,
-        [f"seal {number}: it is gone or changed since it was noted down"],
+        [f"seal {number}: it was changed or deleted after it was sealed"],
     )
 
 
@@ -129,12 +129,12 @@ def test_while_an_engine_runs(url: str) -> None:
     engine = Matins(url)
     try:
         engine.job("work")(lambda run: ran.set())
-        engine.add("s", when="1s", do="work")
+        engine.add("s", when="1s", job="work")
         with engine:
             assert ran.wait(90)
             results = [matins("audit", "verify", "--store", url) for _ in range(3)]
             assert [(result.returncode, result.stderr) for result in results] == [(0, "")] * 3
-            assert engine.stats().running
+            assert engine.system.stats().running
     finally:
         engine.close()
 
@@ -186,7 +186,7 @@ def test_no_seal_yet(tmp_path: Path) -> None:
     SqliteStore(path, 0).close()
     url = f"sqlite:///{path}"
     assert matins("audit", "verify", "--store", url).stdout == (
-        "The audit is whole: 0 events in 0 chains, no seal yet\n"
+        "The event log is intact: 0 events in 0 chains, no seal yet\n"
     )
     result = matins("audit", "seal", "--store", url)
     assert result.returncode == 1
@@ -198,7 +198,7 @@ def test_no_seal_yet(tmp_path: Path) -> None:
     [
         (["--seal", "7:ab12…"], '"7:ab12…" is not a seal'),
         (["--seal", "latest"], "64 hexadecimal digits"),
-        (["--store", "redis://x"], '"redis://x" is not a store'),
+        (["--store", "redis://x"], '"redis://x" is not the URL of a store'),
     ],
 )
 def test_bad_input(tmp_path: Path, words: list[str], says: str) -> None:
@@ -214,5 +214,5 @@ def test_bad_input(tmp_path: Path, words: list[str], says: str) -> None:
 def test_without_a_store() -> None:
     """B1: it would be the user's own; where there is none, none is made"""
     result = matins("audit", "verify")
-    assert (result.returncode, result.stdout) == (0, "The audit is whole: 0 events in 0 chains, no seal yet\n")
+    assert (result.returncode, result.stdout) == (0, "The event log is intact: 0 events in 0 chains, no seal yet\n")
     assert not Path("/nowhere").exists()

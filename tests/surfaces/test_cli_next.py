@@ -41,7 +41,7 @@ def test_b3_json_has_the_fields_that_stay() -> None:
     assert answer == {
         "text": "every weekday at 9am",
         "kind": "weekly",
-        "description": "every weekday at 09:00",
+        "trigger_text": "every weekday at 09:00",
         "timezone": "Europe/London",
         "notes": [],
         "clock_changes": [],
@@ -118,7 +118,7 @@ def test_bad_text_is_exit_code_2_with_a_message(words: list[str], says: str) -> 
 
 
 def test_a_hint_says_how_to_mend_it() -> None:
-    assert 'Hint: did you mean "every weekday at 9am"?' in matins("next", "every wekday at 9am").stderr
+    assert 'Hint: Did you mean "every weekday at 9am"?' in matins("next", "every wekday at 9am").stderr
 
 
 def test_words_need_no_quotes() -> None:
@@ -133,7 +133,7 @@ def test_a_note_is_told() -> None:
 def test_what_is_over_says_so() -> None:
     result = matins("next", "2020-01-01T00:00:00Z")
     assert result.returncode == 0
-    assert "does not fire any more" in result.stdout
+    assert "It does not fire again." in result.stdout
 
 
 def test_version_and_help() -> None:

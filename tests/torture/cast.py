@@ -14,7 +14,7 @@ MANUAL = "by-hand"
 
 def _cast() -> list[dict[str, Any]]:
     return [
-        {"name": "allow", "when": EVERY, "overlap": "allow", "catch_up": "run_all_capped", "cap": 5},
+        {"name": "allow", "when": EVERY, "overlap": "allow", "catch_up": "run_all_capped", "catch_up_limit": 5},
         {"name": "one-for-all", "when": EVERY, "catch_up": "run_once", "payload": {"ms": 100}},
         {"name": "skip", "when": EVERY, "payload": {"ms": 600}},
         {
@@ -23,7 +23,7 @@ def _cast() -> list[dict[str, Any]]:
             "overlap": "queue",
             "queue_limit": 5,
             "catch_up": "run_all_capped",
-            "cap": 3,
+            "catch_up_limit": 3,
             "payload": {"ms": 250},
         },
         {"name": "cancel", "when": EVERY, "overlap": "cancel_other", "queue_limit": 5, "payload": {"ms": 1300}},
@@ -31,10 +31,10 @@ def _cast() -> list[dict[str, Any]]:
         {"name": "interval-long", "when": "1s", "payload": {"ms": 400}},
         {"name": "grid", "when": "1s", "anchor": "grid", "catch_up": "run_once"},
         {"name": "hold", "when": EVERY, "overlap": "allow", "on_unknown": "hold", "payload": {"ms": 150}},
-        {"name": "fails", "when": EVERY, "retries": 1, "retry": "1s", "payload": {"fails": 1}},
+        {"name": "fails", "when": EVERY, "retries": 1, "retry_delay": "1s", "payload": {"fails": 1}},
         {"name": "fails-for-good", "when": EVERY, "payload": {"fails": 9}},
         {"name": "too-long", "when": EVERY, "timeout": "1s", "payload": {"ms": 1200}},
-        {"name": "awaited", "when": EVERY, "do": "await", "payload": {"ms": 300}},
+        {"name": "awaited", "when": EVERY, "job": "await", "payload": {"ms": 300}},
         *({"name": f"narrow-{n}", "when": EVERY, "agent": "narrow", "payload": {"ms": 150}} for n in range(3)),
         *({"name": name, "when": EVERY, "overlap": "queue", "queue_limit": 5} for name in PAUSED),
         *({"name": name, "when": EVERY, "payload": {"ms": 50}} for name in EDITED),
@@ -42,5 +42,5 @@ def _cast() -> list[dict[str, Any]]:
     ]
 
 
-CAST = [{"do": "work", **words} for words in _cast()]
+CAST = [{"job": "work", **words} for words in _cast()]
 FEW = [words for words in CAST if words["name"] in ("allow", "one-for-all", "queue", "interval", "grid")]

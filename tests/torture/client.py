@@ -28,16 +28,17 @@ def play(matins: Matins, rng: Random, diary: Diary) -> None:
 def run_by_key(matins: Matins, rng: Random, diary: Diary) -> None:
     """The same keys are used again and again: each stands for one run."""
     key = f"key-{rng.randrange(_KEYS)}"
-    diary.tell("promised_run", key=key, run=matins.run(MANUAL, key=key).id)
+    diary.tell("promised_run", key=key, run=int(matins.run(MANUAL, key=key).id))
 
 
 def add(matins: Matins, rng: Random, diary: Diary) -> None:
     name = f"added-{rng.randrange(6)}"
-    diary.tell("promised_schedule", schedule=matins.add(name, when=EVERY, do="work", catch_up="run_once").id)
+    made = matins.add(name, when=EVERY, job="work", catch_up="run_once")
+    diary.tell("promised_schedule", schedule=int(made.id))
 
 
-def remove(matins: Matins, rng: Random, diary: Diary) -> None:
-    matins.remove(f"added-{rng.randrange(6)}")
+def delete(matins: Matins, rng: Random, diary: Diary) -> None:
+    matins.delete(f"added-{rng.randrange(6)}")
 
 
 def pause(matins: Matins, rng: Random, diary: Diary) -> None:
@@ -53,9 +54,9 @@ def edit(matins: Matins, rng: Random, diary: Diary) -> None:
 
 
 def cancel(matins: Matins, rng: Random, diary: Diary) -> None:
-    for run in matins.runs(rng.choice(("queue", "skip", *PAUSED)), limit=5):
-        if run.state.live:
-            matins.cancel(run.id)
+    for run in matins.runs.list(schedule=rng.choice(("queue", "skip", *PAUSED)), limit=5):
+        if run.live:
+            matins.runs.cancel(run.id)
             return
 
 
@@ -68,7 +69,7 @@ _CHOICES: tuple[Callable[[Matins, Random, Diary], None], ...] = (
     run_by_key,
     run_by_key,
     add,
-    remove,
+    delete,
     pause,
     resume,
     resume,

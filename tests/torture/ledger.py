@@ -17,11 +17,11 @@ from matins.engine.schedules import decode
 from matins.engine.when.triggers import Trigger, compile_trigger
 from matins.model.run import RunState
 
-_WAITS_FOR_A_PERSON = (RunState.PARKED, RunState.HELD)
-_ENDS = {f"run.{state.word}": state for state in RunState if not state.live} | {"schedule.missed": RunState.MISSED}
+_WAITS_FOR_A_PERSON = (RunState.WAITING, RunState.HELD)
+_ENDS = {f"run.{state.label}": state for state in RunState if not state.live} | {"schedule.missed": RunState.MISSED}
 _ENDS_OF_AN_EPOCH = ("run.retrying", "run.failed", "run.unknown")
 """The ways in which a run leaves an epoch behind, besides success, which leaves the epoch in its outcome."""
-_RUNS = """SELECT id, schedule_id, slot, request_key, state, epoch, planned_at, covered, covered_from, outcome, reason
+_RUNS = """SELECT id, schedule_id, slot, request_key, state, epoch, planned_at, slots, first_slot, outcome, reason
 FROM runs ORDER BY schedule_id, slot, id"""
 _SCHEDULES = """SELECT s.id, s.name, s.state, v.definition, d.next_slot, d.due_at, d.waiting
 FROM schedules s JOIN revisions v ON v.schedule_id = s.id AND v.rev = s.rev JOIN due d ON d.schedule_id = s.id"""
@@ -90,8 +90,8 @@ class Record:
     state: RunState
     epoch: int
     planned_at: int
-    covered: int
-    covered_from: int | None
+    slots: int
+    first_slot: int | None
     outcome: Any
     reason: str | None
 
@@ -99,7 +99,7 @@ class Record:
     def first(self) -> int:
         """The first slot that it stands for."""
         assert self.slot is not None
-        return self.slot if self.covered_from is None else self.covered_from
+        return self.slot if self.first_slot is None else self.first_slot
 
     @property
     def result(self) -> Any:
@@ -124,7 +124,7 @@ def reckon(url: str, lines: Sequence[Line], settled_at: int, *, memory_ms: int |
         tally.wrong(f"damaged: {damage}")
     rows.close()
     matins = Matins(url)
-    for fault in matins.verify_audit():
+    for fault in matins.audit.verify().problems:
         tally.wrong(f"audit: {fault}")
     matins.close()
     return tally
@@ -166,7 +166,7 @@ def _check_row(
         assert record.slot is not None
         if trigger.next_ms(record.slot - 1) != record.slot or trigger.next_ms(record.first - 1) != record.first:
             tally.wrong(f"{name}: {record} is for a slot that the schedule never had")
-        if trigger.count(record.first, record.slot + 1) != record.covered:
+        if trigger.count(record.first, record.slot + 1) != record.slots:
             tally.wrong(f"{name}: {record} does not cover what it says")
     starts = [record.first for record in records] + ([cursor] if cursor is not None else [])
     for record, start in zip(records, starts[1:], strict=False):

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from ledger import Rows, reckon
 
-from matins.testing import Bench, ManualClock
+from matins.testing import ManualClock, Sandbox
 
 _RUN = Path(__file__).with_name("run.py")
 _STORES = ("sqlite", "postgres")
@@ -54,7 +54,7 @@ def test_without_the_epoch_check_stale_writes_get_through(store: str) -> None:
 
 _SPOILED = {
     "lost": "DELETE FROM runs WHERE id = (SELECT min(id) + 2 FROM runs)",
-    "duplicated": "UPDATE runs SET covered = 2, covered_from = slot - 60000 WHERE id = (SELECT min(id) + 2 FROM runs)",
+    "duplicated": "UPDATE runs SET slots = 2, first_slot = slot - 60000 WHERE id = (SELECT min(id) + 2 FROM runs)",
     "unfinished": "UPDATE runs SET state = 3 WHERE id = (SELECT min(id) + 2 FROM runs)",
     "stale_accepted": "UPDATE runs SET epoch = 2 WHERE id = (SELECT min(id) + 2 FROM runs)",
 }
@@ -64,9 +64,9 @@ _SPOILED = {
 def test_the_reckoning_sees_what_is_wrong(fault: str, tmp_path: Path) -> None:
     """S2: a record that is missing, there twice, without an end or from an old epoch is counted, as that only."""
     url = f"sqlite:///{tmp_path / 'spoiled.db'}"
-    bench = Bench(url, clock=ManualClock("2026-01-01T00:00:00Z"))
+    bench = Sandbox(url, clock=ManualClock("2026-01-01T00:00:00Z"))
     bench.job("work")(lambda run: {"epoch": run._work.epoch})
-    bench.add("steady", when="* * * * *", do="work")
+    bench.add("steady", when="* * * * *", job="work")
     bench.run_until("2026-01-01T00:10:00Z")
     now = bench.clock.now_ms()
     bench.close()

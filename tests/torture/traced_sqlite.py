@@ -11,7 +11,7 @@ from typing import Any
 from points import Points, Statements
 from stage import Stage
 
-from matins.store.queries import load_migrations
+from matins.store.migrations import load_migrations
 from matins.store.sqlite.store import SqliteStore
 from matins.store.sqlite.transaction import SQL, SqliteTransaction
 
@@ -21,10 +21,10 @@ load_migrations("matins.store.sqlite")  # once, before the forks: all processes 
 def trace(points: Points) -> None:
     """From now on every statement of this process passes its points."""
     names = {text: name for name, text in SQL.items()}
-    open_plain, plain_transaction = SqliteStore._open, SqliteStore.transaction
+    connect_plain, plain_transaction = SqliteStore._connect, SqliteStore.transaction
 
-    def open_traced(store: SqliteStore) -> Any:
-        connection = open_plain(store)
+    def connect_traced(store: SqliteStore) -> Any:
+        connection = connect_plain(store)
         statements = Statements(points, names)
 
         def about_to(cursor: Any, sql: str, bindings: Any) -> bool:
@@ -43,7 +43,7 @@ def trace(points: Points) -> None:
         finally:
             _STATEMENTS[id(store)].over()
 
-    SqliteStore._open = open_traced
+    SqliteStore._connect = connect_traced
     SqliteStore.transaction = transaction
 
 

@@ -25,7 +25,7 @@ from stage import Orders, Stage, SteppedClock
 
 from matins import Matins
 from matins.errors import Conflict, StoreBusy, StoreUnavailable
-from matins.executors.python import JobRun, PythonExecutor
+from matins.executors.python import JobContext, PythonExecutor
 from matins.runtime import recorder
 from matins.runtime.work import Ended, Work
 
@@ -77,7 +77,7 @@ def _live(stage: Stage, orders: Orders, diary: Diary) -> int:
 
 def set_stage(matins: Matins, stage: Stage, orders: Orders, diary: Diary, points: Points) -> None:
     """Comes again when it was killed before."""
-    matins.limit(LIMITED, LIMIT)
+    matins.limits.set(LIMITED, size=LIMIT)
     with contextlib.suppress(Conflict):
         matins.add_many(FEW if stage.few else CAST)
 
@@ -154,7 +154,7 @@ def _traced(stage: Stage) -> Any:
 
 def _register(matins: Matins, diary: Diary, points: Points) -> None:
     @matins.job("work")
-    def work(run: JobRun) -> dict[str, int]:
+    def work(run: JobContext) -> dict[str, int]:
         fact = _begun(run, diary, points)
         deadline = time.monotonic() + (run.payload or {}).get("ms", 0) / 1000
         while time.monotonic() < deadline and not run.cancelled:
@@ -162,13 +162,13 @@ def _register(matins: Matins, diary: Diary, points: Points) -> None:
         return _ended(run, fact, diary, points)
 
     @matins.job("await")
-    async def awaited(run: JobRun) -> dict[str, int]:
+    async def awaited(run: JobContext) -> dict[str, int]:
         fact = _begun(run, diary, points)
         await asyncio.sleep((run.payload or {}).get("ms", 0) / 1000)
         return _ended(run, fact, diary, points)
 
 
-def _begun(run: JobRun, diary: Diary, points: Points) -> dict[str, int]:
+def _begun(run: JobContext, diary: Diary, points: Points) -> dict[str, int]:
     fact = {"run": run.id, "epoch": run._work.epoch}
     points.passed("job: before its effect")
     slow = (run.payload or {}).get("ms", 0) >= 250
@@ -177,7 +177,7 @@ def _begun(run: JobRun, diary: Diary, points: Points) -> dict[str, int]:
     return fact
 
 
-def _ended(run: JobRun, fact: dict[str, int], diary: Diary, points: Points) -> dict[str, int]:
+def _ended(run: JobContext, fact: dict[str, int], diary: Diary, points: Points) -> dict[str, int]:
     diary.tell("end", **fact)
     points.passed("job: over")
     if run.attempt <= (run.payload or {}).get("fails", 0):

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 from github_server import TOKEN, GitHub
+from work_sources import parse_source
 
-from matins.errors import InvalidInput, MatinsError, NotFound, ProviderLimited
-from matins.work.base import SourceUnavailable, define_source
+from matins.errors import InvalidInput, MatinsError, NotFound, RateLimited
+from matins.work.base import WorkSourceUnavailable
 from matins.work.github_issues import GitHubIssues
 
 NOW = 1_774_602_000_000
@@ -18,7 +19,7 @@ AT = datetime(2026, 3, 27, 9, tzinfo=UTC)
 
 def _claim(github: GitHub, **words: Any) -> object:
     given = {"kind": "github", "repo": "octo-org/garden", "base_url": github.url, **words}
-    return GitHubIssues(define_source("issues", given)).claim("run-1", NOW)
+    return GitHubIssues(parse_source("issues", given)).claim("run-1", NOW)
 
 
 def _refused(github: GitHub, kind: type[MatinsError], **words: Any) -> Any:
@@ -43,7 +44,7 @@ def test_a_rate_limit_says_until_when(
 ) -> None:
     """H9: the provider's limit is no failure of the run"""
     github.faults[1] = (status, headers, {"message": said})
-    limited = _refused(github, ProviderLimited)
+    limited = _refused(github, RateLimited)
     assert (limited.provider, limited.resets_at) == ("github", AT + wait)
 
 
@@ -65,7 +66,7 @@ def test_a_fault_of_theirs_can_be_tried_again(github: GitHub, fault: tuple[int, 
     """H9: retryable"""
     github.add(1, "ready")
     github.faults[1] = fault
-    unavailable = _refused(github, SourceUnavailable)
+    unavailable = _refused(github, WorkSourceUnavailable)
     assert unavailable.retryable
     assert unavailable.message.startswith(f"{github.url} cannot be used now: ")
     assert _claim(github) is not None
@@ -73,7 +74,7 @@ def test_a_fault_of_theirs_can_be_tried_again(github: GitHub, fault: tuple[int, 
 
 def test_a_server_that_is_not_there_can_be_tried_again(github: GitHub) -> None:
     """H9: retryable"""
-    gone = _refused(github, SourceUnavailable, base_url="http://127.0.0.1:1")
+    gone = _refused(github, WorkSourceUnavailable, base_url="http://127.0.0.1:1")
     assert "refused" in gone.message
 
 

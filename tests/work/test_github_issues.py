@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 from github_server import GitHub
+from work_sources import parse_source
 
 from matins.engine.prompts import WorkItem
 from matins.errors import Conflict, InvalidInput
-from matins.work.base import SourceUnavailable, define_source
+from matins.work.base import WorkSourceUnavailable
 from matins.work.github_issues import GitHubIssues
 
 NOW = 1_774_602_000_000
@@ -20,7 +21,7 @@ BROKEN = (502, {}, {"message": "Bad gateway"})
 
 def _source(github: GitHub, **words: Any) -> GitHubIssues:
     return GitHubIssues(
-        define_source("issues", {"kind": "github", "repo": "octo-org/garden", "base_url": github.url, **words})
+        parse_source("issues", {"kind": "github", "repo": "octo-org/garden", "base_url": github.url, **words})
     )
 
 
@@ -102,7 +103,7 @@ def test_a_claim_that_is_cut_short_is_finished_by_the_next(github: GitHub, at: i
     """H9: whatever call fails, the run gets one item, once"""
     github.add(7, "ready")
     github.faults[at], github.lost = BROKEN, lost
-    with pytest.raises(SourceUnavailable):
+    with pytest.raises(WorkSourceUnavailable):
         _claimed(github)
     assert _claimed(github).id == "7"
     assert _marks(github, 7) == ["<!-- matins claim run%2D1 -->"]
@@ -280,7 +281,7 @@ def test_an_end_that_is_cut_short_is_finished_by_the_next(github: GitHub, word: 
         assert item.id == str(number)
         github.faults = dict(faults)
         if faults:
-            with pytest.raises(SourceUnavailable):
+            with pytest.raises(WorkSourceUnavailable):
                 Ends[word](source, item)
         Ends[word](source, item)
         Ends[word](source, item)

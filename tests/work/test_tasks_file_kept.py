@@ -17,7 +17,7 @@ from tasks_desk import LATER, NOW, claimed
 from matins.errors import InvalidInput
 from matins.texts import whole_file
 from matins.work import tasks_file
-from matins.work.base import SourceUnavailable
+from matins.work.base import WorkSourceUnavailable
 from matins.work.tasks_file import TasksFile
 from matins.work.tasks_yaml import read_tasks
 
@@ -83,7 +83,7 @@ def test_a_file_that_never_rests_is_given_up(path: Path, monkeypatch: pytest.Mon
         path.write_text(path.read_text() + "#\n")
 
     monkeypatch.setattr(whole_file, "_write", saved_by_hand)
-    with pytest.raises(SourceUnavailable, match="changes all the time") as refused:
+    with pytest.raises(WorkSourceUnavailable, match="changes all the time") as refused:
         claimed(path)
     assert refused.value.retryable
     assert "claimed" not in path.read_text()
@@ -100,7 +100,7 @@ def test_the_lock_of_another_is_honoured(path: Path, monkeypatch: pytest.MonkeyP
     """C3: claim with a lock"""
     monkeypatch.setattr(tasks_file, "_PATIENCE_S", 0)
     path.write_text("- title: a\n")
-    with _lock_of(path), pytest.raises(SourceUnavailable, match="holds the lock") as refused:
+    with _lock_of(path), pytest.raises(WorkSourceUnavailable, match="holds the lock") as refused:
         claimed(path)
     assert refused.value.retryable
     assert path.read_text() == "- title: a\n"
@@ -140,7 +140,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
         "folder": "folder cannot be used: it is not a file",
         "pipe": "pipe cannot be used: it is not a file",
         "circle": "circle cannot be used",
-        "latin": "latin, line 2, column 10: this is not UTF-8",
+        "latin": "latin, line 2, column 10: this is not UTF-8.",
         "large": "large cannot be used: it is not a file of at most 10000000 bytes",
     }.items():
         with pytest.raises(InvalidInput) as refused:
@@ -168,7 +168,7 @@ def test_a_folder_that_is_full_loses_nothing(path: Path, monkeypatch: pytest.Mon
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(SourceUnavailable, match="cannot be written: No space left on device"):
+    with pytest.raises(WorkSourceUnavailable, match="cannot be written: No space left on device"):
         claimed(path)
     assert path.read_text() == "- title: a\n"
     assert sorted(file.name for file in path.parent.iterdir()) == ["TASKS.yaml", "TASKS.yaml.lock"]

@@ -6,18 +6,19 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from matins.config.problems import Problem, nearest
-from matins.config.reading import Block, Draft, Said, Spot
+from matins.config.problems import Problem
+from matins.config.reader import Block, FileItem, ParsedFile, Spot
 from matins.config.soundness import twins, unfit
 from matins.engine.english.words import DAYS
-from matins.engine.reasons import iso
+from matins.engine.reasons import rfc3339
+from matins.engine.validation import nearest
 from matins.errors import InvalidInput
 from matins.texts.yaml_nodes import Entries, Items, Node, Place, Scalar, meant, parse, plain, with_fields
 
 _ID = re.compile(r"[0-9a-f]{8}")
 _CLOCK = re.compile(r"([01][0-9]|2[0-3]):[0-5][0-9]")
 _READ = {
-    "message": "prompt", "profile": "agent", "dispatchType": "do", "preCheck": "pre_check", "target": "target",
+    "message": "prompt", "profile": "agent", "dispatchType": "job", "preCheck": "pre_check", "target": "target",
     "fallback": "fallback",
 }  # fmt: skip
 _TIMED = {
@@ -33,27 +34,27 @@ THROTTLE = "throttle"
 _THROTTLED = "rate-limit"
 
 
-def read(text: str) -> Draft:
+def read(text: str) -> ParsedFile:
     """Every task as a schedule by its id; `profile` is the agent. What is computed is not looked at."""
     try:
         root = parse(text)
     except InvalidInput as error:
         where, _, what = error.message.partition(": ")
         line, column = (int(part.split()[1]) for part in where.split(", "))
-        problem = Problem(Place(0, 0, line, column), "", what.replace("YAML", "JSON"), hint="look at this line")
-        return Draft({}, None, (), (problem,))
+        problem = Problem(Place(0, 0, line, column), "", what.replace("YAML", "JSON"), hint="Check this line.")
+        return ParsedFile({}, None, (), (problem,))
     if root is None:
-        return Draft({}, None, (), (), True)
+        return ParsedFile({}, None, (), (), True)
     unsound = (*unfit(root), *twins(root))
-    return Draft({}, None, (), unsound) if unsound else _tasks(root)
+    return ParsedFile({}, None, (), unsound) if unsound else _tasks(root)
 
 
-def _tasks(root: Node) -> Draft:
+def _tasks(root: Node) -> ParsedFile:
     listed = _task_nodes(root)
     if listed is None:
-        problem = Problem(root.place, "tasks", "a list of tasks must stand here", hint='{"tasks": []}')
-        return Draft({}, None, (), (problem,))
-    said: list[Said] = []
+        problem = Problem(root.place, "tasks", "must be a list of tasks", hint='{"tasks": []}')
+        return ParsedFile({}, None, (), (problem,))
+    said: list[FileItem] = []
     problems: list[Problem] = []
     for number, node in enumerate(listed):
         spot = Spot(f"tasks[{number}]", node, node)
@@ -63,7 +64,7 @@ def _tasks(root: Node) -> Draft:
             place = _field_place(node, error.field)
             path = f"{spot.path}.{error.field}" if error.field else spot.path
             problems.append(Problem(place, path, error.message, error.value, error.allowed, error.hint))
-    return Draft({"preset": "cortex"}, None, tuple(said), tuple(problems))
+    return ParsedFile({"preset": "cortex"}, None, tuple(said), tuple(problems))
 
 
 def _task_nodes(root: Node) -> tuple[Node, ...] | None:
@@ -82,18 +83,18 @@ def _field_place(node: Node, field: str | None) -> Any:
     return node.place
 
 
-def _task(spot: Spot) -> Said:
+def _task(spot: Spot) -> FileItem:
     if not isinstance(spot.node, Entries):
-        raise InvalidInput("a task must be an object", hint='{"id": "d6f1bb1e", "type": "interval", …}')
+        raise InvalidInput("must be an object.", hint='{"id": "d6f1bb1e", "type": "interval", …}')
     given: dict[str, Any] = meant(spot.node)
     for word in given:
         if word not in _KNOWN:
-            raise InvalidInput(f'a task has no "{word}"', field=word, allowed=", ".join(_KNOWN),
+            raise InvalidInput(f'a task has no "{word}".', field=word, allowed=", ".join(_KNOWN),
                                hint=nearest(word, _KNOWN))  # fmt: skip
     task_id = given.get("id")
     if not isinstance(task_id, str) or not _ID.fullmatch(task_id):
         raise InvalidInput(
-            f"must be 8 hexadecimal digits, got {task_id!r}", value=task_id, field="id", hint='"id": "d6f1bb1e"'
+            f"must be 8 hexadecimal digits, not {task_id!r}.", value=task_id, field="id", hint='"id": "d6f1bb1e"'
         )
     words = {word: given[theirs] for theirs, word in _READ.items() if given.get(theirs) is not None}
     words |= {"when": _when(given), "target": _target(given)}
@@ -103,7 +104,7 @@ def _task(spot: Spot) -> Said:
     for theirs in ("intervalMs", "time", "runAt"):
         if theirs in spots:
             spots["when"] = spots[theirs]
-    return Said("schedule", task_id, "", Block(Spot(spot.path, spots["id"].key, spot.node), words, spots))
+    return FileItem("schedule", task_id, "", Block(Spot(spot.path, spots["id"].key, spot.node), words, spots))
 
 
 def _spots(spot: Spot) -> dict[str, Spot]:
@@ -115,36 +116,44 @@ def _when(given: Mapping[str, Any]) -> str:
     kind = given.get("type")
     if not isinstance(kind, str) or kind not in _TIMED:
         allowed = ", ".join(_TIMED)
-        raise InvalidInput(f"must be {allowed}, got {kind!r}", value=kind, field="type", allowed=allowed, hint=allowed)
+        raise InvalidInput(
+            f"must be {allowed}, not {kind!r}.",
+            value=kind,
+            field="type",
+            allowed=allowed,
+            hint=f"Use one of: {allowed}.",
+        )
     for word in _TIMED[kind]:
         if given.get(word) is None:
-            raise InvalidInput(f'type {kind} needs "{word}"', field=word, hint=f'"{word}": …')
+            raise InvalidInput(f'type {kind} needs "{word}".', field=word, hint=f'"{word}": …')
     if kind == "interval":
         return f"{_seconds(given['intervalMs'])}s"
     if kind == "once":
-        return str(iso(_instant(given["runAt"])))
+        return str(rfc3339(_instant(given["runAt"])))
     time = given["time"]
     if not isinstance(time, str) or not _CLOCK.fullmatch(time):
-        raise InvalidInput(f"must be HH:MM, got {time!r}", value=time, field="time", hint='"time": "09:00"')
+        raise InvalidInput(f"must be HH:MM, not {time!r}.", value=time, field="time", hint='"time": "09:00"')
     return f"every day at {time}" if kind == "daily" else f"every {_day(given['dayOfWeek'])} at {time}"
 
 
 def _seconds(value: Any) -> int:
     if type(value) is not int or value < 1000 or value % 1000:
         hint = '"intervalMs": 30000'
-        raise InvalidInput(f"must be whole seconds in ms, got {value!r}", value=value, field="intervalMs", hint=hint)
+        raise InvalidInput(
+            f"must be whole seconds in milliseconds, not {value!r}.", value=value, field="intervalMs", hint=hint
+        )
     return value // 1000
 
 
 def _instant(value: Any) -> int:
     if type(value) is not int or not 0 < value < 253_370_764_800_000:
-        raise InvalidInput(f"must be epoch milliseconds, got {value!r}", value=value, field="runAt")
+        raise InvalidInput(f"must be epoch milliseconds, not {value!r}.", value=value, field="runAt")
     return value
 
 
 def _day(value: Any) -> str:
     if type(value) is not int or not 0 <= value <= 6:
-        raise InvalidInput(f"must be 0 (Sunday) to 6, got {value!r}", value=value, field="dayOfWeek", allowed="0 to 6")
+        raise InvalidInput(f"must be 0 (Sunday) to 6, not {value!r}.", value=value, field="dayOfWeek", allowed="0 to 6")
     return DAYS[value]
 
 

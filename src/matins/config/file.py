@@ -9,11 +9,11 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from matins.config import cortex, reading
-from matins.config.defining import World
-from matins.config.meaning import Meaning, understand
-from matins.config.reading import Draft
+from matins.config import cortex, reader
+from matins.config.meaning import Interpretation, interpret
+from matins.config.reader import ParsedFile
 from matins.errors import Conflict, InvalidInput, StoreUnavailable
+from matins.records.kind import RecordContext
 from matins.texts.whole_file import TextFile, read, replaced, resolved, strangers
 
 NOWHERE = "there is no file"
@@ -40,7 +40,7 @@ class ConfigFile:
         self.state = FileState("unread")
         self.written: str | None = None
         """The digest of what we wrote last: it is no news."""
-        self._read: tuple[str, Draft] | None = None
+        self._read: tuple[str, ParsedFile] | None = None
 
     @property
     def cortex(self) -> bool:
@@ -57,19 +57,19 @@ class ConfigFile:
             pass  # told below, in words
         file = read(self.path)
         if why := strangers(file.owner[0], file.mode):
-            hint = f"it says which commands run: chown and chmod go-w {shlex.quote(str(self.path))}"
-            raise InvalidInput(f"{self.path} is not used: {why}", value=str(self.path), field="file", hint=hint)
+            hint = f"Only its owner may write it: chown and chmod go-w {shlex.quote(str(self.path))}"
+            raise InvalidInput(f"{self.path} is not used: {why}.", value=str(self.path), field="file", hint=hint)
         return Content(file.text, sha256(file.text.encode()).hexdigest(), file)
 
-    def draft(self, text: str) -> Draft:
+    def parse(self, text: str) -> ParsedFile:
         """Most looks find the text as it was at the last one."""
         known = self._read  # others may look at another text meanwhile
         if known is None or known[0] != text:
-            self._read = known = text, cortex.read(text) if self.cortex else reading.read(text)
+            self._read = known = text, cortex.read(text) if self.cortex else reader.read(text)
         return known[1]
 
-    def understand(self, text: str, world: World) -> Meaning:
-        return understand(self.draft(text), world, loosely=self.cortex)
+    def interpret(self, text: str, context: RecordContext) -> Interpretation:
+        return interpret(self.parse(text), context, loosely=self.cortex)
 
     def replace(self, before: Content, text: str) -> Content:
         """Write it, unless somebody has saved it since it was read."""
@@ -77,11 +77,13 @@ class ConfigFile:
         try:
             done = replaced(resolved(self.path), before.file, text)
         except OSError as error:
-            hint = "look at its folder: room, and who may write there"
-            message = f"{self.path} cannot be written: {error.strerror or error}"
+            hint = "Check the free space and the permissions of its directory."
+            message = f"{self.path} cannot be written: {error.strerror or error}."
             raise StoreUnavailable(message, hint=hint) from error
         if not done:
-            raise Conflict(f"{self.path} was saved by somebody else just now", value=str(self.path), hint="try again")
+            raise Conflict(
+                f"{self.path} was changed while it was being written.", value=str(self.path), hint="Try again."
+            )
         self.written = sha256(text.encode()).hexdigest()
         return Content(text, self.written, before.file)
 

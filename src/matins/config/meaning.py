@@ -1,45 +1,47 @@
-"""What a file means: presets and defaults filled in, each thing defined, and all that speaks against it."""
+"""What a file means: presets and defaults filled in, each record parsed, and all that is wrong with it."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from hashlib import sha256
 from typing import Any, NamedTuple
 
 import orjson
 
-from matins.config.defining import SETTINGS, World, define_thing
 from matins.config.presets import PRESETS
-from matins.config.problems import Problem, nearest
-from matins.config.reading import Block, Draft, Said, Spot
-from matins.config.scheduling import define_schedule, resolve
-from matins.engine.schedules import TALK
-from matins.errors import InvalidInput
-from matins.executors.deliveries import ALLOWED_HOSTS
+from matins.config.problems import Problem
+from matins.config.reader import Block, FileItem, ParsedFile, Spot
+from matins.config.scheduling import parse_file_schedule, resolve
+from matins.config.sections import SCHEDULES
+from matins.engine.schedules import AGENT_JOB, OWN_SETTINGS, TRIGGER_SETTINGS
+from matins.engine.validation import nearest
+from matins.errors import InvalidInput, TriggerError
+from matins.records import kinds_by_name
+from matins.records.kind import RecordContext
 from matins.texts.yaml_nodes import Items, Place, Scalar
 
-_WHEN = ("when", "timezone", "dst_gap", "dst_overlap", "anchor", "first", "strict")
+_TRIGGER = frozenset({"when", *TRIGGER_SETTINGS})
 PAUSED = "+paused"
-_NUMBERED = {"rates": "rate", "limits": "limit"}
-_FIRST = ("setting", "rate")
-"""What others are judged by."""
-_MOST_TRIES = 12
+_MAX_TRIES = 12
+_ARGUMENT = re.compile(r'\b([a-z_]+)=(?=["\[{\d])')
+"""As a hint writes a setting for callers: `retries=2` is `retries: 2` in the file."""
 _ANY_TIME = "1d"
-"""In the place of one that cannot be used, so that the other words are looked at too."""
+"""In the place of one that is wrong, so that the other settings are checked too."""
 
 
 class Entry(NamedTuple):
-    """A thing that the file defines."""
+    """A record that the file defines."""
 
     kind: str
     name: str
     """Of a schedule: agent/name."""
-    words: Mapping[str, Any]
-    """As the use cases take them."""
+    settings: Mapping[str, Any]
+    """As they are written."""
     digest: str
     spot: Spot
     meant: Any
-    """As the store keeps it; of a schedule, `Meant`."""
+    """The record's value; of a schedule, `FileSchedule`."""
     paused: bool | str = False
 
     @property
@@ -51,16 +53,16 @@ class Entry(NamedTuple):
         return self.kind, self.name
 
 
-class Meaning(NamedTuple):
+class Interpretation(NamedTuple):
     entries: tuple[Entry, ...]
     problems: tuple[Problem, ...]
     edits: str = "refuse"
     empty: bool = False
 
 
-def understand(draft: Draft, world: World, *, loosely: bool = False) -> Meaning:
+def interpret(parsed: ParsedFile, context: RecordContext, *, loosely: bool = False) -> Interpretation:
     """`loosely`: agents need not exist yet, as in other systems' files."""
-    return _Judge(draft, world, loosely).judge()
+    return _Interpreter(parsed, context, loosely).interpret()
 
 
 def when_changed(before: str, after: str) -> bool:
@@ -68,184 +70,174 @@ def when_changed(before: str, after: str) -> bool:
     return before.partition("-")[0] != after.partition("-")[0]
 
 
-class _Judge:
-    def __init__(self, draft: Draft, world: World, loosely: bool) -> None:
-        self.draft = draft
+class _Interpreter:
+    def __init__(self, parsed: ParsedFile, context: RecordContext, loosely: bool) -> None:
+        self.parsed = parsed
         self.loosely = loosely
-        self.problems = list(draft.problems)
-        self.preset = draft.simple.get("preset")
-        self.world = world
+        self.problems = list(parsed.problems)
+        self.preset = parsed.simple.get("preset")
+        self.context = context
 
-    def judge(self) -> Meaning:
-        things = [*self._extras(), *self.draft.said]
-        things.sort(key=lambda said: _NUMBERED.get(said.kind, said.kind) not in _FIRST)
+    def interpret(self) -> Interpretation:
+        items = [*self._limits_of_preset(), *self.parsed.items]
+        items.sort(key=lambda item: 1 if item.kind == "schedule" else kinds_by_name()[item.kind].order)
         entries: dict[tuple[str, str], Entry] = {}
-        for said in things:
-            entry = self._schedule(said) if said.kind == "schedule" else self._thing(said)
+        for item in items:
+            entry = self._schedule(item) if item.kind == "schedule" else self._record(item)
             if entry is not None and entry.key in entries:
-                self._twice(entry, entries[entry.key])
+                self._duplicate(entry, entries[entry.key])
             elif entry is not None:
                 entries[entry.key] = entry
                 self._learn(entry)
-        self._references()
-        self._limits_said_twice(entries)
-        edits = self.draft.simple.get("edits") or "refuse"
-        return Meaning(tuple(entries.values()), tuple(self.problems), edits, self.draft.empty)
+        self._check_references()
+        self._check_limits_twice(entries)
+        edits = self.parsed.simple.get("edits") or "refuse"
+        return Interpretation(tuple(entries.values()), tuple(self.problems), edits, self.parsed.empty)
 
-    def _extras(self) -> Iterator[Said]:
-        """What stands in no mapping of names: settings, and what a preset says for the whole file."""
-        for name in SETTINGS:
-            if self.draft.simple.get(name) is not None:
-                spot = self.draft.top[name]
-                yield Said("setting", name, "", Block(spot, {"value": self.draft.simple[name]}, {"value": spot}))
-        limited = {said.name for said in self.draft.said if said.kind == "limits"}
+    def _limits_of_preset(self) -> Iterator[FileItem]:
+        limited = {item.name for item in self.parsed.items if item.kind == "limit"}
         for scope, size in PRESETS[self.preset].limits.items() if self.preset else ():
             if scope not in limited:
-                spot = self.draft.top["preset"]
-                yield Said("limits", scope, "", Block(spot, {"value": size}, {"value": spot}))
+                spot = self.parsed.top["preset"]
+                yield FileItem("limit", scope, "", Block(spot, {"size": size}, {"size": spot}))
 
-    def _thing(self, said: Said) -> Entry | None:
-        kind = _NUMBERED.get(said.kind, said.kind)
-        words = dict(said.block.values)
-        if kind in ("quiet_hours", "budget") and words.get("timezone") is None and self.draft.defaults:
-            words["timezone"] = self.draft.defaults.values.get("timezone")
-        words = {word: value for word, value in words.items() if value is not None}
-        meant = self._tried(said, words, lambda given: define_thing(kind, said.name, given, self.world))
-        return None if meant is None else Entry(kind, said.name, words, _digest(words), said.block.spot, meant)
-
-    def _schedule(self, said: Said) -> Entry | None:
-        try:
-            resolved = resolve(said, self.draft.defaults, self.preset)
-        except InvalidInput as error:
-            self._complain(said, error)
-            return None
-        words = dict(resolved.words)
-        paused = words.pop("paused", None) or False
-        meant = self._tried(said, words, lambda given: define_schedule(given, resolved, self.world))
+    def _record(self, item: FileItem) -> Entry | None:
+        kind, settings = kinds_by_name()[item.kind], dict(item.block.values)
+        if "timezone" in kind.table and settings.get("timezone") is None and self.parsed.defaults:
+            settings["timezone"] = self.parsed.defaults.values.get("timezone")
+        settings = {name: value for name, value in settings.items() if value is not None}
+        meant = self._try(item, settings, lambda given: kind.parse(item.name, given, self.context))
         if meant is None:
             return None
-        name = f"{meant.agent}/{meant.name}"
-        return Entry("schedule", name, words, _schedule_digest(words, paused), said.block.spot, meant, paused)
+        return Entry(item.kind, item.name, settings, _digest(settings), item.block.spot, meant)
 
-    def _tried(self, said: Said, words: dict[str, Any], define: Callable[[Mapping[str, Any]], Any]) -> Any:
-        """Defined, or None. A word that cannot be used is told, and the others are looked at without it."""
-        given, told = dict(words), set[str]()
-        for _ in range(_MOST_TRIES):
+    def _schedule(self, item: FileItem) -> Entry | None:
+        try:
+            resolved = resolve(item, self.parsed.defaults, self.preset)
+        except InvalidInput as error:
+            self._report(item, error)
+            return None
+        settings = dict(resolved.settings)
+        paused = settings.pop("paused", None) or False
+        meant = self._try(item, settings, lambda given: parse_file_schedule(given, resolved, self.context))
+        if meant is None:
+            return None
+        name, digest = f"{meant.agent}/{meant.name}", _schedule_digest(settings, paused)
+        return Entry("schedule", name, settings, digest, item.block.spot, meant, paused)
+
+    def _try(self, item: FileItem, settings: dict[str, Any], parse: Callable[[Mapping[str, Any]], Any]) -> Any:
+        """Parsed, or None. A setting that is wrong is reported, and the others are checked without it."""
+        given, reported = dict(settings), set[str]()
+        for _ in range(_MAX_TRIES):
             try:
-                meant = define(given)
+                meant = parse(given)
             except InvalidInput as error:
-                if error.field in told:
+                if error.field in reported:
                     return None
-                word = self._complain(said, error)
-                if word is None or given.pop(word, None) is None:
+                name = self._report(item, error)
+                if name is None or given.pop(name, None) is None:
                     return None
-                told.add(word)
-                if word == "when":
-                    given[word] = _ANY_TIME
+                reported.add(name)
+                if name == "when":
+                    given[name] = _ANY_TIME
             else:
-                return None if told else meant
+                return None if reported else meant
         return None
 
-    def _complain(self, said: Said, error: InvalidInput) -> str | None:
-        """Say it where it stands; the word that it is about."""
-        word, spot = _spot_of(said.block, self.draft.defaults, error)
-        wrong_already = any(f"{p.path}.".startswith(f"{spot.path}.") for p in self.draft.problems)
-        if not wrong_already:
+    def _report(self, item: FileItem, error: InvalidInput) -> str | None:
+        """Add the problem where it is; the setting that it is about."""
+        name, spot = _spot_of(item.block, self.parsed.defaults, error)
+        known = any(f"{p.path}.".startswith(f"{spot.path}.") for p in self.parsed.problems)
+        if not known:
+            hint = error.hint and _ARGUMENT.sub(r"\1: ", error.hint)
             self.problems.append(
-                Problem(_place(spot, error), spot.path, error.message, error.value, error.allowed, error.hint)
+                Problem(_place(spot, error), spot.path, error.message, error.value, error.allowed, hint)
             )
-        return word
+        return name
 
     def _learn(self, entry: Entry) -> None:
+        """What later records are understood by."""
         if entry.kind == "rate":
-            self.world = self.world._replace(rates={**self.world.rates, entry.name: entry.meant})
-        elif entry.key == ("setting", ALLOWED_HOSTS):
-            self.world = self.world._replace(allowed_hosts=entry.meant)
+            self.context = self.context._replace(rates={**self.context.rates, entry.name: entry.meant.usd})
+        elif entry.kind == "allowed_hosts":
+            self.context = self.context._replace(allowed_hosts=entry.meant.hosts)
 
-    def _twice(self, entry: Entry, other: Entry) -> None:
+    def _duplicate(self, entry: Entry, other: Entry) -> None:
         what = f'{entry.kind} "{entry.name}" is defined on line {other.line} too'
         self.problems.append(
-            Problem(entry.spot.key.place, entry.spot.path, what, entry.name, hint="take one of them out")
+            Problem(entry.spot.key.place, entry.spot.path, what, entry.name, hint="Remove one of them.")
         )
 
-    def _references(self) -> None:
-        """Whatever a name refers to must be in the file, whole or not, or beside it."""
-        agents, hours, sources = (self._known(kind) for kind in ("agent", "quiet_hours", "work"))
-        schedules = self._known("schedule")
-        for block in filter(None, (self.draft.defaults, *(s.block for s in self.draft.said if s.kind == "schedule"))):
-            self._refer(block, "quiet_hours", hours, "are no quiet hours", "quiet_hours")
-            self._refer(block, "work", sources, "is no source of work", "work_sources")
-        for said in self.draft.said:
-            if said.kind == "schedule" and not self.loosely:
-                self._check_agent(said, agents)
-            elif said.kind == "budget" and said.block.values.get("scope") == "schedule":
-                self._refer(said.block, "of", schedules, "is no schedule", "schedules")
-            elif said.kind == "budget" and said.block.values.get("scope") == "agent":
-                self._refer(said.block, "of", agents, "is no agent", "agents")
+    def _check_references(self) -> None:
+        """A record that a setting names must be in the file, right or wrong, or beside it."""
+        schedules = [item for item in self.parsed.items if item.kind == "schedule"]
+        for block in filter(None, (self.parsed.defaults, *(item.block for item in schedules))):
+            for name, declared in OWN_SETTINGS.items():
+                if of := getattr(declared.kind, "of", ""):
+                    self._refer(block, name, of)
+        for item in schedules if not self.loosely else ():
+            self._check_agent(item)
+        for item in self.parsed.items:
+            scope = item.block.values.get("scope") if item.kind == "budget" else None
+            if scope in ("schedule", "agent"):
+                self._refer(item.block, "of", f"{scope}s")
 
-    def _known(self, kind: str) -> set[str]:
-        beside = {
-            "agent": self.world.agents,
-            "quiet_hours": self.world.quiet_hours,
-            "work": self.world.work,
-            "schedule": self.world.schedules,
-        }[kind]
-        said = [said for said in self.draft.said if said.kind == kind]
-        names = {f"{_agent_of(s)}/{s.name}" for s in said} if kind == "schedule" else {s.name for s in said}
-        return names | beside
+    def _known(self, noun: str) -> set[str]:
+        kind = "schedule" if noun == SCHEDULES else next(k.kind for k in kinds_by_name().values() if k.noun == noun)
+        items = [item for item in self.parsed.items if item.kind == kind]
+        names = {f"{_agent_of(i)}/{i.name}" for i in items} if noun == SCHEDULES else {i.name for i in items}
+        return names | self.context.known.get(noun, frozenset())
 
-    def _check_agent(self, said: Said, known: set[str]) -> None:
-        defaults = self.draft.defaults.values if self.draft.defaults else {}
-        if (said.block.values.get("do") or defaults.get("do") or TALK) != TALK:
+    def _check_agent(self, item: FileItem) -> None:
+        defaults = self.parsed.defaults.values if self.parsed.defaults else {}
+        if (item.block.values.get("job") or defaults.get("job") or AGENT_JOB) != AGENT_JOB:
             return
-        if not _agent_of(said) and said.block.values.get("prompt") is not None:
-            what = "it has a prompt, and no agent to tell it to"
-            self._say(said.block.spot, what, None, ", ".join(sorted(known)), "agent: NAME")
-        elif not said.agent:
-            self._refer(said.block, "agent", known, "is no agent", "agents")
+        if not _agent_of(item) and item.block.values.get("prompt") is not None:
+            known = ", ".join(sorted(self._known("agents")))
+            self._add(item.block.spot, "the schedule has a prompt but no agent", None, known, "agent: NAME")
+        elif not item.agent:
+            self._refer(item.block, "agent", "agents")
 
-    def _refer(self, block: Block, word: str, known: set[str], is_none: str, section: str) -> None:
-        name = block.values.get(word)
+    def _refer(self, block: Block, setting: str, noun: str) -> None:
+        name, known = block.values.get(setting), self._known(noun)
         if name is not None and name not in known:
-            hint = nearest(name, sorted(known)) if known else f"define it under {section}"
-            self._say(block.spots[word], f'there {is_none} "{name}"', name, ", ".join(sorted(known)), hint)
+            one = "schedule" if noun == SCHEDULES else next(k.one for k in kinds_by_name().values() if k.noun == noun)
+            hint = nearest(name, sorted(known)) if known else f"Define it under {noun}."
+            self._add(block.spots[setting], f'there is no {one} "{name}"', name, ", ".join(sorted(known)), hint)
 
-    def _limits_said_twice(self, entries: Mapping[tuple[str, str], Entry]) -> None:
+    def _check_limits_twice(self, entries: Mapping[tuple[str, str], Entry]) -> None:
         for entry in entries.values():
             other = entries.get(("limit", f"agent:{entry.name}"))
-            if entry.kind == "agent" and other is not None and entry.meant.get("max_concurrent") is not None:
-                self._twice(entry._replace(kind="limit", name=other.name), other)
+            if entry.kind == "agent" and other is not None and entry.meant.max_concurrent is not None:
+                self._duplicate(entry._replace(kind="limit", name=other.name), other)
 
-    def _say(self, spot: Spot, what: str, value: Any, allowed: str | None, hint: str | None) -> None:
+    def _add(self, spot: Spot, what: str, value: Any, allowed: str | None, hint: str | None) -> None:
         self.problems.append(Problem(_place(spot), spot.path, what, value, allowed, hint))
 
 
-def _agent_of(said: Said) -> str:
-    return said.agent or said.block.values.get("agent") or ""
+def _agent_of(item: FileItem) -> str:
+    return item.agent or item.block.values.get("agent") or ""
 
 
 def _spot_of(block: Block, defaults: Block | None, error: InvalidInput) -> tuple[str | None, Spot]:
-    """The word that an error is about, and where it stands: there, among the defaults, or at least whose it is."""
+    """The setting that an error is about, and where it is: there, among the defaults, or at least whose it is."""
     field = (error.field or "").partition("[")[0].partition(".")[0]
-    for word in (field, "when"):
-        spot = _find_spot(block, defaults, word) if word != "when" or _about_time(error, field) else None
+    for name in (field, "when"):
+        spot = _find_spot(block, defaults, name) if name != "when" or _about_time(error, field) else None
         if spot is not None:
-            return word, spot
+            return name, spot
     return None, block.spot
 
 
 def _about_time(error: InvalidInput, field: str) -> bool:
-    return field == "when" or type(error).__name__ in (
-        "CronParseError", "IntervalParseError", "PhraseError", "RruleError", "InstantError", "TriggerError",
-    )  # fmt: skip
+    return field == "when" or (isinstance(error, TriggerError) and error.code != "timezone_invalid")
 
 
-def _find_spot(block: Block, defaults: Block | None, word: str) -> Spot | None:
-    others = {"when": ("when", "expression", "interval"), "value": ("value",)}.get(word, (word,))
-    for candidate in others:
+def _find_spot(block: Block, defaults: Block | None, name: str) -> Spot | None:
+    for candidate in ("when", "expression", "interval") if name == "when" else (name,):
         if candidate in block.spots:
             return block.spots[candidate]
-    return defaults.spots.get(word) if defaults is not None else None
+    return defaults.spots.get(name) if defaults is not None else None
 
 
 def _place(spot: Spot, error: InvalidInput | None = None) -> Place:
@@ -256,12 +248,12 @@ def _place(spot: Spot, error: InvalidInput | None = None) -> Place:
     return spot.node.place if isinstance(spot.node, Scalar) and spot.node.value is not None else spot.key.place
 
 
-def _digest(words: Any) -> str:
-    return sha256(orjson.dumps(words, option=orjson.OPT_SORT_KEYS)).hexdigest()[:32]
+def _digest(settings: Any) -> str:
+    return sha256(orjson.dumps(settings, option=orjson.OPT_SORT_KEYS)).hexdigest()[:32]
 
 
-def _schedule_digest(words: Mapping[str, Any], paused: bool | str) -> str:
-    """When it fires, what else it says, and whether it is paused, so that each can be compared alone."""
-    when = _digest({word: value for word, value in words.items() if word in _WHEN})
-    rest = _digest([{word: value for word, value in words.items() if word not in _WHEN}, paused])
+def _schedule_digest(settings: Mapping[str, Any], paused: bool | str) -> str:
+    """When it fires, what else it has, and whether it is paused, so that each can be compared alone."""
+    when = _digest({name: value for name, value in settings.items() if name in _TRIGGER})
+    rest = _digest([{name: value for name, value in settings.items() if name not in _TRIGGER}, paused])
     return f"{when}-{rest}{PAUSED if paused else ''}"

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from matins.errors import FileInvalid, InvalidInput
+from matins.errors import InvalidFile, InvalidInput
 from matins.texts.yaml_nodes import Place
 
 _MOST_SHOWN = 20
-_HINT = "mend it in the file; until then nothing is changed"
+_HINT = "Correct the file; until then nothing is changed."
 
 
 class Problem(NamedTuple):
@@ -25,11 +24,13 @@ class Problem(NamedTuple):
 
     def error(self, file: Path) -> InvalidInput:
         where = f"{file}, line {self.place.line}, column {self.place.column}: "
-        said = f"{where}{self.path}: {self.what}" if self.path else f"{where}{self.what}"
-        return InvalidInput(said, value=self.value, field=self.path or None, allowed=self.allowed, hint=self.hint)
+        path = f"{self.path}: " if self.path else ""
+        end = "" if self.what.endswith((".", "…")) else "."
+        message = f"{where}{path}{self.what}{end}"
+        return InvalidInput(message, value=self.value, field=self.path or None, allowed=self.allowed, hint=self.hint)
 
 
-def invalid(file: Path, problems: Iterable[Problem]) -> FileInvalid:
+def invalid_file(file: Path, problems: Iterable[Problem]) -> InvalidFile:
     """One error for all of them, which are its `problems`."""
     errors = [p.error(file) for p in sorted(problems, key=lambda p: (p.place.line, p.place.column))]
     lines = [f"{error.message}{f' ({error.hint})' if error.hint and len(errors) > 1 else ''}" for error in errors]
@@ -37,12 +38,6 @@ def invalid(file: Path, problems: Iterable[Problem]) -> FileInvalid:
         lines[_MOST_SHOWN:] = [f"and {len(lines) - _MOST_SHOWN} more"]
     first = errors[0]
     hint = first.hint if len(errors) == 1 and first.hint else _HINT
-    raised = FileInvalid("\n".join(lines), value=first.value, field=first.field, allowed=first.allowed, hint=hint)
+    raised = InvalidFile("\n".join(lines), value=first.value, field=first.field, allowed=first.allowed, hint=hint)
     raised.problems = tuple(errors)
     return raised
-
-
-def nearest(word: str, known: Iterable[str]) -> str:
-    known = list(known)
-    close = difflib.get_close_matches(word, known, n=1)
-    return f'did you mean "{close[0]}"?' if close else f"known: {', '.join(known)}"

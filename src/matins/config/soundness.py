@@ -15,11 +15,11 @@ def unfit(node: Node, path: str = "") -> Iterator[Problem]:
     """What no store can hold, and what has no name: nothing can be made of it."""
     match node:
         case Scalar(value=str(text)) if _UNFIT.search(text):
-            yield Problem(node.place, path, "this holds a NUL or half a character", hint="take it out")
+            yield Problem(node.place, path, "this contains a NUL or half a character", hint="Remove it.")
         case Entries():
             for key, _ in node.entries:
                 if not isinstance(key, Scalar) or key.value is None:
-                    yield Problem(key.place, path, "this has no name", hint="write name: value")
+                    yield Problem(key.place, path, "this has no name", hint="Write name: value.")
                 else:
                     yield from unfit(key, path)
         case _:
@@ -34,8 +34,8 @@ def twins(node: Node, path: str = "") -> Iterator[Problem]:
     for key, _ in node.entries if isinstance(node, Entries) else ():
         name = key.value if isinstance(key, Scalar) else None
         if name in seen:
-            what = f"stands there twice, first on line {seen[name].line}"
-            yield Problem(key.place, _joined(path, key), what, name, hint="take one out")
+            what = f"is there twice, first on line {seen[name].line}"
+            yield Problem(key.place, _joined(path, key), what, name, hint="Remove one of them.")
         seen[name] = key.place
     for inner, below in _below(node, path):
         yield from twins(inner, below)

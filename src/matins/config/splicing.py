@@ -95,7 +95,7 @@ def _behind(mapping: Entries, stays: list[bool]) -> int:
     ends = [n for n, node in nodes if (node.ends_on_its_line if isinstance(node, Scalar) else node.flow)]
     ends = ends or [n for n, node in nodes if not isinstance(node, Scalar)]
     if not ends:
-        raise InvalidInput("none of its words ends on its line")
+        raise InvalidInput("no setting ends on its own line")
     return ends[-1]
 
 
@@ -109,7 +109,7 @@ def _with_new(text: str, mapping: Entries, behind: Node, new: Mapping[str, Any])
 def with_nulls(text: str, mapping: Entries, words: Sequence[str]) -> str:
     """The text with new words that say nothing, each on a line of its own."""
     if mapping.flow:
-        raise InvalidInput("it stands on one line")
+        raise InvalidInput("it is written on one line")
     indent = " " * (mapping.entries[0][0].place.column - 1)
     behind = mapping.entries[_behind(mapping, [True] * len(mapping.entries))][1]
     return _with_lines(text, _line_end(text, content_end(text, behind)), [f"{indent}{word}: null" for word in words])
@@ -129,7 +129,7 @@ def without_field(text: str, mapping: Entries, number: int, *, last: bool) -> st
 def without_item(text: str, items: Items, number: int) -> str:
     node = items.items[number]
     if items.flow:
-        raise InvalidInput("it shares its line with others")
+        raise InvalidInput("it shares a line with other records")
     return _without_lines(text, _dash(text, items, number), node)
 
 
@@ -137,7 +137,7 @@ def _without_lines(text: str, start: int, node: Node) -> str:
     """The text without what begins there: its lines, and those behind them that are further in. Others' stay."""
     first = _line_start(text, start)
     if text[first:start].strip():
-        raise InvalidInput("it shares its line with others")
+        raise InvalidInput("it shares a line with other records")
     end = at = _line_end(text, max(start, content_end(text, node)))
     while at < len(text):
         line = text[at : _line_end(text, at)]
@@ -176,7 +176,7 @@ def content_end(text: str, node: Node) -> int:
 
 def _keep_comments(part: str) -> None:
     if "\n" in part and _COMMENT.search(part):  # within a line, none can stand
-        raise InvalidInput("comments stand in what would be written anew")
+        raise InvalidInput("the change would delete comments")
 
 
 def _dash(text: str, items: Items, number: int) -> int:

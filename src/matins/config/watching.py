@@ -47,7 +47,7 @@ class FileWatch:
                 self._watch_once()
                 wait = _FIRST_WAIT_S
             except Exception:  # a folder that is gone, or no watches left: the file is looked at now and then
-                log.warning("%s cannot be watched; trying again in %.0f s", self._path, wait, exc_info=True)
+                log.warning("%s cannot be watched; retrying in %.0f s", self._path, wait, exc_info=True)
                 self._call()
                 self._stop.wait(wait)
                 wait = min(wait * 2, _LONGEST_WAIT_S)
@@ -60,7 +60,7 @@ class FileWatch:
 
         folders, names = _folders(self._path), _names(self._path)
         if self._path.parent not in folders:
-            raise FileNotFoundError(f"there is no folder {self._path.parent}")
+            raise FileNotFoundError(f"there is no directory {self._path.parent}")
         seen = watch(
             *folders,
             watch_filter=lambda _, path: Path(path).name in names,
@@ -87,7 +87,7 @@ class FileWatch:
             self._failures = 0
         except Exception:  # somebody's trouble with one change must not end the watch
             self._failures, self._ticks = self._failures + 1, 0
-            log.exception("what %s says could not be taken up; it is tried again", self._path)
+            log.exception("%s could not be applied; retrying", self._path)
 
     def _call_again(self) -> bool:
         """After a failure, at longer and longer intervals."""

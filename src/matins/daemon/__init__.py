@@ -1,4 +1,4 @@
-"""`matins up`: the scheduler, the file that people edit and the HTTP API in one process."""
+"""`matins up`: the scheduler, the configuration file and the HTTP API in one process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `matins up` prints: where everything is, and what to try."""
+"""The text that `matins up` prints: addresses, and commands to try."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ class Whereabouts(NamedTuple):
     running: Running
     home: str
     link: str
-    """Opens the page of whoever follows it, once."""
+    """Link that logs a browser in, once."""
     moved: bool
-    """Whether the usual port was taken."""
+    """Whether the default port is in use."""
     command: str
-    """How `matins` is called so that it finds this daemon."""
+    """The command that reaches this daemon."""
     try_: tuple[str, ...]
-    """Commands worth trying."""
+    """Commands to try."""
 
 
 def greeting(at: Whereabouts) -> str:
     said = at.running
-    port = "  (the usual port is taken)" if at.moved else ""
-    file = said.file or f"none; {at.home}/matins.yaml is read when it is there"
+    port = "  (the default port is in use)" if at.moved else ""
+    file = said.file or f"none; create {at.home}/matins.yaml to use one"
     tries = "\n".join(f"  {at.command} {words}" for words in at.try_)
     return f"""\
-Matins {__version__} is up (process {said.pid}).
+Matins {__version__} is running (process {said.pid}).
 
   store  {said.store}
   file   {file}
   API    {said.url}{port}
-  link   {at.link}  (good once, for ten minutes)
+  link   {at.link}  (works once, for 10 minutes)
   token  {at.home}/token
-  log    here, on stderr
+  log    stderr
 
-Try, in another terminal:
+Try in another terminal:
 {tries}
-Ctrl-C stops it; what is due meanwhile is recorded when it is up again."""
+Ctrl-C stops it. Slots missed meanwhile are recorded at the next start."""

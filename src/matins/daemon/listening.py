@@ -1,4 +1,4 @@
-"""Where the daemon listens."""
+"""The address that the daemon listens on."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ PORT = 7411
 
 
 def bound(host: str, port: int | None) -> socket.socket:
-    """On the port that was asked for, else on the usual one, else on any that is free."""
+    """A socket on the given port; without one on the default port, or on any free port."""
     if port is not None:
         return _bind(host, port)
     try:
@@ -25,10 +25,10 @@ def _bind(host: str, port: int) -> socket.socket:
         return bind(host, port)
     except OSError as error:
         raise InvalidInput(
-            f"{host}:{port} cannot be listened on: {error.strerror}",
+            f"Matins cannot listen on {host}:{port}: {error.strerror}.",
             value=port,
             field="port",
-            hint="name another one: --port 0 takes any that is free",
+            hint="Use another port. --port 0 uses any free port.",
         ) from error
 
 
@@ -37,5 +37,5 @@ def url_of(host: str, listening: socket.socket) -> str:
 
 
 def name_of(host: str) -> str:
-    """As it stands in an address."""
+    """The host as it is written in a URL."""
     return f"[{host}]" if ":" in host else host

@@ -1,4 +1,4 @@
-"""What the daemon tells while it runs, on stderr: plain lines, or a JSON document each."""
+"""The daemon's log on stderr: plain lines, or a JSON document per line."""
 
 from __future__ import annotations
 
@@ -13,15 +13,24 @@ from matins.errors import InvalidInput
 _STYLES = ("plain", "json")
 _LOUD = frozenset({"schedule", "run", "approval", "throttle", "budget", "delivery", "hook", "token"})
 _QUIET = frozenset(
-    {"run.planned", "run.checking", "run.cleared", "run.landed", "approval.requested", "approval.vote", "approval.used"}
+    {
+        "run.planned",
+        "run.checking",
+        "run.ready",
+        "run.thread_assigned",
+        "approval.requested",
+        "approval.voted",
+        "approval.used",
+    }
 )
-"""Steps on the way to what is told anyway."""
+"""Intermediate steps, which are not logged: their result is."""
 
 
 def set_up(style: str) -> None:
     if style not in _STYLES:
         allowed = ", ".join(_STYLES)
-        raise InvalidInput(f'There is no log style "{style}"', value=style, field="log", allowed=allowed, hint=allowed)
+        message = f'There is no log style "{style}".'
+        raise InvalidInput(message, value=style, field="log", allowed=allowed, hint=f"Use one of: {allowed}.")
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(Lines() if style == "plain" else Documents())
     root = logging.getLogger()
@@ -31,7 +40,7 @@ def set_up(style: str) -> None:
 
 
 class Lines(logging.Formatter):
-    """`09:00:00 run.succeeded morning (run 12)`; the level where it is worth a look."""
+    """`09:00:00 run.succeeded morning (run 12)`, with the level for warnings and errors."""
 
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(message)s", "%H:%M:%S")
@@ -55,11 +64,11 @@ class Documents(logging.Formatter):
         told |= getattr(record, "event", {})
         if record.exc_info:
             told["trace"] = self.formatException(record.exc_info)
-        return json.dumps(told)  # in ASCII: nothing that a terminal obeys either
+        return json.dumps(told)  # in ASCII: without control characters
 
 
 def tell(event: dict[str, Any]) -> None:
-    """An event as a line of the log: what happened, to whom, and why."""
+    """Log an event: its type, schedule, run and reason."""
     kind = str(event["type"]).removeprefix("matins.")
     if kind in _QUIET or kind.partition(".")[0] not in _LOUD:
         return
@@ -73,5 +82,5 @@ def tell(event: dict[str, Any]) -> None:
 
 
 def _harmless(text: str) -> str:
-    """No line of somebody's making, and nothing that a terminal obeys."""
+    """The text without line breaks and control characters."""
     return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)

@@ -1,4 +1,4 @@
-"""The daemon: what it starts and in which order, what signals do, and how it ends."""
+"""The daemon: its start order, its signals, and its shutdown."""
 
 from __future__ import annotations
 
@@ -15,29 +15,27 @@ from pathlib import Path
 from queue import SimpleQueue
 from urllib.parse import urlsplit
 
-from fastapi import FastAPI
-
 from matins.daemon import logs
 from matins.daemon.greeting import Whereabouts, greeting
 from matins.daemon.listening import PORT, bound, name_of, url_of
 from matins.daemon.unit import notify
+from matins.engine.reasons import rfc3339
 from matins.errors import NotFound, SchedulerShutdownError, StoreError
 from matins.library import Matins, taken
 from matins.model.principal import OWNER
 from matins.runtime.signals import Signals
-from matins.service.documents import instant
-from matins.service.requests import Requests
-from matins.service.tokens import Keys
+from matins.service.idempotency import IdempotencyStore
+from matins.service.tokens import TokenVerifier
 from matins.surfaces.home import Home, Running, private_files, shown, usual_home, whole
-from matins.surfaces.http.app import build_app
+from matins.surfaces.http.app import HttpApp, build_app
 from matins.surfaces.http.health import Health
-from matins.surfaces.http.logins import Logins
 from matins.surfaces.http.server import Server
+from matins.surfaces.http.sessions import BrowserSessions
 
 log = logging.getLogger("matins")
 HEARTBEAT = "MATINS_HEARTBEAT_URL"
 PUBLIC = "MATINS_PUBLIC_URL"
-"""By which a proxy in front of it is known."""
+"""The URL of a proxy in front of the daemon."""
 DEMO_HOME = ".matins-demo"
 _STOP_S = 30
 _TRIES = ('add "every weekday at 9am" --agent demo "Say what day it is"', "list", "doctor")
@@ -46,7 +44,7 @@ _LOCAL = ("127.0.0.1", "localhost", "[::1]")
 
 
 class Daemon:
-    """Zero configuration: everything is in the user's data folder, unless it is said otherwise."""
+    """The scheduler, the file and the HTTP API in one process. Its files are in the user's data directory."""
 
     def __init__(
         self,
@@ -71,19 +69,19 @@ class Daemon:
         self._ending = False
 
     def run(self) -> None:
-        """Until SIGTERM or SIGINT; SIGHUP reads the file again. A second signal to end ends it at once."""
+        """Run until SIGTERM or SIGINT. SIGHUP reads the file again. A second SIGTERM or SIGINT exits immediately."""
         logs.set_up(self._log)
         with ExitStack() as stack:
             stack.enter_context(Signals((signal.SIGTERM, signal.SIGINT, signal.SIGHUP), self._hear))
             self._start(stack)
             self._serve()
             notify("STOPPING=1")
-            log.info("stopping: runs get %s s to end; once more to leave them to the next start", _STOP_S)
+            log.info("Stopping. Runs have %s s to finish. Interrupt again to leave them to the next start.", _STOP_S)
 
     # -- start
 
     def _start(self, stack: ExitStack) -> None:
-        """What was started is stopped in reverse, also when the next cannot start."""
+        """Start the parts. They are stopped in reverse order, also when a later one cannot start."""
         with private_files():
             self._home.make()
             self._home.enter()
@@ -96,13 +94,13 @@ class Daemon:
             raise taken(matins.store)
         listener = stack.enter_context(bound(self._host, self._port))
         matins.subscribe(logs.tell)
-        self._follow_file(stack)  # first, so that nothing fires under what it said before
+        self._watch_file(stack)  # first, so that nothing fires with outdated settings
         matins.start()
         stack.callback(_stopped, matins)
-        self._logins = Logins(matins.clock)
-        keys = Keys(matins.store, matins.clock)
+        self._sessions = BrowserSessions(matins.clock)
+        keys = TokenVerifier(matins.store, matins.clock)
         app = self._app(keys, listener)
-        matins.subscribe(lambda event: app.state.wake())
+        matins.subscribe(lambda event: app.wake())
         server = Server(app, listener, self._end)
         server.start()
         stack.callback(server.stop)
@@ -110,14 +108,16 @@ class Daemon:
         stack.callback(self._home.hush)
         self._announce(listener)
 
-    def _follow_file(self, stack: ExitStack) -> None:
+    def _watch_file(self, stack: ExitStack) -> None:
         if self._file_named and not self._file.exists():
-            raise NotFound(f"There is no file {self._file}", value=str(self._file), field="file", hint="write it first")
-        self._reloader = self._matins.follow_file(self._file)
+            raise NotFound(
+                f"There is no file {self._file}.", value=str(self._file), field="file", hint="Create it first."
+            )
+        self._reloader = self._matins.watch_file(self._file)
         stack.callback(self._reloader.stop)
         self._reloader.start()
 
-    def _app(self, keys: Keys, listener: socket.socket) -> FastAPI:
+    def _app(self, keys: TokenVerifier, listener: socket.socket) -> HttpApp:
         matins, port = self._matins, listener.getsockname()[1]
         hosts = [f"{name}:{port}" for name in (*_LOCAL, name_of(self._host))]
         origins = [f"http://{host}" for host in hosts]
@@ -127,26 +127,26 @@ class Daemon:
         return build_app(
             matins,
             keys,
-            Requests(matins.store, matins.clock),
+            IdempotencyStore(matins.store, matins.clock),
             hosts=hosts,
             origins=origins,
             health=Health(matins, matins.clock),
-            logins=self._logins,
+            sessions=self._sessions,
         )
 
-    def _let_in(self, keys: Keys) -> None:
-        """The owner's own commands need a token too; the one that is there stays while it is good."""
+    def _let_in(self, keys: TokenVerifier) -> None:
+        """Create a token for the owner's commands, unless there is a valid one."""
         there = self._home.token()
         if there is None or keys.principal_of(there) is None:
-            self._home.keep_token(self._matins.create_token(OWNER.name).token)
+            self._home.keep_token(self._matins.tokens.create(OWNER.name).token)
 
     def _announce(self, listener: socket.socket) -> None:
         url = url_of(self._host, listener)
         file = str(self._file) if self._file.exists() else None
-        started = instant(self._matins.clock.now_ms()) or ""
+        started = rfc3339(self._matins.clock.now_ms())
         running = Running(url, os.getpid(), started, shown(self._store), file)
         self._home.announce(running)
-        link = f"{url}/login?code={self._logins.code(OWNER)}"
+        link = f"{url}/login?code={self._sessions.create_code(OWNER)}"
         moved = self._port is None and listener.getsockname()[1] != PORT
         tries = _DEMO_TRIES if self._demo else _TRIES
         told = Whereabouts(running, str(self._home.path), link, moved, self._command(), tries)
@@ -168,25 +168,25 @@ class Daemon:
     def _serve(self) -> None:
         while self._signals.get() == signal.SIGHUP:
             try:
-                log.info("the file is read again: %s", self._reloader.look().state)
+                log.info("Read the file again: %s", self._reloader.check().state)
             except StoreError as error:
-                log.error("the file could not be taken up: %s", error)
+                log.error("The file was not applied: %s", error)
 
     def _end(self) -> None:
-        """The API is gone and nobody asked for that: whoever watches over the daemon starts it again."""
-        log.error("the HTTP server ended")
+        """Stop the daemon because its HTTP server ended; a supervisor such as systemd restarts it."""
+        log.error("The HTTP server ended unexpectedly.")
         os.kill(os.getpid(), signal.SIGTERM)
 
     def _hear(self, number: int) -> None:
         if number != signal.SIGHUP:
             if self._ending:
-                os._exit(128 + number)  # asked twice: what runs goes on, and the next start takes it up
+                os._exit(128 + number)  # a second signal: runs continue, and the next start takes them over
             self._ending = True
         self._signals.put(number)
 
 
 def demo_file() -> str:
-    """A file in which a newcomer sees an agent woken, a question asked and a slot skipped, and which can be edited."""
+    """The file of the demo: an agent that runs, a request for approval, and a slot that is skipped."""
     return resources.files("matins").joinpath("demo/matins.yaml").read_text(encoding="utf-8")
 
 

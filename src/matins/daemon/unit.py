@@ -1,4 +1,4 @@
-"""A unit for systemd, and what systemd is told."""
+"""The systemd unit, and notifications to systemd."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from matins.surfaces.home import Home, shown, whole
 _OF_ALL = """\
 Restart=on-failure
 RestartSec=2
-# Runs that are under way get half a minute; then the daemon ends them itself.
+# The daemon gives runs 30 seconds to finish; then it stops them.
 TimeoutStopSec=60
-# Only the daemon is signalled. Agents have keepers of their own: when the daemon dies, they go on, and the one that
-# systemd starts next takes them up. KillMode=mixed or control-group would kill them with it.
+# systemd signals only the daemon. Agents have their own supervisors: when the daemon dies, agents continue, and the
+# next daemon takes them over. KillMode=mixed or control-group would kill them.
 KillMode=process
 OOMPolicy=continue
-# Agents run without new privileges in any case.
+# Agents always run without new privileges.
 NoNewPrivileges=yes
 """
 _ENVIRONMENT = """\
-# A unit is for all to read. The store has a password: MATINS_STORE=… stands in this file, which is yours alone.
+# Every user can read a unit, and the URL of the store has a password: set MATINS_STORE=… in this private file.
 EnvironmentFile={folder}/environment
 """
 _OF_SYSTEM = """\
@@ -50,7 +50,7 @@ def systemd_unit(
     *,
     system: bool | None = None,
 ) -> str:
-    """For the user who asks: agents need that user's keys and folders. For root, a unit with a user of its own."""
+    """A unit for the current user: agents need that user's keys and directories. For root, a unit with its own user."""
     system = os.geteuid() == 0 if system is None else system
     folder = str(Home(home).path) if home or not system else "/var/lib/matins"
     words = [sys.executable, "-m", "matins", "--home", folder, "up"]
@@ -59,13 +59,13 @@ def systemd_unit(
     words += ["--file", str(Path(file).absolute())] if file else []
     place = "/etc/systemd/system" if system else "~/.config/systemd/user"
     ctl = "systemctl" if system else "systemctl --user"
-    steps = "" if system else "# and so that it runs while you are not logged in: loginctl enable-linger\n"
+    steps = "" if system else "# To run it while you are logged out: loginctl enable-linger\n"
     return f"""\
 # {place}/matins.service
-# then: {ctl} daemon-reload && {ctl} enable --now matins
+# Then: {ctl} daemon-reload && {ctl} enable --now matins
 {steps}
 [Unit]
-Description=Matins wakes AI agents on time
+Description=Matins, a scheduler for AI agents
 After=network.target
 
 [Service]
@@ -80,7 +80,7 @@ WantedBy={"multi-user.target" if system else "default.target"}
 
 
 def notify(state: str) -> None:
-    """Tell systemd, where it has started us and wants to know."""
+    """Notify systemd, if it started this process with Type=notify."""
     address = os.environ.get("NOTIFY_SOCKET")
     if address:
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as link:
@@ -89,6 +89,6 @@ def notify(state: str) -> None:
 
 
 def _quoted(word: str) -> str:
-    """As systemd reads words: percent and dollar signs are its own."""
+    """The argument, quoted for systemd, which expands percent and dollar signs."""
     word = word.replace("%", "%%").replace("$", "$$")
     return word if shlex.quote(word) == word else '"' + word.replace("\\", "\\\\").replace('"', '\\"') + '"'

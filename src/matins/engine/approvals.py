@@ -7,12 +7,13 @@ from typing import Any, Literal
 
 import orjson
 
-from matins.engine.agents import HIDDEN, agent_to_dict
 from matins.engine.schedules import encode
+from matins.engine.settings import dump_settings, redact
 from matins.model.agent import Agent
 from matins.model.policy import Approval
 from matins.model.principal import Principal
 from matins.model.schedule import ScheduleDefinition
+from matins.model.settings import settings_of
 
 DESTRUCTIVE = frozenset(
     ["work_task", "github_suggest", "fork_repo", "codebase_review", "dependency_audit", "improvement_loop"]
@@ -30,13 +31,18 @@ HARMLESS = frozenset(
 )
 """Known actions that an owner need not be asked about. What is not known counts as destructive."""
 
+_SHOWN = (
+    "prompt", "work_source", "pre_check", "before_run", "after_run", "provider", "max_cost", "max_tokens", "ends_at",
+)  # fmt: skip
+"""What a person sees of a schedule in order to judge, where it is set."""
+
 
 def needs_approval(definition: ScheduleDefinition) -> bool:
     if definition.approval == "auto":
         return False
-    if definition.approval_actions:
-        return definition.do in definition.approval_actions
-    return definition.approval == "council_approve" or definition.do not in HARMLESS
+    if definition.approval_jobs:
+        return definition.job in definition.approval_jobs
+    return definition.approval == "council_approve" or definition.job not in HARMLESS
 
 
 def digest(agent: str, name: str, rev: int, definition: ScheduleDefinition, *more: object) -> str:
@@ -44,24 +50,24 @@ def digest(agent: str, name: str, rev: int, definition: ScheduleDefinition, *mor
     return sha256(orjson.dumps([agent, name, rev, encode(definition), *more])).hexdigest()
 
 
-def reach(agent: Agent) -> dict[str, Any]:
-    """What an agent is, as far as leave for its runs is bound to it; values that may be secrets are not told."""
-    secret = [(name, text if text.startswith(("env:", "file:")) else HIDDEN) for name, text in agent.environment]
-    return {**agent_to_dict(agent), "environment": secret}
+def agent_fingerprint(agent: Agent) -> dict[str, Any]:
+    """The agent as far as an approval of its runs is bound to it; values that may be secrets are left out."""
+    hidden = [(name, redact(text)) for name, text in agent.environment]
+    return {"name": agent.name, **dump_settings(settings_of(Agent), agent), "environment": hidden}
 
 
 def why_not(approval: Approval, principal: Principal) -> str | None:
     """Why this principal may not answer; None when it may."""
     if not principal.human:
-        return "agents do not approve anything"
+        return "agents cannot approve"
     if principal.role == "viewer":
-        return "viewers look on; they do not decide"
+        return "viewers cannot approve"
     if approval.approvers and principal.name not in approval.approvers:
         return f"the approvers are {', '.join(approval.approvers)}"
     if not approval.approvers and principal.role != "owner":
-        return "only the owner may answer this"
+        return "only the owner can answer it"
     if principal.role != "owner" and (principal.name, principal.role) in hands(approval):
-        return "nobody but the owner approves what they made, changed or started themselves"
+        return "only the owner may approve what they made, changed or started themselves"
     return None
 
 
@@ -89,14 +95,14 @@ def tally(approval: Approval) -> Literal["pending", "approved", "denied"]:
 
 def told(agent: str, name: str, definition: ScheduleDefinition, slot: int | None, description: str) -> dict[str, Any]:
     """What a person must see in order to judge."""
-    request: dict[str, Any] = {"schedule": name, "agent": agent, "do": definition.do, "when": description}
+    request: dict[str, Any] = {"schedule": name, "agent": agent, "job": definition.job, "when": description}
     if definition.payload is not None:
         request["payload"] = definition.payload
     if definition.target is not None:
         request["target"] = {word: value for word, value in definition.target._asdict().items() if value is not None}
-    for word in ("prompt", "work", "pre_check", "before", "after", "provider", "max_cost", "max_tokens", "ends_at"):
-        if getattr(definition, word) is not None:
-            request[word] = getattr(definition, word)
+    for name in _SHOWN:
+        if getattr(definition, name) is not None:
+            request[name] = getattr(definition, name)
     if slot is not None:
         request["slot"] = slot
     return request

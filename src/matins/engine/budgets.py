@@ -1,39 +1,43 @@
 """Budgets: how much money and how many tokens may go in a day or a month, and whether a run fits into what is left."""
 
-from __future__ import annotations
-
 import math
 import statistics
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import date
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Annotated, Literal, NamedTuple, get_args
 
-from matins.engine.given import check_choice, check_name, check_words
-from matins.engine.money import parse_money, parse_tokens
 from matins.engine.when.days import date_of, first_of_month
 from matins.engine.when.zones import load_zone
 from matins.errors import InvalidInput
+from matins.model.settings import Choice, Money, Name, Setting, Tokens, Zone
 
 Scope = Literal["schedule", "agent", "all"]
 Period = Literal["day", "month"]
-WORDS = ("scope", "of", "per", "money", "tokens", "timezone")
 MOST_PAST = 100
 _DAY = 86_400_000
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
+    """Annotations are settings, see `model.settings`."""
+
     name: str
-    scope: Scope
-    of: str | None
-    """The schedule as `agent/name`, or the agent; None for all, or for each schedule or agent by itself."""
-    period: Period
-    money: int | None
+    scope: Annotated[
+        Scope,
+        Setting(
+            Choice(get_args(Scope)), "What the budget is for: each schedule, each agent, or all together.", "agent"
+        ),
+    ] = "all"
+    of: Annotated[str | None, Setting(Name(), "One agent, or one schedule as agent/name.", "scout")] = None
+    """None for all, or for each schedule or agent by itself."""
+    period: Annotated[Period, Setting(Choice(get_args(Period)), "Period of the budget.", "day", required=True)] = "day"
+    max_cost: Annotated[int | None, Setting(Money(), "Amount that may be spent in a period.", "$5")] = None
     """Micro-dollars."""
-    tokens: int | None
-    timezone: str
-    """Where its days begin and end."""
+    max_tokens: Annotated[int | None, Setting(Tokens(), "Tokens that may be used in a period.", "2M")] = None
+    timezone: Annotated[
+        str, Setting(Zone(), "IANA time zone of its days; default: the machine's.", "Europe/Berlin", short="-z")
+    ] = ""
 
 
 class Spent(NamedTuple):
@@ -51,48 +55,22 @@ class Lack(NamedTuple):
     wanted: int
 
 
-def define_budget(name: str, words: Mapping[str, Any], rates: Mapping[str, float], zone: str) -> Budget:
-    """The budget that these words make, in `zone` where they say no other; an error names the word to mend."""
-    check_name("name", name, "daily")
-    check_words("A budget", words, WORDS)
-    given = {word: value for word, value in words.items() if value is not None}
-    scope: Scope = check_choice("scope", given.get("scope", "all"), get_args(Scope))
-    period: Period = check_choice("per", given.get("per"), get_args(Period))
-    money = _limit("money", parse_money(given["money"], rates, "money")) if "money" in given else None
-    tokens = _limit("tokens", parse_tokens(given["tokens"], "tokens")) if "tokens" in given else None
-    if money is None and tokens is None:
-        message = 'A budget needs "money", "tokens" or both: what may be spent'
-        raise InvalidInput(message, field="money", hint='money="$5", or tokens="2M"')
-    timezone = check_name("timezone", given.get("timezone", zone), "Europe/London")
-    return Budget(name, scope, _of(scope, given.get("of")), period, money, tokens, load_zone(timezone).name)
-
-
-def _limit(word: str, value: int) -> int:
-    if value:
-        return value
-    message = f'"{word}" must be more than nothing: a budget of zero would let nothing run'
-    raise InvalidInput(message, value=value, field=word, hint="to stop runs, pause the schedule")
-
-
-def _of(scope: Scope, of: object) -> str | None:
-    if of is None:
-        return None
-    if scope == "all":
-        hint = 'leave it out, or say scope="schedule" or scope="agent"'
-        raise InvalidInput('"of" has no meaning for a budget over all', value=of, field="of", hint=hint)
-    name = check_name("of", of, "herald/nightly" if scope == "schedule" else "herald")
-    if scope == "schedule" and not name.partition("/")[2]:
-        hint = f'of="herald/{name}", or of="/{name}" where it has no agent'
-        raise InvalidInput(f'"of" must name a schedule as agent/name, got {name!r}', value=of, field="of", hint=hint)
-    return name
-
-
-def to_dict(budget: Budget) -> dict[str, Any]:
-    return asdict(budget)
-
-
-def from_dict(data: Mapping[str, Any]) -> Budget:
-    return Budget(**data)
+def check_budget(budget: Budget) -> None:
+    """Raise unless something may be spent, and on something that can be told apart."""
+    if budget.max_cost is None and budget.max_tokens is None:
+        message = 'A budget needs "max_cost", "max_tokens" or both.'
+        raise InvalidInput(message, field="max_cost", hint='For example: max_cost="$5", or max_tokens="2M".')
+    for name in ("max_cost", "max_tokens"):
+        if getattr(budget, name) == 0:
+            message = f'"{name}" must be more than 0: nothing could run.'
+            raise InvalidInput(message, value=0, field=name, hint="To stop runs, pause the schedules.")
+    if budget.of is not None and budget.scope == "all":
+        hint = 'Omit it, or use scope="schedule" or scope="agent".'
+        raise InvalidInput('"of" has no meaning for a budget of all.', value=budget.of, field="of", hint=hint)
+    if budget.of is not None and budget.scope == "schedule" and not budget.of.partition("/")[2]:
+        hint = f'Use of="herald/{budget.of}", or of="/{budget.of}" where it has no agent.'
+        message = f'"of" must name a schedule as agent/name, not {budget.of!r}.'
+        raise InvalidInput(message, value=budget.of, field="of", hint=hint)
 
 
 def period_of(budget: Budget, at_ms: int) -> str:
@@ -130,10 +108,10 @@ def _next_wall(budget: Budget, day: date) -> int:
 def room(budget: Budget, settled: Spent, reserved: Spent, wanted: Spent) -> Lack | None:
     """What the budget lacks for a run that may cost `wanted`; None when it fits."""
     money, tokens = settled.money + reserved.money, settled.tokens + reserved.tokens
-    if budget.money is not None and money + wanted.money > budget.money:
-        return Lack("money", budget.money, money, wanted.money)
-    if budget.tokens is not None and tokens + wanted.tokens > budget.tokens:
-        return Lack("tokens", budget.tokens, tokens, wanted.tokens)
+    if budget.max_cost is not None and money + wanted.money > budget.max_cost:
+        return Lack("money", budget.max_cost, money, wanted.money)
+    if budget.max_tokens is not None and tokens + wanted.tokens > budget.max_tokens:
+        return Lack("tokens", budget.max_tokens, tokens, wanted.tokens)
     return None
 
 

@@ -46,7 +46,7 @@ class Decision(NamedTuple):
     """The slot that is due now and within its grace."""
     next_slot: int | None
     window_used: int
-    """How many of the window's `cap` runs are used up; 0 when a slot was on time."""
+    """How many of the window's `catch_up_limit` runs are used up; 0 when a slot was on time."""
     skipped: tuple[Part, ...] = ()
     """Missed slots that nobody makes up for: they would have been skipped."""
 
@@ -104,14 +104,14 @@ def grace_of(definition: ScheduleDefinition, slot: int, next_slot: int | None) -
 def _late(
     definition: ScheduleDefinition, trigger: Trigger, window: Covered, used: int, quiet: QuietHours | None
 ) -> tuple[list[Covered], int]:
-    """The runs that the policy grants a missed window, oldest first, and how much of the cap they use."""
+    """The runs that the policy grants a missed window, oldest first, and how much of the limit they use."""
     if definition.catch_up == "skip":
         return [], used
     parts = islice(_parts(trigger, window, quiet), _most_parts(window.slots))
     awake = (part.covered for part in parts if part.until is None)
     if definition.catch_up == "run_once":
         return ([] if next(awake, None) is None else [window]), used
-    slots = list(islice(_newest_first(trigger, awake), max(0, definition.cap - used)))
+    slots = list(islice(_newest_first(trigger, awake), max(0, definition.catch_up_limit - used)))
     return [Covered(slot, slot, 1) for slot in reversed(slots)], used + len(slots)
 
 

@@ -11,14 +11,14 @@ from matins.model.records import StoredEvent
 
 MOST_ATTEMPTS = 20
 FIRST_WAIT_MS, LONGEST_WAIT_MS = 5_000, 3_600_000
-GIVEN_UP = "delivery.given_up"
+DISCARDED = "delivery.discarded"
 
 
 def wants(name: str, types: Collection[str], event: StoredEvent) -> bool:
     """Not that something could not be delivered to itself: that could not be delivered either."""
     if types and event.type not in types:
         return False
-    return event.type != GIVEN_UP or orjson.loads(event.data or "{}").get("subscription") != name
+    return event.type != DISCARDED or orjson.loads(event.data or "{}").get("subscription") != name
 
 
 def next_try_at(name: str, event_id: int, attempts: int, now: int) -> int | None:

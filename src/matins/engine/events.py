@@ -20,78 +20,83 @@ class EventKind(NamedTuple):
     """What an event of this type says, in a sentence."""
 
     type: str
-    says: str
+    help: str
     ends: bool = False
     """Whether a run is over with it."""
 
 
 _KINDS = (
-    EventKind("schedule.created", "A schedule was made, or proposed by an agent."),
-    EventKind("schedule.updated", "A schedule says something else from now on."),
-    EventKind("schedule.paused", "A schedule starts nothing new until it is resumed."),
+    EventKind("schedule.created", "A schedule was added, or proposed by an agent."),
+    EventKind("schedule.updated", "Settings of a schedule were changed."),
+    EventKind("schedule.paused", "A schedule was paused. It starts no new runs until it is resumed."),
     EventKind("schedule.auto_paused", "A schedule was paused because too many of its runs failed in a row."),
-    EventKind("schedule.resumed", "A schedule goes on."),
-    EventKind("schedule.expired", "A schedule's end date has come."),
-    EventKind("schedule.broken", "A schedule cannot be used and was set aside, with the reason."),
-    EventKind("schedule.replanned", "A schedule's next slot was found anew after the clock went back."),
-    EventKind("schedule.missed", "Nobody was there for a slot, or for a range of them.", ends=True),
-    EventKind("schedule.removed", "A schedule was removed; its history stays."),
-    EventKind("run.planned", "A slot has its run, which may start as soon as there is room."),
+    EventKind("schedule.resumed", "A schedule was resumed."),
+    EventKind("schedule.expired", "A schedule reached its end date."),
+    EventKind("schedule.broken", "A schedule cannot be read. It is set aside; the data has the reason."),
+    EventKind("schedule.replanned", "The next slot of a schedule was computed again because the clock went back."),
+    EventKind("schedule.missed", "One slot or several were missed because no engine was running.", ends=True),
+    EventKind("schedule.deleted", "A schedule was deleted. Its history is kept."),
+    EventKind("run.planned", "A run was created for a slot. It starts as soon as there is capacity."),
     EventKind("run.queued", "A run waits for another run of its schedule."),
-    EventKind("run.promoted", "A queued run may start now."),
-    EventKind("run.deferred", "A run is put off, until a time or until what holds it up is over."),
-    EventKind("run.checking", "A run waits for its guard, pre-check or hook."),
-    EventKind("run.awaiting_approval", "A run waits for people to approve it."),
-    EventKind("run.suspended", "A run could go on, but its schedule is paused."),
-    EventKind("run.cleared", "A run has waited and may start now."),
-    EventKind("run.started", "An attempt of a run began."),
-    EventKind("run.landed", "A run has its conversation: a new one, or one that goes on."),
-    EventKind("run.adopted", "A run whose worker is gone still runs, and has a new worker."),
-    EventKind("run.released", "A run that was claimed and had not begun was given back."),
-    EventKind("run.retrying", "An attempt failed or was lost, and the run is tried again."),
-    EventKind("run.held", "A run has not ended and nobody can end it, or its worker is gone: a person decides."),
+    EventKind("run.promoted", "A queued run became ready to start."),
+    EventKind("run.deferred", "A run was deferred until a time, or until the condition that blocks it ends."),
+    EventKind("run.checking", "A run waits for the guard, its pre-check or a hook."),
+    EventKind("run.awaiting_approval", "A run waits for approval."),
+    EventKind("run.suspended", "A run stopped waiting, but its schedule is paused."),
+    EventKind("run.ready", "A run passed all gates and is ready to start."),
+    EventKind("run.started", "An attempt of a run started."),
+    EventKind("run.thread_assigned", "A run was assigned to a conversation, new or continued."),
+    EventKind("run.adopted", "A run continues under a new worker because its worker is gone."),
+    EventKind("run.released", "A run was claimed, did not start, and was released."),
+    EventKind("run.retrying", "An attempt failed or was lost. The run will be retried."),
+    EventKind("run.held", "A run needs a person: it cannot be ended, or its worker is gone."),
     EventKind("run.cancelling", "A started run was asked to end."),
-    EventKind("run.succeeded", "A run ended well.", ends=True),
-    EventKind("run.failed", "A run failed, and is not tried again.", ends=True),
+    EventKind("run.succeeded", "A run succeeded.", ends=True),
+    EventKind("run.failed", "A run failed and will not be retried.", ends=True),
     EventKind("run.cancelled", "A run was cancelled.", ends=True),
-    EventKind("run.skipped", "A slot came, and a policy, a check or a hook let it pass by.", ends=True),
-    EventKind("run.blocked", "The guard said no to a run.", ends=True),
+    EventKind("run.skipped", "A slot was skipped by a policy, a check or a hook.", ends=True),
+    EventKind("run.blocked", "The guard blocked a run.", ends=True),
     EventKind("run.missed", "A run could not start within its grace.", ends=True),
-    EventKind("run.denied", "People denied a run.", ends=True),
-    EventKind("run.expired", "Nobody approved a run in time.", ends=True),
-    EventKind("run.over_budget", "There was no money or no tokens for a run, or it was ended at its limit.", ends=True),
-    EventKind("run.interrupted", "A run was cut off because its scheduler stopped.", ends=True),
-    EventKind("run.unknown", "Nobody knows how a run ended.", ends=True),
-    EventKind("message.emitted", "A schedule says its message: whoever listens acts on it."),
-    EventKind("approval.requested", "People are asked about a run, a proposed schedule or a budget."),
-    EventKind("approval.vote", "Somebody answered."),
-    EventKind("approval.edited", "What was asked was changed by the approver, and is asked anew."),
-    EventKind("approval.approved", "It was approved."),
-    EventKind("approval.denied", "It was denied."),
-    EventKind("approval.expired", "Nobody answered in time."),
-    EventKind("approval.used", "A run that was approved starts: the approval is used up."),
-    EventKind("approval.void", "What was asked is about something else by now."),
-    EventKind("budget.exceeded", "A run spent more than it may: its schedule is paused, and people are asked."),
-    EventKind("throttle.activated", "A provider serves nobody for a while."),
-    EventKind("throttle.lifted", "Somebody said that a provider serves again."),
-    EventKind("throttle.ended", "A provider serves again."),
-    EventKind("policy.set", "Quiet hours, a budget, a price, a hook or another policy was made or changed."),
-    EventKind("policy.dropped", "A policy is no more."),
-    EventKind("file.applied", "What a file says holds from now on: what was added, removed and changed."),
-    EventKind("limit.set", "So many runs at once from now on."),
-    EventKind("subscription.created", "Somebody wants to hear of events: a webhook, or a function by name."),
-    EventKind("subscription.paused", "A subscription gets nothing until it is resumed."),
-    EventKind("subscription.resumed", "A subscription goes on where it stood."),
-    EventKind("subscription.dropped", "A subscription is no more."),
-    EventKind("delivery.given_up", "An event could not be delivered, and is not tried again."),
-    EventKind("delivery.requested", "Somebody wants an event delivered again."),
-    EventKind("token.created", "Somebody was given a key: whose it is and what it may, never the key."),
-    EventKind("token.revoked", "A key opens nothing any more."),
-    EventKind("store.copied", "A copy of the whole store was made."),
-    EventKind("hook.failed", "A hook that learns how runs end did not end well itself; nothing follows from it."),
+    EventKind("run.denied", "A run was denied.", ends=True),
+    EventKind("run.expired", "A run was not approved in time.", ends=True),
+    EventKind(
+        "run.over_budget", "A run did not start because its budget is spent, or was stopped at its limit.", ends=True
+    ),
+    EventKind("run.interrupted", "A run was interrupted because its scheduler stopped.", ends=True),
+    EventKind("run.unknown", "The outcome of a run is unknown.", ends=True),
+    EventKind("message.emitted", "A schedule emitted its message for subscribers."),
+    EventKind("approval.requested", "Approval was requested for a run, a proposed schedule or a budget."),
+    EventKind("approval.voted", "A person approved or denied a request; others may still be needed."),
+    EventKind("approval.edited", "An approver changed what was requested. It is requested again."),
+    EventKind("approval.approved", "A request was approved."),
+    EventKind("approval.denied", "A request was denied."),
+    EventKind("approval.expired", "A request expired without a decision."),
+    EventKind("approval.used", "An approved run started. Its approval is used up."),
+    EventKind("approval.voided", "A request became void because its subject changed."),
+    EventKind(
+        "budget.exceeded", "A run spent more than its budget. Its schedule is paused, and approval is requested."
+    ),
+    EventKind("throttle.set", "A provider was throttled until a time."),
+    EventKind("throttle.deleted", "A throttle was deleted before its end."),
+    EventKind("throttle.ended", "A throttle ended."),
+    EventKind("policy.set", "Quiet hours, a budget, a price, a hook or another policy was created or changed."),
+    EventKind("policy.deleted", "A policy was deleted."),
+    EventKind("file.applied", "A file was applied. The data has what was added, removed and changed."),
+    EventKind("limit.set", "A concurrency limit was created or changed."),
+    EventKind("subscription.created", "A webhook or a named function was subscribed to events."),
+    EventKind("subscription.updated", "The types of events of a subscription were changed."),
+    EventKind("subscription.paused", "A subscription was paused. It receives nothing until it is resumed."),
+    EventKind("subscription.resumed", "A subscription was resumed. It continues where it was."),
+    EventKind("subscription.deleted", "A subscription was deleted."),
+    EventKind("delivery.discarded", "An event could not be delivered and will not be retried."),
+    EventKind("delivery.requested", "An event was requested to be delivered again."),
+    EventKind("token.created", "A token was created. The data has its owner and rights, never the token."),
+    EventKind("token.revoked", "A token was revoked."),
+    EventKind("store.backed_up", "The store was backed up."),
+    EventKind("hook.failed", "A hook that runs after a run failed. The run is not affected."),
 )
-CATALOGUE = {kind.type: kind for kind in _KINDS}
-ENDS = frozenset(kind.type for kind in _KINDS if kind.ends)
+EVENTS = {kind.type: kind for kind in _KINDS}
+TERMINAL_EVENTS = frozenset(kind.type for kind in _KINDS if kind.ends)
 """The types with which a run is over; each run has exactly one event of these."""
 ALIASES = {
     "schedule:created": "schedule.created",
@@ -109,10 +114,10 @@ def canonical(name: str) -> str:
     """The type that a name means: our own, with or without its prefix, or another system's."""
     plain = name.removeprefix(PREFIX)
     found = ALIASES.get(plain, plain)
-    if found not in CATALOGUE:
-        close = difflib.get_close_matches(plain, [*CATALOGUE, *ALIASES], n=1)
-        hint = f'did you mean "{close[0]}"?' if close else "the names are in docs/events.md"
-        raise InvalidInput(f'There is no event "{name}"', value=name, field="types", hint=hint)
+    if found not in EVENTS:
+        close = difflib.get_close_matches(plain, [*EVENTS, *ALIASES], n=1)
+        hint = f'Did you mean "{close[0]}"?' if close else "The names are in docs/events.md."
+        raise InvalidInput(f'There is no event "{name}".', value=name, field="types", hint=hint)
     return found
 
 
@@ -122,7 +127,9 @@ def canonical_types(names: str | Iterable[str] | None) -> tuple[str, ...]:
         return ()
     types = tuple(sorted({canonical(name) for name in ([names] if isinstance(names, str) else names)}))
     if not types:
-        raise InvalidInput('"types" names no event', value=[], field="types", hint="leave it out for all of them")
+        raise InvalidInput(
+            '"types" must name at least one event.', value=[], field="types", hint="Omit it for all events."
+        )
     return types
 
 

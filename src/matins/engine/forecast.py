@@ -39,7 +39,7 @@ class Foreseen(NamedTuple):
             return "runs"
         if self.verdict.reason == "coalesced":
             return "coalesced"
-        return {RunState.PARKED: "deferred"}.get(self.verdict.state, self.verdict.state.word)
+        return {RunState.WAITING: "deferred"}.get(self.verdict.state, self.verdict.state.label)
 
 
 class Waiting(NamedTuple):
@@ -87,7 +87,7 @@ def foresee(rule: Rule, outset: Outset) -> Iterator[Foreseen]:
 def _judged(candidate: Candidate, slot: int, due_at: int) -> Foreseen:
     says = tuple((name, gate(candidate)) for name, gate in _GATES)
     verdict = next((verdict for _, verdict in says if verdict is not None), None)
-    if verdict is None or verdict.state is not RunState.PARKED:
+    if verdict is None or verdict.state is not RunState.WAITING:
         return Foreseen(slot, due_at, candidate, says, verdict, None)
     return Foreseen(slot, due_at, candidate, says, *_landing(candidate, verdict))
 
@@ -98,7 +98,7 @@ def _landing(candidate: Candidate, deferred: Verdict) -> tuple[Verdict, int | No
     facts = candidate.facts._replace(live=())
     verdict: Verdict | None = deferred
     until = candidate.now
-    while verdict is not None and verdict.state is RunState.PARKED:
+    while verdict is not None and verdict.state is RunState.WAITING:
         until = verdict.until or until
         again = candidate._replace(definition=words, facts=facts, now=until)
         verdict = next((said for _, gate in _GATES if (said := gate(again)) is not None), None)

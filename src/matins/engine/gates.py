@@ -91,7 +91,7 @@ def still_quiet(candidate: Candidate) -> Verdict | None:
     until = None if policy is None else quiet_until(policy, candidate.now)
     if until is None:
         return None
-    return Verdict(RunState.PARKED, "quiet_hours", quiet_evidence(candidate.definition, until), until=until)
+    return Verdict(RunState.WAITING, "quiet_hours", quiet_evidence(candidate.definition, until), until=until)
 
 
 def skipping(definition: ScheduleDefinition, policies: Policies) -> QuietHours | None:
@@ -118,7 +118,7 @@ def overlap(candidate: Candidate) -> Verdict | None:
     blocking = [run for run, _ in live]
     if policy == "skip" and not candidate.catching_up:
         return Verdict(
-            RunState.SKIPPED, "already_running", {"run": str(blocking[0]), "state": RunState(live[0][1]).word}
+            RunState.SKIPPED, "already_running", {"run": str(blocking[0]), "state": RunState(live[0][1]).label}
         )
     if policy == "cancel_other" and not candidate.catching_up:
         return Verdict(RunState.QUEUED, "cancelling_other", {"runs": [str(run) for run in blocking]}, tuple(blocking))
@@ -145,7 +145,7 @@ def budget(candidate: Candidate) -> Verdict | None:
     definition = candidate.definition
     latest = None if slot is None else slot + grace_of(definition, slot, None)
     if latest is not None and isinstance(definition.trigger.when, Once) and shortage.resets_at <= latest:
-        return Verdict(RunState.PARKED, "over_budget", shortage.evidence(), until=shortage.resets_at)
+        return Verdict(RunState.WAITING, "over_budget", shortage.evidence(), until=shortage.resets_at)
     return Verdict(RunState.OVER_BUDGET, "over_budget", shortage.evidence())
 
 
@@ -157,10 +157,10 @@ def capacity(candidate: Candidate) -> Verdict | None:
 
 def _deferred(candidate: Candidate, reason: str, evidence: dict[str, Any], until: int) -> Verdict:
     """Put off; what comes due meanwhile is one with it."""
-    waiting = [run for run, state in candidate.facts.live if state == RunState.PARKED]
+    waiting = [run for run, state in candidate.facts.live if state == RunState.WAITING]
     if waiting:
         return Verdict(RunState.SKIPPED, "coalesced", {**evidence, "for": reason, "run": str(waiting[0])})
-    return Verdict(RunState.PARKED, reason, evidence, until=until)
+    return Verdict(RunState.WAITING, reason, evidence, until=until)
 
 
 GATES: tuple[tuple[str, Gate], ...] = (

@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from decimal import Decimal
 from fractions import Fraction
 
-from matins.engine.given import shown
+from matins.engine.validation import preview_of
 from matins.errors import InvalidInput
 
 DOLLAR = 1_000_000
-MOST_MONEY = 1_000_000_000 * DOLLAR
-MOST_RATE = 1_000_000
-MOST_TOKENS = 10**12
-_LONGEST_AMOUNT = 60
+MAX_MONEY = 1_000_000_000 * DOLLAR
+MAX_RATE = 1_000_000
+MAX_TOKENS = 10**12
+_MAX_AMOUNT_LENGTH = 60
 _SYMBOLS = {"$": "USD", "€": "EUR", "£": "GBP"}
 _TOKEN_UNITS = {"": 1, "k": 1_000, "m": 1_000_000}
 _UNIT = r"[^0-9\s.,+−-]+"
@@ -22,7 +22,7 @@ _NUMBER = r"[0-9]*\.?[0-9]+"
 _MONEY = re.compile(rf"([−-]?)\s*({_UNIT})?\s*([−-]?)({_NUMBER})\s*({_UNIT})?")
 _TOKENS = re.compile(rf"({_NUMBER})\s*([kKmM]?)")
 _CODE = re.compile("[A-Z]{3}")
-_MONEY_HINT = 'write "$2" or "0.50 USD"'
+_MONEY_HINT = 'For example: "$2" or "0.50 USD".'
 
 
 def parse_money(value: str | int | float, rates: Mapping[str, float], field: str) -> int:
@@ -34,12 +34,12 @@ def parse_money(value: str | int | float, rates: Mapping[str, float], field: str
     if bool(before) == bool(after):
         raise _not_money(field, value, None if before else number)
     if sign or inner_sign:
-        raise InvalidInput(f'"{field}" must not be negative, got {value!r}', value=value, field=field, hint=_MONEY_HINT)
+        raise InvalidInput(f'"{field}" must not be negative: {value!r}.', value=value, field=field, hint=_MONEY_HINT)
     micros = round(Fraction(number) * _rate(before or after, value, rates, field) * DOLLAR)
-    if micros > MOST_MONEY:
-        allowed = f"at most {format_money(MOST_MONEY)}"
-        message = f'"{field}" must be {allowed}, got {value!r}'
-        raise InvalidInput(message, value=value, field=field, allowed=allowed, hint="write a smaller amount")
+    if micros > MAX_MONEY:
+        allowed = f"at most {format_money(MAX_MONEY)}"
+        message = f'"{field}" must be {allowed}, not {value!r}.'
+        raise InvalidInput(message, value=value, field=field, allowed=allowed, hint="Use a smaller amount.")
     return micros
 
 
@@ -49,18 +49,6 @@ def format_money(micros: int) -> str:
     decimals = min(6, max(2, 8 - len(str(size))))
     whole, fraction = f"{Decimal(size).scaleb(-6):.{decimals}f}".split(".")
     return f"{'-' if micros < 0 else ''}${whole}.{fraction.rstrip('0').ljust(2, '0')}"
-
-
-def check_rate(currency: object, usd: object) -> float:
-    """What one of a currency is in dollars."""
-    if not isinstance(currency, str) or not _CODE.fullmatch(currency) or currency == "USD":
-        message = f"{shown(currency)} is not a currency code other than USD"
-        raise InvalidInput(message, value=currency, field="currency", hint="three capital letters: EUR")
-    if isinstance(usd, bool) or not isinstance(usd, (int, float)) or not 0 < usd <= MOST_RATE:
-        allowed = f"a number above 0 and at most {MOST_RATE}"
-        message, hint = f'"usd" must be {allowed}, got {shown(usd)}', "how many dollars one of it is: 1.08"
-        raise InvalidInput(message, value=usd, field="usd", allowed=allowed, hint=hint)
-    return float(usd)
 
 
 def parse_tokens(value: int | str, field: str) -> int:
@@ -83,7 +71,7 @@ def format_tokens(tokens: int) -> str:
 
 
 def _read(pattern: re.Pattern[str], value: object) -> re.Match[str] | None:
-    if not isinstance(value, str) or not value.isprintable() or len(value) > _LONGEST_AMOUNT:
+    if not isinstance(value, str) or not value.isprintable() or len(value) > _MAX_AMOUNT_LENGTH:
         return None
     return pattern.fullmatch(value.strip())
 
@@ -101,29 +89,29 @@ def _rate(unit: str, value: str | float, rates: Mapping[str, float], field: str)
         return Fraction(str(rates[code]))
     known = ", ".join(sorted({"USD", *rates}))
     raise InvalidInput(
-        f'"{code if unit in _SYMBOLS else unit}" is not a currency that Matins has a rate for',
+        f'There is no rate for the currency "{code if unit in _SYMBOLS else unit}".',
         value=value,
         field=field,
         allowed=known,
-        hint=f'known: {known}; add one with set_rate("{code if _CODE.fullmatch(code) else "XYZ"}", usd=…)',
+        hint=f"Known: {known}. Add one: matins rates set {code if _CODE.fullmatch(code) else 'XYZ'} 1.10",
     )
 
 
 def _not_money(field: str, value: object, number: str | None = None) -> InvalidInput:
-    if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value <= MOST_MONEY // DOLLAR:
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value <= MAX_MONEY // DOLLAR:
         number = f"{Decimal(str(value)):f}"
-    hint = f'write "${number}"' if number else _MONEY_HINT
-    message = f'"{field}" must be an amount of money with its currency, got {shown(value)}'
+    hint = f'Write "${number}".' if number else _MONEY_HINT
+    message = f'"{field}" must be an amount with its currency, not {preview_of(value)}.'
     return InvalidInput(message, value=value, field=field, allowed="an amount and a currency", hint=hint)
 
 
 def _token_count(count: Fraction, value: object, field: str) -> int:
-    if count.denominator != 1 or not 0 <= count <= MOST_TOKENS:
+    if count.denominator != 1 or not 0 <= count <= MAX_TOKENS:
         raise _not_tokens(field, value)
     return int(count)
 
 
 def _not_tokens(field: str, value: object) -> InvalidInput:
-    allowed = f"a whole number of tokens from 0 to {format_tokens(MOST_TOKENS)}"
-    message = f'"{field}" must be {allowed}, got {shown(value)}'
-    return InvalidInput(message, value=value, field=field, allowed=allowed, hint='write 500000, "500k" or "2M"')
+    allowed = f"a number of tokens from 0 to {format_tokens(MAX_TOKENS)}"
+    message = f'"{field}" must be {allowed}, not {preview_of(value)}.'
+    return InvalidInput(message, value=value, field=field, allowed=allowed, hint='For example: 500000, "500k" or "2M".')

@@ -8,20 +8,29 @@ from typing import Any
 
 import orjson
 
-from matins.engine import budgets, quiet_hours
-from matins.engine.agent_rules import USUAL_RULES, AgentRules, rules_from_dict
-from matins.engine.agents import agent_from_dict
+from matins.engine.agent_rules import ALL_AGENTS, DEFAULT_RULES, AgentRules
 from matins.engine.budgets import Budget
 from matins.engine.prices import DEFAULT_PRICES, Price
 from matins.engine.quiet_hours import QuietHours
+from matins.engine.settings import load_settings
 from matins.model.agent import Agent
+from matins.model.hook import EVENTS, Hook
 from matins.model.policy import Throttle
 from matins.model.run import Usage
-from matins.model.schedule import Command
+from matins.model.settings import settings_of
+from matins.model.work_source import WorkSourceDefinition
 
-BEFORE, AFTER = "before:schedule:trigger", "after:run"
-HOOKS = (BEFORE, AFTER)
-KINDS = ("quiet_hours", "budget", "price", "rate", "hook", "agent", "agents", "work", "setting")
+BEFORE, AFTER = HOOKS = EVENTS
+_VALUES: Mapping[str, type[Any]] = {
+    "quiet_hours": QuietHours,
+    "budget": Budget,
+    "price": Price,
+    "hook": Hook,
+    "agent": Agent,
+    "agent_rules": AgentRules,
+    "work_source": WorkSourceDefinition,
+}
+"""What the core itself reads, by kind of record; others stay as the store keeps them."""
 USUAL_RESERVATION = Usage(500_000, 100_000)
 """What a run is taken to need while nobody knows: half a dollar."""
 
@@ -34,18 +43,21 @@ class Policies:
     budgets: tuple[Budget, ...] = ()
     prices: Mapping[str, Price] = field(default_factory=lambda: {price.model: price for price in DEFAULT_PRICES})
     rates: Mapping[str, float] = field(default_factory=lambda: {"USD": 1.0})
-    hooks: Mapping[str, tuple[Command, int]] = field(default_factory=dict[str, tuple[Command, int]])
-    """A command for each event, and how long it may take."""
+    hooks: Mapping[str, Hook] = field(default_factory=dict[str, Hook])
+    """By event."""
     agents: Mapping[str, Agent] = field(default_factory=dict[str, Agent])
     agent_rules: Mapping[str, AgentRules] = field(default_factory=dict[str, AgentRules])
-    work: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
-    """Where work comes from; `matins.work` knows what each says."""
-    settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    work_sources: Mapping[str, WorkSourceDefinition] = field(default_factory=dict[str, WorkSourceDefinition])
+    allowed_hosts: tuple[str, ...] = ()
+    """Hosts of the owner's own network that webhooks may lead to."""
+    heartbeat_url: str | None = None
+    records: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
+    """All that is kept, by kind and name: values, or what the store has where the core does not read the kind."""
     unreadable: tuple[str, ...] = ()
-    """What the store gave back damaged; it is as if it were not there, and `doctor` tells."""
+    """What the store gave back damaged; it counts as missing, and `doctor` reports it."""
 
     def rules_for(self, agent: str) -> AgentRules:
-        return self.agent_rules.get(agent) or self.agent_rules.get("*") or USUAL_RULES
+        return self.agent_rules.get(agent) or self.agent_rules.get(ALL_AGENTS) or DEFAULT_RULES
 
     def throttle_of(self, provider: str | None, agent: str, now: int) -> Throttle | None:
         if provider is None and agent in self.agents:
@@ -61,47 +73,32 @@ NONE = Policies()
 
 def read_policies(rev: int, rows: Iterable[tuple[str, str, str]], throttles: Iterable[Throttle]) -> Policies:
     """From (kind, name, definition) as the store keeps them."""
-    found: dict[str, dict[str, Any]] = {kind: {} for kind in KINDS}
+    found: dict[str, dict[str, Any]] = {}
     unreadable: list[str] = []
     for kind, name, text in rows:
         try:
-            found.setdefault(kind, {})[name] = _READERS.get(kind, _as_it_is)(orjson.loads(text))
+            found.setdefault(kind, {})[name] = _load(kind, name, orjson.loads(text))
         except Exception as error:  # one bad row must not take the others with it
             unreadable.append(f"{kind} {name}: {type(error).__name__}: {error}")
+    rates = {name: data["usd"] for name, data in found.get("rate", {}).items()}
     return Policies(
         rev=rev,
-        quiet_hours=found["quiet_hours"],
+        quiet_hours=found.get("quiet_hours", {}),
         throttles={throttle.provider: throttle for throttle in throttles},
-        budgets=tuple(found["budget"].values()),
-        prices={**NONE.prices, **found["price"]},
-        rates={**NONE.rates, **found["rate"]},
-        hooks=found["hook"],
-        agents=found["agent"],
-        agent_rules=found["agents"],
-        work=found["work"],
-        settings=found["setting"],
+        budgets=tuple(found.get("budget", {}).values()),
+        prices={**NONE.prices, **found.get("price", {})},
+        rates={**NONE.rates, **rates},
+        hooks=found.get("hook", {}),
+        agents=found.get("agent", {}),
+        agent_rules=found.get("agent_rules", {}),
+        work_sources=found.get("work_source", {}),
+        allowed_hosts=tuple(found.get("allowed_hosts", {}).get("allowed_hosts", {}).get("hosts", ())),
+        heartbeat_url=found.get("heartbeat", {}).get("heartbeat", {}).get("url"),
+        records=found,
         unreadable=tuple(unreadable),
     )
 
 
-def _as_it_is(data: Any) -> Any:
-    return data
-
-
-def _hook(data: Any) -> tuple[Command, int]:
-    command = data["command"]
-    return (command if isinstance(command, str) else tuple(command)), data["limit_ms"]
-
-
-def _price(data: Any) -> Price:
-    return Price(**data)
-
-
-_READERS: dict[str, Any] = {
-    "quiet_hours": quiet_hours.from_dict,
-    "budget": budgets.from_dict,
-    "price": _price,
-    "hook": _hook,
-    "agent": agent_from_dict,
-    "agents": rules_from_dict,
-}
+def _load(kind: str, name: str, data: Any) -> Any:
+    value = _VALUES.get(kind)
+    return data if value is None else value(name, **load_settings(settings_of(value), data))

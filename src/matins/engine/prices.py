@@ -1,16 +1,12 @@
 """What models cost: the list prices that Matins knows, those that users set, and what a run's tokens come to."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated
 
-from matins.engine.given import check_name, check_words
-from matins.engine.money import DOLLAR, parse_money
-from matins.errors import InvalidInput
+from matins.engine.money import DOLLAR
+from matins.model.settings import Money, Setting
 
-WORDS = ("input", "output", "cached")
 _BOUNDARIES = "-:@"
 _PER = 1_000_000
 
@@ -20,9 +16,11 @@ class Price:
     """Micro-dollars for a million tokens; `cached` is for input that the provider had in its cache."""
 
     model: str
-    input: int
-    output: int
-    cached: int
+    input: Annotated[int, Setting(Money(), "Price of a million input tokens.", "$2", required=True)]
+    output: Annotated[int, Setting(Money(), "Price of a million output tokens.", "$10", required=True)]
+    cached: Annotated[
+        int | None, Setting(Money(), "Price of a million cached input tokens; default: that of input.", "$0.20")
+    ] = None
 
 
 # Dollars for a million tokens (input, output, cached), as published by the providers; looked up in November 2026.
@@ -113,17 +111,7 @@ def _names(model: str) -> Iterator[str]:
 
 def estimate(price: Price, input: int, output: int, cached: int) -> int:  # noqa: A002 - the price's own word
     """Micro-dollars, rounded up; `input` does not count the tokens that came from the cache."""
-    total = input * price.input + output * price.output + cached * price.cached
+    total = (
+        input * price.input + output * price.output + cached * (price.input if price.cached is None else price.cached)
+    )
     return -(-total // _PER)
-
-
-def define_price(model: str, words: Mapping[str, Any], rates: Mapping[str, float]) -> Price:
-    """The price that these words make: money for a million tokens, cached input like any other where it is not said."""
-    check_name("model", model, "claude-opus-5-5")
-    check_words("A price", words, WORDS)
-    given = {word: parse_money(value, rates, word) for word, value in words.items() if value is not None}
-    for word in ("input", "output"):
-        if word not in given:
-            message = f'A price needs "{word}": money for a million tokens'
-            raise InvalidInput(message, value=words.get(word), field=word, hint=f'{word}="$2"')
-    return Price(model, given["input"], given["output"], given.get("cached", given["input"]))

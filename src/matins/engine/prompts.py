@@ -13,7 +13,7 @@ from matins.errors import InvalidInput
 
 PREFIX = "[Scheduled Task]"
 DEFAULT_PROMPT = "Look whether there is anything for you to do, do it, and report what you did."
-LONGEST_PROMPT = 1 << 20
+MAX_PROMPT_LENGTH = 1 << 20
 _FIELD = re.compile(r"\{\{\s*([^{}]*?)\s*\}\}")
 
 
@@ -39,28 +39,28 @@ class Fire(NamedTuple):
     slot: str | None
     """The nominal instant as local ISO text; None when started by hand."""
     late_ms: int
-    covered: int
+    slots: int
     last_outcome: str | None
     work: WorkItem | None = None
 
 
 FIELDS = (
-    "schedule", "agent", "run", "attempt", "slot", "late_by", "covered", "last_outcome", "work.title", "work.id",
+    "schedule", "agent", "run", "attempt", "slot", "lateness", "slots", "last_outcome", "work.title", "work.id",
     "work.url", "work.body", "work.labels",
 )  # fmt: skip
 _UNTRUSTED = frozenset(["work.title", "work.body", "work.url", "work.labels"])
 
 
-def check_prompt(prompt: object, *, works: bool, field: str = "prompt") -> str:
-    """A prompt that can be given to an agent; fields of work only where there is a source of work."""
+def check_prompt_text(prompt: object, field: str = "prompt") -> str:
+    """A prompt that can be given to an agent, whatever it names."""
     if not isinstance(prompt, str) or not prompt.strip():
-        raise InvalidInput(
-            f'"{field}" must be a text', value=prompt, field=field, hint='prompt="Summarise my open PRs"'
-        )
-    if "\0" in prompt or len(prompt) > LONGEST_PROMPT:
-        what = "holds a NUL" if "\0" in prompt else f"is longer than {LONGEST_PROMPT} characters"
-        raise InvalidInput(f'"{field}" {what}', value=prompt[:60], field=field, hint="take it out")
-    check_fields(prompt, works=works, field=field)
+        hint = f'For example: {field}="Summarise my open PRs".'
+        raise InvalidInput(f'"{field}" must be text.', value=prompt, field=field, hint=hint)
+    if "\0" in prompt:
+        raise InvalidInput(f'"{field}" contains a NUL.', value=prompt[:60], field=field, hint="Remove it.")
+    if len(prompt) > MAX_PROMPT_LENGTH:
+        message = f'"{field}" must be at most {MAX_PROMPT_LENGTH} characters, not {len(prompt)}.'
+        raise InvalidInput(message, value=prompt[:60], field=field, hint="Shorten it.")
     return prompt
 
 
@@ -70,13 +70,12 @@ def check_fields(text: str, *, works: bool, field: str) -> None:
     for name in names:
         if name not in FIELDS:
             close = difflib.get_close_matches(name, FIELDS, n=1)
-            hint = f"did you mean {{{{{close[0]}}}}}?" if close else f"known: {', '.join(FIELDS)}"
-            raise InvalidInput(f'"{field}" names an unknown field: {name}', value=name, field=field, hint=hint)
+            hint = f"Did you mean {{{{{close[0]}}}}}?" if close else f"Known: {', '.join(FIELDS)}."
+            message = f'"{field}" has an unknown placeholder: {{{{{name}}}}}.'
+            raise InvalidInput(message, value=name, field=field, hint=hint)
         if name.startswith("work.") and not works:
-            hint = "say where work comes from: work=…"
-            raise InvalidInput(
-                f'"{field}" names {name}, but it has no source of work', value=name, field=field, hint=hint
-            )
+            message = f'"{field}" has the placeholder {{{{{name}}}}}, but the schedule has no work source.'
+            raise InvalidInput(message, value=name, field=field, hint='For example: work_source="backlog".')
 
 
 def build_prompt(prompt: str | None, fire: Fire) -> str:
@@ -102,8 +101,8 @@ def _values(fire: Fire) -> Mapping[str, Any]:
         "run": fire.run_id,
         "attempt": fire.attempt,
         "slot": fire.slot or "now, by hand",
-        "late_by": format_duration(fire.late_ms) if fire.late_ms >= 1_000 else "0s",
-        "covered": fire.covered,
+        "lateness": format_duration(fire.late_ms) if fire.late_ms >= 1_000 else "0s",
+        "slots": fire.slots,
         "last_outcome": fire.last_outcome or "none yet",
         "work.title": work.title if work else "",
         "work.id": work.id if work else "",

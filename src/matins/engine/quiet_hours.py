@@ -1,23 +1,21 @@
 """Quiet hours: weekly windows on the wall clock of a zone, and when they let go."""
 
-from __future__ import annotations
-
-import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, cast, get_args
+from typing import Annotated, Literal, cast, get_args
 
 from matins.engine.english.words import DAYS, every_day, week_order
+from matins.engine.validation import invalid, items_of, nearest
 from matins.engine.when.days import ALL_WEEKDAYS, bits, lowest_bit
 from matins.engine.when.definitions import clock_text, parse_clock
 from matins.engine.when.walltimes import MINUTE_MS
 from matins.engine.when.zones import load_zone
 from matins.errors import InvalidInput, TriggerError
+from matins.model.settings import Choice, Setting, Windows, Zone
 
 Mode = Literal["skip", "defer"]
 MODES: tuple[Mode, ...] = get_args(Mode)
-WORDS = ("windows", "timezone", "mode")
 MOST_WINDOWS = 100
 _WINDOW_WORDS = ("days", "from", "to")
 _SHORT = tuple(day[:3].lower() for day in DAYS)
@@ -55,9 +53,19 @@ class QuietHours:
     """A named policy: when nothing begins, and whether what was due then is skipped or comes later."""
 
     name: str
-    windows: tuple[Window, ...]
-    timezone: str
-    mode: Mode
+    windows: Annotated[
+        tuple[Window, ...],
+        Setting(
+            Windows(), 'Spans of time, such as "22:00-07:00" or "sat,sun 00:00-24:00".',
+            ["22:00-07:00", "sat,sun 00:00-24:00"], required=True,
+        ),
+    ]  # fmt: skip
+    timezone: Annotated[
+        str, Setting(Zone(), "IANA time zone of the windows, or `local`.", "Europe/Berlin", short="-z")
+    ] = "UTC"
+    mode: Annotated[
+        Mode, Setting(Choice(get_args(Mode)), "Whether runs due then are skipped, or run once at the end.", "defer")
+    ] = "skip"
 
     @cached_property
     def open_minutes(self) -> int:
@@ -115,35 +123,19 @@ def _wait(open_minutes: int, wall: int) -> int:
     return 0 if ahead & 1 else lowest_bit(ahead) * MINUTE_MS - past
 
 
-def define_quiet_hours(name: str, words: Mapping[str, Any]) -> QuietHours:
-    """The policy that these words make; an error names the word, and how to mend it."""
-    _check_words(words, WORDS, "Quiet hours have", "")
-    given = {word: value for word, value in words.items() if value is not None}
-    zone, mode = given.get("timezone", "UTC"), given.get("mode", "skip")
-    policy = QuietHours(_name(name), _windows(given.get("windows")), _timezone(zone), _mode(mode))
+def check_quiet_hours(policy: QuietHours) -> None:
+    """Raise unless some minute of the week is outside all windows."""
     if not policy.open_minutes:
         raise InvalidInput(
-            f'Quiet hours "{name}" would never open: their windows cover the whole week',
-            value=words["windows"],
+            f'Quiet hours "{policy.name}" cover the whole week.',
+            value=[window_text(window) for window in policy.windows],
             field="windows",
-            hint="leave some time free, or pause the schedules instead",
+            hint="Leave some time free, or pause the schedules instead.",
         )
-    return policy
 
 
-def to_dict(policy: QuietHours) -> dict[str, Any]:
-    """The words that make this policy, and its name."""
-    windows = [_text(window) for window in policy.windows]
-    return {"name": policy.name, "windows": windows, "timezone": policy.timezone, "mode": policy.mode}
-
-
-def from_dict(data: Mapping[str, Any]) -> QuietHours:
-    """The policy that `to_dict` wrote."""
-    words = dict(data)
-    return define_quiet_hours(words.pop("name", ""), words)
-
-
-def _text(window: Window) -> str:
+def window_text(window: Window) -> str:
+    """`mon,tue 22:00-07:00`."""
     days = "" if window.days == ALL_WEEKDAYS else ",".join(_SHORT[day] for day in week_order(bits(window.days))) + " "
     return f"{days}{clock_text(window.start)}-{clock_text(window.end)}"
 
@@ -163,47 +155,20 @@ def _describe_window(window: Window) -> str:
     return f"{start} to {end} {days}"
 
 
-def _name(name: object) -> str:
-    if not isinstance(name, str) or not name.strip() or not name.isprintable():
-        raise InvalidInput(
-            "Quiet hours need a name of printable characters", value=name, field="name", hint='such as "nights"'
-        )
-    return name
-
-
-def _timezone(name: object) -> str:
-    if not isinstance(name, str):
-        hint = 'use an IANA name such as "Europe/London", or "UTC"'
-        raise InvalidInput(f"A time zone is a text, got {name!r}", value=name, field="timezone", hint=hint)
-    return load_zone(name).name
-
-
-def _mode(mode: object) -> Mode:
-    if mode not in MODES:
-        raise InvalidInput(
-            f"Unknown mode {mode!r}",
-            value=mode,
-            field="mode",
-            allowed=", ".join(MODES),
-            hint='"skip" drops what is due in quiet hours, "defer" lets it run once at their end',
-        )
-    return mode
-
-
-def _windows(value: object) -> tuple[Window, ...]:
+def parse_windows(value: object) -> tuple[Window, ...]:
     if isinstance(value, (str, Mapping)):
         return (_window(cast("object", value), "windows"),)
-    items = _items(value)
+    items = items_of(value)
     if not items:
-        hint = 'windows=["22:00-07:00", "sat,sun 00:00-24:00"]'
-        raise InvalidInput('Quiet hours need "windows", a list', value=value, field="windows", hint=hint)
+        hint = 'For example: windows=["22:00-07:00", "sat,sun 00:00-24:00"].'
+        raise invalid("windows", value, "a list of windows", hint=hint)
     if len(items) > MOST_WINDOWS:
         raise InvalidInput(
-            f"{len(items)} windows are too many",
+            f'"windows" must be at most {MOST_WINDOWS} windows, not {len(items)}.',
             value=len(items),
             field="windows",
             allowed=f"1 to {MOST_WINDOWS}",
-            hint='one window may name several days: "mon,wed,fri 22:00-07:00"',
+            hint='One window may name several days: "mon,wed,fri 22:00-07:00".',
         )
     return tuple(_window(item, f"windows[{n}]") for n, item in enumerate(items))
 
@@ -228,7 +193,7 @@ def _window_of_text(text: str, field: str) -> Window:
 
 def _window_of_words(words: Mapping[str, object], field: str) -> Window:
     """`{"days": "mon-fri", "from": "22:00", "to": "07:00"}`."""
-    _check_words(words, _WINDOW_WORDS, "A window has", f"{field}.")
+    _check_words(words, _WINDOW_WORDS, f"{field}.")
     if words.get("from") is None or words.get("to") is None:
         raise _no_window(dict(words), field)
     days = words.get("days")
@@ -237,8 +202,8 @@ def _window_of_words(words: Mapping[str, object], field: str) -> Window:
 
 
 def _no_window(value: object, field: str) -> InvalidInput:
-    hint = 'write "22:00-07:00", "mon-fri 22:00-07:00" or {"days": "mon-fri", "from": "22:00", "to": "07:00"}'
-    return InvalidInput(f"{value!r} is not a window of time", value=value, field=field, hint=hint)
+    hint = 'Use "22:00-07:00", "mon-fri 22:00-07:00" or {"days": "mon-fri", "from": "22:00", "to": "07:00"}.'
+    return InvalidInput(f"{value!r} is not a window of time.", value=value, field=field, hint=hint)
 
 
 def _span(start: object, start_field: str, end: object, end_field: str) -> tuple[int, int]:
@@ -246,10 +211,10 @@ def _span(start: object, start_field: str, end: object, end_field: str) -> tuple
     last = _DAY if end == "24:00" else _minute(end, end_field, "00:00 to 24:00")
     if first == last:
         raise InvalidInput(
-            f"A window from {start} to {end} has no length",
+            f"A window from {start} to {end} has no length.",
             value=f"{start}-{end}",
             field=end_field,
-            hint="00:00-24:00 is a whole day",
+            hint="00:00-24:00 is a whole day.",
         )
     return first, last or _DAY
 
@@ -258,18 +223,18 @@ def _minute(text: object, field: str, allowed: str) -> int:
     try:
         return parse_clock(text)
     except TriggerError:
-        hint = 'times are HH:MM on the 24-hour clock and stand in quotes, as in "22:00-07:00"'
+        hint = 'Use HH:MM on the 24-hour clock, in quotes, as in "22:00-07:00".'
         raise InvalidInput(
-            f"{text!r} is not a time from {allowed}", value=text, field=field, allowed=allowed, hint=hint
+            f"{text!r} is not a time from {allowed}.", value=text, field=field, allowed=allowed, hint=hint
         ) from None
 
 
 def _days(value: object, field: str) -> int:
     """The mask of `mon-fri`, `sat,sun`, `weekdays`, or of a list of these."""
-    items = value.split(",") if isinstance(value, str) else _items(value)
+    items = value.split(",") if isinstance(value, str) else items_of(value)
     if not items:
-        hint = 'use "mon-fri" or ["mon", "tue"]; leave it out for every day'
-        raise InvalidInput(f"{value!r} does not name days", value=value, field=field, hint=hint)
+        hint = 'Use "mon-fri" or ["mon", "tue"]. Omit it for every day.'
+        raise InvalidInput(f"{value!r} does not name days.", value=value, field=field, hint=hint)
     mask = 0
     for item in items:
         mask |= _days_of_item(str(item).strip().lower(), field)
@@ -285,30 +250,21 @@ def _days_of_item(item: str, field: str) -> int:
         return 1 << begin
     count = (_day(last, field) - begin) % 7
     if not count:
-        hint = f'"{first}" for that day, no days at all for every day'
-        raise InvalidInput(f'"{item}" begins and ends on one day', value=item, field=field, hint=hint)
+        hint = f'Use "{first}" for that day. Omit the days for every day.'
+        raise InvalidInput(f'"{item}" begins and ends on one day.', value=item, field=field, hint=hint)
     return sum(1 << (begin + n) % 7 for n in range(count + 1))
 
 
 def _day(word: str, field: str) -> int:
     if word not in _DAYS:
         known = (*_SHORT, "weekdays", "weekends")
-        hint = _nearest(word, (*_DAYS, *_GROUPS)) or f"known: {', '.join(known)}"
-        raise InvalidInput(f'Unknown day "{word}"', value=word, field=field, allowed=", ".join(known), hint=hint)
+        hint = nearest(word, (*_DAYS, *_GROUPS))
+        raise InvalidInput(f'Unknown day "{word}".', value=word, field=field, allowed=", ".join(known), hint=hint)
     return _DAYS[word]
 
 
-def _items(value: object) -> list[object]:
-    return list(cast("list[object]", value)) if isinstance(value, (list, tuple)) else []
-
-
-def _check_words(words: Iterable[object], known: tuple[str, ...], whose: str, prefix: str) -> None:
+def _check_words(words: Iterable[object], known: tuple[str, ...], prefix: str) -> None:
     for word in words:
         if word not in known:
-            hint = _nearest(str(word), known) or f"known: {', '.join(known)}"
-            raise InvalidInput(f'{whose} no "{word}"', value=word, field=f"{prefix}{word}", hint=hint)
-
-
-def _nearest(word: str, known: Iterable[str]) -> str | None:
-    close = difflib.get_close_matches(word, list(known), n=1)
-    return f'did you mean "{close[0]}"?' if close else None
+            hint = nearest(str(word), known)
+            raise InvalidInput(f'A window has no "{word}".', value=word, field=f"{prefix}{word}", hint=hint)

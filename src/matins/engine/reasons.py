@@ -1,4 +1,4 @@
-"""Reasons in words: for each code one sentence for tired people, filled from the evidence."""
+"""One sentence for each reason code: the state, a colon, the reason."""
 
 from __future__ import annotations
 
@@ -9,41 +9,45 @@ from typing import Any, NamedTuple
 
 from matins.engine.money import format_money, format_tokens, parse_money, parse_tokens
 from matins.engine.when.zones import load_zone
-from matins.model.run import Run, RunState
+from matins.model.run import RunRecord, RunState
 
 RESOLVED = "resolved_by_"
-"""What comes after it is who resolved the run."""
+"""Prefix of a reason code; the rest names who resolved the run."""
 _DAY_MS = 86_400_000
-_STANDING = {"parked": "waiting", "queued": "waiting its turn", "ready": "about to start"}
-_GATES = {"guard": "The guard", "pre_check": "Its pre-check", "hook": "Its hook", "file_hook": "The hook for all"}
+_LIVE = {"ready": "about to start"}
+_GATES = {
+    "guard": "the guard",
+    "pre_check": "the pre-check",
+    "hook": "the hook",
+    "file_hook": "the hook of all schedules",
+}
 
 
 class Tense(NamedTuple):
-    """Told of what happened, of what would happen now, or of what will."""
+    """The verbs of a sentence about what happened, what would happen now, or what will happen."""
 
     was: str
     were: str
     still: str
     had: str
-    served: str
-    wanted: str
-    be: str
-    wait: str
+    needed: str
+    state: str
+    """What comes before "be skipped"."""
 
 
-PAST = Tense("was", "were", "was still", "had", "served", "wanted", "was", "waits")
-NOW = Tense("is", "are", "is still", "has", "serves", "wants", "would be", "would wait")
-FUTURE = Tense("will be", "will be", "will still be", "will have", "will serve", "will want", "will be", "will wait")
+PAST = Tense("was", "were", "was still", "had", "needed", "")
+NOW = Tense("is", "are", "is still", "has", "needs", "would")
+FUTURE = Tense("will be", "will be", "will still be", "will have", "will need", "will")
 
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What a sentence is made from."""
+    """The evidence of a sentence, with its time zone and tense."""
 
     evidence: Mapping[str, Any]
     zone: str
     at: int | None
-    """The instant that it is about: times of the same day need no date."""
+    """The instant of the sentence. A time less than a day after it has no date."""
     tense: Tense
 
     def __getitem__(self, key: str) -> Any:
@@ -54,12 +58,12 @@ class Told:
         return "some time" if at is None else moment(at, self.zone, self.at)
 
     def run(self, key: str = "run") -> str:
-        """Run 0 is made in the same step, or only foreseen: it has no number."""
+        """Name the run. Run 0 has no number yet: it is created in the same step, or only forecast."""
         number = self[key]
-        return f"Run {number} of this schedule" if number and number != "0" else "An earlier run of this schedule"
+        return f"run {number} of this schedule" if number and number != "0" else "an earlier run of this schedule"
 
     def because(self, key: str) -> str:
-        return f": {self[key]}" if self[key] else ""
+        return f": {str(self[key]).rstrip('.')}" if self[key] else ""
 
 
 def sentence(
@@ -71,25 +75,28 @@ def sentence(
     at: int | None = None,
     tense: Tense = PAST,
 ) -> str:
-    """Why it came to this; with its `state`, what became of it too."""
-    told = Told({"reason": reason, **(evidence or {})}, zone, at, tense)
+    """The reason as a sentence; with `state`, that comes first: `Skipped: quiet hours "nights" were active until …`."""
+    verbs = NOW if tense is PAST and state in (RunState.WAITING, RunState.QUEUED) else tense
+    told = Told({"reason": reason, **(evidence or {})}, zone, at, verbs)
     code = RESOLVED if reason.startswith(RESOLVED) else reason
-    cause = _CAUSES[code](told) if code in _CAUSES else f'The reason is "{reason}"'
-    end = None if state is None or code in _WHOLE else _ending(code, state, told)
-    return f"{cause}; {end}." if end else f"{cause}."
+    cause = _CAUSES[code](told) if code in _CAUSES else f'the reason is "{reason}"'
+    if state is None or code in _WHOLE:
+        return f"{cause[0].upper()}{cause[1:]}."
+    many = _many(told) if state is RunState.SKIPPED else ""
+    return f"{_prefix(code, state, told, tense)}: {cause}{many}."
 
 
-def story(run: Run, zone: str) -> str:
-    """What became of a run, in one sentence."""
+def story(run: RunRecord, zone: str) -> str:
+    """The state of a run and its reason, in one sentence."""
     evidence = {
         **(run.evidence or {}),
         "attempt": run.attempt,
         "again": run.not_before,
         "error": _last_line(run.outcome),
-        "slots": run.covered,
-        "first": run.covered_from,
+        "slots": run.slots,
+        "first": run.first_slot,
         "last": run.slot,
-        "became": "it is tried again" if run.state is RunState.READY else run.state.word,
+        "became": "it will be retried" if run.state is RunState.READY else run.state.label,
     }
     if run.reason is not None:
         return sentence(run.reason, evidence, zone, state=run.state, at=run.slot or run.planned_at)
@@ -98,7 +105,7 @@ def story(run: Run, zone: str) -> str:
 
 
 def moment(at: int, zone: str, beside: int | None = None) -> str:
-    """`2026-03-28 07:00`, or `07:00` where it is less than a day after what it is told beside."""
+    """`2026-03-28 07:00`, or `07:00` if it is less than a day after `beside`."""
     local = _local(at, zone)
     finer = f"{local:%H:%M}"
     if local.second or local.microsecond:
@@ -107,8 +114,8 @@ def moment(at: int, zone: str, beside: int | None = None) -> str:
     return finer if near else f"{local:%Y-%m-%d} {finer}"
 
 
-def iso(at: int, zone: str = "UTC") -> str:
-    """An instant for programs, with the offset of a zone."""
+def rfc3339(at: int, zone: str = "UTC") -> str:
+    """An instant in RFC 3339, with the offset of a zone."""
     text = _local(at, zone).isoformat(timespec="milliseconds" if at % 1000 else "seconds")
     return text.removesuffix("+00:00") + "Z" if zone == "UTC" else text
 
@@ -126,52 +133,59 @@ def _last_line(outcome: Any) -> str | None:
             return None
 
 
-def _ending(code: str, state: RunState, told: Told) -> str | None:
-    again = f"it is tried again at {told.moment('again')}" if told["again"] else "it is tried again"
-    if state is RunState.PARKED and code in _TRIED_AGAIN:
-        return again
-    return {
-        RunState.PARKED: f"it {told.tense.wait} until then",
-        RunState.QUEUED: f"it {told.tense.wait} its turn",
-        RunState.READY: again,
-        RunState.HELD: "it is held until somebody says what became of it",
-        RunState.SKIPPED: f"{'this one' if code == 'already_running' else 'it'} {told.tense.be} skipped{_many(told)}",
-        RunState.BLOCKED: f"it {told.tense.be} blocked",
-        RunState.MISSED: f"it {told.tense.be} missed",
-        RunState.CANCELLED: "it was ended",
-        RunState.UNKNOWN: None if code == "unknown" else "nobody knows how it ended",
-    }.get(state)
+def _prefix(code: str, state: RunState, told: Told, tense: Tense) -> str:
+    if state is RunState.READY or (state is RunState.WAITING and code in _RETRIED):
+        return f"Retrying at {told.moment('again')}" if told["again"] else "Retrying"
+    if tense is PAST or code == "missed" or state not in _FORESEEN:
+        return _STATES[state]
+    return f"{tense.state.capitalize()} {_FORESEEN[state]}"
+
+
+_STATES = {state: state.label.replace("_", " ").capitalize() for state in RunState} | {
+    RunState.HELD: "Held until resolved",
+    RunState.UNKNOWN: "Outcome unknown",
+}
+_FORESEEN = {
+    RunState.WAITING: "wait",
+    RunState.QUEUED: "be queued",
+    RunState.SKIPPED: "be skipped",
+    RunState.MISSED: "be missed",
+    RunState.BLOCKED: "be blocked",
+    RunState.OVER_BUDGET: "be over budget",
+}
 
 
 def _already_running(told: Told) -> str:
-    word = told["state"]
-    return f"{told.run()} {told.tense.still} {_STANDING.get(word, word or 'running')}"
+    label = told["state"]
+    return f"{told.run()} {told.tense.still} {_LIVE.get(label, label or 'running')}"
 
 
 def _quiet_hours(told: Told) -> str:
     over = told.at is not None and told["until"] is not None and told["until"] <= told.at
     were = PAST.were if over else told.tense.were
-    return f'Quiet hours "{told["policy"]}" {were} on until {told.moment("until")}'
+    return f'quiet hours "{told["policy"]}" {were} active until {told.moment("until")}'
 
 
 def _throttled(told: Told) -> str:
     why = f" ({told['why']})" if told["why"] else ""
-    return f'Provider "{told["provider"]}" {told.tense.served} nobody until {told.moment("until")}{why}'
+    return f'provider "{told["provider"]}" {told.tense.was} throttled until {told.moment("until")}{why}'
 
 
 def _coalesced(told: Told) -> str:
     quiet = told["for"] == "quiet_hours"
     what = f'quiet hours "{told["policy"]}"' if quiet else f'provider "{told["provider"]}"'
-    return f"{told.run()} {told.tense.still} waiting for {what} until {told.moment('until')}, for this one too"
+    return f"{told.run()} {told.tense.still} waiting for {what} until {told.moment('until')} and covers this slot"
 
 
 def _over_budget(told: Told) -> str:
     if told["budget"] is None:
-        whole = (told["error"] or "").startswith("It ")  # who ended it has said why
-        return told["error"] if whole else f"It had spent what one run may{told.because('error')}"
-    opens = f". It opens again on {moment(told['resets_at'], told.zone)}" if told["resets_at"] is not None else ""
+        error = told["error"] or ""
+        if error.startswith("It "):  # the error explains itself
+            return f"it {error[3:].rstrip('.')}"
+        return f"the run reached its limit{told.because('error')}"
+    resets = f". It resets on {moment(told['resets_at'], told.zone)}" if told["resets_at"] is not None else ""
     left = f"{_left(told['limit'], told['used'])} left of {told['limit']}"
-    return f'Budget "{told["budget"]}" {told.tense.had} {left}; this run {told.tense.wanted} {told["wanted"]}{opens}'
+    return f'budget "{told["budget"]}" {told.tense.had} {left}; this run {told.tense.needed} {told["wanted"]}{resets}'
 
 
 def _left(limit: str, used: str) -> str:
@@ -181,110 +195,104 @@ def _left(limit: str, used: str) -> str:
 
 
 def _signed(amount: str) -> int:
-    """Below nothing when more was granted than is spent."""
+    """Negative if more was granted than is spent."""
     size = amount.removeprefix("-")
     value = parse_money(size, {}, "used") if "$" in size else parse_tokens(size, "used")
     return -value if amount.startswith("-") else value
 
 
-def _against(told: Told) -> str:
+def _rejected(told: Told) -> str:
     gate = told["gate"] or told["reason"]
-    return f"{_GATES.get(gate, gate)} {told.tense.was} against it{told.because('said')}"
+    return f"{_GATES.get(gate, gate)} rejected the run{told.because('said')}"
 
 
 def _cancelling(told: Told) -> str:
     runs = [str(run) for run in told["runs"] or () if str(run) != "0"]
-    whom = f"run {' and run '.join(runs)}" if runs else "an earlier run"
-    return f"It {told.tense.wait} for {whom} of this schedule to end, in whose place it comes"
+    replaced = f"run {' and run '.join(runs)}" if runs else "an earlier run"
+    return f"{replaced} of this schedule must end first; this run replaces {'them' if len(runs) > 1 else 'it'}"
 
 
 def _missed(told: Told) -> str:
     if (told["slots"] or 1) == 1 or told["first"] is None:
-        return "Nobody was there when it was due, and then it was too late"
+        return "no engine was running when the run was due"
     first, last = moment(told["first"], told.zone), moment(told["last"], told.zone)
-    return f"Nobody was there for {told['slots']} slots, from {first} to {last}"
+    return f"no engine was running for {told['slots']} slots, from {first} to {last}"
 
 
 def _question(told: Told) -> str:
-    return f"approval {told['approval']}" if told["approval"] else "its approval"
+    return f"approval {told['approval']}" if told["approval"] else "the approval"
 
 
 def _place(told: Told) -> str:
     return told["target"] or "session"
 
 
-def _who(told: Told) -> str:
-    """By hand started, and by hand ended: the evidence may name both."""
+def _cancelled(told: Told) -> str:
+    """The evidence of a manual run may have `by` in another form: who started it."""
     by = told["by"]
-    return by if isinstance(by, str) else "Somebody"
+    return f"cancelled by {by}" if isinstance(by, str) else "cancelled"
 
 
 _CAUSES: dict[str, Callable[[Told], str]] = {
     "already_running": _already_running,
     "waiting_for": lambda told: f"{told.run()} must end first",
     "cancelling_other": _cancelling,
-    "queue_full": lambda told: f"{told['queued']} runs of it {told.tense.were} waiting already, as many as may",
-    "max_executions": lambda told: f"It {told.tense.had} run {told['max_executions']} times, as often as it may",
-    "end_date": lambda told: f"Its end, {told.moment('ends_at')}, {told.tense.was} past",
+    "queue_full": lambda told: f"{told['queued']} runs {told.tense.were} queued, the maximum",
+    "max_executions": lambda told: f"the schedule {told.tense.had} run {told['max_executions']} times, the maximum",
+    "end_date": lambda told: f"the end date {told.moment('ends_at')} {told.tense.was} past",
     "quiet_hours": _quiet_hours,
     "coalesced": _coalesced,
     "throttled": _throttled,
     "over_budget": _over_budget,
-    "at_capacity": lambda told: f"Every place that it may take {told.tense.was} taken",
-    "guard": _against,
-    "pre_check": _against,
-    "hook": _against,
-    "checking": lambda told: "It waits for what its guard, pre-check or hooks say",
-    "awaiting_approval": lambda told: "It waits for people to approve it",
-    "approval_expired": lambda told: f"Nobody answered {_question(told)} in time",
-    "denied": lambda told: f"People said no: {_question(told)} was denied",
-    "paused": lambda told: "Its schedule is paused, and it goes on when that does",
+    "at_capacity": lambda told: f"the concurrency limit {told.tense.was} reached",
+    "guard": _rejected,
+    "pre_check": _rejected,
+    "hook": _rejected,
+    "checking": lambda told: "the guard, the pre-check or a hook has not answered",
+    "awaiting_approval": lambda told: "the run needs approval",
+    "approval_expired": lambda told: f"{_question(told)} was not answered in time",
+    "denied": lambda told: f"{_question(told)} was denied",
+    "paused": lambda told: "the schedule is paused. The run continues when the schedule is resumed",
     "missed": _missed,
-    "failed": lambda told: f"The job failed{told.because('error')}",
-    "failed_attempt": lambda told: f"Attempt {told['attempt'] or 1} failed{told.because('error')}",
-    "timed_out": lambda told: "It ran past its limit",
-    "cancelled": lambda told: f"{_who(told)} cancelled it",
-    "cancelled_by_newer": lambda told: "A newer run took its place",
-    "stopped": lambda told: "The engine was stopped while it ran",
-    "schedule_paused": lambda told: "Its schedule was paused in the same moment",
-    "schedule_removed": lambda told: "Its schedule was removed",
-    "schedule_rejected": lambda told: "Its schedule was rejected",
-    "target_busy": lambda told: f"Run {told['run']} is under way in the {_place(told)} where it lands",
-    "waiting_for_target": lambda told: f"The {_place(told)} where it lands is not there",
-    "target_gone": lambda told: f"The {_place(told)} where it lands is gone",
-    "unknown": lambda told: "Nobody knows how the attempt ended",
-    "worker_lost": lambda told: "The process that ran it is gone",
-    "unreadable": lambda told: "The process that ran it is gone, and what it was to do cannot be read",
-    "woken": lambda told: "What it waited for is over, and it is looked at again",
-    RESOLVED: lambda told: f"{told['reason'].removeprefix(RESOLVED)} said what became of it{told.because('became')}",
+    "failed": lambda told: f"failed{told.because('error')}",
+    "failed_attempt": lambda told: f"attempt {told['attempt'] or 1} failed{told.because('error')}",
+    "timed_out": lambda told: "the run exceeded its timeout",
+    "cancelled": _cancelled,
+    "cancelled_by_newer": lambda told: "a newer run replaced it",
+    "stopped": lambda told: "the engine stopped during the run",
+    "schedule_paused": lambda told: "the schedule was paused at the same time",
+    "schedule_removed": lambda told: "the schedule was deleted",
+    "schedule_rejected": lambda told: "the schedule was rejected",
+    "target_busy": lambda told: f"run {told['run']} is running in the target {_place(told)}",
+    "waiting_for_target": lambda told: f"the target {_place(told)} is not available",
+    "target_gone": lambda told: f"the target {_place(told)} no longer exists",
+    "unknown": lambda told: "the attempt did not report its end",
+    "worker_lost": lambda told: "the worker process is gone",
+    "unreadable": lambda told: "the worker process is gone, and the settings of the run cannot be read",
+    "woken": lambda told: "the wait is over, and the gates are checked again",
+    RESOLVED: lambda told: f"resolved by {told['reason'].removeprefix(RESOLVED)}{told.because('became')}",
 }
 CODES = frozenset(_CAUSES)
-_WHOLE = frozenset(
-    ["waiting_for", "cancelling_other", "coalesced", "checking", "awaiting_approval", "paused", "cancelled", "woken",
-     "over_budget", "missed", RESOLVED]
-)  # fmt: skip
-"""What says by itself what becomes of the run."""
-_TRIED_AGAIN = frozenset(["guard", "pre_check", "hook", "target_busy", "waiting_for_target"])
+_WHOLE = frozenset(["failed", "cancelled", RESOLVED])
+"""Reasons that start with the state themselves."""
+_RETRIED = frozenset(["guard", "pre_check", "hook", "target_busy", "waiting_for_target"])
 
 
-def _ended(run: Run, told: Told) -> str:
+def _ended(run: RunRecord, told: Told) -> str:
     if run.started_at is None or run.ended_at is None:
-        return f"It {run.state.word}"
+        return _STATES[run.state]
     at, took = moment(run.started_at, told.zone), (run.ended_at - run.started_at) / 1000
-    return f"It started at {at} and {run.state.word} after {took:g} s"
+    return f"{_STATES[run.state]}: started at {at}, took {took:g} s"
 
 
-_PLAIN: dict[RunState, Callable[[Run, Told], str]] = {
-    RunState.PARKED: lambda run, told: "It waits",
-    RunState.QUEUED: lambda run, told: "It waits its turn",
-    RunState.READY: lambda run, told: "It may start, and waits for a place",
-    RunState.STARTING: lambda run, told: f"It was handed to a worker at {moment(run.started_at or 0, told.zone)}",
-    RunState.RUNNING: lambda run, told: f"It runs since {moment(run.started_at or 0, told.zone)}",
-    RunState.HELD: lambda run, told: "It is held until somebody says what became of it",
+_PLAIN: dict[RunState, Callable[[RunRecord, Told], str]] = {
+    RunState.READY: lambda run, told: "Ready: waiting for capacity",
+    RunState.STARTING: lambda run, told: f"Starting: sent to a worker at {moment(run.started_at or 0, told.zone)}",
+    RunState.RUNNING: lambda run, told: f"Running since {moment(run.started_at or 0, told.zone)}",
 }
 
 
 def _many(told: Told) -> str:
     if (told["slots"] or 1) == 1 or told["first"] is None:
         return ""
-    return f", and stands for {told['slots']} slots from {told.moment('first')} on"
+    return f" ({told['slots']} slots from {told.moment('first')})"

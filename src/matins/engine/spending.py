@@ -24,7 +24,7 @@ class Draw(NamedTuple):
 
     def overspent(self, purse: Purse) -> bool:
         """Whether what was really spent is more than the budget allows."""
-        return Usage(purse.money, purse.tokens).over(self.budget.money, self.budget.tokens)
+        return Usage(purse.money, purse.tokens).over(self.budget.max_cost, self.budget.max_tokens)
 
 
 class Shortage(NamedTuple):
@@ -37,7 +37,7 @@ class Shortage(NamedTuple):
         return {
             "budget": self.draw.budget.name,
             "whose": self.draw.whose,
-            "per": self.draw.budget.period,
+            "period": self.draw.budget.period,
             "limit": show(self.lack.limit),
             "used": show(self.lack.used),
             "wanted": show(self.lack.wanted),

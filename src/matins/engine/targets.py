@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
-from matins.engine.given import LONGEST_NAME, check_name, check_words, wrong
+from matins.engine.validation import check_name, check_names_known, invalid, preview_of
 from matins.errors import InvalidInput
 from matins.model.agent import Target
+from matins.model.settings import MAX_NAME_LENGTH
 from matins.model.thread import Thread
 
 CURRENT = ("current-channel", "current-session", "current-thread")
@@ -19,7 +20,7 @@ _ELSEWHERE = "thr_"
 _MOST_THREADS = 10**18
 
 
-def define_target(value: Any) -> Target:
+def parse_target(value: Any) -> Target:
     """A word (`fresh`), or a mapping with its kind: {"kind": "channel", "channel": "C07"}."""
     if isinstance(value, Target):
         return value
@@ -29,21 +30,21 @@ def define_target(value: Any) -> Target:
         raise _nowhere(str(kind))
     unknown = [word for word in words if word not in _PLACES]
     if not isinstance(kind, str) or kind not in _NEEDS or unknown:
-        what = f'has no "{unknown[0]}"' if unknown else f"{kind!r} is not known"
+        message = f'A target has no "{unknown[0]}".' if unknown else f"{preview_of(kind)} is not a kind of target."
         allowed = ", ".join(_PLACES if unknown else (*_NEEDS, *CURRENT))
-        raise InvalidInput(f"target: {what}", value=value, field="target", allowed=allowed, hint=f"one of: {allowed}")
+        raise InvalidInput(message, value=value, field="target", allowed=allowed, hint=f"Use one of: {allowed}.")
     target = Target(cast("Any", kind), **_places(words))
     needed = _NEEDS[kind]
     if needed and all(getattr(target, word) is None for word in needed):
-        hint = f'{{"kind": "{kind}", "{needed[0]}": …}}'
-        raise InvalidInput(f'A target of kind {kind} needs "{needed[0]}"', value=value, field="target", hint=hint)
+        hint = f'For example: {{"kind": "{kind}", "{needed[0]}": …}}.'
+        raise InvalidInput(f'A target of kind "{kind}" needs "{needed[0]}".', value=value, field="target", hint=hint)
     return target
 
 
-def define_context(value: Any) -> Target:
+def parse_context(value: Any) -> Target:
     """Where somebody speaks from: a mapping of a channel, a session and a thread, as far as there are."""
     words = _spelled({} if value is None else value, "context")
-    check_words("A context", words, _PLACES)
+    check_names_known("A context", words, _PLACES)
     return Target(**_places(words))
 
 
@@ -65,7 +66,7 @@ def resolve_current(shorthand: str, here: Target) -> Target:
 
 def _spelled(value: Any, field: str) -> dict[str, Any]:
     if not isinstance(value, Mapping):
-        raise wrong(field, value, "a word or a mapping" if field == "target" else "a mapping")
+        raise invalid(field, value, "a word or a mapping" if field == "target" else "a mapping")
     return {_SPELLINGS.get(word, word): item for word, item in cast("Mapping[str, Any]", value).items()}
 
 
@@ -81,16 +82,16 @@ def _thread(value: Any) -> int | str:
     text = value.removeprefix(_ELSEWHERE) if isinstance(value, str) else ""
     if text.isascii() and text.isdecimal() and 0 < int(text[:20]) < _MOST_THREADS:
         return int(text)
-    if isinstance(value, str) and value != text and text.isascii() and text.isalnum() and len(text) <= LONGEST_NAME:
+    if isinstance(value, str) and value != text and text.isascii() and text.isalnum() and len(text) <= MAX_NAME_LENGTH:
         return value
-    raise wrong("thread", value, "the number of a thread")
+    raise invalid("thread", value, "the number of a thread")
 
 
 def _nowhere(shorthand: str) -> InvalidInput:
     what = shorthand.removeprefix("current-")
     return InvalidInput(
-        f'"{shorthand}" means the {what} from which it is said, and there is none',
+        f'"{shorthand}" means the {what} from which it is said, and there is none.',
         value=shorthand,
         field="target",
-        hint=f'say it from a run, or with context={{"{what}": …}}, or name one: {{"kind": "{what}", "{what}": …}}',
+        hint=f'Call from a run, give context={{"{what}": …}}, or name one: {{"kind": "{what}", "{what}": …}}.',
     )

@@ -36,36 +36,36 @@ RETRY = _named("retrying", S.STARTING, S.HELD, S.READY)
 SUCCEED = _named("succeeded", S.STARTING, S.HELD, S.SUCCEEDED)
 FAIL = _named("failed", S.STARTING, S.HELD, S.FAILED)
 CANCEL = _named("cancelled", S.STARTING, S.HELD, S.CANCELLED)
-CALL_OFF = _named("cancelled", S.PARKED, S.READY, S.CANCELLED)
+CALL_OFF = _named("cancelled", S.WAITING, S.READY, S.CANCELLED)
 LOSE = _named("unknown", S.STARTING, S.HELD, S.UNKNOWN)
-THROTTLE = _named("deferred", S.STARTING, S.HELD, S.PARKED)
+THROTTLE = _named("deferred", S.STARTING, S.HELD, S.WAITING)
 """The provider refused: it goes on when the provider does."""
 INTERRUPT = _named("interrupted", S.STARTING, S.HELD, S.INTERRUPTED)
 IDLE = _named("skipped", S.STARTING, S.HELD, S.SKIPPED)
 """It found that there was nothing to do."""
 OVERSPEND = _named("over_budget", S.STARTING, S.HELD, S.OVER_BUDGET)
 
-# Between ready and started stand the gates: what waits for one is parked.
-DEFER = _named("deferred", S.PARKED, S.READY, S.PARKED)
-CHECK = _named("checking", S.READY, S.READY, S.PARKED)
-ASK = _named("awaiting_approval", S.READY, S.READY, S.PARKED)
-SUSPEND = _named("suspended", S.PARKED, S.PARKED, S.PARKED)
+# Between ready and started stand the gates: what waits for one is `waiting`.
+DEFER = _named("deferred", S.WAITING, S.READY, S.WAITING)
+CHECK = _named("checking", S.READY, S.READY, S.WAITING)
+ASK = _named("awaiting_approval", S.READY, S.READY, S.WAITING)
+SUSPEND = _named("suspended", S.WAITING, S.WAITING, S.WAITING)
 """What it waited for is there, but its schedule is paused."""
-CLEAR = _named("cleared", S.PARKED, S.PARKED, S.READY)
-LINE_UP = _named("queued", S.PARKED, S.PARKED, S.QUEUED)
-SKIP = _named("skipped", S.PARKED, S.READY, S.SKIPPED)
-BLOCK = _named("blocked", S.PARKED, S.READY, S.BLOCKED)
-MISS = _named("missed", S.PARKED, S.READY, S.MISSED)
-DENY = _named("denied", S.PARKED, S.READY, S.DENIED)
-EXPIRE = _named("expired", S.PARKED, S.READY, S.EXPIRED)
-REFUSE = _named("over_budget", S.PARKED, S.READY, S.OVER_BUDGET)
+CLEAR = _named("ready", S.WAITING, S.WAITING, S.READY)
+LINE_UP = _named("queued", S.WAITING, S.WAITING, S.QUEUED)
+SKIP = _named("skipped", S.WAITING, S.READY, S.SKIPPED)
+BLOCK = _named("blocked", S.WAITING, S.READY, S.BLOCKED)
+MISS = _named("missed", S.WAITING, S.READY, S.MISSED)
+DENY = _named("denied", S.WAITING, S.READY, S.DENIED)
+EXPIRE = _named("expired", S.WAITING, S.READY, S.EXPIRED)
+REFUSE = _named("over_budget", S.WAITING, S.READY, S.OVER_BUDGET)
 
 ALL = (
     CLAIM, RELEASE, PROMOTE, CONFIRM, HOLD, RETRY, SUCCEED, FAIL, CANCEL, CALL_OFF, LOSE, THROTTLE, INTERRUPT, IDLE,
     OVERSPEND, DEFER, CHECK, ASK, SUSPEND, CLEAR, LINE_UP, SKIP, BLOCK, MISS, DENY, EXPIRE, REFUSE,
 )  # fmt: skip
 BORN = {
-    S.PARKED: "run.deferred",
+    S.WAITING: "run.deferred",
     S.READY: "run.planned",
     S.QUEUED: "run.queued",
     S.STARTING: "run.started",

@@ -10,7 +10,7 @@ from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple, TypeVar
 
 from matins.engine.when.triggers import to_ms
-from matins.errors import InvalidInput, ProviderLimited
+from matins.errors import InvalidInput, RateLimited
 from matins.executors.errands import NoWork, Source
 from matins.executors.preparing import Brief, Preparation, Prepared
 from matins.executors.processes.supervisor import Supervisor
@@ -216,7 +216,7 @@ class AgentExecutor:
                 self._end_early(work.mark)
         except NoWork:
             self._end(work, Outcome(False, nothing_to_do="no_work"))
-        except ProviderLimited as error:
+        except RateLimited as error:
             resets_at = None if error.resets_at is None else to_ms(error.resets_at)
             limit = ProviderLimit(error.provider, resets_at, error.reason)
             self._end(work, Outcome(False, error=error.message, limit=limit))

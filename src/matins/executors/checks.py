@@ -143,7 +143,7 @@ class CommandChecks:
         )
         said = hook_said(result)
         saying = "skip" if said.cancelled else "pass"
-        return Said(command.kind, saying, said.reason, result.took_ms, result.exit_code, printed(result))
+        return Said(command.kind, saying, said.reason, result.duration_ms, result.exit_code, printed(result))
 
 
 def printed(result: CommandResult) -> str:

@@ -56,7 +56,7 @@ class CommandResult(NamedTuple):
     """The first and the last of stderr."""
     error: str | None
     """Why it could not be started."""
-    took_ms: int
+    duration_ms: int
     """Until it ended, or the limit that it did not keep."""
 
 
@@ -257,7 +257,7 @@ def hook_said(result: CommandResult) -> HookSaid:
     if result.error is not None:
         return _cancelled(f"it could not be started: {result.error}")
     if result.timed_out:
-        return _cancelled(f"it did not end within {result.took_ms / 1000:g} s")
+        return _cancelled(f"it did not end within {result.duration_ms / 1000:g} s")
     fault = _ended_badly(result)
     answer = _answer(result.output)
     if answer is not None and answer.get("cancel") is True:

@@ -13,8 +13,8 @@ from matins.errors import InvalidInput
 from matins.executors.checks import printed
 from matins.executors.commands import CommandResult, hook_said, run_command
 from matins.executors.secrets import resolve
-from matins.model.run import Run
-from matins.model.schedule import Command
+from matins.model.run import RunRecord
+from matins.model.schedule import CommandLine
 from matins.net.client import AddressRefused, Door, Resolve, Unreachable
 from matins.net.signing import sign
 from matins.ports import Clock
@@ -22,8 +22,6 @@ from matins.runtime.catalog import Known
 from matins.runtime.lines import HookRan, Lane, Letter, Sent
 from matins.runtime.outbox import Senders
 
-ALLOWED_HOSTS = "allowed_hosts"
-"""The setting that names hosts of the owner's own network."""
 _ARRIVED = Sent()
 _GONE = 410
 
@@ -68,7 +66,7 @@ class Webhooks:
         return Sent("gone" if answer.status == _GONE else "again", f"it answered {answer.status}")
 
     def _door_to(self, lane: Lane) -> Door:
-        allowed = lane.policies.settings.get(ALLOWED_HOSTS, [])
+        allowed = lane.policies.allowed_hosts
         door = self._door
         if door is None or door[0] != allowed:
             door = self._door = allowed, Door(allowed, self._resolve)
@@ -93,16 +91,17 @@ class Hooks:
                 workdir=self._workdir,
                 limit_ms=limit_ms,
             )
-            ran.append(HookRan(kind, _failure(result), result.took_ms, result.exit_code, printed(result)))
+            ran.append(HookRan(kind, _failure(result), result.duration_ms, result.exit_code, printed(result)))
         return Sent(ran=tuple(ran))
 
 
-def _commands(lane: Lane, known: Known | None) -> list[tuple[Literal["file_after", "after"], Command, int]]:
-    found: list[tuple[Literal["file_after", "after"], Command, int]] = []
+def _commands(lane: Lane, known: Known | None) -> list[tuple[Literal["file_after", "after"], CommandLine, int]]:
+    found: list[tuple[Literal["file_after", "after"], CommandLine, int]] = []
     if AFTER in lane.policies.hooks:
-        found.append(("file_after", *lane.policies.hooks[AFTER]))
-    if known is not None and known.definition.after is not None:
-        found.append(("after", known.definition.after, known.definition.check_ms))
+        hook = lane.policies.hooks[AFTER]
+        found.append(("file_after", hook.command, hook.timeout_ms))
+    if known is not None and known.definition.after_run is not None:
+        found.append(("after", known.definition.after_run, known.definition.check_timeout_ms))
     return found
 
 
@@ -110,7 +109,7 @@ def _failure(result: CommandResult) -> str | None:
     return None if result.exit_code == 0 else hook_said(result).reason or "it ended badly"
 
 
-def _context(letter: Letter, run: Run) -> dict[str, Any]:
+def _context(letter: Letter, run: RunRecord) -> dict[str, Any]:
     """The words of the hook that comes before a run, and how the run ended."""
     known = letter.known
     return {
@@ -121,9 +120,9 @@ def _context(letter: Letter, run: Run) -> dict[str, Any]:
         "run_id": str(run.id),
         "slot": run.slot,
         "attempt": run.attempt,
-        "do": known.definition.do if known else None,
+        "job": known.definition.job if known else None,
         "payload": known.definition.payload if known else None,
-        "state": run.state.word,
+        "state": run.state.label,
         "reason": run.reason,
         "outcome": run.outcome,
         "started_at": run.started_at,
@@ -132,13 +131,13 @@ def _context(letter: Letter, run: Run) -> dict[str, Any]:
     }
 
 
-def _variables(letter: Letter, run: Run) -> dict[str, str]:
+def _variables(letter: Letter, run: RunRecord) -> dict[str, str]:
     return {
         "MATINS_EVENT": AFTER,
         "MATINS_SCHEDULE": run.schedule,
         "MATINS_AGENT": letter.known.agent if letter.known else "",
         "MATINS_RUN_ID": str(run.id),
         "MATINS_SLOT": "" if run.slot is None else str(run.slot),
-        "MATINS_STATE": run.state.word,
+        "MATINS_STATE": run.state.label,
         "MATINS_REASON": run.reason or "",
     }

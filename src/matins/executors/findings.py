@@ -97,5 +97,5 @@ def _tried(check: Callable[[], object]) -> Finding | None:
     try:
         check()
     except InvalidInput as error:
-        return Finding(error.message, error.hint or error.allowed or "change the agent: set_agent")
+        return Finding(error.message, error.hint or error.allowed or "Change the agent: matins agents edit.")
     return None

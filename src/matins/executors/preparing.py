@@ -13,7 +13,6 @@ from typing import NamedTuple
 from matins.engine.policies import Policies
 from matins.engine.prompts import build_prompt
 from matins.errors import InvalidInput, MatinsError
-from matins.executors.deliveries import ALLOWED_HOSTS
 from matins.executors.errands import Errand, Source, claim, held
 from matins.executors.processes.values import Launch, Limits
 from matins.executors.runners.base import AnyRunner, Call, Command, Occasion, Reader, Speaker
@@ -113,7 +112,9 @@ class Preparation:
         agent = brief.agent
         if agent is None:
             raise InvalidInput(
-                f'There is no agent "{work.known.agent}"', field="agent", hint="set_agent, or name another"
+                f'There is no agent "{work.known.agent}"',
+                field="agent",
+                hint="Create it: matins agents set; or name another.",
             )
         runner = self._runners.get(agent.runner)
         if runner is None:
@@ -153,14 +154,14 @@ class Preparation:
         return Prepared(work, runner, brief, call, limits, errand, command, launch)
 
     def _errand(self, work: Work) -> Errand | None:
-        name = work.known.definition.work
+        name = work.known.definition.work_source
         if name is None or self._open_source is None:
             return None
         return claim(self._open_source, name, self._key(work), self._clock)
 
     def _errand_again(self, work: Work) -> Errand | None:
         """Its item, by its key. That somebody has taken it away is no reason to leave the run alone."""
-        name = work.known.definition.work
+        name = work.known.definition.work_source
         if name is None or self._open_source is None:
             return None
         try:
@@ -193,7 +194,7 @@ class Preparation:
                 work.run_id, work.known.schedule_id, work.known.name, fire.slot, work.attempt, self._key(work)
             ),
             url=agent.url,
-            allowed_hosts=tuple(brief.policies.settings.get(ALLOWED_HOSTS, [])),
+            allowed_hosts=brief.policies.allowed_hosts,
             earlier=_earlier(work, brief) if isinstance(runner, Speaker) else (),
         )
 
@@ -214,7 +215,7 @@ def _earlier(work: Work, brief: Brief) -> tuple[tuple[str, str], ...]:
 
 
 def _limits(work: Work, agent: Agent) -> Limits:
-    return Limits(work.known.definition.timeout_ms or agent.wall_ms, agent.idle_ms, agent.after_final_ms)
+    return Limits(work.known.definition.timeout_ms or agent.timeout_ms, agent.idle_timeout_ms, agent.exit_timeout_ms)
 
 
 def _new_session(work: Work) -> str:

@@ -12,17 +12,17 @@ from datetime import datetime
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from matins.engine.given import LONGEST_NAME
 from matins.engine.policies import Policies
 from matins.engine.when.triggers import to_ms
-from matins.errors import OverBudget, ProviderLimited
+from matins.errors import OverBudget, RateLimited
 from matins.executors.commands import kept_reason
 from matins.executors.meter import Meter
 from matins.model.run import Outcome, ProviderLimit, RunState, Usage
+from matins.model.settings import MAX_NAME_LENGTH
 from matins.ports import Clock
 from matins.runtime.work import Ended, Work
 
-Job = Callable[["JobRun"], Any]
+Job = Callable[["JobContext"], Any]
 MOST_AHEAD = 1_024
 """Two batches, so that a full one can be taken while the one before it runs."""
 MOST_TASKS = 5_000
@@ -32,7 +32,7 @@ _DONE = Outcome(True)
 _UNREAD = object()
 
 
-class JobRun:
+class JobContext:
     """What a job is told about its run."""
 
     __slots__ = ("_executor", "_payload", "_work")
@@ -76,26 +76,26 @@ class JobRun:
         return self._payload
 
     @property
-    def late_by(self) -> float:
+    def lateness(self) -> float:
         """Seconds from the slot to the start."""
         slot = self._work.slot
         return 0.0 if slot is None else max(0, self._work.started_at - slot) / 1000
 
     @property
-    def covered(self) -> int:
+    def slots(self) -> int:
         """How many slots this run stands for; more than one after a catch-up."""
-        return self._work.covered
+        return self._work.slots
 
     @property
-    def covered_from(self) -> datetime | None:
+    def first_slot(self) -> datetime | None:
         """The first of them, when there are several."""
-        return self._local(self._work.covered_from)
+        return self._local(self._work.first_slot)
 
     @property
-    def previous(self) -> str | None:
+    def previous_state(self) -> str | None:
         """How the run before this one ended, if one did."""
         state = self._executor.previous(self._work)
-        return None if state is None else state.word
+        return None if state is None else state.label
 
     def spend(
         self,
@@ -120,16 +120,16 @@ class JobRun:
         return None if at is None else self._work.known.rule.trigger.local(at)
 
     def __repr__(self) -> str:
-        return f"<JobRun {self.id} of {self.schedule!r}, slot {self.slot}, attempt {self.attempt}>"
+        return f"<JobContext {self.id} of {self.schedule!r}, slot {self.slot}, attempt {self.attempt}>"
 
 
 def run_job(executor: PythonExecutor, work: Work) -> Outcome:
     """Call a sync job; whatever it raises is its outcome."""
-    job = executor.jobs.get(work.known.definition.do)
+    job = executor.jobs.get(work.known.definition.job)
     if job is None:
-        return Outcome(False, error=f'no job is registered as "{work.known.definition.do}" in this process')
+        return Outcome(False, error=f'no job is registered as "{work.known.definition.job}" in this process')
     try:
-        result = job(JobRun(work, executor))
+        result = job(JobContext(work, executor))
         if result is None:
             return _DONE
         return Outcome(True, asyncio.run(result) if inspect.iscoroutine(result) else result)
@@ -194,7 +194,7 @@ class PythonExecutor:
         asynchronous = {name for name, job in self.jobs.items() if inspect.iscoroutinefunction(job)}
         for work in batch:
             self._taken[work.mark] = work, boot
-            if work.known.definition.do in asynchronous:
+            if work.known.definition.job in asynchronous:
                 on_loop.append(work)
             else:
                 self._queue.put(work)
@@ -318,7 +318,7 @@ class PythonExecutor:
 
     async def _await(self, work: Work) -> None:
         try:
-            outcome = Outcome(True, await self.jobs[work.known.definition.do](JobRun(work, self)))
+            outcome = Outcome(True, await self.jobs[work.known.definition.job](JobContext(work, self)))
         except asyncio.CancelledError:
             outcome = Outcome(False, error="cancelled", cancelled=True)
         except BaseException as error:
@@ -335,15 +335,15 @@ def _serve(loop: asyncio.AbstractEventLoop) -> None:
 
 
 def _failed(error: BaseException) -> Outcome:
-    limit = _limit(error) if isinstance(error, ProviderLimited) else None
+    limit = _limit(error) if isinstance(error, RateLimited) else None
     return Outcome(False, error=_told(error), limit=limit, over_budget=isinstance(error, OverBudget))
 
 
-def _limit(error: ProviderLimited) -> ProviderLimit:
+def _limit(error: RateLimited) -> ProviderLimit:
     """Jobs say all sorts of things: here it is as a store can hold it. When nobody knows the time, it is soon."""
     at: object = error.resets_at
     resets_at = to_ms(at) if isinstance(at, datetime) and at.tzinfo is not None else None
-    provider = kept_reason(str(error.provider or "unknown"))[:LONGEST_NAME]
+    provider = kept_reason(str(error.provider or "unknown"))[:MAX_NAME_LENGTH]
     return ProviderLimit(provider, resets_at, kept_reason(str(error.reason or "rate limited")))
 
 

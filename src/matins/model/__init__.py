@@ -1,1 +1,1 @@
-"""Frozen values that every layer shares. Imports nothing of ours."""
+"""Frozen values that every layer shares. Imports no other part of Matins."""

@@ -1,16 +1,29 @@
-"""Who is woken: a runner, where it works, and what it may."""
-
-from __future__ import annotations
+"""An agent: its runner, its directory and its permissions. Annotations are settings, see `settings`."""
 
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
+
+from matins.model.settings import (
+    Arguments,
+    Duration,
+    Money,
+    Name,
+    Names,
+    Options,
+    Setting,
+    Text,
+    Url,
+    Variables,
+    Whole,
+)
+from matins.model.settings import Target as TargetKind_
 
 TargetKind = Literal["fresh", "channel", "session", "thread"]
 Fallback = Literal["fresh", "skip", "wait"]
 
 
 class Target(NamedTuple):
-    """Where a run lands."""
+    """Where a run happens."""
 
     kind: TargetKind = "fresh"
     channel: str | None = None
@@ -18,38 +31,51 @@ class Target(NamedTuple):
     """The tool's own id of a conversation."""
     session_name: str | None = None
     thread: int | str | None = None
-    """A text is another system's name for one: there is no such thread here."""
+    """A text is another system's name of a thread, which does not exist here."""
 
 
 FRESH = Target()
 
 
+# fmt: off
 @dataclass(frozen=True, slots=True)
 class Agent:
     """Durations are milliseconds, money is micro-dollars."""
 
     name: str
-    runner: str
-    model: str | None = None
-    workdir: str | None = None
-    environment: tuple[tuple[str, str], ...] = ()
-    """Names and values; a value such as `env:NAME` or `file:/path` is a reference that is read when a run starts."""
-    tools: tuple[str, ...] = ()
-    permission_mode: str | None = None
-    max_turns: int | None = None
-    wall_ms: int | None = 3_600_000
-    idle_ms: int | None = 900_000
-    after_final_ms: int | None = 30_000
-    max_cost: int | None = None
-    max_concurrent: int | None = None
-    provider: str | None = None
-    """Whose limits hold for it; the runner's own where it is not said."""
-    target: Target = FRESH
-    url: str | None = None
-    """Of an endpoint, for runners that call one."""
-    command: tuple[str, ...] = ()
-    """For the shell runner."""
-    arguments: tuple[str, ...] = ()
-    """More arguments for the tool."""
-    options: dict[str, Any] = field(default_factory=dict[str, Any])
-    """What only its runner knows."""
+    runner: Annotated[str,
+        Setting(Name(), "Tool that runs the agent: claude, codex, gemini, goose, opencode, openai, http, shell, demo.",
+                "claude", required=True)]
+    model: Annotated[str | None, Setting(Name(), "Model, by the runner's name for it.", "claude-sonnet-5-5")] = None
+    workdir: Annotated[str | None, Setting(Text(4_096), "Directory in which the agent works.", "~/src/garden")] = None
+    environment: Annotated[tuple[tuple[str, str], ...],
+        Setting(Variables(), "Environment variables; env:NAME and file:/path are read when a run starts.",
+                {"API_KEY": "env:API_KEY"})] = ()
+    tools: Annotated[tuple[str, ...], Setting(Names(), "Tools that the agent may use.", ["Read", "Grep"])] = ()
+    permission_mode: Annotated[str | None,
+        Setting(Name(), "Permission mode, by the runner's name for it.", "acceptEdits")] = None
+    max_turns: Annotated[int | None, Setting(Whole(1, 10_000), "Maximum number of turns in one run.", 20)] = None
+    timeout_ms: Annotated[int | None,
+        Setting(Duration(none=True), "Longest duration of a run; `none` for no limit.", "1h", "timeout")] = 3_600_000
+    idle_timeout_ms: Annotated[int | None,
+        Setting(Duration(none=True), "Longest silence of a run; `none` for no limit.", "none",
+                "idle_timeout")] = 900_000
+    exit_timeout_ms: Annotated[int | None,
+        Setting(Duration(none=True), "How long the tool may take to exit after its final answer.", "30s",
+                "exit_timeout")] = 30_000
+    max_cost: Annotated[int | None, Setting(Money(), "Cost at which a run of the agent is stopped.", "$1.50")] = None
+    max_concurrent: Annotated[int | None,
+        Setting(Whole(1, 10_000), "Maximum number of concurrent runs of the agent.", 2)] = None
+    provider: Annotated[str | None,
+        Setting(Name(), "Provider whose rate limits apply; default: the runner's.", "anthropic")] = None
+    target: Annotated[Target,
+        Setting(TargetKind_(), "Where runs of the agent happen, unless a schedule has a target.", "fresh")] = FRESH
+    url: Annotated[str | None,
+        Setting(Url(), "URL of the endpoint, for runners that call one.", "http://localhost:11434/v1")] = None
+    command: Annotated[tuple[str, ...],
+        Setting(Arguments(), "Program of the shell runner, with its arguments.", ["./work.sh", "--once"])] = ()
+    arguments: Annotated[tuple[str, ...],
+        Setting(Arguments(), "Additional arguments for the tool.", ["--verbose"])] = ()
+    options: Annotated[dict[str, Any],
+        Setting(Options(), "Options that only the runner knows.",
+                {"effort": "high"})] = field(default_factory=dict[str, Any])

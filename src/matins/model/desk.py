@@ -1,4 +1,4 @@
-"""What the surfaces keep: who may speak, and what a file defines."""
+"""Records of the surfaces: tokens, idempotent requests, and the entries of the file."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from matins.model.principal import Role
 
 
 class Token(NamedTuple):
-    """A key for a program or a person. The secret itself is nowhere."""
+    """A token of a program or a person. The secret is not stored."""
 
     id: str
     hash: str
@@ -16,7 +16,7 @@ class Token(NamedTuple):
     name: str
     role: Role
     rights: tuple[str, ...] | None
-    """Which of its role's rights; all of them when None."""
+    """Rights of the token, among those of its role; None for all."""
     created_at: int
     created_by: str
     expires_at: int | None
@@ -25,7 +25,7 @@ class Token(NamedTuple):
 
 
 class Answered(NamedTuple):
-    """A request that had a key, and what was answered; `status` is None while it is being answered."""
+    """A request with an idempotency key, and its response. `status` is None while the request is being processed."""
 
     digest: str
     status: int | None
@@ -34,7 +34,7 @@ class Answered(NamedTuple):
 
 
 class FileEntry(NamedTuple):
-    """A thing that a file defines: where it stands there, and a digest of what it said when it was applied."""
+    """A record that the file defines: its place in the file, and the digest of the applied definition."""
 
     kind: str
     name: str

@@ -1,4 +1,4 @@
-"""What governs schedules from outside their own words: limits of providers, and what people are asked."""
+"""Throttles of providers, requests for approval, and the usage of budgets."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ ApprovalState = Literal["pending", "approved", "used", "denied", "expired", "voi
 
 
 class Throttle(NamedTuple):
-    """A provider that serves nobody until `resets_at`."""
+    """A provider whose rate limit ends at `resets_at`."""
 
     provider: str
     resets_at: int
     activated_at: int
     affects: tuple[str, ...]
-    """The agents that it holds for; none named: all."""
+    """The agents that it applies to; empty for all."""
     reason: str
     by: str
 
 
 class Approval(NamedTuple):
-    """A question to people, bound to a digest of what it is about."""
+    """A request for approval, bound to a digest of its subject."""
 
     id: int
     kind: ApprovalKind
@@ -41,7 +41,7 @@ class Approval(NamedTuple):
     state: ApprovalState
     decided_at: int | None
     request: dict[str, Any]
-    """What would be done, in words that a person can judge."""
+    """What would be done, in a form that a person can review."""
     votes: tuple[Vote, ...] = ()
 
 
@@ -51,11 +51,11 @@ class Vote(NamedTuple):
     at: int
     note: str | None
     digest: str
-    """Of what this voter saw: another one when it was approved with edits."""
+    """The digest of what this voter saw; it differs after an approval with edits."""
 
 
 class Purse(NamedTuple):
-    """What a budget has seen in one period."""
+    """The usage of a budget in one period."""
 
     budget: str
     of: str

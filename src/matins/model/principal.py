@@ -1,4 +1,4 @@
-"""Who asked."""
+"""Principals: who calls a use case."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 Role = Literal["owner", "operator", "viewer", "agent"]
+Right = Literal["read", "run", "change", "approve", "operate", "govern"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,9 +14,9 @@ class Principal:
     role: Role
     name: str
     run_id: int | None = None
-    """The run from which an agent speaks; the server sets it, never the agent."""
+    """The run that an agent calls from. The server sets it, never the agent."""
     rights: frozenset[str] | None = None
-    """Which of its role's rights it has; all of them when None."""
+    """Rights of the principal, among those of its role; None for all."""
 
     @property
     def human(self) -> bool:
@@ -23,4 +24,4 @@ class Principal:
 
 
 OWNER = Principal("owner", "owner")
-"""Who holds the store: the library in one's own process."""
+"""The owner of the store: the library in the same process."""

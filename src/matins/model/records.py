@@ -1,4 +1,4 @@
-"""The rows that pass between the loops and a store. Plain tuples with names: this is the hot path."""
+"""The rows that the loops and a store exchange. They are named tuples, because this is the hot path."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from matins.model.run import RunState
 
 
 class Due(NamedTuple):
-    """A schedule whose time has come."""
+    """A schedule that is due."""
 
     schedule_id: int
     slot: int
@@ -18,7 +18,7 @@ class Due(NamedTuple):
 
 
 class Cursor(NamedTuple):
-    """Where a schedule goes on; taken only if it still stands at `slot` and `rev`."""
+    """The next position of a schedule. It is applied only if the cursor is still at `slot` and `rev`."""
 
     schedule_id: int
     slot: int
@@ -45,8 +45,8 @@ class NewRun(NamedTuple):
     planned_at: int
     started_at: int | None
     ended_at: int | None
-    covered: int
-    covered_from: int | None
+    slots: int
+    first_slot: int | None
     reason: str | None
     evidence: str | None
 
@@ -60,8 +60,8 @@ class Ready(NamedTuple):
     slot: int | None
     epoch: int
     attempt: int
-    covered: int
-    covered_from: int | None
+    slots: int
+    first_slot: int | None
     planned_at: int
     cancelling: int
     cleared: int
@@ -107,11 +107,11 @@ class Settlement(NamedTuple):
     reason: str | None
     outcome: str | None
     evidence: str | None = None
-    """Kept as it was when None."""
+    """None keeps the present value."""
     cleared: int = 0
-    """Gates that it has passed now, beside those before."""
+    """Gates that the run passed now, in addition to earlier ones."""
     renewed: int = 0
-    """1 when it goes on under a new epoch, so that what was under way for the old one counts no more."""
+    """1 when the run continues under a new epoch, which voids results of the old one."""
 
 
 class NewEvent(NamedTuple):
@@ -135,7 +135,7 @@ class StoredEvent(NamedTuple):
 
 
 class Said(NamedTuple):
-    """What a schedule said at a revision."""
+    """The definition of a schedule at a revision."""
 
     schedule_id: int
     rev: int

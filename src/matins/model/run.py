@@ -10,9 +10,9 @@ CHECKED, APPROVED = 1, 2
 
 
 class RunState(IntEnum):
-    """Below 10 a run is live; from 10 on it is over and never changes again."""
+    """A run below 10 is live. A run from 10 on has ended and never changes again."""
 
-    PARKED = 0
+    WAITING = 0
     QUEUED = 1
     READY = 2
     STARTING = 3
@@ -35,13 +35,13 @@ class RunState(IntEnum):
         return self < RunState.SUCCEEDED
 
     @property
-    def word(self) -> str:
+    def label(self) -> str:
         return self.name.lower()
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
-    """What is known of a run. Instants are UTC milliseconds."""
+class RunRecord:
+    """A run in the store. Instants are UTC milliseconds."""
 
     id: int
     schedule_id: int
@@ -51,10 +51,10 @@ class Run:
     slot: int | None
     """The nominal instant; None for a manual run."""
     request_key: str | None
-    covered: int
-    """How many slots this record stands for."""
-    covered_from: int | None
-    """The first of them, when there are several."""
+    slots: int
+    """The number of slots that this run covers."""
+    first_slot: int | None
+    """The first of them, if there are several."""
     epoch: int
     attempt: int
     not_before: int | None
@@ -65,33 +65,33 @@ class Run:
     evidence: dict[str, Any] | None
     outcome: Any
     cleared: int = 0
-    """Which gates with effects it has passed: CHECKED, APPROVED."""
+    """Gates with effects that the run has passed: CHECKED, APPROVED."""
 
     @property
     def status(self) -> str:
-        """Its state in one word; of a run that waits for more than its turn, what it waits for."""
-        return self.reason or "parked" if self.state is RunState.PARKED else self.said
+        """The state as text; for a waiting run, what it waits for."""
+        return self.reason or "waiting" if self.state is RunState.WAITING else self.said
 
     @property
     def said(self) -> str:
-        """Its state as people say it: a run that a worker has is running."""
-        return RunState.RUNNING.word if self.state is RunState.STARTING else self.state.word
+        """The state as people see it: a run that a worker holds is running."""
+        return RunState.RUNNING.label if self.state is RunState.STARTING else self.state.label
 
 
 class Usage(NamedTuple):
-    """What a run has spent, in micro-dollars and tokens."""
+    """The usage of a run, in micro-dollars and tokens."""
 
     money: int = 0
     tokens: int = 0
     estimated: bool = False
-    """Whether the money was reckoned from a price table rather than told by the provider."""
+    """Whether the money is computed from the price table, not reported by the provider."""
 
     def over(self, money: int | None, tokens: int | None) -> bool:
         return (money is not None and self.money > money) or (tokens is not None and self.tokens > tokens)
 
 
 class ProviderLimit(NamedTuple):
-    """A provider that does not serve us until an instant."""
+    """A provider's rate limit, until an instant."""
 
     provider: str
     resets_at: int | None
@@ -99,37 +99,37 @@ class ProviderLimit(NamedTuple):
 
 
 class Conversation(NamedTuple):
-    """What was said to an agent, and what it answered."""
+    """A prompt to an agent, and its answer."""
 
     prompt: str
     text: str
     session: str | None
-    """The tool's own id of it."""
+    """The tool's id of the session."""
     session_tokens: tuple[int, int, int] | None = None
-    """In, out and cached, of the session so far: for tools that count up."""
+    """Input, output and cached tokens of the session so far, for tools that report totals."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How an attempt ended, as the executor saw it."""
+    """The outcome of an attempt, as the executor reports it."""
 
     succeeded: bool
     result: Any = None
-    """What the job returned, where JSON can hold it."""
+    """The return value of the job, if it can be written as JSON."""
     error: str | None = None
     timed_out: bool = False
     cancelled: bool = False
     usage: Usage | None = None
     limit: ProviderLimit | None = None
-    """The provider refused: not the agent's failure."""
+    """The provider's rate limit; not a failure of the agent."""
     over_budget: bool = False
-    """Ended because it had spent what it may."""
+    """The attempt was stopped because it spent more than it may."""
     told: Conversation | None = None
     interrupted: bool = False
-    """Ended because Matins itself was stopped."""
+    """The attempt was stopped because Matins was stopped."""
     lost: bool = False
-    """Nobody knows how it ended."""
+    """The outcome is unknown."""
     nothing_to_do: str | None = None
-    """There was no work for it: the reason."""
+    """The reason, if there was no work."""
     target_gone: bool = False
-    """Its tool does not know the session that was to go on, and has done nothing."""
+    """The tool does not know the session to continue, and did nothing."""

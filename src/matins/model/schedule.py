@@ -1,12 +1,30 @@
-"""A schedule: a trigger, what it starts, and the policies that govern it."""
-
-from __future__ import annotations
+"""A schedule: its trigger, its job and its policies. Annotations are settings, see `settings`."""
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from matins.model.agent import Fallback, Target
-from matins.model.trigger import TriggerDefinition
+from matins.model.settings import (
+    Choice,
+    Command,
+    Decimal,
+    Duration,
+    Flag,
+    Instant,
+    Json,
+    Labels,
+    Money,
+    Name,
+    Names,
+    Setting,
+    Template,
+    Text,
+    Tokens,
+    Whole,
+    Zone,
+)
+from matins.model.settings import Target as TargetKind
+from matins.model.trigger import Anchor, DstGap, DstOverlap, First, TriggerDefinition
 
 CatchUp = Literal["skip", "run_once", "run_all_capped"]
 Overlap = Literal["skip", "queue", "cancel_other", "allow"]
@@ -14,78 +32,116 @@ AtCapacity = Literal["wait", "skip"]
 OnUnknown = Literal["hold", "retry"]
 ApprovalPolicy = Literal["auto", "owner_approve", "council_approve"]
 ApprovalDefault = Literal["deny", "approve"]
+FinalFallback = Literal["fresh", "skip"]
 ScheduleState = Literal["pending", "active", "paused", "completed", "expired", "rejected", "broken", "removed"]
-Command = str | tuple[str, ...]
+CommandLine = str | tuple[str, ...]
 """A text for the shell, or a program with its arguments."""
 
 
+def _choice(values: Any) -> Choice:
+    return Choice(get_args(values))
+
+
+# fmt: off
 @dataclass(frozen=True, slots=True)
 class ScheduleDefinition:
-    """What a schedule says. An edit makes a new one, with the next revision number."""
+    """The settings of a schedule. An edit makes a new one, with the next revision number."""
 
     trigger: TriggerDefinition
-    do: str
-    """The registered job that it starts."""
-    payload: Any = None
-    catch_up: CatchUp = "skip"
-    cap: int = 10
-    grace_ms: int | None = None
-    """How late a slot may still run; by default a day for one-shots, else half a period and 2 h at the most."""
-    overlap: Overlap = "skip"
-    queue_limit: int = 100
-    at_capacity: AtCapacity = "wait"
-    retries: int = 0
-    retry_ms: int = 10_000
-    retry_most_ms: int = 3_600_000
-    on_unknown: OnUnknown = "retry"
-    jitter: float = 0
-    timeout_ms: int | None = None
-    max_executions: int | None = None
-    ends_at: int | None = None
-    """Slots after this instant do not run: the schedule has expired."""
-    pause_after: int | None = None
-    """Pause after so many failures in a row."""
-    quiet_hours: str | None = None
-    """The policy by this name says when it keeps quiet."""
-    provider: str | None = None
-    """Whose limits hold for it: while they are reached, it waits."""
-    pre_check: Command | None = None
-    before: Command | None = None
-    """A hook that may cancel a run before it starts."""
-    after: Command | None = None
-    """A hook that learns how a run ended."""
-    check_ms: int = 15_000
-    """How long pre_check and hooks may take, each."""
-    approval: ApprovalPolicy = "auto"
-    approval_actions: tuple[str, ...] = ()
-    """Which jobs need approval; by default all but those known to be harmless."""
-    approvers: tuple[str, ...] = ()
-    approvals_needed: int = 1
-    approval_ms: int = 86_400_000
-    approval_default: ApprovalDefault = "deny"
-    """What a request that expires comes to."""
-    max_cost: int | None = None
-    """In micro-dollars: a run that has spent this is ended."""
-    max_tokens: int | None = None
-    prompt: str | None = None
-    """What its agent is told."""
-    target: Target | None = None
-    """Where its runs land; where the agent's own default says, when None."""
-    fallback: Fallback = "fresh"
-    wait_ms: int = 3_600_000
-    """How long `wait` waits for a target that is gone."""
-    final_fallback: Fallback = "fresh"
-    work: str | None = None
-    """Where its work items come from."""
-    about: str | None = None
-    """What it is for, for people to read."""
-    labels: dict[str, str] | None = None
-    """Whatever other systems want to find again: a project, a ticket, an address."""
+    job: Annotated[str, Setting(Name(), "Registered job to run instead of a prompt.", "report")]
+    description: Annotated[str | None,
+        Setting(Text(2_000, lines=True), "Purpose of the schedule.", "Reviews must not wait")] = None
+    labels: Annotated[dict[str, str] | None,
+        Setting(Labels(), "Key-value pairs for other systems.", {"project": "apollo"})] = None
+    prompt: Annotated[str | None,
+        Setting(Template(), "Text sent to the agent; may contain placeholders such as {{slot}}.",
+                "Summarise my open PRs", short="-p")] = None
+    target: Annotated[Target | None,
+        Setting(TargetKind(), "Where runs happen: a new conversation, or a channel, session or thread.",
+                {"kind": "channel", "channel": "C07ABCDEF"}, reach=True)] = None
+    """None: the default of the agent."""
+    payload: Annotated[Any, Setting(Json(), "JSON value passed to the job.", {"depth": 3})] = None
+    work_source: Annotated[str | None,
+        Setting(Name("work_sources"), "Source of work items, by name.", "backlog", reach=True)] = None
+    overlap: Annotated[Overlap,
+        Setting(_choice(Overlap), "What to do when the previous run has not finished.", "queue")] = "skip"
+    queue_limit: Annotated[int, Setting(Whole(1, 100_000), "Maximum number of queued runs.", 10)] = 100
+    at_capacity: Annotated[AtCapacity,
+        Setting(_choice(AtCapacity), "What to do when a concurrency limit is reached.", "skip")] = "wait"
+    catch_up: Annotated[CatchUp,
+        Setting(_choice(CatchUp), "What to do with slots missed while no engine was running.", "run_once")] = "skip"
+    catch_up_limit: Annotated[int, Setting(Whole(1, 1_000), "Maximum number of runs for one missed window.", 3)] = 10
+    grace_ms: Annotated[int | None, Setting(Duration(), "How late a slot may still start.", "2h", "grace")] = None
+    """None: a day for one-shots, else half a period and at most 2 h."""
+    retries: Annotated[int, Setting(Whole(0, 100), "Number of retries after a failure.", 2)] = 0
+    retry_delay_ms: Annotated[int,
+        Setting(Duration(), "Delay before the first retry; it doubles each time.", "30s", "retry_delay")] = 10_000
+    max_retry_delay_ms: Annotated[int,
+        Setting(Duration(), "Longest delay between retries.", "10m", "max_retry_delay")] = 3_600_000
+    on_unknown: Annotated[OnUnknown,
+        Setting(_choice(OnUnknown), "What to do with a run whose outcome is unknown; default for agents: hold.",
+                "hold")] = "retry"
+    timeout_ms: Annotated[int | None, Setting(Duration(), "Longest duration of an attempt.", "1h", "timeout")] = None
+    jitter: Annotated[float, Setting(Decimal(0, 10), "Random delay, as a percentage of the period.", 5)] = 0
+    ends_at: Annotated[int | None, Setting(Instant(), "Time after which no run starts.", "2099-12-31T18:00")] = None
+    max_executions: Annotated[int | None,
+        Setting(Whole(1, 1 << 53), "Number of runs after which the schedule is complete.", 30)] = None
+    pause_after_failures: Annotated[int | None,
+        Setting(Whole(1, 1_000), "Consecutive failures after which the schedule is paused.", 5)] = None
+    quiet_hours: Annotated[str | None,
+        Setting(Name("quiet_hours"), "Quiet hours to observe, by name.", "nights", owner_only=True)] = None
+    provider: Annotated[str | None,
+        Setting(Name(), "Provider whose rate limits apply; default: the agent's.", "anthropic", owner_only=True)] = None
+    max_cost: Annotated[int | None, Setting(Money(), "Cost at which a run is stopped.", "$2", owner_only=True)] = None
+    max_tokens: Annotated[int | None,
+        Setting(Tokens(), "Number of tokens at which a run is stopped.", "200k", owner_only=True)] = None
+    pre_check: Annotated[CommandLine | None,
+        Setting(Command(), "Command that must succeed, or the slot is skipped.", "true", owner_only=True)] = None
+    before_run: Annotated[CommandLine | None,
+        Setting(Command(), "Command that may cancel a run before it starts.", ["true"], owner_only=True)] = None
+    after_run: Annotated[CommandLine | None,
+        Setting(Command(), "Command that receives the outcome of a run.", "true", owner_only=True)] = None
+    check_timeout_ms: Annotated[int,
+        Setting(Duration(), "Longest duration of a pre-check or hook.", "15s", "check_timeout")] = 15_000
+    approval: Annotated[ApprovalPolicy,
+        Setting(_choice(ApprovalPolicy), "Whether runs need approval.", "owner_approve", owner_only=True)] = "auto"
+    approval_jobs: Annotated[tuple[str, ...],
+        Setting(Names(), "Jobs that need approval; default: all but harmless ones.", ["scheduled-task"],
+                owner_only=True)] = ()
+    approvers: Annotated[tuple[str, ...],
+        Setting(Names(), "Who may approve; default: the owner.", ["ada", "grace"], owner_only=True)] = ()
+    approvals_required: Annotated[int, Setting(Whole(1, 100), "Number of approvals required.", 1, owner_only=True)] = 1
+    approval_timeout_ms: Annotated[int,
+        Setting(Duration(), "How long a request stays open.", "12h", "approval_timeout", owner_only=True)] = 86_400_000
+    approval_default: Annotated[ApprovalDefault,
+        Setting(_choice(ApprovalDefault), "Decision when a request expires.", "deny", owner_only=True)] = "deny"
+    fallback: Annotated[Fallback, Setting(_choice(Fallback), "What to do when the target is gone.", "wait")] = "fresh"
+    fallback_timeout_ms: Annotated[int,
+        Setting(Duration(), "How long the fallback `wait` waits for the target.", "30m",
+                "fallback_timeout")] = 3_600_000
+    final_fallback: Annotated[FinalFallback,
+        Setting(_choice(FinalFallback), "What to do when that wait is over.", "skip")] = "fresh"
 
 
 @dataclass(frozen=True, slots=True)
-class Schedule:
-    """A schedule as it stands in the store. Instants are UTC milliseconds."""
+class TriggerSettings:
+    """The settings of a schedule that belong to *when*. Its trigger holds them."""
+
+    timezone: Annotated[str, Setting(Zone(), "IANA time zone, or `local`.", "Europe/Berlin", short="-z")] = "UTC"
+    dst_gap: Annotated[DstGap,
+        Setting(_choice(DstGap), "What to do with a time that is skipped when clocks go forward.", "after")] = "after"
+    dst_overlap: Annotated[DstOverlap,
+        Setting(_choice(DstOverlap), "What to do with a time that occurs twice.", "first")] = "first"
+    anchor: Annotated[Anchor, Setting(_choice(Anchor), "What an interval is measured from.", "start")] = "completion"
+    first: Annotated[First,
+        Setting(_choice(First), "When the first run of an interval happens.", "immediately")] = ("after_interval")
+    strict: Annotated[bool, Setting(Flag(), "Allow only cron with five plain fields.", True)] = False
+
+
+# fmt: on
+@dataclass(frozen=True, slots=True)
+class ScheduleRecord:
+    """A schedule in the store. Instants are UTC milliseconds."""
 
     id: int
     name: str
@@ -100,15 +156,15 @@ class Schedule:
     due_at: int | None
     executions: int
     failures: int
-    """How many runs failed in a row."""
+    """The number of consecutive failures."""
     created_at: int
     updated_at: int
     paused_until: int | None = None
     created_by: str = "owner"
     creator_role: str = "owner"
     creator_run: int | None = None
-    """The run that made it, when an agent did."""
+    """The run that created the schedule, if an agent did."""
     parent: int | None = None
     """The schedule of that run."""
     depth: int = 0
-    """How many schedules made one another down to this one."""
+    """Depth in the chain of schedules that created one another; 0 for a schedule that a person created."""

@@ -1,23 +1,25 @@
-"""Who wants to hear of events, and what is still to be delivered."""
+"""Subscriptions to events, and pending deliveries."""
 
 from __future__ import annotations
 
 from typing import Any, Literal, NamedTuple
 
+HOOKS = "hooks"
+"""The subscription that runs the hooks after a run."""
 SubscriptionKind = Literal["webhook", "hook", "function"]
 SubscriptionState = Literal["active", "paused"]
-DeliveryState = Literal["waiting", "given_up"]
+DeliveryState = Literal["retrying", "discarded"]
 
 
 class Subscription(NamedTuple):
     name: str
     kind: SubscriptionKind
     target: dict[str, Any]
-    """Where a webhook leads, and the secret that signs what is sent there."""
+    """The URL of a webhook, and the secret that signs its messages."""
     types: tuple[str, ...]
-    """None named: all."""
+    """Types of events; empty for all."""
     cursor: int
-    """Events up to this one are delivered, of no interest, or among the deliveries."""
+    """Events up to this one are delivered, not wanted, or among the deliveries."""
     state: SubscriptionState
     note: str | None
     """Why it is paused."""
@@ -26,7 +28,7 @@ class Subscription(NamedTuple):
 
 
 class Delivery(NamedTuple):
-    """An event that a subscription has not got yet."""
+    """An event that is not yet delivered to a subscription."""
 
     subscription: str
     event_id: int
@@ -34,6 +36,6 @@ class Delivery(NamedTuple):
     """0 for events that belong to no schedule."""
     attempts: int
     next_at: int | None
-    """When it is tried; None while another event of its schedule is before it, or when it is given up."""
+    """When the delivery is tried. None while an earlier event of the schedule is pending, or when it is discarded."""
     last_error: str | None
     state: DeliveryState

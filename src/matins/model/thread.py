@@ -1,4 +1,4 @@
-"""Where runs land: a thread, and what was said in it."""
+"""Threads: the conversations that runs belong to, and their messages."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ class Thread(NamedTuple):
     agent: str
     channel: str | None
     session: str | None
-    """The tool's own id of the conversation."""
+    """The tool's id of the conversation."""
     session_name: str | None
     state: ThreadState
     tokens: tuple[int, int, int]
-    """In, out and cached, of the session so far: for tools that count up."""
+    """Input, output and cached tokens of the session so far, for tools that report totals."""
     created_at: int
     updated_at: int
 
@@ -31,7 +31,7 @@ class Message(NamedTuple):
 
 
 class Landing(NamedTuple):
-    """Where a run landed, and how: as it was asked, or by which fallback."""
+    """The thread of a run, and how it was chosen: as requested, or by a fallback."""
 
     run_id: int
     thread: Thread

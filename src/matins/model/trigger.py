@@ -1,7 +1,7 @@
-"""What a trigger is, as plain values. `matins.engine` turns one into something that yields instants.
+"""Triggers as plain values. `matins.engine` compiles them.
 
-Instants are integers of UTC milliseconds. A *wall* time is what a clock on the wall shows, written as the
-milliseconds since 1970-01-01T00:00 on that wall. Days of the week count from Sunday = 0, as in cron.
+Instants are integers of UTC milliseconds. A *wall* time is a local time, written as the
+milliseconds since 1970-01-01T00:00 of that local time. Days of the week count from Sunday = 0, as in cron.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Cron:
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """Every so many milliseconds, counted from the last completion or start, or on a grid from `origin_ms`."""
+    """Every `every_ms` milliseconds, from the last completion or start, or on a grid from `origin_ms`."""
 
     every_ms: int
     origin_ms: int
@@ -68,7 +68,7 @@ When = Cron | Interval | Daily | Weekly | Once | Rrule
 
 @dataclass(frozen=True, slots=True)
 class TriggerDefinition:
-    """When, where on earth, and what happens when the clocks change."""
+    """A *when*, its time zone, and the behaviour at clock changes."""
 
     when: When
     timezone: str = "UTC"

@@ -1,1 +1,1 @@
-"""The way out: HTTP to addresses that may be reached, and the signatures on what is sent."""
+"""Outgoing HTTP: requests to allowed addresses, and signatures on messages."""

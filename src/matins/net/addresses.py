@@ -1,4 +1,4 @@
-"""Which addresses may be reached, and what a host in a URL stands for."""
+"""Which addresses may be reached, and which addresses a host in a URL means."""
 
 from __future__ import annotations
 
@@ -65,7 +65,8 @@ def forbidden(address: str) -> str | None:
 
 
 def canonical_host(host: str) -> str:
-    """The one spelling of a host, IPv6 in brackets or not; ValueError where it is no name and no plain address."""
+    """The canonical spelling of a host, IPv6 with or without brackets. Raises ValueError for anything but a name or
+    a plain address."""
     name = host.lower().removesuffix(".")
     if ":" in name:
         return _canonical_v6(name)
@@ -77,7 +78,7 @@ def canonical_host(host: str) -> str:
 
 
 def known_addresses(host: str) -> list[str]:
-    """The addresses of a canonical host that stands for itself; none where a resolver must be asked."""
+    """The addresses of a canonical host that needs no resolver; empty for other hosts."""
     if host == "localhost" or host.endswith(".localhost"):
         return ["127.0.0.1", "::1"]
     is_address = ":" in host or _NUMBER.fullmatch(host.rpartition(".")[2])
@@ -104,7 +105,7 @@ def _compatible(address: IPv6Address) -> IPv4Address | None:
 
 
 def _canonical_v4(name: str) -> str:
-    """What resolvers read as a number must be written as four plain ones: 127.1 and 0177.0.0.1 mean what few expect."""
+    """The address, written as four plain numbers: resolvers read 127.1 and 0177.0.0.1 in unexpected ways."""
     try:
         return str(IPv4Address(name))
     except ValueError:

@@ -1,4 +1,4 @@
-"""One door for every HTTP request that leaves: it judges where a URL leads, and goes exactly there."""
+"""The client for all outgoing HTTP requests: it checks the addresses of a URL, and connects only to those."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ _PUBLIC_HEADERS = ("accept", "content-type", "user-agent", "webhook-id", "webhoo
 
 
 class AddressRefused(InvalidInput):
-    """A URL that Matins does not go to."""
+    """A URL that Matins does not call."""
 
     code = "address_refused"
     retryable = False
 
 
-class Unreachable(MatinsError):  # noqa: N818 - it names the place, not a fault of ours
-    """A place that did not answer, or not properly: try again."""
+class Unreachable(MatinsError):  # noqa: N818 - it names a state of the server
+    """A server did not answer, or its answer was invalid. The call may be retried."""
 
     code = "unreachable"
     retryable = True
@@ -62,7 +62,7 @@ class Answer:
 
 
 class Reply:
-    """An answer that is read as it comes; Unreachable where it breaks off."""
+    """A response that is read as it arrives. Raises Unreachable when it breaks off."""
 
     def __init__(self, target: _Target, response: HTTPResponse, cleaned: Callable[[bytes], bytes]) -> None:
         self.status = response.status
@@ -73,7 +73,7 @@ class Reply:
         self._cleaned = cleaned
 
     def lines(self, longest: int) -> Iterator[bytes]:
-        """With their ends; one that is longer is passed over."""
+        """Lines with their line ends; longer lines are skipped."""
         whole = True
         while line := self._read(lambda: self._response.readline(longest)):
             ended = line.endswith(b"\n")
@@ -99,7 +99,7 @@ class Reply:
 
 
 class Door:
-    """Sends requests; threads may share one. `allowed_hosts` ("host" or "host:port") may have any address."""
+    """Sends requests; threads may share one. Hosts in `allowed_hosts` ("host" or "host:port") may have any address."""
 
     def __init__(
         self, allowed_hosts: Iterable[str] = (), resolve: Resolve | None = None, timeout_s: float = 15
@@ -109,7 +109,7 @@ class Door:
         self._timeout_s = timeout_s
 
     def send(self, method: str, url: str, *, body: bytes = b"", headers: Mapping[str, str] | None = None) -> Answer:
-        """One request, and what came back from where it led; `timeout_s` holds for all of it together."""
+        """Send a request, follow redirects, and return the response. `timeout_s` limits all of it together."""
         with self.open(method, url, _Deadline(self._timeout_s), body=body, headers=headers, most=_WIRE_LIMIT) as reply:
             return Answer(reply.status, reply.read(BODY_LIMIT), reply.headers)
 
@@ -125,8 +125,8 @@ class Door:
         most: int = _STREAM_LIMIT,
         cleaned: Callable[[bytes], bytes] = lambda data: data,
     ) -> Generator[Reply]:
-        """One request, and the answer from where it led, of so many bytes at the most; `timeout_s` holds for the way
-        there, and patience for all of it. Every piece that is read is `cleaned` first."""
+        """Send a request, follow redirects, and yield the response, of at most `most` bytes. `timeout_s` limits the
+        connection, `patience` the whole exchange. `cleaned` is applied to every piece that is read."""
         request = _request(method, body, headers or {})
         target = _target(url)
         for _ in range(REDIRECT_LIMIT + 1):
@@ -139,7 +139,7 @@ class Door:
                     yield reply
                     return
             target, request = _follow(target, request, reply.status, location)
-        raise _refusal(f"{_target(url)} redirects more than {REDIRECT_LIMIT} times", hint="give its last address")
+        raise _refusal(f"{_target(url)} redirects more than {REDIRECT_LIMIT} times", hint="Use the final URL.")
 
     @cached_property
     def _tls(self) -> ssl.SSLContext:
@@ -148,16 +148,16 @@ class Door:
         return context
 
     def _addresses(self, target: _Target) -> Sequence[str]:
-        """Asked for once and judged; nothing after this looks at the name to find the way."""
+        """Resolve the host once and check its addresses; nothing later resolves the name again."""
         addresses = known_addresses(target.host) or self._resolve(target.host, target.port)
         if not target.is_among(self._allowed):
             _judge(target, addresses)
         return addresses
 
     def _connect(self, target: _Target, addresses: Sequence[str], patience: Patience) -> socket.socket:
-        """To the first address that lets us in; each has its share of the time that is left."""
+        """Connect to the first address that accepts; each gets a share of the remaining time."""
         deadline = _Deadline(min(self._timeout_s, patience.left()))
-        error = OSError("its name has no address")
+        error = OSError("the name has no address")
         for tried, address in enumerate(addresses):
             share = deadline.left() / (len(addresses) - tried)
             try:
@@ -178,13 +178,18 @@ class Door:
 
 
 def check_url(url: str, allowed_hosts: Iterable[str] = ()) -> None:
-    """Refuse what can be refused without asking the network."""
+    """Raise AddressRefused for a URL that can be refused without a network request."""
     target = _target(url)
     if not target.is_among(_read_allowed(allowed_hosts)):
         _judge(target, known_addresses(target.host))
 
 
-# where a URL leads
+def check_allowed_hosts(hosts: Iterable[str]) -> None:
+    """Raise unless each is "host" or "host:port"."""
+    _read_allowed(hosts)
+
+
+# the target of a URL
 
 
 @dataclass(frozen=True)
@@ -196,7 +201,7 @@ class _Target:
     path: str
 
     def __str__(self) -> str:
-        """Without path and query, where people keep keys."""
+        """The origin, without path and query, which may hold keys."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{self.scheme}://{host}" + ("" if self.port == _PORTS[self.scheme] else f":{self.port}")
 
@@ -208,16 +213,16 @@ def _target(url: str, base: str = "") -> _Target:
     what = "The redirect's URL" if base else "The URL"
     if not _URL.fullmatch(url):
         raise _refusal(
-            f"{what} is empty or holds spaces, backslashes or letters beyond ASCII", hint="percent-encode it"
+            f"{what} is empty or contains spaces, backslashes or non-ASCII characters", hint="Percent-encode it."
         )
     try:
         parts = urlsplit(urljoin(base, url))
     except ValueError:
-        raise _refusal(f"{what} cannot be read", hint="write it as https://host/path") from None
+        raise _refusal(f"{what} cannot be read", hint="Write it as https://host/path.") from None
     if parts.scheme not in _PORTS:
-        raise _refusal(f"{what} begins with {parts.scheme or 'no scheme'}", hint="begin it with https:// or http://")
+        raise _refusal(f"{what} begins with {parts.scheme or 'no scheme'}", hint="Begin it with https:// or http://.")
     if "@" in parts.netloc:
-        raise _refusal(f"{what} carries a user name or password", hint="send them in a header")
+        raise _refusal(f"{what} contains a user name or password", hint="Send them in a header.")
     host, port = _read_place(parts.netloc, "url")
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     return _Target(parts.geturl(), parts.scheme, host, port or _PORTS[parts.scheme], path)
@@ -231,11 +236,11 @@ def _read_place(text: str, field: str) -> tuple[str, int | None]:
             raise ValueError("is not a host")
         host = canonical_host(place[1])
     except ValueError as error:
-        hint = "write a name, four plain decimal numbers, or an IPv6 address in brackets"
+        hint = "Write a name, four plain decimal numbers, or an IPv6 address in brackets."
         raise _refusal(f"{text!r} {error}", value=text, field=field, hint=hint) from None
     port = int(place[2]) if place[2] else None
     if port is not None and not 0 < port < 65536:
-        raise _refusal(f"{port} is not a port", value=text, field=field, hint="ports go from 1 to 65535")
+        raise _refusal(f"{port} is not a port", value=text, field=field, hint="Use a port from 1 to 65535.")
     return host, port
 
 
@@ -250,7 +255,7 @@ def _judge(target: _Target, addresses: Iterable[str]) -> None:
             raise _refusal(
                 f"{target} leads to {address}, {why}",
                 value=target.host,
-                hint=f'if it is meant, name "{target.host}" in allowed_hosts',
+                hint=f'If this is intended, add "{target.host}" to allowed_hosts.',
             )
 
 
@@ -262,7 +267,7 @@ def _resolve(host: str, port: int) -> list[str]:
     return [str(found[4][0]) for found in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
 
 
-# what is sent
+# the request
 
 
 @dataclass(frozen=True)
@@ -274,7 +279,9 @@ class _Request:
 
 def _request(method: str, body: bytes, headers: Mapping[str, str]) -> _Request:
     if method not in _METHODS:
-        raise InvalidInput(f"{method!r} is not a method.", value=method, field="method", allowed=", ".join(_METHODS))
+        raise InvalidInput(
+            f"{method!r} is not an HTTP method.", value=method, field="method", allowed=", ".join(_METHODS)
+        )
     lower = {name.lower(): value for name, value in headers.items()}
     for name, value in lower.items():
         _check_header(name, value)
@@ -283,7 +290,7 @@ def _request(method: str, body: bytes, headers: Mapping[str, str]) -> _Request:
 
 def _check_header(name: str, value: str) -> None:
     if name in _OWN_HEADERS:
-        raise InvalidInput(f"The header {name} is set by Matins.", value=name, field="headers", hint="leave it out")
+        raise InvalidInput(f"The header {name} is set by Matins.", value=name, field="headers", hint="Omit it.")
     if not (_HEADER_NAME.fullmatch(name) and _HEADER_VALUE.fullmatch(value)):
         raise InvalidInput(
             f"The header {name!r} cannot be sent.",
@@ -294,10 +301,10 @@ def _check_header(name: str, value: str) -> None:
 
 
 def _follow(target: _Target, request: _Request, status: int, location: str) -> tuple[_Target, _Request]:
-    """Where a redirect leads. Method and body stay, or an event would count as delivered without having been sent."""
+    """The target and request of a redirect. Method and body stay, or an event would count as delivered unsent."""
     onward = _target(location, base=target.url)
     if target.scheme == "https" and onward.scheme == "http":
-        raise _refusal(f"{target} redirects to {onward}, which is not encrypted", hint="give an address with https://")
+        raise _refusal(f"{target} redirects to {onward}, which is not encrypted", hint="Use a URL with https://.")
     if status == 303 and request.method != "HEAD":
         request = replace(request, method="GET", body=b"")
     if str(onward) != str(target):
@@ -306,7 +313,7 @@ def _follow(target: _Target, request: _Request, status: int, location: str) -> t
     return onward, request
 
 
-# the conversation
+# the exchange
 
 
 class _Deadline:
@@ -320,16 +327,16 @@ class _Deadline:
         return left
 
     def ran_out(self) -> None:
-        """Whoever waits hears of it."""
+        """Do nothing: the wait raises TimeoutError."""
 
     def holds(self, sock: socket.socket) -> None:
-        """It ends by itself."""
+        """Do nothing: the wait ends by itself."""
 
 
 def _ask(sock: socket.socket, target: _Target, request: _Request, patience: Patience, most: int) -> HTTPResponse:
     connection = HTTPConnection(target.host, target.port)
     connection.default_port = _PORTS[target.scheme]
-    connection.auto_open = 0  # never a connection of its own, to wherever the name leads by then
+    connection.auto_open = 0  # never a second connection, which would resolve the name again
     connection.sock = Wire(sock, patience, most)
     with _reaching(target):
         patience.holds(sock)
@@ -342,22 +349,22 @@ def _reaching(target: _Target) -> Generator[None]:
     try:
         yield
     except (OSError, HTTPException, ValueError) as error:  # ValueError: a chunk of negative length
-        raise Unreachable(f"{target} cannot be reached: {_reason(error)}", hint=_unreachable_hint(error)) from error
+        raise Unreachable(f"{target} cannot be reached: {_reason(error)}.", hint=_unreachable_hint(error)) from error
 
 
 def _reason(error: Exception) -> str:
     match error:
         case TimeoutError():
-            return "no full answer in time"
+            return "no complete answer in time"
         case ssl.SSLCertVerificationError():
             return error.verify_message
         case OSError():
             return error.strerror or str(error) or type(error).__name__
         case _:
-            return "the answer is not proper HTTP"
+            return "the answer is not valid HTTP"
 
 
 def _unreachable_hint(error: Exception) -> str | None:
     if isinstance(error, ssl.SSLCertVerificationError):
-        return "the environment variable SSL_CERT_FILE names the authorities to trust"
+        return "Set SSL_CERT_FILE to a file with the certificate authorities to trust."
     return None

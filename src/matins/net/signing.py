@@ -1,4 +1,4 @@
-"""Standard Webhooks: signatures on what is sent, and the check of what comes in."""
+"""Standard Webhooks: sign messages, and verify signatures."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PREFIX = "whsec_"
 _SECRET_BYTES = range(24, 65)
 _ID, _TIMESTAMP, _SIGNATURE = "webhook-id", "webhook-timestamp", "webhook-signature"
 
-# The full stop separates what is signed: an id with one could be read in two ways.
+# The full stop separates the signed parts: an id that contains one would be ambiguous.
 _MESSAGE_ID = re.compile(r"[!-\-/-~]+")
 _SECONDS = re.compile(r"[0-9]{1,12}")
 
@@ -38,7 +38,7 @@ def sign(secret: str, message_id: str, timestamp_s: int, body: bytes) -> dict[st
 def verify(
     secrets: str | Iterable[str], headers: Mapping[str, str], body: bytes, now_s: int, tolerance_s: int = 300
 ) -> None:
-    """Raise InvalidInput unless one of the secrets signed exactly this, and not long ago."""
+    """Raise InvalidInput unless one of the secrets signed this message within the tolerance."""
     keys = _keys([secrets] if isinstance(secrets, str) else secrets)
     message_id, timestamp, signatures = _signing_headers(headers)
     _check_age(timestamp, now_s, tolerance_s)
@@ -47,9 +47,9 @@ def verify(
     given = [signature.encode(errors="replace") for signature in signatures.split(" ")]
     if not any(hmac.compare_digest(ours, theirs) for ours in expected for theirs in given):
         raise InvalidInput(
-            "The signature does not fit the message.",
+            "The signature does not match the message.",
             field=_SIGNATURE,
-            hint="check that both sides use the same secret, and that the body is verified as the bytes that came in",
+            hint="Check that both sides use the same secret, and verify the body as the bytes that were received.",
         )
 
 
@@ -60,7 +60,7 @@ def _signature(key: bytes, content: bytes) -> str:
 def _content(message_id: str, timestamp: str, body: bytes) -> bytes:
     if not _MESSAGE_ID.fullmatch(message_id):
         raise InvalidInput(
-            "A message id cannot be empty or hold spaces or full stops.",
+            "A message id cannot be empty or contain spaces or full stops.",
             value=message_id,
             field=_ID,
             allowed="printable ASCII without spaces and full stops",
@@ -88,12 +88,12 @@ def _key(secret: str) -> bytes:
 
 
 def _bad_secret(message: str) -> InvalidInput:
-    """Without the value: a secret has no place in an error."""
+    """The error for a secret, without its value."""
     return InvalidInput(
         message,
         field="secret",
         allowed=f"{_PREFIX} and the base64 of 24 to 64 random bytes",
-        hint=f'echo "{_PREFIX}$(openssl rand -base64 32)" makes one',
+        hint=f'Create one: echo "{_PREFIX}$(openssl rand -base64 32)".',
     )
 
 
@@ -101,7 +101,9 @@ def _signing_headers(headers: Mapping[str, str]) -> tuple[str, str, str]:
     lower = {name.lower(): value for name, value in headers.items()}
     for name in (_ID, _TIMESTAMP, _SIGNATURE):
         if not lower.get(name):
-            raise InvalidInput(f"The header {name} is missing.", field=name, hint="sign it as Standard Webhooks says")
+            raise InvalidInput(
+                f"The header {name} is missing.", field=name, hint="Sign the message as described by Standard Webhooks."
+            )
     return lower[_ID], lower[_TIMESTAMP], lower[_SIGNATURE]
 
 
@@ -117,5 +119,5 @@ def _check_age(timestamp: str, now_s: int, tolerance_s: int) -> None:
             value=timestamp,
             field=_TIMESTAMP,
             allowed=f"within {tolerance_s} s of now",
-            hint="check the clocks on both sides; a message that is sent again must be signed again",
+            hint="Check the clocks on both sides. Sign a message again when you send it again.",
         )

@@ -1,4 +1,4 @@
-"""The two ends of a wait: how long it may take, and the socket that it is on."""
+"""The time limit of a request, and the socket that respects it."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from typing import Any, Protocol
 
 
 class Patience(Protocol):
-    """How long the answer to a request is waited for."""
+    """How long to wait for the response to a request."""
 
     def left(self) -> float:
-        """Seconds for the next wait; TimeoutError when there are none."""
+        """Seconds left for the next wait. Raises TimeoutError when there are none."""
         ...
 
     def ran_out(self) -> None:
-        """The wait took all of them."""
+        """Called when a wait used all of them."""
         ...
 
     def holds(self, sock: socket.socket) -> None:
-        """On this one it waits from now on: whoever shuts it down ends the wait."""
+        """Called with the socket in use: shutting it down ends the wait."""
         ...
 
 
 class Wire:
-    """The part of a socket that http.client uses, held to the time there is. Who opened the socket closes it."""
+    """The part of a socket that http.client uses, with a time limit. The caller closes the socket."""
 
     def __init__(self, sock: socket.socket, patience: Patience, most: int) -> None:
         self._sock = sock
@@ -46,7 +46,7 @@ class Wire:
 
 
 class Incoming(io.RawIOBase):
-    """What the other side says, as long as we wait and up to a size, however it doles it out."""
+    """The data of the server, up to a time limit and a size."""
 
     def __init__(self, sock: socket.socket, patience: Patience, most: int) -> None:
         self._sock = sock
@@ -62,7 +62,7 @@ class Incoming(io.RawIOBase):
             count = self._sock.recv_into(buffer)
         self._room -= count
         if self._room < 0:
-            raise OSError("the answer does not end")
+            raise OSError("the answer is too long")
         return count
 
 

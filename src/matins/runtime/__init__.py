@@ -1,1 +1,1 @@
-"""What runs: clocks now, the loops later."""
+"""The engine at work: planning, starting, recording, delivering."""

@@ -1,4 +1,4 @@
-"""Questions to people: made here, answered through the service, expired by the timers."""
+"""Requests for approval: created here, answered through the service, expired by the timers."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from typing import Any
 
 import orjson
 
-from matins.engine.agents import agent_to_dict
-from matins.engine.approvals import digest, hands, needs_approval, reach, told
+from matins.engine.approvals import agent_fingerprint, digest, hands, needs_approval, told
 from matins.engine.policies import Policies
+from matins.engine.settings import dump_settings
 from matins.model.agent import Agent
 from matins.model.policy import Approval, ApprovalKind
 from matins.model.records import NewEvent
+from matins.model.settings import settings_of
 from matins.ports import Transaction
 from matins.runtime.catalog import Known
 
@@ -21,21 +22,21 @@ BUDGET_MS = 7 * 86_400_000
 def ask_about_run(
     transaction: Transaction, known: Known, policies: Policies, run_id: int, slot: int | None, now: int
 ) -> int:
-    """May this run start? Asked of those whom its words name, else of the owner; what they said before is void."""
+    """Request approval of a run from its approvers, or from the owner. Earlier approvals of the run become void."""
     for asked in transaction.approvals_of_run(run_id):
         if asked.kind == "run" and asked.state == "approved":
-            _void(transaction, asked, now, "it is asked about again")
+            _void(transaction, asked, now, "approval is requested again")
     makers = involved(transaction, known, run_id)
     maker, role = makers[0] if makers else ("owner", "owner")
     definition = known.definition
     request = told(known.agent, known.name, definition, slot, known.rule.trigger.describe())
     request["involved"] = makers
     if (agent := _woken(known, policies)) is not None:
-        request["wakes"] = reach(agent)
+        request["wakes"] = agent_fingerprint(agent)
     approval = Approval(
         0, "run", known.schedule_id, known.name, run_id, known.rev, run_digest(known, policies), definition.approval,
-        definition.approvers, definition.approvals_needed, definition.approval_default, maker, role, now,
-        now + definition.approval_ms, "pending", None, request,
+        definition.approvers, definition.approvals_required, definition.approval_default, maker, role, now,
+        now + definition.approval_timeout_ms, "pending", None, request,
     )  # fmt: skip
     return _ask(transaction, approval, now)
 
@@ -43,7 +44,7 @@ def ask_about_run(
 def ask_about_schedule(
     transaction: Transaction, known: Known, by: str, role: str, now: int, expires_at: int, proposal: dict[str, Any]
 ) -> int:
-    """May this schedule, which an agent proposes, be?"""
+    """Request approval of a schedule that an agent proposes."""
     request = told(known.agent, known.name, known.definition, None, known.rule.trigger.describe()) | proposal
     return _ask_owner(transaction, "schedule", known, None, by, role, now, expires_at, request)
 
@@ -51,14 +52,13 @@ def ask_about_schedule(
 def ask_about_budget(
     transaction: Transaction, known: Known, run_id: int | None, now: int, request: dict[str, Any]
 ) -> int:
-    """It spent more than it may: shall it go on?"""
+    """Ask whether a schedule may continue after it spent too much."""
     request = {"schedule": known.name, "agent": known.agent, **request}
     return _ask_owner(transaction, "budget", known, run_id, "matins", "system", now, now + BUDGET_MS, request)
 
 
 def void(transaction: Transaction, schedule_id: int, now: int, why: str, *, money: bool = False) -> list[Approval]:
-    """What was asked about this schedule (or, with `money`, about its spending) counts no more; those that could still
-    have had an effect."""
+    """Void the open requests about this schedule (with `money`: about its spending), and return them."""
     found = [asked for asked in transaction.approvals_open(schedule_id) if (asked.kind == "budget") == money]
     return [asked for asked in found if _void(transaction, asked, now, why)]
 
@@ -67,20 +67,20 @@ def _void(transaction: Transaction, asked: Approval, now: int, why: str) -> bool
     voided = transaction.settle_approval(asked.id, asked.state, "void", now)
     if voided:
         data = {"approval": str(asked.id), "why": why}
-        transaction.events.append(NewEvent(now, "approval.void", asked.schedule_id, asked.run_id, data))
+        transaction.events.append(NewEvent(now, "approval.voided", asked.schedule_id, asked.run_id, data))
     return voided
 
 
 def involved(transaction: Transaction, known: Known, run_id: int) -> list[tuple[str, str]]:
-    """(name, role) of whoever had a hand in it: who started it by hand, who changed the words for this run or for all,
-    who made it."""
+    """(name, role) of all who are involved in a run: who started it manually, who changed its settings, and who created
+    the schedule."""
     found: list[tuple[str, str]] = []
     run = transaction.run(run_id)
     by = orjson.loads(run[16]).get("by") if run and run[16] else None
     if by:
         found.append((by["name"], by["role"]))
     for asked in transaction.approvals_of_run(run_id):
-        if asked.kind == "run" and asked.rev == known.rev:  # it is asked again: some may have changed it in answering
+        if asked.kind == "run" and asked.rev == known.rev:  # a repeated request: approvers may have edited the run
             found += hands(asked)
     found += transaction.authors(known.schedule_id, known.rev)
     schedule = transaction.schedule(known.schedule_id)
@@ -94,14 +94,14 @@ def digest_of(known: Known) -> str:
 
 
 def run_digest(known: Known, policies: Policies) -> str:
-    """Of a run: also of the agent that it wakes, with all its words: also those that are not shown."""
+    """The digest of a run. It includes all settings of its agent, also hidden ones."""
     agent = _woken(known, policies)
-    more = () if agent is None else (agent_to_dict(agent),)
+    more = () if agent is None else ({"name": agent.name, **dump_settings(settings_of(Agent), agent)},)
     return digest(known.agent, known.name, known.rev, known.definition, *more)
 
 
 def still_approved(transaction: Transaction, known: Known, policies: Policies, run_id: int) -> bool:
-    """Whether the yes that a run was claimed with is one to the agent as it is now; it needs none, or that holds."""
+    """Whether the run needs no approval, or its approval is for the agent's present settings."""
     if not needs_approval(known.definition):
         return True
     digest_now = run_digest(known, policies)

@@ -1,4 +1,4 @@
-"""The record of a slot or of a manual start, as it is made."""
+"""New runs: the record of a slot or of a manual start."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from matins.runtime.catalog import Known
 
 
 def new_run(run_id: int, item: Known, birth: Birth, now: int, request_key: str | None) -> NewRun:
-    """In the state that the plan gave it."""
+    """The row of a new run, in the planned state."""
     live = birth.state < RunState.SUCCEEDED
     evidence = None if birth.evidence is None else orjson.dumps(birth.evidence).decode()
     return NewRun(

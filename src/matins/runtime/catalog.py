@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from matins.engine.planning import Rule
 from matins.engine.policies import NONE, Policies, read_policies
-from matins.engine.schedules import MESSAGE, TALK, decode
+from matins.engine.schedules import AGENT_JOB, MESSAGE_JOB, decode
 from matins.engine.when.triggers import compile_trigger
 from matins.ports import Transaction
 
@@ -23,7 +23,7 @@ _compiled = lru_cache(maxsize=4096)(compile_trigger)
 
 @lru_cache(maxsize=4096)
 def _rule(text: str) -> Rule:
-    """Shared by all schedules that say the same; those that differ in other words share the trigger."""
+    """The compiled definition, shared by all schedules with the same settings. Others share the trigger."""
     definition = decode(text)
     return Rule(definition, _compiled(definition.trigger))
 
@@ -47,39 +47,39 @@ class Known:
         self.scope = f"agent:{agent}" if agent else None
         self.scopes = frozenset([GLOBAL, self.scope]) if self.scope else _GLOBAL_ONLY
         words = self.definition
-        self.talks = words.do == TALK
-        """Whether its runs are told to an agent."""
-        self.emits = words.do == MESSAGE
-        """Whether its runs are events and nothing else: they need no place to run."""
-        asked = words.pre_check or words.before or words.approval != "auto"
+        self.talks = words.job == AGENT_JOB
+        """Whether its runs are prompts to an agent."""
+        self.emits = words.job == MESSAGE_JOB
+        """Whether its runs only emit an event: they need no capacity."""
+        asked = words.pre_check or words.before_run or words.approval != "auto"
         self.gated = bool(asked or words.provider or words.quiet_hours or self.talks)
-        """Whether its own words put something between ready and started."""
+        """Whether its settings have a gate between ready and started."""
 
 
 class Catalog:
     def __init__(self, *, keeps: bool = True) -> None:
         self._keeps = keeps
-        """Not where words are changed: a change may come to nothing, and its number be given to other words."""
+        """False where settings are edited: after a rollback, another edit may get the same revision number."""
         self._known: dict[tuple[int, int], Known] = {}
         self._policies = NONE
 
     def forget(self) -> None:
-        """A transaction came to nothing, and with it whatever was read there."""
+        """Clear the cache after a rollback."""
         self._known, self._policies = {}, NONE
 
     def policies(self, transaction: Transaction) -> Policies:
-        """The policies in force; read again only when one has changed."""
+        """The present policies, read again only after a change."""
         rev = transaction.policy_rev()
         if rev != self._policies.rev:
             self._policies = read_policies(rev, transaction.policies(), transaction.throttles())
             for trouble in self._policies.unreadable:
-                log.error("a policy cannot be read, and does not hold: %s", trouble)
+                log.error("A policy cannot be read and is ignored: %s", trouble)
         return self._policies
 
     def get(
         self, transaction: Transaction, keys: Iterable[tuple[int, int]]
     ) -> dict[tuple[int, int], Known | Exception]:
-        """What is known of these schedules at these revisions; an exception where a definition cannot be used."""
+        """The compiled schedules at these revisions; an exception for a definition that cannot be used."""
         found: dict[tuple[int, int], Known | Exception] = {}
         missing: list[tuple[int, int]] = []
         for key in keys:
@@ -100,7 +100,7 @@ class Catalog:
             key = (said.schedule_id, said.rev)
             try:
                 loaded[key] = known = Known(*said)
-            except Exception as error:  # whatever is wrong with one row must not stop the others
+            except Exception as error:  # one bad row must not stop the others
                 loaded[key] = error
                 continue
             if self._keeps:

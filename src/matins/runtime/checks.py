@@ -1,10 +1,10 @@
-"""Gates that leave the transaction: somebody's guard, a pre-check, a hook."""
+"""Gates outside the transaction: a guard, a pre-check, a hook."""
 
 from __future__ import annotations
 
 from typing import Any, Literal, NamedTuple, Protocol
 
-from matins.model.schedule import Command
+from matins.model.schedule import CommandLine
 from matins.runtime.catalog import Known
 
 CheckKind = Literal["guard", "pre_check", "hook", "file_hook"]
@@ -12,15 +12,15 @@ Saying = Literal["pass", "skip", "block"]
 
 
 class CheckCommand(NamedTuple):
-    """A command to run for a check, and how long it may take."""
+    """A command of a check, and its time limit."""
 
     kind: CheckKind
-    command: Command
+    command: CommandLine
     limit_ms: int
 
 
 class Check(NamedTuple):
-    """A run that shall be checked, and what is told to those who check it."""
+    """A run to check, and the input of its checks."""
 
     run_id: int
     epoch: int
@@ -36,18 +36,18 @@ class Check(NamedTuple):
 
 
 class Said(NamedTuple):
-    """What one of them said."""
+    """The verdict of one check."""
 
     kind: CheckKind
     saying: Saying
     reason: str | None
-    took_ms: int = 0
+    duration_ms: int = 0
     exit_code: int | None = None
     output: str = ""
 
 
 class Checked(NamedTuple):
-    """All passed, or the last one did not."""
+    """The verdicts on a run. All pass, or the last one does not."""
 
     check: Check
     said: tuple[Said, ...]
@@ -62,24 +62,24 @@ class Checks(Protocol):
     """Whether there is a guard that every run must pass."""
 
     def submit(self, batch: list[Check]) -> None:
-        """Take these; never blocks. Several are under way at once."""
+        """Start these checks, without blocking. Several run at once."""
         ...
 
     def drain(self) -> list[Checked]: ...
     def room(self) -> int:
-        """How many more it would take now."""
+        """How many more checks can start now."""
         ...
 
     def stop(self) -> None: ...
 
 
 class NoChecks:
-    """Where nothing can be checked: what needs it stays ready."""
+    """No capacity for checks: runs that need one stay ready."""
 
     guarded = False
 
     def submit(self, batch: list[Check]) -> None:
-        raise AssertionError("there is no room")
+        raise AssertionError("There is no capacity for checks.")
 
     def drain(self) -> list[Checked]:
         return []
@@ -88,4 +88,4 @@ class NoChecks:
         return 0
 
     def stop(self) -> None:
-        """There is nothing to stop."""
+        """Do nothing."""

@@ -1,4 +1,4 @@
-"""From ready to started: what stands between them, and what each of those says."""
+"""The gates between ready and started."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ _REASONS = {"guard": "guard", "pre_check": "pre_check", "hook": "hook", "file_ho
 
 
 class Clearance:
-    """What is ready and has a gate before it is sent there; what has passed them all may be claimed."""
+    """Sends ready runs through their gates. A run that has passed all of them may be claimed."""
 
     def __init__(self) -> None:
         self.policies: Policies = NONE
         self.guarded = False
         self.room = 0
-        """How many more can be checked now."""
+        """How many more checks can start now."""
         self.checks: list[Check] = []
-        """What this turn sends to be checked, once it is committed."""
+        """Checks to start when this turn is committed."""
 
     def begin(self, policies: Policies, *, guarded: bool, room: int) -> None:
         self.policies, self.guarded, self.room = policies, guarded, room
@@ -45,12 +45,12 @@ class Clearance:
         return checks
 
     def open_road(self, item: Known) -> bool:
-        """Whether nothing stands between ready and started: most of all runs."""
+        """Whether a schedule has no gates between ready and started, like most."""
         policies = self.policies
         return not (item.gated or self.guarded or policies.budgets or policies.throttles or BEFORE in policies.hooks)
 
     def passes(self, transaction: Transaction, row: Ready, item: Known, now: int) -> bool:
-        """Whether it may start now; if not, it has been sent where it must go."""
+        """Whether the run may start now. If not, it has been sent to its next gate."""
         if self.open_road(item):
             return True
         facts = Facts((), False, item.agent, self.policies, manual=row.slot is None)
@@ -70,7 +70,7 @@ class Clearance:
         return not item.talks or landed(transaction, row, item, agent.target if agent else FRESH, now)
 
     def afforded(self, transaction: Transaction, row: Ready, item: Known, now: int) -> bool:
-        """Whether every budget has room for it, and has set it aside; if not, the run is over, or waits."""
+        """Reserve the cost of the run in every budget. If one is too small, return False; the run ends or waits."""
         if not self.policies.budgets:
             return True
         lacking = spending.reserve(transaction, self.policies, item, row.id, now)
@@ -84,23 +84,23 @@ class Clearance:
     def _commands(self, item: Known) -> tuple[CheckCommand, ...] | None:
         words, found = item.definition, list[CheckCommand]()
         if words.pre_check is not None:
-            found.append(CheckCommand("pre_check", words.pre_check, words.check_ms))
-        if BEFORE in self.policies.hooks:
-            found.append(CheckCommand("file_hook", *self.policies.hooks[BEFORE]))
-        if words.before is not None:
-            found.append(CheckCommand("hook", words.before, words.check_ms))
+            found.append(CheckCommand("pre_check", words.pre_check, words.check_timeout_ms))
+        if (hook := self.policies.hooks.get(BEFORE)) is not None:
+            found.append(CheckCommand("file_hook", hook.command, hook.timeout_ms))
+        if words.before_run is not None:
+            found.append(CheckCommand("hook", words.before_run, words.check_timeout_ms))
         return tuple(found) if found or self.guarded else None
 
     def _check(
         self, transaction: Transaction, row: Ready, item: Known, commands: tuple[CheckCommand, ...], now: int
     ) -> None:
-        if self.room <= 0:  # out of the way of those that need no check
+        if self.room <= 0:  # deferred, so that runs without checks can start
             transaction.put_off(row.id, row.epoch, now + _SOON_MS)
             return
         self.room -= 1
         last_run = transaction.last_started(item.schedule_id, row.id)
         check = Check(row.id, row.epoch + 1, row.slot, item, commands, _context(row, item, now, last_run), last_run)
-        # Should its verdict never come, because this process is gone, somebody checks it again.
+        # If this process dies without a verdict, another one checks the run again.
         deadline = now + check.longest_ms + _MARGIN_MS
         change = _change(row, item, CHECK, now, "checking", deadline)._replace(renewed=True)
         if apply(transaction, [change], now):
@@ -114,7 +114,7 @@ class Clearance:
         return False
 
     def use_leave(self, transaction: Transaction, row: Ready, item: Known, now: int) -> None:
-        """It has been claimed: the yes that it starts on is used up. Till then an edit voids it, and it grows old."""
+        """Mark the approval of a claimed run as used. Until then, edits void it and it can expire."""
         if not needs_approval(item.definition):
             return
         leave = self._leave(transaction, row, item, now)
@@ -124,10 +124,10 @@ class Clearance:
             transaction.events.append(NewEvent(now, "approval.used", item.schedule_id, row.id, data))
 
     def _leave(self, transaction: Transaction, row: Ready, item: Known, now: int) -> Approval | None:
-        """The yes that a run may start on: to these very words, and not too long ago for its first attempt."""
+        """The approval that a run may start with: for its present settings, and not expired at its first attempt."""
         digest = asking.run_digest(item, self.policies)
         for approval in transaction.approvals_of_run(row.id) if row.cleared & APPROVED else ():
-            fresh = now <= (approval.decided_at or 0) + item.definition.approval_ms
+            fresh = now <= (approval.decided_at or 0) + item.definition.approval_timeout_ms
             good = approval.state in ("approved", "used") if fresh else approval.state == "used" and row.attempt > 0
             if good and approval.kind == "run" and approval.digest == digest:
                 return approval
@@ -135,15 +135,15 @@ class Clearance:
 
 
 def record_checks(transaction: Transaction, checked: list[Checked], now: int) -> None:
-    """What was said is kept, and the run goes on, or not."""
+    """Record the verdicts, and let the run continue or end."""
     for item in checked:
         check, against = item.check, item.against
         for said in item.said:
             transaction.insert_check(
-                check.run_id, check.epoch, said.kind, now, said.took_ms, said.exit_code, said.reason or said.saying,
+                check.run_id, check.epoch, said.kind, now, said.duration_ms, said.exit_code, said.reason or said.saying,
                 said.output,
             )  # fmt: skip
-        # Under a new epoch, so that a verdict is taken once, also when the answer to this commit is lost.
+        # A new epoch, so that a verdict is used once, even if the result of this commit is lost.
         change = Change(
             check.run_id, check.epoch, check.slot, check.known, CLEAR, now, now, cleared=CHECKED, renewed=True
         )
@@ -155,13 +155,13 @@ def record_checks(transaction: Transaction, checked: list[Checked], now: int) ->
 
 
 def is_paused(transaction: Transaction, schedule_id: int) -> bool:
-    """Whether what waits of it is held back: also while people are asked about it, or it cannot be read."""
+    """Whether waiting runs of the schedule are held: it is paused, pending, rejected or broken."""
     row = transaction.schedule(schedule_id)
     return row is not None and row[3] in ("paused", "pending", "rejected", "broken")
 
 
 def _turned_down(change: Change, said: Said, now: int) -> Change:
-    """A recurring schedule goes on to its next slot. A one-shot has none: it is tried again until its grace ends."""
+    """The change for a failed check. A one-shot is retried until its grace ends; others continue at the next slot."""
     reason = _REASONS[said.kind]
     evidence: dict[str, Any] = {"gate": said.kind, "said": said.reason}
     if said.exit_code is not None:
@@ -184,7 +184,7 @@ def _change(
 
 
 def _context(row: Ready, item: Known, now: int, last_run: int | None) -> dict[str, Any]:
-    """What a hook is told, as JSON on its standard input."""
+    """The input of a hook, as JSON on its standard input."""
     return {
         "event": BEFORE,
         "schedule": item.name,
@@ -195,6 +195,6 @@ def _context(row: Ready, item: Known, now: int, last_run: int | None) -> dict[st
         "now": now,
         "last_run": last_run,
         "attempt": row.attempt + 1,
-        "do": item.definition.do,
+        "job": item.definition.job,
         "payload": item.definition.payload,
     }

@@ -1,10 +1,11 @@
-"""The system's clock: the one place that reads it."""
+"""The system clock. No other module reads it."""
 
 from __future__ import annotations
 
 import os
 import time
 import zoneinfo
+from functools import cache
 from pathlib import Path
 
 _BOOT = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
@@ -18,11 +19,17 @@ class SystemClock:
         return time.clock_gettime_ns(_BOOT) // 1_000_000
 
     def local_zone(self) -> str:
-        """From TZ, from /etc/timezone, or from where /etc/localtime leads; UTC when none of them names a zone."""
+        """The zone from TZ, /etc/timezone, or the target of /etc/localtime; UTC if none of them names a zone."""
         for name in (_from_variable(), _from_file(), _from_link()):
-            if name and name in zoneinfo.available_timezones():
+            if name and name in _zones():
                 return name
         return "UTC"
+
+
+@cache
+def _zones() -> frozenset[str]:
+    """All zone names, read once: it reads every file of the zone database."""
+    return frozenset(zoneinfo.available_timezones())
 
 
 def _from_variable() -> str:

@@ -1,4 +1,4 @@
-"""What was said between Matins and an agent, kept with the thread in which it was said."""
+"""Conversations between Matins and an agent, stored with their threads."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from matins.ports import Transaction
 
 
 def conclude(transaction: Transaction, run_id: int, told: Conversation | None, now: int) -> None:
-    """The thread waits again; what was said in it, and the tool's session, are kept."""
+    """Set the thread to waiting, and store its new messages and the tool's session."""
     landing = transaction.landing(run_id)
     if landing is None:
         return
@@ -23,7 +23,7 @@ def conclude(transaction: Transaction, run_id: int, told: Conversation | None, n
 
 
 def turn_away(transaction: Transaction, run_id: int, now: int) -> None:
-    """Its tool does not know the session that was to go on: that was no attempt, and where it lands is decided anew."""
+    """Handle a session that the tool does not know: the attempt does not count, and the thread is chosen again."""
     transaction.forgive_attempt(run_id)
     landing = transaction.landing(run_id)
     if landing is None:

@@ -1,4 +1,4 @@
-"""A dead-man heartbeat: a URL outside is called while the scheduler is well, and its silence can be noticed there."""
+"""The heartbeat to an external monitor: calls a URL while the scheduler is healthy."""
 
 from __future__ import annotations
 
@@ -16,33 +16,32 @@ from matins.ports import Clock, Store
 from matins.runtime.engine import Settings
 
 log = logging.getLogger("matins")
-HEARTBEAT = "heartbeat"
-"""The setting that names it."""
+"""The name of the setting."""
 MOST_STILL_MS = 30_000
 MOST_LAG_MS = 60_000
 _PATIENCE_S = 1
 
 
 class Figures(NamedTuple):
-    """What is looked at."""
+    """The figures that decide whether the scheduler is healthy."""
 
     still_ms: int
-    """Since the engine last completed a turn."""
+    """Time since the engine last completed a turn."""
     reachable: bool
     """Whether the store answers."""
     lag_ms: int
-    """How long what is due next has been due."""
+    """How long the oldest due schedule has been due."""
 
 
 def ailments(figures: Figures, most_still_ms: int = MOST_STILL_MS) -> list[str]:
-    """What is wrong with the scheduler, in words."""
+    """The problems of the scheduler, as text."""
     found: list[str] = []
     if figures.still_ms > most_still_ms:
-        found.append(f"the engine has not turned for {figures.still_ms // 1000} s")
+        found.append(f"the engine has not completed a turn for {figures.still_ms // 1000} s")
     if not figures.reachable:
         found.append("the store does not answer")
     if figures.lag_ms >= MOST_LAG_MS:
-        found.append(f"what is due has waited for {figures.lag_ms // 1000} s")
+        found.append(f"a due schedule has waited for {figures.lag_ms // 1000} s")
     return found
 
 
@@ -51,12 +50,12 @@ def well(figures: Figures, most_still_ms: int = MOST_STILL_MS) -> bool:
 
 
 def check_heartbeat(url: str) -> None:
-    """Its host may have any address: the owner named it."""
+    """Check the URL. Its host may have any address, because the owner sets it."""
     check_url(url, [urlsplit(url).netloc])
 
 
 class Deadman:
-    """Calls a URL every so often while all is well: the one in the settings, else the one that the file says now."""
+    """Calls a URL regularly while the scheduler is healthy: the URL of the settings, or the one of the file."""
 
     def __init__(self, settings: Settings, door: Door | None = None) -> None:
         if settings.heartbeat_url is not None:
@@ -75,7 +74,7 @@ class Deadman:
         turned_at: Callable[[], int],
         policies: Callable[[], Policies] = lambda: NONE,
     ) -> Self:
-        """`turned_at` says when the engine last completed a turn, by boot time."""
+        """`turned_at` returns the boot time at which the engine last completed a turn."""
         self._store, self._clock, self._turned_at, self._policies = store, clock, turned_at, policies
         return self
 
@@ -90,21 +89,21 @@ class Deadman:
             self._thread.join(timeout=_PATIENCE_S)
 
     def beat(self) -> bool:
-        """One look, and a call if all is well; whether it was made and answered."""
+        """Call the URL if the scheduler is healthy. True when the call succeeded."""
         figures, url = self.figures(), self._wanted()
         if url is None:
             return False
         if not well(figures, self._most_still_ms):
-            log.warning("no heartbeat: %s", "; ".join(ailments(figures, self._most_still_ms)))
+            log.warning("No heartbeat was sent: %s", "; ".join(ailments(figures, self._most_still_ms)))
             return False
         try:
             door = self._door or Door([urlsplit(url).netloc])
             answer = door.send("GET", url)
         except MatinsError as error:
-            log.warning("the heartbeat did not arrive: %s", error)
+            log.warning("The heartbeat did not arrive: %s", error)
             return False
         if not 200 <= answer.status < 300:
-            log.warning("the heartbeat did not arrive: it was answered with %s", answer.status)
+            log.warning("The heartbeat did not arrive: the server answered %s.", answer.status)
         return 200 <= answer.status < 300
 
     def figures(self) -> Figures:
@@ -117,10 +116,10 @@ class Deadman:
         return Figures(still, True, 0 if due is None else max(0, self._clock.now_ms() - due))
 
     def _wanted(self) -> str | None:
-        """As long as the store does not answer, it is the one that was known last."""
+        """The URL to call. While the store does not answer, the last known one."""
         if self._own_url is None:
             with suppress(StoreError):
-                self._url = self._policies().settings.get(HEARTBEAT)
+                self._url = self._policies().heartbeat_url
         return self._url
 
     def _run(self) -> None:

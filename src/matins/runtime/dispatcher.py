@@ -1,4 +1,4 @@
-"""From ready to starting: claims what there is room for, with its permits."""
+"""From ready to starting: claims runs and their permits, as capacity allows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from matins.runtime.recorder import Change, apply, keep_back
 from matins.runtime.work import Work
 
 _LOOK = 500
-"""How far to look for runs of the one kind that there is room for, behind those of the other."""
+"""How many runs to read when there is capacity for only one kind."""
 
 
 class Dispatcher:
@@ -25,12 +25,12 @@ class Dispatcher:
         self._clearance = clearance
 
     def claim(self, transaction: Transaction, now: int, worker: int, free: Free) -> list[Work]:
-        """Ready runs that are ours now. Those without a permit stay ready."""
+        """Claim ready runs, and return them. Runs without a permit stay ready."""
         exhausted = free.exhausted()
         if free.most <= 0 or GLOBAL in exhausted:
             return []
         if self._clearance.policies.budgets:
-            transaction.lock_policies()  # before any run: from here on nothing is waited for
+            transaction.lock_policies()  # before any run: from here on nothing waits for a lock
         rows = transaction.ready(now, _LOOK if free.one_sided else free.most, exhausted)
         if not rows:
             return []
@@ -59,7 +59,7 @@ class Dispatcher:
 
     def _may_start(self, transaction: Transaction, row: Ready, item: Known, free: Free, now: int) -> bool:
         clearance = self._clearance
-        if row.cancelling:  # it had been claimed when somebody called it off, and was given back
+        if row.cancelling:  # it was cancelled while it was claimed, and then released
             apply(transaction, [Change(row.id, row.epoch, row.slot, item, CALL_OFF, now, reason="cancelled")], now)
             return False
         return (
@@ -72,14 +72,14 @@ class Dispatcher:
     def _set_aside(
         self, transaction: Transaction, known: Mapping[tuple[int, int], Known | Exception], now: int
     ) -> None:
-        """Runs of a schedule that cannot be read wait with it, or they would be looked at for ever."""
+        """Hold the runs of an unreadable schedule, or they would be read again and again."""
         broken = {key[0]: error for key, error in known.items() if isinstance(error, Exception)}
         for row in transaction.due_rows(transaction.free_cursors(broken)) if broken else ():
             mark_broken(transaction, row, broken[row.schedule_id], now)
 
 
 def release(transaction: Transaction, works: list[Work], now: int) -> None:
-    """Claimed but never dispatched: somebody else may have them."""
+    """Release runs that were claimed but not started: another worker may claim them."""
     released = transaction.release([(work.run_id, work.epoch, now) for work in works])
     transaction.release_permits(released)
     spending.release(transaction, released)
@@ -93,7 +93,7 @@ def release(transaction: Transaction, works: list[Work], now: int) -> None:
 
 
 def _permitted(transaction: Transaction, row: Ready, item: Known, free: Free) -> bool:
-    """Take a permit of each limited scope, always in the same order; all of them or none."""
+    """Take a permit of each limited scope, all or none, always in the same order."""
     scopes = sorted(free.limited & item.scopes)
     for scope in scopes:
         if free.left(scope) <= 0 or not transaction.take_permit(scope, row.id):
@@ -106,4 +106,4 @@ def _permitted(transaction: Transaction, row: Ready, item: Known, free: Free) ->
 
 
 def _work(row: Ready, item: Known, now: int) -> Work:
-    return Work(row.id, row.epoch + 1, row.attempt + 1, row.slot, row.covered, row.covered_from, now, item)
+    return Work(row.id, row.epoch + 1, row.attempt + 1, row.slot, row.slots, row.first_slot, now, item)

@@ -1,7 +1,7 @@
 """The engine: one thread that does all database work, one transaction a turn.
 
-A turn records what has ended, plans what is due, claims what may start, and then hands the batch over. It returns how
-long nothing will happen; the loop sleeps for that long, or until something changes.
+A turn records what has ended, plans what is due, claims what may start, and then hands the batch over. It returns the
+time until the next event; the loop sleeps for that long, or until something changes.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ class Settings:
     history_days: float | None = 90
     history_runs: int | None = None
     check_interval_ms: int = 1_000
-    """A ceiling on sleep, never added delay."""
+    """The longest sleep; it never adds a delay."""
     heartbeat_url: str | None = None
-    """Called every `heartbeat_every_ms` while the scheduler is well."""
+    """URL to call every `heartbeat_every_ms` while the scheduler is healthy."""
     heartbeat_every_ms: int = 60_000
 
 
 class Engine:
-    """The duties in their order. Knows no threads: `Loop` drives it, and so do tests and the simulation."""
+    """Does the work of a turn. It has no threads: `Loop`, the tests and the simulation drive it."""
 
     def __init__(
         self,
@@ -74,13 +74,13 @@ class Engine:
         self.keeping = Keeping(store, settings.history_days, settings.history_runs)
         self.worker = 0
         self.stale = 0
-        """Outcomes that were refused because somebody else had taken the run over."""
+        """Outcomes that were refused because another worker had taken over the run."""
         self.accepting = True
         """Whether new runs are planned and started."""
         self.fenced = False
-        """Whether others may think that this worker is dead."""
+        """Whether other workers may consider this one dead."""
         self.turned_at = clock.boot_ms()
-        """When the last turn was completed, by boot time."""
+        """Boot time at which the last turn was completed."""
         self.wrote_events: Callable[[int], None] = lambda policy_rev: None
         self._catalog = catalog
         self._ended: list[Ended] = []
@@ -88,7 +88,7 @@ class Engine:
         self._late: list[Work] = []
         self._back: list[Work] = []
         self._doubtful: list[Work] = []
-        """Claimed, but not handed over yet: should the commit give no answer, nobody else would find them."""
+        """Runs that are claimed but not yet started. If the commit gives no answer, no other worker finds them."""
         self._batch = BATCH
         self._planning = False
         self._trouble = 0
@@ -96,7 +96,7 @@ class Engine:
         self._went_back = False
 
     def open(self, executor: Executor, identity: str, checks: Checks | None = None) -> None:
-        """Become a worker of this store, and take up what dead workers left."""
+        """Become a worker of this store, and take over the runs of dead workers."""
         self.executor = executor
         self.checks = checks or NoChecks()
         self._identity = identity
@@ -105,7 +105,7 @@ class Engine:
     def _enlist(self, now: int) -> None:
         with self.store.transaction(now) as transaction:
             worker = transaction.insert_worker(self._identity, now)
-            self._went_back |= transaction.last_written() > now + BACK_MS  # while nobody was there to see it
+            self._went_back |= transaction.last_written() > now + BACK_MS  # while no engine was running
         self.worker, self.fenced = worker, False
         self.reaper.open(worker, now, self.executor)
         self._take_up()
@@ -115,7 +115,7 @@ class Engine:
             self.executor.adopt(adopted)
 
     def close(self) -> None:
-        """No longer a worker. What still runs in this process is left for others to find."""
+        """Stop being a worker. Other workers find the runs that still run in this process."""
         now = self.clock.now_ms()
         self.keeping.seal(now)
         if not self.unfinished():
@@ -124,22 +124,22 @@ class Engine:
         self.store.checkpoint()
 
     def give_back(self) -> None:
-        """What was claimed and has not begun: somebody else may have it."""
+        """Release runs that were claimed and have not started: another worker may claim them."""
         self._back += self.executor.withdraw(everything=True)
 
     def unfinished(self) -> int:
-        """Runs of ours that have not ended, or whose end is not written yet."""
+        """The number of runs of this worker that have not ended, or whose end is not yet recorded."""
         return self.executor.running() + len(self._ended) + len(self._back)
 
     def run_once(self) -> int:
-        """One turn, whatever happens in it; the milliseconds until the next."""
+        """Do one turn, and handle its errors. Returns the milliseconds until the next."""
         try:
             delay = self.turn()
         except StoreError as error:
-            log.warning("the store: %s", error)
+            log.warning("The store failed: %s", error)
             return self._in_trouble()
         except Exception as error:
-            log.exception("a turn of the engine failed; it goes on with fewer schedules at a time")
+            log.exception("A turn of the engine failed. The engine continues with fewer schedules at a time.")
             if self._planning and self._batch == 1:
                 self._set_aside(error)
             self._batch = max(1, self._batch // 8)
@@ -174,7 +174,7 @@ class Engine:
     def _transact(self, now: int) -> tuple[list[Work], int | None]:
         """One transaction: everything that this turn decides, durable before anything starts."""
         self._planning = False
-        self.clearance.take_checks()  # those of a turn that came to nothing
+        self.clearance.take_checks()  # the checks of a turn that was rolled back
         self._late += self.executor.overdue()
         self._back += self.executor.withdraw()
         start: list[Work] = []
@@ -183,10 +183,10 @@ class Engine:
             scopes = transaction.scopes()
             stale = self._record(transaction, now, limited=bool(scopes))
             if self.store.shared and transaction.beat(self.worker) is None:
-                self.fenced = True  # taken for dead: what it claimed now nobody would ever look for
+                self.fenced = True  # considered dead: no worker would find runs that it claimed now
             if self.accepting and not self.fenced:
                 if scopes and (self._ended or self._back):
-                    scopes = transaction.scopes()  # what has ended gave permits back
+                    scopes = transaction.scopes()  # ended runs released permits
                 start, next_at = self._start(transaction, scopes, now)
             self._doubtful = start
             self.keeping.dirty = self.keeping.dirty or bool(transaction.events)
@@ -198,7 +198,7 @@ class Engine:
         return start, next_at
 
     def _record(self, transaction: Transaction, now: int, *, limited: bool) -> int:
-        """What has ended, what checks said, what is held and what is given back; how many outcomes came too late."""
+        """Record ended, checked, held and released runs. Returns the number of outcomes that came too late."""
         if self._checked or self._late or self._back or self._doubtful:
             transaction.due_rows(self._touched())
         stale = recorder.record(transaction, self._ended, now, limited=limited)
@@ -213,9 +213,9 @@ class Engine:
     def _start(
         self, transaction: Transaction, scopes: list[tuple[str, int, int]], now: int
     ) -> tuple[list[Work], int | None]:
-        """Wake, plan and claim: what begins now, and when the next thing happens."""
+        """Wake, plan and claim runs. Returns the runs to start, and the time of the next event."""
         free = Free(self.executor.room(), scopes, self.executor.room(talks=True))
-        # What has no room is planned too, or it would be late; but in small helpings, since it may find room.
+        # Without capacity it still plans, or slots would be late; but in small batches, since capacity may return.
         limit = min(self._batch, max(free.room, _SMALL_BATCH))
         policies = self._catalog.policies(transaction)
         self.clearance.begin(policies, guarded=self.checks.guarded, room=self.checks.room())
@@ -229,13 +229,13 @@ class Engine:
         return start, now if planned.taken == limit else next_at
 
     def _touched(self) -> set[int]:
-        """Of these schedules something is recorded. Their cursors are locked at once and first of all: whoever holds
-        one and waits for another could wait for ever."""
+        """The schedules with something to record. Their cursors are locked first and all at once, which prevents
+        deadlocks."""
         works = [ended.work for ended in self._ended] + self._late + self._back + self._doubtful
         return {work.known.schedule_id for work in works} | {item.check.known.schedule_id for item in self._checked}
 
     def _hand_over(self, start: list[Work], since: int) -> None:
-        """Only if the commit did not take so long that others may have taken the runs over."""
+        """Start the claimed runs, unless the commit took so long that other workers may have taken them over."""
         if not start:
             return
         if self.store.shared and self.clock.boot_ms() - since > self.settings.lease_ms // 2:
@@ -252,30 +252,30 @@ class Engine:
         return [work for work in claimed if (work.run_id, work.epoch) in ours]
 
     def _come_back(self, now: int) -> None:
-        """Whom others took for dead goes on as a new worker: what the old one had is theirs."""
+        """Continue as a new worker after others considered this one dead; they own its runs."""
         with self.store.transaction(now) as transaction:
             self.fenced = transaction.beat(self.worker) is None
         if self.fenced:
             self._enlist(now)
 
     def _set_aside(self, error: Exception) -> None:
-        """The one schedule that was left in the batch cannot be written: park it, so that the others go on."""
+        """Mark the only schedule of the batch as broken, because it cannot be written; the others continue."""
         now = self.clock.now_ms()
         with self.store.transaction(now) as transaction:
             for row in self.planner.last_due[:1]:
                 mark_broken(transaction, row, error, now)
 
     def _next_at(self, transaction: Transaction, free: Free, now: int) -> int | None:
-        """When the next thing happens: a schedule is due, a run may start that there is room for, or a wait is over."""
+        """The time of the next event: a schedule is due, a run may start, or a wait ends."""
         exhausted = free.exhausted()
         ready = None if free.most <= 0 or GLOBAL in exhausted else transaction.next_ready(exhausted)
         if ready is not None and free.one_sided:
-            ready = max(ready, now + _ONE_SIDED_MS)  # it may be of the kind that has no room: its end wakes us
+            ready = max(ready, now + _ONE_SIDED_MS)  # its kind may have no capacity: the end of a run wakes the engine
         moments = (transaction.next_due(), ready, self.timers.look(transaction))
         return min((at for at in moments if at is not None), default=None)
 
     def _in_trouble(self) -> int:
-        """What has ended is kept in memory, nothing is planned or started, and it is tried again."""
+        """The delay after a failure. Ended runs stay in memory; nothing is planned or started."""
         self._catalog.forget()
         delay = _BACK_OFF_MS[min(self._trouble, len(_BACK_OFF_MS) - 1)]
         self._trouble += 1

@@ -1,4 +1,4 @@
-"""A sign of life from a thread of its own, so that no job and no slow turn can hold it back."""
+"""Heartbeats from a separate thread, so that no job or slow turn delays them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ log = logging.getLogger("matins")
 
 
 class Heart:
-    """Beats on a store that several engines share; everywhere it learns which of its runs shall end."""
+    """Sends heartbeats on a shared store, and cancels runs that are to end."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class Heart:
         self._thread.start()
 
     def nudge(self) -> None:
-        """Beat now: something may have to end."""
+        """Send a heartbeat now: runs may have to be cancelled."""
         self._soon.set()
 
     def stop(self) -> None:
@@ -55,11 +55,11 @@ class Heart:
             self._thread.join(timeout=10)
 
     def beat(self) -> None:
-        """One beat. Without one for two thirds of the lease this worker starts nothing: others may think it dead."""
+        """Send a heartbeat. Without one for two thirds of the lease, this worker starts no runs."""
         try:
             alive, cancelling = self._ask()
         except MatinsError as error:
-            log.warning("no beat: %s", error)
+            log.warning("The heartbeat failed: %s", error)
             self._fenced(self._clock.boot_ms() - self._last > self._lease * 2 // 3)
             return
         if alive:

@@ -1,8 +1,8 @@
-"""House-keeping: seals the event chains, forgets old history, folds the log back."""
+"""Maintenance: seals the event chains, deletes old history, writes the SQLite log back."""
 
 from __future__ import annotations
 
-from matins.engine.reasons import iso
+from matins.engine.reasons import rfc3339
 from matins.ports import Store
 
 _SEAL_MS = 1_000
@@ -10,7 +10,7 @@ _PRUNE_MS = 3_600_000
 _PRUNE_BATCH = 1_000
 _DAY_MS = 86_400_000
 _ZONES_MS = 2 * _DAY_MS
-"""A day ends later elsewhere."""
+"""Days of other time zones end later."""
 
 
 class Keeping:
@@ -28,7 +28,7 @@ class Keeping:
             self._next_seal = boot + _SEAL_MS
             self.seal(now)
         if boot >= self._next_prune:
-            # A full batch means that there is more: go on soon, but let the loops have their turns.
+            # A full batch means that there is more: continue soon, but let the loops run.
             self._next_prune = boot + (_SEAL_MS if self.prune(now) == _PRUNE_BATCH else _PRUNE_MS)
 
     def seal(self, now: int) -> None:
@@ -37,15 +37,14 @@ class Keeping:
         self.dirty = False
 
     def prune(self, now: int) -> int:
-        """Forget what is older than what is kept: runs, events, questions, purses. Cursors are not touched, so nothing
-        fires again."""
+        """Delete old runs, events, approvals and budget usage. Cursors are not changed, so no slot fires again."""
         with self._store.transaction(now) as transaction:
             old: list[int] = []
             if self._days is not None:
                 before = now - int(self._days * _DAY_MS)
                 old = transaction.prunable(before, _PRUNE_BATCH)
                 transaction.prune_events(before)
-                transaction.forget(before, iso(before - _ZONES_MS)[:10])
+                transaction.forget(before, rfc3339(before - _ZONES_MS)[:10])
             if self._runs is not None and len(old) < _PRUNE_BATCH:
                 old += transaction.prunable_beyond(self._runs, _PRUNE_BATCH - len(old))
             if old:

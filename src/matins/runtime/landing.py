@@ -1,4 +1,4 @@
-"""Where runs land: decided when they start, written down with what was said when they end."""
+"""The thread of a run: chosen when the run starts, and updated when it ends."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _BUSY_MS, _GONE_MS, _GONE_MOST_MS = 2_000, 30_000, 900_000
 
 
 def landed(transaction: Transaction, row: Ready, item: Known, usual: Target, now: int) -> bool:
-    """Whether there is a place for it now; if not, it waits for one, or is skipped."""
+    """Whether the run has a thread now. If not, it waits or is skipped."""
     words = item.definition
     target = words.target or usual
     already, waited = transaction.landing(row.id), now - row.planned_at
     found = _look(transaction, item.agent, target, row.id, already)
-    place = land(target, found, words.fallback, words.final_fallback, waited, words.wait_ms)
+    place = land(target, found, words.fallback, words.final_fallback, waited, words.fallback_timeout_ms)
     if isinstance(place, Landed):
         if already is not None and place.thread is not None and already.how not in (GONE, ASKED_FOR):
             place = place._replace(how=already.how)
@@ -30,16 +30,16 @@ def landed(transaction: Transaction, row: Ready, item: Known, usual: Target, now
     change = Change(row.id, row.epoch, row.slot, item, SKIP, now, None, "target_gone", None, evidence)
     if isinstance(place, Wait):
         evidence["run"] = None if place.run is None else str(place.run)
-        again = now + (_BUSY_MS if place.reason == "target_busy" else _patience(waited, words.wait_ms))
+        again = now + (_BUSY_MS if place.reason == "target_busy" else _patience(waited, words.fallback_timeout_ms))
         change = change._replace(transition=DEFER, reason=place.reason, not_before=again)
-        if found.gone:  # its tool is asked again
+        if found.gone:  # the tool is asked again
             transaction.unland(row.id)
     apply(transaction, [change], now)
     return False
 
 
 def _patience(waited: int, deadline: int) -> int:
-    """Longer the longer it has waited, but not beyond the deadline."""
+    """The next check: later the longer the run has waited, but not after the deadline."""
     return min(max(_GONE_MS, min(waited // 2, _GONE_MOST_MS)), max(1, deadline - waited))
 
 
@@ -54,7 +54,7 @@ def _look(transaction: Transaction, agent: str, target: Target, run_id: int, alr
 
 
 def _thread(transaction: Transaction, agent: str, target: Target, already: Landing | None) -> Thread | None:
-    if already is not None:  # another attempt goes on where the first one was
+    if already is not None:  # a further attempt continues in the same thread
         return transaction.locked_thread(already.thread.id)
     if target.kind == "channel" and target.channel is not None:
         return transaction.channel_thread(agent, target.channel)
@@ -63,7 +63,8 @@ def _thread(transaction: Transaction, agent: str, target: Target, already: Landi
     if target.kind != "thread" or not isinstance(target.thread, int):
         return None
     thread = transaction.locked_thread(target.thread)
-    return thread if thread is not None and thread.agent == agent else None  # no tool knows another's session
+    # A tool does not know the sessions of other tools.
+    return thread if thread is not None and thread.agent == agent else None
 
 
 def _land(transaction: Transaction, run_id: int, item: Known, target: Target, place: Landed, now: int) -> None:
@@ -71,11 +72,11 @@ def _land(transaction: Transaction, run_id: int, item: Known, target: Target, pl
     transaction.set_thread(thread_id, "running", now)
     transaction.land(run_id, thread_id, place.how)
     data = {"thread": str(thread_id), "how": place.how}
-    transaction.events.append(NewEvent(now, "run.landed", item.schedule_id, run_id, data))
+    transaction.events.append(NewEvent(now, "run.thread_assigned", item.schedule_id, run_id, data))
 
 
 def _open(transaction: Transaction, item: Known, target: Target, how: str, now: int) -> int:
-    """A new conversation; in a channel it goes on with the channel's session."""
+    """A new thread; in a channel it continues the channel's session."""
     session, name = None, None
     if target.kind == "channel" and target.channel is not None:
         session, name = transaction.channel_session(item.agent, target.channel)

@@ -1,4 +1,4 @@
-"""How much more may start: places in this process, and permits of limited scopes."""
+"""Capacity: slots in this process, and permits of limited scopes."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from matins.runtime.catalog import Known
 
 
 class Free:
-    """What is free in one turn. Permits are a forecast here; they are taken when a run is claimed."""
+    """The free capacity in one turn. Permits are a forecast; they are taken when a run is claimed."""
 
     def __init__(self, room: int, scopes: Iterable[tuple[str, int, int]] = (), talking: int | None = None) -> None:
         self.room = room
-        """For jobs. Agents have places of their own: neither keeps the other from starting."""
+        """Capacity for jobs. Agents have their own capacity, so neither blocks the other."""
         self.talking = room if talking is None else talking
         self._permits = {scope: size - taken for scope, size, taken in scopes}
         self.limited = frozenset(self._permits)
@@ -25,7 +25,7 @@ class Free:
 
     @property
     def one_sided(self) -> bool:
-        """Whether there is room for one kind only."""
+        """Whether there is capacity for only one kind."""
         return (self.room <= 0) != (self.talking <= 0)
 
     def places(self, item: Known) -> int:
@@ -38,25 +38,25 @@ class Free:
             self.room -= 1
 
     def none_for(self, item: Known) -> bool:
-        """Whether there is no place for a run of this schedule now."""
+        """Whether there is no capacity for a run of this schedule now."""
         if not self.limited or self.places(item) <= 0:
             return self.places(item) <= 0
         promised = self._promised
         return any(self._permits[scope] <= promised[scope] for scope in self.limited & item.scopes)
 
     def promise(self, item: Known) -> None:
-        """A run was planned that will want its permits in this turn: the next in line sees them gone."""
+        """Count the permits of a planned run as used, for the next runs of this turn."""
         self._promised.update(self.limited & item.scopes)
 
     def take_unlimited(self, item: Known) -> bool:
-        """Take a place for a run that needs no permit."""
+        """Take capacity for a run that needs no permit."""
         if self.places(item) <= 0 or not self.limited.isdisjoint(item.scopes):
             return False
         self.take(item)
         return True
 
     def left(self, scope: str) -> int:
-        """Below 0 after a limit was lowered, until enough of what it had let in has ended."""
+        """Negative after a limit was lowered, until enough runs have ended."""
         return self._permits[scope]
 
     def exhausted(self) -> list[str]:
@@ -66,5 +66,5 @@ class Free:
         self._permits[scope] -= 1
 
     def use_up(self, scope: str) -> None:
-        """Somebody else was quicker: there is none left."""
+        """Another worker took the last permit."""
         self._permits[scope] = 0

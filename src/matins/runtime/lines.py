@@ -1,4 +1,4 @@
-"""A line for each subscriber: events go in as they were committed, and out in order per schedule."""
+"""Deliveries for each subscriber: events arrive in commit order, and leave in order per schedule."""
 
 from __future__ import annotations
 
@@ -6,28 +6,28 @@ from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import Any, Literal, NamedTuple, Protocol
 
-from matins.engine.deliveries import GIVEN_UP, LONGEST_WAIT_MS, next_try_at, wants
-from matins.engine.events import ENDS, to_cloudevent
+from matins.engine.deliveries import DISCARDED, LONGEST_WAIT_MS, next_try_at, wants
+from matins.engine.events import TERMINAL_EVENTS, to_cloudevent
 from matins.engine.policies import AFTER, Policies
 from matins.model.records import NewEvent, StoredEvent
-from matins.model.run import Run
+from matins.model.run import RunRecord
 from matins.model.subscription import Subscription, SubscriptionKind
 from matins.ports import Transaction
 from matins.runtime.catalog import Catalog, Known
 from matins.runtime.rows import run_of
 
 Callback = Callable[[dict[str, Any]], Any]
-"""Told of an event in the shape of CloudEvents; it has got it when it returns."""
+"""Called with an event as a CloudEvent; the event is delivered when the function returns."""
 LEASE_MS = 60_000
 _PAGE = 200
 _MOST_UNSAVED = 1_000
-"""Events of no interest after which the cursor is saved all the same."""
+"""Number of unwanted events after which the cursor is saved."""
 _MOST_LETTERS = 20
 _MOST_WAITING = 10_000
 _MOST_LANES: dict[SubscriptionKind, int] = {"webhook": 4, "hook": 8}
-"""Schedules whose events one subscriber is told of at once. A function is called by one thread at a time."""
+"""Number of schedules that are delivered to one subscriber at once. One thread at a time calls a function."""
 _ALL = 0
-"""The lane of a function: events of all schedules, as they were committed."""
+"""The lane of a function: events of all schedules, in commit order."""
 _LATEST_MS = LONGEST_WAIT_MS * 11 // 10
 _LONGEST_ERROR = 500
 
@@ -38,13 +38,13 @@ class Letter(NamedTuple):
     event: StoredEvent
     cloud_event: dict[str, Any]
     attempts: int
-    run: Run | None = None
-    """For hooks: the run that is over, and the words that it was planned under."""
+    run: RunRecord | None = None
+    """For hooks: the run that ended, and its settings."""
     known: Known | None = None
 
 
 class Lane(NamedTuple):
-    """The next events for a subscriber, of one schedule or of all; those of a schedule go out one after the other."""
+    """The next events for a subscriber, of one schedule or of all. Events of a schedule are sent one by one."""
 
     line: Line
     kind: SubscriptionKind
@@ -55,17 +55,17 @@ class Lane(NamedTuple):
 
 
 class HookRan(NamedTuple):
-    """What became of a command that learns how a run ended."""
+    """The result of a command that runs after a run."""
 
     kind: Literal["file_after", "after"]
     failure: str | None
-    took_ms: int
+    duration_ms: int
     exit_code: int | None
     output: str
 
 
 class Sent(NamedTuple):
-    """What became of a letter: it arrived, shall be tried again or never, or the subscriber is gone for good."""
+    """The result of a delivery: arrived, to be retried, refused for good, or the subscriber is gone."""
 
     verdict: Literal["arrived", "again", "refused", "gone"] = "arrived"
     error: str | None = None
@@ -76,7 +76,7 @@ Carried = Sequence[tuple[Letter, Sent]]
 
 
 class Turn(NamedTuple):
-    """What lines are given when it is their turn."""
+    """The context of one turn of the outbox."""
 
     transaction: Transaction
     policies: Policies
@@ -97,8 +97,8 @@ class Turn(NamedTuple):
             found.append(Letter(event, cloud_event, attempts, run, known))
         return tuple(found)
 
-    def ended(self, event: StoredEvent) -> tuple[Run | None, Known | None]:
-        """The run that an event is about; None when it is forgotten."""
+    def ended(self, event: StoredEvent) -> tuple[RunRecord | None, Known | None]:
+        """The run of an event; None when the run is deleted."""
         row = None if event.run_id is None else self.transaction.run(event.run_id)
         if row is None:
             return None, None
@@ -111,37 +111,37 @@ class Turn(NamedTuple):
 class Line(Protocol):
     @property
     def key(self) -> object:
-        """Which line it is, also after the lines were read again."""
+        """The identity of the line, which stays the same when lines are read again."""
         ...
 
     def sort(self, turn: Turn) -> bool:
-        """Take the events of interest among a page of new ones; False when there are none left."""
+        """Take the wanted events from a page of new ones. False when there are no new events."""
         ...
 
     def lanes(self, turn: Turn, under_way: set[int]) -> list[Lane]:
-        """What may go out now, beside the schedules that are under way."""
+        """What may be sent now, except events of the schedules in `under_way`."""
         ...
 
     def record(self, turn: Turn, sent: Carried) -> None: ...
     def next_at(self, turn: Turn) -> int | None:
-        """When something is tried again."""
+        """The time of the next retry."""
         ...
 
 
 class StoredLine:
-    """A subscription in the store: whoever has its lease delivers it."""
+    """A subscription in the store. The process with its lease delivers the events."""
 
     def __init__(self, subscription: Subscription, owner: str | None, callback: Callback | None = None) -> None:
         self.subscription = subscription
         self._owner = owner
-        """Who takes the lease, where several could."""
+        """The id under which this process takes the lease; None if the store is not shared."""
         self._target = callback or subscription.target
         self._seen = subscription.cursor
         self._unsaved = 0
         self._ours_until = 0
-        """The end of the lease; 0 while somebody else has it."""
+        """The end of the lease; 0 while another process has it."""
         self.checked = False
-        """Whether nothing in it waits without a reason."""
+        """Whether events that wait without a cause were released."""
 
     @property
     def key(self) -> object:
@@ -184,7 +184,7 @@ class StoredLine:
         return [Lane(self, kind, schedule_id, self._target, letters, turn.policies)] if letters else []
 
     def _merged(self, turn: Turn) -> list[tuple[int, StoredEvent]]:
-        """The next events of all schedules that are not put off, as they were committed."""
+        """The next events of all schedules that do not wait for a retry, in commit order."""
         transaction, name = turn.transaction, self.subscription.name
         heads = transaction.lanes(name, turn.now, _MOST_LETTERS)
         found = [event for schedule_id in heads for event in transaction.lane(name, schedule_id, _MOST_LETTERS)]
@@ -219,17 +219,17 @@ class StoredLine:
             turn.transaction.put_off_delivery(name, event, attempts, again, plain(sent.error))
             return
         turn.transaction.give_up_delivery(name, event, attempts, plain(sent.error))
-        _tell_given_up(turn, name, letter, attempts, sent)
+        _tell_discarded(turn, name, letter, attempts, sent)
 
     def _wants(self, turn: Turn, event: StoredEvent) -> bool:
         if self.subscription.kind != "hook":
             return wants(self.subscription.name, self.subscription.types, event)
-        if event.type not in ENDS:
+        if event.type not in TERMINAL_EVENTS:
             return False
         if AFTER in turn.policies.hooks:
             return True
         _, known = turn.ended(event)
-        return known is not None and known.definition.after is not None
+        return known is not None and known.definition.after_run is not None
 
     @property
     def _ours(self) -> bool:
@@ -241,13 +241,13 @@ class StoredLine:
         until = turn.now + LEASE_MS
         cursor = turn.transaction.lease_subscription(self.subscription.name, self._owner, turn.now, until)
         if cursor is not None and not self._ours:
-            self._seen, self.checked = cursor, False  # somebody else may have had it
+            self._seen, self.checked = cursor, False  # another process may have had it
         self._ours_until = 0 if cursor is None else until
         return self._ours
 
 
 class MemoryLine:
-    """A function without a name, which hears what happens while this process lives."""
+    """An unnamed function, which gets the events while this process runs."""
 
     def __init__(self, callback: Callback, types: tuple[str, ...], seen: int) -> None:
         self.name = getattr(callback, "__qualname__", type(callback).__name__)
@@ -255,9 +255,9 @@ class MemoryLine:
         self._types = frozenset(types)
         self._seen = seen
         self._waiting: dict[int, StoredEvent] = {}
-        """By their ids, in their order."""
+        """Events by id, in order."""
         self._tried: dict[int, tuple[int, int]] = {}
-        """How often an event was tried, and when it is tried again."""
+        """Attempts of an event, and the time of the next one."""
 
     @property
     def key(self) -> object:
@@ -265,7 +265,7 @@ class MemoryLine:
 
     def sort(self, turn: Turn) -> bool:
         if len(self._waiting) > _MOST_WAITING:
-            return False  # the rest is safe in the store
+            return False  # the rest stays in the store
         events = turn.transaction.events_after(self._seen, _PAGE)
         for event in events:
             self._seen = event.id
@@ -287,13 +287,13 @@ class MemoryLine:
     def _record(self, turn: Turn, letter: Letter, sent: Sent) -> None:
         event_id, attempts = letter.event.id, letter.attempts + 1
         if event_id not in self._waiting:
-            return  # it was recorded in a transaction that came to nothing
+            return  # it was recorded in a transaction that was rolled back
         again = next_try_at(self.name, event_id, attempts, turn.now)
         if sent.verdict != "arrived" and again is not None:
             self._tried[event_id] = attempts, again
             return
         if sent.verdict != "arrived":
-            _tell_given_up(turn, self.name, letter, attempts, sent)
+            _tell_discarded(turn, self.name, letter, attempts, sent)
         del self._waiting[event_id]
         self._tried.pop(event_id, None)
 
@@ -302,13 +302,13 @@ class MemoryLine:
 
 
 def plain(text: str | None) -> str | None:
-    """As every store can hold it."""
+    """The text, shortened and without characters that a store cannot hold."""
     if text is None:
         return None
     return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode()[:_LONGEST_ERROR]
 
 
-def _tell_given_up(turn: Turn, name: str, letter: Letter, attempts: int, sent: Sent) -> None:
+def _tell_discarded(turn: Turn, name: str, letter: Letter, attempts: int, sent: Sent) -> None:
     data = {
         "subscription": name,
         "event": letter.cloud_event["id"],
@@ -316,15 +316,15 @@ def _tell_given_up(turn: Turn, name: str, letter: Letter, attempts: int, sent: S
         "attempts": attempts,
         "error": plain(sent.error),
     }
-    turn.tell(GIVEN_UP, letter.event, data)
+    turn.tell(DISCARDED, letter.event, data)
 
 
 def _record_hook(turn: Turn, letter: Letter, ran: HookRan) -> None:
     assert letter.run is not None
     run, said = letter.run, plain(ran.failure)
     turn.transaction.insert_check(
-        run.id, run.epoch, ran.kind, turn.now, ran.took_ms, ran.exit_code, said or "pass", ran.output
+        run.id, run.epoch, ran.kind, turn.now, ran.duration_ms, ran.exit_code, said or "pass", ran.output
     )
     if said is not None:
-        data = {"hook": ran.kind, "run_state": run.state.word, "said": said, "exit_code": ran.exit_code}
+        data = {"hook": ran.kind, "run_state": run.state.label, "said": said, "exit_code": ran.exit_code}
         turn.tell("hook.failed", letter.event, data)

@@ -1,4 +1,4 @@
-"""The engine in a thread: sleeps until the next thing, or until something changes."""
+"""The engine in a thread. It sleeps until the next event, or until something changes."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ class Loop:
         )
 
     def wake(self) -> None:
-        """Something changed: look at once."""
+        """Start a turn now, because something changed."""
         if not self._awake:
             self._awake = True
             self._inbox.put(None)
 
     def changed(self) -> None:
-        """A use case changed something; runs may have to end."""
+        """Start a turn after a use case: runs may have to be cancelled."""
         self.wake()
         self._heart.nudge()
 
@@ -60,15 +60,15 @@ class Loop:
         self._thread.start()
 
     def stop(self, *, wait: bool, timeout_ms: int, leave: bool = False) -> None:
-        """No new runs; wait for those that run; then what can be ended ends, or with `leave` goes on to be taken up
-        later. Raises when the time was up before they were done."""
+        """Start no new runs, and wait for running ones. Then stop those that can be stopped; with `leave` they
+        continue, to be taken over later. Raises SchedulerShutdownError when runs are left after the timeout."""
         engine = self.engine
         engine.accepting = False
         deadline = engine.clock.boot_ms() + timeout_ms
         self._stopping.set()
         self.wake()
         if self._thread is not None:
-            self._thread.join()  # first of all: the turn that is under way may still start something
+            self._thread.join()  # first: the present turn may still start a run
         if wait:
             self._wind_up(deadline)
         engine.give_back()
@@ -85,7 +85,7 @@ class Loop:
             raise SchedulerShutdownError(timeout_ms, left)
 
     def _wind_up(self, deadline: int, stubborn: int = 0) -> None:
-        """Turns until no more is unfinished than what nobody can end, or the time is up."""
+        """Do turns until only `stubborn` runs are unfinished, or the deadline has passed."""
         engine = self.engine
         while engine.unfinished() > stubborn and engine.clock.boot_ms() < deadline:
             self._awake = False
@@ -102,7 +102,7 @@ class Loop:
 
     def _run(self) -> None:
         while not self._stopping.is_set():
-            self._awake = False  # before looking for work, so that what comes now is not missed
+            self._awake = False  # before the turn, so that no change is missed
             delay = self.engine.run_once()
             if delay <= 0 or self._stopping.is_set():
                 continue
@@ -113,6 +113,6 @@ class Loop:
             self._gather(delay)
 
     def _gather(self, delay: int) -> None:
-        """While jobs are ending one after the other, wait a moment, so that their ends are written together."""
+        """While jobs end one after the other, wait briefly, so that their ends are written together."""
         if delay > _FLUSH_MS and self.engine.executor.busy() and not self._stopping.is_set():
             time.sleep(_FLUSH_MS / 1000)

@@ -1,4 +1,4 @@
-"""Messages: runs that only emit an event. They are over in the transaction that starts them."""
+"""Messages: runs that only emit an event. They end in the transaction that starts them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from matins.engine.policies import Policies
 from matins.engine.prompts import Fire, build_prompt, fill
-from matins.engine.schedules import MESSAGE
+from matins.engine.schedules import MESSAGE_JOB
 from matins.errors import InvalidInput
 from matins.model.records import NewEvent
 from matins.model.run import Conversation, Outcome, RunState
@@ -18,9 +18,9 @@ from matins.runtime.work import Ended, Work
 
 
 def emit(transaction: Transaction, works: Sequence[Work], policies: Policies, now: int) -> list[Work]:
-    """Emit those that are messages; the others are left to start.
+    """Emit the messages among these, and return the others, which are to be started.
 
-    The event, the run's end and, where it was planned in this transaction, the cursor are all there or none of them.
+    The event, the end of the run and the cursor are written in one transaction.
     """
     ended: list[Ended] = []
     left: list[Work] = []
@@ -34,10 +34,10 @@ def emit(transaction: Transaction, works: Sequence[Work], policies: Policies, no
 
 
 def is_message(item: Known, policies: Policies) -> bool:
-    """A job of that name, or a prompt for an agent whose runner is that."""
+    """Whether the job is `message`, or the agent's runner is."""
     if item.talks:
         agent = policies.agents.get(item.agent)
-        return agent is not None and agent.runner == MESSAGE
+        return agent is not None and agent.runner == MESSAGE_JOB
     return item.emits
 
 
@@ -45,8 +45,8 @@ def fire_of(work: Work, previous: RunState | None) -> Fire:
     known = work.known
     local = None if work.slot is None else known.rule.trigger.local(work.slot).isoformat()
     late = 0 if work.slot is None else max(0, work.started_at - work.slot)
-    before = None if previous is None else previous.word
-    return Fire(known.name, known.agent, work.run_id, work.attempt, local, late, work.covered, before)
+    before = None if previous is None else previous.label
+    return Fire(known.name, known.agent, work.run_id, work.attempt, local, late, work.slots, before)
 
 
 def _emitted(transaction: Transaction, work: Work, now: int) -> Outcome:
@@ -56,14 +56,14 @@ def _emitted(transaction: Transaction, work: Work, now: int) -> Outcome:
     try:
         data = _rendered(known, fire)
     except InvalidInput as error:
-        return Outcome(False, error=f"It was not emitted: {error.message} ({error.hint})")
+        return Outcome(False, error=f"The message was not emitted: {error.message} ({error.hint})")
     transaction.events.append(NewEvent(now, "message.emitted", known.schedule_id, work.run_id, data))
     said = str(data.get("text", ""))
     return Outcome(True, {"message": data}, told=Conversation(said, "", None) if known.talks else None)
 
 
 def _rendered(known: Known, fire: Fire) -> dict[str, Any]:
-    """The template with its fields filled in. Where it comes from is ours to say."""
+    """The template with its fields filled in. Matins sets the source."""
     words = known.definition
     payload = _filled(words.payload, fire)
     given: dict[str, Any] = cast("dict[str, Any]", payload) if isinstance(payload, dict) else {}

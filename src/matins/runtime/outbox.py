@@ -1,6 +1,6 @@
-"""The outbox: tells subscribers what has happened, at least once and in order per schedule.
+"""The outbox: delivers events to subscribers, at least once and in order per schedule.
 
-Events are sorted into lines, one for each subscriber. What goes out does so after the transaction that found it.
+Events are sorted into lines, one for each subscriber. An event is sent after the transaction that selected it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from matins.runtime.lines import Callback, Lane, Letter, Line, MemoryLine, Sent,
 log = logging.getLogger("matins")
 MOST_AT_ONCE = 32
 _LOOK_MS, _LOOK_SHARED_MS = 1_000, 250
-"""How long nobody looks although nothing said that there is something: other processes write events too."""
+"""Longest time between turns without a notification: other processes write events too."""
 _TROUBLE_S = 2.0
 _FLUSH_MS = 5_000
 _SWEEP_MS = 3_600_000
@@ -33,22 +33,22 @@ Senders = Mapping[SubscriptionKind, Send]
 
 
 class Report(NamedTuple):
-    """How far a lane came."""
+    """The results of a lane."""
 
     lane: Lane
     sent: list[tuple[Letter, Sent]]
 
 
 class Hands(Protocol):
-    """Who carries lanes out."""
+    """Sends the events of lanes."""
 
     def take(self, lane: Lane) -> None: ...
     def drain(self) -> list[Report]: ...
 
 
 class Outbox:
-    """`run_once` does all that can be done now. Started, a thread does it; until then who calls it carries the letters
-    out as well."""
+    """`run_once` does all work that is due. A started outbox does it in a thread; otherwise the caller's thread also
+    sends the events."""
 
     def __init__(self, store: Store, clock: Clock, catalog: Catalog, senders: Senders) -> None:
         self._store = store
@@ -57,12 +57,12 @@ class Outbox:
         self._senders = senders
         self._owner = str(uuid.uuid4()) if store.shared else None
         self._rev = -1
-        """The revision of the policies at which the lines were read: a change of subscriptions raises it too."""
+        """The policy revision at which the lines were read. A change of subscriptions increases it too."""
         self._lines: list[StoredLine] = []
         self._listeners: list[MemoryLine] = []
         self._callbacks: dict[str, Callback] = {}
         self._under_way: set[tuple[object, int]] = set()
-        """Line and schedule of every lane that is being carried out."""
+        """Line and schedule of every lane that is being sent."""
         self._done: list[Report] = []
         self._next_sweep = 0
         self._hands: Hands = Inline(senders)
@@ -74,7 +74,7 @@ class Outbox:
     # -- subscribers of this process
 
     def subscribe(self, callback: Callback, types: tuple[str, ...], name: str | None = None) -> Callable[[], None]:
-        """Call it for what happens from now on; with a name, for what has happened since it was last called."""
+        """Call `callback` for new events; with a name, also for the events since its last call."""
         if name is None:
             with self._store.reading() as transaction:
                 line = MemoryLine(callback, types, transaction.event_horizon())
@@ -98,21 +98,21 @@ class Outbox:
         self._rev = -1
         self._soon.set()
 
-    # -- one look
+    # -- one turn
 
     def wake(self, policy_rev: int | None = None) -> None:
-        """Events were written. Costs next to nothing where nobody wants to hear of them, and nobody has begun to."""
+        """Start a turn because events were written. Without subscribers it costs almost nothing."""
         if self._heard or self._rev != policy_rev:
             self._soon.set()
 
     def run_once(self, now: int) -> int | None:
-        """Everything that can be done now; when something is tried again."""
+        """Do all work that is due, and return the time of the next retry."""
         while True:
             self._done += self._hands.drain()
             try:
                 moved, next_at = self._turn(now)
             except BaseException:
-                self._rev = -1  # lines may be ahead of what was written
+                self._rev = -1  # lines may be ahead of the store
                 raise
             if not moved:
                 return next_at
@@ -122,7 +122,7 @@ class Outbox:
         return bool(self._lines or self._listeners)
 
     def _turn(self, now: int) -> tuple[bool, int | None]:
-        """One transaction; what goes out does so after it."""
+        """Do one transaction; events are sent after it."""
         with self._store.transaction(now) as transaction:
             turn = Turn(transaction, self._catalog.policies(transaction), self._catalog, self._store.store_id, now)
             self._read_lines(turn)
@@ -143,10 +143,10 @@ class Outbox:
         return moved, next_at
 
     def _read_lines(self, turn: Turn) -> None:
-        """Again when a subscription may have changed; cursors stand in the store."""
+        """Read the lines again when a subscription may have changed; cursors are in the store."""
         if self._rev == turn.policies.rev:
             return
-        self._rev = turn.policies.rev  # first: who subscribes meanwhile has it read once more
+        self._rev = turn.policies.rev  # first: a subscription meanwhile causes another read
         active = [found for found in turn.transaction.subscriptions() if self._serves(found)]
         self._lines = [StoredLine(found, self._owner, self._callbacks.get(found.name)) for found in active]
 
@@ -162,7 +162,7 @@ class Outbox:
             for line in self._lines:
                 line.checked = False
 
-    # -- life
+    # -- lifecycle
 
     def start(self) -> None:
         self._stopping.clear()
@@ -173,7 +173,7 @@ class Outbox:
         self._thread.start()
 
     def stop(self) -> None:
-        """What is there to be told goes out, if it does so soon; the rest is there again after the next start."""
+        """Stop after sending what can be sent soon. The rest is sent after the next start."""
         if self._thread is None:
             return
         self._stopping.set()
@@ -185,15 +185,15 @@ class Outbox:
             if self._owner is not None:
                 with self._store.transaction(self._clock.now_ms()) as transaction:
                     transaction.release_leases(self._owner)
-        except Exception as error:  # whatever it is, the rest of the scheduler stops too
-            log.warning("the outbox could not be emptied: %s: %s", type(error).__name__, error)
+        except Exception as error:  # the rest of the scheduler must stop too
+            log.warning("The outbox could not be emptied: %s: %s", type(error).__name__, error)
         self._stopped.set()
         self._hands = Inline(self._senders)
         self._rev = -1
 
     def _flush(self) -> None:
         deadline = self._clock.boot_ms() + _FLUSH_MS
-        once_more = self._store.shared and self._heard  # what others are writing may hide what was written last
+        once_more = self._store.shared and self._heard  # a transaction of another process may hide the last events
         while True:
             self._soon.clear()
             self.run_once(self._clock.now_ms())
@@ -209,14 +209,14 @@ class Outbox:
             self._soon.wait(self._look())
 
     def _look(self) -> float | None:
-        """Whatever happens in it; the seconds until the next, None where nobody wants to hear."""
+        """Do a turn, and handle its errors. Returns the seconds until the next; None without subscribers."""
         now = self._clock.now_ms()
         try:
             next_at = self.run_once(now)
         except StoreError as error:
-            log.warning("the outbox: %s", error)
+            log.warning("The outbox cannot use the store: %s", error)
         except Exception:
-            log.exception("a turn of the outbox failed; what was sent in it is sent again")
+            log.exception("A turn of the outbox failed. The events that it sent are sent again.")
             self._under_way -= {_mark(report.lane) for report in self._done}
             self._done = []
         else:
@@ -235,22 +235,22 @@ def _schedules(line: Line, marks: set[tuple[object, int]]) -> set[int]:
 
 
 def _gone(line: Line, reports: list[Report]) -> bool:
-    """It was paused a moment ago."""
+    """Whether the subscriber of the line is gone, by these reports."""
     found = (sent for report in reports if report.lane.line.key == line.key for _, sent in report.sent)
     return any(sent.verdict == "gone" for sent in found)
 
 
 def _fairly(lanes: list[list[Lane]], room: int) -> list[Lane]:
-    """The first of each line before the second of any."""
+    """The lanes in turns: the first of each line before the second of any."""
     rounds = (lane for some in zip_longest(*lanes) for lane in some if lane is not None)
     return list(islice(rounds, max(0, room)))
 
 
-# -- hands
+# -- sending
 
 
 def carry_out(lane: Lane, senders: Senders, stopped: Callable[[], bool] = lambda: False) -> Report:
-    """One letter after the other; after one that does not arrive none of the same schedule."""
+    """Send the events one after the other. After one that does not arrive, skip those of the same schedule."""
     report, stuck = Report(lane, []), set[int | None]()
     for letter in lane.letters:
         if letter.event.schedule_id in stuck:
@@ -269,13 +269,13 @@ def carry_out(lane: Lane, senders: Senders, stopped: Callable[[], bool] = lambda
 def _carefully(send: Send, lane: Lane, letter: Letter) -> Sent:
     try:
         return send(lane, letter)
-    except Exception as error:  # whoever is told must not harm whoever tells
-        log.warning("event %s could not be delivered: %s", letter.event.id, plain(f"{type(error).__name__}: {error}"))
+    except Exception as error:  # a subscriber must not harm the outbox
+        log.warning("Event %s could not be delivered: %s", letter.event.id, plain(f"{type(error).__name__}: {error}"))
         return Sent("again", f"{type(error).__name__}: {error}")
 
 
 class Inline:
-    """Where it stands, one after the other."""
+    """Sends lanes in the calling thread, one after the other."""
 
     def __init__(self, senders: Senders) -> None:
         self._senders = senders
@@ -290,7 +290,7 @@ class Inline:
 
 
 class Threads:
-    """A thread for each lane while it lasts, so that nobody waits for who is slow."""
+    """Sends each lane in its own thread, so that a slow subscriber delays no other."""
 
     def __init__(self, senders: Senders, wake: Callable[[], None], stopped: Callable[[], bool]) -> None:
         self._senders = senders

@@ -1,4 +1,4 @@
-"""Pausing a schedule and letting it go on, whoever asks: a person, its failures, its budget, or a time that is over."""
+"""Pausing and resuming a schedule: by a person, its failures, its budget, or a time."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from matins.engine.gates import Candidate, Facts, Verdict
 from matins.engine.when.triggers import Trigger
 from matins.model.records import NewEvent
 from matins.model.run import RunState
-from matins.model.schedule import Schedule
+from matins.model.schedule import ScheduleRecord
 from matins.ports import Transaction
 from matins.runtime.births import birth_event, new_run
 from matins.runtime.catalog import Known
@@ -21,14 +21,14 @@ _AUTOMATIC = (BY_FAILURES, BY_BUDGET)
 def pause(
     transaction: Transaction, schedule_id: int, now: int, by: str, note: str | None, until: int | None = None
 ) -> bool:
-    """Nothing new starts; what waits is held back; what has started goes on. False when it does not run anyway."""
-    transaction.due_rows([schedule_id])  # nobody plans it meanwhile
+    """Pause a schedule. Waiting runs are held, running runs continue. False when it is not active."""
+    transaction.due_rows([schedule_id])  # locked against planning
     row = transaction.schedule(schedule_id)
     if row is None or row[3] not in ("active", "paused"):
         return False
     by_person = row[3] == "paused" and row[7] not in _AUTOMATIC and row[15] is None
     if by_person and by in _AUTOMATIC:
-        return False  # it stays theirs: nothing but a person lets it go on
+        return False  # a pause by a person stays: only a person resumes it
     next_slot, due_at, rev = row[9], row[10], row[4]
     waiting = row[3] == "active" and due_at is None and next_slot is not None
     if due_at is not None and row[9] <= now:
@@ -43,7 +43,7 @@ def pause(
 
 
 def _skip_due(transaction: Transaction, row: tuple[Any, ...], now: int) -> int | None:
-    """What came due in the moment of the pause, and was not planned yet, has its record too; the slot after it."""
+    """Record slots that are due but not yet planned as skipped, and return the slot after them."""
     item = Known(row[0], row[4], row[1], row[2], row[5])
     plan = item.rule.plan(item.schedule_id, row[9], 0, row[11], Facts(), now, (("paused", _paused),))
     if plan.expired:
@@ -58,8 +58,8 @@ def _paused(candidate: Candidate) -> Verdict:
     return Verdict(RunState.SKIPPED, "schedule_paused")
 
 
-def resume(transaction: Transaction, schedule: Schedule, known: Known, now: int, by: str) -> None:
-    """Go on: an interval from now, everything else at its next occurrence."""
+def resume(transaction: Transaction, schedule: ScheduleRecord, known: Known, now: int, by: str) -> None:
+    """Resume a schedule: an interval counts from now, other triggers continue at their next slot."""
     slot = _resumed(transaction, schedule, known.rule.trigger, now)
     transaction.set_schedule_state(schedule.id, "active", now, None, None)
     transaction.replace_cursor(schedule.id, slot, known.rule.due_at(schedule.id, slot), schedule.rev)
@@ -68,8 +68,8 @@ def resume(transaction: Transaction, schedule: Schedule, known: Known, now: int,
     transaction.events.append(NewEvent(now, "schedule.resumed", schedule.id, None, {"by": by}))
 
 
-def _resumed(transaction: Transaction, schedule: Schedule, trigger: Trigger, now: int) -> int | None:
-    """A one-shot keeps its time: whether it is too late, its grace decides."""
+def _resumed(transaction: Transaction, schedule: ScheduleRecord, trigger: Trigger, now: int) -> int | None:
+    """The next slot. A one-shot keeps its time; its grace decides whether it is too late."""
     if schedule.next_slot is None or trigger.kind == "once":
         return schedule.next_slot
     return next_free(transaction, schedule.id, trigger, now)

@@ -20,14 +20,14 @@ from matins.runtime.recorder import end_runs
 from matins.runtime.work import Work
 
 MOST_BIRTHS = 5_000
-"""Records in one transaction; what is due beyond that waits for the next."""
+"""Maximum number of records in one transaction; further slots wait for the next."""
 
 
 class Planned(NamedTuple):
     start: list[Work]
-    """Runs that are ours already: claimed as they were made."""
+    """Runs that were claimed when they were created."""
     taken: int
-    """How many due schedules were looked at."""
+    """The number of due schedules that were read."""
 
 
 class Planner:
@@ -36,20 +36,20 @@ class Planner:
     ) -> None:
         self._catalog = catalog
         self._clearance = clearance
-        """Without one nothing starts at once: what is planned waits to be claimed."""
+        """Without it no run is claimed when it is planned."""
         self._gates = gates
         self._newest_first = False
         self.last_due: list[Due] = []
-        """What the last plan looked at: when it cannot be written, the engine asks which it was."""
+        """The schedules of the last plan, which the engine needs when it cannot be written."""
 
     def plan(self, transaction: Transaction, now: int, worker: int, free: Free, limit: int) -> Planned:
         due = self.last_due = transaction.due(now, limit, newest=self._newest_first)
-        # Behind a backlog every other batch begins with what is on time.
+        # With a backlog, every other batch begins with schedules that are on time.
         self._newest_first = len(due) == limit and not self._newest_first
         return Planned(self.plan_rows(transaction, due, now, worker, free) if due else [], len(due))
 
     def plan_rows(self, transaction: Transaction, due: list[Due], now: int, worker: int, free: Free) -> list[Work]:
-        """Make the records of these schedules' slots; a schedule that cannot be planned is parked as broken."""
+        """Create the runs of these schedules' slots. A schedule that cannot be planned is marked as broken."""
         plans = self._plans(transaction, due, now, free)
         moved = transaction.advance([_cursor(row, plan) for row, _, plan in plans])
         made = [(item, plan) for row, item, plan in plans if row.schedule_id in moved]
@@ -63,7 +63,7 @@ class Planner:
         return start
 
     def _plans(self, transaction: Transaction, due: list[Due], now: int, free: Free) -> list[tuple[Due, Known, Plan]]:
-        """As many as one transaction may hold; the rest stays due."""
+        """Plans for as many schedules as fit in one transaction; the rest stays due."""
         known = self._catalog.get(transaction, [(row.schedule_id, row.rev) for row in due])
         live = live_runs(transaction, [row.schedule_id for row in due])
         policies = self._catalog.policies(transaction)
@@ -97,7 +97,7 @@ class Planner:
     def _insert(
         self, transaction: Transaction, plans: list[tuple[Known, Plan]], now: int, worker: int, free: Free
     ) -> list[Work]:
-        """Records for the schedules whose cursor moved. What can start at once is claimed as it is made."""
+        """Create the runs of the schedules whose cursor moved. Runs that can start immediately are claimed too."""
         clearance = self._clearance
         runs: list[NewRun] = []
         start: list[Work] = []
@@ -130,7 +130,7 @@ def _at_once(birth: Birth, plan: Plan) -> bool:
 
 
 def _expire(transaction: Transaction, item: Known, now: int) -> None:
-    """Its end has come: it is told once, and stays to be seen."""
+    """Set the state of a schedule whose end has passed, with one event."""
     transaction.set_schedule_state(item.schedule_id, "expired", now, None, None)
     data = {"name": item.name, "ends_at": item.definition.ends_at}
     transaction.events.append(NewEvent(now, "schedule.expired", item.schedule_id, None, data))
@@ -144,7 +144,7 @@ def live_runs(transaction: Transaction, schedule_ids: list[int]) -> dict[int, li
 
 
 def _starting(run_id: int, item: Known, birth: Birth, now: int, worker: int) -> NewRun:
-    """Made and claimed in one: epoch and attempt 1, ours."""
+    """A run that is created and claimed at once, with epoch 1 and attempt 1."""
     return NewRun(
         run_id, item.schedule_id, item.rev, birth.slot, None, RunState.STARTING, item.exclusive, item.scope, 1, 1,
         worker, None, now, now, None, birth.slots, birth.first, None, None,
@@ -152,13 +152,15 @@ def _starting(run_id: int, item: Known, birth: Birth, now: int, worker: int) -> 
 
 
 def mark_broken(transaction: Transaction, row: Due, error: object, now: int) -> None:
-    """Park a schedule that cannot be planned, with the reason; its cursor stays, so nothing is lost. What people are
-    asked about, or did not want, stays so: a broken schedule could be resumed."""
+    """Mark a schedule that cannot be planned as broken, with the reason. Its cursor stays, so no slot is lost.
+
+    A pending or rejected schedule keeps its state, because a broken one can be resumed.
+    """
     transaction.park(row.schedule_id)
     schedule = transaction.schedule(row.schedule_id)
     if schedule is not None and schedule[3] in ("pending", "rejected"):
         return
-    note = f"{type(error).__name__}: {error}" if isinstance(error, Exception) else "its definition is missing"
+    note = f"{type(error).__name__}: {error}" if isinstance(error, Exception) else "the definition is missing"
     transaction.set_schedule_state(row.schedule_id, "broken", now, note[:500], "matins")
     transaction.replace_cursor(row.schedule_id, row.slot, None, row.rev, paused=True)
     transaction.events.append(NewEvent(now, "schedule.broken", row.schedule_id, None, {"error": note[:500]}))

@@ -1,4 +1,4 @@
-"""Finds runs whose worker is gone, and gives them the end or the new start that their policy says."""
+"""Finds runs whose worker is dead, and ends or retries them by their policy."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from matins.runtime.work import Executor, Work
 
 
 class Reaper:
-    """A worker is dead when its beat stands still for a lease by the reaper's own boot time. On a store that only one
-    engine can own, every other worker is dead from the start."""
+    """A worker is dead when its heartbeat has not changed for a lease, by the reaper's boot time. On a store with a
+    single owner, every other worker is dead."""
 
     def __init__(self, store: Store, clock: Clock, catalog: Catalog, lease_ms: int, every_ms: int) -> None:
         self._store = store
@@ -38,17 +38,17 @@ class Reaper:
             with self._store.transaction(now) as transaction:
                 dead = {other for other, _, _ in transaction.workers() if other != worker}
                 self._bury(transaction, dead, now)
-                # Whoever lost its lock and went on for a while may have claimed more after it was buried.
+                # A worker that lost its lock may have claimed more runs after it was declared dead.
                 orphans = [row for row in transaction.started(worker, mine=False) if row.state < RunState.HELD]
                 self._lose(transaction, orphans, now)
 
     def take_adopted(self) -> list[Work]:
-        """Runs that are ours since the last time, and go on or have ended already: the executor can tell."""
+        """Runs that were adopted since the last call. The executor knows whether they still run."""
         adopted, self._adopted = self._adopted, []
         return adopted
 
     def turn(self, now: int, boot: int) -> None:
-        """Look round, every few seconds."""
+        """Check the other workers, every `every_ms`."""
         if not self._store.shared or boot < self._next:
             return
         self._next = boot + self._every
@@ -58,7 +58,7 @@ class Reaper:
         self._seen = {worker: seen for worker, seen in self._seen.items() if worker in {w for w, _, _ in workers}}
         if dead:
             with self._store.transaction(now) as transaction:
-                if transaction.beat(self._worker) is not None:  # the dead bury nobody
+                if transaction.beat(self._worker) is not None:  # a dead worker declares no other dead
                     self._bury(transaction, dead, now)
 
     def _still(self, worker: int, beat: int, boot: int) -> bool:
@@ -72,7 +72,7 @@ class Reaper:
         here = {worker for worker, identity, _ in transaction.workers() if _host(identity) == socket.gethostname()}
         for worker in sorted(dead):
             if not transaction.stop_worker(worker, now):
-                continue  # another reaper was quicker
+                continue  # another reaper was faster
             rows = transaction.started(worker, mine=True)
             self.reaped += len(rows)
             self._lose(transaction, rows, now, here=worker in here)
@@ -86,7 +86,7 @@ class Reaper:
         recorder.give_up(transaction, [row for row, item in pairs if not isinstance(item, Known)], now)
 
     def _adopt(self, transaction: Transaction, row: Started, item: Known | Exception | None, now: int) -> bool:
-        """A run whose process may have outlived its worker on this machine is ours, under the epoch it has."""
+        """Take over a run whose process may have outlived its worker on this machine, with the same epoch."""
         run = transaction.run(row.id) if isinstance(item, Known) and item.talks and row.state < RunState.HELD else None
         if run is None or not isinstance(item, Known) or self._executor is None:
             return False

@@ -1,4 +1,4 @@
-"""From started to over: every way in which a started run changes goes through here."""
+"""Transitions of runs: every change of a started run is made here."""
 
 from __future__ import annotations
 
@@ -46,15 +46,15 @@ from matins.runtime.work import Ended, Work
 
 _LONGEST_PLAIN = 8_000
 _SHORTEST_LIMIT_MS = 60_000
-"""A provider that says no more than "not now" is left alone for a minute."""
+"""The shortest throttle: without a reset time, a provider is not called for a minute."""
 _LONGEST_LIMIT_MS = 7 * 86_400_000
-"""What a run says of its provider is tried again after a week at the latest."""
+"""The longest throttle that a run can set: a week."""
 _NOT_STOPPED = ("active", "completed", "paused")
 _NEVER_RAN = (SKIP, BLOCK, MISS, DENY, EXPIRE, REFUSE)
 
 
 class Change(NamedTuple):
-    """A transition of a started run, with what it leaves behind."""
+    """A transition of a run, with its results."""
 
     run_id: int
     epoch: int
@@ -74,19 +74,19 @@ class Change(NamedTuple):
 
 
 def record(transaction: Transaction, ended: Sequence[Ended], now: int, *, limited: bool) -> int:
-    """Write how attempts ended; how many were refused because somebody else had taken the run over."""
+    """Record the outcomes of attempts. Returns how many were refused because another worker had taken over the run."""
     changes = [_change_of(work, outcome, now) for work, outcome in ended]
     return len(changes) - apply(transaction, changes, now, limited=limited)
 
 
 def hold(transaction: Transaction, works: Sequence[Work], now: int) -> None:
-    """Past its limit and not to be ended: held, with its capacity, until it ends."""
+    """Hold runs that exceeded their timeout and cannot be stopped. They keep their capacity until they end."""
     changes = [Change(work.run_id, work.epoch, work.slot, work.known, HOLD, now, reason="timed_out") for work in works]
     apply(transaction, changes, now)
 
 
 def lose(transaction: Transaction, rows: Sequence[tuple[Started, Known]], now: int) -> None:
-    """Nobody knows how these ended: their worker is gone. The policy says whether they are tried again."""
+    """Handle runs whose worker is dead: their outcome is unknown. Their policy decides whether they are retried."""
     changes: list[Change] = []
     for row, known in rows:
         if row.cancelling:
@@ -101,7 +101,7 @@ def lose(transaction: Transaction, rows: Sequence[tuple[Started, Known]], now: i
 
 
 def give_up(transaction: Transaction, rows: Sequence[Started], now: int, t: Transition = LOSE) -> None:
-    """Runs whose definition cannot be read: there is no policy to ask, and nothing to try again."""
+    """End runs whose definition cannot be read: they have no policy, and cannot be retried."""
     ends = (t.low, t.high, t.target, None, now, "unreadable", None, None, 0, 0)
     settled = transaction.settle([Settlement(row.id, row.epoch, *ends) for row in rows])
     spending.release(transaction, [row.id for row in rows if (row.id, row.epoch) in settled])
@@ -114,8 +114,8 @@ def give_up(transaction: Transaction, rows: Sequence[Started], now: int, t: Tran
 def end_runs(
     transaction: Transaction, catalog: Catalog, run_ids: Sequence[int], now: int, reason: str, by: str | None = None
 ) -> None:
-    """Runs that wait end at once, and those that are held for a worker that is gone; started ones are marked, and end
-    when their worker has ended them."""
+    """End runs. Waiting runs, and held runs of dead workers, end immediately. Running ones are marked, and end when
+    their worker has stopped them."""
     rows = transaction.live_runs(run_ids)
     known = catalog.get(transaction, {(row.schedule_id, row.rev) for row in rows})
     workers = {worker for worker, _, _ in transaction.workers()} if rows else set[int]()
@@ -137,7 +137,7 @@ def end_runs(
 
 
 def tried_again(work: Work, outcome: Outcome, now: int) -> bool:
-    """Whether a run that ended so has another attempt before it."""
+    """Whether a run with this outcome is retried."""
     return _change_of(work, outcome, now).transition is RETRY
 
 
@@ -184,7 +184,7 @@ def _lost(change: Change) -> Change:
 
 
 def _throttled(change: Change, limit: ProviderLimit) -> Change:
-    """Not the agent's failure: it waits until the provider serves again, and all others of that provider with it."""
+    """A rate limit is not a failure. The run waits until the limit resets, with all runs of that provider."""
     until = min(max(limit.resets_at or 0, change.at + _SHORTEST_LIMIT_MS), change.at + _LONGEST_LIMIT_MS)
     evidence = {"provider": limit.provider, "until": until, "why": limit.reason}
     limit = limit._replace(resets_at=until)
@@ -192,7 +192,7 @@ def _throttled(change: Change, limit: ProviderLimit) -> Change:
 
 
 def apply(transaction: Transaction, changes: Sequence[Change], now: int, *, limited: bool = True) -> int:
-    """All that follows from a change follows from the rows that came back: a stale epoch changes nothing."""
+    """Apply changes and their consequences, except those with a stale epoch. Returns the number of applied ones."""
     if not changes:
         return 0
     settled = transaction.settle([_settlement(change) for change in changes])
@@ -221,7 +221,7 @@ def apply(transaction: Transaction, changes: Sequence[Change], now: int, *, limi
 
 
 def keep_back(transaction: Transaction, again: list[Change], now: int, held: Sequence[str] = ("pending",)) -> None:
-    """What waits again does so with its schedule while people are asked about that, and is over when they said no."""
+    """Hold runs that wait again while their schedule is pending, and end them when it is rejected."""
     for change in again:
         row = transaction.schedule(change.known.schedule_id)
         if row is not None and row[3] in held:
@@ -256,7 +256,7 @@ def _event(change: Change) -> NewEvent:
 
 
 def _move_cursors(transaction: Transaction, over: list[Change]) -> None:
-    """Intervals that count from completion go on, however the run ended."""
+    """Set the next slot of intervals that count from completion, whatever the outcome."""
     rows: list[tuple[int, int, int, int]] = []
     for change in over:
         rule = change.known.rule
@@ -268,7 +268,7 @@ def _move_cursors(transaction: Transaction, over: list[Change]) -> None:
 
 
 def _count_failures(transaction: Transaction, over: list[Change], now: int) -> None:
-    """Only what an agent did badly counts: not what was interrupted, is unknown, or the provider refused."""
+    """Count failures. Interrupted, unknown and throttled runs do not count."""
     rows: list[tuple[int, bool]] = []
     for change in over:
         if change.transition is FAIL:
@@ -277,7 +277,7 @@ def _count_failures(transaction: Transaction, over: list[Change], now: int) -> N
             rows.append((change.known.schedule_id, False))
     transaction.count_failures(rows)
     for change in [change for change in over if change.transition is FAIL]:
-        most = change.known.definition.pause_after
+        most = change.known.definition.pause_after_failures
         if most is not None:
             _pause_after_failures(transaction, change.known.schedule_id, most, now)
 
@@ -292,7 +292,7 @@ def _pause_after_failures(transaction: Transaction, schedule_id: int, most: int,
 
 
 def _uncount(transaction: Transaction, never_started: list[Change], now: int) -> None:
-    """What a gate turned down was no execution, unless an attempt of it ran before."""
+    """Do not count runs that a gate stopped as executions, unless an attempt ran before."""
     for change in never_started:
         if change.transition in _NEVER_RAN and change.slot is not None:
             transaction.uncount(change.known.schedule_id, change.run_id)
@@ -300,7 +300,7 @@ def _uncount(transaction: Transaction, never_started: list[Change], now: int) ->
 
 
 def _go_on(transaction: Transaction, schedule_id: int, now: int) -> None:
-    """A schedule that seemed to have had its last execution may have another."""
+    """Continue a schedule that has executions left again."""
     row = transaction.schedule(schedule_id)
     schedule = None if row is None else schedule_of(row)
     if schedule is None or schedule.next_slot is not None or schedule.state not in _NOT_STOPPED:
@@ -319,12 +319,14 @@ def _withdraw_questions(transaction: Transaction, never_started: list[Change], n
             for approval in transaction.approvals_of_run(change.run_id):
                 if approval.kind == "run" and approval.state in ("pending", "approved"):
                     transaction.settle_approval(approval.id, approval.state, "void", now)
-                    data = {"approval": str(approval.id), "why": "the run is over"}
-                    transaction.events.append(NewEvent(now, "approval.void", approval.schedule_id, change.run_id, data))
+                    data = {"approval": str(approval.id), "why": "the run has ended"}
+                    transaction.events.append(
+                        NewEvent(now, "approval.voided", approval.schedule_id, change.run_id, data)
+                    )
 
 
 def _settle_accounts(transaction: Transaction, taken: list[Change], now: int) -> None:
-    """What was reserved is given back, what was spent is written down, and a provider's limit holds for all of it."""
+    """Release reservations, record spending, and set the throttles of providers."""
     reserved = transaction.any_reservation()
     if reserved or any(change.usage is not None for change in taken):
         spenders = [change for change in taken if change.transition.started and change.transition is not HOLD]
@@ -340,13 +342,11 @@ def _settle_accounts(transaction: Transaction, taken: list[Change], now: int) ->
             transaction.forgive_attempt(change.run_id)
             transaction.put_throttle(Throttle(provider, resets_at, now, (), reason, f"run {change.run_id}"))
             data = {"provider": provider, "resets_at": resets_at, "reason": reason}
-            transaction.events.append(
-                NewEvent(now, "throttle.activated", change.known.schedule_id, change.run_id, data)
-            )
+            transaction.events.append(NewEvent(now, "throttle.set", change.known.schedule_id, change.run_id, data))
 
 
 def _promote(transaction: Transaction, changes: list[Change], now: int) -> None:
-    """Of every schedule: one that skips overlaps queues too, when it catches up or after an edit."""
+    """Make queued runs ready. Every schedule may have some, after catching up or an edit."""
     if changes:
         for run_id, schedule_id in transaction.promote(sorted({change.known.schedule_id for change in changes}), now):
             transaction.events.append(NewEvent(now, PROMOTE.event, schedule_id, run_id))
@@ -355,7 +355,7 @@ def _promote(transaction: Transaction, changes: list[Change], now: int) -> None:
 def _json(value: dict[str, Any]) -> str:
     try:
         return orjson.dumps(value, default=repr, option=orjson.OPT_NON_STR_KEYS).decode()
-    except Exception:  # a job may return or raise anything; what JSON cannot hold must not stop the others
+    except Exception:  # a job may return or raise anything, which must not stop the others
         return orjson.dumps({key: _plain(told) for key, told in value.items()}).decode()
 
 

@@ -1,4 +1,4 @@
-"""After the clock went back: every schedule goes on from now, at the first slot that no record covers."""
+"""Planning after the clock was set back: every schedule continues at the first slot that no run covers."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _go_back(transaction: Transaction, schedule_id: int, slot: int, item: Known,
 
 
 def next_free(transaction: Transaction, schedule_id: int, trigger: Trigger, now: int) -> int | None:
-    """The first slot after now that no record covers: the clock may have been ahead."""
+    """The first slot after now that no run covers: the clock may have been ahead."""
     covered = transaction.covered_until(schedule_id, now)
     when = trigger.definition.when
     if isinstance(when, Interval) and when.anchor != "grid":
@@ -48,7 +48,7 @@ def next_free(transaction: Transaction, schedule_id: int, trigger: Trigger, now:
 
 
 def first_free(transaction: Transaction, schedule_id: int, trigger: Trigger, now: int) -> int | None:
-    """The first slot of new words that no record of the old ones covers."""
+    """The first slot of new settings that no earlier run covers."""
     first = trigger.first_ms(now)
     covered = transaction.covered_until(schedule_id, now)
     free = first is None or covered is None or first > covered

@@ -1,4 +1,4 @@
-"""Signals, whichever thread the system gives them to."""
+"""Signal handling that works in every thread."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Self
 
 
 class Signals:
-    """Calls `heard` with each of these signals, in a thread of its own. Python's own handlers run in the main thread
-    only, and one that waits for a lock there does not hear of a signal that another thread was given."""
+    """Calls `heard` with each of these signals, in a separate thread. Python's own handlers run only in the main
+    thread, which does not notice a signal to another thread while it waits for a lock."""
 
     def __init__(self, numbers: tuple[signal.Signals, ...], heard: Callable[[int], None]) -> None:
         self._numbers = numbers
@@ -45,4 +45,4 @@ class Signals:
 
 
 def _nothing(number: int, frame: FrameType | None) -> None:
-    """Without a handler the system would do what it does by itself."""
+    """Do nothing. Without a handler, the default action would happen."""

@@ -1,4 +1,4 @@
-"""Money and tokens: reserved before a run starts, settled when it is over."""
+"""Money and tokens: reserved before a run starts, settled when it ends."""
 
 from __future__ import annotations
 
@@ -22,39 +22,39 @@ _MOST = 1 << 31
 
 
 class Spender(NamedTuple):
-    """An attempt that is over, or goes on later."""
+    """An attempt that has ended, or continues later."""
 
     run_id: int
     known: Known
     usage: Usage | None
     lost: bool = False
-    """Nobody knows what it spent."""
+    """Whether the spending is unknown."""
 
 
 class Bound(NamedTuple):
-    """What one attempt must not spend more than; None is no bound."""
+    """The most that an attempt may spend; None for no limit."""
 
     money: int | None
     tokens: int | None
     of: str
-    """Whose word it is."""
+    """Where the limit comes from, for the message."""
 
     def passed(self, usage: Usage) -> str | None:
-        """How far beyond it this is, in words."""
+        """The message when the usage exceeds the limit; None when it does not."""
         if self.money is not None and usage.money > self.money:
             spent = format_money(usage.money) + (" by the price table" if usage.estimated else "")
-            return f"It had spent {spent}, more than the {format_money(max(0, self.money))} {self.of}, and was ended"
+            return f"It spent {spent}, more than the {format_money(max(0, self.money))} {self.of}, and was stopped"
         if self.tokens is not None and usage.tokens > self.tokens:
             spent, most = format_tokens(usage.tokens), format_tokens(max(0, self.tokens))
-            return f"It had used {spent} tokens, more than the {most} {self.of}, and was ended"
+            return f"It used {spent} tokens, more than the {most} {self.of}, and was stopped"
         return None
 
 
 def bounds(transaction: Transaction, policies: Policies, known: Known, run_id: int, now: int) -> list[Bound]:
-    """What a run may still spend: by its caps, and by what each budget has left when the others have theirs."""
+    """What a run may still spend: by its own limits, and by what each budget has left besides other reservations."""
     before = transaction.spend_of(run_id) or _NOTHING
     money, tokens = _caps(policies, known)
-    own = Bound(_less(money, before.money), _less(tokens, before.tokens), "that one run may")
+    own = Bound(_less(money, before.money), _less(tokens, before.tokens), "allowed for one run")
     held = {purse.budget: purse for purse in transaction.reservations(run_id)}
     drawn = _draws(policies, known, now)
     found = [own, *(_bound(transaction, draw, held.get(draw.budget.name)) for draw in drawn)]
@@ -67,8 +67,8 @@ def _bound(transaction: Transaction, draw: Draw, held: Purse | None) -> Bound:
     money, tokens = purse.money + purse.money_reserved, purse.tokens + purse.tokens_reserved
     if held is not None:
         money, tokens = money - held.money_reserved, tokens - held.tokens_reserved
-    of = f'that budget "{budget.name}" had left for it'
-    return Bound(_less(budget.money, money), _less(budget.tokens, tokens), of)
+    of = f'left in budget "{budget.name}"'
+    return Bound(_less(budget.max_cost, money), _less(budget.max_tokens, tokens), of)
 
 
 def _less(limit: int | None, taken: int) -> int | None:
@@ -76,7 +76,7 @@ def _less(limit: int | None, taken: int) -> int | None:
 
 
 def wanted(transaction: Transaction, policies: Policies, known: Known) -> Usage:
-    """What to set aside for a run: its own cap, else what its past runs kept to, else what is usual."""
+    """The amount to reserve for a run: its own limit, or an estimate from past runs, or the default."""
     past = [Spent(usage.money, usage.tokens) for usage in transaction.past_spend(known.schedule_id, MOST_PAST)]
     money, tokens = _caps(policies, known)
     cap = Spent(money or 0, tokens or 0)
@@ -84,7 +84,7 @@ def wanted(transaction: Transaction, policies: Policies, known: Known) -> Usage:
 
 
 def forecast(transaction: Transaction, policies: Policies, known: Known, now: int) -> Shortage | None:
-    """The first budget that has no room for another run of this schedule."""
+    """The first budget that is too small for another run of this schedule."""
     drawn = _draws(policies, known, now)
     need = wanted(transaction, policies, known) if drawn else _NOTHING
     for draw in drawn:
@@ -95,11 +95,11 @@ def forecast(transaction: Transaction, policies: Policies, known: Known, now: in
 
 
 def reserve(transaction: Transaction, policies: Policies, known: Known, run_id: int, now: int) -> Shortage | None:
-    """Set aside what a run may spend, in every budget it draws on; or in none, and say which has no room."""
+    """Reserve what a run may spend in all its budgets; or in none, and return the shortage."""
     drawn = _draws(policies, known, now)
     if not drawn:
         return None
-    transaction.lock_policies()  # one after the other: each takes several purses
+    transaction.lock_policies()  # one run at a time: each reserves in several budgets
     need = wanted(transaction, policies, known)
     purses = [transaction.locked_purse(draw.budget.name, draw.whose, draw.period) for draw in drawn]
     for draw, purse in zip(drawn, purses, strict=True):
@@ -114,7 +114,7 @@ def reserve(transaction: Transaction, policies: Policies, known: Known, run_id: 
 
 
 def settle(transaction: Transaction, spender: Spender, now: int, *, reserved: bool) -> None:
-    """Give back what was reserved, write down what was spent; who spent too much is paused, and people are asked."""
+    """Release the reservations and record the spending. A schedule that spent too much is paused, pending approval."""
     transaction.lock_policies()
     held = transaction.take_reservations(spender.run_id) if reserved else []
     if held or spender.usage is not None:
@@ -122,7 +122,7 @@ def settle(transaction: Transaction, spender: Spender, now: int, *, reserved: bo
 
 
 def release(transaction: Transaction, run_ids: Iterable[int]) -> None:
-    """Claimed and never started: nothing was spent."""
+    """Release the reservations of runs that never started."""
     if transaction.any_reservation():
         transaction.lock_policies()
         for run_id in run_ids:
@@ -132,17 +132,17 @@ def release(transaction: Transaction, run_ids: Iterable[int]) -> None:
 
 def _settle(transaction: Transaction, policies: Policies, spender: Spender, held: list[Purse], now: int) -> None:
     known, usage = spender.known, spender.usage or _NOTHING
-    if spender.lost and spender.usage is None:  # it may have spent all that was set aside for it
+    if spender.lost and spender.usage is None:  # it may have spent all of its reservation
         reserved = [Usage(purse.money_reserved, purse.tokens_reserved, True) for purse in held]
         usage = max(reserved, default=_NOTHING)
     transaction.settle_spend(spender.run_id, known.schedule_id, known.agent, now, usage)
     for purse in held:
         transaction.fill_purse(_given_back(purse, usage))
-    # Spent where it was set aside, also when a new day has begun since.
+    # The spending counts in the period of the reservation, even if a new day has begun.
     periods = {purse.budget: purse.period for purse in held}
     drawn = [draw._replace(period=periods.get(draw.budget.name, draw.period)) for draw in _draws(policies, known, now)]
     for draw in drawn:
-        if draw.budget.name not in periods:  # made while it ran
+        if draw.budget.name not in periods:  # the budget was created during the run
             fresh = Purse(draw.budget.name, draw.whose, draw.period, usage.money, usage.tokens, 0, 0)
             transaction.fill_purse(fresh)
     if spender.usage is not None and _capped(transaction, policies, spender):
@@ -155,7 +155,7 @@ def _settle(transaction: Transaction, policies: Policies, spender: Spender, held
 
 
 def _capped(transaction: Transaction, policies: Policies, spender: Spender) -> bool:
-    """Whether its attempts together have spent more than one run may."""
+    """Whether the attempts of the run together spent more than one run may."""
     money, tokens = _caps(policies, spender.known)
     if money is None and tokens is None:
         return False
@@ -163,7 +163,7 @@ def _capped(transaction: Transaction, policies: Policies, spender: Spender) -> b
 
 
 def _caps(policies: Policies, known: Known) -> tuple[int | None, int | None]:
-    """What one run may spend, in money and tokens, by its own words and its agent's."""
+    """What one run may spend, in money and tokens, by the settings of the schedule and the agent."""
     agent = policies.agents.get(known.agent)
     caps = (known.definition.max_cost, agent.max_cost if agent and known.talks else None)
     return min((cap for cap in caps if cap is not None), default=None), known.definition.max_tokens
@@ -179,14 +179,14 @@ def _breach(transaction: Transaction, spender: Spender, draw: Draw | None, now: 
     usage = transaction.spend_of(spender.run_id) or _NOTHING
     spent = f"{format_money(usage.money)} and {format_tokens(usage.tokens)} tokens"
     if draw is None:
-        note = f"run {spender.run_id} was ended at its limit, having spent {spent}"
+        note = f"run {spender.run_id} exceeded its limit: it spent {spent}"
     else:
         note = f'budget "{draw.budget.name}" is overspent for {draw.period}; run {spender.run_id} spent {spent}'
     place = {} if draw is None else {"budget": draw.budget.name, "whose": draw.whose, "period": draw.period}
     paused = pause(transaction, known.schedule_id, now, BY_BUDGET, note)
     row = transaction.schedule(known.schedule_id)
     if not paused and (row is None or row[3] != "paused"):
-        return  # it does not run anyway; but where a person has paused it, people are asked all the same
+        return  # it is not active; but if a person has paused it, approval is requested anyway
     if not _asked(transaction, known.schedule_id, place):
         asking.ask_about_budget(transaction, known, spender.run_id, now, {"note": note, **place})
     data = {"note": note, "spent": format_money(usage.money), **place}
@@ -194,7 +194,7 @@ def _breach(transaction: Transaction, spender: Spender, draw: Draw | None, now: 
 
 
 def stopped_with(transaction: Transaction, policies: Policies, asked: Approval, now: int) -> list[int]:
-    """The other schedules that wait for this answer: they draw on the same purse, and nothing was asked about them."""
+    """The other schedules that wait for this approval: they use the same budget, and have no request of their own."""
     if asked.kind != "budget" or "budget" not in asked.request:
         return []
     budgets = [budget for budget in policies.budgets if budget.name == asked.request["budget"]]
@@ -208,7 +208,7 @@ def stopped_with(transaction: Transaction, policies: Policies, asked: Approval, 
 
 
 def _asked(transaction: Transaction, schedule_id: int, place: dict[str, str]) -> bool:
-    """Whether people are asked about this already, whoever else spent of it: a second yes would grant it twice."""
+    """Whether there is already a request about this budget: a second approval would grant the amount twice."""
     questions = transaction.approvals_in("pending", 0, _MOST) if place else transaction.approvals_open(schedule_id)
     return any(asked.kind == "budget" and place.items() <= asked.request.items() for asked in questions)
 

@@ -1,4 +1,4 @@
-"""Whether the wall clock can be believed."""
+"""Detection of wall clock changes."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ _FORWARD_MS = 3_600_000
 
 
 class Timekeeper:
-    """Compares wall time with boot time. A step back means a new plan; a leap forward is believed when it is still
-    there at the second reading."""
+    """Compares wall time with boot time. After a step back, schedules are planned again. A leap forward is accepted if
+    the second reading confirms it."""
 
     def __init__(self, now: int, boot: int) -> None:
         self._offset = now - boot
@@ -22,7 +22,9 @@ class Timekeeper:
         if step > _FORWARD_MS and not self._confirmed(now - boot):
             self._doubted = now - boot
             return "wait"
-        taken_back = self._doubted is not None and step <= _FORWARD_MS  # users may have written by it meanwhile
+        taken_back = (
+            self._doubted is not None and step <= _FORWARD_MS
+        )  # records may have been written with that time meanwhile
         self._doubted = None
         self._offset = now - boot
         return "back" if step < -BACK_MS or taken_back else "steady"

@@ -1,4 +1,4 @@
-"""What waits for a time: deferred runs, questions that expire, pauses and throttles that end."""
+"""Timers: deferred runs, approvals that expire, pauses and throttles that end."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from matins.runtime.rows import schedule_of
 
 _BATCH = 200
 _ENDS: dict[RunState, Transition] = {
-    RunState.PARKED: DEFER,
+    RunState.WAITING: DEFER,
     RunState.QUEUED: LINE_UP,
     RunState.SKIPPED: SKIP,
     RunState.MISSED: MISS,
@@ -32,10 +32,10 @@ class Timers:
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
         self.next_at: int | None = 0
-        """When the next of them is due, as far as this process knows; 0 until it has looked."""
+        """When the next timer is due, as far as this process knows; 0 until the first turn."""
 
     def turn(self, transaction: Transaction, now: int) -> None:
-        """Whatever has waited long enough."""
+        """Handle all timers that are due."""
         if self.next_at is None or self.next_at > now:
             return
         for schedule_id in transaction.pauses_over(now, _BATCH):
@@ -52,15 +52,15 @@ class Timers:
         return self.next_at
 
     def wake(self, transaction: Transaction, row: Parked, now: int) -> None:
-        """It has waited: every gate is asked again. It is one run still, whatever came due meanwhile."""
+        """Wake a waiting run: it passes all gates again. It stays one run, whatever came due meanwhile."""
         if not transaction.free_cursors([row.schedule_id]):
-            return  # somebody is at it
+            return  # another worker has it locked
         item = self._catalog.get(transaction, [(row.schedule_id, row.rev)]).get((row.schedule_id, row.rev))
         if not isinstance(item, Known):
             _set_aside(transaction, row, item, now)
             return
         change, cancel = Change(row.id, row.epoch, row.slot, item, CLEAR, now, now), ()
-        if row.reason == "checking":  # what was asked counts no more: it is asked again
+        if row.reason == "checking":  # the former check is void: the run is checked again
             change = change._replace(renewed=True)
         if is_paused(transaction, row.schedule_id):
             change = change._replace(transition=SUSPEND, reason="paused")
@@ -72,14 +72,14 @@ class Timers:
     def _judged(
         self, transaction: Transaction, row: Parked, item: Known, change: Change, now: int
     ) -> tuple[Change, tuple[int, ...]]:
-        """What becomes of it, and the runs that shall end to make room."""
+        """The change for the run, and the runs to cancel for it."""
         policies = self._catalog.policies(transaction)
         live = live_runs(transaction, [row.schedule_id])[row.schedule_id]
-        # Those before it, and whatever a person started while it slept.
+        # Earlier runs, and runs that were started manually meanwhile.
         others = [(run, state) for run, state in live if run < row.id or (run > row.id and state >= RunState.READY)]
         short = None if row.attempt else spending.forecast(transaction, policies, item, now)
         facts = Facts(others, False, item.agent, policies, short, manual=row.slot is None)
-        # Its slot came in time and was counted when the run was made, so that neither end nor number stand in its way.
+        # Its slot was in time and was counted when the run was created, so these two limits do not apply.
         words = replace(item.definition, ends_at=None, max_executions=None)
         verdict = judge(Candidate(words, row.slot, facts, 0, False, now))
         if verdict is None:
@@ -93,14 +93,14 @@ class Timers:
         row = transaction.schedule(schedule_id)
         item = None if row is None else self._catalog.get(transaction, [(schedule_id, row[4])])[schedule_id, row[4]]
         if row is not None and row[3] != "paused":
-            return  # another engine was quicker
+            return  # another engine was faster
         if row is not None and isinstance(item, Known):
             resume(transaction, schedule_of(row), item, now, "time")
         else:
             transaction.set_paused_until(schedule_id, None)
 
     def _expire(self, transaction: Transaction, approval: Approval, now: int) -> None:
-        """Nobody answered: what the request said it would come to."""
+        """Apply the default decision of a request that expired."""
         if not transaction.free_cursors([approval.schedule_id]):
             return
         granted = approval.kind == "run" and approval.default == "approve"
@@ -109,13 +109,13 @@ class Timers:
         data = {"approval": str(approval.id), "default": approval.default}
         transaction.events.append(NewEvent(now, "approval.expired", approval.schedule_id, approval.run_id, data))
         if approval.kind == "schedule":
-            reject(transaction, self._catalog, approval, now, "nobody answered in time", "matins")
+            reject(transaction, self._catalog, approval, now, "the request expired without an answer", "matins")
         elif approval.kind == "run":
             answer_run(transaction, self._catalog, approval, granted, now, "approval_expired")
 
 
 def _set_aside(transaction: Transaction, row: Parked, error: object, now: int) -> None:
-    """What it was to do cannot be read: it is held with its schedule, or it would be looked at for ever."""
+    """Hold a run whose definition cannot be read, with its schedule; otherwise it would be read again and again."""
     t = SUSPEND
     transaction.settle([Settlement(row.id, row.epoch, t.low, t.high, t.target, now, None, "paused", None)])
     for due in transaction.due_rows([row.schedule_id]):
@@ -123,7 +123,7 @@ def _set_aside(transaction: Transaction, row: Parked, error: object, now: int) -
 
 
 def reject(transaction: Transaction, catalog: Catalog, approval: Approval, now: int, why: str, by: str) -> None:
-    """A schedule that shall not be: what waits of it, from when it said something else, does not run either."""
+    """Reject a schedule. Its waiting runs, from former settings, are cancelled too."""
     schedule_id = approval.schedule_id
     transaction.set_schedule_state(schedule_id, "rejected", now, why, by)
     transaction.replace_cursor(schedule_id, None, None, approval.rev)
@@ -136,7 +136,7 @@ def answer_run(
     transaction: Transaction, catalog: Catalog, approval: Approval, granted: bool, now: int, reason: str,
     denied: Transition = EXPIRE,
 ) -> bool:  # fmt: skip
-    """The run that a question was about goes on, or ends. False when it is over already."""
+    """Let the run of a request continue, or end it. False when it has already ended."""
     assert approval.run_id is not None
     rows = transaction.live_runs([approval.run_id])
     item = catalog.get(transaction, [(approval.schedule_id, approval.rev)]).get((approval.schedule_id, approval.rev))
@@ -155,7 +155,7 @@ def answer_run(
 
 
 def _give_up(transaction: Transaction, row: Started, denied: Transition, now: int) -> bool:
-    """What it was to do cannot be read: whatever was answered, it does not start, nor is it in the way of others."""
+    """End a run whose definition cannot be read, whatever was decided, so that it does not block others."""
     ends = (denied.low, denied.high, denied.target, None, now, "unreadable", None)
     settled = bool(transaction.settle([Settlement(row.id, row.epoch, *ends)]))
     if settled:

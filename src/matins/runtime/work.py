@@ -1,4 +1,4 @@
-"""What the loops hand to an executor, and what it hands back."""
+"""What the loops pass to an executor, and what it returns."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from matins.runtime.catalog import Known
 
 
 class Work(NamedTuple):
-    """An attempt that is durable and shall start."""
+    """An attempt that is recorded and is to be started."""
 
     run_id: int
     epoch: int
     attempt: int
     slot: int | None
-    covered: int
-    covered_from: int | None
+    slots: int
+    first_slot: int | None
     started_at: int
     known: Known
 
     @property
     def mark(self) -> tuple[int, int]:
-        """Which attempt this is: a run may come back to the same process under a new epoch."""
+        """The identity of the attempt: a run may return to the same process with a new epoch."""
         return self.run_id, self.epoch
 
 
@@ -34,44 +34,44 @@ class Ended(NamedTuple):
 class Executor(Protocol):
     def start(self) -> None: ...
     def submit(self, batch: list[Work]) -> None:
-        """Take these; never blocks."""
+        """Start these attempts, without blocking."""
         ...
 
     def adoptable(self, work: Work) -> bool:
-        """Whether it can say what became of a run that a worker on this machine had started before it died."""
+        """Whether it knows the fate of a run that a dead worker on this machine started."""
         ...
 
     def adopt(self, works: list[Work]) -> None:
-        """Take these up: they end, go on, or are given back."""
+        """Take over these attempts: they end, continue, or are released."""
         ...
 
     def drain(self) -> list[Ended]:
-        """What has ended since the last time."""
+        """The attempts that ended since the last call."""
         ...
 
     def room(self, *, talks: bool = False) -> int:
-        """How many more it would take now: runs that are told to an agent, or others."""
+        """How many more attempts can start now: of agents, or of jobs."""
         ...
 
     def running(self) -> int:
-        """How many it has taken that have not ended."""
+        """The number of attempts that have not ended."""
         ...
 
     def busy(self) -> bool:
-        """Whether some of them still run."""
+        """Whether attempts are still running."""
         ...
 
     def withdraw(self, *, everything: bool = False) -> list[Work]:
-        """Take back what has waited too long for a place (or all that waits), so that others may have it."""
+        """Take back attempts that have waited too long for capacity (or all that wait), for other workers."""
         ...
 
     def overdue(self) -> list[Work]:
-        """What has run past its limit since the last time and cannot be ended."""
+        """The attempts that exceeded their timeout since the last call and cannot be stopped."""
         ...
 
     def cancel(self, run_ids: set[int]) -> None: ...
     def interrupt(self) -> int:
-        """End what can be ended, since this process is about to end; how many that are."""
+        """Stop the attempts that can be stopped, because this process is about to end. Returns their number."""
         ...
 
     def stop(self) -> None: ...

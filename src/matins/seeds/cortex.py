@@ -7,20 +7,18 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, TypedDict
 
+from matins.api._results import RateLimit
+from matins.api.results import Run, Schedule
+from matins.api.schedules import Api
 from matins.app import parse_trigger, trigger_from_dict
-from matins.calls import Calls
 from matins.engine.when.definitions import instant_text
 from matins.engine.when.durations import parse_duration
 from matins.engine.when.triggers import Trigger, to_ms
 from matins.errors import Conflict, TriggerError
 from matins.executors.checks import Blocked, Guard
-from matins.model.policy import Throttle
-from matins.model.run import Run, RunState
-from matins.model.schedule import Command, Schedule
-from matins.model.trigger import Once
 from matins.runtime.clock import SystemClock
 from matins.runtime.pausing import BY_BUDGET, BY_FAILURES
-from matins.seeds.records import newest_first
+from matins.seeds.records import ms_of, newest_first
 
 TYPES = ("interval", "daily", "weekly", "once")
 PausedBy = Literal["user", "rate-limit", "failures", "budget"]
@@ -84,7 +82,7 @@ class ScheduleTask:
 
     name: str
     profile: str
-    pre_check: Command | None
+    pre_check: str | list[str] | None
     created_at: int
     next_run: int | None
     """None while it is paused."""
@@ -97,11 +95,11 @@ class ScheduleTask:
     paused_by: PausedBy | None
 
 
-def schedule_get(m: Calls, name: str, *, agent: str | None = None) -> ScheduleTask:
+def schedule_get(m: Api, name: str, *, agent: str | None = None) -> ScheduleTask:
     return _task(m, m.get(name, agent=agent))
 
 
-def schedule_pause(m: Calls, name: str, *, agent: str | None = None) -> ScheduleTask:
+def schedule_pause(m: Api, name: str, *, agent: str | None = None) -> ScheduleTask:
     if _is_once(m.get(name, agent=agent)):
         raise Conflict(
             f'"{name}" is of type once: it cannot be paused', value=name, field="name", hint="remove it instead"
@@ -109,51 +107,51 @@ def schedule_pause(m: Calls, name: str, *, agent: str | None = None) -> Schedule
     return _task(m, m.pause(name, agent=agent))
 
 
-def schedule_resume(m: Calls, name: str, *, agent: str | None = None) -> ScheduleTask:
+def schedule_resume(m: Api, name: str, *, agent: str | None = None) -> ScheduleTask:
     """A pause by rate-limit ends with the throttle, not before: lift that instead."""
     return _task(m, m.resume(name, agent=agent))
 
 
-def _task(m: Calls, schedule: Schedule) -> ScheduleTask:
+def _task(m: Api, schedule: Schedule) -> ScheduleTask:
     paused_by, paused_at = _pause_of(m, schedule)
-    ran = _last(m, schedule, lambda run: run.state is RunState.SUCCEEDED)
-    skipped = _last(m, schedule, lambda run: run.state is RunState.SKIPPED and run.reason == "pre_check")
+    ran = _last(m, schedule, lambda run: run.state == "succeeded")
+    skipped = _last(m, schedule, lambda run: run.state == "skipped" and run.reason == "pre_check")
     return ScheduleTask(
         name=schedule.name,
         profile=schedule.agent,
-        pre_check=schedule.definition.pre_check,
-        created_at=schedule.created_at,
-        next_run=None if paused_by else schedule.next_slot,
-        last_run=ran and ran.started_at,
-        last_skipped=skipped and skipped.ended_at,
+        pre_check=schedule.settings.get("pre_check"),
+        created_at=to_ms(schedule.created_at),
+        next_run=None if paused_by else ms_of(schedule.next_run_at),
+        last_run=ran and ms_of(ran.started_at),
+        last_skipped=skipped and ms_of(skipped.ended_at),
         is_paused=paused_by is not None,
         paused_at=paused_at,
         paused_by=paused_by,
     )
 
 
-def _last(m: Calls, schedule: Schedule, wanted: Callable[[Run], bool]) -> Run | None:
+def _last(m: Api, schedule: Schedule, wanted: Callable[[Run], bool]) -> Run | None:
     return next(filter(wanted, newest_first(m, schedule)), None)
 
 
-def _pause_of(m: Calls, schedule: Schedule) -> tuple[PausedBy | None, int | None]:
+def _pause_of(m: Api, schedule: Schedule) -> tuple[PausedBy | None, int | None]:
     """A user's own pause comes first, so that no throttle that ends can seem to lift it."""
     if schedule.state == "paused":
         words: dict[str | None, PausedBy] = {BY_FAILURES: "failures", BY_BUDGET: "budget"}
-        return words.get(schedule.paused_by, "user"), schedule.paused_at
-    for throttle in m.throttles():
+        return words.get(schedule.paused_by, "user"), ms_of(schedule.paused_at)
+    for throttle in m.throttles.list():
         if schedule.state == "active" and not _is_once(schedule) and _holds_for(throttle, schedule):
-            return "rate-limit", throttle.activated_at
+            return "rate-limit", to_ms(throttle.activated_at)
     return None, None
 
 
-def _holds_for(throttle: Throttle, schedule: Schedule) -> bool:
+def _holds_for(throttle: RateLimit, schedule: Schedule) -> bool:
     concerned = not throttle.affects or schedule.agent in throttle.affects
-    return concerned and throttle.provider == schedule.definition.provider
+    return concerned and throttle.provider == schedule.settings.get("provider")
 
 
 def _is_once(schedule: Schedule) -> bool:
-    return isinstance(schedule.definition.trigger.when, Once)
+    return schedule.trigger["kind"] == "once"
 
 
 # -- rate limits
@@ -170,5 +168,8 @@ class ThrottleState:
     """The profiles that it holds for; none named: all of the provider."""
 
 
-def throttle_states(m: Calls) -> list[ThrottleState]:
-    return [ThrottleState(t.provider, t.resets_at, t.activated_at, t.affects) for t in m.throttles()]
+def throttle_states(m: Api) -> list[ThrottleState]:
+    return [
+        ThrottleState(held.provider, to_ms(held.resets_at), to_ms(held.activated_at), tuple(held.affects))
+        for held in m.throttles.list()
+    ]

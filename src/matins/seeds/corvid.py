@@ -5,41 +5,45 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Unpack
 
 import orjson
 
+from matins.api._types import ScheduleSettings
+from matins.api.results import Run, Schedule, Snapshot
+from matins.api.schedules import Api
 from matins.app import parse_trigger, trigger_from_dict
-from matins.calls import Calls
 from matins.engine.events import PREFIX
 from matins.engine.when.cron import parse_cron
 from matins.engine.when.definitions import instant_text
 from matins.engine.when.durations import format_duration
-from matins.engine.when.triggers import Trigger
+from matins.engine.when.triggers import Trigger, to_ms
 from matins.errors import CronParseError, IntervalParseError, InvalidInput, NotFound
-from matins.executors.python import Job, JobRun
+from matins.executors.python import Job, JobContext
 from matins.library import Matins
-from matins.model.records import Said
-from matins.model.run import APPROVED, Run, RunState
-from matins.model.schedule import ApprovalPolicy, Schedule
+from matins.model.run import APPROVED
+from matins.model.schedule import ApprovalPolicy
+from matins.runtime.rows import run_of
 from matins.seeds.records import error_of, newest_first, text_of
 
 MIN_SCHEDULE_INTERVAL_MS = 300_000
 MAX_CONCURRENT_EXECUTIONS = 2
 MAX_CONSECUTIVE_FAILURES = 5
 ExecutionStatus = Literal["pending", "running", "awaiting_approval", "completed", "failed", "approved", "denied"]
-_STATUSES: Mapping[RunState, ExecutionStatus] = {
-    RunState.STARTING: "running",
-    RunState.RUNNING: "running",
-    RunState.HELD: "running",
-    RunState.SUCCEEDED: "completed",
-    RunState.FAILED: "failed",
-    RunState.CANCELLED: "failed",
-    RunState.INTERRUPTED: "failed",
-    RunState.UNKNOWN: "failed",
-    RunState.OVER_BUDGET: "failed",
-    RunState.DENIED: "denied",
-    RunState.EXPIRED: "denied",
+_STATUSES: Mapping[str, ExecutionStatus] = {
+    "waiting": "pending",
+    "queued": "pending",
+    "ready": "pending",
+    "running": "running",
+    "held": "running",
+    "succeeded": "completed",
+    "failed": "failed",
+    "cancelled": "failed",
+    "interrupted": "failed",
+    "unknown": "failed",
+    "over_budget": "failed",
+    "denied": "denied",
+    "expired": "denied",
 }
 _NOWHERE = instant_text(0)
 """An interval that counts from its starts has an origin that nobody looks at."""
@@ -82,7 +86,7 @@ def _refuse_short(gap_ms: int, value: object, minimum_ms: int) -> None:
 
 
 def create_schedule(
-    m: Calls,
+    m: Api,
     name: str,
     *,
     agent_id: str,
@@ -91,20 +95,18 @@ def create_schedule(
     cron_expression: str | None = None,
     interval_ms: int | None = None,
     approval_policy: ApprovalPolicy = "owner_approve",
-    max_executions: int | None = None,
-    **words: Any,
+    **settings: Unpack[ScheduleSettings],
 ) -> Schedule:
-    """A schedule with the seed's safety rails; `words` are Matins' own, such as `approvers` of a council."""
+    """A schedule with the seed's safety rails; `settings` are Matins' own, such as `max_executions`."""
     validate_schedule_frequency(cron_expression, interval_ms)
-    rails = {"approval": approval_policy, "pause_after": MAX_CONSECUTIVE_FAILURES, "max_executions": max_executions}
-    return m.add(
-        name,
-        when=_trigger(cron_expression, interval_ms),
-        do=action_type,
-        agent=agent_id,
-        payload=dict(action_input or {}),
-        **{**rails, **words},
-    )
+    given: ScheduleSettings = {
+        "job": action_type,
+        "payload": dict(action_input or {}),
+        "approval": approval_policy,
+        "pause_after_failures": MAX_CONSECUTIVE_FAILURES,
+        **settings,
+    }
+    return m.add(name, when=_trigger(cron_expression, interval_ms), agent=agent_id, **given)
 
 
 def _trigger(cron_expression: str | None, interval_ms: int | None) -> Trigger:
@@ -132,45 +134,33 @@ class ScheduleExecution:
     action_type: str
     action_input: Any
     config_snapshot: dict[str, Any]
-    """What the schedule said when the run was made; later edits do not touch it."""
+    """The settings of the schedule when the run was made; later edits do not touch it."""
     status: ExecutionStatus
     result: str | None
     started_at: str
     completed_at: str | None
 
 
-def _execution(run: Run, said: Said) -> ScheduleExecution | None:
-    """None of a slot that came to no execution: skipped, missed or blocked."""
-    status = _status(run)
-    if status is None:
-        return None
-    config = orjson.loads(said.definition)
+def _execution(run: Run, snapshot: Snapshot, status: ExecutionStatus) -> ScheduleExecution:
+    then = {"name": snapshot.schedule, "agent": snapshot.agent, "job": snapshot.job}
     return ScheduleExecution(
-        id=str(run.id),
-        schedule_id=str(run.schedule_id),
-        agent_id=said.agent,
-        action_type=config["do"],
-        action_input=config.get("payload"),
-        config_snapshot={"name": said.name, "agent": said.agent, **config},
+        id=run.id,
+        schedule_id=run.schedule_id,
+        agent_id=snapshot.agent,
+        action_type=snapshot.job,
+        action_input=snapshot.payload,
+        config_snapshot={**then, **snapshot.settings},
         status=status,
         result=_result(run),
-        started_at=instant_text(run.started_at or run.planned_at),
+        started_at=instant_text(to_ms(run.started_at or run.planned_at)),
         completed_at=text_of(run.ended_at),
     )
 
 
-def _status(run: Run) -> ExecutionStatus | None:
-    if run.status == "awaiting_approval":
-        return "awaiting_approval"
-    if run.state <= RunState.READY:
-        return "approved" if run.cleared & APPROVED else "pending"
-    return _STATUSES.get(run.state)
-
-
 def _result(run: Run) -> str | None:
     """What it gave back, or why there is nothing; None until it is over."""
-    if run.state is not RunState.SUCCEEDED:
-        return None if run.state.live else error_of(run)
+    if run.state != "succeeded":
+        return None if run.live else error_of(run)
     outcome: dict[str, Any] = run.outcome or {}
     told = outcome.get("result")
     return told if told is None or isinstance(told, str) else orjson.dumps(told).decode()
@@ -197,14 +187,14 @@ class SchedulerService:
     def start(self) -> None:
         """The first tick is immediate. When it runs already, nothing happens."""
         if self.get_stats().max_concurrent is None:
-            self._matins.limit("global", MAX_CONCURRENT_EXECUTIONS)
+            self._matins.limits.set("global", size=MAX_CONCURRENT_EXECUTIONS)
         self._matins.start()
 
     def stop(self) -> None:
         self._matins.stop()
 
     def get_stats(self) -> SchedulerStats:
-        stats = self._matins.stats()
+        stats = self._matins.system.stats()
         return SchedulerStats(*(getattr(stats, name) for name in SchedulerStats._fields))
 
     def on_event(self, callback: Callable[[dict[str, Any]], object]) -> Callable[[], None]:
@@ -220,20 +210,20 @@ class SchedulerService:
     def set_improvement_loop_service(self, service: Job) -> None:
         self._matins.jobs["improvement_loop"] = service
 
-    def set_reputation_services(self, scorer: Job, attestation: Callable[[JobRun, Any], Any]) -> None:
+    def set_reputation_services(self, scorer: Job, attestation: Callable[[JobContext, Any], Any]) -> None:
         """What the scorer finds is given to the attestation."""
         self._matins.jobs["reputation_attestation"] = lambda run: attestation(run, scorer(run))
 
     def resolve_approval(self, execution_id: str, approved: bool) -> ScheduleExecution | None:
         """Approve or deny; None where nothing is asked about such an execution."""
         run_id = _run_id(execution_id)
-        run = None if run_id is None else self._matins.resolve_approval(run_id, approved)
+        run = None if run_id is None else self._matins.approvals.answer(run_id, approved)
         return None if run is None else self._shown(run)
 
     def get_execution(self, execution_id: str) -> ScheduleExecution | None:
         run_id = _run_id(execution_id)
         try:
-            return None if run_id is None else self._shown(self._matins.get_run(run_id))
+            return None if run_id is None else self._shown(self._matins.runs.get(run_id))
         except NotFound:
             return None
 
@@ -243,9 +233,21 @@ class SchedulerService:
         return list(islice((execution for execution in shown if execution is not None), limit))
 
     def _shown(self, run: Run) -> ScheduleExecution | None:
-        with self._matins._store.reading() as transaction:  # pyright: ignore[reportPrivateUsage] - no use case has it
-            (said,) = transaction.definitions([(run.schedule_id, run.rev)])
-        return _execution(run, said)
+        """None of a slot that came to no execution: skipped, missed or blocked."""
+        status = self._status(run)
+        return None if status is None else _execution(run, self._matins.runs.snapshot(run.id), status)
+
+    def _status(self, run: Run) -> ExecutionStatus | None:
+        if run.status == "awaiting_approval":
+            return "awaiting_approval"
+        status = _STATUSES.get(run.state)
+        return "approved" if status == "pending" and self._approved(run) else status
+
+    def _approved(self, run: Run) -> bool:
+        """Whether it has passed its approval; no use case tells."""
+        with self._matins.store.reading() as transaction:
+            row = transaction.run(int(run.id))
+        return row is not None and bool(run_of(row).cleared & APPROVED)
 
     def _event(self, event: dict[str, Any]) -> dict[str, Any]:
         told: dict[str, Any] = {"type": event["type"].removeprefix(PREFIX), "data": event["data"]}

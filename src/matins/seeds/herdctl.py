@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any, Literal, NamedTuple
 
+from matins.api.results import GateReport, Run, Schedule
+from matins.api.schedules import Api
 from matins.app import parse_trigger
-from matins.calls import Calls
 from matins.engine.when.cron import parse_cron
 from matins.engine.when.durations import parse_duration as parse_interval
 from matins.engine.when.jitter import jitter_ms
@@ -20,11 +21,8 @@ from matins.errors import (
     ScheduleTriggerError,
 )
 from matins.library import Matins
-from matins.model.run import Run, RunState
-from matins.model.schedule import Schedule
 from matins.runtime.clock import SystemClock
 from matins.seeds.records import error_of, last_started, text_of, under_way
-from matins.service.gates_now import GateSays
 
 __all__ = [
     "CronParseError",
@@ -128,13 +126,13 @@ def check_schedule(
         if said.gate in _REASONS and said.passes is False and not _waits_for_a_place(said):
             return ScheduleCheckResult(False, _REASONS[said.gate])
     due_at = m.get(schedule_name, agent=agent).due_at
-    due = waits or (due_at is not None and due_at <= m.clock.now_ms())
+    due = waits or (due_at is not None and to_ms(due_at) <= m.clock.now_ms())
     return ScheduleCheckResult(True) if due else ScheduleCheckResult(False, "not_due")
 
 
-def _waits_for_a_place(said: GateSays) -> bool:
+def _waits_for_a_place(said: GateReport) -> bool:
     """Whether what is in its way is its own run, which has not started."""
-    return said.gate == "overlap" and (said.evidence or {}).get("state") == RunState.READY.word
+    return said.gate == "overlap" and (said.evidence or {}).get("state") == "ready"
 
 
 # -- its state
@@ -147,34 +145,34 @@ class ScheduleState(NamedTuple):
     last_error: str | None
 
 
-def get_schedule_state(m: Calls, agent: str, schedule_name: str) -> ScheduleState:
+def get_schedule_state(m: Api, agent: str, schedule_name: str) -> ScheduleState:
     return _state(m, m.get(schedule_name, agent=agent))
 
 
-def get_agent_schedule_states(m: Calls, agent: str) -> dict[str, ScheduleState]:
+def get_agent_schedule_states(m: Api, agent: str) -> dict[str, ScheduleState]:
     """Of every schedule of an agent, by name."""
     states: dict[str, ScheduleState] = {}
-    after = 0
+    after: str | None = None
     while page := m.list(agent=agent, after=after):
         states |= {schedule.name: _state(m, schedule) for schedule in page}
         after = page[-1].id
     return states
 
 
-def raise_for_last_run(m: Calls, agent: str, schedule_name: str) -> None:
+def raise_for_last_run(m: Api, agent: str, schedule_name: str) -> None:
     """A ScheduleTriggerError if its last run failed."""
     last = last_started(m, m.get(schedule_name, agent=agent))
-    if last is not None and last.state is RunState.FAILED:
+    if last is not None and last.state == "failed":
         raise ScheduleTriggerError(agent, schedule_name, error_of(last))
 
 
-def _state(m: Calls, schedule: Schedule) -> ScheduleState:
+def _state(m: Api, schedule: Schedule) -> ScheduleState:
     last = last_started(m, schedule)
     return ScheduleState(
         status=_status(schedule, last),
         last_run_at=text_of(last.started_at) if last else None,
         next_run_at=text_of(schedule.due_at),
-        last_error=error_of(last) if last and last.state is RunState.FAILED else None,
+        last_error=error_of(last) if last and last.state == "failed" else None,
     )
 
 

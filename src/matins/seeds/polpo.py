@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from matins.calls import Calls
+from matins.api.results import Schedule
+from matins.api.schedules import Api
 from matins.engine.policies import BEFORE
+from matins.engine.when.triggers import to_datetime
 from matins.errors import InvalidInput
-from matins.model.schedule import Schedule
-from matins.model.trigger import Once
 from matins.seeds.records import last_started, newest_first, text_of, under_way
 
 MissionStatus = Literal["scheduled", "recurring", "active", "paused", "completed"]
@@ -21,33 +21,34 @@ def schedule_id(mission_id: str) -> str:
     return _PREFIX + mission_id
 
 
-def mission_status(m: Calls, mission_id: str) -> MissionStatus:
+def mission_status(m: Api, mission_id: str) -> MissionStatus:
     """Of a mission that has a schedule; one whose end date has passed is completed."""
     schedule = m.get(schedule_id(mission_id))
     if under_way(last_started(m, schedule)):
         return "active"
     if schedule.state == "active" or _still_waits(m, schedule):
-        return "scheduled" if isinstance(schedule.definition.trigger.when, Once) else "recurring"
+        return "scheduled" if schedule.trigger["kind"] == "once" else "recurring"
     return "completed" if schedule.state in ("completed", "expired") else "paused"
 
 
-def _still_waits(m: Calls, schedule: Schedule) -> bool:
+def _still_waits(m: Api, schedule: Schedule) -> bool:
     """Whether there is no slot to come, but the run of the last one is still to start."""
     newest = next(newest_first(m, schedule), None)
-    return schedule.state == "completed" and newest is not None and newest.state.live
+    return schedule.state == "completed" and newest is not None and newest.live
 
 
 def expired_payload(event: Mapping[str, Any]) -> dict[str, str | None]:
     """What `schedule:expired` carries, from the event that a subscriber is told."""
     name: str = event["data"]["name"]
+    ends_at: int | None = event["data"]["ends_at"]
     return {
         "scheduleId": name,
         "missionId": name.removeprefix(_PREFIX),
-        "endDate": text_of(event["data"]["ends_at"]),
+        "endDate": text_of(to_datetime(ends_at)),
     }
 
 
-def load_hooks(m: Calls, data: Mapping[str, Any]) -> None:
+def load_hooks(m: Api, data: Mapping[str, Any]) -> None:
     """The hook of a file in Polpo's JSON shape: a command that may cancel any scheduled run."""
     hooks = _mapping(data.get("hooks"), "hooks")
     for event in hooks:
@@ -57,7 +58,7 @@ def load_hooks(m: Calls, data: Mapping[str, Any]) -> None:
         words = _mapping(hooks[BEFORE], f"hooks.{BEFORE}")
         if list(words) != ["command"]:
             raise _misshapen(f"hooks.{BEFORE}", words)
-        m.set_hook(BEFORE, words["command"])
+        m.hooks.set(BEFORE, command=words["command"])
 
 
 def _mapping(value: object, field: str) -> Mapping[str, Any]:

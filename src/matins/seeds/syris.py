@@ -5,13 +5,14 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
+from matins.api.results import Schedule
+from matins.api.schedules import Api
 from matins.app import parse_trigger
-from matins.calls import Calls
-from matins.engine.schedules import MESSAGE
+from matins.engine.schedules import MESSAGE_JOB
 from matins.engine.when.cron import parse_cron
 from matins.engine.when.triggers import Trigger
 from matins.errors import InstantError, IntervalParseError, TriggerError
-from matins.model.schedule import CatchUp, Schedule
+from matins.model.schedule import CatchUp
 
 TYPES = ("cron", "interval", "one_shot")
 
@@ -36,23 +37,23 @@ def schedule_trigger(type: str, spec: str, *, timezone: str = "UTC", now: dateti
 
 
 def create_schedule(
-    m: Calls,
+    m: Api,
     name: str,
     type: str,  # noqa: A002
     spec: str,
     *,
-    do: str = MESSAGE,
+    job: str = MESSAGE_JOB,
     payload: Any = None,
     timezone: str = "UTC",
     quiet_hours_policy_id: str | None = None,
     catch_up_policy: CatchUp = "skip",
 ) -> Schedule:
-    """In the columns of the schedules table. Its fires emit a message made from the payload, unless `do` says another
+    """In the columns of the schedules table. Its fires emit a message made from the payload, unless `job` says another
     job. While its quiet hours hold, slots are skipped and it moves on."""
     return m.add(
         name,
         when=schedule_trigger(type, spec, timezone=timezone),
-        do=do,
+        job=job,
         payload=payload,
         quiet_hours=quiet_hours_policy_id,
         catch_up=catch_up_policy,

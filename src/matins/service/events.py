@@ -1,228 +1,144 @@
-"""Use cases on who hears of events: webhooks, named functions, and what they have not got."""
+"""Use cases on events: a page of them, and whether they are as they were written."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any, get_args
+import builtins
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
+import orjson
+
+from matins.api.results import Audit as AuditResult
+from matins.api.results import Event
 from matins.engine.events import canonical_types
-from matins.errors import Conflict, InvalidInput, NotFound
-from matins.executors.deliveries import ALLOWED_HOSTS
+from matins.engine.when.triggers import to_datetime
+from matins.errors import InvalidInput
 from matins.model.principal import Principal
-from matins.model.records import NewEvent, StoredEvent
-from matins.model.subscription import Delivery, DeliveryState, Subscription, SubscriptionKind, SubscriptionState
-from matins.net.client import Door, check_url
-from matins.net.signing import new_secret, sign
-from matins.ports import Transaction
-from matins.service.definitions import check_name, check_note
-from matins.service.governing import Governing, origin
-from matins.service.rights import needs, rights_of
+from matins.model.records import StoredEvent
+from matins.ports import Store, Transaction
+from matins.service.core import Core
+from matins.store.chain import faults
 
-HOOKS = "hooks"
-"""The subscription by which hooks learn how runs end."""
+_PAGE = 2_000
+_SEAL = re.compile(r"[0-9]{1,19}:[0-9a-f]{64}")
 
 
-class Events(Governing):
-    # -- webhooks
+@dataclass(frozen=True)
+class Events:
+    core: Core
 
-    @needs("govern")
-    def add_webhook(
+    def list(
         self,
         principal: Principal,
-        name: str,
-        url: str,
-        types: str | Iterable[str] | None = None,
-        secret: str | None = None,
-    ) -> dict[str, Any]:
-        """Events from now on, all of them or those of `types`, as signed requests. The secret is shown here only."""
-        check_url(url, self.allowed_hosts(principal))
-        secret = new_secret() if secret is None else secret
-        sign(secret, "check", 0, b"")
-        added = self._subscribe(principal, name, "webhook", {"url": url, "secret": secret}, canonical_types(types))
-        return _webhook(added, whole=True) | {"secret": secret}
+        *,
+        types: Iterable[str] | None = None,
+        after: int | None = None,
+        limit: int = 100,
+        schedule: str | None = None,
+        agent: str | None = None,
+        run_id: int | None = None,
+    ) -> builtins.list[Event]:
+        with self.core.store.reading() as transaction:
+            schedule_id = None if schedule is None else self.core.find(transaction, schedule, agent).id
+        wanted = _Filter(self.core.store, canonical_types(types), schedule_id, agent, run_id)
+        size = limit if wanted.all else _PAGE
+        found = _first(self._newest(size) if after is None else self._onwards(after, size), wanted, limit)
+        if after is None:
+            found.reverse()
+        with self.core.store.reading() as transaction:
+            return [_event_result(transaction, event) for event in found]
 
-    @needs("read")
-    def webhooks(self, principal: Principal) -> list[dict[str, Any]]:
-        """Without their secrets; the path, which may hold a key, is for those who govern."""
-        whole = "govern" in rights_of(principal)
-        with self._store.reading() as transaction:
-            return [_webhook(found, whole=whole) for found in transaction.subscriptions() if found.kind == "webhook"]
+    def _newest(self, size: int) -> Iterator[builtins.list[StoredEvent]]:
+        """Pages backwards. One look each: the engine goes on between them."""
+        with self.core.store.reading() as transaction:
+            before = transaction.event_horizon() + 1
+        full = True
+        while full:
+            with self.core.store.reading() as transaction:
+                page = transaction.events_before(before, size)
+            yield page
+            full = len(page) == size
+            before = page[-1].id if page else 0
 
-    @needs("govern")
-    def pause_webhook(self, principal: Principal, name: str, note: str | None = None) -> bool:
-        """Nothing is sent until it is resumed; then it goes on where it stood. False when it is paused already."""
-        check_note(note)
-        return self._set_state(principal, name, "paused", note)
-
-    @needs("govern")
-    def resume_webhook(self, principal: Principal, name: str) -> bool:
-        """False when it is not paused."""
-        return self._set_state(principal, name, "active", None)
-
-    @needs("govern")
-    def drop_webhook(self, principal: Principal, name: str) -> bool:
-        """And what it has not got. False when there is none."""
-        return self._drop_subscription(principal, name, "webhook")
-
-    @needs("read")
-    def deliveries(
-        self, principal: Principal, name: str, state: str = "waiting", after: str | int = 0, limit: int = 100
-    ) -> list[dict[str, Any]]:
-        """What a subscription has not got, the oldest first: `waiting` to be tried again, or `given_up`."""
-        for known in get_args(DeliveryState):
-            if state == known:
-                with self._store.reading() as transaction:
-                    self._found(transaction, name)
-                    rows = transaction.deliveries(name, known, self._number(after), limit)
-                return [self._told(row) for row in rows]
-        allowed = ", ".join(get_args(DeliveryState))
-        raise InvalidInput(f'Deliveries are never "{state}"', value=state, field="state", allowed=allowed)
-
-    @needs("govern")
-    def redeliver(self, principal: Principal, name: str, event_id: str | int) -> None:
-        """Send an event now, whether it was given up, waits, or has arrived before."""
-        now = self._clock.now_ms()
-        with self._store.transaction(now) as transaction:
-            self._found(transaction, name)
-            event = self._event(transaction, event_id)
-            transaction.redeliver(name, event, now)
-            data = {"subscription": name, "event": f"{self._store.store_id}-{event.id}", "by": principal.name}
-            transaction.events.append(NewEvent(now, "delivery.requested", event.schedule_id, event.run_id, data))
-        self._changed()
-
-    # -- functions by name
-
-    @needs("govern")
-    def open_subscription(self, principal: Principal, name: str, types: str | Iterable[str] | None = None) -> None:
-        """A place in the stream of events for a function that a process names: from now on, or where it stood."""
-        wanted = canonical_types(types)
-        now = self._clock.now_ms()
-        with self._store.transaction(now) as transaction:
-            found = _named(transaction, name)
-            if found is not None and found.kind == "function":
-                if found.types != wanted:
-                    transaction.set_types(name, wanted)
-                return
-        self._subscribe(principal, name, "function", {}, wanted)
-
-    @needs("govern")
-    def forget_subscription(self, principal: Principal, name: str) -> bool:
-        """Where a named function stood; it begins anew when it comes again. False when there is none."""
-        return self._drop_subscription(principal, name, "function")
-
-    # -- where webhooks may lead
-
-    @needs("govern")
-    def set_allowed_hosts(self, principal: Principal, hosts: Sequence[str]) -> None:
-        """Hosts ("host" or "host:port") that webhooks may lead to whatever their address, such as one's own."""
-        if isinstance(hosts, str):
-            raise InvalidInput('"hosts" must be a list', value=hosts, field="hosts", hint=f'["{hosts}"]')
-        Door(hosts)
-        self._put(principal, "setting", ALLOWED_HOSTS, list(hosts))
-
-    @needs("read")
-    def allowed_hosts(self, principal: Principal) -> list[str]:
-        return list(self._policies().settings.get(ALLOWED_HOSTS, []))
-
-    # -- how they are kept
-
-    def _subscribe(
-        self, principal: Principal, name: str, kind: SubscriptionKind, target: dict[str, Any], types: tuple[str, ...]
-    ) -> Subscription:
-        check_name("name", name)
-        if name == HOOKS:
-            raise Conflict(f'"{HOOKS}" is the name under which hooks run', value=name, field="name", hint="another one")
-        now = self._clock.now_ms()
-        with self._store.transaction(now) as transaction:
-            horizon = transaction.event_horizon()
-            made = Subscription(name, kind, target, types, horizon, "active", None, now, principal.name)
-            if not transaction.put_subscription(made):
-                raise Conflict(
-                    f'There is a subscription "{name}" already', value=name, field="name", hint="drop it first"
-                )
-            tell(transaction, "subscription.created", made, principal, now)
-        self._changed()
-        return made
-
-    def _set_state(self, principal: Principal, name: str, state: SubscriptionState, note: str | None) -> bool:
-        now = self._clock.now_ms()
-        with self._store.transaction(now) as transaction:
-            found = self._found(transaction, name, "webhook")
-            changed = transaction.set_subscription(name, state, note)
-            if changed:
-                kind = "subscription.resumed" if state == "active" else "subscription.paused"
-                tell(transaction, kind, found, principal, now, note)
-        self._changed()
-        return changed
-
-    def _drop_subscription(self, principal: Principal, name: str, kind: SubscriptionKind) -> bool:
-        now = self._clock.now_ms()
-        with self._store.transaction(now) as transaction:
-            found = _named(transaction, name)
-            if found is None or found.kind != kind:
-                return False
-            self._refuse_of_file(transaction, "webhook", name)
-            transaction.drop_subscription(name)
-            tell(transaction, "subscription.dropped", found, principal, now)
-        self._changed()
-        return True
-
-    def _found(self, transaction: Transaction, name: str, kind: SubscriptionKind | None = None) -> Subscription:
-        among = {found.name: found for found in transaction.subscriptions() if kind in (None, found.kind)}
-        if name not in among:
-            hint = f"known: {', '.join(among)}" if among else "there is none yet: add_webhook"
-            raise NotFound(f'There is no {kind or "subscription"} "{name}"', value=name, field="name", hint=hint)
-        return among[name]
-
-    def _event(self, transaction: Transaction, event_id: str | int) -> StoredEvent:
-        event = transaction.event(self._number(event_id))
-        if event is None:
-            raise NotFound(f'There is no event "{event_id}"', value=event_id, field="event", hint="it may be too old")
-        return event
-
-    def _number(self, event_id: str | int) -> int:
-        """Of the id by which an event is told, or of the number alone."""
-        text = str(event_id).removeprefix(f"{self._store.store_id}-")
-        if not (text.isascii() and text.isdigit() and len(text) < 19):
-            hint = f'as it was told: "{self._store.store_id}-17"'
-            raise InvalidInput(f'"{event_id}" is not an event of this store', value=event_id, field="event", hint=hint)
-        return int(text)
-
-    def _told(self, row: Delivery) -> dict[str, Any]:
-        return {
-            "event": f"{self._store.store_id}-{row.event_id}",
-            "schedule_id": str(row.schedule_id) if row.schedule_id else None,
-            "attempts": row.attempts,
-            "next_at": row.next_at,
-            "last_error": row.last_error,
-            "state": row.state,
-        }
+    def _onwards(self, after: int, size: int) -> Iterator[builtins.list[StoredEvent]]:
+        full = True
+        while full:
+            with self.core.store.reading() as transaction:
+                page = transaction.events_after(after, size)
+            yield page
+            full = len(page) == size
+            after = page[-1].id if page else after
 
 
-def _named(transaction: Transaction, name: str) -> Subscription | None:
-    return next((found for found in transaction.subscriptions() if found.name == name), None)
+class _Filter:
+    def __init__(
+        self, store: Store, types: tuple[str, ...], schedule_id: int | None, agent: str | None, run_id: int | None
+    ) -> None:
+        self._store = store
+        self._types = types
+        self._schedule_id = schedule_id
+        self._run_id = run_id
+        self._agent = agent if schedule_id is None else None
+        self._agents: dict[int | None, str | None] = {None: None}
+        self.all = not types and schedule_id is None and agent is None and run_id is None
+
+    def __call__(self, event: StoredEvent) -> bool:
+        return (
+            (not self._types or event.type in self._types)
+            and self._schedule_id in (None, event.schedule_id)
+            and self._run_id in (None, event.run_id)
+            and (self._agent is None or self._agent_of(event.schedule_id) == self._agent)
+        )
+
+    def _agent_of(self, schedule_id: int | None) -> str | None:
+        if schedule_id not in self._agents:
+            with self._store.reading() as transaction:
+                row = transaction.schedule(schedule_id or 0)
+            self._agents[schedule_id] = None if row is None else row[2]
+        return self._agents[schedule_id]
 
 
-def _webhook(found: Subscription, *, whole: bool) -> dict[str, Any]:
-    url = found.target["url"]
-    return {
-        "name": found.name,
-        "url": url if whole else origin(url),
-        "types": list(found.types),
-        "state": found.state,
-        "note": found.note,
-        "created_at": found.created_at,
-        "created_by": found.created_by,
-    }
+def _first(pages: Iterator[list[StoredEvent]], wanted: _Filter, limit: int) -> list[StoredEvent]:
+    found: list[StoredEvent] = []
+    for page in pages:
+        found += [event for event in page if wanted(event)]
+        if len(found) >= limit:
+            break
+    return found[:limit]
 
 
-def tell(
-    transaction: Transaction, kind: str, found: Subscription, principal: Principal, now: int, note: str | None = None
-) -> None:
-    """Neither secret nor path: events are for all to read."""
-    data: dict[str, Any] = {"subscription": found.name, "kind": found.kind, "by": principal.name}
-    if found.kind == "webhook":
-        data |= {"to": origin(found.target["url"]), "types": found.types}
-    if note is not None:
-        data["note"] = note
-    transaction.events.append(NewEvent(now, kind, None, None, data))
+def _event_result(transaction: Transaction, event: StoredEvent) -> Event:
+    row = None if event.schedule_id is None else transaction.schedule(event.schedule_id)
+    name, agent = (None, None) if row is None else (str(row[1]), str(row[2]))
+    return Event(
+        id=str(event.id),
+        at=to_datetime(event.at),
+        type=event.type,
+        schedule_id=None if event.schedule_id is None else str(event.schedule_id),
+        schedule=name,
+        agent=agent,
+        run_id=None if event.run_id is None else str(event.run_id),
+        data=orjson.loads(event.data) if event.data else {},
+    )
+
+
+@dataclass(frozen=True)
+class Audit:
+    core: Core
+
+    def verify(self, principal: Principal, *, seal: str | None = None) -> AuditResult:
+        if seal is not None and not _SEAL.fullmatch(seal):
+            hint = "A seal is a number, a colon and 64 hexadecimal digits, as `matins audit seal` prints it."
+            raise InvalidInput(f'"{seal}" is not a seal.', value=seal, field="seal", hint=hint)
+        with self.core.store.reading() as transaction:
+            events, writers, seals = transaction.audit()
+        found = list(faults(events, writers, seals))
+        known = [f"{number}:{bytes(link).hex()}" for number, _, _, link in seals]
+        if seal is not None and seal not in known:
+            found.append(f"seal {seal.partition(':')[0]}: it was changed or deleted after it was sealed")
+        chains = len({event.writer for event in events})
+        return AuditResult(len(events), chains, known[-1] if known else None, found)
+
+    def seal(self, principal: Principal) -> str | None:
+        return self.verify(principal).seal

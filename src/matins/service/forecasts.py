@@ -1,73 +1,30 @@
-"""What is to come: the next slots, what each gate would say of them, and what a day will cost."""
+"""The next slots, the verdict of each gate on them, and the cost of a day."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple
 
+from matins.api.results import Forecast, GateReport, Slot
 from matins.engine.budgets import MOST_PAST, Spent, projected_per_day
 from matins.engine.forecast import Foreseen, Outset, Waiting, foresee
 from matins.engine.money import format_money
 from matins.engine.planning import Rule
 from matins.engine.policies import Policies
-from matins.engine.reasons import FUTURE, iso, moment, sentence
+from matins.engine.reasons import FUTURE, moment, rfc3339, sentence
 from matins.engine.schedules import UNREADABLE
-from matins.errors import InvalidInput
-from matins.model.principal import Principal
+from matins.engine.when.triggers import to_datetime
 from matins.model.run import RunState
-from matins.model.schedule import Schedule, ScheduleDefinition
+from matins.model.schedule import ScheduleDefinition, ScheduleRecord
 from matins.ports import Transaction
 from matins.runtime.replan import next_free
 from matins.runtime.rows import run_of
-from matins.service.base import UseCases
-from matins.service.gates_now import GateSays, said, standing
-from matins.service.rights import needs
+from matins.service.gate_reports import said, state_report
 
-MOST_SLOTS = 1_000
 _DAY_MS = 86_400_000
 _HORIZON_DAYS = 28
 _FEW, _MOST_STEPS = 2_000, 20_000
-
-
-@dataclass(frozen=True, slots=True)
-class Slot:
-    """An occurrence to come."""
-
-    at: int
-    local: str
-    utc: str
-    due_at: int
-    """Later than the slot by its jitter."""
-    dst: str | None
-    """What a change of the clocks did to it."""
-    verdict: str
-    """runs, deferred, coalesced, queued or skipped; of a schedule that does not run, its state."""
-    sentence: str
-    until: int | None
-    """When a deferred one goes on."""
-    says: tuple[GateSays, ...]
-    """The gates that can be foreseen, in their order."""
-
-
-@dataclass(frozen=True, slots=True)
-class Forecast:
-    schedule: str
-    agent: str
-    state: str
-    standing: str
-    description: str
-    timezone: str
-    slots: tuple[Slot, ...]
-    then: str | None
-    """Why there are no more."""
-    overdue: int
-    """How many slots are past and have no record yet: `preview_catch_up` tells what becomes of them."""
-    runs_per_day: float
-    cost_per_day: str
-    """What past runs cost at the middle, as often as a day has runs; "unknown" while nothing is known."""
-    tokens_per_day: int | None
 
 
 class _Start(NamedTuple):
@@ -77,30 +34,18 @@ class _Start(NamedTuple):
     """Whether the next slot is known only when a run is over."""
 
 
-class Forecasts(UseCases):
-    @needs("read")
-    def preview(self, principal: Principal, name: str, count: int = 5, agent: str | None = None) -> Forecast:
-        """The next slots after time zone, DST, quiet hours, end and limits, and what a day will cost."""
-        check_count(count)
-        now = self._clock.now_ms()
-        with self._store.reading() as transaction:
-            schedule = self._find(transaction, name, agent)
-            rule = self._known(transaction, schedule).rule
-            return forecast(transaction, self._catalog.policies(transaction), schedule, rule, count, now)
-
-
 def forecast(
-    transaction: Transaction, policies: Policies, schedule: Schedule, rule: Rule, count: int, now: int
+    transaction: Transaction, policies: Policies, schedule: ScheduleRecord, rule: Rule, count: int, now: int
 ) -> Forecast:
     zone = rule.definition.trigger.timezone
-    stands = standing(schedule, zone)
+    stands = state_report(schedule, zone)
     start = _start(transaction, policies, schedule, rule, now)
     held = None if stands.passes or schedule.paused_until is not None else stands
     seen = list(islice(foresee(rule, start.outset), count))
-    slots = tuple(
+    slots = [
         slot_of(rule, item, held=held, earliest=rule.completion and (n > 0 or start.waits))
         for n, item in enumerate(seen)
-    )
+    ]
     per_day = _runs_per_day(rule, start.outset)
     cost, tokens = _cost_per_day(transaction, schedule.id, rule.definition, per_day)
     return Forecast(
@@ -110,10 +55,10 @@ def forecast(
 
 
 def slot_at(
-    transaction: Transaction, policies: Policies, schedule: Schedule, rule: Rule, at: int, now: int
+    transaction: Transaction, policies: Policies, schedule: ScheduleRecord, rule: Rule, at: int, now: int
 ) -> Slot | None:
-    """What becomes of one slot to come; None when the schedule has ended by then."""
-    stands = standing(schedule, rule.definition.trigger.timezone)
+    """The forecast of one future slot; None when the schedule has ended by then."""
+    stands = state_report(schedule, rule.definition.trigger.timezone)
     held = None if stands.passes or schedule.paused_until is not None else stands
     outset = _nearer(rule, _start(transaction, policies, schedule, rule, now).outset, at)
     for seen in foresee(rule, outset):
@@ -133,26 +78,38 @@ def _nearer(rule: Rule, outset: Outset, at: int) -> Outset:
     return outset._replace(slot=slot, executions=outset.executions + rule.trigger.count(first, slot))
 
 
-def slot_of(rule: Rule, seen: Foreseen, *, held: GateSays | None = None, earliest: bool = False) -> Slot:
+def slot_of(rule: Rule, seen: Foreseen, *, held: GateReport | None = None, earliest: bool = False) -> Slot:
     zone = rule.definition.trigger.timezone
-    says = tuple(said(gate, verdict, seen.candidate, zone, FUTURE) for gate, verdict in seen.says)
+    gates = [said(gate, verdict, seen.candidate, zone, FUTURE) for gate, verdict in seen.says]
     word, text = seen.word, _told(seen, zone, earliest=earliest)
     if held is not None and held.evidence is not None:
         word, text = held.evidence["state"], held.sentence
-    local, utc = iso(seen.slot, zone), iso(seen.slot)
-    return Slot(seen.slot, local, utc, seen.due_at, rule.trigger.dst_effect(seen.slot), word, text, seen.until, says)
+    local, utc = rfc3339(seen.slot, zone), rfc3339(seen.slot)
+    return Slot(
+        at=to_datetime(seen.slot),
+        local=local,
+        utc=utc,
+        due_at=to_datetime(seen.due_at),
+        dst=rule.trigger.dst_effect(seen.slot),
+        verdict=word,
+        sentence=text,
+        until=to_datetime(seen.until),
+        gates=gates,
+    )
 
 
 def _told(seen: Foreseen, zone: str, *, earliest: bool) -> str:
     if seen.verdict is None:
         at = f" at {moment(seen.due_at, zone)}" if seen.due_at != seen.slot else ""
-        return f"It runs{at}" + (", at the earliest: it counts from the end of the run before." if earliest else ".")
+        return f"Runs{at}" + (
+            " at the earliest: the interval starts at the end of the previous run." if earliest else "."
+        )
     verdict = seen.verdict
     text = sentence(verdict.reason, verdict.evidence, zone, state=verdict.state, at=seen.candidate.now, tense=FUTURE)
-    return text if seen.until in (None, verdict.until) else f"{text} It goes on at {moment(seen.until, zone)}."
+    return text if seen.until in (None, verdict.until) else f"{text} It continues at {moment(seen.until, zone)}."
 
 
-def _start(transaction: Transaction, policies: Policies, schedule: Schedule, rule: Rule, now: int) -> _Start:
+def _start(transaction: Transaction, policies: Policies, schedule: ScheduleRecord, rule: Rule, now: int) -> _Start:
     """Where the schedule goes on: where its cursor stands, or where it would after a pause."""
     slot, overdue, waits = schedule.next_slot, 0, False
     if schedule.definition is UNREADABLE:
@@ -180,7 +137,7 @@ def _is_past_end(rule: Rule, slot: int) -> bool:
 def _waiting(transaction: Transaction, schedule_id: int) -> Waiting:
     """Runs that are put off until a time that is known."""
     runs = [run_of(row) for _, run, _ in transaction.live([schedule_id]) if (row := transaction.run(run)) is not None]
-    parked = [run for run in runs if run.state is RunState.PARKED and run.not_before is not None]
+    parked = [run for run in runs if run.state is RunState.WAITING and run.not_before is not None]
     if not parked:
         return Waiting()
     waiting = tuple((run.id, int(run.state)) for run in runs if run.state <= RunState.QUEUED)
@@ -211,17 +168,12 @@ def _cost_per_day(
     return "unknown", None
 
 
-def _then(rule: Rule, seen: list[Foreseen], stands: GateSays) -> str:
+def _then(rule: Rule, seen: list[Foreseen], stands: GateReport) -> str:
     if not stands.passes:
         return stands.sentence
     if seen and seen[-1].verdict is not None and seen[-1].verdict.reason == "end_date":
-        return "Then it has come to its end."
+        return "Then the schedule ends."
     most = rule.definition.max_executions
     if most is not None and rule.trigger.kind != "once":
-        return f"Then it has run {most} times, as often as it may."
-    return "There is no slot after that."
-
-
-def check_count(count: int) -> None:
-    if type(count) is not int or not 1 <= count <= MOST_SLOTS:
-        raise InvalidInput(f'"count" must be 1 to {MOST_SLOTS}, got {count!r}', value=count, field="count")
+        return f"Then the schedule has run {most} times, the maximum."
+    return "There are no more slots."

@@ -8,51 +8,44 @@ import socket
 import stat
 import tempfile
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal
 
-from matins.engine.given import check_number
-from matins.errors import InvalidInput, NotFound, StoreError
+from matins.api.results import Output
+from matins.engine.validation import check_number
+from matins.errors import NotFound, StoreError
 from matins.executors.processes.output import ERR, OUT
 from matins.executors.processes.reading import Piece, output_of
 from matins.model.principal import Principal
-from matins.model.run import Run
+from matins.model.run import RunRecord
 from matins.ports import Store
-from matins.service.base import UseCases
-from matins.service.rights import needs
+from matins.service.core import Core
 
-MOST = 1 << 20
-_LONGEST = 1 << 62
+MAX_BYTES = 1 << 20
+_MAX_OFFSET = 1 << 62
 _STREAMS = {"stdout": OUT, "stderr": ERR}
 
 
-class Output(NamedTuple):
-    text: str
-    offset: int
-    """Where it begins: later than asked for where that is not kept."""
-    next: int
-    """Where to go on."""
-    total: int
-    """How much there is by now, in bytes."""
-    over: bool
-    """Nothing more will come after this."""
+@dataclass(frozen=True)
+class Outputs:
+    core: Core
 
-
-class Outputs(UseCases):
-    @needs("read")
     def output(
-        self, principal: Principal, run_id: int, offset: int = 0, limit: int = 65_536, stream: str = "stdout"
+        self,
+        principal: Principal,
+        run_id: int,
+        *,
+        offset: int = 0,
+        limit: int = 65_536,
+        stream: Literal["stdout", "stderr"] = "stdout",
     ) -> Output:
-        """Up to `limit` bytes of what its last attempt wrote, as it was written. Secrets are redacted."""
-        check_number("offset", offset, 0, _LONGEST)
-        check_number("limit", limit, 4, MOST)
-        if stream not in _STREAMS:
-            allowed = ", ".join(_STREAMS)
-            raise InvalidInput(f'There is no stream "{stream}"', value=stream, field="stream", allowed=allowed)
-        with self._store.reading() as transaction:
-            run = self._run(transaction, run_id)
+        check_number("offset", offset, 0, _MAX_OFFSET)
+        check_number("limit", limit, 4, MAX_BYTES)
+        with self.core.store.reading() as transaction:
+            run = self.core.run(transaction, run_id)
             identity = transaction.worker_of(run.id, run.epoch)
-        piece = output_of(run_folder(self._store), run.id, run.epoch, offset, limit, stream=_STREAMS[stream])
+        piece = output_of(run_folder(self.core.store), run.id, run.epoch, offset, limit, stream=_STREAMS[stream])
         if piece.total == 0:
             _refuse_elsewhere(run, identity)
         return _output(piece, run)
@@ -71,12 +64,12 @@ def _own_folder(path: Path) -> Path:
         path.mkdir(mode=0o700)
     status = path.lstat()
     if status.st_uid != os.getuid() or not stat.S_ISDIR(status.st_mode) or status.st_mode & stat.S_IWOTH:
-        hint = "remove it, or name another temporary folder: TMPDIR"
-        raise StoreError(f"{path} is not this user's own folder", hint=hint)
+        hint = "Remove it, or set TMPDIR to another directory."
+        raise StoreError(f"{path} is not a private directory of this user.", hint=hint)
     return path
 
 
-def _output(piece: Piece, run: Run) -> Output:
+def _output(piece: Piece, run: RunRecord) -> Output:
     end = piece.at + len(piece.data)
     over = end >= piece.total and (piece.over or not run.state.live)
     data = piece.data if over else _whole_characters(piece.data)
@@ -94,11 +87,11 @@ def _whole_characters(data: bytes) -> bytes:
     return data
 
 
-def _refuse_elsewhere(run: Run, identity: str | None) -> None:
+def _refuse_elsewhere(run: RunRecord, identity: str | None) -> None:
     host = _host(identity or "")
     if host not in (None, socket.gethostname()):
-        hint = f"ask there: matins logs {run.id}"
-        raise NotFound(f"Run {run.id} ran on {host}, which keeps its output", value=run.id, field="run_id", hint=hint)
+        hint = f"Run there: matins logs {run.id}"
+        raise NotFound(f"Run {run.id} ran on {host}; its output is there.", value=run.id, field="run_id", hint=hint)
 
 
 def _host(identity: str) -> str | None:

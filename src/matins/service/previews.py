@@ -1,68 +1,134 @@
-"""What a text means, and when it would fire."""
+"""Use cases on what is to come: the next slots, after an edit or an absence, and what a text means."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
+from matins.api.results import CatchUp, CatchUpRun, EditForecast, FireTime, Forecast, Preview, SettingChange
+from matins.engine.agent_rules import check_rules, limit_lifetime
 from matins.engine.english.describe import explain
-from matins.engine.when.instants import FireEffect
+from matins.engine.gates import Facts
+from matins.engine.planning import Birth, Plan, Rule
+from matins.engine.policies import Policies
+from matins.engine.reasons import NOW, moment, sentence
+from matins.engine.schedules import OWN_SETTINGS, trigger_text
+from matins.engine.settings import format_setting
 from matins.engine.when.parse import parse_trigger
-from matins.engine.when.triggers import EPOCH, Trigger, to_ms
-from matins.errors import InstantError, InvalidInput
+from matins.engine.when.triggers import Trigger, compile_trigger, to_datetime
+from matins.errors import InvalidInput
+from matins.model.principal import OWNER, Principal
+from matins.model.run import RunState
+from matins.model.schedule import ScheduleDefinition, ScheduleRecord
 from matins.model.trigger import DstGap, DstOverlap
-from matins.ports import Clock
-
-MOST_FIRES = 1000
-
-
-@dataclass(frozen=True, slots=True)
-class Fire:
-    local: datetime
-    utc: datetime
-    away: timedelta
-    """How far from the instant that was asked about."""
-    dst: FireEffect | None
-    """What a change of the clocks did to it."""
+from matins.ports import Transaction
+from matins.runtime import spending
+from matins.runtime.catalog import Known
+from matins.runtime.limits import Free
+from matins.runtime.planner import live_runs
+from matins.runtime.replan import first_free
+from matins.service.core import Core
+from matins.service.drafts import apply_edit, changes_trigger
+from matins.service.forecasts import forecast
+from matins.service.gate_reports import state_report
+from matins.service.proposals import Proposals
 
 
-@dataclass(frozen=True, slots=True)
-class Preview:
-    """What a text means, and when it would fire."""
-
-    text: str
-    kind: str
-    description: str
-    timezone: str
-    fires: tuple[Fire, ...]
-    notes: tuple[str, ...]
-    """What was said rather than guessed in silence."""
-    clock_changes: tuple[str, ...]
-    """What the clock changes between the first and the last fire do."""
-
-
+@dataclass(frozen=True)
 class Previews:
-    _clock: Clock
+    core: Core
+    proposals: Proposals
 
-    def next_fires(
+    def preview(self, principal: Principal, name: str, *, count: int = 5, agent: str | None = None) -> Forecast:
+        now = self.core.clock.now_ms()
+        with self.core.store.reading() as transaction:
+            schedule = self.core.find(transaction, name, agent)
+            rule = self.core.compiled(transaction, schedule).rule
+            return forecast(transaction, self.core.catalog.policies(transaction), schedule, rule, count, now)
+
+    def preview_edit(
         self,
+        principal: Principal,
+        name: str,
+        *,
+        agent: str | None = None,
+        count: int = 5,
+        context: Mapping[str, Any] | None = None,
+        **settings: Any,
+    ) -> EditForecast:
+        now = self.core.clock.now_ms()
+        given = self.proposals.check_settings(principal, settings, editing=True, context=context)
+        with self.core.store.reading() as transaction:
+            policies = self.core.catalog.policies(transaction)
+            schedule = self.core.find(transaction, name, agent)
+            before = Rule(schedule.definition, compile_trigger(schedule.definition.trigger))
+            after = self._edited(transaction, principal, schedule, given, now)
+            changed = _after_edit(transaction, principal, schedule, after, now, anew=changes_trigger(settings))
+            return EditForecast(
+                before=forecast(transaction, policies, schedule, before, count, now),
+                after=forecast(transaction, policies, changed, after, count, now),
+                settings=_differences(before.definition, after.definition),
+                voids=[str(a.id) for a in transaction.approvals_open(schedule.id) if a.kind != "budget"],
+            )
+
+    def _edited(
+        self,
+        transaction: Transaction,
+        principal: Principal,
+        schedule: ScheduleRecord,
+        given: Mapping[str, Any],
+        now: int,
+    ) -> Rule:
+        policies = self.core.catalog.policies(transaction)
+        definition, trigger = apply_edit(schedule, given, now, policies.rates, self.core.clock.local_zone())
+        # Not in the agent's own name: an edit by an agent locks the rules, and a preview locks nothing.
+        definition = self.proposals.check_edit(transaction, OWNER, schedule, definition, trigger, now)
+        if principal.role == "agent":
+            rules = policies.rules_for(principal.name)
+            check_rules(trigger, rules, 0, 0)
+            definition = limit_lifetime(definition, rules, now)
+        return Rule(definition, trigger)
+
+    def preview_catch_up(
+        self, principal: Principal, name: str, *, since: int | None = None, agent: str | None = None
+    ) -> CatchUp:
+        now = self.core.clock.now_ms()
+        if since is not None and since > now:
+            raise InvalidInput('"since" is in the future.', value=since, field="since", hint="Give a time in the past.")
+        with self.core.store.reading() as transaction:
+            schedule = self.core.find(transaction, name, agent)
+            known = self.core.compiled(transaction, schedule)
+            zone = known.definition.trigger.timezone
+            if schedule.state != "active":
+                return CatchUp(schedule.name, to_datetime(since or now), state_report(schedule, zone).sentence)
+            slot = schedule.next_slot if since is None else known.rule.trigger.next_ms(since)
+            early = since is None and (schedule.due_at is None or schedule.due_at > now)
+            if slot is None or slot > now or early:
+                following = to_datetime(schedule.next_slot)
+                return CatchUp(schedule.name, to_datetime(since or now), "Nothing is overdue.", next_slot=following)
+            used = transaction.window_used(schedule.id) if since is None else 0
+            policies = self.core.catalog.policies(transaction)
+            plan = _planned(transaction, policies, schedule, known, slot, used, now)
+        return _made_up(schedule.name, slot if since is None else since, plan, zone, now)
+
+    def next_times(
+        self,
+        principal: Principal,
         text: str,
         *,
         timezone: str | None = None,
-        after: str | None = None,
+        after: int | None = None,
         count: int = 5,
         dst_gap: DstGap = "after",
         dst_overlap: DstOverlap = "first",
         strict: bool = False,
     ) -> Preview:
-        """What `text` means and its next `count` fires after an ISO instant, or after now."""
-        if not 1 <= count <= MOST_FIRES:
-            raise InvalidInput(f"count must be 1 to {MOST_FIRES}, got {count}", value=count, field="count")
-        start = self._clock.now_ms() if after is None else _instant(after)
+        start = self.core.clock.now_ms() if after is None else after
         trigger = parse_trigger(
             text,
             now_ms=start,
-            timezone=self._clock.local_zone() if timezone == "local" else timezone,
+            timezone=self.core.clock.local_zone() if timezone == "local" else timezone,
             dst_gap=dst_gap,
             dst_overlap=dst_overlap,
             strict=strict,
@@ -71,22 +137,83 @@ class Previews:
         return Preview(
             text=text,
             kind=trigger.kind,
-            description=trigger.describe(),
+            trigger_text=trigger.describe(),
             timezone=trigger.timezone,
-            fires=tuple(_fire(trigger, at, start) for at in instants),
-            notes=trigger.notes,
+            fires=[_fire(trigger, at, start) for at in instants],
+            notes=list(trigger.notes),
             clock_changes=_clock_changes(trigger, start, instants),
         )
 
 
-def _instant(text: str) -> int:
-    hint = "give an offset: 2026-03-27T00:00:00Z"
-    try:
-        return to_ms(datetime.fromisoformat(text))
-    except InstantError as error:
-        raise InstantError(error.message, value=text, field="after", hint=hint) from None
-    except ValueError as error:
-        raise InstantError(f'"{text}" is not an ISO instant: {error}', value=text, field="after", hint=hint) from None
+def _after_edit(
+    transaction: Transaction, principal: Principal, schedule: ScheduleRecord, new: Rule, now: int, *, anew: bool
+) -> ScheduleRecord:
+    """The schedule as an edit would leave it."""
+    most = new.definition.max_executions
+    more = schedule.next_slot is None and (most is None or schedule.executions < most)
+    slot = schedule.next_slot
+    if anew or more or schedule.state in ("expired", "rejected"):
+        slot = first_free(transaction, schedule.id, new.trigger, now)
+    state = "active" if schedule.state in ("completed", "expired") else schedule.state
+    if principal.role == "agent" or state == "rejected":
+        state = "pending"
+    elif state == "active" and slot is None:
+        state = "completed"
+    due_at = new.due_at(schedule.id, slot) if state == "active" else None
+    return replace(schedule, definition=new.definition, state=state, next_slot=slot, due_at=due_at)
+
+
+def _differences(before: ScheduleDefinition, after: ScheduleDefinition) -> list[SettingChange]:
+    changes: list[SettingChange] = []
+    if before.trigger != after.trigger:
+        changes.append(SettingChange("when", _trigger(before), _trigger(after)))
+    for name, declared in OWN_SETTINGS.items():
+        old, new = getattr(before, declared.field), getattr(after, declared.field)
+        if old != new:
+            changes.append(SettingChange(name, format_setting(declared, old), format_setting(declared, new)))
+    return changes
+
+
+def _trigger(definition: ScheduleDefinition) -> str:
+    return f"{trigger_text(definition.trigger)} ({definition.trigger.timezone})"
+
+
+def _planned(
+    transaction: Transaction, policies: Policies, schedule: ScheduleRecord, known: Known, slot: int, used: int, now: int
+) -> Plan:
+    """As the planner would, with the facts of now."""
+    facts = Facts(
+        live_runs(transaction, [schedule.id]).get(schedule.id, ()),
+        Free(1, transaction.scopes()).none_for(known),
+        schedule.agent,
+        policies,
+        spending.forecast(transaction, policies, known, now),
+    )
+    return known.rule.plan(schedule.id, slot, used, schedule.executions, facts, now)
+
+
+def _made_up(name: str, since: int, plan: Plan, zone: str, now: int) -> CatchUp:
+    births = plan.births
+    runs = sum(birth.state < RunState.SUCCEEDED for birth in births)
+    missed = sum(birth.slots for birth in births if birth.state is RunState.MISSED)
+    slots = sum(birth.slots for birth in births)
+    over = sum(birth.slots for birth in births if birth.state >= RunState.SUCCEEDED)
+    counts = {"missed": missed, "not to run": over - missed}
+    parts = [f"{count} {word}" for word, count in (*counts.items(), ("to run", runs)) if count]
+    summary = f"{slots} {'slot' if slots == 1 else 'slots'} since {moment(since, zone)}: {', '.join(parts)}."
+    records = [_record(birth, zone, now) for birth in births]
+    return CatchUp(name, to_datetime(since), summary, records, runs, missed, to_datetime(plan.next_slot))
+
+
+def _record(birth: Birth, zone: str, now: int) -> CatchUpRun:
+    assert birth.slot is not None
+    word = {RunState.READY: "runs", RunState.WAITING: "deferred"}.get(birth.state, birth.state.label)
+    if birth.reason is None:
+        text = "Runs." if birth.slots == 1 else f"Runs once for {birth.slots} slots."
+    else:
+        evidence = {"slots": birth.slots, "first": birth.first, "last": birth.slot, **(birth.evidence or {})}
+        text = sentence(birth.reason, evidence, zone, state=birth.state, at=now, tense=NOW)
+    return CatchUpRun(to_datetime(birth.slot), to_datetime(birth.first), birth.slots, word, text)
 
 
 def _following(trigger: Trigger, start: int, count: int) -> list[int]:
@@ -98,13 +225,15 @@ def _following(trigger: Trigger, start: int, count: int) -> list[int]:
     return instants
 
 
-def _fire(trigger: Trigger, at: int, start: int) -> Fire:
-    utc = EPOCH + timedelta(milliseconds=at)
-    return Fire(trigger.local(at), utc.astimezone(UTC), timedelta(milliseconds=at - start), trigger.dst_effect(at))
+def _fire(trigger: Trigger, at: int, start: int) -> FireTime:
+    seconds, rest = divmod(at - start, 1000)
+    return FireTime(
+        trigger.local(at), to_datetime(at), seconds + rest / 1000 if rest else seconds, trigger.dst_effect(at)
+    )
 
 
-def _clock_changes(trigger: Trigger, start: int, instants: list[int]) -> tuple[str, ...]:
+def _clock_changes(trigger: Trigger, start: int, instants: list[int]) -> list[str]:
     if not instants:
-        return ()
-    surprises = trigger.surprises(trigger.local(start), trigger.local(instants[-1] + 1))
-    return tuple(explain(surprise, trigger.zone) for surprise in surprises)
+        return []
+    changes = trigger.dst_changes(trigger.local(start), trigger.local(instants[-1] + 1))
+    return [explain(change, trigger.zone) for change in changes]

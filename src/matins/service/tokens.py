@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import builtins
 import hmac
 import logging
 import re
 import secrets
 from collections.abc import Iterable
+from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any, NamedTuple, get_args
+from typing import Any, get_args
 
-from matins.engine.given import check_name, check_texts
+from matins.api import results
+from matins.api.results import NewToken
+from matins.engine.validation import check_name, check_strings
+from matins.engine.when.triggers import to_datetime
 from matins.errors import InvalidInput, NotAllowed, StoreError
 from matins.model.desk import Token
 from matins.model.principal import Principal, Role
 from matins.model.records import NewEvent
 from matins.ports import Clock, Store
-from matins.service.base import UseCases
-from matins.service.rights import GRANTS, needs, rights_of
+from matins.service.core import Core
+from matins.service.permissions import GRANTS, rights_of
 
 log = logging.getLogger("matins")
 _TOKEN = re.compile(r"mtn_([a-z2-7]{8})_[a-z2-7]{32}")
@@ -26,55 +31,49 @@ _USED_EVERY_MS = 60_000
 _NOBODY = "0" * 64
 
 
-class NewToken(NamedTuple):
-    id: str
-    token: str
-    """Shown now and never again."""
-    name: str
-    role: Role
-    rights: tuple[str, ...] | None
-    created_at: int
-    created_by: str
-    expires_at: int | None
+@dataclass(frozen=True)
+class Tokens:
+    core: Core
 
-
-class Tokens(UseCases):
-    @needs("govern")
-    def create_token(
+    def create(
         self,
         principal: Principal,
         name: str,
+        *,
         role: Role = "owner",
         rights: Iterable[str] | None = None,
         expires_at: int | None = None,
     ) -> NewToken:
-        """A key with the rights of a role, or with some of them. The token itself is shown here and never again.
-
-        For an agent, `name` is the agent's."""
         check_name("name", name)
         kept = _rights(principal, role, rights)
-        now = self._clock.now_ms()
-        if expires_at is not None and (type(expires_at) is not int or expires_at <= now):
-            raise InvalidInput('"expires_at" must be an instant to come', value=expires_at, field="expires_at")
+        now = self.core.clock.now_ms()
+        if expires_at is not None and expires_at <= now:
+            message = '"expires_at" must be in the future.'
+            raise InvalidInput(message, value=expires_at, field="expires_at", hint="Give a later time.")
         token_id, token = _new()
         made = Token(token_id, _hash(token), name, role, kept, now, principal.name, expires_at)
-        with self._store.transaction(now) as transaction:
+        with self.core.store.transaction(now) as transaction:
             transaction.insert_token(made)
             data = {"token": made.id, "name": name, "role": role, "rights": kept, "by": principal.name}
             transaction.events.append(NewEvent(now, "token.created", None, None, data))
-        return NewToken(made.id, token, name, role, kept, now, principal.name, expires_at)
+        return NewToken(
+            id=made.id,
+            token=token,
+            name=name,
+            role=role,
+            rights=None if kept is None else list(kept),
+            created_at=to_datetime(now),
+            created_by=principal.name,
+            expires_at=to_datetime(expires_at),
+        )
 
-    @needs("govern")
-    def tokens(self, principal: Principal) -> list[Token]:
-        """Every key, the oldest first, also those that open nothing any more."""
-        with self._store.reading() as transaction:
-            return transaction.tokens()
+    def list(self, principal: Principal) -> builtins.list[results.Token]:
+        with self.core.store.reading() as transaction:
+            return [_token_result(token) for token in transaction.tokens()]
 
-    @needs("govern")
-    def revoke_token(self, principal: Principal, token_id: str) -> bool:
-        """From now on it opens nothing. False when there is none, or it was revoked before."""
-        now = self._clock.now_ms()
-        with self._store.transaction(now) as transaction:
+    def revoke(self, principal: Principal, token_id: str) -> bool:
+        now = self.core.clock.now_ms()
+        with self.core.store.transaction(now) as transaction:
             revoked = transaction.revoke_token(token_id, now)
             if revoked:
                 data = {"token": token_id, "by": principal.name}
@@ -82,7 +81,21 @@ class Tokens(UseCases):
         return revoked
 
 
-class Keys:
+def _token_result(token: Token) -> results.Token:
+    return results.Token(
+        id=token.id,
+        name=token.name,
+        role=token.role,
+        rights=None if token.rights is None else list(token.rights),
+        created_at=to_datetime(token.created_at),
+        created_by=token.created_by,
+        expires_at=to_datetime(token.expires_at),
+        revoked_at=to_datetime(token.revoked_at),
+        used_at=to_datetime(token.used_at),
+    )
+
+
+class TokenVerifier:
     """Whose a token is. The store is asked each time, so that what is revoked is revoked at once."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
@@ -113,22 +126,24 @@ class Keys:
             with self._store.transaction(now) as transaction:
                 transaction.use_token(token.id, now)
         except StoreError as error:  # who may look may look, also when the disk is full
-            log.warning("when the token %s was used could not be written: %s", token.id, error)
+            log.warning("the last use of token %s could not be written: %s", token.id, error)
 
 
 def _rights(principal: Principal, role: Any, rights: Any) -> tuple[str, ...] | None:
     if role not in get_args(Role):
         allowed = ", ".join(get_args(Role))
-        raise InvalidInput(f'There is no role "{role}"', value=role, field="role", allowed=allowed, hint=allowed)
+        raise InvalidInput(
+            f'There is no role "{role}".', value=role, field="role", allowed=allowed, hint=f"Use one of: {allowed}."
+        )
     granted = GRANTS[role]
-    wanted = granted if rights is None else frozenset(check_texts("rights", rights, "a list of rights"))
+    wanted = granted if rights is None else frozenset(check_strings("rights", rights, "a list of rights"))
     allowed = ", ".join(sorted(granted))
     if beyond := sorted(wanted - granted):
-        message = f"A token of the role {role} cannot have the right to {beyond[0]}"
-        raise InvalidInput(message, value=beyond[0], field="rights", allowed=allowed, hint=f"some of: {allowed}")
+        message = f'A token with the role "{role}" cannot have the right "{beyond[0]}".'
+        raise InvalidInput(message, value=beyond[0], field="rights", allowed=allowed, hint=f"Use some of: {allowed}.")
     if more := sorted(wanted - rights_of(principal)):
-        message = f"{principal.name} does not have the right to {more[0]}, and cannot give it away"
-        raise NotAllowed(message, value=more[0], field="rights", hint="ask the owner")
+        message = f'{principal.name} does not have the right "{more[0]}" and cannot grant it.'
+        raise NotAllowed(message, value=more[0], field="rights", hint="Ask the owner.")
     return None if rights is None else tuple(sorted(wanted))
 
 

@@ -1,1 +1,1 @@
-"""Where schedules and runs live: SQLite or PostgreSQL behind one port. Persists transitions, knows no policy."""
+"""The store: SQLite or PostgreSQL behind one port. It persists transitions and knows no policy."""

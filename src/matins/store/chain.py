@@ -13,7 +13,7 @@ GENESIS = bytes(32)
 
 
 class Chain:
-    """The chain of one writer. `head` moves only when what was linked has been committed."""
+    """The chain of one writer. Its head moves only when the linked events are committed."""
 
     def __init__(self, writer: int) -> None:
         self.writer = writer
@@ -50,7 +50,7 @@ def faults(
     writers: Iterable[tuple[int, int, bytes | None]],
     seals: Iterable[tuple[int, int, str, bytes]],
 ) -> Iterator[str]:
-    """What is wrong with chains and seals, the first bad row of each named."""
+    """The problems of chains and seals: the first bad row of each."""
     begins = {writer: (seq, bytes(head) if head else GENESIS) for writer, seq, head in writers}
     heads = dict(begins)
     hashes: dict[tuple[int, int], bytes] = {}
@@ -63,13 +63,13 @@ def faults(
         expected = sha256(head + _body(*event[2:8])).digest()
         if event.seq != seq + 1:
             bad.add(event.writer)
-            yield f"event {event.id}: number {seq + 1} of writer {event.writer} is missing"
-        elif expected != bytes(event.hash) or event.data == "":  # nothing and an empty text have one hash
+            yield f"Event {event.id}: number {seq + 1} of writer {event.writer} is missing."
+        elif expected != bytes(event.hash) or event.data == "":  # no data and an empty text have the same hash
             bad.add(event.writer)
-            yield f"event {event.id}: it is not what was written"
+            yield f"Event {event.id} was changed after it was written."
         elif event.id <= last.get(event.writer, 0):
             bad.add(event.writer)
-            yield f"event {event.id}: it is not where it was written"
+            yield f"Event {event.id} was moved after it was written."
         last[event.writer] = event.id
         heads[event.writer] = (event.seq, expected)
         hashes[event.writer, event.seq] = bytes(event.hash)
@@ -84,12 +84,12 @@ def _seal_faults(
     before = GENESIS
     for number, at, heads, seal in seals:
         if seal_hash(before, at, heads) != bytes(seal):
-            yield f"seal {number}: it is not what was written"
+            yield f"Seal {number} was changed after it was written."
             return
         before = bytes(seal)
         for writer, seq, head in orjson.loads(heads):
             pruned, pruned_head = begins.get(writer, (0, GENESIS))
             found = pruned_head if seq == pruned else hashes.get((writer, seq))
             if seq >= pruned and (found is None or found.hex() != head):
-                yield f"seal {number}: event {seq} of writer {writer} is gone or changed"
+                yield f"Seal {number}: event {seq} of writer {writer} was deleted or changed."
                 return

@@ -17,16 +17,5 @@ def load_queries(package: str) -> dict[str, str]:
     pieces = _NAMED.split(text)
     names, bodies = pieces[1::2], pieces[2::2]
     if len(set(names)) != len(names):
-        raise ValueError(f"a name stands twice in {package}/*.sql")
+        raise ValueError(f"A name occurs twice in {package}/*.sql.")
     return {name: body.strip().rstrip(";") for name, body in zip(names, bodies, strict=True)}
-
-
-@lru_cache(maxsize=8)
-def load_migrations(package: str) -> list[tuple[int, str, str]]:
-    """(number, name, SQL) of a package's `migrations/NNNN_name.sql`, in order and without a gap."""
-    folder = resources.files(package).joinpath("migrations")
-    files = sorted((f for f in folder.iterdir() if f.name.endswith(".sql")), key=lambda f: f.name)
-    found = [(int(f.name[:4]), f.name[5:-4], f.read_text(encoding="utf-8")) for f in files]
-    if [number for number, _, _ in found] != list(range(1, len(found) + 1)):
-        raise ValueError(f"migrations of {package} are not numbered from 1 without a gap")
-    return found

@@ -1,4 +1,4 @@
-"""Where this user's daemon is found, and the key to it. Quick to load: every command begins here."""
+"""The directory of this user's daemon: where commands find its URL and token. Quick to load: every command uses it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LOOK_S = 0.02
 
 
 class Running(NamedTuple):
-    """What a daemon says of itself."""
+    """A running daemon, as `daemon.json` describes it."""
 
     url: str
     pid: int
@@ -33,10 +33,10 @@ class Running(NamedTuple):
 
 
 class Home:
-    """A folder that nobody else may look into: the store, who runs on it, and the owner's token for local commands.
+    """A directory that only its owner can read: the store, the running daemon, and the owner's token for commands.
 
-    The daemon holds a lock on what it says of itself for as long as it lives. So a command knows whether it may send
-    its token there, also when the daemon was killed and somebody else listens on its port now.
+    The daemon locks `daemon.json` while it lives. A command sends its token only while the file is locked: after the
+    daemon was killed, another program may listen on its port.
     """
 
     def __init__(self, path: str | Path | None = None) -> None:
@@ -48,13 +48,14 @@ class Home:
         self._held: int | None = None
 
     def running(self) -> Running | None:
-        """The daemon that answers; None when there is none, or it is only about to."""
+        """The running daemon; None when there is none, or it does not answer yet."""
         try:
             file = os.open(self._said, os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise StoreError(f"{self._said} cannot be read: {error.strerror}", hint="is it another user's?") from error
+            hint = f"Check its owner and mode: ls -l {shlex.quote(str(self._said))}"
+            raise StoreError(f"{self._said} cannot be read: {error.strerror}.", hint=hint) from error
         with os.fdopen(file, "rb") as opened:
             if _lock(file, fcntl.LOCK_SH):
                 return None
@@ -66,17 +67,17 @@ class Home:
     # -- for the daemon
 
     def make(self) -> None:
-        from matins.texts.whole_file import strangers  # commands only look where a daemon is, and are quick
+        from matins.texts.whole_file import strangers  # commands do not need it, and are quick
 
         self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
         status = self.path.stat()
-        if why := strangers(status.st_uid, status.st_mode):  # a link of theirs would have us empty another file
-            hint = f"chown and chmod go= {shlex.quote(str(self.path))}, or another folder: --home DIR"
-            raise StoreError(f"{self.path} is not used: {why}", hint=hint)
+        if why := strangers(status.st_uid, status.st_mode):  # their link would make us empty another file
+            hint = f"Make it yours (chown, chmod go= {shlex.quote(str(self.path))}), or use another: --home DIR"
+            raise StoreError(f"The directory {self.path} is not safe: {why}.", hint=hint)
 
     def enter(self) -> None:
-        """From now on this process is the daemon here; what another left behind is cleaned."""
-        for _ in range(_PATIENCE):  # a command that looks has the lock for a moment too
+        """Become the daemon of this directory. What a killed one left in `daemon.json` is cleared."""
+        for _ in range(_PATIENCE):  # commands take the lock for a moment too
             file = os.open(self._said, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             if _lock(file, fcntl.LOCK_EX) and _is_still(file, self._said):
                 os.ftruncate(file, 0)
@@ -87,17 +88,17 @@ class Home:
         raise self._taken()
 
     def announce(self, running: Running) -> None:
-        """Say where it is, once it answers."""
+        """Publish the daemon, once it answers."""
         assert self._held is not None
         os.pwrite(self._held, json.dumps(running._asdict()).encode(), 0)
 
     def hush(self) -> None:
-        """It does not answer any more, and has not left yet."""
+        """Clear what was published: the daemon stops."""
         if self._held is not None:
             os.ftruncate(self._held, 0)
 
     def keep_token(self, token: str) -> None:
-        """At once or not at all, and for nobody else to read."""
+        """Write the owner's token atomically, readable by the owner only."""
         new = self._key.with_suffix(".new")
         new.unlink(missing_ok=True)
         with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
@@ -113,11 +114,9 @@ class Home:
     def _taken(self) -> StoreBusy:
         there = self.running()
         who = "Another daemon" if there is None else f"A daemon (process {there.pid})"
-        stop = "stop it" if there is None else f"kill {there.pid}"
-        return StoreBusy(
-            f"{who} runs in {self.path} already",
-            hint=f"use it: matins list; or stop it first: {stop}; or run another one elsewhere: --home DIR",
-        )
+        stop = "" if there is None else f"stop it (kill {there.pid}), "
+        hint = f"Use it (matins list), {stop}or use another directory: --home DIR"
+        return StoreBusy(f"{who} already runs in {self.path}.", hint=hint)
 
 
 def default_home() -> Path:
@@ -126,14 +125,15 @@ def default_home() -> Path:
 
 
 def usual_home() -> Path:
-    """Where it is when nobody says anything."""
+    """The directory where neither `--home` nor MATINS_HOME is given."""
     data = os.environ.get("XDG_DATA_HOME", "")
     return (Path(data) if data.startswith("/") else Path.home() / ".local/share") / "matins"
 
 
 @contextmanager
 def private_files() -> Generator[None]:
-    """What is made meanwhile is nobody else's to read. Before there are threads: it counts for the whole process."""
+    """Files that are created meanwhile are readable by their owner only. The umask belongs to the whole process: use
+    this before threads start."""
     before = os.umask(0o077)
     try:
         yield
@@ -142,20 +142,20 @@ def private_files() -> Generator[None]:
 
 
 def whole(store: str) -> str:
-    """The same store wherever one stands."""
+    """The URL of a store with an absolute path."""
     path = path_of(store)
     return store if path is None else f"sqlite:///{path}"
 
 
 def shown(store: str) -> str:
-    """Without its password."""
+    """The URL of a store without its password."""
     secret = urlsplit(store).password
     told = store if not secret else store.replace(f":{secret}@", ":…@", 1)
     return _PASSWORD.sub(r"\1…", told)
 
 
 def path_of(store: str) -> Path | None:
-    """The file that a SQLite store is."""
+    """The file of a SQLite store; None for any other."""
     name = store.removeprefix("sqlite:///")
     return None if name in ("", store) else Path(name).expanduser().absolute()
 
@@ -169,7 +169,7 @@ def _lock(file: int, how: int) -> bool:
 
 
 def _is_still(file: int, path: Path) -> bool:
-    """Whoever left last may have removed what was opened here."""
+    """Whether the opened file is still at its path: the last daemon may have deleted it."""
     try:
         return os.fstat(file).st_ino == path.stat().st_ino
     except FileNotFoundError:
@@ -181,4 +181,4 @@ def _parsed(text: bytes) -> Running | None:
         said: dict[str, Any] = json.loads(text)
         return Running(**said)
     except (ValueError, TypeError):
-        return None  # it is about to say
+        return None  # it is not published yet

@@ -1,1 +1,1 @@
-"""Text files that people write: YAML that knows its places, and files that are read and replaced whole."""
+"""Text files that people write: YAML with positions, and files that are read and replaced atomically."""

@@ -1,4 +1,4 @@
-"""A text file that others write too: read whole, and replaced whole or not at all."""
+"""A text file that other programs write too: read completely, and replaced atomically."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ class TextFile(NamedTuple):
     mode: int
     owner: tuple[int, int]
     mark: tuple[int, int, int, int]
-    """Differs as soon as somebody has saved it."""
+    """Changes when the file is saved."""
 
 
 def resolved(path: Path) -> Path:
-    """What a link leads to: a link is not replaced by a file."""
+    """The target of a link: a link is not replaced by a file."""
     try:
         return path.resolve(strict=True)
-    except (OSError, RuntimeError) as error:  # RuntimeError: links in a circle, before Python 3.13
-        raise unusable(path, getattr(error, "strerror", None) or "its links lead in a circle") from None
+    except (OSError, RuntimeError) as error:  # RuntimeError: a loop of links, before Python 3.13
+        raise unusable(path, getattr(error, "strerror", None) or "its links form a loop") from None
 
 
 def read(path: Path) -> TextFile:
     try:
-        file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe would keep us waiting
+        file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # opening a pipe would block
         try:
             status = os.fstat(file)
             if not stat.S_ISREG(status.st_mode) or status.st_size > LARGEST:
@@ -50,8 +50,8 @@ def _decoded(path: Path, data: bytes) -> str:
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         column = error.start - data.rfind(b"\n", 0, error.start)
-        message = f"{path}, line {line}, column {column}: this is not UTF-8"
-        raise InvalidInput(message, field="path", hint="save it as UTF-8") from None
+        message = f"{path}, line {line}, column {column}: this is not UTF-8."
+        raise InvalidInput(message, field="path", hint="Save the file as UTF-8.") from None
 
 
 def _mark(status: os.stat_result) -> tuple[int, int, int, int]:
@@ -59,7 +59,8 @@ def _mark(status: os.stat_result) -> tuple[int, int, int, int]:
 
 
 def replaced(path: Path, before: TextFile, text: str) -> bool:
-    """Whole or not at all; False when the file is no longer what was read. OSError when it cannot be written."""
+    """Replace the file atomically. False when it has changed since it was read. Raises OSError when it cannot be
+    written."""
     new = path.with_name(f".{path.name}.new")
     try:
         _write(new, before, text)
@@ -96,14 +97,16 @@ def _sync(folder: Path) -> None:
 
 
 def strangers(owner: int, mode: int) -> str | None:
-    """Who else may change what has this owner and mode; None where nobody may. Root is trusted, and trusts what it is
-    told: folders of containers are mounted from elsewhere."""
+    """Why a file of this owner and mode is not safe: other users may change it. None when it is safe.
+
+    Root trusts every owner: directories of containers are mounted from elsewhere.
+    """
     me = os.geteuid()
     if mode & stat.S_IWOTH:
-        return "everybody may write there"
+        return "everyone can write to it"
     return None if me == 0 or owner in (me, 0) else "it belongs to another user"
 
 
 def unusable(path: Path, why: str) -> InvalidInput:
-    hint = "check the path, and who may read and write there"
-    return InvalidInput(f"{path} cannot be used: {why}", value=str(path), field="path", hint=hint)
+    hint = "Check the path and its permissions."
+    return InvalidInput(f"{path} cannot be used: {why}.", value=str(path), field="path", hint=hint)

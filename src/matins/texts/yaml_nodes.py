@@ -1,4 +1,4 @@
-"""YAML as a tree that knows where in the text each part stands, so that one value can change and no other byte."""
+"""YAML as a tree with positions, so that one value can be changed without touching any other byte."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Place(NamedTuple):
 class Scalar(NamedTuple):
     place: Place
     value: str | None
-    """As it is written: nothing is taken for a number or a date."""
+    """The text as written: nothing is read as a number or a date."""
     block: bool = False
     quoted: bool = False
 
@@ -57,7 +57,7 @@ Node = Scalar | Items | Entries
 
 
 def parse(text: str) -> Node | None:
-    """The one document of a text; None where it is empty."""
+    """The document of a text; None when it is empty."""
     from ruamel.yaml import YAML  # slow to load, and most programs read no YAML
     from ruamel.yaml.error import YAMLError
 
@@ -79,18 +79,19 @@ def _place_of(error: Any, text: str) -> Place:
 
 def _reason(error: Any) -> str:
     if hasattr(error, "character"):
-        return f"no text holds the character {error.character:#x}"
+        return f"the character {error.character:#x} is not allowed"
     return str(getattr(error, "problem", None) or error).partition("\n")[0]
 
 
 def refusal(
     place: Place, what: str, *, value: object = None, field: str | None = None, hint: str | None = None
 ) -> InvalidInput:
-    return InvalidInput(f"line {place.line}, column {place.column}: {what}", value=value, field=field, hint=hint)
+    message = f"line {place.line}, column {place.column}: {what}{'' if what.endswith('.') else '.'}"
+    return InvalidInput(message, value=value, field=field, hint=hint)
 
 
 def plain(node: Node) -> Any:
-    """Only what it says, for comparison."""
+    """The values without positions, for comparison."""
     match node:
         case Scalar():
             return node.value
@@ -101,7 +102,7 @@ def plain(node: Node) -> Any:
 
 
 def meant(node: Node) -> Any:
-    """What it means by the rules of YAML 1.2: numbers and truth are seen, and nothing else is guessed."""
+    """The value by the rules of YAML 1.2: only numbers and booleans are recognised."""
     match node:
         case Scalar():
             return node.value if node.quoted or node.value is None else _meant(node.value)
@@ -125,7 +126,9 @@ def _document(events: Iterator[Any]) -> Node | None:
     for event in events:
         if _kind(event) == "DocumentStartEvent":
             if root is not None:
-                raise refusal(_place(event), "a second document begins", hint="keep one: take out the line ---")
+                raise refusal(
+                    _place(event), "a second document begins here", hint="Keep one document: delete the line ---."
+                )
             root = _node(next(events), events, 0)
     return None if isinstance(root, Scalar) and root.value is None else root
 
@@ -144,20 +147,20 @@ def _node(event: Any, events: Iterator[Any], depth: int) -> Node:
         whole = place._replace(end=end)
         return Entries(whole, tuple((key, _beside(key, value)) for key, value in pairs), bool(event.flow_style))
     if kind == "AliasEvent":
-        raise refusal(place, f"*{event.anchor} repeats another part", hint="write it out")
+        raise refusal(place, f"*{event.anchor} repeats another part", hint="Write it out.")
     is_null = event.style is None and event.value in _NULLS
     return Scalar(place, None if is_null else event.value, event.style in ("|", ">"), event.style is not None)
 
 
 def _beside(key: Node, value: Node) -> Node:
-    """A value that is not there stands right behind its name, not where the next word begins."""
+    """The value; a missing one is placed directly after its name."""
     if value.place.start < value.place.end or not isinstance(value, Scalar):
         return value
     return Scalar(Place(key.place.end, key.place.end, key.place.line, key.place.column), None)
 
 
 def _children(events: Iterator[Any], end: str, depth: int) -> tuple[list[Node], int]:
-    """And where they end; below one another, that is where the next word begins."""
+    """The children and where they end; in block style, that is where the next item begins."""
     found: list[Node] = []
     while _kind(event := next(events)) != end:
         found.append(_node(event, events, depth + 1))
@@ -177,7 +180,7 @@ def _place(event: Any) -> Place:
 
 
 def with_fields(text: str, mapping: Entries, after: str, changes: Mapping[str, Any]) -> str:
-    """The text with these fields set; those that are new stand behind the field `after`, on lines of their own."""
+    """The text with these fields set. New fields follow the field `after`, each on its own line."""
     found = {plain(key): value for key, value in mapping.entries}
     edits = [_set(text, found[name], value, mapping.flow) for name, value in changes.items() if name in found]
     new = {name: value for name, value in changes.items() if name not in found and value is not None}
@@ -196,7 +199,7 @@ def _set(text: str, old: Node, value: Any, flow: bool) -> _Edit:
         raise refusal(
             old.place,
             "this is written in a way that cannot be changed safely",
-            hint="write it on one line, as […] or {…}",
+            hint="Write it on one line, as […] or {…}.",
         )
     if start == end:
         colon = _COLON.match(text, start)
@@ -222,7 +225,7 @@ def _added(text: str, mapping: Entries, after: int, new: Mapping[str, Any]) -> _
 
 
 def written(value: Any, *, flow: bool) -> str:
-    """Between braces as JSON, so that a file of JSON stays one."""
+    """The value as text; in flow style as JSON, so a JSON file stays JSON."""
     if value is None:
         return "null"
     if not flow and isinstance(value, str) and _PLAIN.fullmatch(value) and value not in _WORDS_WITH_A_MEANING:
@@ -232,6 +235,6 @@ def written(value: Any, *, flow: bool) -> str:
 
 
 def _escaped(character: str) -> str:
-    """What YAML would not read, or would take for the end of a line."""
+    """The character, escaped if YAML would refuse it or read it as a line end."""
     code = ord(character)
     return character if character.isprintable() else f"\\u{code:04x}" if code < 1 << 16 else f"\\U{code:08x}"

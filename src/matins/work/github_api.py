@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 from urllib.parse import quote
 
 from matins.engine.when.triggers import EPOCH
-from matins.errors import InvalidInput, MatinsError, NotFound, ProviderLimited
-from matins.work.base import SourceDefinition, SourceUnavailable, readable
+from matins.errors import InvalidInput, MatinsError, NotFound, RateLimited
+from matins.model.work_source import WorkSourceDefinition
+from matins.work.base import WorkSourceUnavailable, readable
 
 if TYPE_CHECKING:
     from githubkit import GitHub, Response
@@ -50,7 +51,7 @@ class Comment(NamedTuple):
 
 
 @contextmanager
-def calling(definition: SourceDefinition, now: int) -> Generator[Api]:
+def calling(definition: WorkSourceDefinition, now: int) -> Generator[Api]:
     """Calls over one connection. Without cache and retries: an old answer would be a wrong one."""
     token = read_token(definition.token)
     github = _githubkit()(
@@ -96,7 +97,7 @@ def read_token(reference: str, environment: Mapping[str, str] = os.environ) -> s
 
 
 class Api:
-    def __init__(self, github: GitHub[Any], definition: SourceDefinition, now: int) -> None:
+    def __init__(self, github: GitHub[Any], definition: WorkSourceDefinition, now: int) -> None:
         self._request: Any = github.request  # pyright: ignore[reportUnknownMemberType]
         self._definition = definition
         self._now = now
@@ -164,7 +165,7 @@ class Api:
         """What a status above 400 means here."""
         status = response.status_code
         if _is_limit(response):
-            return ProviderLimited("github", self._resets_at(response.headers), "its rate limit is reached")
+            return RateLimited("github", self._resets_at(response.headers), "its rate limit is reached")
         if status >= 500:
             return self._unavailable(f"it answers {status}")
         if status == 401:
@@ -188,8 +189,8 @@ class Api:
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise self._unavailable("its answer is not what GitHub gives") from error
 
-    def _unavailable(self, why: str) -> SourceUnavailable:
-        return SourceUnavailable(f"{self._definition.base_url} cannot be used now: {why}", hint="try again later")
+    def _unavailable(self, why: str) -> WorkSourceUnavailable:
+        return WorkSourceUnavailable(f"{self._definition.base_url} cannot be used now: {why}", hint="try again later")
 
 
 def _is_limit(response: Response[Any]) -> bool:

@@ -7,10 +7,11 @@ from collections.abc import Iterable
 from typing import NamedTuple
 from urllib.parse import quote, unquote
 
-from matins.engine.given import check_name, wrong
 from matins.engine.prompts import WorkItem
+from matins.engine.validation import check_name, invalid
 from matins.errors import Conflict, InvalidInput
-from matins.work.base import SourceDefinition, not_held, readable
+from matins.model.work_source import WorkSourceDefinition
+from matins.work.base import not_held, readable
 from matins.work.github_api import Api, Comment, Issue, calling
 
 CLAIMED = "matins-claimed"
@@ -30,7 +31,7 @@ _SAID = {
 class GitHubIssues:
     """The comment that ends a claim comes last, so that a call which is cut short can be made again."""
 
-    def __init__(self, definition: SourceDefinition) -> None:
+    def __init__(self, definition: WorkSourceDefinition) -> None:
         self.name = definition.name
         self._definition = definition
 
@@ -163,4 +164,4 @@ def _has(issue: Issue, label: str) -> bool:
 def _number(item_id: str) -> str:
     if item_id.isascii() and item_id.isdecimal():
         return item_id
-    raise wrong("id", item_id, "the number of an issue")
+    raise invalid("id", item_id, "the number of an issue")

@@ -9,12 +9,12 @@ from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from matins.engine.given import check_name
 from matins.engine.prompts import WorkItem
+from matins.engine.validation import check_name
 from matins.engine.when.definitions import instant_text
 from matins.errors import Conflict, InvalidInput, NotFound
 from matins.texts.whole_file import TextFile, read, replaced, resolved, unusable
-from matins.work.base import SourceUnavailable, not_held, readable
+from matins.work.base import WorkSourceUnavailable, not_held, readable
 from matins.work.tasks_yaml import Task, Tasks, changed, read_tasks
 
 _PATIENCE_S = 30
@@ -73,7 +73,7 @@ class TasksFile:
                     text = changed(tasks, *choice) if choice and choice[1] else None
                 if text is None or _replaced(path, file, text):
                     return choice[0] if choice else None
-        raise SourceUnavailable(f"{path} changes all the time", hint="let whoever writes it come to an end")
+        raise WorkSourceUnavailable(f"{path} changes all the time", hint="let whoever writes it come to an end")
 
 
 def _claimed(tasks: Tasks, run_key: str, now: int) -> _Choice:
@@ -127,7 +127,7 @@ def _replaced(path: Path, before: TextFile, text: str) -> bool:
         return replaced(path, before, text)
     except OSError as error:
         hint = "look at its folder: room, and who may write there"
-        raise SourceUnavailable(f"{path} cannot be written: {error.strerror or error}", hint=hint) from error
+        raise WorkSourceUnavailable(f"{path} cannot be written: {error.strerror or error}", hint=hint) from error
 
 
 @contextmanager
@@ -153,7 +153,7 @@ def _win(file: int, path: Path) -> None:
         except BlockingIOError:
             if time.monotonic() >= deadline:
                 message = f"Somebody else holds the lock of {path}"
-                raise SourceUnavailable(message, hint=f"fuser {path}.lock tells who") from None
+                raise WorkSourceUnavailable(message, hint=f"fuser {path}.lock tells who") from None
         time.sleep(_LOOK_S)
 
 

@@ -11,10 +11,11 @@ from hashlib import sha256
 from itertools import count
 from typing import Any, NamedTuple
 
-from matins.engine.given import LONGEST_NAME, shown
-from matins.engine.prompts import LONGEST_PROMPT
+from matins.engine.prompts import MAX_PROMPT_LENGTH
+from matins.engine.validation import preview_of
 from matins.engine.when.triggers import to_ms
 from matins.errors import InvalidInput
+from matins.model.settings import MAX_NAME_LENGTH
 from matins.texts.yaml_nodes import Entries, Items, Node, Place, Scalar, parse, plain, refusal, with_fields
 
 STATUSES = ("open", "claimed", "done", "failed")
@@ -24,7 +25,7 @@ _LONGEST_TITLE = 1_000
 _NUMBER = re.compile(r"[+-]?[0-9]{1,6}")
 _UNUSABLE = re.compile(r"[\0\ud800-\udfff]")
 _NEARLY = 0.8
-_LONGEST_BODY = LONGEST_PROMPT // 2
+_LONGEST_BODY = MAX_PROMPT_LENGTH // 2
 
 
 class Task(NamedTuple):
@@ -140,13 +141,13 @@ def _task(node: Entries, position: int, fields: Mapping[str, Node], task_id: str
         node=node,
         position=position,
         id=task_id,
-        has_id=_text(fields, "id", LONGEST_NAME) is not None,
+        has_id=_text(fields, "id", MAX_NAME_LENGTH) is not None,
         title=_title(fields),
         body=_text(fields, "body", _LONGEST_BODY) or "",
         priority=_priority(fields),
         created=_created(fields),
         status=_status(fields),
-        claimed_by=_text(fields, "claimed_by", LONGEST_NAME),
+        claimed_by=_text(fields, "claimed_by", MAX_NAME_LENGTH),
         labels=_labels(fields),
         url=_text(fields, "url", _LONGEST_TITLE),
     )
@@ -170,7 +171,7 @@ def _title(fields: Mapping[str, Node]) -> str:
 
 
 def _priority(fields: Mapping[str, Node]) -> int:
-    text = _text(fields, "priority", LONGEST_NAME) or "medium"
+    text = _text(fields, "priority", MAX_NAME_LENGTH) or "medium"
     if text in PRIORITIES:
         return PRIORITIES[text]
     if _NUMBER.fullmatch(text):
@@ -179,7 +180,7 @@ def _priority(fields: Mapping[str, Node]) -> int:
 
 
 def _created(fields: Mapping[str, Node]) -> int | None:
-    text = _text(fields, "created", LONGEST_NAME)
+    text = _text(fields, "created", MAX_NAME_LENGTH)
     if text is None:
         return None
     try:
@@ -190,7 +191,7 @@ def _created(fields: Mapping[str, Node]) -> int | None:
 
 
 def _status(fields: Mapping[str, Node]) -> str:
-    text = _text(fields, "status", LONGEST_NAME) or "open"
+    text = _text(fields, "status", MAX_NAME_LENGTH) or "open"
     if text not in STATUSES:
         raise _wrong(fields["status"], "status", " or ".join(STATUSES))
     return text
@@ -199,9 +200,9 @@ def _status(fields: Mapping[str, Node]) -> str:
 def _labels(fields: Mapping[str, Node]) -> tuple[str, ...]:
     node = fields.get("labels")
     if not isinstance(node, Items):
-        label = _text(fields, "labels", LONGEST_NAME)
+        label = _text(fields, "labels", MAX_NAME_LENGTH)
         return () if label is None else (label,)
-    labels = [_text({"labels": item}, "labels", LONGEST_NAME) for item in node.items]
+    labels = [_text({"labels": item}, "labels", MAX_NAME_LENGTH) for item in node.items]
     return tuple(label for label in labels if label is not None)
 
 
@@ -220,7 +221,7 @@ def _ids(tasks: Sequence[Mapping[str, Node]]) -> list[str]:
 
 
 def _id(fields: Mapping[str, Node]) -> str | None:
-    task_id = _text(fields, "id", LONGEST_NAME)
+    task_id = _text(fields, "id", MAX_NAME_LENGTH)
     if task_id is not None and not (task_id.strip() and task_id.isprintable()):
         raise _wrong(fields["id"], "id", "printable characters")
     return task_id
@@ -237,4 +238,6 @@ def _made_id(fields: Mapping[str, Node], taken: set[str]) -> str:
 
 def _wrong(node: Node, name: str, allowed: str, hint: str | None = None) -> InvalidInput:
     value = node.value if isinstance(node, Scalar) else plain(node)
-    return refusal(node.place, f'"{name}" must be {allowed}, got {shown(value)}', value=value, field=name, hint=hint)
+    return refusal(
+        node.place, f'"{name}" must be {allowed}, got {preview_of(value)}', value=value, field=name, hint=hint
+    )

@@ -96,7 +96,7 @@ def test_other_shapes_are_refused(text: str) -> None:
 def test_hint_for_a_step_without_a_range() -> None:
     with pytest.raises(CronParseError) as caught:
         parse_trigger("5/15 * * * *")
-    assert caught.value.hint == "write 5-59/15"
+    assert caught.value.hint == "Write 5-59/15."
 
 
 @pytest.mark.parametrize(

@@ -110,7 +110,7 @@ def test_an_instant_without_offset_is_in_the_zone_and_said() -> None:
 def test_an_instant_that_does_not_exist_is_refused() -> None:
     with pytest.raises(InstantError) as caught:
         parse_trigger("2026-03-29T01:30", timezone="Europe/London", now=NOW)
-    assert caught.value.hint == "the first time after the jump is 2026-03-29T02:00:00"
+    assert caught.value.hint == "The first time after it is 2026-03-29T02:00:00."
 
 
 def test_an_instant_that_occurs_twice_is_the_first_and_said() -> None:
@@ -138,8 +138,8 @@ def test_no_text_and_too_much(text: str) -> None:
 @pytest.mark.parametrize(
     ("zone", "hint"),
     [
-        ("Europe/Londn", 'did you mean "Europe/London"?'),
-        ("london", 'did you mean "Europe/London"?'),
+        ("Europe/Londn", 'Did you mean "Europe/London"?'),
+        ("london", 'Did you mean "Europe/London"?'),
         ("../../etc/passwd", None),
         ("", None),
         ("Mars/Olympus", None),

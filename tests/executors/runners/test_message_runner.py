@@ -9,14 +9,14 @@ import orjson
 import pytest
 
 import postgres_fixtures
+from matins.engine.when.triggers import to_datetime
 from matins.errors import InvalidInput
 from matins.executors.runners.base import Call, Line
 from matins.executors.runners.message import Message
-from matins.model.run import RunState
 from matins.runtime.limits import Free
 from matins.runtime.messages import emit
 from matins.seeds import syris
-from matins.testing import Bench, ManualClock
+from matins.testing import ManualClock, Sandbox
 
 postgres_server = postgres_fixtures.postgres_server
 postgres_url = postgres_fixtures.postgres_url
@@ -26,21 +26,22 @@ TEMPLATE = {"text": "Good morning from {{schedule}}", "to": ["{{slot}}"], "sourc
 
 
 @pytest.fixture
-def bench(url: str) -> Iterator[Bench]:
-    made = Bench(url, clock=ManualClock("2026-03-27T08:00:00Z"))
-    made.set_agent("bell", runner="message")
+def bench(url: str) -> Iterator[Sandbox]:
+    made = Sandbox(url, clock=ManualClock("2026-03-27T08:00:00Z"))
+    made.agents.set("bell", runner="message")
     yield made
-    assert made.verify_audit() == []
+    assert made.audit.verify().problems == []
     made.close()
 
 
-def emitted(bench: Bench) -> list[tuple[int | None, int | None, dict[str, Any]]]:
+def emitted(bench: Sandbox) -> list[tuple[str, str, dict[str, Any]]]:
+    """Schedule, run and data of each message."""
     with bench._store.reading() as transaction:
         events = transaction.audit()[0]
-    return [(e.schedule_id, e.run_id, orjson.loads(e.data)) for e in events if e.type == "message.emitted"]
+    return [(str(e.schedule_id), str(e.run_id), orjson.loads(e.data)) for e in events if e.type == "message.emitted"]
 
 
-def test_s5_a_fire_emits_a_message_from_its_template(bench: Bench) -> None:
+def test_s5_a_fire_emits_a_message_from_its_template(bench: Sandbox) -> None:
     """S5: "Emit MessageEvent with source.channel = "scheduler" and source.connector_id = schedule_id." """
     made = syris.create_schedule(bench, "s", "cron", "0 * * * *", payload=TEMPLATE)
     bench.clock.advance(HOUR)
@@ -53,9 +54,9 @@ def test_s5_a_fire_emits_a_message_from_its_template(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("payload", ["Hello {{run}}", None, 7], ids=["text", "nothing", "number"])
-def test_s5_a_payload_that_is_no_mapping(bench: Bench, payload: Any) -> None:
+def test_s5_a_payload_that_is_no_mapping(bench: Sandbox, payload: Any) -> None:
     """S5"""
-    made = bench.add("s", when="0 * * * *", do="message", payload=payload)
+    made = bench.add("s", when="0 * * * *", job="message", payload=payload)
     bench.clock.advance(HOUR)
     bench.settle()
     ((_, run_id, data),) = emitted(bench)
@@ -63,7 +64,7 @@ def test_s5_a_payload_that_is_no_mapping(bench: Bench, payload: Any) -> None:
     assert data == {**text, "source": {"channel": "scheduler", "connector_id": str(made.id)}}
 
 
-def test_s5_an_agent_may_hear_of_its_runs_so(bench: Bench) -> None:
+def test_s5_an_agent_may_hear_of_its_runs_so(bench: Sandbox) -> None:
     """S5 C3: no process and no network; the thread has what was said"""
     made = bench.add("s", when="0 * * * *", agent="bell", prompt="Ring for {{schedule}}", payload={"loud": True})
     bench.clock.advance(HOUR)
@@ -72,14 +73,14 @@ def test_s5_an_agent_may_hear_of_its_runs_so(bench: Bench) -> None:
     text = "[Scheduled Task] Ring for s"
     source = {"channel": "scheduler", "connector_id": str(made.id)}
     assert emitted(bench) == [(made.id, run.id, {"loud": True, "text": text, "source": source})]
-    landing = bench.landing(run.id)
+    landing = bench.runs.thread(run.id)
     assert landing is not None
-    assert [(message.role, message.text) for message in bench.messages(landing.thread.id)] == [("user", text)]
+    assert [(message.role, message.text) for message in bench.threads.messages(landing.thread.id)] == [("user", text)]
     assert landing.thread.state == "waiting"
 
 
-@pytest.mark.parametrize("words", [{"do": "message"}, {"agent": "bell", "prompt": "Ring"}], ids=["job", "agent"])
-def test_s2_the_event_the_run_and_the_cursor_commit_together(bench: Bench, words: dict[str, Any]) -> None:
+@pytest.mark.parametrize("words", [{"job": "message"}, {"agent": "bell", "prompt": "Ring"}], ids=["job", "agent"])
+def test_s2_the_event_the_run_and_the_cursor_commit_together(bench: Sandbox, words: dict[str, Any]) -> None:
     """S2: "Commit atomically." """
     bench.add("s", when="0 * * * *", **words)
     bench.clock.advance(HOUR)
@@ -100,41 +101,41 @@ def test_s2_the_event_the_run_and_the_cursor_commit_together(bench: Bench, words
 
     with pytest.raises(ZeroDivisionError):
         turn(die=True)
-    assert (bench.runs("s"), emitted(bench), bench.get("s").next_slot) == ([], [], now)
+    assert (bench.runs.list(schedule="s"), emitted(bench), bench.get("s").next_run_at) == ([], [], to_datetime(now))
     turn(die=False)
-    (run,) = bench.runs("s")
-    assert (run.state, len(emitted(bench)), bench.get("s").next_slot) == (RunState.SUCCEEDED, 1, now + HOUR)
+    (run,) = bench.runs.list(schedule="s")
+    assert (run.state, len(emitted(bench)), bench.get("s").next_run_at) == ("succeeded", 1, to_datetime(now + HOUR))
     bench.settle()
     assert len(emitted(bench)) == 1
 
 
-def test_s2_one_turn_is_enough(bench: Bench) -> None:
+def test_s2_one_turn_is_enough(bench: Sandbox) -> None:
     """S2 H2: also when every place in this process is taken"""
-    bench.add("s", when="0 * * * *", do="message")
+    bench.add("s", when="0 * * * *", job="message")
     bench.executor.room = lambda *, talks=False: 0
     bench.clock.advance(HOUR)
     bench.engine.turn()
-    assert (len(emitted(bench)), bench.runs("s")[0].state) == (1, RunState.SUCCEEDED)
+    assert (len(emitted(bench)), bench.runs.list(schedule="s")[0].state) == (1, "succeeded")
 
 
-def test_s5_a_message_that_was_put_off_is_emitted_once(bench: Bench) -> None:
+def test_s5_a_message_that_was_put_off_is_emitted_once(bench: Sandbox) -> None:
     """S5 C6: the gates hold for it as for any other"""
-    bench.add("s", when="0 * * * *", do="message", pre_check="exit 1")
-    bench.add("t", when="0 * * * *", do="message", pre_check="exit 0")
+    bench.add("s", when="0 * * * *", job="message", pre_check="exit 1")
+    bench.add("t", when="0 * * * *", job="message", pre_check="exit 0")
     bench.clock.advance(HOUR)
     bench.settle()
-    assert [run.state.word for run in bench.runs("s")] == ["skipped"]
-    assert [run_id for _, run_id, _ in emitted(bench)] == [bench.runs("t")[0].id]
+    assert [run.state for run in bench.runs.list(schedule="s")] == ["skipped"]
+    assert [run_id for _, run_id, _ in emitted(bench)] == [bench.runs.list(schedule="t")[0].id]
 
 
 def test_s2_a_schedule_that_another_worker_has_is_left_to_it(postgres_url: str) -> None:
     """S2: whoever holds a run and waits for its cursor could wait for ever"""
-    bench = Bench(postgres_url, clock=ManualClock("2026-03-27T08:00:00Z"))
-    other = Bench(postgres_url, clock=bench.clock)
-    made = bench.add("s", when="0 * * * *", do="message")
+    bench = Sandbox(postgres_url, clock=ManualClock("2026-03-27T08:00:00Z"))
+    other = Sandbox(postgres_url, clock=bench.clock)
+    made = bench.add("s", when="0 * * * *", job="message")
     bench.run("s")
     with other._store.transaction(bench.clock.now_ms()) as transaction:
-        assert transaction.free_cursors([made.id]) == {made.id}
+        assert transaction.free_cursors([int(made.id)]) == {int(made.id)}
         bench.engine.turn()
     assert emitted(bench) == []
     bench.engine.turn()
@@ -143,21 +144,21 @@ def test_s2_a_schedule_that_another_worker_has_is_left_to_it(postgres_url: str) 
     bench.close()
 
 
-def test_an_interval_goes_on_from_its_message(bench: Bench) -> None:
+def test_an_interval_goes_on_from_its_message(bench: Sandbox) -> None:
     """S1: counted from completion, which is at once"""
-    bench.add("s", when="10m", do="message")
+    bench.add("s", when="10m", job="message")
     bench.run_until(bench.clock.now_ms() + HOUR)
     assert len(emitted(bench)) == len(bench.assert_ran("s")) == 6
 
 
-def test_a_template_with_an_unknown_field_is_refused(bench: Bench) -> None:
+def test_a_template_with_an_unknown_field_is_refused(bench: Sandbox) -> None:
     """S5: before it is made, with a suggestion"""
     for payload in ("{{slto}}", {"a": ["x {{slto}}"]}):
         with pytest.raises(InvalidInput, match="slto") as caught:
-            bench.add("s", when="0 * * * *", do="message", payload=payload)
-        assert (caught.value.field, caught.value.hint) == ("payload", "did you mean {{slot}}?")
-    with pytest.raises(InvalidInput, match="source of work"):
-        bench.add("s", when="0 * * * *", do="message", payload="{{work.title}}")
+            bench.add("s", when="0 * * * *", job="message", payload=payload)
+        assert (caught.value.field, caught.value.hint) == ("payload", "Did you mean {{slot}}?")
+    with pytest.raises(InvalidInput, match="the schedule has no work source"):
+        bench.add("s", when="0 * * * *", job="message", payload="{{work.title}}")
     assert bench.list() == []
 
 

@@ -19,7 +19,7 @@ MODULE = """
 import asyncio, os, sys
 from pathlib import Path
 
-class ProviderLimited(Exception):
+class RateLimited(Exception):
     provider, reason = "openai", "too many"
     class resets_at:
         @staticmethod
@@ -40,7 +40,7 @@ def nothing(prompt): return None
 def number(prompt): return 7
 def raises(prompt): raise ValueError("no\\nwater")
 def leaves(prompt): sys.exit(3)
-def limited(prompt): raise ProviderLimited
+def limited(prompt): raise RateLimited
 def strange(prompt): return {1, 2}
 def long(prompt): return "x" * 1_000_000
 def prints(prompt):
@@ -163,7 +163,7 @@ def test_what_cannot_be_called_is_found_first(garden: Driver, words: dict[str, A
     assert caught.value.field == field
 
 
-@pytest.mark.parametrize("name", ["garden:answer", "pack.inner:water", "matins.testing:Bench", "os.path:join"])
+@pytest.mark.parametrize("name", ["garden:answer", "pack.inner:water", "matins.testing:Sandbox", "os.path:join"])
 def test_what_can_be_found_is_not_imported(garden: Driver, name: str) -> None:
     """B4: `pack` would raise"""
     Python().refuse(Call(prompt="x", workdir=str(garden.workdir), extra_args=(name,)))

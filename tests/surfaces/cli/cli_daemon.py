@@ -5,34 +5,34 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from matins.model.principal import OWNER
-from matins.service.requests import Requests
-from matins.service.tokens import Keys
-from matins.surfaces.client import Client
+from matins.service.idempotency import IdempotencyStore
+from matins.service.tokens import TokenVerifier
 from matins.surfaces.http.app import build_app
 from matins.surfaces.http.health import Health
-from matins.surfaces.http.logins import Logins
 from matins.surfaces.http.server import Server, bind
-from matins.testing import Bench
+from matins.surfaces.http.sessions import BrowserSessions
+from matins.surfaces.transports.http_client import Http
+from matins.testing import Sandbox
 
 
 @contextmanager
-def served(bench: Bench) -> Iterator[Client]:
-    """Its owner's client. The token leaves its trace in the events."""
+def served(bench: Sandbox) -> Iterator[Http]:
+    """Its owner's way to it. The token leaves its trace in the events."""
     listening = bind("127.0.0.1", 0)
     host = f"127.0.0.1:{listening.getsockname()[1]}"
     app = build_app(
         bench,
-        Keys(bench.store, bench.clock),
-        Requests(bench.store, bench.clock),
+        TokenVerifier(bench.store, bench.clock),
+        IdempotencyStore(bench.store, bench.clock),
         hosts=[host],
         origins=[f"http://{host}"],
         health=Health(bench, bench.clock, 30_000),
-        logins=Logins(bench.clock),
+        sessions=BrowserSessions(bench.clock),
     )
     server = Server(app, listening)
     server.start()
-    token = bench.call_as(OWNER, "create_token", "owner", "owner").token
-    with Client(f"http://{host}", token) as client:
-        yield client
+    token = bench.tokens.create("owner").token
+    transport = Http(f"http://{host}", token)
+    yield transport
+    transport.close()
     server.stop()

@@ -15,8 +15,8 @@ from cli_daemon import served
 from cli_user import User
 
 from matins.surfaces.cli import times
-from matins.surfaces.cli.desk import Desk
-from matins.testing import Bench, ManualClock
+from matins.surfaces.cli.context import CliContext
+from matins.testing import ManualClock, Sandbox
 
 PAGE = Path(__file__).parents[3] / "docs" / "cli.md"
 START = "2026-03-27T08:00:00Z"
@@ -27,18 +27,18 @@ _COMMAND = re.compile(r"^(?:\$ .*|# at [0-9:]+)$", re.MULTILINE)
 def rendered(page: str, folder: Path, *, over_http: bool = False) -> str:
     """The page with what each command prints now, by the store itself or by a daemon."""
     with pytest.MonkeyPatch.context() as patch:
-        bench = Bench(f"sqlite:///{folder}/matins.db", clock=ManualClock(START))
+        bench = Sandbox(f"sqlite:///{folder}/matins.db", clock=ManualClock(START))
         for job in ("scheduled-task", "backup"):
             bench.job(job)(lambda run: None)
         patch.setattr(times, "now", lambda: datetime.fromtimestamp(bench.clock.now_ms() / 1000, UTC))
-        patch.setattr(Desk, "wait", lambda desk, seconds: bench.settle())
+        patch.setattr(CliContext, "wait", lambda context, seconds: bench.settle())
         patch.setenv("TZ", "UTC")
         time.tzset()
         typist = Typist(bench)
         try:
             with served(bench) if over_http else nullcontext() as client:
                 if client is not None:
-                    patch.setattr(typist.user.app, "door", lambda **place: client)
+                    patch.setattr(typist.user.app, "transport", lambda **location: client)
                 return _SESSION.sub(lambda found: found[1] + typist.session(found[2]) + found[3], page)
         finally:
             bench.engine.close()
@@ -48,7 +48,7 @@ def rendered(page: str, folder: Path, *, over_http: bool = False) -> str:
 
 
 class Typist:
-    def __init__(self, bench: Bench) -> None:
+    def __init__(self, bench: Sandbox) -> None:
         self.bench = bench
         self.user = User(bench)
         self.code = 0

@@ -3,38 +3,36 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from click.testing import CliRunner, Result
 
+from matins.api.use_case import UseCase
 from matins.model.principal import OWNER, Principal
 from matins.surfaces.cli import cli
-from matins.surfaces.door import Door, OwnDoor
-from matins.testing import Bench
+from matins.surfaces.cli.context import Transport
+from matins.surfaces.transports.in_process import InProcess
+from matins.testing import Sandbox
 
 
 class OwnApp:
     """The composition root, on a store that is open already."""
 
-    def __init__(self, bench: Bench, principal: Principal = OWNER) -> None:
+    def __init__(self, bench: Sandbox, principal: Principal = OWNER) -> None:
         self.bench = bench
         self.principal = principal
         self.asked: list[dict[str, Any]] = []
         self.calls: list[tuple[str, dict[str, Any]]] = []
 
-    def door(self, **place: str | None) -> Door:
-        self.asked.append(place)
-        own, calls = OwnDoor(self.bench, "the store", self.principal), self.calls
+    def transport(self, **location: str | None) -> Transport:
+        self.asked.append(location)
+        own, calls = InProcess(self.bench, self.principal), self.calls
 
         class Noted:
-            whereabouts = own.whereabouts
-
-            def call(self, use_case: str, /, **arguments: Any) -> Any:
-                calls.append((use_case, arguments))
-                return own.call(use_case, **arguments)
-
-            def follow(self, after: str, types: list[str]) -> None:
-                return own.follow(after, types)
+            def document(self, use_case: UseCase, arguments: Mapping[str, Any]) -> Any:
+                calls.append((use_case.name, dict(arguments)))
+                return own.document(use_case, arguments)
 
         return Noted()
 
@@ -47,7 +45,7 @@ class OwnApp:
 
 
 class User:
-    def __init__(self, bench: Bench, principal: Principal = OWNER) -> None:
+    def __init__(self, bench: Sandbox, principal: Principal = OWNER) -> None:
         self.bench = bench
         self.app = OwnApp(bench, principal)
 

@@ -13,7 +13,7 @@ from cli_user import User
 
 from matins.store.sqlite.store import SqliteStore
 from matins.surfaces.cli import times
-from matins.testing import Bench, ManualClock
+from matins.testing import ManualClock, Sandbox
 
 START = "2026-03-27T08:00:00Z"  # a Friday
 
@@ -27,9 +27,9 @@ def fresh_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def bench(tmp_path: Path, fresh_store: Path) -> Iterator[Bench]:
+def bench(tmp_path: Path, fresh_store: Path) -> Iterator[Sandbox]:
     shutil.copy(fresh_store, tmp_path / "matins.db")
-    made = Bench(f"sqlite:///{tmp_path}/matins.db", clock=ManualClock(START))
+    made = Sandbox(f"sqlite:///{tmp_path}/matins.db", clock=ManualClock(START))
     made.job("work")(lambda run: None)
     made.job("fail")(_fail)
     yield made
@@ -42,7 +42,7 @@ def _fail(run: object) -> None:
 
 
 @pytest.fixture
-def user(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Iterator[User]:
+def user(bench: Sandbox, monkeypatch: pytest.MonkeyPatch) -> Iterator[User]:
     """Sits at a terminal of 80 columns, whose clock is the bench's."""
     monkeypatch.setattr(times, "now", lambda: datetime.fromtimestamp(bench.clock.now_ms() / 1000, UTC))
     monkeypatch.setenv("TZ", "UTC")

@@ -3,51 +3,64 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
 from cli_user import User
 
-from matins.surfaces.routes import BY_USE_CASE, ROUTES
+from matins.surfaces.cli.context import use_cases
 
 CALLS = [
-    ("set_price", ["model=gpt-5", "input=$1", "output=$8"], "model"),
-    ("set_rate", ["currency=EUR", "usd=1.1"], None),
-    ("set_hook", ["event=before:schedule:trigger", 'command=["true"]'], None),
-    ("limit", ["scope=global", "size=4"], None),
-    ("set_agent_rules", ["agent=scout", "quota=3"], "quota"),
-    ("set_work_source", ["name=todo", "kind=tasks"], "kind"),
-    ("set-quiet-hours", ["name=night", 'windows=["22:00-07:00"]'], "mode"),
+    ("prices.set", ["model=gpt-5", "input=$1", "output=$8"], "model"),
+    ("rates.set", ["currency=EUR", "usd=1.1"], "usd"),
+    ("hooks.set", ["event=before:schedule:trigger", 'command=["true"]'], "command"),
+    ("limits.set", ["scope=global", "size=4"], "size"),
+    ("agent_rules.set", ["agent=scout", "max_schedules=3"], "max_schedules"),
+    ("work_sources.set", ["name=todo", "kind=tasks"], "kind"),
+    ("quiet-hours.set", ["name=night", 'windows=["22:00-07:00"]'], "mode"),
 ]
 
 
 @pytest.mark.parametrize(("use_case", "words", "field"), CALLS, ids=[name for name, _, _ in CALLS])
-def test_v12_what_has_no_command_is_called_by_its_name(
-    user: User, use_case: str, words: list[str], field: str | None
-) -> None:
+def test_v12_what_has_no_command_is_called_by_its_name(user: User, use_case: str, words: list[str], field: str) -> None:
     """V12 B2: what it prints is what the API answers"""
     answer: Any = json.loads(user.says("call", use_case, *words))
-    assert answer is None if field is None else answer[field]
+    assert answer[field]
     assert user.json("call", use_case, *words) == answer
 
 
-@pytest.mark.parametrize("use_case", sorted(route.use_case for route in ROUTES if route.method == "GET"))
+@pytest.mark.parametrize("use_case", sorted(name for name, found in use_cases().items() if found.method == "GET"))
 def test_every_look_can_be_called(user: User, use_case: str) -> None:
     """Those that need a name say which"""
-    needed = BY_USE_CASE[use_case].in_path
-    if use_case == "next_times":
+    needed = [name for name, parameter in use_cases()[use_case].parameters.items() if parameter.required]
+    if use_case == "schedules.next_times":
         assert user.json("call", use_case, "text=5m")["kind"] == "interval"
-    elif needed and use_case != "agent_rules":
-        assert f'"{needed[0]}"' in user.types("call", use_case, code=2).stderr
-    elif use_case == "plan":
-        assert "No file" in user.types("call", use_case, code=2).stderr
+    elif needed:
+        assert f'"{needed[0]}"' in user.complains("call", use_case)
+    elif use_case == "file.plan":
+        assert "There is no file." in user.complains("call", use_case)
     else:
         user.json("call", use_case)
 
 
 @pytest.mark.parametrize(
     ("words", "says"),
-    [(["overvew"], 'did you mean "overview"?'), (["overview", "limit"], "word=value"), (["overview", "x=1"], '"x"')],
+    [
+        (["schedules.lst"], 'Did you mean "schedules.list"?'),
+        (["overview"], "List them: matins call --help"),
+        (["schedules.list", "limit"], '"limit" is not NAME=VALUE.'),
+        (["schedules.list", "x=1"], 'schedules.list has no argument "x".'),
+    ],
 )
 def test_a_slip_is_told(user: User, words: list[str], says: str) -> None:
-    assert says in user.types("call", *words, code=2).stderr
+    assert says in user.complains("call", *words)
+
+
+def test_p4_help_lists_every_use_case(user: User) -> None:
+    """P4: by noun, each with what it does"""
+    text = user.says("call", "--help")
+    for name, found in use_cases().items():
+        first = found.help.split()[:3]
+        assert re.search(rf"^  {re.escape(name)}\s+{re.escape(' '.join(first))}", text, re.MULTILINE), name
+    assert text.index("\nSchedules:\n") < text.index("\nRuns:\n") < text.index("\nQuiet hours:\n")

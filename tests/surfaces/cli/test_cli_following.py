@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -16,9 +16,9 @@ import pytest
 from cli_daemon import served
 from cli_user import User
 
-from matins.surfaces.cli.desk import Desk
-from matins.surfaces.client import Client
-from matins.testing import Bench
+from matins.surfaces.cli.context import CliContext
+from matins.surfaces.transports.http_client import Http
+from matins.testing import Sandbox
 
 Happens = Callable[[], Any]
 MINDS_CTRL_C = """
@@ -31,94 +31,107 @@ main()
 
 
 class Following:
-    """A daemon's door; between one event and the next, something happens. Then Ctrl-C."""
+    """The way to a daemon; between one event and the next, something happens. Then Ctrl-C."""
 
-    def __init__(self, client: Client, *happens: Happens) -> None:
-        self.whereabouts = client.whereabouts
-        self.call = client.call
-        self.asked: list[tuple[str, list[str]]] = []
-        self._client = client
+    def __init__(self, daemon: Http, *happens: Happens) -> None:
+        self.document = daemon.document
+        self.asked: list[Mapping[str, Any]] = []
+        self._daemon = daemon
         self._happens = happens
 
-    def follow(self, after: str, types: list[str]) -> Iterator[dict[str, Any]]:
-        self.asked.append((after, types))
-        with closing(self._client.follow(after, types)) as told:
+    def follow_documents(self, arguments: Mapping[str, Any]) -> Generator[dict[str, Any]]:
+        self.asked.append(arguments)
+        with closing(self._daemon.follow_documents(arguments)) as followed:
             for happens in self._happens:
                 happens()
-                yield next(told)
+                yield next(followed)
         raise KeyboardInterrupt
 
 
 @pytest.fixture
-def client(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Iterator[Client]:
-    def nobody_looks(desk: Desk, seconds: float) -> None:
+def daemon(bench: Sandbox, monkeypatch: pytest.MonkeyPatch) -> Iterator[Http]:
+    def nobody_looks(context: CliContext, seconds: float) -> None:
         raise AssertionError("it polls")
 
-    monkeypatch.setattr(Desk, "wait", nobody_looks)
+    monkeypatch.setattr(CliContext, "wait", nobody_looks)
     for name, agent in (("s", "ada"), ("t", "bob")):
-        bench.add(name, when="every day at 9am", do="work", agent=agent)
+        bench.add(name, when="every day at 9am", job="work", agent=agent)
     with served(bench) as made:
         yield made
 
 
-def followed(user: User, monkeypatch: pytest.MonkeyPatch, door: Following, *words: str) -> list[tuple[str, str | None]]:
-    monkeypatch.setattr(user.app, "door", lambda **place: door)
+def followed(
+    user: User, monkeypatch: pytest.MonkeyPatch, transport: Following, *words: str
+) -> list[tuple[str, str | None]]:
+    monkeypatch.setattr(user.app, "transport", lambda **location: transport)
     result = user.types("--json", "events", "-f", *words, code=130)
     assert result.stderr.strip() == ""
     return [(event["type"], event["schedule"]) for event in map(json.loads, result.stdout.splitlines())]
 
 
 def test_s5_it_goes_on_where_the_page_ended(
-    user: User, bench: Bench, client: Client, monkeypatch: pytest.MonkeyPatch
+    user: User, bench: Sandbox, daemon: Http, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """S5: nothing lost, nothing twice"""
-    door = Following(client, lambda: bench.pause("s"), lambda: bench.resume("s"))
-    told = followed(user, monkeypatch, door, "--limit", "2")
+    transport = Following(daemon, lambda: bench.pause("s"), lambda: bench.resume("s"))
+    told = followed(user, monkeypatch, transport, "--limit", "2")
     assert told == [
         ("schedule.created", "t"),
         ("token.created", None),
         ("schedule.paused", "s"),
         ("schedule.resumed", "s"),
     ]
-    assert door.asked == [(str(bench.events(types="token.created")[-1].id), [])]
+    assert transport.asked == [{"after": bench.events.list(types="token.created")[-1].id}]
 
 
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["--type", "schedule.paused"], ["s", "t"]),
-        (["--schedule", "s"], ["s"]),
-        (["--schedule", "t", "--agent", "bob"], ["t"]),
-        (["--agent", "bob"], ["t"]),
-        (["--run", "99"], []),
+        (["--type", "schedule.paused"], [("schedule.paused", "t"), ("schedule.paused", "s")]),
+        (["--schedule", "s"], [("schedule.paused", "s"), ("schedule.resumed", "s"), ("run.planned", "s")]),
+        (["--schedule", "t", "--agent", "bob"], [("schedule.paused", "t"), ("schedule.resumed", "t")]),
+        (["--agent", "bob"], [("schedule.paused", "t"), ("schedule.resumed", "t")]),
+        (["--run", "1"], [("run.planned", "s")]),
     ],
     ids=["type", "schedule", "schedule-of-agent", "agent", "run"],
 )
 def test_only_what_was_asked_for(
-    user: User, bench: Bench, client: Client, monkeypatch: pytest.MonkeyPatch, words: list[str], told: list[str]
+    user: User,
+    bench: Sandbox,
+    daemon: Http,
+    monkeypatch: pytest.MonkeyPatch,
+    words: list[str],
+    told: list[tuple[str, str]],
 ) -> None:
     """S5: the same as without a daemon"""
-    door = Following(client, lambda: bench.pause("s"), lambda: bench.pause("t"))
-    found = followed(user, monkeypatch, door, *words)
-    assert [name for kind, name in found if kind == "schedule.paused"] == told
+
+    def happens() -> None:
+        for change in (bench.pause, bench.resume):
+            change("t")
+            change("s")
+        bench.run("s")
+
+    transport = Following(daemon, happens, *[lambda: None] * (len(told) - 1))
+    found = followed(user, monkeypatch, transport, *words)
+    assert [event for event in found if event[0] != "schedule.created"] == told
 
 
 def test_what_is_long_past_is_not_read_again(
-    user: User, bench: Bench, client: Client, monkeypatch: pytest.MonkeyPatch
+    user: User, bench: Sandbox, daemon: Http, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One whose last event is old is followed from now on, not from then on"""
-    newest = bench.events(limit=1)[-1].id
-    door = Following(client)
-    assert followed(user, monkeypatch, door, "--schedule", "s") == [("schedule.created", "s")]
-    assert door.asked == [(str(newest), [])]
+    newest = bench.events.list(limit=1)[-1].id
+    transport = Following(daemon)
+    assert followed(user, monkeypatch, transport, "--schedule", "s") == [("schedule.created", "s")]
+    assert transport.asked == [{"schedule": "s", "after": newest}]
 
 
-def test_s5_as_a_program(user: User, bench: Bench, client: Client, tmp_path: Path) -> None:
+def test_s5_as_a_program(user: User, bench: Sandbox, daemon: Http, tmp_path: Path) -> None:
     """S5: the line is there when it happens; Ctrl-C ends it quietly"""
-    token = bench.create_token("ci").token
+    token = bench.tokens.create("ci").token
     words = [
         "--url",
-        client.url,
+        daemon.url,
         "--token",
         token,
         "events",

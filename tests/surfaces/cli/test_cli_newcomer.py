@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from cli_user import User
 
-from matins.testing import Bench
+from matins.testing import Sandbox
 
 
 @pytest.fixture
 def scheduled(user: User) -> User:
-    user.types("add", "every day at 9am", "--do", "work", "-n", "s")
+    user.types("add", "every day at 9am", "--job", "work", "-n", "s")
     return user
 
 
@@ -39,7 +39,7 @@ def test_c10_until_is_said_as_people_say_it(
 
 @pytest.mark.parametrize(
     ("until", "hint"),
-    [("tomorrow", "2h, 2026-12-31T18:00 on your own clock"), ("", "2h, "), ("2026-12-31", "2026-12-31T09:00")],
+    [("tomorrow", "2h, 2026-12-31T18:00 for your own clock"), ("", "2h, "), ("2026-12-31", "2026-12-31T09:00")],
 )
 def test_what_is_no_instant_is_told_with_one(scheduled: User, until: str, hint: str) -> None:
     said = scheduled.complains("pause", "s", "--until", until)
@@ -49,15 +49,16 @@ def test_what_is_no_instant_is_told_with_one(scheduled: User, until: str, hint: 
 
 def test_an_instant_that_is_past_or_a_length_where_none_fits(scheduled: User) -> None:
     said = scheduled.complains("pause", "s", "--until", "2026-03-01T00:00")
-    assert said == 'Error: "until" is past\nHint: give a time to come\n'
+    assert said == 'Error: "until" is in the past.\nHint: Give a time in the future.\n'
     assert '"2h" is not an instant' in scheduled.complains("why", "s", "--at", "2h")
 
 
 def test_other_places_for_instants(scheduled: User) -> None:
     """The same words everywhere"""
-    assert scheduled.says("throttles", "set", "anthropic", "2h") == "anthropic waits until 10:00 (in 2h)\n"
-    assert scheduled.json("token", "create", "ci", "--expires", "30d")["expires_at"] == "2026-04-26T08:00:00Z"
-    assert scheduled.json("why", "s", "--at", "2026-03-28T09:00")["found"] == "to_come"
+    throttled = scheduled.says("throttles", "set", "anthropic", "--resets-at", "2h")
+    assert throttled == "Set the throttle anthropic: resets at 10:00 (in 2h)\n"
+    assert scheduled.json("tokens", "create", "ci", "--expires", "30d")["expires_at"] == "2026-04-26T08:00:00Z"
+    assert scheduled.json("why", "s", "--at", "2026-03-28T09:00")["status"] == "to_come"
     assert "1 slot since 2026-03-26 08:00" in scheduled.says("preview", "s", "--catch-up-since", "2026-03-26T08:00")
 
 
@@ -67,19 +68,23 @@ def test_other_places_for_instants(scheduled: User) -> None:
         (["cancel", "s"], '"s" is not the number of a run', "matins runs"),
         (["runs", "show", "s"], '"s" is not the number of a run', "matins runs"),
         (["approve", "s"], '"s" is not the number of an approval', "matins approvals"),
-        (["runs", "show", "77"], "There is no run 77", "see what there is: matins runs\n"),
-        (["approve", "77"], "There is no approval 77", "see what there is: matins approvals\n"),
-        (["add", "every", "day", "at", "9am"], "these are more: every day at 9am", 'matins add "every weekday at 9am"'),
-        (["add", "5m", "-a", "cluade", "x"], 'There is no agent "cluade"', 'did you mean "claude"?'),
-        (["add", "5m", "-a", "scuot", "x"], 'There is no agent "scuot"', 'did you mean "scout"?'),
+        (["runs", "show", "77"], "There is no run 77", "List what there is: matins runs\n"),
+        (["approve", "77"], "There is no approval 77", "List what there is: matins approvals\n"),
+        (
+            ["add", "every", "day", "at", "9am"],
+            "two arguments, not more: every day at 9am",
+            'matins add "every weekday at 9am"',
+        ),
+        (["add", "5m", "-a", "cluade", "x"], 'There is no agent "cluade"', 'Did you mean "claude"?'),
+        (["add", "5m", "-a", "scuot", "x"], 'There is no agent "scuot"', 'Did you mean "scout"?'),
         (["add", "5m", "-a", "xyzzy", "x"], 'There is no agent "xyzzy"', "matins agents set xyzzy --runner claude"),
-        (["budgets", "set", "daily", "--money", "$5"], '"per" must be day or month', "--per day\n"),
+        (["budgets", "set", "daily", "--max-cost", "$5"], 'A budget needs "period".', "--period day\n"),
         (["agents", "set", "x"], 'An agent needs "runner"', "--runner claude"),
-        (["add", "5m", "--do", "work", "--max-cost", "5 EUR"], "EUR", "matins prices rate EUR 1.10"),
+        (["add", "5m", "--job", "work", "--max-cost", "5 EUR"], "EUR", "matins rates set EUR 1.10"),
         (
             ["agents", "set", "x", "--runner", "shell", "--command", "echo 'x"],
             "No closing quotation",
-            "close the quotes",
+            "Close the quotes.",
         ),
     ],
 )
@@ -97,7 +102,7 @@ def test_errors_say_what_to_type(scheduled: User, words: list[str], says: str, h
         (["runs", "shw", "3"], 'There is no command "runs shw". Did you mean "show"?'),
         (["budgets", "xyzzy"], 'There is no command "budgets xyzzy".'),
         (["next", "-n", "0"], "0 is not in the range 1<=x<=1000"),
-        (["run", "s", "--timeout", "3"], "--timeout is for --wait"),
+        (["run", "s", "--timeout", "3"], "--timeout needs --wait."),
     ],
 )
 def test_slips_are_told_before_anything_is_done(scheduled: User, words: list[str], says: str) -> None:
@@ -115,13 +120,13 @@ def test_a_command_as_one_types_it(user: User) -> None:
 
 def test_a_token_is_not_revoked_by_its_name(user: User) -> None:
     """And nobody is left to believe that it was"""
-    token_id = user.json("token", "create", "ci")["id"]
-    said = user.complains("token", "revoke", "ci")
-    assert f"matins token revoke {token_id}\n" in said
-    assert user.json("token")[0]["revoked_at"] is None
+    token_id = user.json("tokens", "create", "ci")["id"]
+    said = user.complains("tokens", "revoke", "ci")
+    assert f"matins tokens revoke {token_id}\n" in said
+    assert user.json("tokens")[0]["revoked_at"] is None
 
 
-def test_logs_of_one_that_never_started(scheduled: User, bench: Bench) -> None:
+def test_logs_of_one_that_never_started(scheduled: User, bench: Sandbox) -> None:
     """Why it did not, where there is something to tell"""
     assert "matins run s\n" in scheduled.complains("logs", "s")
     scheduled.types("edit", "s", "--pre-check", "exit 1")
@@ -129,30 +134,30 @@ def test_logs_of_one_that_never_started(scheduled: User, bench: Bench) -> None:
     assert "matins why s\n" in scheduled.complains("logs", "s")
 
 
-def test_one_that_does_not_start_says_where_the_reason_is(scheduled: User, bench: Bench) -> None:
+def test_one_that_does_not_start_says_where_the_reason_is(scheduled: User, bench: Sandbox) -> None:
     """B2: at once, without --wait"""
-    scheduled.types("budgets", "set", "tiny", "--money", "$0.10", "--per", "day")
+    scheduled.types("budgets", "set", "tiny", "--max-cost", "$0.10", "--period", "day")
     result = scheduled.types("run", "s", code=5)
     assert result.stdout == "Run 1 of s: ✗ over budget\n"
-    assert result.stderr == "Why: matins why s\n"
+    assert result.stderr == "To see why: matins why s\n"
 
 
 def test_names_with_blanks_can_be_pasted(user: User) -> None:
-    made = user.types("add", "every day at 9am", "--do", "work", "-n", "two words")
+    made = user.types("add", "every day at 9am", "--job", "work", "-n", "two words")
     assert "matins edit 'two words' --timezone local" in made.stderr
-    assert user.says("pause", "two words") == "Paused two words. To go on: matins resume 'two words'\n"
+    assert user.says("pause", "two words") == "Paused two words. To resume: matins resume 'two words'\n"
 
 
-def test_the_last_run_is_readable_beside_a_long_name(user: User, bench: Bench) -> None:
+def test_the_last_run_is_readable_beside_a_long_name(user: User, bench: Sandbox) -> None:
     """P10: at 80 columns, what is least needed gives way"""
-    user.types("add", "every day at 9am", "--do", "fail", "-n", "summarise-my-open-pull-requests")
+    user.types("add", "every day at 9am", "--job", "fail", "-n", "summarise-my-open-pull-requests")
     bench.run_until("2026-03-27T09:00:00Z")
     row = user.says("list").splitlines()[1]
     assert len(row) <= 80
     assert "✗ failed" in row
 
 
-def test_one_that_is_at_work_is_running(scheduled: User, bench: Bench) -> None:
+def test_one_that_is_at_work_is_running(scheduled: User, bench: Sandbox) -> None:
     """P10: in the word that people look for, and while it is being ended"""
     told: list[str] = []
 
@@ -161,12 +166,12 @@ def test_one_that_is_at_work_is_running(scheduled: User, bench: Bench) -> None:
         told.append(scheduled.says("runs", "--state", "running"))
         told.append(scheduled.types("cancel", "1").stderr)
 
-    scheduled.types("edit", "s", "--do", "look")
+    scheduled.types("edit", "s", "--job", "look")
     scheduled.types("run", "s")
     assert scheduled.says("runs", "--state", "running") == "No run matches.\n"
     bench.settle()
-    assert "1    s         by hand now  ▸ running" in told[0]
-    assert told[1] == "It is being ended. Look again: matins runs show 1\n"
+    assert "1    s         manual now  ▸ running" in told[0]
+    assert told[1] == "The run is being stopped. Show it: matins runs show 1\n"
 
 
 def test_a_folder_counts_from_where_it_is_typed(user: User, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -184,7 +189,7 @@ def test_a_folder_counts_from_where_it_is_typed(user: User, tmp_path: Path, monk
 def test_once_says_whose_clock_it_means(user: User, when: str, told: bool) -> None:
     """S6: UTC is said, and how to have one's own"""
     added = user.types("add", when, "--agent", "demo", "Say good morning")
-    assert ("Its time is in UTC" in added.stderr) is told
+    assert ("The time is in UTC." in added.stderr) is told
     if told:
         assert "--when 'tomorrow at 9am' --timezone local" in added.stderr
         user.types("edit", "say-good-morning", "--when", when, "--timezone", "Asia/Tokyo")

@@ -9,7 +9,7 @@ import click
 from cli_page import PAGE, rendered
 
 from matins.surfaces.cli import cli
-from matins.surfaces.cli.main import _SECTIONS
+from matins.surfaces.cli.catalog import sections
 
 
 def test_the_page_prints_what_it_says(tmp_path: Path) -> None:
@@ -28,7 +28,7 @@ def test_every_command_is_on_the_page() -> None:
     """P4: with an example, and each verb of a noun by its name"""
     page = PAGE.read_text(encoding="utf-8")
     context = click.Context(cli)
-    for name in (name for section in _SECTIONS.values() for name in section):
+    for name in (name for section in sections().values() for name in section):
         assert re.search(rf"(^\$ |`)matins {name}\b", page, re.MULTILINE), name
         command = cli.get_command(context, name)
         if isinstance(command, click.Group):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import click
@@ -12,19 +13,20 @@ import pytest
 from cli_user import User
 from click.testing import CliRunner
 
+from matins.api.use_case import UseCase
 from matins.errors import Conflict, InvalidInput, MatinsError, NotAllowed, StoreUnavailable
 from matins.surfaces.cli import cli
-from matins.surfaces.cli.desk import Desk
-from matins.surfaces.cli.main import _ALIASES, _SECTIONS
-from matins.surfaces.cli.telling import EXIT_CODES
-from matins.testing import Bench
+from matins.surfaces.cli.catalog import ALIASES, sections
+from matins.surfaces.cli.context import CliContext
+from matins.surfaces.cli.errors import EXIT_CODES
+from matins.testing import Sandbox
 
 ROOT = click.Context(cli, info_name="matins")
 
 
 def commands() -> Iterator[tuple[str, ...]]:
     """Every command, and every verb of a noun."""
-    for name in (*cli.list_commands(ROOT), *_ALIASES):
+    for name in (*cli.list_commands(ROOT), *ALIASES):
         yield (name,)
         command = cli.get_command(ROOT, name)
         if isinstance(command, click.Group):
@@ -45,10 +47,24 @@ def test_every_command_has_help_and_json(words: tuple[str, ...]) -> None:
     assert isinstance(command, click.Group) or "--json" in text
 
 
+@pytest.mark.parametrize("words", [(), *commands()], ids=" ".join)
+def test_p4_help_of_every_option_stands_alone(words: tuple[str, ...]) -> None:
+    """P4: whole sentences, also for `matins … --help | grep`"""
+    command: Any = cli if not words else cli.get_command(ROOT, words[0])
+    command = command.commands[words[1]] if len(words) == 2 else command
+    context = click.Context(command, info_name=" ".join(words), parent=ROOT)
+    for option in command.get_params(context):
+        if isinstance(option, click.Option) and not option.hidden:
+            _, text = option.get_help_record(context) or ("", "")
+            assert re.fullmatch(r"[A-Z].*\.", text), (option.name, text)
+            assert not re.search(r"  |[^.]\. [a-z]", text), (option.name, text)
+            assert str(option.help) == text
+
+
 def test_root_help(user: User) -> None:
     """P4: all commands in their sections, the exit codes too"""
     text = user.says("--help")
-    for section, found in _SECTIONS.items():
+    for section, found in sections().items():
         assert f"\n{section}:\n" in text
         assert all(f"\n  {name} " in text for name in found)
     assert "8 waiting for approval" in text
@@ -68,7 +84,7 @@ def test_root_help(user: User) -> None:
         (["show"], "Missing argument 'NAME'"),
         (["run", "s", "--timeout", "soon"], "'soon' is not a valid float"),
         (["completion", "tcsh"], "'tcsh' is not one of"),
-        (["service", "install"], "say --print"),
+        (["service", "install"], "use --print"),
     ],
 )
 def test_a_slip_of_the_hand(user: User, words: list[str], says: str) -> None:
@@ -133,12 +149,10 @@ def test_up_and_service(user: User) -> None:
 
 
 class Failing:
-    whereabouts = "nowhere"
-
     def __init__(self, error: BaseException) -> None:
         self.error = error
 
-    def call(self, use_case: str, /, **arguments: Any) -> Any:
+    def document(self, use_case: UseCase, arguments: Mapping[str, Any]) -> Any:
         raise self.error
 
 
@@ -146,8 +160,8 @@ class Failing:
     ("error", "code", "hint"),
     [
         (InvalidInput("no", hint="mend it"), 2, "mend it"),
-        (InvalidInput("no"), 2, "see how it is said: --help"),
-        (Conflict("no"), 1, "look at it again"),
+        (InvalidInput("no"), 2, "See the options: --help"),
+        (Conflict("no"), 1, "Check its state: "),
         (NotAllowed("no"), 4, "--token"),
         (StoreUnavailable("no"), 1, "matins doctor"),
         (MatinsError("no"), 1, "matins doctor"),
@@ -160,7 +174,7 @@ def test_every_error_says_what_to_do_next(
     user: User, monkeypatch: pytest.MonkeyPatch, error: Exception, code: int, hint: str
 ) -> None:
     """Exit codes 1, 2, 4; never a traceback"""
-    monkeypatch.setattr(user.app, "door", lambda **place: Failing(error))
+    monkeypatch.setattr(user.app, "transport", lambda **location: Failing(error))
     said = user.complains("list", code=code)
     assert said.startswith("Error: ")
     assert hint in said
@@ -168,19 +182,19 @@ def test_every_error_says_what_to_do_next(
 
 def test_an_error_cannot_move_the_cursor(user: User, monkeypatch: pytest.MonkeyPatch) -> None:
     error = InvalidInput("a\x1b[2Jb", hint="c\rd\x07")
-    monkeypatch.setattr(user.app, "door", lambda **place: Failing(error))
+    monkeypatch.setattr(user.app, "transport", lambda **location: Failing(error))
     assert user.complains("list") == "Error: a\\x1b[2Jb\nHint: c\nd\\x07\n"
 
 
 def test_ctrl_c(user: User, monkeypatch: pytest.MonkeyPatch) -> None:
     """130, and no word of it"""
-    monkeypatch.setattr(user.app, "door", lambda **place: Failing(KeyboardInterrupt()))
+    monkeypatch.setattr(user.app, "transport", lambda **location: Failing(KeyboardInterrupt()))
     result = user.types("list", code=130)
     assert (result.stdout, result.stderr.strip()) == ("", "")
 
 
 def test_debug_shows_where(user: User, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(user.app, "door", lambda **place: Failing(RuntimeError("here")))
+    monkeypatch.setattr(user.app, "transport", lambda **location: Failing(RuntimeError("here")))
     result = CliRunner().invoke(cli, ["list"], obj=user.app, env={"MATINS_DEBUG": "1"})
     assert isinstance(result.exception, RuntimeError)
 
@@ -188,12 +202,12 @@ def test_debug_shows_where(user: User, monkeypatch: pytest.MonkeyPatch) -> None:
 HOSTILE = "\x1b]0;owned\x07\x1b[2J\r\u202e\u200b\x9b31m\u2028\U000e0041<b>日本"
 
 
-def test_no_word_of_others_reaches_the_terminal(user: User, bench: Bench) -> None:
+def test_no_word_of_others_reaches_the_terminal(user: User, bench: Sandbox) -> None:
     """B7: prompts, notes, payloads, reasons, outcomes; in every view, and in JSON"""
-    bench.set_agent("x", runner="demo", model="m")
+    bench.agents.set("x", runner="demo", model="m")
     bench.job("echo")(lambda run: {HOSTILE: HOSTILE})
     bench.add(
-        "s", when="1h", do="echo", payload={HOSTILE: HOSTILE}, agent="x", approval="owner_approve", prompt=HOSTILE
+        "s", when="1h", job="echo", payload={HOSTILE: HOSTILE}, agent="x", approval="owner_approve", prompt=HOSTILE
     )
     bench.run("s")
     bench.settle()
@@ -201,7 +215,7 @@ def test_no_word_of_others_reaches_the_terminal(user: User, bench: Bench) -> Non
     seen = [user.types(*view) for view in views] + [user.types("approve", "1")]
     bench.settle()
     bench.pause("s", note=HOSTILE)
-    bench.throttle("p", bench.clock.now_ms() + 60_000, reason=HOSTILE)
+    bench.throttles.set("p", resets_at=bench.clock.now_ms() + 60_000, reason=HOSTILE)
     views += [
         ["list"],
         ["runs"],
@@ -228,8 +242,8 @@ def unsafe(text: str) -> list[str]:
 
 
 @pytest.fixture
-def failed(user: User, bench: Bench) -> User:
-    user.types("add", "every day at 9am", "--do", "fail", "-n", "s")
+def failed(user: User, bench: Sandbox) -> User:
+    user.types("add", "every day at 9am", "--job", "fail", "-n", "s")
     user.types("run", "s")
     bench.settle()
     return user
@@ -238,7 +252,7 @@ def failed(user: User, bench: Bench) -> User:
 def test_colours_on_a_terminal(failed: User, monkeypatch: pytest.MonkeyPatch) -> None:
     """B12: and never alone; not for programs, not where nobody wants them"""
     assert "\x1b" not in failed.says("list")
-    monkeypatch.setattr(Desk, "on_terminal", True)
+    monkeypatch.setattr(CliContext, "on_terminal", True)
     assert "\x1b[31m✗ failed now" in failed.says("list")
     assert "\x1b" not in failed.says("list", "--json")
     monkeypatch.setenv("TERM", "dumb")
@@ -247,14 +261,14 @@ def test_colours_on_a_terminal(failed: User, monkeypatch: pytest.MonkeyPatch) ->
 
 def test_no_color(failed: User, monkeypatch: pytest.MonkeyPatch) -> None:
     """B12"""
-    monkeypatch.setattr(Desk, "on_terminal", True)
+    monkeypatch.setattr(CliContext, "on_terminal", True)
     result = CliRunner().invoke(cli, ["list"], obj=failed.app, env={"NO_COLOR": "1", "COLUMNS": "80"})
     assert "✗ failed" in result.stdout
     assert "\x1b" not in result.stdout
 
 
 def test_what_is_piped_is_not_cut(user: User) -> None:
-    user.types("add", "every weekday at 9am, 10am, 11am, 12pm, 1pm, 2pm and 3pm", "--do", "work", "-n", "s" * 60)
+    user.types("add", "every weekday at 9am, 10am, 11am, 12pm, 1pm, 2pm and 3pm", "--job", "work", "-n", "s" * 60)
     assert "…" in user.types("list").stdout
     whole = user.types("list", columns=None).stdout
     assert "…" not in whole
@@ -285,15 +299,15 @@ def test_completion_scripts(user: User, shell: str) -> None:
 def test_completion_of_a_line(user: User, line: str, found: list[str]) -> None:
     """Commands, options, choices, and the names of schedules and agents"""
     user.types("agents", "set", "scout", "--runner", "demo")
-    user.types("add", "5m", "--do", "work", "-n", "morning")
-    user.types("add", "5m", "--do", "work", "-n", "mortal")
+    user.types("add", "5m", "--job", "work", "-n", "morning")
+    user.types("add", "5m", "--job", "work", "-n", "mortal")
     environment = {"_MATINS_COMPLETE": "bash_complete", "COMP_WORDS": line, "COMP_CWORD": str(len(line.split()) - 1)}
     result = CliRunner().invoke(cli, [], obj=user.app, env=environment, prog_name="matins")
     assert [answer.partition(",")[2] for answer in result.stdout.split()] == found
 
 
 def test_completion_where_nobody_answers(user: User, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(user.app, "door", lambda **place: Failing(StoreUnavailable("gone")))
+    monkeypatch.setattr(user.app, "transport", lambda **location: Failing(StoreUnavailable("gone")))
     environment = {"_MATINS_COMPLETE": "bash_complete", "COMP_WORDS": "matins show m", "COMP_CWORD": "2"}
     result = CliRunner().invoke(cli, [], obj=user.app, env=environment, prog_name="matins")
     assert (result.stdout.strip(), result.stderr) == ("", "")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -13,44 +13,45 @@ import pytest
 from cli_user import User
 
 from matins import Matins
+from matins.api.use_case import UseCase
 from matins.model.run import RunState
-from matins.surfaces.cli.desk import Desk
-from matins.testing import Bench
+from matins.surfaces.cli.context import CliContext
+from matins.testing import Sandbox
 
 
 @pytest.fixture
-def turning(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], None]]:
+def turning(bench: Sandbox, monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], None]]:
     """While somebody waits, the engine turns; what is in this list happens first, one at each look."""
     meanwhile: list[Callable[[], None]] = []
 
-    def wait(desk: Desk, seconds: float) -> None:
+    def wait(context: CliContext, seconds: float) -> None:
         if meanwhile:
             meanwhile.pop(0)()
         bench.clock.advance(round(seconds * 1000))
         bench.settle()
 
-    monkeypatch.setattr(Desk, "wait", wait)
+    monkeypatch.setattr(CliContext, "wait", wait)
     return meanwhile
 
 
-def added(user: User, do: str, *words: str) -> None:
-    user.types("add", "every day at 9am", "--do", do, "-n", "s", *words)
+def added(user: User, job: str, *words: str) -> None:
+    user.types("add", "every day at 9am", "--job", job, "-n", "s", *words)
 
 
 @pytest.mark.parametrize(
-    ("do", "words", "code", "ends"),
+    ("job", "words", "code", "ends"),
     [
         ("work", [], 0, "✓ succeeded in 0ms"),
         ("fail", [], 5, "✗ failed in 0ms"),
         ("work", ["--pre-check", "exit 1"], 1, "↷ skipped (pre check)"),
-        ("work", ["--before", "exit 1"], 1, "↷ skipped (hook)"),
+        ("work", ["--before-run", "exit 1"], 1, "↷ skipped (hook)"),
     ],
 )
 def test_run_wait_says_how_it_ended(
-    user: User, turning: list[Callable[[], None]], do: str, words: list[str], code: int, ends: str
+    user: User, turning: list[Callable[[], None]], job: str, words: list[str], code: int, ends: str
 ) -> None:
     """B2: exit codes 0, 5, 1"""
-    added(user, do, *words)
+    added(user, job, *words)
     result = user.types("run", "s", "--wait", code=code)
     assert result.stdout == f"Run 1 of s: {ends}\n"
     assert "Run 1: ◌ ready\n" in result.stderr
@@ -68,15 +69,15 @@ def test_run_wait_that_needs_approval(user: User, turning: list[Callable[[], Non
     added(user, "work", "--approval", "owner_approve")
     result = user.types("run", "s", "--wait", code=8)
     assert result.stdout == "Run 1 of s: ◆ needs approval\n"
-    assert result.stderr.splitlines()[-1] == "It waits for approval: matins approve 1"
+    assert result.stderr.splitlines()[-1] == "The run needs approval: matins approve 1"
     assert user.json("run", "s", "--wait", code=1)["state"] == "skipped"
 
 
-def test_run_wait_that_is_cancelled_meanwhile(user: User, bench: Bench, turning: list[Callable[[], None]]) -> None:
+def test_run_wait_that_is_cancelled_meanwhile(user: User, bench: Sandbox, turning: list[Callable[[], None]]) -> None:
     """Exit code 3"""
     added(user, "work")
     user.types("pause", "s")
-    turning.append(lambda: bench.cancel(1) and None)
+    turning.append(lambda: bench.runs.cancel(1) and None)
     result = user.types("run", "s", "--wait", code=3)
     assert result.stdout == "Run 1 of s: ⊘ cancelled\n"
     assert result.stderr == "Run 1: ◌ waits: paused\n"
@@ -87,11 +88,11 @@ def test_run_wait_that_takes_too_long(user: User, turning: list[Callable[[], Non
     added(user, "work")
     user.types("pause", "s")
     result = user.types("run", "s", "--wait", "--timeout", "20", code=3)
-    assert "It is not over yet; it goes on. Look again: matins runs show 1" in result.stderr
+    assert "The run has not ended; it continues. Show it: matins runs show 1" in result.stderr
     assert user.json("runs", "show", "1")["live"] is True
 
 
-def test_run_wait_that_a_person_denies(user: User, bench: Bench, turning: list[Callable[[], None]]) -> None:
+def test_run_wait_that_a_person_denies(user: User, bench: Sandbox, turning: list[Callable[[], None]]) -> None:
     """Exit code 4"""
     added(user, "work", "--approval", "owner_approve")
     user.types("run", "s", "--wait", code=8)
@@ -100,7 +101,7 @@ def test_run_wait_that_a_person_denies(user: User, bench: Bench, turning: list[C
     assert user.types("run", "s", "--key", key, "--wait", code=4).stdout == "Run 1 of s: ⊘ denied\n"
 
 
-def test_a_run_that_timed_out(user: User, bench: Bench, turning: list[Callable[[], None]]) -> None:
+def test_a_run_that_timed_out(user: User, bench: Sandbox, turning: list[Callable[[], None]]) -> None:
     """Exit code 3, also for whoever looks later"""
     added(user, "work")
     user.types("run", "s", "--key", "k")
@@ -108,12 +109,12 @@ def test_a_run_that_timed_out(user: User, bench: Bench, turning: list[Callable[[
     assert user.types("run", "s", "--key", "k", "--wait", code=3).stdout == "Run 1 of s: ✗ failed (timed out)\n"
 
 
-def ended(bench: Bench, run_id: int, state: RunState, reason: str) -> None:
+def ended(bench: Sandbox, run_id: int, state: RunState, reason: str) -> None:
     connection: Any = bench._store._connection  # type: ignore[attr-defined]
     connection.execute("UPDATE runs SET state = ?, reason = ? WHERE id = ?", (int(state), reason, run_id))
 
 
-def test_a_held_run(user: User, bench: Bench, turning: list[Callable[[], None]]) -> None:
+def test_a_held_run(user: User, bench: Sandbox, turning: list[Callable[[], None]]) -> None:
     """B9: nobody knows how it ended, until a person says it"""
     added(user, "work")
     user.types("run", "s", "--key", "k")
@@ -124,39 +125,40 @@ def test_a_held_run(user: User, bench: Bench, turning: list[Callable[[], None]])
     assert "is not held" in user.complains("resolve", "1", "failed", code=1)
 
 
-def test_without_an_engine(user: User, bench: Bench) -> None:
+def test_without_an_engine(user: User, bench: Sandbox) -> None:
     added(user, "work")
     bench.engine.close()
-    told = "No engine is running: it starts when one does (matins up)\n"
+    told = "No engine is running. The run starts when one does: matins up\n"
     assert user.types("run", "s", "--key", "k").stderr == told
     assert user.types("run", "s", "--key", "k", "--wait", code=1).stderr == told
 
 
-def test_runs_at_80_columns(user: User, bench: Bench) -> None:
+def test_runs_at_80_columns(user: User, bench: Sandbox) -> None:
     """P10: of all, of one, in a state"""
     added(user, "work")
-    user.types("add", "every 30 minutes", "--do", "fail", "-n", "flaky", "--set", "anchor=grid")
+    user.types("add", "every 30 minutes", "--job", "fail", "-n", "flaky", "--set", "anchor=grid")
     user.types("quiet-hours", "set", "morning", "--windows", "08:40-09:30")
     user.types("edit", "s", "--quiet-hours", "morning")
     bench.run_until("2026-03-27T09:05:00Z")
     user.types("run", "s")
     assert user.says("runs") == dedent("""\
-        RUN  SCHEDULE  SLOT             STATE      TOOK  WHY
-        4    s         by hand now      ◌ ready    –
-        3    flaky     5m ago (09:00)   ✗ failed   0ms   ValueError: no luck
-        2    s         5m ago (09:00)   ↷ skipped  –     quiet hours
-        1    flaky     35m ago (08:30)  ✗ failed   0ms   ValueError: no luck
+        RUN  SCHEDULE  SLOT             STATE      DURATION  REASON
+        4    s         manual now       ◌ ready    –
+        3    flaky     5m ago (09:00)   ✗ failed   0ms       ValueError: no luck
+        2    s         5m ago (09:00)   ↷ skipped  –         quiet hours
+        1    flaky     35m ago (08:30)  ✗ failed   0ms       ValueError: no luck
         """)
     assert [run["id"] for run in user.json("runs", "s")] == ["4", "2"]
     assert [run["id"] for run in user.json("runs", "list", "--state", "failed")] == ["3", "1"]
     page = user.types("runs", "flaky", "--limit", "1")
-    assert page.stderr == "There is more: matins runs flaky --before 3\n"
+    assert page.stderr == "There are more: matins runs flaky --before 3\n"
     assert [run["id"] for run in user.json("runs", "flaky", "--before", "3")] == ["1"]
-    assert "leave the name out" in user.complains("runs", "s", "--state", "failed")
-    assert "one of: parked" in user.complains("runs", "--state", "bad")
+    assert [run["id"] for run in user.json("runs", "flaky", "--state", "failed")] == ["3", "1"]
+    assert user.json("runs", "s", "--state", "failed") == []
+    assert '"state" must be waiting, queued, ' in user.complains("runs", "--state", "bad")
 
 
-def test_show_a_run(user: User, bench: Bench) -> None:
+def test_show_a_run(user: User, bench: Sandbox) -> None:
     """V12"""
     added(user, "fail")
     user.types("run", "s")
@@ -169,11 +171,11 @@ def test_show_a_run(user: User, bench: Bench) -> None:
         schedule  s, revision 1
         state     ✗ failed
         reason    failed
-        slot      by hand
+        slot      manual
         attempt   1
         started   now (08:00)
         ended     now (08:00)
-        took      0ms
+        duration  0ms
         by        name: owner, role: owner
         """)
     assert "There is no run 7" in user.complains("runs", "show", "7")
@@ -183,7 +185,7 @@ def test_no_runs_says_what_to_do(user: User) -> None:
     assert user.says("runs") == "No runs. Start one: matins run NAME\n"
     added(user, "work")
     assert user.says("runs", "s") == "No runs. Start one: matins run s\n"
-    assert "start it: matins run s" in user.complains("logs", "s")
+    assert "Start a run: matins run s" in user.complains("logs", "s")
 
 
 def test_cancel(user: User) -> None:
@@ -213,14 +215,12 @@ def test_b9_wait_for_an_agent_and_read_what_it_printed(tmp_path: Path) -> None:
 class Pieces:
     """Output that comes bit by bit."""
 
-    whereabouts = "a run"
-
     def __init__(self, *pieces: tuple[str, int, bool]) -> None:
         self.pieces = list(pieces)
         self.waits = 0
 
-    def call(self, use_case: str, /, **arguments: Any) -> Any:
-        if use_case == "get_run":
+    def document(self, use_case: UseCase, arguments: Mapping[str, Any]) -> Any:
+        if use_case.name == "runs.get":
             return {"id": "1", "started_at": "2026-03-27T08:00:00Z"}
         text, offset, over = self.pieces.pop(0)
         end = offset + len(text)
@@ -231,8 +231,8 @@ class Pieces:
 def pieces(user: User, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Pieces]:
     def of(*given: tuple[str, int, bool]) -> Pieces:
         made = Pieces(*given)
-        monkeypatch.setattr(user.app, "door", lambda **place: made)
-        monkeypatch.setattr(Desk, "wait", lambda desk, seconds: setattr(made, "waits", made.waits + 1))
+        monkeypatch.setattr(user.app, "transport", lambda **location: made)
+        monkeypatch.setattr(CliContext, "wait", lambda context, seconds: setattr(made, "waits", made.waits + 1))
         return made
 
     return of
@@ -250,7 +250,7 @@ def test_what_is_there_now(user: User, pieces: Callable[..., Pieces]) -> None:
     made = pieces(("head", 0, False), ("tail", 104, False), ("", 108, False))
     result = user.types("logs", "1")
     assert (result.stdout, made.waits) == ("headtail", 0)
-    assert result.stderr == "… 100 bytes are not kept …\n"
+    assert result.stderr == "… 100 bytes were not kept …\n"
     pieces(("head", 0, False), ("tail", 104, False), ("", 108, False))
     whole = {"text": "headtail", "offset": 0, "next": 108, "total": 108, "over": False}
     assert user.json("logs", "1") == whole
@@ -258,4 +258,4 @@ def test_what_is_there_now(user: User, pieces: Callable[..., Pieces]) -> None:
 
 def test_nothing_printed(user: User, pieces: Callable[..., Pieces]) -> None:
     pieces(("", 0, True))
-    assert "printed nothing there" in user.types("logs", "1").stderr
+    assert "Run 1 has no output. Show the run: matins runs show 1\n" in user.types("logs", "1").stderr

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from matins.surfaces.cli.tables import Cell, Column, fields, table
-from matins.surfaces.cli.text import block, cells, fitted, one_line, plain, without_codes, wrapped
-from matins.surfaces.cli.times import away, local, took, two_units, when
+from matins.surfaces.cli.terminal_text import block, cells, fitted, one_line, plain, without_codes, wrapped
+from matins.surfaces.cli.times import duration_text, local, relative_time, two_units, when
 
 NOW = datetime(2026, 3, 27, 8, tzinfo=UTC)
 ANY_TEXT = st.text(st.characters(), max_size=60)
@@ -150,8 +150,8 @@ def test_any_value_in_a_line(value: object, text: str) -> None:
         ("2025-03-27T08:00:00Z", "365d ago"),
     ],
 )
-def test_how_far_away(at: str, text: str) -> None:
-    assert away(at, NOW) == text
+def test_how_far_relative_time(at: str, text: str) -> None:
+    assert relative_time(at, NOW) == text
 
 
 @pytest.fixture
@@ -177,10 +177,10 @@ def in_berlin(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def test_on_the_readers_own_clock(in_berlin: None, at: str, text: str) -> None:
     """S6: with its summer time"""
     assert local(at, NOW) == text
-    assert when(at, NOW) == f"{away(at, NOW)} ({text})"
+    assert when(at, NOW) == f"{relative_time(at, NOW)} ({text})"
 
 
 def test_durations() -> None:
-    assert [took(ms) for ms in (0, 999, 1500, 12_345, 3_700_000)] == ["0ms", "999ms", "1.5s", "12s", "1h 1m"]
+    assert [duration_text(ms) for ms in (0, 999, 1500, 12_345, 3_700_000)] == ["0ms", "999ms", "1.5s", "12s", "1h 1m"]
     assert [two_units(s) for s in (0, 45, 90_061)] == ["now", "45s", "1d 1h"]
     assert when(None, NOW) == "–"

@@ -3,37 +3,29 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
-from http_house import House
+from http_server import HttpServer
 
 PAGE = (Path(__file__).parents[3] / "docs" / "http.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"```http\n(.*?)```", PAGE, re.DOTALL)
 PYTHON = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 
 
-@pytest.fixture
-def house(tmp_path: Path) -> Iterator[House]:
-    made = House(f"sqlite:///{tmp_path}/matins.db")
-    yield made
-    made.close()
-
-
-def test_every_example_is_answered_as_the_page_says(house: House) -> None:
+def test_every_example_is_answered_as_the_page_says(server: HttpServer) -> None:
     for example in EXAMPLES:
         parts = example.strip().split("\n\n")
         request, *body, answer = parts
         line, *headers = request.splitlines()
         method, path = line.split(" ")
-        sent = dict(header.replace("$TOKEN", house.token).split(": ", 1) for header in headers)
+        sent = dict(header.replace("$TOKEN", server.token).split(": ", 1) for header in headers)
         if path.startswith("/v1/events/stream"):
-            streamed(house, path, sent, answer)
+            streamed(server, path, sent, answer)
             continue
-        said = house.ask(method, path, body[0].encode() if body else None, token=None, headers=sent)
+        said = server.ask(method, path, body[0].encode() if body else None, token=None, headers=sent)
         status, *expected = answer.splitlines()
         assert said.status == int(status), (line, said.body)
         for line in expected:
@@ -44,10 +36,10 @@ def test_every_example_is_answered_as_the_page_says(house: House) -> None:
                 assert said.headers[name.lower()] == value
 
 
-def streamed(house: House, path: str, sent: dict[str, str], answer: str) -> None:
+def streamed(server: HttpServer, path: str, sent: dict[str, str], answer: str) -> None:
     import http.client
 
-    connection = http.client.HTTPConnection("127.0.0.1", house.port, timeout=90)
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=90)
     connection.request("GET", path, headers=sent)
     response = connection.getresponse()
     status, kind, *lines = answer.splitlines()
@@ -67,13 +59,14 @@ def holds(said: Any, expected: Any) -> bool:
 
 
 def test_there_are_examples() -> None:
-    assert (len(EXAMPLES), len(PYTHON)) == (12, 1)
+    assert (len(EXAMPLES), len(PYTHON)) == (14, 1)
 
 
-def test_the_python_example_runs(house: House, capsys: pytest.CaptureFixture[str]) -> None:
-    exec(PYTHON[0].replace("http://127.0.0.1:7411", house.url), {"token": house.token})
+def test_the_python_example_runs(server: HttpServer, capsys: pytest.CaptureFixture[str]) -> None:
+    exec(PYTHON[0].replace("http://127.0.0.1:7411", server.url), {"token": server.token})
     assert capsys.readouterr().out == (
-        'There is a schedule "evening" already edit it, remove it, or use another name\n'
+        'There is a schedule "evening" already. Edit it, delete it, or use another name.\n'
+        "every day at 18:00 []\n"
         "['evening']\n"
         "schedule.created evening\n"
     )

@@ -1,77 +1,81 @@
-"""Whether it lives, whether it keeps up, and its figures."""
+"""Whether the server lives, whether the engine keeps up, and metrics."""
 
 from __future__ import annotations
 
 import re
-from pathlib import Path
+from collections.abc import Callable, Mapping
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from http_house import YEARLY, House
+from http_server import YEARLY, HttpServer
 
 from matins import StoreUnavailable
+from matins.api.use_case import UseCase
+from matins.model.principal import Principal
 from matins.surfaces.http.health import Health
 from matins.testing import ManualClock
 
 
-def test_it_lives_and_is_ready_without_a_token(house: House) -> None:
-    assert house.ask("GET", "/livez", token=None).body == b"alive\n"
-    said = house.ask("GET", "/readyz", token=None)
-    assert (said.status, said.json) == (200, {"ready": True, "troubles": []})
+def test_it_lives_and_is_ready_without_a_token(server: HttpServer) -> None:
+    assert server.ask("GET", "/livez", token=None).body == b"alive\n"
+    said = server.ask("GET", "/readyz", token=None)
+    assert (said.status, said.json) == (200, {"ready": True, "problems": []})
 
 
-def test_without_an_engine_it_is_not_ready(tmp_path: Path) -> None:
-    house = House(f"sqlite:///{tmp_path}/matins.db", start=False)
-    said = house.ask("GET", "/readyz", token=None)
-    house.close()
-    assert (said.status, said.json["troubles"]) == (503, ["no engine runs on this store"])
+def test_without_an_engine_it_is_not_ready(make_server: Callable[..., HttpServer]) -> None:
+    server = make_server(start=False)
+    said = server.ask("GET", "/readyz", token=None)
+    assert (said.status, said.json["problems"]) == (503, ["No engine is running on this store."])
 
 
-class Told:
+class FixedStats:
     """A caller whose figures are ours."""
 
     def __init__(self) -> None:
-        self.lag, self.error = 0, None
+        self.lag: int = 0
+        self.error: Exception | None = None
 
-    def call_as(self, principal: Any, use_case: str, /, *arguments: Any, **options: Any) -> Any:
+    def call(self, principal: Principal, use_case: UseCase, arguments: Mapping[str, Any]) -> Any:
+        assert use_case.name == "system.stats"
         if self.error is not None:
             raise self.error
-        return {"running": True, "planner_lag_ms": self.lag}
+        return SimpleNamespace(running=True, planner_lag_ms=self.lag)
 
 
 def test_it_is_not_ready_when_the_planner_lags_or_the_store_is_gone() -> None:
     """And looks once a second at the most, however often it is asked."""
-    told, clock = Told(), ManualClock()
-    health = Health(told, clock, most_lag_ms=5_000)
-    told.lag = 5_000
-    assert health.troubles() == []
-    told.lag = 5_001
-    assert health.troubles() == []
+    caller, clock = FixedStats(), ManualClock()
+    health = Health(caller, clock, max_lag_ms=5_000)
+    caller.lag = 5_000
+    assert health.problems() == []
+    caller.lag = 5_001
+    assert health.problems() == []
     clock.advance(1_000)
-    assert health.troubles() == ["the planner is 5001 ms behind"]
+    assert health.problems() == ["The planner is 5001 ms behind."]
     clock.advance(1_000)
-    told.error = StoreUnavailable("at /secret/path")  # type: ignore[assignment]
-    assert health.troubles() == ["the store does not answer: store_unavailable"]
+    caller.error = StoreUnavailable("at /secret/path")
+    assert health.problems() == ["The store does not answer: store_unavailable."]
 
 
-def figures(house: House) -> dict[str, float]:
-    text = house.ask("GET", "/metrics").body.decode()
+def metrics(server: HttpServer) -> dict[str, float]:
+    text = server.ask("GET", "/metrics").body.decode()
     return {line.rpartition(" ")[0]: float(line.rpartition(" ")[2]) for line in text.splitlines() if line[0] != "#"}
 
 
-def test_figures_for_prometheus(house: House) -> None:
+def test_metrics_for_prometheus(server: HttpServer) -> None:
     """B5: schedules and runs by state, lag, fires, failures, spend, throttles, requests by route and status."""
-    before = figures(house)
+    before = metrics(server)
     assert before["matins_fires_total"] == 0
-    house.client.add(name="a", when=YEARLY, do="work")
-    house.client.add(name="b", when=YEARLY, do="work")
-    house.client.pause(name="b")
-    house.client.run(name="a")
-    next(house.client.events(after="0", types="run.succeeded"))
-    house.client.throttle(provider='ac"me\\', resets_at="2100-01-01T00:00:00Z")
-    house.ask("GET", "/v1/schedules/nothing")
-    house.ask("GET", "/nothing")
-    now = figures(house)
+    server.client.add(name="a", when=YEARLY, job="work")
+    server.client.add(name="b", when=YEARLY, job="work")
+    server.client.pause(name="b")
+    server.client.run(name="a")
+    next(server.client.events.follow(after="0", types="run.succeeded"))
+    server.client.throttles.set('ac"me\\', resets_at="2100-01-01T00:00:00Z")
+    server.ask("GET", "/v1/schedules/nothing")
+    server.ask("GET", "/nothing")
+    now = metrics(server)
     assert (now['matins_schedules{state="active"}'], now['matins_schedules{state="paused"}']) == (1, 1)
     assert (now["matins_fires_total"], now["matins_failures_total"], now["matins_engine_running"]) == (1, 0, 1)
     assert now['matins_events_total{type="run.succeeded"}'] == 1
@@ -82,8 +86,8 @@ def test_figures_for_prometheus(house: House) -> None:
     assert now['matins_http_requests_total{route="other",method="GET",status="404"}'] == 1
 
 
-def test_figures_are_in_the_form_that_prometheus_reads(house: House) -> None:
-    said = house.ask("GET", "/metrics")
+def test_metrics_are_in_the_format_of_prometheus(server: HttpServer) -> None:
+    said = server.ask("GET", "/metrics")
     assert said.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
     sample = re.compile(r'[a-z_]+(\{[a-z]+="[^"]*"(,[a-z]+="[^"]*")*\})? [0-9.]+')
     for line in said.body.decode().splitlines():
@@ -91,6 +95,6 @@ def test_figures_are_in_the_form_that_prometheus_reads(house: House) -> None:
 
 
 @pytest.mark.parametrize("path", ["/metrics", "/openapi.json"])
-def test_figures_and_description_need_a_token(house: House, path: str) -> None:
-    assert house.ask("GET", path, token=None).status == 401
-    assert house.ask("GET", path, token=house.new_token("viewer")).status == 200
+def test_metrics_and_description_need_a_token(server: HttpServer, path: str) -> None:
+    assert server.ask("GET", path, token=None).status == 401
+    assert server.ask("GET", path, token=server.new_token("viewer")).status == 200

@@ -7,13 +7,12 @@ import http.client
 import os
 import socket
 import threading
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import closing, contextmanager, suppress
-from pathlib import Path
 from typing import Any
 
 import pytest
-from http_house import YEARLY, House
+from http_server import YEARLY, HttpServer
 
 from matins.surfaces.client import Client
 from matins.surfaces.http.feed import Feed
@@ -21,9 +20,9 @@ from matins.surfaces.http.server import bind
 
 
 @contextmanager
-def listening(house: House, query: str = "", **headers: str) -> Generator[http.client.HTTPResponse]:
-    connection = http.client.HTTPConnection("127.0.0.1", house.port, timeout=90)
-    sent = {"Authorization": f"Bearer {house.token}", **{k.replace("_", "-"): v for k, v in headers.items()}}
+def listening(server: HttpServer, query: str = "", **headers: str) -> Generator[http.client.HTTPResponse]:
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=90)
+    sent = {"Authorization": f"Bearer {server.token}", **{k.replace("_", "-"): v for k, v in headers.items()}}
     with closing(connection):
         connection.request("GET", f"/v1/events/stream{query}", headers=sent)
         yield connection.getresponse()
@@ -37,108 +36,105 @@ def lines(response: http.client.HTTPResponse) -> list[str]:
     return found
 
 
-def add(house: House, *names: str) -> None:
+def add(server: HttpServer, *names: str) -> None:
     for name in names:
-        house.client.add(name=name, when=YEARLY, do="work")
+        server.client.add(name=name, when=YEARLY, job="work")
 
 
-def names(house: House, count: int, **options: Any) -> list[str]:
-    with closing(house.client.events(**options)) as events:
-        return [next(events)["data"]["name"] for _ in range(count)]
+def names(server: HttpServer, count: int, **options: Any) -> list[str]:
+    with closing(server.client.events.follow(**options)) as events:
+        return [next(events).data["name"] for _ in range(count)]
 
 
-def test_the_form_of_the_stream(house: House) -> None:
-    with listening(house) as response:
+def test_the_form_of_the_stream(server: HttpServer) -> None:
+    with listening(server) as response:
         assert (response.status, response.headers["content-type"]) == (200, "text/event-stream; charset=utf-8")
         assert response.headers["cache-control"] == "no-store"
         begin = lines(response)
         assert [begin[0].split(":")[0], begin[1]] == ["id", "retry: 1000"]
-        add(house, "a")
+        add(server, "a")
         event = lines(response)
         assert (event[1], event[2][:6]) == ("event: schedule.created", "data: ")
         assert int(event[0].removeprefix("id: ")) > int(begin[0].removeprefix("id: "))
 
 
-def test_from_the_last_event_on(each_house: House) -> None:
+def test_from_the_last_event_on(each_server: HttpServer) -> None:
     """By Last-Event-ID, or by `after`; what has happened since comes first, then what happens."""
-    house = each_house
-    add(house, "a", "b", "c")
-    with closing(house.client.events(after="0", types="schedule.created")) as events:
-        ids = [next(events)["id"] for _ in range(3)]  # on PostgreSQL they come when no older transaction is open
-    with listening(house, "?types=schedule.created", Last_Event_ID=ids[0]) as response:
+    server = each_server
+    add(server, "a", "b", "c")
+    with closing(server.client.events.follow(after="0", types="schedule.created")) as events:
+        ids = [next(events).id for _ in range(3)]  # on PostgreSQL they come when no older transaction is open
+    with listening(server, "?types=schedule.created", Last_Event_ID=ids[0]) as response:
         lines(response)
         assert [lines(response)[0], lines(response)[0]] == [f"id: {ids[1]}", f"id: {ids[2]}"]
-        add(house, "d")
+        add(server, "d")
         assert '"name":"d"' in lines(response)[2]
-    assert names(house, 2, after=ids[1], types="schedule.created") == ["c", "d"]
+    assert names(server, 2, after=ids[1], types="schedule.created") == ["c", "d"]
 
 
-def test_only_the_types_that_are_wanted(house: House) -> None:
+def test_only_the_types_that_are_wanted(server: HttpServer) -> None:
     """By our names, and by those of other systems."""
-    with listening(house, "?types=schedule.paused,schedule:created&types=schedule.resumed") as response:
+    with listening(server, "?types=schedule.paused,schedule:created&types=schedule.resumed") as response:
         lines(response)
-        add(house, "a")
-        house.client.pause(name="a")
-        house.client.edit(name="a", retries=1)
-        house.client.resume(name="a")
+        add(server, "a")
+        server.client.pause(name="a")
+        server.client.edit(name="a", retries=1)
+        server.client.resume(name="a")
         told = [lines(response)[1] for _ in range(3)]
     assert told == ["event: schedule.created", "event: schedule.paused", "event: schedule.resumed"]
 
 
-def test_more_than_a_page_has_happened(house: House) -> None:
+def test_more_than_a_page_has_happened(server: HttpServer) -> None:
     """Catching up takes several pages, and joins what happens meanwhile."""
     many = [f"s{n}" for n in range(1_300)]
-    house.client.add_many(schedules=[{"name": name, "when": YEARLY, "do": "work"} for name in many])
-    with closing(house.client.events(after="0", types="schedule.created")) as events:
-        first = [next(events)["data"]["name"] for _ in range(700)]
-        add(house, "later")
-        assert first + [next(events)["data"]["name"] for _ in range(601)] == [*many, "later"]
+    server.client.add_many(schedules=[{"name": name, "when": YEARLY, "job": "work"} for name in many])
+    with closing(server.client.events.follow(after="0", types="schedule.created")) as events:
+        first = [next(events).data["name"] for _ in range(700)]
+        add(server, "later")
+        assert first + [next(events).data["name"] for _ in range(601)] == [*many, "later"]
 
 
-def test_a_heartbeat_while_nothing_happens(tmp_path: Path) -> None:
-    house = House(f"sqlite:///{tmp_path}/matins.db", heartbeat_s=0.05)
-    with listening(house) as response:
+def test_a_heartbeat_while_nothing_happens(make_server: Callable[..., HttpServer]) -> None:
+    server = make_server(heartbeat_s=0.05)
+    with listening(server) as response:
         lines(response)
         assert [lines(response), lines(response)] == [[": still here"], [": still here"]]
-    house.close()
 
 
-def test_a_listener_whose_token_is_revoked_is_sent_away(tmp_path: Path) -> None:
-    house = House(f"sqlite:///{tmp_path}/matins.db", heartbeat_s=0.05)
-    made = house.client.create_token(name="short", role="viewer")
-    with listening(house, Authorization=f"Bearer {made['token']}") as response:
+def test_a_listener_whose_token_is_revoked_is_sent_away(make_server: Callable[..., HttpServer]) -> None:
+    server = make_server(heartbeat_s=0.05)
+    made = server.client.tokens.create(name="short", role="viewer")
+    with listening(server, Authorization=f"Bearer {made.token}") as response:
         lines(response)
-        house.client.revoke_token(token_id=made["id"])
+        server.client.tokens.revoke(token_id=made.id)
         with pytest.raises(http.client.IncompleteRead):
             response.read()
-    house.close()
 
 
-def test_a_revoked_token_is_sent_away_also_while_much_happens(tmp_path: Path) -> None:
+def test_a_revoked_token_is_sent_away_also_while_much_happens(make_server: Callable[..., HttpServer]) -> None:
     """Not only when it is quiet."""
-    house = House(f"sqlite:///{tmp_path}/matins.db", heartbeat_s=0.1)
-    made = house.client.create_token(name="short", role="viewer")
-    with listening(house, "?types=schedule.created", Authorization=f"Bearer {made['token']}") as response:
+    server = make_server(heartbeat_s=0.1)
+    made = server.client.tokens.create(name="short", role="viewer")
+    with listening(server, "?types=schedule.created", Authorization=f"Bearer {made.token}") as response:
         lines(response)
-        house.client.revoke_token(token_id=made["id"])
-        add(house, *(f"n{number}" for number in range(100)), "last")
+        server.client.tokens.revoke(token_id=made.id)
+        add(server, *(f"n{number}" for number in range(100)), "last")
         with pytest.raises(http.client.IncompleteRead) as cut:
             response.read()
     assert b'"last"' not in cut.value.partial
-    house.close()
 
 
 @pytest.mark.parametrize("query", ["?after=abc", "?after=-1", "?types=nothing", "?other=1", "?types="])
-def test_nonsense_is_refused_before_it_begins(house: House, query: str) -> None:
-    assert house.ask("GET", f"/v1/events/stream{query}").status == 422
-    assert house.ask("GET", "/v1/events/stream", token=None).status == 401
+def test_nonsense_is_refused_before_it_begins(server: HttpServer, query: str) -> None:
+    assert server.ask("GET", f"/v1/events/stream{query}").status == 422
+    assert server.ask("GET", "/v1/events/stream", token=None).status == 401
 
 
-def test_streams_end_when_the_server_stops(tmp_path: Path) -> None:
-    house = House(f"sqlite:///{tmp_path}/matins.db")
-    with listening(house) as response:
+def test_streams_end_when_the_server_stops(make_server: Callable[..., HttpServer]) -> None:
+    server = make_server()
+    with listening(server) as response:
         lines(response)
-        house.close()
+        server.close()
         assert response.read() == b""
 
 
@@ -150,30 +146,29 @@ def free_port() -> int:
     raise AssertionError("there is none")
 
 
-def test_the_client_goes_on_where_it_stood_after_a_restart(tmp_path: Path) -> None:
+def test_the_client_goes_on_where_it_stood_after_a_restart(make_server: Callable[..., HttpServer]) -> None:
     """Also when it was cut off before the first event, and things happened while nobody answered."""
-    url = f"sqlite:///{tmp_path}/matins.db"
-    house = House(url, port=free_port())
-    add(house, "before")
-    client = Client(house.url, house.token)
+    server = make_server(port=free_port())
+    add(server, "before")
+    client = Client(server.url, server.token)
     told: list[str] = []
     there, done = threading.Event(), threading.Event()
 
     def listen() -> None:
-        with closing(client.events(types="schedule.created")) as events:
+        with closing(client.events.follow(types="schedule.created")) as events:
             for event in events:
-                told.append(event["data"]["name"])
+                told.append(event.data["name"])
                 if len(told) == 3:
                     break
         done.set()
 
     thread = threading.Thread(target=listen)
     thread.start()
-    while not house.stream.feed._listeners:
+    while not server.app.stream.feed._listeners:
         there.wait(0.01)
-    port = house.port
-    house.close()
-    again = House(url, port=port)
+    port = server.port
+    server.close()
+    again = make_server(port=port)
     add(again, "a", "b", "c")
     assert done.wait(90)
     thread.join()
@@ -181,26 +176,26 @@ def test_the_client_goes_on_where_it_stood_after_a_restart(tmp_path: Path) -> No
     assert told == ["a", "b", "c"]
 
 
-def test_a_hundred_listeners_cost_one_look(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hundred_listeners_cost_one_look(server: HttpServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """What they are told is read and written out once."""
     looks: list[int] = []
-    read = house.stream.feed._read
+    read = server.app.stream.feed._read
 
     async def counted(after: int | None, limit: int, types: tuple[str, ...]) -> list[dict[str, Any]]:
         events = await read(after, limit, types)
         looks.append(len(events))
         return events
 
-    monkeypatch.setattr(house.stream.feed, "_read", counted)
-    sockets = [socket.create_connection(("127.0.0.1", house.port), timeout=90) for _ in range(100)]
-    headers = f"Host: {house.host}\r\nAuthorization: Bearer {house.token}\r\n"
+    monkeypatch.setattr(server.app.stream.feed, "_read", counted)
+    sockets = [socket.create_connection(("127.0.0.1", server.port), timeout=90) for _ in range(100)]
+    headers = f"Host: {server.host}\r\nAuthorization: Bearer {server.token}\r\n"
     for each in sockets:
         each.sendall(f"GET /v1/events/stream HTTP/1.1\r\n{headers}\r\n".encode())
     files = [each.makefile("rb") for each in sockets]
     for file in files:
         while not file.readline().startswith(b"retry"):
             pass
-    add(house, "a")
+    add(server, "a")
     for file in files:
         while b"schedule.created" not in file.readline():
             pass

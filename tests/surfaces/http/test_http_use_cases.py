@@ -1,246 +1,244 @@
-"""A real client drives every use case over a real server, on both stores."""
+"""A real client calls every use case over a real server, on both stores."""
 
 from __future__ import annotations
 
-import inspect
+from collections.abc import Mapping
 from contextlib import closing
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
-from http_house import YEARLY, House
+from http_server import YEARLY, HttpServer
 
 from matins import MatinsError
-from matins.service import RIGHTS
-from matins.surfaces.client import Client
-from matins.surfaces.door import OwnDoor
-from matins.surfaces.routes import NOT_HERE, PAGES, ROUTES
+from matins.api.results import Event, Run
+from matins.api.schedules import Api
+from matins.api.use_case import USE_CASES, UseCase
+from matins.surfaces.transports.http_client import Http
 
 
-class Recorded(Client):
+class Recorded(Http):
     """Notes which use cases were answered."""
 
     def __init__(self, url: str, token: str) -> None:
         super().__init__(url, token)
         self.done: set[str] = set()
 
-    def call(self, use_case: str, /, **arguments: Any) -> Any:
-        told = super().call(use_case, **arguments)
-        self.done.add(use_case)
-        return told
+    def document(self, use_case: UseCase, arguments: Mapping[str, Any]) -> Any:
+        found = super().document(use_case, arguments)
+        self.done.add(use_case.name)
+        return found
 
 
-def test_every_use_case_has_a_route() -> None:
-    """Nothing can be done in one's own process only, but for what needs a process."""
-    assert {route.use_case for route in ROUTES} | NOT_HERE == set(RIGHTS)
-    assert len({(route.method, route.path) for route in ROUTES}) == len(ROUTES)
-    assert set(PAGES) <= {route.use_case for route in ROUTES}
-
-
-def test_a_client_does_everything(each_house: House, tmp_path: Path) -> None:
-    """V12 P10 C11 B2 B3: each route is called, and answers what the use case gives."""
-    client = Recorded(each_house.url, each_house.token)
-    with client:
+def test_a_client_does_everything(each_server: HttpServer, tmp_path: Path) -> None:
+    """V12 P10 C11 B2 B3: each use case is called over HTTP, and gives its typed result."""
+    transport = Recorded(each_server.url, each_server.token)
+    client = Api(transport)
+    with closing(transport):
         schedules(client)
-        runs(each_house, client)
+        runs(each_server, client)
         approvals(client)
         agents(client)
         policies(client)
         subscribers(client)
-        the_file(each_house, client, tmp_path / "matins.yaml")
-        the_whole(each_house, client, tmp_path)
-        assert client.done == {route.use_case for route in ROUTES}
+        the_file(each_server, client, tmp_path / "matins.yaml")
+        the_whole(each_server, client, tmp_path)
+    assert transport.done == set(USE_CASES)
 
 
-def schedules(client: Recorded) -> None:
-    added = client.add(name="morning", when="every weekday at 9am", do="work", timezone="Europe/London")
-    assert (added["name"], added["state"], added["rev"]) == ("morning", "active", 1)
-    first, second = client.add_many(schedules=[{"name": n, "when": YEARLY, "do": "work"} for n in ("a", "b/runs")])
+def schedules(client: Api) -> None:
+    added = client.add("morning", when="every weekday at 9am", job="work", timezone="Europe/London")
+    assert (added.name, added.state, added.rev) == ("morning", "active", 1)
+    first, second = client.add_many([{"name": n, "when": YEARLY, "job": "work"} for n in ("a", "b/runs")])
     assert int(first) < int(second)
-    assert [item["name"] for item in client.overview()] == ["morning", "a", "b/runs"]
-    assert client.look(name="morning")["description"] == "every weekday at 09:00"
-    assert client.look(name="b/runs")["id"] == second  # not the runs of b
-    assert client.edit(name="morning", retries=2)["rev"] == 2
-    assert client.edit(name="morning", retries=None, if_rev=2)["rev"] == 3
-    assert client.pause(name="morning", note="holidays", until="2100-01-01T00:00:00Z")["note"] == "holidays"
-    assert client.resume(name="morning")["state"] == "active"
-    assert len(client.preview(name="morning", count=3)["slots"]) == 3
-    change = client.preview_change(name="morning", when="every day at 8am", count=2)
-    assert [len(change[part]["slots"]) for part in ("before", "after")] == [2, 2]
-    assert client.preview_catch_up(name="morning")["schedule"] == "morning"
-    assert client.why(name="morning")["schedule"] == "morning"
-    assert client.upcoming(limit=2)[0]["next_run_at"]
-    assert client.next_times(text="every 5m", count=2)["kind"] == "interval"
-    assert client.remove(name="a") is True
-    assert client.remove(name="a") is False
+    assert [item.name for item in client.list()] == ["morning", "a", "b/runs"]
+    assert client.get("morning").trigger_text == "every weekday at 09:00"
+    assert client.get("b/runs").id == second
+    assert client.edit("morning", retries=2).rev == 2
+    assert client.edit("morning", retries=None, if_rev=2).rev == 3
+    assert client.pause("morning", note="holidays", until="2100-01-01T00:00:00Z").note == "holidays"
+    assert client.resume("morning").state == "active"
+    assert len(client.preview("morning", count=3).slots) == 3
+    change = client.preview_edit("morning", when="every day at 8am", count=2)
+    assert [len(change.before.slots), len(change.after.slots)] == [2, 2]
+    assert client.preview_catch_up("morning").schedule == "morning"
+    assert client.why("morning").schedule == "morning"
+    assert isinstance(client.upcoming(limit=2)[0].next_run_at, datetime)
+    assert client.next_times("every 5m", count=2).kind == "interval"
+    assert client.delete("a") is True
+    assert client.delete("a") is False
 
 
-def runs(house: House, client: Recorded) -> None:
-    client.add(name="slow", when=YEARLY, do="block")
-    run = client.run(name="slow", key="once")
-    assert client.run(name="slow", key="once")["id"] == run["id"]
-    assert house.begun.wait(90)
-    assert client.get_run(run_id=run["id"])["schedule"] == "slow"
-    assert client.snapshot(run_id=run["id"])["schedule"] == "slow"
-    assert [found["id"] for found in client.runs(name="slow")] == [run["id"]]
-    assert run["id"] in [found["id"] for found in client.recent()]
-    assert client.checks(run_id=run["id"]) == []
-    assert client.landing(run_id=run["id"]) is None
-    assert client.resolve_approval(run_id=run["id"], approved=True) is None
-    assert client.output(run_id=run["id"])["text"] == ""
-    client.cancel(run_id=run["id"])
-    held(house, client)
+def runs(server: HttpServer, client: Api) -> None:
+    client.add("slow", when=YEARLY, job="block")
+    run = client.run("slow", key="once")
+    assert client.run("slow", key="once").id == run.id
+    assert server.begun.wait(90)
+    assert client.runs.get(run.id).schedule == "slow"
+    assert client.runs.snapshot(run.id).schedule == "slow"
+    assert [found.id for found in client.runs.list(schedule="slow")] == [run.id]
+    assert run.id in [found.id for found in client.runs.list()]
+    assert client.runs.checks(run.id) == []
+    assert client.runs.thread(run.id) is None
+    assert client.approvals.answer(run.id, approved=True) is None
+    assert client.runs.output(run.id).text == ""
+    client.runs.cancel(run.id)
+    held(server, client)
 
 
-def held(house: House, client: Recorded) -> None:
-    """A job past its limit, which nobody can end."""
-    before = client.call("events", limit=1)[-1]["id"]
-    house.go_on.set()
+def held(server: HttpServer, client: Api) -> None:
+    """A job past its timeout, which nobody can end."""
+    before = client.events.list(limit=1)[-1].id
+    server.go_on.set()
     wait_for(client, before, "run.cancelled", "run.succeeded")
-    house.go_on.clear()
-    client.edit(name="slow", timeout="1s")
-    run = client.run(name="slow")
-    wait_for(client, before, "run.held", run=run)
-    assert client.resolve(run_id=run["id"], end="failed")["state"] == "failed"
-    house.go_on.set()
+    server.go_on.clear()
+    client.edit("slow", timeout="1s")
+    run = client.run("slow")
+    assert client.runs.wait(run.id, timeout=90).state == "held"
+    assert client.runs.resolve(run.id, "failed").state == "failed"
+    server.go_on.set()
 
 
-def wait_for(client: Client, after: str, *kinds: str, run: dict[str, Any] | None = None) -> dict[str, Any]:
+def wait_for(client: Api, after: str, *types: str, run: Run | None = None) -> Event:
     """The first such event, of any run or of this one."""
-    with closing(client.events(after=after, types=list(kinds))) as events:
-        return next(event for event in events if run is None or event["run_id"] == run["id"])
+    with closing(client.events.follow(after=after, types=types, run_id=run and run.id)) as events:  # type: ignore[type-var]
+        return next(events)
 
 
-def approvals(client: Recorded) -> None:
+def approvals(client: Api) -> None:
     for name in ("ask-a", "ask-b"):
-        before = client.call("events", limit=1)[-1]["id"]
-        client.add(name=name, when=YEARLY, do="work", approval="owner_approve", approval_actions=["work"])
-        client.run(name=name)
+        before = client.events.list(limit=1)[-1].id
+        client.add(name, when=YEARLY, job="work", approval="owner_approve", approval_jobs=["work"])
+        client.run(name)
         wait_for(client, before, "approval.requested")
-    asked = {found["schedule"]: found["id"] for found in client.approvals()}
-    assert client.get_approval(approval_id=asked["ask-a"])["state"] == "pending"
-    assert client.approve(approval_id=asked["ask-a"], note="go on")["state"] == "approved"
-    assert client.deny(approval_id=asked["ask-b"])["state"] == "denied"
+    asked = {found.schedule: found.id for found in client.approvals.list()}
+    assert client.approvals.get(asked["ask-a"]).state == "pending"
+    assert client.approvals.approve(asked["ask-a"], note="go on").state == "approved"
+    assert client.approvals.deny(asked["ask-b"]).state == "denied"
 
 
-def agents(client: Recorded) -> None:
-    made = client.set_agent(
-        name="scout", runner="demo", max_cost="$2", environment={"KEY": "secret", "REF": "env:PATH"}
-    )
-    assert (made["max_cost"], made["environment"]) == ("$2.00", {"KEY": "…", "REF": "env:PATH"})
-    assert client.edit_agent(name="scout", wall="2h", max_cost=None)["max_cost"] is None
-    assert client.get_agent(name="scout")["wall_ms"] == 7_200_000
-    assert [found["name"] for found in client.agents()] == ["scout"]
-    assert client.set_agent_rules(agent="scout", quota=3)["quota"] == 3
-    assert client.agent_rules(agent="scout")["quota"] == 3
-    before = client.call("events", limit=1)[-1]["id"]
-    client.add(name="talk", when=YEARLY, agent="scout", prompt="Good morning")
-    run = client.run(name="talk")
-    wait_for(client, before, "run.succeeded", run=run)
-    (thread,) = client.threads()
-    assert client.landing(run_id=run["id"])["thread"]["id"] == thread["id"]
-    assert "Good morning" in client.messages(thread_id=thread["id"])[0]["text"]
-    assert client.remove(name="talk", agent="scout") is True
-    assert client.set_work_source(name="todo", kind="tasks")["kind"] == "tasks"
-    assert [found["name"] for found in client.work_sources()] == ["todo"]
-    assert client.drop_work_source(name="todo") is True
-    assert client.drop_agent(name="scout") is True
+def agents(client: Api) -> None:
+    made = client.agents.set("scout", runner="demo", max_cost="$2", environment={"KEY": "secret", "REF": "env:PATH"})
+    assert (made.max_cost, made.environment) == ("$2.00", {"KEY": "…", "REF": "env:PATH"})
+    assert client.agents.edit("scout", timeout="2h", max_cost=None).max_cost is None
+    assert client.agents.get("scout").timeout == "2h"
+    assert [found.name for found in client.agents.list()] == ["scout"]
+    assert client.agent_rules.set("scout", max_schedules=3).max_schedules == 3
+    assert client.agent_rules.edit("scout", max_depth=2).max_schedules == 3
+    assert client.agent_rules.get("scout").max_depth == 2
+    assert client.agent_rules.get().agent == "*"
+    assert "scout" in [found.agent for found in client.agent_rules.list()]
+    assert client.agent_rules.delete("scout") is True
+    client.add("talk", when=YEARLY, agent="scout", prompt="Good morning")
+    run = client.run("talk")
+    assert client.runs.wait(run.id, timeout=90).state == "succeeded"
+    (thread,) = client.threads.list()
+    assignment = client.runs.thread(run.id)
+    assert assignment is not None
+    assert assignment.thread.id == thread.id
+    assert "Good morning" in client.threads.messages(thread.id)[0].text
+    assert client.delete("talk", agent="scout") is True
+    assert client.work_sources.set("todo", kind="tasks").kind == "tasks"
+    assert client.work_sources.edit("todo", path="B.yaml").path == "B.yaml"
+    assert client.work_sources.get("todo").path == "B.yaml"
+    assert [found.name for found in client.work_sources.list()] == ["todo"]
+    assert client.work_sources.delete("todo") is True
+    assert client.agents.delete("scout") is True
 
 
-def policies(client: Recorded) -> None:
-    assert client.set_quiet_hours(name="night", windows=["22:00-07:00"])["mode"] == "skip"
-    assert [found["name"] for found in client.quiet_hours()] == ["night"]
-    assert client.drop_quiet_hours(name="night") is True
-    assert client.set_budget(name="day", money="$5", per="day")["money"] == "$5.00"
-    (budget,) = client.budgets()
-    assert (budget["name"], [purse["money"] for purse in budget["purses"]]) == ("day", ["$0.00"])
-    assert client.drop_budget(name="day") is True
-    assert client.set_price(model="house/small", input="$1", output="$2")["input"] == "$1.00"
-    assert "house/small" in [found["model"] for found in client.prices()]
-    assert client.drop_price(model="house/small") is True
-    assert client.set_rate(currency="EUR", usd=1.1) is None
-    assert client.rates()[0] == {"currency": "EUR", "usd": 1.1}
-    assert client.drop_rate(currency="EUR") is True
-    assert client.set_hook(event="after:run", command="true") is None
-    assert [found["event"] for found in client.hooks()] == ["after:run"]
-    assert client.drop_hook(event="after:run") is True
-    assert client.limit(scope="global", size=5) is None
-    assert ("global", 5) in [(found["scope"], found["size"]) for found in client.limits()]
-    assert client.drop_limit(scope="global") is True
-    assert client.throttle(provider="acme", resets_at="2100-01-01T00:00:00Z")["resets_at"] == "2100-01-01T00:00:00Z"
-    assert [found["provider"] for found in client.throttles()] == ["acme"]
-    assert client.lift_throttle(provider="acme") is True
+def policies(client: Api) -> None:
+    assert client.quiet_hours.set("night", windows=["22:00-07:00"]).mode == "skip"
+    assert client.quiet_hours.edit("night", mode="defer") == client.quiet_hours.get("night")
+    assert [found.name for found in client.quiet_hours.list()] == ["night"]
+    assert client.quiet_hours.delete("night") is True
+    assert client.budgets.set("day", max_cost="$5", period="day").max_cost == "$5.00"
+    assert client.budgets.edit("day", max_tokens=1_000).max_cost == "$5.00"
+    (budget,) = client.budgets.list()
+    assert (budget, [usage.money for usage in budget.usage]) == (client.budgets.get("day"), ["$0.00"])
+    assert client.budgets.delete("day") is True
+    assert client.prices.set("acme/small", input="$1", output="$2").input == "$1.00"
+    assert client.prices.edit("acme/small", input="$3") == client.prices.get("acme/small")
+    assert "acme/small" in [found.model for found in client.prices.list()]
+    assert client.prices.delete("acme/small") is True
+    assert client.rates.set("EUR", usd=1.1).usd == 1.1
+    assert client.rates.edit("EUR", usd=1.2) == client.rates.get("EUR")
+    assert [found.currency for found in client.rates.list()] == ["EUR", "USD"]
+    assert client.rates.delete("EUR") is True
+    assert client.hooks.set("after:run", command="true").command == "true"
+    assert client.hooks.edit("after:run", timeout="5s") == client.hooks.get("after:run")
+    assert [found.event for found in client.hooks.list()] == ["after:run"]
+    assert client.hooks.delete("after:run") is True
+    assert client.limits.set("global", size=5).size == 5
+    assert client.limits.edit("global", size=6) == client.limits.get("global")
+    assert ("global", 6) in [(found.scope, found.size) for found in client.limits.list()]
+    assert client.limits.delete("global") is True
+    throttle = client.throttles.set("acme", resets_at="2100-01-01T00:00:00Z")
+    assert throttle.resets_at.isoformat() == "2100-01-01T00:00:00+00:00"
+    assert client.throttles.edit("acme", reason="too many requests").reason == "too many requests"
+    assert [found.provider for found in client.throttles.list()] == [client.throttles.get("acme").provider]
+    assert client.throttles.delete("acme") is True
+    assert client.heartbeat.set(url="https://example.com/ping") == client.heartbeat.get()
+    assert client.heartbeat.edit(url="https://example.com/pong").url == "https://example.com/pong"
+    assert client.heartbeat.delete() is True
 
 
-def subscribers(client: Recorded) -> None:
-    assert client.call("events", limit=2)[-1]["id"].isdigit()
-    assert client.set_allowed_hosts(hosts=["localhost:9"]) is None
-    assert client.allowed_hosts() == ["localhost:9"]
-    made = client.add_webhook(name="hook", url="http://localhost:9/x", types=["run.failed"])
-    assert made["secret"].startswith("whsec_")
-    assert client.pause_webhook(name="hook") is True
-    assert client.resume_webhook(name="hook") is True
-    assert [(found["name"], "secret" in found) for found in client.webhooks()] == [("hook", False)]
-    client.pause_webhook(name="hook")
-    assert client.redeliver(name="hook", event_id=client.call("events", limit=1)[0]["id"]) is None
-    assert len(client.deliveries(name="hook")) == 1
-    assert client.drop_webhook(name="hook") is True
-    assert client.forget_subscription(name="hook") is False
+def subscribers(client: Api) -> None:
+    assert client.events.list(limit=2)[-1].id.isdigit()
+    assert client.allowed_hosts.set(hosts=["localhost:9"]).hosts == ["localhost:9"]
+    assert client.allowed_hosts.get().hosts == ["localhost:9"]
+    assert client.allowed_hosts.edit(hosts=["localhost:9", "models.lan"]).hosts == ["localhost:9", "models.lan"]
+    made = client.webhooks.add("hook", "http://localhost:9/x", types=["run.failed"])
+    assert made.secret.startswith("whsec_")
+    assert client.webhooks.pause("hook").state == "paused"
+    assert client.webhooks.resume("hook").state == "active"
+    assert client.webhooks.edit("hook", types=["run.failed", "run.held"]).types == ["run.failed", "run.held"]
+    assert made.secret not in str(client.webhooks.list()) + str(client.webhooks.get("hook"))
+    client.webhooks.pause("hook")
+    client.subscriptions.redeliver("hook", client.events.list(limit=1)[0].id)
+    assert len(client.subscriptions.deliveries("hook")) == 1
+    assert client.webhooks.delete("hook") is True
+    assert client.webhooks.set("other", url="http://localhost:9/y", secret="env:S").state == "active"
+    assert client.webhooks.delete("other") is True
+    client.subscriptions.open("mine", types=["run.failed"])
+    assert client.subscriptions.delete("mine") is True
+    assert client.subscriptions.delete("mine") is False
+    assert client.allowed_hosts.delete() is True
 
 
-def the_file(house: House, client: Recorded, path: Path) -> None:
-    path.write_text("schedules:\n  nightly: {when: 0 2 * * *, do: work}\n", encoding="utf-8")
-    house.matins.follow_file(path)
-    plan = client.plan()
-    assert (plan["added"], [entry["name"] for entry in plan["entries"]]) == (1, ["nightly"])
-    assert client.apply(digest=plan["digest"])["state"] == "applied"
-    assert client.look(name="nightly")["file"]["line"] == 2
+def the_file(server: HttpServer, client: Api, path: Path) -> None:
+    path.write_text("schedules:\n  nightly: {when: 0 2 * * *, job: work}\n", encoding="utf-8")
+    server.matins.watch_file(path)
+    plan = client.file.plan()
+    assert (plan.added, [entry.name for entry in plan.entries]) == (1, ["nightly"])
+    assert client.file.apply(digest=plan.digest).state == "applied"
+    file = client.get("nightly").file
+    assert file is not None
+    assert file.line == 2
 
 
-def the_whole(house: House, client: Recorded, tmp_path: Path) -> None:
-    assert client.audit()["faults"] == []
-    assert client.last_seal() is None or ":" in client.last_seal()
-    assert client.stats()["running"] is True
-    assert "work" in client.known_jobs()["names"]
-    assert {found["what"] for found in client.doctor()} >= {"clock", "store"}
-    assert client.whoami()["role"] == "owner"
-    made = client.create_token(name="robot", role="viewer")
-    assert made["id"] in [found["id"] for found in client.tokens()]
-    assert client.revoke_token(token_id=made["id"]) is True
-    if house.matins.store.kind == "sqlite":
-        assert client.backup(path=str(tmp_path / "copy.db"))["bytes"] > 0
+def the_whole(server: HttpServer, client: Api, tmp_path: Path) -> None:
+    assert client.audit.verify().problems == []
+    seal = client.audit.seal()
+    assert seal is None or ":" in seal
+    assert client.system.stats().running is True
+    assert "work" in client.system.jobs().names
+    assert {found.what for found in client.system.doctor()} >= {"clock", "store"}
+    assert client.system.whoami().role == "owner"
+    made = client.tokens.create("robot", role="viewer")
+    assert made.id in [found.id for found in client.tokens.list()]
+    assert client.tokens.revoke(made.id) is True
+    if server.matins.store.kind == "sqlite":
+        assert client.system.backup(str(tmp_path / "copy.db")).bytes > 0
     else:
         with pytest.raises(MatinsError, match="its own tools"):
-            client.backup(path=str(tmp_path / "copy.db"))
-        client.done.add("backup")
+            client.system.backup(str(tmp_path / "copy.db"))
+        client._transport.done.add("system.backup")  # type: ignore[attr-defined]
 
 
-def test_own_door_and_client_say_the_same(house: House) -> None:
-    """The command line may ask either: `--json` prints the same."""
-    house.client.add(name="a", when=YEARLY, do="work")
-    house.client.set_budget(name="day", money="$5", per="day")
-    house.client.set_agent(name="scout", runner="demo")
-    own = OwnDoor(house.matins, "here")
-    for use_case, arguments in {
-        "overview": {"limit": 5},
-        "look": {"name": "a"},
-        "budgets": {},
-        "prices": {},
-        "agents": {},
-        "quiet_hours": {},
-        "agent_rules": {"agent": "*"},
-        "throttles": {},
-        "stats": {},
-        "remove": {"name": "nothing"},
-        "call": {},
-    }.items():
-        if use_case != "call":
-            assert house.client.call(use_case, **arguments) == own.call(use_case, **arguments), use_case
-
-
-def test_the_client_offers_every_route_by_name(house: House) -> None:
-    for route in ROUTES:
-        assert callable(getattr(house.client, route.use_case))
+def test_the_client_has_every_use_case_as_a_method(server: HttpServer) -> None:
+    for use_case in USE_CASES.values():
+        noun = server.client if use_case.noun == "schedules" else getattr(server.client, use_case.noun)
+        assert callable(getattr(noun, use_case.verb))
     with pytest.raises(AttributeError, match="no attribute 'fly'"):
-        house.client.fly()
-    assert inspect.isgeneratorfunction(Client.events)
+        server.client.fly()  # type: ignore[attr-defined]

@@ -6,7 +6,7 @@ from matins.engine.english.describe_cron import describe_cron
 from matins.engine.english.describe_rrule import describe_rrule
 from matins.engine.english.words import clock_text, every_duration, listed, on_times
 from matins.engine.when.definitions import wall_text
-from matins.engine.when.instants import Surprise
+from matins.engine.when.instants import DstChange
 from matins.engine.when.zones import Zone
 from matins.model.trigger import Cron, Daily, Interval, Once, Rrule, TriggerDefinition, Weekly
 
@@ -48,20 +48,18 @@ def _once(at_ms: int, zone: Zone) -> str:
     return f"once on {date} at {time if wall % _MINUTE_MS else time[:5]}"
 
 
-def explain(surprise: Surprise, zone: Zone) -> str:
+def explain(change: DstChange, zone: Zone) -> str:
     """One sentence on what a change of the clocks does."""
-    times = [wall_text(wall).replace("T", " ").removesuffix(":00") for wall in surprise.walls]
-    if surprise.count > len(times):
-        times = [*times, f"{surprise.count - len(times)} more"]
+    times = [wall_text(wall).replace("T", " ").removesuffix(":00") for wall in change.walls]
+    if change.count > len(times):
+        times = [*times, f"{change.count - len(times)} more"]
     names = listed(times)
-    there, them = ("does not exist", "it") if surprise.count == 1 else ("do not exist", "them")
-    twice = "occurs twice" if surprise.count == 1 else "occur twice"
-    match surprise.effect:
+    there, them = ("does not exist", "it") if change.count == 1 else ("do not exist", "them")
+    twice = "occurs twice" if change.count == 1 else "occur twice"
+    match change.effect:
         case "moved" | "shifted":
-            fires = wall_text(zone.wall_of(surprise.fires_ms or surprise.at_ms)).partition("T")[2][:5]
-            start = (
-                "fires" if surprise.count == 1 else "the first fires" if surprise.effect == "shifted" else "fire once,"
-            )
+            fires = wall_text(zone.wall_of(change.fires_ms or change.at_ms)).partition("T")[2][:5]
+            start = "fires" if change.count == 1 else "the first fires" if change.effect == "shifted" else "fire once,"
             return f"{names} {there}: {start} at {fires}"
         case "skipped" | "not_reached":
             return f"{names} {there}: nothing fires for {them}"

@@ -285,7 +285,7 @@ def _existing(wall: int, exact: Tree, context: Context) -> int:
     if not instants:
         after = zone.wall_of(zone.resolve(wall))
         later = f"on {iso_date(after // DAY_MS)} at {clock_text(after % DAY_MS // MINUTE_MS)}"
-        raise RefusalError(f'"{text}" does not exist {where}: the clocks jump over it', exact.words()[0], later)
+        raise RefusalError(f'"{text}" does not exist {where}: the clocks skip it', exact.words()[0], later)
     if len(instants) > 1:
         context.note(f'"{text}" comes twice {where}: the first is taken')
     return zone.resolve(wall)

@@ -115,7 +115,7 @@ def _two_meanings(tree: Tree, context: Context) -> RefusalError:
 
 def _amount_alone(tree: Tree, context: Context) -> RefusalError:
     text = context.text(tree)
-    return RefusalError(f'"{text}" may be once or again and again', tree.words()[0], f"every {text}", f"in {text}")
+    return RefusalError(f'"{text}" may be once or repeated', tree.words()[0], f"every {text}", f"in {text}")
 
 
 _WEEKLY = ("every monday and thursday at 09:00", "every other monday at 09:00")

@@ -43,7 +43,11 @@ def parse_phrase(text: str, *, now_ms: int, zone: Zone) -> PhraseMeaning:
         return _read(text, now_ms, zone)
     except RefusalError as refusal:
         hint = _hint(text, refusal, lambda phrase: _works(phrase, now_ms, zone))
-        raise PhraseError(refusal.message, value=refusal.value, hint=hint) from None
+        raise PhraseError(_ended(refusal.message), value=refusal.value, hint=hint) from None
+
+
+def _ended(message: str) -> str:
+    return message if message.endswith("…") else f"{message}."
 
 
 def split_words(text: str) -> list[str]:
@@ -65,7 +69,7 @@ def _foreign(word: str, text: str) -> RefusalError:
 def _read(text: str, now_ms: int, zone: Zone) -> PhraseMeaning:
     words = split_words(text)
     if not words:
-        raise RefusalError("There are no words", text)
+        raise RefusalError("The phrase is empty", text)
     reading = phrase_grammar().parse("phrase", words)
     context = Context(words, now_ms, zone)
     if not reading.trees:
@@ -118,10 +122,10 @@ def _works(phrase: str, now_ms: int, zone: Zone) -> bool:
 def _hint(text: str, refusal: RefusalError, works: Callable[[str], bool]) -> str:
     offered = [f'"{phrase}"' for phrase in refusal.instead if works(phrase)]
     if offered:
-        together = f"make {len(offered)} schedules: {listed(offered)}"
-        return together if refusal.all_needed else f"did you mean {listed(offered[:2], 'or')}?"
+        together = f"Make {len(offered)} schedules: {listed(offered)}."
+        return together if refusal.all_needed else f"Did you mean {listed(offered[:2], 'or')}?"
     grammar = phrase_grammar()
     mended = phrase_hints.mended(split_words(text), grammar, works) if text.isascii() else None
     if mended is not None:
-        return f'did you mean "{mended}"?'
-    return f'the nearest phrase is "{phrase_hints.nearest(text, grammar.examples("phrase"), works)}"'
+        return f'Did you mean "{mended}"?'
+    return f'The nearest phrase is "{phrase_hints.nearest(text, grammar.examples("phrase"), works)}".'

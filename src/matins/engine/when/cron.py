@@ -131,21 +131,21 @@ def _expand(text: str, strict: bool) -> str:
     expression = ALIASES.get(text.lower())
     if expression is None:
         known = ", ".join(ALIASES)
-        hint = "Matins keeps no boot-time jobs; use a schedule" if text.lower() == "@reboot" else f"known: {known}"
-        raise CronParseError(f'Unknown cron alias "{text}"', value=text, allowed=known, hint=hint)
+        hint = "Matins has no jobs at boot. Use a schedule." if text.lower() == "@reboot" else f"Known: {known}."
+        raise CronParseError(f'Unknown cron alias "{text}".', value=text, allowed=known, hint=hint)
     if strict:
         raise CronParseError(
             f'Invalid cron expression "{text}" - aliases are not allowed in strict mode',
             value=text,
-            hint=f'write "{expression}"',
+            hint=f'Write "{expression}".',
         )
     return expression
 
 
 def _count_error(text: str, count: int, strict: bool) -> CronParseError:
-    hint = "minute hour day-of-month month day-of-week"
+    hint = "Write: minute hour day-of-month month day-of-week."
     if count == 6 and strict:
-        hint = "seconds are not allowed in strict mode; drop the first field"
+        hint = "Remove the first field: strict mode does not allow seconds."
     return CronParseError(
         f'Invalid cron expression "{text}" - expected 5 fields, got {count}', value=text, allowed="5 fields", hint=hint
     )
@@ -176,7 +176,7 @@ def _refuse_extensions(kind: Kind, token: str) -> None:
     for item in token.split(","):
         if not _STRICT_ITEM.fullmatch(item):
             problem = f'{kind.name} "{item}" is not allowed in strict mode'
-            raise _FieldError(kind, item, problem, "strict knows numbers, *, ranges, steps and lists")
+            raise _FieldError(kind, item, problem, "Use numbers, *, ranges, steps and lists.")
 
 
 @lru_cache(maxsize=8192)
@@ -188,7 +188,9 @@ def parse_field(kind: Kind, token: str) -> Field:
         return Field(_item_mask(kind, token))
     if not token.isascii():
         odd = next(c for c in token if not c.isascii())
-        raise _FieldError(kind, token, f'{kind.name} has "{odd}", which is not an ASCII character', "use 0-9")
+        raise _FieldError(
+            kind, token, f'{kind.name} has "{odd}", which is not an ASCII character', "Use the digits 0-9."
+        )
     mask, calendar = 0, _NO_CALENDAR
     for item in token.split(","):
         rule = _calendar_item(kind, item.upper())
@@ -206,20 +208,20 @@ def _item_mask(kind: Kind, item: str) -> int:
         return _range_mask(kind, kind.low, kind.high, step)
     if base == "?":
         if kind not in (DAY_OF_MONTH, DAY_OF_WEEK) or slash:
-            raise _FieldError(kind, item, f'{kind.name} "{item}": ? stands alone, in the day fields only', "write *")
+            raise _FieldError(kind, item, f'{kind.name} "{item}": ? stands alone, in the day fields only', "Write *.")
         return _range_mask(kind, kind.low, kind.high, 1)
     low_text, dash, high_text = base.partition("-")
     low = _number(kind, item, low_text)
     if not dash:
         if slash:
             hint = f"{low}-{kind.high}/{step}"
-            raise _FieldError(kind, item, f'{kind.name} "{item}" is a step without a range', f"write {hint}")
+            raise _FieldError(kind, item, f'{kind.name} "{item}" is a step without a range', f"Write {hint}.")
         return 1 << (low % 7 if kind is DAY_OF_WEEK else low)
     high = _number(kind, item, high_text)
     if kind is DAY_OF_WEEK and high == 0 and low > 0 and not high_text.isdigit():
         high = 7  # FRI-SUN
     if low > high:
-        hint = f"write {low_text}-{kind.high},{kind.low}-{high_text}" if kind is not DAY_OF_WEEK else "list the days"
+        hint = f"Write {low_text}-{kind.high},{kind.low}-{high_text}." if kind is not DAY_OF_WEEK else "List the days."
         raise _FieldError(kind, item, f'{kind.name} range "{item}" runs backwards', hint)
     return _range_mask(kind, low, high, step)
 
@@ -237,7 +239,7 @@ def _step(kind: Kind, item: str, text: str) -> int:
         raise _FieldError(kind, item, f'{kind.name} step "{text}" must be 1-{size}', allowed=f"1-{size}")
     step = _bounded_int(text)
     if not 1 <= step <= size:
-        hint = "a step counts 1, 2, 3 …" if step == 0 else f"the field has {size} values"
+        hint = "Use a step of 1 or more." if step == 0 else f"The field has {size} values."
         raise _FieldError(kind, item, f"{kind.name} step must be 1-{size}, got {text}", hint, f"1-{size}")
     return step
 
@@ -250,7 +252,7 @@ def _number(kind: Kind, item: str, text: str) -> int:
     elif text.upper() in kind.names:
         return kind.names.index(text.upper()) + kind.low
     names = f" or {kind.names[0]}-{kind.names[-1]}" if kind.names else ""
-    hint = "a field is a number, *, a range a-b, a step */n, or a list a,b" if not text.isdigit() else None
+    hint = "Use a number, *, a range a-b, a step */n, or a list a,b." if not text.isdigit() else None
     raise _FieldError(kind, item, f"{kind.name} must be {kind.allowed}{names if not text.isdigit() else ''}", hint)
 
 
@@ -284,9 +286,9 @@ def _calendar_item(kind: Kind, item: str) -> str | None:
 
 def _refuse_near_calendar(kind: Kind, item: str) -> None:
     if kind is DAY_OF_MONTH and item.startswith("L-"):
-        raise _FieldError(kind, item, f'{kind.name} "{item}" is not supported', "L is the last day of the month")
+        raise _FieldError(kind, item, f'{kind.name} "{item}" is not supported', "Use L for the last day of the month.")
     if kind is DAY_OF_WEEK and item == "L":
-        raise _FieldError(kind, item, f'{kind.name} "L" needs a day', "5L is the last Friday; 6 is Saturday")
+        raise _FieldError(kind, item, f'{kind.name} "L" needs a day', "Use 5L for the last Friday, or 6 for Saturday.")
 
 
 def _refuse_impossible(cron: Cron, tokens: list[str]) -> None:
@@ -298,12 +300,12 @@ def _refuse_impossible(cron: Cron, tokens: list[str]) -> None:
         earliest = min(_late_days(dom)) if dom.calendar else (dom.mask & -dom.mask).bit_length() - 1
         if not cron.months.mask & _MONTHS_WITH[earliest]:
             problem = f"day of month {tokens[-3]} does not exist in month {tokens[-2]}"
-            raise _FieldError(DAY_OF_MONTH, tokens[-3], problem, "no such date ever comes; mend the day or the month")
+            raise _FieldError(
+                DAY_OF_MONTH, tokens[-3], problem, "This date does not exist. Change the day or the month."
+            )
     if dom.mask != ALL_DAYS and (dow.mask != ALL_WEEKDAYS or dow.calendar) and not _ever_meet(cron):
         problem = f"day of month {tokens[-3]} never falls on day of week {tokens[-1]}"
-        raise _FieldError(
-            DAY_OF_WEEK, tokens[-1], problem, "a field that begins with * must match as well as the other"
-        )
+        raise _FieldError(DAY_OF_WEEK, tokens[-1], problem, "Both day fields must match when one begins with *.")
 
 
 def _ever_meet(cron: Cron) -> bool:

@@ -46,7 +46,7 @@ def from_dict(data: Mapping[str, Any]) -> TriggerDefinition:
     if reader is None:
         known = ", ".join(_READERS)
         raise TriggerError(
-            f'Unknown kind of trigger "{kind}"', value=kind, field="kind", allowed=known, hint=f"known: {known}"
+            f'Unknown kind of trigger "{kind}".', value=kind, field="kind", allowed=known, hint=f"Known: {known}."
         )
     when = reader(left)
     dst = left.pop("dst", {})
@@ -58,7 +58,7 @@ def from_dict(data: Mapping[str, Any]) -> TriggerDefinition:
     overlap = _choice(policies, "overlap", ("first", "both"), "first")
     unknown = [*left, *(f"dst.{key}" for key in policies)]
     if unknown:
-        raise TriggerError(f'A {kind} trigger has no "{unknown[0]}"', value=unknown[0], field=unknown[0])
+        raise TriggerError(f'A {kind} trigger has no "{unknown[0]}".', value=unknown[0], field=unknown[0])
     return TriggerDefinition(when, timezone, gap, overlap)
 
 
@@ -170,4 +170,4 @@ def wall_text(wall: int) -> str:
 
 
 def _wrong(key: str, value: object, allowed: str) -> TriggerError:
-    return TriggerError(f'"{key}" must be {allowed}, got {value!r}', value=value, field=key, allowed=allowed)
+    return TriggerError(f'"{key}" must be {allowed}, not {value!r}.', value=value, field=key, allowed=allowed)

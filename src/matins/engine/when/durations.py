@@ -14,35 +14,35 @@ _NUMBER = re.compile(r"([+-]?)([0-9]*)(\.[0-9]*)?(.*)", re.DOTALL)
 def parse_duration(text: str) -> int:
     """Milliseconds."""
     if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance] - callers are not all typed
-        raise _error(text, "A duration is a text", 'write a number and a unit, such as "5m"')
+        raise _error(text, "A duration must be text.", 'Write a number and a unit, such as "5m".')
     text = text.strip()
     match = _NUMBER.fullmatch(text)
     assert match is not None
     sign, digits, decimals, unit = match.groups()
     unit = unit.strip()
     if not digits and decimals in (None, "."):
-        raise _error(text, f'"{text}" is not a duration', "write a number and a unit, such as 5m")
+        raise _error(text, f'"{text}" is not a duration.', "Write a number and a unit, such as 5m.")
     if sign == "-":
-        raise _error(text, "Negative intervals are not allowed", f"write {digits}{unit}")
+        raise _error(text, "Negative intervals are not allowed", f"Write {digits}{unit}.")
     if decimals is not None:
-        raise _error(text, "Decimal values are not supported", "use a smaller unit: 90s for 1.5m")
+        raise _error(text, "Decimal values are not supported", "Use a smaller unit: 90s for 1.5m.")
     if not unit:
         raise _error(
             text,
             'Missing time unit. Expected format: "{number}{unit}"',
-            f"write {digits}s, {digits}m, {digits}h or {digits}d",
+            f"Write {digits}s, {digits}m, {digits}h or {digits}d.",
         )
     if unit not in UNITS:
         raise _error(
-            text, f'Invalid time unit "{unit}". Valid units are: s, m, h, d', "one number and one unit: 90m for 1h30m"
+            text,
+            f'Invalid time unit "{unit}". Valid units are: s, m, h, d',
+            "Use one number and one unit: 90m for 1h30m.",
         )
     milliseconds = int(digits[:12]) * UNITS[unit]
     if milliseconds == 0:
-        raise _error(text, "Zero interval is not allowed", "the shortest is 1s")
+        raise _error(text, "Zero interval is not allowed", "The minimum is 1s.")
     if len(digits) > 12 or milliseconds > LONGEST_MS:
-        raise _error(
-            text, f"An interval of {digits[:20]}{unit} is longer than a hundred years", "the longest is 36525d"
-        )
+        raise _error(text, f"An interval of {digits[:20]}{unit} is longer than 100 years.", "The maximum is 36525d.")
     return milliseconds
 
 

@@ -24,7 +24,7 @@ FireEffect = Literal["moved", "shifted", "first", "second"]
 
 
 @dataclass(frozen=True, slots=True)
-class Surprise:
+class DstChange:
     """What a change of the clocks does to wall times that a trigger names."""
 
     effect: Effect
@@ -101,7 +101,7 @@ class Instants:
         first, last = self.zone.stretch_index(start), self.zone.stretch_index(end - 1)
         return sum(self._count_in(self._stretch(index), start, end) for index in range(first, last + 1))
 
-    def surprises(self, start: int, end: int) -> Iterator[Surprise]:
+    def dst_changes(self, start: int, end: int) -> Iterator[DstChange]:
         """What the clock changes in [start, end) do to this set."""
         start, end = max(start, MIN_MS), min(end, MAX_MS)
         if end <= start:
@@ -109,7 +109,7 @@ class Instants:
         for index in range(self.zone.stretch_index(start), self.zone.stretch_index(end - 1) + 1):
             stretch = self._stretch(index)
             if start <= stretch.start and stretch.before != stretch.offset:
-                yield from self._surprises_at(stretch)
+                yield from self._dst_changes_at(stretch)
 
     def effect(self, at: int) -> FireEffect | None:
         """What a change of the clocks did to the fire at this instant."""
@@ -210,7 +210,7 @@ class Instants:
             yield wall
             wall = self.walls.next(wall)
 
-    def _surprises_at(self, stretch: Stretch) -> Iterator[Surprise]:
+    def _dst_changes_at(self, stretch: Stretch) -> Iterator[DstChange]:
         jump = stretch.offset - stretch.before
         low, high = sorted((stretch.start + stretch.before, stretch.start + stretch.offset))
         count = self.walls.count(low, high)
@@ -218,7 +218,7 @@ class Instants:
             walls = tuple(wall for wall, _ in zip(self._walls_between(low, high), range(3), strict=False))
             effect = self._gap_effect() if jump > 0 else self._overlap_effect()
             fires = next(self._swallowed(stretch), None) if jump > 0 else None
-            yield Surprise(effect, walls, count, stretch.start, jump, fires)
+            yield DstChange(effect, walls, count, stretch.start, jump, fires)
 
     def _gap_effect(self) -> Effect:
         if not self.fixed:

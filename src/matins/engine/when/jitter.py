@@ -13,11 +13,11 @@ def jitter_ms(schedule_id: int | str, slot_ms: int, period_ms: int, percent: flo
     """How much later than its slot a schedule is due: up to `percent` of its period, fixed by schedule and slot."""
     if not 0 <= percent <= MOST_PERCENT:
         raise InvalidInput(
-            f"jitter must be 0 to {MOST_PERCENT} percent, got {percent:g}",
+            f'"jitter" must be 0 to {MOST_PERCENT} percent, not {percent:g}.',
             value=percent,
             field="jitter",
             allowed=f"0-{MOST_PERCENT}",
-            hint="a larger spread would reach into the neighbouring slots",
+            hint=f"Use at most {MOST_PERCENT}: more would reach the next slot.",
         )
     if percent == 0 or period_ms <= 0:
         return 0

@@ -53,10 +53,10 @@ def parse_trigger(
 def _readable(text: str) -> str:
     text = text.strip()
     if not text:
-        raise TriggerError("There is no text that says when", value=text, hint='for example "every weekday at 9am"')
+        raise TriggerError('"when" is empty.', value=text, hint='For example: "every weekday at 9am".')
     if len(text) > LONGEST_TEXT:
         raise TriggerError(
-            f"The text is {len(text)} characters long; {LONGEST_TEXT} is the most",
+            f'"when" must be at most {LONGEST_TEXT} characters, not {len(text)}.',
             value=text[:60] + "…",
             allowed=f"{LONGEST_TEXT} characters",
         )
@@ -79,10 +79,10 @@ def _instant(text: str, zone: Zone) -> tuple[Once, tuple[str, ...]]:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError as error:
-        hint = "for example 2026-03-24T14:00:00Z or 2026-03-24T14:00"
-        raise InstantError(f'"{text}" is not an ISO instant: {error}', value=text, hint=hint) from None
+        hint = "For example: 2026-03-24T14:00:00Z or 2026-03-24T14:00."
+        raise InstantError(f'"{text}" is not an ISO instant: {error}.', value=text, hint=hint) from None
     if len(text) <= 10:
-        raise InstantError(f'"{text}" is a date without a time', value=text, hint=f"write {text}T09:00")
+        raise InstantError(f'"{text}" is a date without a time.', value=text, hint=f"Write {text}T09:00.")
     if moment.tzinfo is not None:
         return Once(_in_range(to_ms(moment), text)), ()
     return _local_instant(text, wall_of_naive(moment), zone)
@@ -92,9 +92,9 @@ def _local_instant(text: str, wall: int, zone: Zone) -> tuple[Once, tuple[str, .
     instants = zone.instants_of(_in_range(wall, text))
     if not instants:
         raise InstantError(
-            f'"{text}" does not exist in {zone.name}: the clocks jump over it',
+            f'"{text}" does not exist in {zone.name}: the clocks skip it.',
             value=text,
-            hint=f"the first time after the jump is {wall_text(zone.wall_of(zone.resolve(wall)))}",
+            hint=f"The first time after it is {wall_text(zone.wall_of(zone.resolve(wall)))}.",
         )
     notes = [f"no offset given: read as the time in {zone.name}"]
     if len(instants) > 1:
@@ -104,7 +104,7 @@ def _local_instant(text: str, wall: int, zone: Zone) -> tuple[Once, tuple[str, .
 
 def _in_range(at_ms: int, text: str) -> int:
     if not MIN_MS < at_ms < MAX_MS:
-        raise InstantError(f'"{text}" is out of range', value=text, allowed="the years 1 to 9999")
+        raise InstantError(f'"{text}" is out of range.', value=text, allowed="the years 1 to 9999")
     return at_ms
 
 
@@ -112,10 +112,10 @@ def _recurrence(text: str, now_ms: int, timezone: str | None) -> tuple[Rrule, st
     recurrence = split_recurrence(text)
     if timezone is not None and recurrence.timezone not in (None, timezone):
         raise RruleError(
-            f"DTSTART is in {recurrence.timezone} and the schedule in {timezone}",
+            f"DTSTART is in {recurrence.timezone}, but the schedule is in {timezone}.",
             value=recurrence.timezone,
             field="TZID",
-            hint="give one of them",
+            hint="Remove one of the time zones.",
         )
     name = recurrence.timezone or timezone or "UTC"
     zone = load_zone(name)

@@ -87,20 +87,20 @@ def _split(text: str) -> dict[str, str]:
         name, equals, value = part.partition("=")
         name = name.strip().upper()
         if not equals or not value.strip():
-            raise RruleError(f'RRULE part "{part}" is not NAME=VALUE', value=part, hint="for example FREQ=DAILY")
+            raise RruleError(f'RRULE part "{part}" is not NAME=VALUE.', value=part, hint="For example: FREQ=DAILY.")
         if name not in _PARTS:
             known = ", ".join(_PARTS)
             raise RruleError(
-                f"RRULE part {name} is not supported", value=name, field=name, allowed=known, hint=f"known: {known}"
+                f"RRULE part {name} is not supported.", value=name, field=name, allowed=known, hint=f"Known: {known}."
             )
         if name in parts:
-            raise RruleError(f"RRULE part {name} is given twice", value=part, field=name)
+            raise RruleError(f"RRULE part {name} is given twice.", value=part, field=name)
         parts[name] = value.strip()
     if parts.get("FREQ", "").upper() not in FREQUENCIES:
         allowed = ", ".join(FREQUENCIES)
         value = parts.get("FREQ")
-        problem = f"RRULE FREQ must be one of {allowed}" if value else "RRULE has no FREQ"
-        raise RruleError(problem, value=value, field="FREQ", allowed=allowed, hint="for example FREQ=WEEKLY;BYDAY=MO")
+        problem = f"RRULE FREQ must be one of {allowed}, not {value}." if value else "RRULE has no FREQ."
+        raise RruleError(problem, value=value, field="FREQ", allowed=allowed, hint="For example: FREQ=WEEKLY;BYDAY=MO.")
     return parts
 
 
@@ -118,25 +118,25 @@ def _number(name: str, text: str, low: int, high: int) -> int:
         if low <= number <= high and (number != 0 or low == 0):
             return number
     allowed = f"{low} to {high}" + (" but not 0" if low < 0 else "")
-    raise RruleError(f'RRULE {name} must be {allowed}, got "{text}"', value=text, field=name, allowed=allowed)
+    raise RruleError(f'RRULE {name} must be {allowed}, not "{text}".', value=text, field=name, allowed=allowed)
 
 
 def _week_day(text: str) -> tuple[int, int]:
     match = re.fullmatch(r"([+-]?[0-9]{1,2})?(SU|MO|TU|WE|TH|FR|SA)", text.upper())
     if match is None or (match[1] and not 1 <= abs(int(match[1])) <= 53):
         raise RruleError(
-            f'RRULE BYDAY "{text}" is not a weekday',
+            f'RRULE BYDAY "{text}" is not a weekday.',
             value=text,
             field="BYDAY",
             allowed=", ".join(DAYS),
-            hint="MO, 1MO, -1FR",
+            hint="For example: MO, 1MO or -1FR.",
         )
     return int(match[1] or 0), DAYS.index(match[2])
 
 
 def _week_start(text: str) -> int:
     if text.upper() not in DAYS:
-        raise RruleError(f'RRULE WKST "{text}" is not a weekday', value=text, field="WKST", allowed=", ".join(DAYS))
+        raise RruleError(f'RRULE WKST "{text}" is not a weekday.', value=text, field="WKST", allowed=", ".join(DAYS))
     return DAYS.index(text.upper())
 
 
@@ -145,17 +145,17 @@ def _refuse_nonsense(rule: Rule, text: str) -> None:
     if rule.freq not in ("MONTHLY", "YEARLY") and any(n for n, _ in rule.week_days):
         problem = f"BYDAY with a number needs FREQ=MONTHLY or YEARLY, not {rule.freq}"
     elif rule.freq == "WEEKLY" and rule.month_days:
-        problem = "BYMONTHDAY does not go with FREQ=WEEKLY"
+        problem = "BYMONTHDAY cannot be combined with FREQ=WEEKLY"
     elif rule.positions and rule.follows_clock:
-        problem = f"BYSETPOS does not go with FREQ={rule.freq}"
+        problem = f"BYSETPOS cannot be combined with FREQ={rule.freq}"
     elif rule.positions and not (rule.month_days or rule.week_days or rule.months or rule.hours or rule.minutes):
         problem = "BYSETPOS needs another BY part to choose from"
     elif rule.count is not None and rule.until is not None:
-        problem = "COUNT and UNTIL do not go together"
+        problem = "COUNT and UNTIL cannot be combined"
     elif rule.elapsed_ms and (rule.months or rule.month_days or rule.week_days or rule.hours or rule.minutes):
         problem = f"INTERVAL={rule.interval} does not divide the day, so BY parts cannot be combined with it"
     if problem:
-        raise RruleError(f"RRULE {problem}", value=text)
+        raise RruleError(f"RRULE {problem}.", value=text)
     if rule.until is not None:
         until_wall(rule.until)
 
@@ -172,7 +172,7 @@ def until_wall(text: str) -> tuple[int, bool]:
             wall = wall_of_naive(moment)
             return (wall if match[2] else wall + DAY_MS - 1), bool(match[3])
     raise RruleError(
-        f'RRULE UNTIL "{text}" is not a date', value=text, field="UNTIL", hint="20261231T235959Z, or 20261231"
+        f'RRULE UNTIL "{text}" is not a date.', value=text, field="UNTIL", hint="Use 20261231T235959Z or 20261231."
     )
 
 
@@ -204,10 +204,10 @@ def split_recurrence(text: str) -> Recurrence:
             rule = re.sub(r"^RRULE:", "", line, flags=re.IGNORECASE)
         else:
             raise RruleError(
-                f'"{line}" is neither a DTSTART nor an RRULE', value=line, hint="one DTSTART and one RRULE"
+                f'"{line}" is neither a DTSTART nor an RRULE.', value=line, hint="Write one DTSTART and one RRULE."
             )
     if rule is None:
-        raise RruleError("There is a DTSTART but no RRULE", value=text, hint="add RRULE:FREQ=…")
+        raise RruleError("There is a DTSTART but no RRULE.", value=text, hint="Add RRULE:FREQ=…")
     return Recurrence(rule, start, utc, zone)
 
 
@@ -216,4 +216,4 @@ def _dtstart(match: re.Match[str]) -> datetime:
     try:
         return datetime.strptime(text.upper() + "Z", "%Y%m%dT%H%M%S%z")
     except ValueError:
-        raise RruleError(f'DTSTART "{match["at"]}" is not a date', value=match["at"], field="DTSTART") from None
+        raise RruleError(f'DTSTART "{match["at"]}" is not a date.', value=match["at"], field="DTSTART") from None

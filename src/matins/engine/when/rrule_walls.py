@@ -26,16 +26,14 @@ def rule_walls(rule: Rule, start_wall: int) -> WallSet:
 
     minutes = minutes_of(rule, start_wall // MINUTE_MS % MINUTES)
     if not minutes:
-        raise RruleError("RRULE names no time of day that its FREQ and INTERVAL reach", value=rule.freq)
+        raise RruleError("RRULE has no time of day that its FREQ and INTERVAL reach.", value=rule.freq)
     if not rule.positions:
         return on(_days(rule, start_wall, ()), minutes)
     most = _most_days(rule)
     chosen = {at: [d for d in days if abs(d) <= most] for at, days in _positions(rule.positions, minutes).items()}
     parts = [on(_days(rule, start_wall, tuple(days)), 1 << at) for at, days in chosen.items() if days]
     if not parts:
-        raise RruleError(
-            "RRULE BYSETPOS asks for more than a period can have", value=str(rule.positions), field="BYSETPOS"
-        )
+        raise RruleError("RRULE BYSETPOS is larger than any period.", value=str(rule.positions), field="BYSETPOS")
     return parts[0] if len(parts) == 1 else Together(tuple(parts))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Protocol
 
-from matins.engine.when.instants import FireEffect, Surprise
+from matins.engine.when.instants import DstChange, FireEffect
 from matins.engine.when.zones import MAX_MS, MIN_MS
 
 
@@ -22,7 +22,7 @@ class Source(Protocol):
         """How many instants lie in [start, end)."""
         ...
 
-    def surprises(self, start: int, end: int, /) -> Iterator[Surprise]:
+    def dst_changes(self, start: int, end: int, /) -> Iterator[DstChange]:
         """What changes of the clocks in [start, end) do to it."""
         ...
 
@@ -34,7 +34,7 @@ class Source(Protocol):
 class _Elapsed:
     """Elapsed time, which no change of the clocks touches."""
 
-    def surprises(self, start: int, end: int, /) -> Iterator[Surprise]:
+    def dst_changes(self, start: int, end: int, /) -> Iterator[DstChange]:
         return iter(())
 
     def effect(self, at: int, /) -> FireEffect | None:
@@ -116,8 +116,8 @@ class Bounded:
     def count(self, start: int, end: int, /) -> int:
         return self._source.count(max(start, self._first), min(end, self._last + 1))
 
-    def surprises(self, start: int, end: int, /) -> Iterator[Surprise]:
-        return self._source.surprises(max(start, self._first), min(end, self._last + 1))
+    def dst_changes(self, start: int, end: int, /) -> Iterator[DstChange]:
+        return self._source.dst_changes(max(start, self._first), min(end, self._last + 1))
 
     def effect(self, at: int, /) -> FireEffect | None:
         return self._source.effect(at)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, overload
 
 from matins.engine.english.describe import describe
 from matins.engine.when import definitions
 from matins.engine.when.cron import parse_cron, week_days
 from matins.engine.when.days import ALL_WEEKDAYS
-from matins.engine.when.instants import FireEffect, Instants, Surprise
+from matins.engine.when.instants import DstChange, FireEffect, Instants
 from matins.engine.when.rrule import Rule, parse_rule, until_wall
 from matins.engine.when.rrule_walls import last_wall, rule_walls
 from matins.engine.when.sources import Bounded, Grid, Moment, Since, Source
@@ -79,9 +79,9 @@ class Trigger:
         moment = datetime.fromtimestamp(seconds, self.zone.info)
         return moment.replace(microsecond=rest * 1000) if rest else moment
 
-    def surprises(self, start: datetime, end: datetime) -> list[Surprise]:
+    def dst_changes(self, start: datetime, end: datetime) -> list[DstChange]:
         """What the clock changes from `start` to `end` do to this trigger's times."""
-        return list(self._source.surprises(to_ms(start), to_ms(end)))
+        return list(self._source.dst_changes(to_ms(start), to_ms(end)))
 
     def dst_effect(self, at_ms: int) -> FireEffect | None:
         """What a change of the clocks did to the fire at this instant, if anything."""
@@ -185,8 +185,8 @@ def _recurrence(rrule: Rrule, definition: TriggerDefinition, zone: Zone) -> Sour
 
 
 def _never(rrule: Rrule) -> RruleError:
-    hint = "its parts contradict each other, or it ends before it begins"
-    return RruleError("This RRULE never fires", value=rrule.rule, hint=hint)
+    hint = "Its parts contradict each other, or it ends before it starts."
+    return RruleError("The RRULE never fires.", value=rrule.rule, hint=hint)
 
 
 def _last(rule: Rule, start_wall: int, walls: WallSet, zone: Zone) -> int | None:
@@ -207,8 +207,19 @@ def to_ms(moment: datetime) -> int:
     """UTC milliseconds, rounded down; a datetime without a zone is refused rather than guessed."""
     if moment.tzinfo is None:
         raise InstantError(
-            f"{moment.isoformat()} has no time zone",
+            f"{moment.isoformat()} has no time zone.",
             value=moment,
-            hint="use an aware datetime, such as datetime.now(UTC)",
+            hint="Use an aware datetime, such as datetime.now(UTC).",
         )
     return (moment - EPOCH) // _MILLISECOND
+
+
+@overload
+def to_datetime(at: int) -> datetime: ...
+@overload
+def to_datetime(at: None) -> None: ...
+@overload
+def to_datetime(at: int | None) -> datetime | None: ...
+def to_datetime(at: int | None) -> datetime | None:
+    """Of UTC milliseconds, with the zone UTC."""
+    return None if at is None else EPOCH + timedelta(0, 0, 0, at)

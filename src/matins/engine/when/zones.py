@@ -140,8 +140,8 @@ def load_zone(name: str) -> Zone:
 def _read(name: str) -> bytes:
     if name not in _known_names():
         close = _same_ending(name) or difflib.get_close_matches(name, _known_names(), n=1, cutoff=0.6)
-        hint = f'did you mean "{close[0]}"?' if close else 'use an IANA name such as "Europe/London", or "UTC"'
-        raise TimezoneError(f'Unknown time zone "{name}"', value=name, field="timezone", hint=hint)
+        hint = f'Did you mean "{close[0]}"?' if close else 'Use an IANA name such as "Europe/London", or "UTC".'
+        raise TimezoneError(f'Unknown time zone "{name}".', value=name, field="timezone", hint=hint)
     for folder in zoneinfo.TZPATH:
         path = Path(folder, name)
         if path.is_file():
@@ -163,7 +163,7 @@ def _same_ending(name: str) -> list[str]:
 def _parse_tzif(data: bytes) -> tuple[list[tuple[int, int]], int, str]:
     """Transitions as (instant, offset after it), the offset before them all, and the closing rule's text (RFC 9636)."""
     if data[:4] != b"TZif" or data[4:5] < b"2":
-        raise TimezoneError("The time zone file is not in TZif version 2 or later", field="timezone")
+        raise TimezoneError("The time zone file is not in TZif version 2 or later.", field="timezone")
     second = 44 + _body_length(_counts(data, 0), 4)
     counts = _counts(data, second)
     _, _, _, times, types, _ = counts

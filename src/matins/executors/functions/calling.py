@@ -58,7 +58,7 @@ def _returned(answer: Any) -> dict[str, Any]:
 
 def _raised(error: BaseException, before: str = "") -> dict[str, Any]:
     told: dict[str, Any] = {"matins_function": "raised", "raised": f"{before}{type(error).__name__}: {error}"[:2_000]}
-    if type(error).__name__ == "ProviderLimited":  # by its name: this Python may not have ours
+    if type(error).__name__ == "RateLimited":  # by its name: this Python may not have ours
         resets_at = getattr(error, "resets_at", None)
         told["limit"] = {
             "provider": str(getattr(error, "provider", "unknown"))[:100],

@@ -5,14 +5,14 @@ The event is written in the transaction that starts the run and ends it (`runtim
 
 from __future__ import annotations
 
-from matins.engine.schedules import MESSAGE
+from matins.engine.schedules import MESSAGE_JOB
 from matins.executors.runners.base import Call, Line, Told
 from matins.executors.runners.checks import check_call
 
 
 class Message:
-    name = MESSAGE
-    provider = MESSAGE
+    name = MESSAGE_JOB
+    provider = MESSAGE_JOB
     chooses_session = False
 
     def refuse(self, call: Call) -> None:

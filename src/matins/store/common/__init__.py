@@ -1,1 +1,1 @@
-"""What both stores say in the same SQL: everything that is not in the hot path."""
+"""SQL that both stores share: everything outside the hot path."""

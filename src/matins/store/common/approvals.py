@@ -1,4 +1,4 @@
-"""Questions to people, in SQL that both stores understand."""
+"""Requests for approval, in SQL that both stores share."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from matins.model.policy import Approval, Vote
 
 
 class Approvals:
-    """Part of a transaction; the store says how a named query is run."""
+    """Part of a transaction. The store implements `_common`, which runs a named query."""
 
     def _common(self, query: str, /, **values: Any) -> list[Any]:
         raise NotImplementedError
@@ -42,14 +42,14 @@ class Approvals:
         return self._all_of(self._common("approvals_of_run", run_id=run_id))
 
     def approvals_open(self, schedule_id: int) -> list[Approval]:
-        """Those that can still have an effect."""
+        """Requests that can still have an effect."""
         return self._all_of(self._common("approvals_open", schedule_id=schedule_id))
 
     def approvals_past(self, now: int, limit: int) -> list[Approval]:
         return self._all_of(self._common("approvals_past", now=now, limit=limit))
 
     def settle_approval(self, approval_id: int, was: str, state: str, now: int) -> bool:
-        """From one state to the next; False when somebody was quicker."""
+        """Change the state; False when it is no longer `was`."""
         return bool(self._common("settle_approval", id=approval_id, was=was, state=state, now=now))
 
     def put_vote(self, approval_id: int, vote: Vote) -> None:
@@ -66,15 +66,15 @@ class Approvals:
         self._common("set_author", id=schedule_id, rev=rev, author=author, role=role)
 
     def authors(self, schedule_id: int, rev: int) -> list[tuple[str, str]]:
-        """Who changed the words to these, the last first; nobody when it was made with them."""
+        """Who changed the settings to this revision, the last first; empty for the first revision."""
         return self._common("authors", id=schedule_id, rev=rev)
 
     def put_revision(self, schedule_id: int, rev: int, definition: str) -> None:
-        """Words that a run goes by, and its schedule does not."""
+        """Store settings for one run, which its schedule does not have."""
         self._common("put_revision", id=schedule_id, rev=rev, definition=definition)
 
     def revise_run(self, run_id: int, rev: int) -> None:
-        """A run that has not started goes by other words, and must be cleared again."""
+        """Give a run that has not started another revision; it must pass its gates again."""
         self._common("revise_run", run_id=run_id, rev=rev)
 
     def _one_of(self, rows: Sequence[tuple[Any, ...]]) -> Approval | None:

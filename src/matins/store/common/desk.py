@@ -1,4 +1,4 @@
-"""What the surfaces keep, in SQL that both stores understand."""
+"""Records of the surfaces, in SQL that both stores share."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from matins.model.records import StoredEvent
 
 
 class Desk:
-    """Part of a transaction; the store says how a named query is run."""
+    """Part of a transaction. The store implements `_common`, which runs a named query."""
 
     def _common(self, query: str, /, **values: Any) -> list[Any]:
         raise NotImplementedError
@@ -41,7 +41,7 @@ class Desk:
         return Answered(*rows[0]) if rows else None
 
     def open_request(self, principal: str, key: str, digest: str, now: int) -> bool:
-        """False when somebody answers it, or has answered it."""
+        """False when the request is being processed, or has a response."""
         return bool(self._common("open_request", principal=principal, key=key, digest=digest, now=now))
 
     def answer_request(self, principal: str, key: str, status: int, answer: str) -> None:
@@ -68,8 +68,8 @@ class Desk:
         for kind, name in keys:
             self._common("drop_file_entry", kind=kind, name=name)
 
-    def recent_runs(self, before: int, limit: int) -> list[tuple[Any, ...]]:
-        return self._common("recent_runs", before=before, limit=limit)
+    def recent_runs(self, before: int, limit: int, agent: str | None) -> list[tuple[Any, ...]]:
+        return self._common("recent_runs", before=before, limit=limit, agent=agent)
 
     def newest_run(self, schedule_id: int) -> tuple[Any, ...] | None:
         return next(iter(self._common("newest_run", id=schedule_id)), None)
@@ -81,7 +81,7 @@ class Desk:
         return [StoredEvent(*row) for row in self._common("events_before", before=event_id, limit=limit)]
 
     def worker_of(self, run_id: int, epoch: int) -> str | None:
-        """The identity of whoever began an attempt."""
+        """The identity of the worker that started an attempt."""
         rows = self._common("worker_of", run_id=run_id, epoch=epoch)
         return rows[0][0] if rows else None
 

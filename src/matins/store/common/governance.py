@@ -1,4 +1,4 @@
-"""Policies, throttles, checks, timers and figures, in SQL that both stores understand."""
+"""Policies, throttles, checks, timers and figures, in SQL that both stores share."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from matins.model.records import Parked
 
 
 class Governance:
-    """Part of a transaction; the store says how a named query is run."""
+    """Part of a transaction. The store implements `_common`, which runs a named query."""
 
     def _common(self, query: str, /, **values: Any) -> list[Any]:
         raise NotImplementedError
@@ -23,7 +23,7 @@ class Governance:
         return self._common("policy_rev")[0][0]
 
     def lock_policies(self) -> None:
-        """One at a time, before anything of them is touched: policies, throttles, purses."""
+        """Lock policies, throttles and budget usage, before any of them is changed."""
         self._common("lock_policies")
 
     def policies(self) -> list[tuple[str, str, str]]:
@@ -48,7 +48,7 @@ class Governance:
         return found
 
     def put_throttle(self, throttle: Throttle) -> Throttle:
-        """Of two that overlap the later end holds, for whomever either affects; what holds now."""
+        """Store a throttle and return the result. Of two that overlap, the later end applies, to the agents of both."""
         self._common("raise_policy_rev")
         for other in self.throttles():
             if other.provider == throttle.provider and other.resets_at > throttle.activated_at:
@@ -75,7 +75,7 @@ class Governance:
             self._common("raise_policy_rev")
         return dropped
 
-    # -- what waits for a time
+    # -- timers
 
     def next_timer(self) -> int | None:
         return self._common("next_timer")[0][0]
@@ -96,7 +96,7 @@ class Governance:
         return [row[0] for row in self._common("pauses_over", now=now, limit=limit)]
 
     def forget(self, before: int, day: str) -> None:
-        """What was decided, spent and stopped before an instant, or a day. What is still asked or promised stays."""
+        """Delete approvals, budget usage and workers that ended before an instant, or a day. Pending ones stay."""
         self._common("forget_approvals", before=before)
         self._common("forget_votes")
         self._common("forget_purses", day=day)
@@ -123,9 +123,17 @@ class Governance:
     # -- checks
 
     def insert_check(
-        self, run_id: int, epoch: int, kind: str, at: int, took_ms: int, exit_code: int | None, said: str, output: str
+        self,
+        run_id: int,
+        epoch: int,
+        kind: str,
+        at: int,
+        duration_ms: int,
+        exit_code: int | None,
+        said: str,
+        output: str,
     ) -> None:
-        values = {"run_id": run_id, "epoch": epoch, "kind": kind, "at": at, "took_ms": took_ms}
+        values = {"run_id": run_id, "epoch": epoch, "kind": kind, "at": at, "duration_ms": duration_ms}
         self._common("insert_check", exit_code=exit_code, said=said, output=output, **values)
 
     def checks(self, run_id: int) -> list[tuple[Any, ...]]:
@@ -135,7 +143,7 @@ class Governance:
         rows = self._common("last_started", id=schedule_id, run_id=run_id)
         return rows[0][0] if rows else None
 
-    # -- looking back
+    # -- history
 
     def run_at(self, schedule_id: int, at: int) -> int | None:
         rows = self._common("run_at", id=schedule_id, at=at)
@@ -156,7 +164,7 @@ class Governance:
         return self._common("purged_slot", id=schedule_id)[0][0]
 
     def last_change(self, schedule_id: int, at: int) -> tuple[str, int, dict[str, Any]] | None:
-        """(type, at, data) of the event that last let a schedule go on or stopped it."""
+        """(type, at, data) of the last event that stopped a schedule or let it continue."""
         rows = self._common("last_change", id=schedule_id, at=at)
         return (rows[0][0], rows[0][1], orjson.loads(rows[0][2] or "{}")) if rows else None
 

@@ -1,4 +1,4 @@
-"""What runs may spend and have spent, in SQL that both stores understand."""
+"""Reservations and spending of runs, in SQL that both stores share."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from matins.model.run import Usage
 
 
 class Ledger:
-    """Part of a transaction; the store says how a named query is run."""
+    """Part of a transaction. The store implements `_common`, which runs a named query."""
 
     def _common(self, query: str, /, **values: Any) -> list[Any]:
         raise NotImplementedError
@@ -30,13 +30,13 @@ class Ledger:
         return [Purse(*row) for row in self._common("purses", since=since)]
 
     def fill_purse(self, change: Purse) -> None:
-        """Add to what it holds; the figures of `change` may be below 0."""
+        """Add `change`, whose numbers may be negative."""
         self._common("open_purse", budget=change.budget, whose=change.of, period=change.period)
         values = change._asdict()
         self._common("fill_purse", whose=values.pop("of"), **values)
 
     def drop_purses(self, budget: str) -> None:
-        """A budget that is no more, or that counts anew; what runs hold of it too."""
+        """Delete the usage and reservations of a budget, when it is deleted or recounted."""
         self._common("drop_purses", budget=budget)
         self._common("drop_reservations", budget=budget)
 
@@ -52,11 +52,11 @@ class Ledger:
         self._common("insert_reservation", run_id=run_id, money=usage.money, tokens=usage.tokens, **place)
 
     def reservations(self, run_id: int) -> list[Purse]:
-        """What a run holds of each purse, in the figures of what is reserved."""
+        """The reservations of a run in each budget."""
         return [_reserved(*row) for row in self._common("reservations", run_id=run_id)]
 
     def take_reservations(self, run_id: int) -> list[Purse]:
-        """The same, given back."""
+        """Delete the reservations of a run, and return them."""
         return [_reserved(*row) for row in self._common("take_reservations", run_id=run_id)]
 
     def settle_spend(self, run_id: int, schedule_id: int, agent: str, now: int, usage: Usage) -> None:

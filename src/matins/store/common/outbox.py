@@ -1,4 +1,4 @@
-"""Subscriptions and what they have not got yet, in SQL that both stores understand."""
+"""Subscriptions and pending deliveries, in SQL that both stores share."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from matins.model.subscription import Delivery, DeliveryState, Subscription, Sub
 
 
 class Outbox:
-    """Part of a transaction; the store says how a named query is run."""
+    """Part of a transaction. The store implements `_common`, which runs a named query."""
 
     def _common(self, query: str, /, **values: Any) -> list[Any]:
         raise NotImplementedError
@@ -30,7 +30,7 @@ class Outbox:
         return [_subscription(row) for row in self._common("subscriptions")]
 
     def put_subscription(self, subscription: Subscription) -> bool:
-        """False when the name is taken."""
+        """False when the name is in use."""
         values = subscription._asdict()
         del values["state"], values["note"]
         values |= {name: orjson.dumps(values[name]).decode() for name in ("target", "types")}
@@ -41,7 +41,7 @@ class Outbox:
         self._common("raise_policy_rev")
 
     def set_subscription(self, name: str, state: SubscriptionState, note: str | None) -> bool:
-        """False when that is its state already."""
+        """False when the subscription already has this state."""
         return self._raised(self._common("set_subscription", name=name, state=state, note=note))
 
     def drop_subscription(self, name: str) -> bool:
@@ -49,7 +49,7 @@ class Outbox:
         return self._raised(self._common("drop_subscription", name=name))
 
     def lease_subscription(self, name: str, owner: str, now: int, until: int) -> int | None:
-        """Where it stands, when nobody else delivers it."""
+        """Take the lease and return the cursor; None when another process has the lease."""
         beyond = 2 * until - now  # a turn that began earlier, and had to wait, sees a lease that ends after its own
         rows = self._common("lease_subscription", name=name, owner=owner, now=now, until=until, beyond=beyond)
         return rows[0][0] if rows else None
@@ -77,11 +77,11 @@ class Outbox:
         return [(row[0], StoredEvent(*row[1:])) for row in rows]
 
     def open_lane(self, name: str, schedule_id: int, now: int) -> None:
-        """What was before the next event of a schedule is gone."""
+        """Release the next event of a schedule: the one before it is done."""
         self._common("open_lane", name=name, schedule_id=schedule_id, now=now)
 
     def open_lanes(self, name: str, now: int, latest: int) -> None:
-        """Whatever waits for nothing: nobody is before it, or its time is later than anybody could have set it."""
+        """Release events that wait without a cause: none is before them, or their time is too far in the future."""
         self._common("open_lanes", name=name, now=now)
         self._common("hurry_deliveries", name=name, now=now, latest=latest)
 
@@ -92,13 +92,13 @@ class Outbox:
         self._common("drop_delivery", name=name, event_id=event_id)
 
     def put_off_delivery(self, name: str, event: StoredEvent, attempts: int, next_at: int, error: str | None) -> None:
-        """Tried again later, and what comes after it too."""
-        values = {"attempts": attempts, "next_at": next_at, "error": error, "state": "waiting"}
+        """Retry the delivery later, and the events after it."""
+        values = {"attempts": attempts, "next_at": next_at, "error": error, "state": "retrying"}
         self._common("put_off_delivery", name=name, event_id=event.id, **values)
         self._common("put_off_lane", name=name, schedule_id=event.schedule_id or 0, event_id=event.id)
 
     def give_up_delivery(self, name: str, event: StoredEvent, attempts: int, error: str | None) -> None:
-        values = {"attempts": attempts, "next_at": None, "error": error, "state": "given_up"}
+        values = {"attempts": attempts, "next_at": None, "error": error, "state": "discarded"}
         self._common("put_off_delivery", name=name, event_id=event.id, **values)
 
     def deliveries(self, name: str, state: DeliveryState, after: int, limit: int) -> list[Delivery]:
@@ -106,7 +106,7 @@ class Outbox:
         return [Delivery(*row) for row in rows]
 
     def redeliver(self, name: str, event: StoredEvent, now: int) -> None:
-        """At once, and what waits before it too."""
+        """Retry the delivery now, and the ones before it."""
         lane = {"name": name, "schedule_id": event.schedule_id or 0, "now": now}
         self._common("redeliver", event_id=event.id, **lane)
 

@@ -39,23 +39,23 @@ UPDATE subscriptions SET cursor = :cursor WHERE name = :name;
 -- insert_delivery: an event that is to be delivered; it waits while there is one before it
 INSERT INTO deliveries (subscription, event_id, schedule_id, attempts, next_at, state)
 VALUES (:name, :event_id, :schedule_id, 0, CASE WHEN EXISTS (
-  SELECT 1 FROM deliveries WHERE subscription = :name AND schedule_id = :schedule_id AND state = 'waiting')
-  THEN NULL ELSE :now END, 'waiting') ON CONFLICT DO NOTHING;
+  SELECT 1 FROM deliveries WHERE subscription = :name AND schedule_id = :schedule_id AND state = 'retrying')
+  THEN NULL ELSE :now END, 'retrying') ON CONFLICT DO NOTHING;
 
 -- lanes: schedules whose next event may be delivered now, the one that has waited longest first
-SELECT schedule_id FROM deliveries WHERE subscription = :name AND state = 'waiting' AND next_at <= :now
+SELECT schedule_id FROM deliveries WHERE subscription = :name AND state = 'retrying' AND next_at <= :now
 GROUP BY schedule_id ORDER BY min(event_id) LIMIT :limit;
 
 -- lane: the next events of a schedule, in their order
 SELECT d.attempts, e.id, e.writer, e.seq, e.at, e.type, e.schedule_id, e.run_id, e.data, e.hash
 FROM deliveries d JOIN events e ON e.id = d.event_id
-WHERE d.subscription = :name AND d.schedule_id = :schedule_id AND d.state = 'waiting' ORDER BY d.event_id LIMIT :limit;
+WHERE d.subscription = :name AND d.schedule_id = :schedule_id AND d.state = 'retrying' ORDER BY d.event_id LIMIT :limit;
 
 -- next_delivery: when the next one is tried again
-SELECT min(next_at) FROM deliveries WHERE subscription = :name AND state = 'waiting' AND next_at > :now;
+SELECT min(next_at) FROM deliveries WHERE subscription = :name AND state = 'retrying' AND next_at > :now;
 
 -- hurry_deliveries: those that would be tried later than anybody puts them off, since the clock went back
-UPDATE deliveries SET next_at = :now WHERE subscription = :name AND state = 'waiting' AND next_at > :latest;
+UPDATE deliveries SET next_at = :now WHERE subscription = :name AND state = 'retrying' AND next_at > :latest;
 
 -- drop_delivery: it has arrived
 DELETE FROM deliveries WHERE subscription = :name AND event_id = :event_id;
@@ -66,16 +66,16 @@ WHERE subscription = :name AND event_id = :event_id;
 
 -- put_off_lane: and what comes after it waits
 UPDATE deliveries SET next_at = NULL
-WHERE subscription = :name AND schedule_id = :schedule_id AND state = 'waiting' AND event_id <> :event_id;
+WHERE subscription = :name AND schedule_id = :schedule_id AND state = 'retrying' AND event_id <> :event_id;
 
 -- open_lane: what was before the next one is gone
 UPDATE deliveries SET next_at = :now WHERE subscription = :name AND next_at IS NULL AND event_id = (
   SELECT min(event_id) FROM deliveries
-  WHERE subscription = :name AND schedule_id = :schedule_id AND state = 'waiting');
+  WHERE subscription = :name AND schedule_id = :schedule_id AND state = 'retrying');
 
 -- open_lanes: the same for all, should two processes have worked on them at once
-UPDATE deliveries SET next_at = :now WHERE subscription = :name AND state = 'waiting' AND next_at IS NULL AND event_id IN (
-  SELECT min(event_id) FROM deliveries WHERE subscription = :name AND state = 'waiting' GROUP BY schedule_id);
+UPDATE deliveries SET next_at = :now WHERE subscription = :name AND state = 'retrying' AND next_at IS NULL AND event_id IN (
+  SELECT min(event_id) FROM deliveries WHERE subscription = :name AND state = 'retrying' GROUP BY schedule_id);
 
 -- deliveries: what a subscription has not got, the oldest first
 SELECT subscription, event_id, schedule_id, attempts, next_at, last_error, state FROM deliveries
@@ -83,8 +83,8 @@ WHERE subscription = :name AND state = :state AND event_id > :after ORDER BY eve
 
 -- redeliver: once more from the beginning, and with it what waits before it
 INSERT INTO deliveries (subscription, event_id, schedule_id, attempts, next_at, state)
-VALUES (:name, :event_id, :schedule_id, 0, :now, 'waiting')
-ON CONFLICT (subscription, event_id) DO UPDATE SET state = 'waiting', attempts = 0, next_at = excluded.next_at;
+VALUES (:name, :event_id, :schedule_id, 0, :now, 'retrying')
+ON CONFLICT (subscription, event_id) DO UPDATE SET state = 'retrying', attempts = 0, next_at = excluded.next_at;
 
 -- drop_lost_deliveries: of events that are forgotten
 DELETE FROM deliveries WHERE NOT EXISTS (SELECT 1 FROM events e WHERE e.id = deliveries.event_id);

@@ -75,11 +75,11 @@ UPDATE due SET executions = executions - 1 WHERE schedule_id = :id AND execution
 UPDATE runs SET attempt = attempt - 1 WHERE id = :run_id AND attempt > 0;
 
 -- insert_check: what a guard, a pre-check or a hook said
-INSERT INTO checks (run_id, epoch, kind, at, took_ms, exit_code, said, output)
-VALUES (:run_id, :epoch, :kind, :at, :took_ms, :exit_code, :said, :output) ON CONFLICT DO NOTHING;
+INSERT INTO checks (run_id, epoch, kind, at, duration_ms, exit_code, said, output)
+VALUES (:run_id, :epoch, :kind, :at, :duration_ms, :exit_code, :said, :output) ON CONFLICT DO NOTHING;
 
 -- checks: all that was said about a run
-SELECT epoch, kind, at, took_ms, exit_code, said, output FROM checks WHERE run_id = :run_id ORDER BY epoch, at, kind;
+SELECT epoch, kind, at, duration_ms, exit_code, said, output FROM checks WHERE run_id = :run_id ORDER BY epoch, at, kind;
 
 -- last_started: when a schedule last started a run that succeeded, before this one
 SELECT started_at FROM runs WHERE schedule_id = :id AND slot IS NOT NULL AND id < :run_id AND state = 10
@@ -247,7 +247,7 @@ SELECT (SELECT count(*) FROM schedules s JOIN due d ON d.schedule_id = s.id WHER
 SELECT count(*) FROM (SELECT type, at FROM events ORDER BY id DESC LIMIT 10000) newest WHERE type = 'run.failed' AND at >= :since;
 
 -- run_at: the record that covers a slot
-SELECT id FROM runs WHERE schedule_id = :id AND slot >= :at AND coalesce(covered_from, slot) <= :at ORDER BY slot LIMIT 1;
+SELECT id FROM runs WHERE schedule_id = :id AND slot >= :at AND coalesce(first_slot, slot) <= :at ORDER BY slot LIMIT 1;
 
 -- run_before: the last record of a schedule at or before an instant
 SELECT id FROM runs WHERE schedule_id = :id AND slot <= :at ORDER BY slot DESC LIMIT 1;

@@ -1,4 +1,4 @@
-"""Threads, their messages and the runs that land there, in SQL that both stores understand."""
+"""Threads, their messages and their runs, in SQL that both stores share."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from matins.model.thread import Landing, Message, Thread
 
 
 class Threads:
-    """Part of a transaction; the store says how a named query is run."""
+    """Part of a transaction. The store implements `_common`, which runs a named query."""
 
     def _common(self, query: str, /, **values: Any) -> list[Any]:
         raise NotImplementedError
@@ -36,7 +36,7 @@ class Threads:
         return (rows[0][0], rows[0][1]) if rows else (None, None)
 
     def session_thread(self, agent: str, session: str) -> Thread | None:
-        """By the tool's id of a session, or by its name."""
+        """The thread of a session, by the tool's id or by its name."""
         return _first(self._common("session_thread", agent=agent, session=session))
 
     def threads(self, before: int, limit: int) -> list[Thread]:
@@ -65,7 +65,7 @@ class Threads:
         return bool(self._common("adopt", run_id=run_id, epoch=epoch, owner=owner))
 
     def in_thread(self, thread_id: int, run_id: int) -> int | None:
-        """The run that is under way there, besides this one."""
+        """Another run that is active in the thread."""
         rows = self._common("in_thread", id=thread_id, run_id=run_id)
         return rows[0][0] if rows else None
 

@@ -44,7 +44,7 @@ def integers(values: Iterable[int | None]) -> Integers:
 def texts(values: Iterable[str | None]) -> Texts:
     items = [None if value is None else value.encode() for value in values]
     if b"\0" in b"".join(filter(None, items)):
-        raise psycopg.DataError("PostgreSQL text cannot contain the character NUL")
+        raise psycopg.DataError("PostgreSQL text cannot contain the character NUL.")
     body = b"".join([_NULL if item is None else _LENGTH.pack(len(item)) + item for item in items])
     return Texts(_head(_TEXT, len(items)) + body)
 

@@ -19,9 +19,8 @@ class Timed(Protocol):
 
 
 class DatabaseClock:
-    """The host's boot time plus an offset. Whoever asks reads it again, at most once a second; others take the one that
-    is there meanwhile. While the database does not answer it holds: boot time is steady, whatever the host's wall clock
-    does."""
+    """The host's boot time plus an offset. A caller reads the offset again, at most once a second; other threads use
+    the present one meanwhile. While the database does not answer, the offset stays: boot time is steady."""
 
     def __init__(self, store: Timed, host: Clock) -> None:
         self._store = store
@@ -46,17 +45,17 @@ class DatabaseClock:
         return self._host.local_zone()
 
     def _read_again(self) -> None:
-        """Moves no further than it must, so that a slow answer moves nothing. A step is read again at once: whoever
-        doubts it sees two readings."""
+        """Move the offset no further than necessary, so a slow answer does not move it. After a step the clock is read
+        again immediately, which gives two readings."""
         wait = _AWAY_MS
-        with suppress(StoreError):  # whoever uses the store hears of it
+        with suppress(StoreError):  # the next use of the store raises it
             low, high = self._bounds()
             before, self._offset = self._offset, min(max(self._offset, low), high)
             wait = 0 if abs(self._offset - before) > _STEP_MS else _EVERY_MS
         self._next = self._host.boot_ms() + wait
 
     def _bounds(self) -> tuple[int, int]:
-        """Between which the offset is: the server looked at its clock after we asked and before we had its answer."""
+        """The bounds of the offset: the server read its clock between the request and its answer."""
         asked = self._host.boot_ms()
         now = self._store.database_time()
         return now - self._host.boot_ms() - 1, now - asked  # fractions of a millisecond are dropped

@@ -1,4 +1,4 @@
-"""Hears that another process changed something, on a connection and a thread of its own."""
+"""Receives notifications about changes of other processes, on its own connection and thread."""
 
 from __future__ import annotations
 
@@ -45,17 +45,17 @@ class Listener:
                 with self._connect() as connection:
                     connection.execute(self._listen)
                     failures = 0
-                    self._wake()  # for what was said while nobody listened
+                    self._wake()  # for notifications that arrived while nothing listened
                     if self._hear(connection):
                         return
             except psycopg.Error as error:
-                log.warning("cannot hear what other processes change; it is tried again: %s", error)
+                log.warning("Matins does not receive changes of other processes, and connects again: %s", error)
             if self._stopped(_BACK_OFF_S[min(failures, len(_BACK_OFF_S) - 1)]):
                 return
             failures += 1
 
     def _hear(self, connection: psycopg.Connection[Any]) -> bool:
-        """Until it shall stop (True), or the connection is lost (an error)."""
+        """Return True when it is stopped; raise when the connection is lost."""
         while True:
             heard = [notice.payload != self._me for notice in connection.notifies(timeout=0)]
             if any(heard):

@@ -82,13 +82,13 @@ SELECT nextval('run_ids') FROM generate_series(1, %(count)b);
 
 -- copy_runs: slots' records
 COPY runs (id, schedule_id, rev, slot, request_key, state, exclusive, scope, epoch, attempt, owner, not_before,
-  planned_at, started_at, ended_at, covered, covered_from, reason, evidence) FROM STDIN (FORMAT binary);
+  planned_at, started_at, ended_at, slots, first_slot, reason, evidence) FROM STDIN (FORMAT binary);
 
 -- copy_attempts: the intent to start, durable before the start
 COPY attempts (run_id, epoch, owner, started_at) FROM STDIN (FORMAT binary);
 
 -- ready: runs that may start
-SELECT id, schedule_id, rev, slot, epoch, attempt, covered, covered_from, planned_at, cancelling, cleared FROM runs
+SELECT id, schedule_id, rev, slot, epoch, attempt, slots, first_slot, planned_at, cancelling, cleared FROM runs
 WHERE state = 2 AND not_before <= %(now)b AND (scope IS NULL OR scope <> ALL(%(without)b))
 ORDER BY not_before LIMIT %(limit)b FOR UPDATE SKIP LOCKED;
 
@@ -216,12 +216,12 @@ WHERE schedule_id = %(id)b;
 SELECT id FROM runs WHERE schedule_id = %(id)b AND request_key = %(key)b;
 
 -- run: a run by its id
-SELECT r.id, r.schedule_id, s.name, r.rev, r.state, r.slot, r.request_key, r.covered, r.covered_from, r.epoch, r.attempt,
+SELECT r.id, r.schedule_id, s.name, r.rev, r.state, r.slot, r.request_key, r.slots, r.first_slot, r.epoch, r.attempt,
   r.not_before, r.planned_at, r.started_at, r.ended_at, r.reason, r.evidence, r.outcome, r.cleared
 FROM runs r JOIN schedules s ON s.id = r.schedule_id WHERE r.id = %(id)b;
 
 -- runs_of: a schedule's runs, the newest first
-SELECT r.id, r.schedule_id, s.name, r.rev, r.state, r.slot, r.request_key, r.covered, r.covered_from, r.epoch, r.attempt,
+SELECT r.id, r.schedule_id, s.name, r.rev, r.state, r.slot, r.request_key, r.slots, r.first_slot, r.epoch, r.attempt,
   r.not_before, r.planned_at, r.started_at, r.ended_at, r.reason, r.evidence, r.outcome, r.cleared
 FROM runs r JOIN schedules s ON s.id = r.schedule_id
 WHERE r.schedule_id = %(id)b AND r.id < %(before)b ORDER BY r.id DESC LIMIT %(limit)b;

@@ -1,4 +1,4 @@
-"""Connections, lent to one transaction at a time. Each is a writer with an event chain of its own."""
+"""Connections, each used by one transaction at a time. Each is a writer with its own event chain."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _SETTINGS: dict[str, Any] = {
 
 
 class Session:
-    """A connection and its chain. What is not known to be committed ends both: a chain never goes on from a guess."""
+    """A connection and its chain. Both end when a commit is in doubt: a chain continues only from a known head."""
 
     def __init__(self, connection: psycopg.Connection[Any]) -> None:
         self.connection = connection
@@ -53,7 +53,7 @@ class Session:
 
 
 class Sessions:
-    """The last one used is the next one lent, so that a process that has one thread has one connection."""
+    """The connection used last is used next, so a process with one thread has one connection."""
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -73,13 +73,13 @@ class Sessions:
 
     @contextmanager
     def lend(self, begin: bytes) -> Generator[Session]:
-        """A session, after the statement that begins; a transaction is rolled back unless it was committed."""
+        """Yield a session after its first statement. A transaction is rolled back unless it was committed."""
         with told(self.name), self._place():
             session = self._begin(begin)
             try:
                 yield session
             except BaseException:
-                with suppress(psycopg.Error):  # the first error is the one to tell; a session in doubt is not kept
+                with suppress(psycopg.Error):  # the first error is reported; a session in doubt is not kept
                     session.cursor.execute(b"ROLLBACK")
                 raise
             finally:
@@ -93,18 +93,18 @@ class Sessions:
     @contextmanager
     def _place(self) -> Generator[None]:
         if self._closed:
-            raise StoreError(f"The store {self.name} is closed")
+            raise StoreError(f"The store {self.name} is closed.")
         if not self._places.acquire(timeout=_WAIT_S):
-            raise StoreUnavailable(f"All {MOST_CONNECTIONS} connections to {self.name} are in use", hint="try again")
+            raise StoreUnavailable(f"All {MOST_CONNECTIONS} connections to {self.name} are in use.", hint="Try again.")
         try:
             yield
         finally:
             self._places.release()
 
     def _begin(self, begin: bytes) -> Session:
-        """Connections that were lost while nobody used them are replaced without a word."""
+        """Replace connections that were lost while they were idle."""
         while self._idle:
-            with suppress(IndexError, psycopg.OperationalError):  # another thread was quicker; it was lost
+            with suppress(IndexError, psycopg.OperationalError):  # another thread closed it first
                 return _begun(self._idle.pop(), begin)
         return _begun(Session(self.connect()), begin)
 
@@ -132,14 +132,14 @@ def _closed_on_failure(connection: Session | psycopg.Connection[Any]) -> Generat
 
 @contextmanager
 def told(name: str) -> Generator[None]:
-    """PostgreSQL's errors in words that say what to do."""
+    """Translate PostgreSQL's errors."""
     try:
         yield
     except (psycopg.errors.DataCorrupted, psycopg.errors.IndexCorrupted) as error:
-        raise StoreCorrupt(f"{name} is damaged: {_first_line(error)}", hint="restore a backup") from error
+        raise StoreCorrupt(f"{name} is damaged: {_first_line(error)}.", hint="Restore a backup.") from error
     except psycopg.errors.DiskFull as error:
         raise StoreUnavailable(
-            f"There is no room left for {name}", hint="make room; nothing is lost meanwhile"
+            f"There is no disk space left for {name}.", hint="Free disk space. Matins retries; no data is lost."
         ) from error
     except (
         psycopg.OperationalError,
@@ -147,18 +147,20 @@ def told(name: str) -> Generator[None]:
         psycopg.errors.IdleInTransactionSessionTimeout,
         psycopg.errors.ReadOnlySqlTransaction,
     ) as error:
-        raise StoreUnavailable(f"{name} does not answer: {_first_line(error)}", hint="it is tried again") from error
+        raise StoreUnavailable(
+            f"{name} does not answer: {_first_line(error)}.", hint="Check that the server runs. Matins retries."
+        ) from error
     except psycopg.errors.InsufficientPrivilege as error:
         raise StoreError(
-            f"{name} refuses: {_first_line(error)}", hint="grant the user its own schema: CREATE, USAGE"
+            f"{name} denies access: {_first_line(error)}.", hint="Grant CREATE and USAGE on the schema to the user."
         ) from error
     except psycopg.errors.UniqueViolation as error:
         if error.diag.constraint_name != "schedules_name":
             raise
-        raise Conflict("A schedule of this name was made at the same moment", field="name") from error
+        raise Conflict("A schedule of this name was added at the same time.", field="name") from error
     except psycopg.DataError as error:
-        raise InvalidInput(f"{name} cannot hold this: {_first_line(error)}") from error
+        raise InvalidInput(f"{name} cannot store this: {_first_line(error)}.") from error
 
 
 def _first_line(error: psycopg.Error) -> str:
-    return str(error).strip().partition("\n")[0]
+    return str(error).strip().partition("\n")[0].rstrip(".")

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import logging
+import re
 import uuid
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from hashlib import sha256
 from pathlib import Path
 
 from matins.errors import Conflict, StoreError, StoreUnavailable, StoreVersionError
 from matins.ports import Clock
+from matins.store.migrations import Migration, load_migrations, refuse_unknown
 from matins.store.postgres.clock import DatabaseClock
 from matins.store.postgres.listener import Listener
 from matins.store.postgres.session import SQL, Session, Sessions
 from matins.store.postgres.transaction import PostgresTransaction
-from matins.store.queries import load_migrations
 
 log = logging.getLogger("matins")
 _OLDEST_SERVER = 140_000
@@ -25,7 +25,7 @@ _OURS = {"migrations", "meta", "schedules", "revisions", "due", "runs", "attempt
 
 
 class PostgresStore:
-    """`url` is a libpq URL; the tables stand in the first schema of its search path."""
+    """`url` is a libpq URL. The tables are in the first schema of its search path."""
 
     kind = "postgresql"
     path: Path | None = None
@@ -51,7 +51,7 @@ class PostgresStore:
 
     @contextmanager
     def transaction(self, now: int) -> Generator[PostgresTransaction]:
-        """Everything in it or nothing, durable when it returns."""
+        """A transaction: all or nothing, durable when it returns."""
         with self.sessions.lend(b"BEGIN") as session:
             transaction = PostgresTransaction(session)
             yield transaction
@@ -64,7 +64,7 @@ class PostgresStore:
 
     @contextmanager
     def reading(self) -> Generator[PostgresTransaction]:
-        """A look without a write: one snapshot."""
+        """A read-only transaction on one snapshot."""
         with self.sessions.lend(_LOOK) as session:
             yield PostgresTransaction(session)
             session.cursor.execute(b"COMMIT")
@@ -73,10 +73,10 @@ class PostgresStore:
         return True
 
     def disown(self) -> None:
-        """Nobody owns it."""
+        """Do nothing: no engine owns a PostgreSQL store."""
 
     def announce(self, socket: Path) -> None:
-        """Nobody needs to ask an engine: every process writes for itself."""
+        """None: every process writes for itself."""
 
     def owner_socket(self) -> Path | None:
         return None
@@ -88,27 +88,28 @@ class PostgresStore:
         return None
 
     def listen(self, wake: Callable[[], None]) -> None:
-        """Call `wake` when another process changed something that the loops should look at."""
+        """Call `wake` when another process has made a change that concerns the loops."""
         if self._listener is not None:
             self._listener.stop()
         self._listener = Listener(self.sessions.connect, self._channel, self._me, wake)
         self._listener.start()
 
     def notify(self) -> None:
-        """Tell other processes. The change itself is committed already, so that a failure here is no failure of it."""
+        """Notify other processes. The change is already committed, so a failure here is only logged."""
         try:
             with self.sessions.lend(self._notify):
                 pass  # a statement of its own
         except StoreUnavailable as error:
-            log.warning("other engines see the change within a second, not at once: %s", error)
+            log.warning("Other engines see the change within a second, not immediately: %s", error)
 
     def checkpoint(self) -> None:
-        """The server sees to that."""
+        """Nothing: the server does it."""
 
     def backup(self, path: Path) -> None:
-        """The server has its own way, which is better."""
+        """Raise Conflict: the server has its own tools."""
         raise Conflict(
-            "PostgreSQL is copied by its own tools", hint=f'pg_dump --format=custom --file={path} "$MATINS_STORE"'
+            "Matins does not back up PostgreSQL; use its own tools.",
+            hint=f'pg_dump --format=custom --file={path} "$MATINS_STORE"',
         )
 
     def about(self) -> str:
@@ -119,7 +120,7 @@ class PostgresStore:
         return f"PostgreSQL {version // 10_000}.{version % 10_000}, schema {row[0]}"
 
     def damage(self) -> list[str]:
-        """The server sees to that."""
+        """Nothing: the server does it."""
         return []
 
     def engines(self, lease_ms: int) -> int:
@@ -148,43 +149,30 @@ class PostgresStore:
         return row[0]
 
     def _migrate(self, session: Session, now: int) -> None:
-        """One process at a time, all or nothing."""
+        """Apply missing migrations: one process at a time, all or nothing."""
         name, cursor = self.sessions.name, session.cursor
         if session.connection.info.server_version < _OLDEST_SERVER:
-            raise StoreVersionError(f"{name} is older than PostgreSQL 14", hint="upgrade the server")
+            raise StoreVersionError(f"{name} is older than PostgreSQL 14.", hint="Upgrade the server.")
         session.connection.execute(SQL["patience"])
         schema, tables = cursor.execute(SQL["tables"]).fetchone() or (None, None)
         if schema is None:
-            raise StoreError(f"{name} has no schema on the search path", hint="CREATE SCHEMA, or name another one")
+            raise StoreError(f"{name} has no schema on its search path.", hint="Create a schema, or name another one.")
         migrations = load_migrations("matins.store.postgres")
-        there = _OURS.intersection(tables or ())
-        if there and there != _OURS:
+        there = _tables(migrations).intersection(tables or ())
+        if there and not there >= _OURS:
             raise StoreError(
-                f'The schema "{schema}" of {name} has a table "{min(there)}" that is not of Matins',
-                hint="give Matins a schema of its own: CREATE SCHEMA matins, then …?options=-csearch_path%3Dmatins",
+                f'The schema "{schema}" of {name} has a table "{min(there)}" that does not belong to Matins.',
+                hint="Give Matins its own schema: CREATE SCHEMA matins, then …?options=-csearch_path%3Dmatins.",
             )
         applied = dict(cursor.execute(SQL["applied"]).fetchall()) if there else {}
-        self._check_known(applied, migrations)
-        for number, title, sql in migrations[len(applied) :]:
-            session.connection.execute(sql.encode())
-            values = {"number": number, "name": title, "checksum": _checksum(sql), "now": now}
+        refuse_unknown(name, len(applied), applied, migrations, "Use a new database or schema")
+        for migration in migrations[len(applied) :]:
+            session.connection.execute(migration.sql.encode())
+            values = {"number": migration.number, "name": migration.name, "checksum": migration.checksum, "now": now}
             cursor.execute(SQL["insert_migration"], values)
         cursor.execute(SQL["rebase"])
 
-    def _check_known(self, applied: dict[int, str], migrations: list[tuple[int, str, str]]) -> None:
-        name = self.sessions.name
-        if len(applied) > len(migrations):
-            raise StoreVersionError(
-                f"{name} was made by a newer Matins (schema {len(applied)}; this one knows {len(migrations)})",
-                hint="upgrade Matins; nothing was changed",
-            )
-        for number, title, sql in migrations[: len(applied)]:
-            if applied.get(number) != _checksum(sql):
-                raise StoreVersionError(
-                    f"{name} was made by another Matins: its migration {number} ({title}) is not the one known here",
-                    hint="use the version that made it; nothing was changed",
-                )
 
-
-def _checksum(sql: str) -> str:
-    return sha256(sql.encode()).hexdigest()
+def _tables(migrations: list[Migration]) -> set[str]:
+    """The tables and views that the migrations create."""
+    return {name for each in migrations for name in re.findall(r"^CREATE (?:TABLE|VIEW) (\w+)", each.sql, re.MULTILINE)}

@@ -1,7 +1,7 @@
 """The statements of one PostgreSQL transaction.
 
-Locks are taken in one order: cursors by id and all at once, permits, runs, policies, purses. Whoever has more than a
-cursor and needs another one takes it only if it is free.
+Locks are taken in one order: cursors by id and all at once, permits, runs, policies, purses. A transaction
+that holds more than a cursor takes another one only if it is free.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ _RUN = ("int8", "int8", "int8", "int8", "text", "int2", "int2", "text", "int8", 
 _ATTEMPT = ("int8",) * 4
 _EVENT = ("int8", "int8", "int8", "int8", "text", "int8", "int8", "text", "bytea")
 _MOST_ROWS = 10_000
-"""In one statement, so that none runs into the timeout."""
+"""Rows in one statement, so that none reaches the timeout."""
 
 
 class PostgresTransaction(Governance, Approvals, Ledger, Outbox, Threads, Desk):
-    """What the loops and use cases can do inside a transaction. Events are linked to their chain when it commits."""
+    """The operations of a transaction. Events are linked to their chain when it commits."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._cursor = session.cursor
         self._failures: dict[int, int] = {}
-        """Of the schedules whose cursors this transaction has locked."""
+        """Failures by schedule, for the cursors that this transaction has locked."""
         self.events: list[NewEvent] = []
 
     # -- the loops
@@ -84,7 +84,7 @@ class PostgresTransaction(Governance, Approvals, Ledger, Outbox, Threads, Desk):
         return {row[0] for row in self._batch("advance", names, cursors)}
 
     def set_cursors(self, rows: Sequence[tuple[int, int, int, int]]) -> None:
-        first = {row[:2]: row for row in reversed(rows)}  # the first completion of an interval says when it goes on
+        first = {row[:2]: row for row in reversed(rows)}  # the first completion of an interval decides its next slot
         self._batch("set_cursors", ("id", "rev", "slot", "due_at"), list(first.values()))
 
     def run_ids(self, count: int) -> list[int]:
@@ -292,7 +292,7 @@ class PostgresTransaction(Governance, Approvals, Ledger, Outbox, Threads, Desk):
         self._common("forget_votes")
 
     def prune_events(self, before: int) -> int:
-        """Forget the beginning of each chain; where it goes on is kept with its hash."""
+        """Delete the beginning of each chain. The hash of the last deleted event is kept."""
         (last,) = self._one("prunable_events", before=before)
         if last is None:
             return 0
@@ -304,7 +304,7 @@ class PostgresTransaction(Governance, Approvals, Ledger, Outbox, Threads, Desk):
         return [StoredEvent(*row) for row in self._all("events_after", after=event_id, limit=limit)]
 
     def seal(self, now: int) -> None:
-        """Whoever made the last seal: only one process seals at a time, and each goes on where it stopped."""
+        """Seal new events. Only one process seals at a time, and each continues after the last seal."""
         sealed, horizon = self._one("lock_seals")
         heads = self._all("heads", since=sealed)
         if not heads:
@@ -322,7 +322,7 @@ class PostgresTransaction(Governance, Approvals, Ledger, Outbox, Threads, Desk):
         return events, self._all("all_writers"), self._all("all_seals")
 
     def link_events(self, now: int) -> Chain | None:
-        """The last thing before the commit; the chain that then has moved."""
+        """Link the events just before the commit, and return the chain."""
         if not self.events:
             return self._session.chain
         chain = self._session.chain or Chain(self._one("insert_writer", uuid=str(uuid.uuid4()), now=now)[0])
@@ -354,7 +354,7 @@ class PostgresTransaction(Governance, Approvals, Ledger, Outbox, Threads, Desk):
         return row
 
     def _batch(self, name: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[Any]:
-        """A statement over rows of integers, given as a column each; the rows that it returns."""
+        """Run a statement on rows of integers, passed as columns, and return its rows."""
         if not rows:
             return []
         packed = {

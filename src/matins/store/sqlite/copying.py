@@ -1,4 +1,4 @@
-"""A file looked at beside the engine that writes it: whether it is whole, and a copy of it."""
+"""Checks and copies of a database file while an engine writes it."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ _MOST_SHOWN = 5
 
 
 def copy(source: Path, target: Path) -> None:
-    """All of it as it is at one moment; whoever writes does not wait. It is checked before it has its name."""
+    """Copy the database as it is at one moment. Writers do not wait. The copy is checked before it gets its name."""
     try:
-        file, name = mkstemp(".partial", f".{target.name}.", target.parent)  # a name that is nobody's, for us alone
+        file, name = mkstemp(".partial", f".{target.name}.", target.parent)  # a new private name
         os.close(file)
     except OSError as error:
         raise _unwritable(target, error) from error
     new = Path(name)
     try:
         _copy(source, new)
-        os.link(new, target)  # unlike a rename, it takes nobody's place
+        os.link(new, target)  # unlike a rename, it never replaces a file
     except FileExistsError:
-        raise Conflict(f"{target} is there already", value=str(target), field="path", hint="name a new file") from None
+        raise Conflict(f"{target} already exists.", value=str(target), field="path", hint="Name a new file.") from None
     except OSError as error:
         raise _unwritable(target, error) from error
     finally:
@@ -34,8 +34,8 @@ def copy(source: Path, target: Path) -> None:
 
 
 def _unwritable(target: Path, error: OSError) -> InvalidInput:
-    message = f"{target} cannot be written: {error.strerror}"
-    return InvalidInput(message, value=str(target), field="path", hint="name another folder")
+    message = f"{target} cannot be written: {error.strerror}."
+    return InvalidInput(message, value=str(target), field="path", hint="Name another directory.")
 
 
 def _copy(source: Path, target: Path) -> None:
@@ -45,19 +45,21 @@ def _copy(source: Path, target: Path) -> None:
         with there.backup("main", here, "main") as backup:
             while not backup.done:
                 backup.step(-1)
-        _pragma(there, "journal_mode = DELETE")  # one file and no log beside it
+        _pragma(there, "journal_mode = DELETE")  # one file without a log
         wrong = _damage(there)
     finally:
         there.close()
         here.close()
     if wrong:
-        raise StoreCorrupt(f"The copy of {source} is damaged: {wrong[0]}", hint="matins doctor; nothing was kept")
+        raise StoreCorrupt(
+            f"The copy of {source} is damaged: {wrong[0]}.", hint="Run matins doctor. The copy was deleted."
+        )
     with target.open("rb") as file:
         os.fsync(file.fileno())
 
 
 def damage(path: Path) -> list[str]:
-    """What `quick_check` finds, on a connection of its own: the engine does not wait for it."""
+    """The problems that `quick_check` finds, on its own connection: the engine does not wait."""
     connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
     try:
         connection.set_busy_timeout(5_000)

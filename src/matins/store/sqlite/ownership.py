@@ -1,4 +1,4 @@
-"""Who owns a SQLite file: a lock beside it, never on it, that says how to reach the owner."""
+"""The owner of a SQLite file: a lock file beside it, which holds the owner's address."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LOOK_S = 0.005
 
 
 class Ownership:
-    """At most one process has it. In memory there is nobody to share with."""
+    """A lock that at most one process holds. A store in memory is always held."""
 
     def __init__(self, path: Path | None) -> None:
         self._path = Path(f"{path}.lock") if path is not None else None
@@ -32,7 +32,7 @@ class Ownership:
         os.register_at_fork(after_in_child=lambda: _forget(owned()))
 
     def take(self) -> bool:
-        """Win the lock, or say that somebody else has it."""
+        """Take the lock; False when another process holds it."""
         if self._path is None or self._file is not None:
             return True
         self._path.parent.mkdir(parents=True, exist_ok=True)
@@ -47,7 +47,7 @@ class Ownership:
         return True
 
     def take_patiently(self) -> bool:
-        """Win the lock from others who have it for a moment only; False when an engine has it, or patience ends."""
+        """Take the lock, waiting for processes that hold it briefly. False when an engine holds it, or after 5 s."""
         for _ in range(_PATIENCE):
             if self.take():
                 return True
@@ -57,23 +57,23 @@ class Ownership:
         return False
 
     def announce(self, socket: Path) -> None:
-        """Say in the lock how to reach the engine that holds it."""
+        """Write the address of the engine into the lock file."""
         if self._file is not None:
             text = json.dumps({"pid": os.getpid(), "boot": boot_id(), "socket": str(socket)})
             os.ftruncate(self._file, 0)
             os.pwrite(self._file, text.encode(), 0)
 
     def owner(self) -> dict[str, str | int]:
-        """What the present owner says of itself; empty for one that is there for a moment only."""
+        """The owner's process and address; empty for an owner that holds the lock briefly."""
         if self._path is None or not self._path.exists():
             return {}
         try:
             return json.loads(self._path.read_text(encoding="utf-8") or "{}")
         except json.JSONDecodeError:
-            return {}  # caught between truncation and writing
+            return {}  # read between truncation and writing
 
     def has_engine(self) -> bool:
-        """Whether an engine has the lock; one that was killed has let go of it. Keeps nobody out."""
+        """Whether an engine holds the lock. A killed engine does not. This check locks no other process out."""
         if self.held:
             return True
         if self._path is None or not self._path.exists():
@@ -95,14 +95,14 @@ class Ownership:
         self._file = None
 
     def forget(self) -> None:
-        """A forked child shares the lock: it must let go of its copy, or the lock outlives its owner."""
+        """Close a forked child's copy of the lock, or the lock would outlive its owner."""
         if self._file is not None:
             os.close(self._file)
             self._file = None
 
 
 def _won(file: int) -> bool:
-    """Whoever only looks has the lock for a moment, and is waited for."""
+    """Try to lock. Processes that only check hold the lock briefly, so they are waited for."""
     for _ in range(_PATIENCE):
         if _locked(file, fcntl.LOCK_EX):
             return True
@@ -113,7 +113,7 @@ def _won(file: int) -> bool:
 
 
 def _free(file: int) -> bool:
-    """Whether nobody has the lock for oneself."""
+    """Whether no process holds the lock exclusively."""
     free = _locked(file, fcntl.LOCK_SH)
     if free:
         fcntl.flock(file, fcntl.LOCK_UN)  # not by closing it: a child that is forked now has it open too
@@ -134,7 +134,7 @@ def _forget(ownership: Ownership | None) -> None:
 
 
 def socket_path(database: Path) -> Path:
-    """Beside the database, or in the temporary folder where that would be too long for a socket."""
+    """The socket beside the database, or in the temporary directory if that path is too long for a socket."""
     beside = Path(f"{database.absolute()}.sock")
     if len(os.fsencode(beside)) <= _LONGEST_SOCKET:
         return beside
@@ -153,13 +153,13 @@ def refuse_network_filesystem(path: Path) -> None:
         kind = network_filesystem(path.absolute(), mounts.read_text(encoding="utf-8"))
         if kind:
             raise NetworkFilesystem(
-                f"{path} is on a network file system ({kind}), where SQLite's locks do not hold",
-                hint="keep it on a local disk, or use postgresql://",
+                f"{path} is on a network file system ({kind}), where SQLite's locks are not safe.",
+                hint="Use a local disk, or postgresql://.",
             )
 
 
 def network_filesystem(path: Path, mountinfo: str) -> str | None:
-    """The kind of network file system that holds a path, by the text of /proc/self/mountinfo."""
+    """The kind of network file system that a path is on, by the text of /proc/self/mountinfo; None for a local one."""
     best, kind = -1, ""
     for line in mountinfo.splitlines():
         left, _, right = line.partition(" - ")

@@ -37,14 +37,14 @@ WHERE schedule_id = ?1 AND waiting = 1
 
 -- insert_run: a slot's record
 INSERT INTO runs (id, schedule_id, rev, slot, request_key, state, exclusive, scope, epoch, attempt, owner, not_before,
-  planned_at, started_at, ended_at, covered, covered_from, reason, evidence)
+  planned_at, started_at, ended_at, slots, first_slot, reason, evidence)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- insert_attempt: the intent to start, durable before the start
 INSERT INTO attempts (run_id, epoch, owner, started_at) VALUES (?, ?, ?, ?);
 
 -- ready: runs that may start
-SELECT id, schedule_id, rev, slot, epoch, attempt, covered, covered_from, planned_at, cancelling, cleared FROM runs
+SELECT id, schedule_id, rev, slot, epoch, attempt, slots, first_slot, planned_at, cancelling, cleared FROM runs
 WHERE state = 2 AND not_before <= ?1 AND (scope IS NULL OR scope NOT IN (SELECT value FROM json_each(?3)))
 ORDER BY not_before LIMIT ?2;
 
@@ -155,12 +155,12 @@ UPDATE due SET next_slot = ?2, due_at = ?3, rev = ?4, paused = ?5, waiting = ?6 
 SELECT id FROM runs WHERE schedule_id = ?1 AND request_key = ?2;
 
 -- run: a run by its id
-SELECT r.id, r.schedule_id, s.name, r.rev, r.state, r.slot, r.request_key, r.covered, r.covered_from, r.epoch, r.attempt,
+SELECT r.id, r.schedule_id, s.name, r.rev, r.state, r.slot, r.request_key, r.slots, r.first_slot, r.epoch, r.attempt,
   r.not_before, r.planned_at, r.started_at, r.ended_at, r.reason, r.evidence, r.outcome, r.cleared
 FROM runs r JOIN schedules s ON s.id = r.schedule_id WHERE r.id = ?1;
 
 -- runs_of: a schedule's runs, the newest first; the page is found by the index alone, before rows are read
-SELECT r.id, r.schedule_id, s.name, r.rev, r.state, r.slot, r.request_key, r.covered, r.covered_from, r.epoch, r.attempt,
+SELECT r.id, r.schedule_id, s.name, r.rev, r.state, r.slot, r.request_key, r.slots, r.first_slot, r.epoch, r.attempt,
   r.not_before, r.planned_at, r.started_at, r.ended_at, r.reason, r.evidence, r.outcome, r.cleared
 FROM (SELECT id FROM runs INDEXED BY runs_slot WHERE schedule_id = ?1 AND id < ?2 ORDER BY id DESC LIMIT ?3) page
   CROSS JOIN runs r ON r.id = page.id CROSS JOIN schedules s ON s.id = r.schedule_id ORDER BY r.id DESC;

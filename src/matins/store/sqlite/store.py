@@ -6,16 +6,15 @@ import threading
 import uuid
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import apsw
 
-from matins.errors import StoreBusy, StoreCorrupt, StoreError, StoreUnavailable, StoreVersionError
+from matins.errors import StoreBusy, StoreCorrupt, StoreError, StoreUnavailable
 from matins.ports import Clock
 from matins.store.chain import Chain
-from matins.store.queries import load_migrations
+from matins.store.migrations import Migration, load_migrations, refuse_unknown
 from matins.store.sqlite.copying import copy, damage
 from matins.store.sqlite.ownership import Ownership, refuse_network_filesystem
 from matins.store.sqlite.transaction import SQL, SqliteTransaction
@@ -32,7 +31,7 @@ _PRAGMAS = (
 
 
 class SqliteStore:
-    """`path` is None for a database in memory, which lives as long as the store."""
+    """`path` is None for a database in memory, which exists as long as the store."""
 
     kind = "sqlite"
     shared = False
@@ -46,9 +45,12 @@ class SqliteStore:
         self._lock = threading.RLock()
         self._run_ids = range(0)
         with told(path):
-            self._connection: Any = self._open()  # apsw types its bindings by what Python 3.12 added
-            self._migrate(now)
-            self.store_id = str(self._connection.execute(SQL["meta"], ("store_id",)).fetchone()[0])
+            self._connection: Any = self._connect()  # apsw types its bindings by what Python 3.12 added
+            try:
+                self.store_id = self._open(now)
+            except BaseException:
+                self._connection.close()
+                raise
         self._chain: Chain | None = None
 
     def close(self) -> None:
@@ -58,7 +60,7 @@ class SqliteStore:
 
     @contextmanager
     def transaction(self, now: int) -> Generator[SqliteTransaction]:
-        """Everything in it or nothing, durable when it returns."""
+        """A transaction: all or nothing, durable when it returns."""
         with self._lock, told(self.path):
             self._connection.execute("BEGIN IMMEDIATE")
             try:
@@ -70,7 +72,7 @@ class SqliteStore:
             except BaseException:
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
-                else:  # the commit may have happened: only a new chain is sure to be whole, and new numbers unused
+                else:  # the commit may have happened: only a new chain is consistent, and only new numbers are unused
                     self._chain, self._run_ids = None, range(0)
                 raise
             self._chain, self._run_ids = chain, transaction.spare_run_ids
@@ -79,9 +81,16 @@ class SqliteStore:
 
     @contextmanager
     def reading(self) -> Generator[SqliteTransaction]:
-        """A look without a write."""
+        """A read-only transaction: one snapshot."""
         with self._lock, told(self.path):
-            yield SqliteTransaction(self._connection, Chain(0), range(0))
+            alone = not self._connection.in_transaction
+            if alone:
+                self._connection.execute("BEGIN")
+            try:
+                yield SqliteTransaction(self._connection, Chain(0), range(0))
+            finally:
+                if alone and self._connection.in_transaction:
+                    self._connection.execute("COMMIT")
 
     def own(self, *, patiently: bool = False) -> bool:
         return self.ownership.take_patiently() if patiently else self.ownership.take()
@@ -93,7 +102,7 @@ class SqliteStore:
         self.ownership.announce(socket)
 
     def owner_socket(self) -> Path | None:
-        """Where the engine that owns this file listens; None when nobody says."""
+        """The socket of the engine that owns this file; None when it is unknown."""
         said = self.ownership.owner().get("socket")
         return Path(str(said)) if said else None
 
@@ -102,11 +111,11 @@ class SqliteStore:
         return said if isinstance(said, int) else None
 
     def socket_path(self) -> Path | None:
-        """Where an engine on this store listens; None where nobody needs to ask it."""
+        """The socket of an engine on this store; None for a store in memory."""
         return self.ownership.socket
 
     def engines(self, lease_ms: int) -> int:
-        """A worker that names its process has the lock as long as it lives."""
+        """The number of running engines. A worker with a process id holds the lock while it runs."""
         with self.reading() as transaction:
             workers = transaction.workers()
         owned = self.ownership.has_engine()
@@ -116,20 +125,20 @@ class SqliteStore:
         return host
 
     def listen(self, wake: Callable[[], None]) -> None:
-        """Nobody writes beside the owner: changes of other processes come through its socket."""
+        """Do nothing: changes of other processes arrive through the owner's socket."""
 
     def notify(self) -> None:
-        """As above."""
+        """Do nothing, as in `listen`."""
 
     def checkpoint(self) -> None:
-        """Fold the log back into the file while nothing else happens."""
+        """Write the log back into the database file."""
         with self._lock, told(self.path):
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     def backup(self, path: Path) -> None:
-        """A whole and consistent copy in a new file, while the engine runs."""
+        """Write a consistent copy to a new file, while the engine runs."""
         if self.path is None:
-            raise StoreError("A store in memory has no file to copy", hint="run on sqlite:///FILE")
+            raise StoreError("A store in memory has no file to back up.", hint="Use a store in a file: sqlite:///FILE.")
         with told(self.path):
             copy(self.path, path)
 
@@ -138,94 +147,91 @@ class SqliteStore:
             return f"SQLite {apsw.sqlite_lib_version()}, schema {self._connection.pragma('user_version')}"
 
     def damage(self) -> list[str]:
-        """What is wrong with the file; nothing where all is well."""
+        """The problems of the file; empty when there are none."""
         if self.path is None:
             return []
         with told(self.path):
             return damage(self.path)
 
-    def _open(self) -> Any:
+    def _connect(self) -> Any:
         if self.path is not None:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            if (
-                not self.path.exists()
-            ):  # prompts and answers are nobody else's to read; SQLite gives its log the same mode
+            if not self.path.exists():  # prompts and answers are private; SQLite gives its log the same mode
                 self.path.touch(0o600)
         connection: Any = apsw.Connection(str(self.path) if self.path else ":memory:")
         connection.set_busy_timeout(5_000)
-        for pragma in _PRAGMAS:
-            connection.execute(pragma).fetchall()
+        # Plans do not depend on bound values; otherwise SQLite prepares a statement again whenever a value is bound.
+        connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
         return connection
+
+    def _open(self, now: int) -> str:
+        """Open the database. A foreign or newer one is refused before anything is written."""
+        migrations = load_migrations("matins.store.sqlite")
+        have = self._applied(migrations)
+        for pragma in _PRAGMAS:
+            self._connection.execute(pragma).fetchall()
+        if have < len(migrations):
+            self._upgrade(migrations, now)
+        return str(self._connection.execute(SQL["meta"], ("store_id",)).fetchone()[0])
 
     def _new_chain(self, now: int) -> Chain:
         row = self._connection.execute(SQL["insert_writer"], (str(uuid.uuid4()), now)).fetchone()
         return Chain(row[0])
 
-    def _migrate(self, now: int) -> None:
-        migrations = load_migrations("matins.store.sqlite")
-        have, application = (self._connection.pragma(name) for name in ("user_version", "application_id"))
-        if application not in (0, APPLICATION_ID) or (application == 0 and self._has_tables()):
-            raise StoreError(f"{self.path} is a SQLite database, but not one of Matins", hint="name another file")
-        if have > len(migrations):
-            raise StoreVersionError(
-                f"{self.path} was made by a newer Matins (schema {have}; this one knows {len(migrations)})",
-                hint="upgrade Matins; nothing was changed",
-            )
-        self._check_known(migrations[:have])
-        if have < len(migrations):
-            self._upgrade(migrations, now)
+    def _applied(self, known: list[Migration]) -> int:
+        """The number of known migrations that are applied."""
+        with self._connection:  # one snapshot: another process may be creating it
+            have, application = (self._connection.pragma(name) for name in ("user_version", "application_id"))
+            if application not in (0, APPLICATION_ID) or (application == 0 and (have or self._has_tables())):
+                raise StoreError(f"{self.path} is a SQLite database, but not one of Matins.", hint="Name another file.")
+            recorded = dict(self._connection.execute("SELECT number, checksum FROM migrations")) if have else {}
+        refuse_unknown(str(self.path), have, recorded, known, "Move the file away to start with a new one")
+        return have
 
-    def _upgrade(self, migrations: list[tuple[int, str, str]], now: int) -> None:
-        """Only while nobody else has the file: an engine must not find another schema under its feet."""
+    def _upgrade(self, migrations: list[Migration], now: int) -> None:
+        """Apply migrations while no other process owns the file: the schema must not change under a running engine."""
         if not self.ownership.take_patiently():
-            raise StoreBusy(f"{self.path} must be upgraded, but an engine runs on it", hint="stop it first")
+            raise StoreBusy(
+                f"{self.path} must be upgraded, but an engine is running on it.", hint="Stop the engine first."
+            )
         try:
-            have = self._connection.pragma("user_version")  # somebody may have done it while we waited
-            for number, name, sql in migrations[have:]:
+            have = self._applied(migrations)  # another process may have upgraded it meanwhile
+            for migration in migrations[have:]:
                 with self._connection:
-                    self._connection.execute(sql)
-                    row = (number, name, _checksum(sql), now)
+                    self._connection.execute(migration.sql)
+                    row = (migration.number, migration.name, migration.checksum, now)
                     self._connection.execute("INSERT INTO migrations VALUES (?, ?, ?, ?)", row)
-                    self._connection.execute(f"PRAGMA user_version = {number}")
+                    self._connection.execute(f"PRAGMA user_version = {migration.number}")
                     self._connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         finally:
             self.ownership.release()
-
-    def _check_known(self, applied: list[tuple[int, str, str]]) -> None:
-        if not applied:
-            return
-        rows = dict(self._connection.execute("SELECT number, checksum FROM migrations").fetchall())
-        for number, name, sql in applied:
-            if rows.get(number) != _checksum(sql):
-                raise StoreVersionError(
-                    f"{self.path} was made by another Matins: its migration {number} ({name}) is not known here",
-                    hint="use the version that made it; nothing was changed",
-                )
 
     def _has_tables(self) -> bool:
         return bool(self._connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0])
 
 
-def _checksum(sql: str) -> str:
-    return sha256(sql.encode()).hexdigest()
-
-
 @contextmanager
 def told(path: Path | None) -> Generator[None]:
-    """SQLite's errors in words that say what to do."""
+    """Translate SQLite's errors."""
     try:
         yield
     except (apsw.NotADBError, apsw.CorruptError) as error:
         raise StoreCorrupt(
-            f"{path} is damaged: {error}", hint="restore a backup, or try `sqlite3 FILE .recover`; nothing was changed"
+            f"{path} is damaged: {error}.",
+            hint="Restore a backup, or try `sqlite3 FILE .recover`. Nothing was changed.",
         ) from error
     except apsw.FullError as error:
         raise StoreUnavailable(
-            f"There is no room left for {path}", hint="make room; nothing is lost meanwhile"
+            f"There is no disk space left for {path}.", hint="Free disk space. Matins retries; no data is lost."
         ) from error
     except (apsw.BusyError, apsw.IOError) as error:
-        raise StoreUnavailable(f"{path} does not answer: {error}", hint="it is tried again") from error
+        raise StoreUnavailable(
+            f"{path} does not answer: {error}.",
+            hint="Check the disk, and other programs that use the file. Matins retries.",
+        ) from error
     except apsw.CantOpenError as error:
-        raise StoreError(f"{path} cannot be opened: {error}", hint="check the folder and its permissions") from error
+        raise StoreError(
+            f"{path} cannot be opened: {error}.", hint="Check the directory and its permissions."
+        ) from error
     except apsw.ReadOnlyError as error:
-        raise StoreError(f"{path} cannot be written: {error}", hint="check the file's permissions") from error
+        raise StoreError(f"{path} cannot be written: {error}.", hint="Check the file's permissions.") from error

@@ -31,11 +31,11 @@ from matins.store.queries import load_queries
 
 SQL = load_queries("matins.store.sqlite")
 _COMMON = {name: text.replace("/* lock */", "") for name, text in load_queries("matins.store.common").items()}
-_RUN_ID_BLOCK = 20  # whoever leaves takes the rest along: people read these numbers
+_RUN_ID_BLOCK = 20  # a stopped process loses the rest of its batch, so it is small: people read these numbers
 
 
 class SqliteTransaction(Governance, Approvals, Ledger, Outbox, Threads, Desk):
-    """What the loops and use cases can do inside a transaction. Events are linked to their chain when it commits."""
+    """The operations of a transaction. Events are linked to their chain when it commits."""
 
     def __init__(self, connection: apsw.Connection, chain: Chain, spare_run_ids: range) -> None:
         self._connection: Any = connection  # apsw types its bindings by what Python 3.12 added
@@ -52,7 +52,7 @@ class SqliteTransaction(Governance, Approvals, Ledger, Outbox, Threads, Desk):
         return [Due(*row) for row in self._all("due_rows", _json(schedule_ids))]
 
     def free_cursors(self, schedule_ids: Iterable[int]) -> set[int]:
-        return set(schedule_ids)  # nobody else writes
+        return set(schedule_ids)  # there is only one writer
 
     def next_due(self) -> int | None:
         return self._one("next_due")[0]
@@ -240,7 +240,7 @@ class SqliteTransaction(Governance, Approvals, Ledger, Outbox, Threads, Desk):
         self._common("forget_votes")
 
     def prune_events(self, before: int) -> int:
-        """Forget the beginning of each chain; where it goes on is kept with its hash."""
+        """Delete the beginning of each chain. The hash of the last deleted event is kept."""
         cut = self._all("prunable_events", before)
         for writer, seq in cut:
             (link,) = self._one("event_hash", writer, seq)
@@ -265,7 +265,7 @@ class SqliteTransaction(Governance, Approvals, Ledger, Outbox, Threads, Desk):
             return events, self._all("all_writers"), self._all("all_seals")
 
     def link_events(self) -> None:
-        """The last thing before the commit."""
+        """Link the events just before the commit."""
         if self.events:
             self._many("insert_event", self._chain.link(self.events))
 
@@ -284,7 +284,7 @@ class SqliteTransaction(Governance, Approvals, Ledger, Outbox, Threads, Desk):
         return row
 
     def _all_change(self, name: str, rows: Sequence[Sequence[Any]]) -> bool:
-        """Change every row, or none and say so: asking each row whether it changed takes as long as changing it."""
+        """Change all rows and return True, or none and return False. Checking each row would double the time."""
         before = self._connection.total_changes()
         self._connection.execute("SAVEPOINT every")
         self._connection.executemany(SQL[name], rows)

@@ -1,155 +1,166 @@
-"""`matins approvals`, `approve`, `deny`: what people are asked."""
+"""`matins approvals`, `approve`, `deny`."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import click
 
 from matins.errors import Conflict
-from matins.surfaces.cli.commands import Command, Noun, number_argument, pass_desk
-from matins.surfaces.cli.desk import Desk
+from matins.surfaces.cli.catalog import help_of
+from matins.surfaces.cli.context import CliContext, Document
+from matins.surfaces.cli.framework import Command, NounGroup, number_argument, pass_context, root_command
+from matins.surfaces.cli.options import read_setting, split_assignment
 from matins.surfaces.cli.paging import Page, page_options
-from matins.surfaces.cli.states import in_words
+from matins.surfaces.cli.states import state_text
 from matins.surfaces.cli.tables import Column
-from matins.surfaces.cli.text import block, one_line, plain
-from matins.surfaces.cli.words import SCHEDULE, given
+from matins.surfaces.cli.terminal_text import block, one_line, plain
 
-_COLUMNS = (Column("ID"), Column("WHAT", 16), Column("ASKED BY", 8), Column("ASKED"), Column("EXPIRES"))
+F = TypeVar("F", bound=Callable[..., Any])
+_COLUMNS = (Column("ID"), Column("REQUEST", 16), Column("BY", 8), Column("REQUESTED"), Column("EXPIRES"))
 _STATES = ("pending", "approved", "used", "denied", "expired", "void")
-_HEADS = {"run": "A run of {}", "schedule": "A new schedule, {}", "budget": "More money for {}"}
+_TITLES = {"run": "Run of {}", "schedule": "New schedule {}", "budget": "More budget for {}"}
 _BLOCKS = ("prompt", "payload")
 _INSTANTS = ("slot", "ends_at")
-_LEAST_DIGEST = 8
+_MIN_DIGEST_LENGTH = 8
+_approval_argument = number_argument("approval_id", "ID", "an approval", "matins approvals")
+
+
+def _answer_options(verb: str) -> Callable[[F], F]:
+    def decorate(function: F) -> F:
+        function = click.option("--note", "-m", metavar="TEXT", help="Note that is kept with the answer.")(function)
+        text = f"{verb} only if the request is unchanged."
+        function = click.option("--digest", metavar="HASH", help=text)(function)
+        return click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")(function)
+
+    return decorate
 
 
 @click.command("list", cls=Command)
-@click.option("--state", "-s", type=click.Choice(_STATES), help="Those that are so; what waits, by default.")
+@click.option("--state", "-s", type=click.Choice(_STATES), help="State of the approvals. Default: pending.")
 @page_options("--after")
-@pass_desk
-def list_approvals(desk: Desk, state: str | None, after: str | None, limit: int) -> None:
-    """What waits for an answer, the oldest first."""
-    page = Page.of(limit, lambda most: desk.ask("approvals", state=state, after=after, limit=most))
+@pass_context
+def list_approvals(context: CliContext, state: str | None, after: str | None, limit: int) -> None:
+    """List approvals. The oldest is first."""
+    page = Page.of(limit, lambda count: context.call("approvals.list", state=state, after=after, limit=count))
     rows = [
-        (asked["id"], _head(asked), asked["requested_by"], desk.away(asked["requested_at"]),
-         desk.when(asked["expires_at"]))
-        for asked in page.items
+        (approval["id"], _title(approval), approval["requested_by"], context.relative_time(approval["requested_at"]),
+         context.when(approval["expires_at"]))
+        for approval in page.items
     ]  # fmt: skip
-    desk.show(page.items, lambda: desk.table(_COLUMNS, rows) if rows else "Nothing waits for an answer.")
-    page.tell_more(desk, "matins approvals --after", page.last_id)
+    empty = f"No {state or 'pending'} approvals."
+    context.show(page.items, lambda: context.table(_COLUMNS, rows) if rows else empty)
+    page.note_more(context, "matins approvals --after", page.last_id)
     if rows and state is None:
-        desk.tell("Answer with: matins approve ID, or matins deny ID")
+        context.note("To answer: matins approve ID, or matins deny ID")
 
 
 @click.command("show", cls=Command)
-@number_argument("approval_id", "ID", "an approval", "matins approvals")
-@pass_desk
-def show_approval(desk: Desk, approval_id: str) -> None:
-    """What exactly would run, and who asked."""
-    asked = desk.ask("get_approval", approval_id=approval_id)
-    desk.show(asked, lambda: card(desk, asked))
+@_approval_argument
+@pass_context
+def show_approval(context: CliContext, approval_id: str) -> None:
+    """Show an approval: exactly what would run, and who asked."""
+    approval = context.call("approvals.get", approval_id=approval_id)
+    context.show(approval, lambda: card(context, approval))
 
 
-def card(desk: Desk, asked: dict[str, Any]) -> list[str]:
+def card(context: CliContext, approval: Document) -> list[str]:
     """Everything that a person must see in order to judge."""
-    request: dict[str, Any] = asked["request"]
-    hands: list[tuple[str, str]] = request.get("involved") or []
-    rest = {word: value for word, value in request.items() if word not in (*_BLOCKS, "involved", "schedule")}
-    lines = desk.fields(
-        ("approval", f"{asked['id']}: {_head(asked)}"),
-        ("asked by", f"{asked['requested_by']} ({asked['requester_role']}), {desk.away(asked['requested_at'])}"),
-        ("hands in it", ", ".join(f"{name} ({role})" for name, role in hands)),
-        ("run", asked["run_id"]),
-        *((in_words(word), _value(desk, word, value)) for word, value in rest.items()),
-        ("asks", f"{asked['needed']} of {', '.join(asked['approvers']) or 'the owner'}"),
-        ("votes", ", ".join(f"{vote['vote']} by {vote['voter']}" for vote in asked["votes"])),
-        ("state", asked["state"] if asked["state"] != "pending" else None),
-        ("expires", f"{desk.when(asked['expires_at'])}, then {asked['default']}"),
-        ("digest", asked["digest"]),
+    request: Document = approval["request"]
+    involved: list[tuple[str, str]] = request.get("involved") or []
+    rest = {name: value for name, value in request.items() if name not in (*_BLOCKS, "involved", "schedule")}
+    requested = context.relative_time(approval["requested_at"])
+    lines = context.fields(
+        ("approval", f"{approval['id']}: {_title(approval)}"),
+        ("requested by", f"{approval['requested_by']} ({approval['requester_role']}), {requested}"),
+        ("involved", ", ".join(f"{name} ({role})" for name, role in involved)),
+        ("run", approval["run_id"]),
+        *((state_text(name), _value(context, name, value)) for name, value in rest.items()),
+        ("requires", f"{approval['required']} of {', '.join(approval['approvers']) or 'the owner'}"),
+        ("votes", ", ".join(f"{vote['vote']} by {vote['voter']}" for vote in approval["votes"])),
+        ("state", approval["state"] if approval["state"] != "pending" else None),
+        ("expires", f"{context.when(approval['expires_at'])}, then {approval['default']}"),
+        ("digest", approval["digest"]),
     )
-    for word in _BLOCKS:
-        if request.get(word) is not None:
-            text = request[word] if isinstance(request[word], str) else json.dumps(request[word], indent=2)
-            lines += ["", f"{word}:", *(f"  {line}" for line in block(text).split("\n"))]
+    for name in _BLOCKS:
+        if request.get(name) is not None:
+            text = request[name] if isinstance(request[name], str) else json.dumps(request[name], indent=2)
+            lines += ["", f"{name}:", *(f"  {line}" for line in block(text).split("\n"))]
     return lines
 
 
-def _head(asked: dict[str, Any]) -> str:
-    return _HEADS[asked["kind"]].format(asked["schedule"])
+def _title(approval: Document) -> str:
+    return _TITLES[approval["kind"]].format(approval["schedule"])
 
 
-def _value(desk: Desk, word: str, value: Any) -> str:
-    """As the store keeps it, it says milliseconds and micro-dollars."""
-    if type(value) is int and word in _INSTANTS:
-        return desk.when(datetime.fromtimestamp(value / 1000, UTC).isoformat())
-    if type(value) is int and word == "max_cost":
+def _value(context: CliContext, name: str, value: Any) -> str:
+    """A request has milliseconds and micro-dollars, as the store keeps them."""
+    if type(value) is int and name in _INSTANTS:
+        return context.when(datetime.fromtimestamp(value / 1000, UTC).isoformat())
+    if type(value) is int and name == "max_cost":
         return f"${value / 1_000_000:.2f}"
     if isinstance(value, dict):
-        return plain({name: item for name, item in cast("dict[str, Any]", value).items() if item not in (None, [], {})})
+        return plain({key: item for key, item in cast("Document", value).items() if item not in (None, [], {})})
     return "" if value is None else plain(value)
 
 
-@click.command(cls=Command)
-@number_argument("approval_id", "ID", "an approval", "matins approvals")
-@click.option("--yes", "-y", is_flag=True, help="Without being asked again.")
-@click.option("--digest", metavar="HASH", help="Only if it is still about this; the first digits do.")
-@click.option("--note", "-m", metavar="TEXT")
-@click.option("--edit", "settings", multiple=True, metavar="WORD=VALUE", help="Yes to what it becomes so.")
-@pass_desk
+@root_command("approve")
+@_approval_argument
+@_answer_options("Approve")
+@click.option("--edit", "edits", multiple=True, metavar="NAME=VALUE", help="Setting to change first; repeatable.")
+@pass_context
 def approve(
-    desk: Desk, approval_id: str, yes: bool, digest: str | None, note: str | None, settings: tuple[str, ...]
+    context: CliContext, approval_id: str, yes: bool, digest: str | None, note: str | None, edits: tuple[str, ...]
 ) -> None:
-    """Say yes: shows what exactly would run, and is bound to that."""
-    asked = _looked_at(desk, approval_id, digest)
-    edits = given(SCHEDULE, {"settings": settings})
-    if edits:
-        desk.tell("with " + ", ".join(f"{word}: {value}" for word, value in edits.items()))
-    desk.confirm("Approve it?", yes=yes)
-    answered = desk.ask("approve", approval_id=approval_id, note=note, digest=asked["digest"], edits=edits or None)
-    desk.show(answered, lambda: _answered(answered))
+    """The request is shown first. The answer counts only if it is still unchanged then."""
+    from matins.surfaces.cli.schedule_options import SCHEDULE
+
+    approval = _shown(context, approval_id, digest)
+    pairs = [split_assignment(edit, "--edit max_cost='$1'") for edit in edits]
+    settings = {name: read_setting(SCHEDULE, name, text) for name, text in pairs}
+    if settings:
+        context.note("with " + ", ".join(f"{name}: {plain(value)}" for name, value in settings.items()))
+    context.confirm("Approve the request?", yes=yes)
+    answered = context.call(
+        "approvals.approve", approval_id=approval_id, note=note, digest=approval["digest"], edits=settings or None
+    )
+    context.show(answered, lambda: _answered(answered))
 
 
-@click.command(cls=Command)
-@number_argument("approval_id", "ID", "an approval", "matins approvals")
-@click.option("--yes", "-y", is_flag=True, help="Without being asked again.")
-@click.option("--digest", metavar="HASH", help="Only if it is still about this; the first digits do.")
-@click.option("--note", "-m", metavar="TEXT", help="Why.")
-@pass_desk
-def deny(desk: Desk, approval_id: str, yes: bool, digest: str | None, note: str | None) -> None:
-    """Say no."""
-    asked = _looked_at(desk, approval_id, digest)
-    desk.confirm("Deny it?", yes=yes)
-    answered = desk.ask("deny", approval_id=approval_id, note=note, digest=asked["digest"])
-    desk.show(answered, lambda: _answered(answered))
+@root_command("deny")
+@_approval_argument
+@_answer_options("Deny")
+@pass_context
+def deny(context: CliContext, approval_id: str, yes: bool, digest: str | None, note: str | None) -> None:
+    approval = _shown(context, approval_id, digest)
+    context.confirm("Deny the request?", yes=yes)
+    answered = context.call("approvals.deny", approval_id=approval_id, note=note, digest=approval["digest"])
+    context.show(answered, lambda: _answered(answered))
 
 
-def _looked_at(desk: Desk, approval_id: str, digest: str | None) -> dict[str, Any]:
+def _shown(context: CliContext, approval_id: str, digest: str | None) -> Document:
     """What is answered is what was shown."""
-    asked = desk.ask("get_approval", approval_id=approval_id)
-    desk.tell("\n".join(card(desk, asked)))
+    approval = context.call("approvals.get", approval_id=approval_id)
+    context.note("\n".join(card(context, approval)))
     if digest is not None:
         wanted = digest.removeprefix("sha256:")
-        if len(wanted) < _LEAST_DIGEST or not asked["digest"].startswith(wanted):
+        if len(wanted) < _MIN_DIGEST_LENGTH or not approval["digest"].startswith(wanted):
             raise Conflict(
-                f"Approval {asked['id']} is about something else by now, or the digest is too short",
+                f"Approval {approval['id']} has another digest, or {digest} is too short.",
                 value=digest,
                 field="digest",
-                hint=f"look again: matins approvals show {asked['id']}; at least {_LEAST_DIGEST} digits",
+                hint=f"Use at least {_MIN_DIGEST_LENGTH} digits from: matins approvals show {approval['id']}",
             )
-    return asked
+    return approval
 
 
-def _answered(asked: dict[str, Any]) -> str:
-    state = "still waits for others" if asked["state"] == "pending" else asked["state"]
-    state = "approved" if state == "used" else state
-    return one_line(f"Approval {asked['id']} ({_head(asked)}): {state}.")
+def _answered(approval: Document) -> str:
+    state = {"pending": "more approvals are required", "used": "approved"}.get(approval["state"], approval["state"])
+    return one_line(f"Approval {approval['id']} ({_title(approval)}): {state}.")
 
 
-@click.group(cls=Noun)
-def approvals() -> None:
-    """What waits for your answer."""
-
-
+approvals = NounGroup("approvals", help_of("approvals"))
 approvals.takes(list=list_approvals, show=show_approval, approve=approve, deny=deny)

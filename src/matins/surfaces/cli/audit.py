@@ -2,58 +2,50 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
 from matins.errors import MatinsError
-from matins.surfaces.cli import telling
-from matins.surfaces.cli.commands import Noun, pass_desk
-from matins.surfaces.cli.desk import Desk
+from matins.surfaces.cli import errors
+from matins.surfaces.cli.catalog import help_of
+from matins.surfaces.cli.context import CliContext, Document
+from matins.surfaces.cli.framework import NounGroup, pass_context
 
 _SHOWN = 12
-
-
-class _Audit(Noun):
-    usual = "verify"
-
-
-@click.group(cls=_Audit)
-def audit() -> None:
-    """The chained record of everything that happened: verify, seal."""
+audit = NounGroup("audit", help_of("audit"), default="verify")
 
 
 @audit.command()
-@click.option("--seal", metavar="N:HASH", help="A seal that you noted down: it must still be there.")
+@click.option("--seal", metavar="N:HASH", help="Seal that was stored elsewhere and must still be in the log.")
 @click.pass_context
 def verify(ctx: click.Context, seal: str | None) -> None:
-    """Look whether an event was changed, removed, moved or cut off.
+    """Verify that no event was changed, deleted, moved or cut off.
 
-    Reads only, also while an engine runs. Exit code 1 when something is wrong, with the first bad row of each chain.
+    Reads only, also while an engine runs. The exit code is 1 when there is a problem; the first bad row of each chain
+    is printed.
     """
-    desk = ctx.ensure_object(Desk)
-    found = desk.ask("audit", seal=seal)
-    whole = not found["faults"]
-    desk.show({"whole": whole, **found}, lambda: _told(found))
-    ctx.exit(telling.OK if whole else telling.FAILED)
+    context = ctx.ensure_object(CliContext)
+    found = context.call("audit.verify", seal=seal)
+    intact = not found["problems"]
+    context.show({"intact": intact, **found}, lambda: _verified(found))
+    ctx.exit(errors.OK if intact else errors.FAILED)
 
 
 @audit.command()
-@pass_desk
-def seal(desk: Desk) -> None:
+@pass_context
+def seal(context: CliContext) -> None:
     """Print the newest seal.
 
-    Keep it where nobody who can write to the store can change it: with it, `verify` also finds a history that was cut.
+    Store it where nobody who can write to the store can change it. With it, `verify` also finds a log that was cut.
     """
-    newest = desk.ask("last_seal")
+    newest = context.call("audit.seal")
     if newest is None:
-        raise MatinsError("There is no seal yet", hint="an engine makes one within a second of an event: matins up")
-    desk.show(newest, lambda: newest)
+        raise MatinsError("There is no seal yet.", hint="An engine makes one after an event: matins up")
+    context.show(newest, lambda: newest)
 
 
-def _told(found: dict[str, Any]) -> list[str]:
-    if found["faults"]:
-        return ["The audit is not whole:", *(f"  {fault}" for fault in found["faults"])]
+def _verified(found: Document) -> list[str]:
+    if found["problems"]:
+        return ["The event log has problems:", *(f"  {problem}" for problem in found["problems"])]
     seal = "no seal yet" if found["seal"] is None else f"last seal {found['seal'][:_SHOWN]}…"
     chains = "1 chain" if found["chains"] == 1 else f"{found['chains']} chains"
-    return [f"The audit is whole: {found['events']} events in {chains}, {seal}"]
+    return [f"The event log is intact: {found['events']} events in {chains}, {seal}"]

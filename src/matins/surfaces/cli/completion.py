@@ -5,18 +5,16 @@ from __future__ import annotations
 import click
 from click.shell_completion import get_completion_class
 
-from matins.surfaces.cli.commands import Command, pass_desk
-from matins.surfaces.cli.desk import Desk
+from matins.surfaces.cli.context import CliContext
+from matins.surfaces.cli.framework import pass_context, root_command
 
 
-@click.command(cls=Command)
+@root_command("completion")
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
-@pass_desk
-def completion(desk: Desk, ctx: click.Context, shell: str) -> None:
-    """A script for bash, zsh or fish.
-
-    \b
+@pass_context
+def completion(context: CliContext, ctx: click.Context, shell: str) -> None:
+    """\b
     bash: eval "$(matins completion bash)" in ~/.bashrc
     zsh:  eval "$(matins completion zsh)" in ~/.zshrc
     fish: matins completion fish > ~/.config/fish/completions/matins.fish
@@ -25,4 +23,4 @@ def completion(desk: Desk, ctx: click.Context, shell: str) -> None:
     assert kind is not None
     script = kind(ctx.find_root().command, {}, "matins", "_MATINS_COMPLETE")
     text = script.source_template % script.source_vars()
-    desk.show({"shell": shell, "script": text}, lambda: text)
+    context.show({"shell": shell, "script": text}, lambda: text)

@@ -2,90 +2,85 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
 import click
 
-from matins.surfaces.cli.commands import Command, complete_agents, pass_desk
-from matins.surfaces.cli.desk import Desk
-from matins.surfaces.cli.text import fitted, one_line, plain
+from matins.surfaces.cli.catalog import help_of
+from matins.surfaces.cli.context import CliContext, Document, EventStream
+from matins.surfaces.cli.framework import Command, NounGroup, agent_option, complete_keys, pass_context, without_none
+from matins.surfaces.cli.paging import limit_option
+from matins.surfaces.cli.terminal_text import fitted, one_line, plain
 from matins.surfaces.cli.times import local
 
 _LOOK_S = 0.5
 _TYPE_WIDTH = 22
 _INSTANTS = ("slot", "until", "not_before")
-Event = dict[str, Any]
 
 
-@click.command(cls=Command)
-@click.option("--follow", "-f", is_flag=True, help="Go on; with --json one document per line.")
-@click.option("--type", "-t", "types", multiple=True, metavar="TYPE", help="Only these: run.failed, schedule.paused.")
-@click.option("--schedule", metavar="NAME")
-@click.option("--agent", "-a", metavar="AGENT", shell_complete=complete_agents)
-@click.option("--run", "run_id", metavar="RUN")
-@click.option("--after", metavar="ID", help="Those after this event; the newest by default.")
-@click.option("--limit", "-l", type=click.IntRange(1, 1000), default=20, show_default=True, help="How many.")
-@pass_desk
-def events(desk: Desk, follow: bool, types: tuple[str, ...], after: str | None, limit: int, **only: Any) -> None:
-    """What happened, the newest last."""
+@click.command("list", cls=Command)
+@click.option("--follow", "-f", is_flag=True, help="Keep printing new entries.")
+@click.option("--type", "-t", "types", multiple=True, metavar="TYPE", help="Type of events: run.failed; repeatable.")
+@click.option("--schedule", metavar="NAME", shell_complete=complete_keys("schedules"), help="Schedule of the events.")
+@agent_option("Agent of the events.")
+@click.option("--run", "run_id", metavar="RUN", help="Run of the events, by its number.")
+@click.option("--after", metavar="ID", help="ID of the event to start after. Default: the newest events.")
+@limit_option(20)
+@pass_context
+def list_events(
+    context: CliContext, follow: bool, types: tuple[str, ...], after: str | None, limit: int, **only: Any
+) -> None:
+    """List events, or follow them. The newest event is printed last.
 
-    def ask(since: str | None) -> list[dict[str, Any]]:
-        return desk.ask("events", types=list(types) or None, after=since, limit=limit, **only)
-
+    With --json and --follow, each line is a document.
+    """
+    wanted = without_none(types=list(types) or None, **only)
     if follow:
-        for event in _followed(desk, ask, after, list(types), only):
-            desk.show_line(event, lambda event=event: _line(desk, event))
+        for event in _followed(context, wanted, after, limit):
+            context.show_line(event, lambda event=event: _line(context, event))
         return
-    found = ask(after)
-    text = [_line(desk, event) for event in found]
-    desk.show(found, lambda: text or "Nothing has happened yet.")
+    found: list[Document] = context.call("events.list", after=after, limit=limit, **wanted)
+    context.show(found, lambda: [_line(context, event) for event in found] or "No events.")
 
 
-def _followed(
-    desk: Desk, ask: Callable[[str | None], list[Event]], after: str | None, types: list[str], only: dict[str, Any]
-) -> Iterator[Event]:
-    """What there is, and then what happens: as the daemon tells it, or else by looking again and again."""
-    newest = desk.ask("events", limit=1)
-    while found := ask(after):
+def _followed(context: CliContext, wanted: Mapping[str, Any], after: str | None, limit: int) -> Iterator[Document]:
+    """Events so far, and then those that happen: as a daemon sends them, or by asking again and again."""
+    newest: list[Document] = context.call("events.list", limit=1)
+    while found := context.call("events.list", after=after, limit=limit, **wanted):
         yield from found
         after = found[-1]["id"]
     at = str(max(int(event["id"]) for event in [*newest, {"id": after or 0}]))
-    told = desk.door.follow(at, types)
-    if told is not None:
-        yield from filter(_wanted(desk, **only), told)
+    transport = context.transport
+    if isinstance(transport, EventStream):
+        yield from transport.follow_documents({**wanted, "after": at})
+        return
     while True:
-        found = ask(at)
+        found = context.call("events.list", after=at, limit=limit, **wanted)
         yield from found
         if found:
             at = found[-1]["id"]
         else:
-            desk.wait(_LOOK_S)
+            context.wait(_LOOK_S)
 
 
-def _wanted(desk: Desk, schedule: str | None, agent: str | None, run_id: str | None) -> Callable[[Event], bool]:
-    """Which of all events somebody asked for."""
-    only = {"run_id": run_id}
-    if schedule is None:
-        only["agent"] = agent
-    else:
-        only["schedule_id"] = desk.ask("look", name=schedule, agent=agent)["id"]
-    return lambda event: all(value in (None, event[word]) for word, value in only.items())
-
-
-def _line(desk: Desk, event: dict[str, Any]) -> str:
-    about = " ".join(filter(None, [event.get("schedule"), f"run {event['run_id']}" if event["run_id"] else ""]))
-    told = [f"{word}={_value(desk, word, value)}" for word, value in event["data"].items() if value not in (None, "")]
-    data = ", ".join(told)
-    start = f"{local(event['at'], desk.now):<15} {event['type']:<{_TYPE_WIDTH}}"
-    line = one_line(f"{about}: {data}" if about and data else about + data)
+def _line(context: CliContext, event: Document) -> str:
+    subject = " ".join(filter(None, [event.get("schedule"), f"run {event['run_id']}" if event["run_id"] else ""]))
+    pairs = [(name, value) for name, value in event["data"].items() if value not in (None, "")]
+    data = ", ".join(f"{name}={_value(context, name, value)}" for name, value in pairs)
+    start = f"{local(event['at'], context.now):<15} {event['type']:<{_TYPE_WIDTH}}"
+    line = one_line(f"{subject}: {data}" if subject and data else subject + data)
     text = f"{start} {line}".rstrip()
-    return text if desk.width is None else fitted(text, desk.width)
+    return text if context.width is None else fitted(text, context.width)
 
 
-def _value(desk: Desk, word: str, value: Any) -> str:
+def _value(context: CliContext, name: str, value: Any) -> str:
     """Instants in an event's own data are milliseconds."""
-    if type(value) is int and (word.endswith("_at") or word in _INSTANTS):
-        return local(datetime.fromtimestamp(value / 1000, UTC).isoformat(), desk.now)
+    if type(value) is int and (name.endswith("_at") or name in _INSTANTS):
+        return local(datetime.fromtimestamp(value / 1000, UTC).isoformat(), context.now)
     return plain(value)
+
+
+events = NounGroup("events", help_of("events"))
+events.takes(list=list_events)

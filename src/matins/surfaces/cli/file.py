@@ -1,66 +1,72 @@
-"""`matins plan`, `apply`, `schema`: the file that people edit."""
+"""`matins plan`, `apply`, `schema`: the configuration file."""
 
 from __future__ import annotations
 
-from typing import Any
+from functools import cache
 
 import click
 
-from matins.surfaces.cli.commands import Command, pass_desk
-from matins.surfaces.cli.desk import Desk
-from matins.surfaces.cli.text import one_line, plain
+from matins.surfaces.cli.catalog import help_of
+from matins.surfaces.cli.context import CliContext, Document
+from matins.surfaces.cli.framework import NounGroup, pass_context, root_command
+from matins.surfaces.cli.terminal_text import one_line, plain
 
 _MARKS = {"added": "+", "removed": "-", "changed": "~"}
 
 
-@click.command(cls=Command)
-@pass_desk
-def plan(desk: Desk) -> None:
-    """What a reload of the file would do; nothing is done."""
-    found = desk.ask("plan")
-    desk.show(found, lambda: _told(found))
+@root_command("plan")
+@pass_context
+def plan(context: CliContext) -> None:
+    found = context.call("file.plan")
+    context.show(found, lambda: _planned(found))
     if found["waits"]:
-        desk.tell(f"It waits for you: {found['waits']}. To do it: matins apply")
+        context.note(f"The file is not applied by itself: {found['waits']}. To apply it: matins apply")
 
 
-@click.command(cls=Command)
-@click.option("--digest", metavar="HASH", help="Only if the file is still the one that plan showed.")
-@click.option("--yes", "-y", is_flag=True, help="Without being asked again.")
-@pass_desk
-def apply(desk: Desk, digest: str | None, yes: bool) -> None:
-    """Do what plan shows."""
-    found = desk.ask("plan")
+@root_command("apply")
+@click.option("--digest", metavar="HASH", help="Apply only if the file is unchanged since plan.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
+@pass_context
+def apply(context: CliContext, digest: str | None, yes: bool) -> None:
+    found = context.call("file.plan")
     if not found["entries"]:
-        return desk.show(found, lambda: _told(found))
-    if not yes and desk.somebody_types:
-        desk.tell("\n".join(_told(found)))
-    desk.confirm("Apply it?", yes=yes)
-    desk.tell(f"Applying {found['path']} …")
-    applied = desk.ask("apply", digest=digest or found["digest"])
-    return desk.show(applied, lambda: one_line(f"Applied {applied['path']}: {applied['note']}"))
+        return context.show(found, lambda: _planned(found))
+    if not yes and context.is_interactive:
+        context.note("\n".join(_planned(found)))
+    context.confirm("Apply the file?", yes=yes)
+    context.note(f"Applying {found['path']} …")
+    applied = context.call("file.apply", digest=digest or found["digest"])
+    return context.show(applied, lambda: one_line(f"Applied {applied['path']}: {applied['note']}"))
 
 
-def _told(found: dict[str, Any]) -> list[str]:
+def _planned(found: Document) -> list[str]:
     lines = [one_line(f"{found['path']}: {found['note']}")]
     for entry in found["entries"]:
         mark = _MARKS.get(entry["change"], "·")
         place = f" (line {entry['line']})" if entry.get("line") else ""
         lines.append(one_line(f"{mark} {entry['kind']} {entry['name']}{place}"))
         if entry["change"] != "removed":
-            lines += [_changed(word, new=entry["change"] == "added") for word in entry.get("words") or ()]
-    return lines if found["entries"] else [*lines, "Nothing would change."]
+            lines += [_changed(setting, new=entry["change"] == "added") for setting in entry.get("settings") or ()]
+    return lines if found["entries"] else [*lines, "There are no changes."]
 
 
-def _changed(word: dict[str, Any], *, new: bool) -> str:
-    before = "" if new else f"{plain(word['before'])} → "
-    return "    " + one_line(f"{word['word']}: {before}{plain(word['after'])}")
+def _changed(setting: Document, *, new: bool) -> str:
+    before = "" if new else f"{plain(setting['before'])} → "
+    return "    " + one_line(f"{setting['setting']}: {before}{plain(setting['after'])}")
 
 
-@click.command(cls=Command)
-@pass_desk
-def schema(desk: Desk) -> None:
-    """The JSON Schema of the file, for editors."""
+@root_command("schema")
+@pass_context
+def schema(context: CliContext) -> None:
+    """Editors use it to complete and check the file."""
     from importlib.resources import files  # takes long to load
 
-    text = files("matins.config").joinpath("matins.schema.json").read_text(encoding="utf-8")
-    desk.out(text.rstrip())
+    text = files("matins").joinpath("config/matins.schema.json").read_text(encoding="utf-8")
+    context.out(text.rstrip())
+
+
+@cache
+def noun_group(noun: str) -> NounGroup:
+    group = NounGroup(noun, help_of(noun), default="plan")
+    group.takes(plan=plan, apply=apply, schema=schema)
+    return group

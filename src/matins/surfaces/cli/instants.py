@@ -1,4 +1,4 @@
-"""Instants as people type them: on their own clock, in UTC, or so far from now."""
+"""Instants as people type them: on their own clock, in UTC, or as a time from now."""
 
 from __future__ import annotations
 
@@ -16,34 +16,44 @@ _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 
 class Instant(click.ParamType[str]):
-    """Becomes an ISO text with its offset; `ahead` takes 2h for two hours from now."""
+    """Becomes an ISO text with its offset."""
 
     name = "instant"
 
-    def __init__(self, *, ahead: bool) -> None:
-        self._ahead = ahead
+    def __init__(self, *, future: bool = False, zoned: bool = False) -> None:
+        """`future` accepts 2h for two hours from now. `zoned`: anything else is read where a time zone is known."""
+        self._future = future
+        self._zoned = zoned
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         try:
             return self._read(value.strip())
         except (ValueError, OverflowError):
-            message = f'"{value}" is not an instant'
+            message = f'"{value}" is not an instant.'
             raise InstantError(message, value=value, field=param and param.name, hint=self._hint(value)) from None
 
     def _read(self, text: str) -> str:
-        length = _LENGTH.fullmatch(text) if text and self._ahead else None
+        length = _LENGTH.fullmatch(text) if text and self._future else None
         if length is not None:
             days, hours, minutes, seconds = (int(part or 0) for part in length.groups())
-            return (times.now() + timedelta(days, seconds, 0, 0, minutes, hours)).isoformat()
+            return _iso(times.now() + timedelta(days, seconds, 0, 0, minutes, hours))
+        if self._zoned:
+            return text
         if _DATE.fullmatch(text):
             raise ValueError(text)
-        return datetime.fromisoformat(text).astimezone().isoformat()
+        return _iso(datetime.fromisoformat(text).astimezone())
 
     def _hint(self, text: str) -> str:
         if _DATE.fullmatch(text.strip()):
-            return f"say the time too: {text.strip()}T09:00"
-        ways = "2026-12-31T18:00 on your own clock, or 2026-12-31T18:00:00Z"
-        return f"2h, {ways}" if self._ahead else ways
+            return f"Add the time: {text.strip()}T09:00"
+        ways = "2026-12-31T18:00 for your own clock, or 2026-12-31T18:00:00Z."
+        return f"Use 2h, {ways}" if self._future else f"Use {ways}"
 
 
-AHEAD, ANY = Instant(ahead=True), Instant(ahead=False)
+def _iso(at: datetime) -> str:
+    return at.isoformat(timespec="milliseconds" if at.microsecond else "seconds")
+
+
+FUTURE, ANY = Instant(future=True), Instant()
+ZONED = Instant(future=True, zoned=True)
+"""For a record with a time zone of its own: instants without an offset are in that zone."""

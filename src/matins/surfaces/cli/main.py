@@ -1,4 +1,4 @@
-"""The root command: what there is, and where each command stands."""
+"""The root command."""
 
 from __future__ import annotations
 
@@ -9,80 +9,20 @@ from typing import Any
 import click
 
 from matins._version import __version__
-from matins.surfaces.cli.commands import Lazy
-from matins.surfaces.cli.telling import EXIT_CODES, any_character, exit_code
+from matins.surfaces.cli.errors import EXIT_CODES, exit_code, replace_unknown_characters
+from matins.surfaces.cli.framework import LazyGroup
 
-_SECTIONS = {
-    "Schedules": {
-        "add": "schedules:add",
-        "list": "schedules:list_schedules",
-        "show": "schedules:show",
-        "edit": "schedules:edit",
-        "pause": "schedules:pause",
-        "resume": "schedules:resume",
-        "rm": "schedules:remove",
-        "next": "coming:next_fires",
-        "preview": "coming:preview",
-        "why": "explaining:why",
-    },
-    "Runs": {
-        "run": "running:run",
-        "runs": "running:runs",
-        "logs": "logs:logs",
-        "cancel": "running:cancel",
-        "resolve": "running:resolve",
-    },
-    "What waits for you": {
-        "approvals": "approvals:approvals",
-        "approve": "approvals:approve",
-        "deny": "approvals:deny",
-    },
-    "Agents, and what governs them": {
-        "agents": "agents:agents",
-        "rules": "rules:rules",
-        "threads": "threads:threads",
-        "work-sources": "policies:work_sources",
-        "quiet-hours": "policies:quiet_hours",
-        "budgets": "policies:budgets",
-        "prices": "policies:prices",
-        "limits": "policies:limits",
-        "hooks": "policies:hooks",
-        "throttles": "policies:throttles",
-        "webhooks": "webhooks:webhooks",
-    },
-    "What happens": {
-        "events": "events:events",
-        "stats": "house:stats",
-        "doctor": "house:doctor",
-        "audit": "audit:audit",
-    },
-    "The file": {
-        "plan": "file:plan",
-        "apply": "file:apply",
-        "schema": "file:schema",
-    },
-    "The daemon": {
-        "up": "house:up",
-        "token": "tokens:token",
-        "backup": "house:backup",
-        "service": "house:service",
-        "call": "calling:call",
-        "completion": "completion:completion",
-    },
-    "By noun": {"schedules": "nouns:schedules"},
-}
-_ALIASES = {"ls": "list", "remove": "rm", "tokens": "token"}
 _HELP = f"""Matins wakes AI agents on time.
 
-It asks the daemon that runs (matins up), or else opens the store itself. Data goes to stdout, talk to stderr;
---json gives the API's documents. Nouns work too: matins runs list, matins agents show NAME.
+Commands call the running daemon (matins up), or else open the store themselves. Results go to stdout, notes and errors
+to stderr; --json prints the API's documents. Nouns work too: matins runs list, matins agents show NAME.
 
 {EXIT_CODES}
 """
 
 
-class Root(Lazy):
-    """Tells every error as people should be told."""
+class Root(LazyGroup):
+    """Prints every error for people, and exits with its code."""
 
     def main(
         self,
@@ -97,7 +37,7 @@ class Root(Lazy):
 
         if not standalone_mode:
             return work()
-        any_character()
+        replace_unknown_characters()
         sys.exit(exit_code(work))
 
 
@@ -105,11 +45,8 @@ class Root(Lazy):
     "matins",
     cls=Root,
     help=_HELP,
-    sections=_SECTIONS,
-    aliases=_ALIASES,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-@click.version_option(__version__, prog_name="matins")
-@click.pass_context
-def cli(ctx: click.Context) -> None:
+@click.version_option(__version__, prog_name="matins", help="Print the version.")
+def cli() -> None:
     pass

@@ -1,4 +1,4 @@
-"""Lists a page at a time: how much of them, and that there is more."""
+"""Lists a page at a time."""
 
 from __future__ import annotations
 
@@ -7,36 +7,42 @@ from typing import Any, NamedTuple, TypeVar
 
 import click
 
-from matins.surfaces.cli.desk import Desk
+from matins.surfaces.cli.context import CliContext, Document
+from matins.surfaces.cli.framework import PlainOption
 
 F = TypeVar("F", bound=Callable[..., Any])
-_MOST = 1_000
+_MAX_LIMIT = 1_000
 
 
 class Page(NamedTuple):
-    items: list[dict[str, Any]]
+    items: list[Document]
     more: bool
 
     @classmethod
-    def of(cls, limit: int, ask: Callable[[int], list[dict[str, Any]]]) -> Page:
-        """One is asked for beyond the page, to know whether there is more."""
-        found = ask(min(limit + 1, _MOST))
-        return cls(found[:limit], len(found) > limit or (limit == _MOST and len(found) == _MOST))
+    def of(cls, limit: int, fetch: Callable[[int], list[Document]]) -> Page:
+        """One item beyond the page is fetched, to know whether there are more."""
+        found = fetch(min(limit + 1, _MAX_LIMIT))
+        return cls(found[:limit], len(found) > limit or (limit == _MAX_LIMIT and len(found) == _MAX_LIMIT))
 
     @property
     def last_id(self) -> str:
         return str(self.items[-1]["id"]) if self.items else ""
 
-    def tell_more(self, desk: Desk, command: str, cursor: str) -> None:
+    def note_more(self, context: CliContext, command: str, cursor: str) -> None:
         if self.more:
-            desk.tell(f"There is more: {command} {cursor}")
+            context.note(f"There are more: {command} {cursor}")
 
 
-def page_options(cursor: str, usual: int = 50) -> Callable[[F], F]:
+def page_options(cursor: str, default: int = 50) -> Callable[[F], F]:
     def decorate(function: F) -> F:
-        text = "Where the page before ended."
-        function = click.option(cursor, metavar="ID", help=text)(function)
-        kind = click.IntRange(1, _MOST)
-        return click.option("--limit", "-l", type=kind, default=usual, show_default=True, help="How many.")(function)
+        text = "ID of the last item on the previous page."
+        return click.option(cursor, metavar="ID", help=text)(limit_option(default)(function))
 
     return decorate
+
+
+def limit_option(default: int) -> Callable[[F], F]:
+    text = f"Maximum number of items, up to {_MAX_LIMIT}. Default: {default}."
+    return click.option(
+        "--limit", "-l", cls=PlainOption, type=click.IntRange(1, _MAX_LIMIT), default=default, metavar="N", help=text
+    )

@@ -1,4 +1,4 @@
-"""States as people see them: a mark, a word and, where there are colours, a colour."""
+"""States as people see them: a mark, a text and, where there are colours, a colour."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from matins.surfaces.cli.tables import Cell
-from matins.surfaces.cli.times import away, when
+from matins.surfaces.cli.times import relative_time, when
 
 _RUNS = {
     "queued": ("◌", None),
@@ -30,17 +30,17 @@ _WAITS = "awaiting_approval"
 
 
 def waits_for_approval(run: dict[str, Any]) -> bool:
-    return run["state"] == "parked" and run["status"] == _WAITS
+    return run["state"] == "waiting" and run["status"] == _WAITS
 
 
 def run_state(run: dict[str, Any]) -> Cell:
-    """Its state in a word or two."""
+    """Its state; of a run that waits, what it waits for."""
     if waits_for_approval(run):
         return Cell("◆ needs approval", "magenta")
-    if run["state"] == "parked":
-        return Cell(f"◌ waits: {in_words(run['status'])}", "yellow")
+    if run["state"] == "waiting":
+        return Cell(f"◌ waits: {state_text(run['status'])}", "yellow")
     mark, colour = _RUNS.get(run["state"], ("·", None))
-    return Cell(f"{mark} {in_words(run['state'])}", colour)
+    return Cell(f"{mark} {state_text(run['state'])}", colour)
 
 
 def last_run(run: dict[str, Any] | None, at: datetime) -> Cell:
@@ -50,11 +50,11 @@ def last_run(run: dict[str, Any] | None, at: datetime) -> Cell:
     if run["live"]:
         return state
     since = run["ended_at"] or run["started_at"] or run["slot"] or run["planned_at"]
-    return state._replace(text=f"{state.text} {away(since, at)}")
+    return state._replace(text=f"{state.text} {relative_time(since, at)}")
 
 
 def next_run(schedule: dict[str, Any], at: datetime) -> Cell:
-    """When it fires next, or why it does not."""
+    """When it runs next, or why it does not."""
     if schedule["state"] == "active":
         return Cell(when(schedule["next_run_at"], at))
     return schedule_state(schedule)
@@ -68,12 +68,13 @@ def schedule_state(schedule: dict[str, Any]) -> Cell:
     return Cell(f"{mark} {state}", _SCHEDULES.get(state))
 
 
-def yes_no(passes: bool | None) -> Cell:
-    """What a gate or a check says; None where nobody can know yet."""
+def gate_verdict(passes: bool | None) -> Cell:
+    """Whether a gate passes; None where that is known only when it is asked."""
     if passes is None:
         return Cell("? asks", "yellow")
     return Cell("✓ passes", "green") if passes else Cell("✗ stops", "red")
 
 
-def in_words(name: str) -> str:
+def state_text(name: str) -> str:
+    """`over budget` for `over_budget`: of states, reasons and settings."""
     return name.replace("_", " ")

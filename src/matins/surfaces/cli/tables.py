@@ -1,4 +1,4 @@
-"""Tables and lists of fields that read well in as much room as there is."""
+"""Tables and lists of fields, as wide as the terminal."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from itertools import zip_longest
 from typing import NamedTuple
 
-from matins.surfaces.cli.text import cells, fitted, one_line, padded, wrapped
+from matins.surfaces.cli.terminal_text import cells, fitted, one_line, padded, wrapped
 
 _GAP = "  "
 _NARROWEST = 20
@@ -15,22 +15,22 @@ _NARROWEST = 20
 class Cell(NamedTuple):
     text: str
     colour: str | None = None
-    """Never alone: the text says it too."""
+    """Never the only sign: the text has the same meaning."""
 
 
 class Column(NamedTuple):
     title: str
     least: int | None = None
-    """How narrow it may become; what is passed on to another command is never cut."""
+    """How narrow it may become; columns that people copy into another command are never cut."""
     right: bool = False
     wraps: bool = False
-    """Goes on below instead of being cut: for what is the answer."""
+    """Continues below instead of being cut."""
 
 
 def table(
     columns: Sequence[Column], rows: Iterable[Sequence[str | Cell]], width: int | None, *, colour: bool = False
 ) -> list[str]:
-    """With a head; as wide as `width` at the most, where the columns let it."""
+    """Lines with a head, at most `width` columns wide where the columns allow it."""
     lines = [[_cell(item) for item in row] for row in rows]
     head = [Cell(column.title, "bold") for column in columns]
     natural = [max(cells(line[n].text) for line in [head, *lines]) for n in range(len(columns))]
@@ -43,7 +43,7 @@ def _cell(item: str | Cell) -> Cell:
 
 
 def _shrunk(columns: Sequence[Column], natural: list[int], width: int | None) -> list[int]:
-    """The widest gives way first."""
+    """The widest column shrinks first."""
     widths = list(natural)
     over = 0 if width is None else sum(widths) + len(_GAP) * (len(widths) - 1) - width
     while over > 0:
@@ -84,7 +84,7 @@ def _styled(text: str, colour: str | None) -> str:
 
 
 def fields(pairs: Iterable[tuple[str, object]], width: int | None) -> list[str]:
-    """`label  value`, long values broken under themselves; those without a value are left out."""
+    """`label  value`; long values continue below, empty ones are left out."""
     shown = [(one_line(label), one_line(value)) for label, value in pairs if value not in (None, "")]
     margin = max((cells(label) for label, _ in shown), default=0) + len(_GAP)
     room = None if width is None else max(width - margin, _NARROWEST)

@@ -1,4 +1,4 @@
-"""Instants as people read them: how far away, and when on the clock of whoever reads."""
+"""Instants as people read them: relative to now, and on their own clock."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def instant(text: str) -> datetime:
     return datetime.fromisoformat(text)
 
 
-def away(text: str, at: datetime) -> str:
+def relative_time(text: str, at: datetime) -> str:
     """in 3h, 2m ago, now."""
     seconds = round((instant(text) - at).total_seconds())
     if seconds == 0:
@@ -35,7 +35,7 @@ def duration(seconds: float) -> str:
     return "0s"
 
 
-def took(milliseconds: int) -> str:
+def duration_text(milliseconds: int) -> str:
     """In its two largest units; below ten seconds, with a fraction."""
     if milliseconds < 10_000:
         return f"{milliseconds / 1000:.1f}s" if milliseconds >= 1000 else f"{milliseconds}ms"
@@ -53,7 +53,7 @@ def two_units(seconds: float) -> str:
 
 
 def local(text: str, at: datetime) -> str:
-    """On the reader's own clock, and only as much of it as is needed."""
+    """On the reader's own clock, no longer than needed."""
     moment = instant(text).astimezone()
     gap = abs((moment - at).total_seconds())
     clock = f"{moment:%H:%M:%S}" if moment.second else f"{moment:%H:%M}"
@@ -64,10 +64,10 @@ def local(text: str, at: datetime) -> str:
 
 def when(text: str | None, at: datetime) -> str:
     """in 3h (09:00)."""
-    return "–" if text is None else f"{away(text, at)} ({local(text, at)})"
+    return "–" if text is None else f"{relative_time(text, at)} ({local(text, at)})"
 
 
-def in_full(text: str) -> str:
+def full_time(text: str) -> str:
     moment = instant(text).astimezone()
     clock = f"{moment:%H:%M:%S}" if moment.second else f"{moment:%H:%M}"
     return f"{moment:%a %Y-%m-%d} {clock} {moment:%Z}"

@@ -1,75 +1,74 @@
-"""`matins token`: keys for programs and people."""
+"""`matins tokens`: API tokens for programs and people."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import click
 
 from matins.errors import NotFound
-from matins.surfaces.cli.commands import Noun, pass_desk, removed
-from matins.surfaces.cli.desk import Desk
-from matins.surfaces.cli.instants import AHEAD
+from matins.surfaces.cli.catalog import help_of
+from matins.surfaces.cli.context import CliContext, Document
+from matins.surfaces.cli.framework import NounGroup, pass_context
+from matins.surfaces.cli.instants import FUTURE
 from matins.surfaces.cli.tables import Column
-from matins.surfaces.cli.text import one_line
+from matins.surfaces.cli.terminal_text import one_line
 
 _COLUMNS = (Column("ID"), Column("NAME", 8), Column("ROLE"), Column("RIGHTS", 8), Column("USED"), Column("STATE", 8))
 _ROLES = ("owner", "operator", "viewer", "agent")
+_EMPTY = "No tokens. Create one: matins tokens create NAME"
+tokens = NounGroup("tokens", help_of("tokens"))
 
 
-@click.group(cls=Noun)
-def token() -> None:
-    """Keys for programs and people: create, list, revoke."""
-
-
-@token.command("list")
-@pass_desk
-def list_tokens(desk: Desk) -> None:
-    """All tokens; the secret itself is nowhere."""
-    items: list[dict[str, Any]] = desk.ask("tokens")
+@tokens.command("list")
+@pass_context
+def list_tokens(context: CliContext) -> None:
+    """List tokens. The secrets themselves are not kept."""
+    items: list[Document] = context.call("tokens.list")
     rows = [
         (item["id"], item["name"], item["role"], ", ".join(item["rights"] or ()) or "all of its role",
-         desk.away(item["used_at"]) if item["used_at"] else "never", _state(desk, item))
+         context.relative_time(item["used_at"]) if item["used_at"] else "never", _state(context, item))
         for item in items
     ]  # fmt: skip
-    desk.show(items, lambda: desk.table(_COLUMNS, rows) if rows else "No tokens. Make one: matins token create NAME")
+    context.show(items, lambda: context.table(_COLUMNS, rows) if rows else _EMPTY)
 
 
-def _state(desk: Desk, item: dict[str, Any]) -> str:
+def _state(context: CliContext, item: Document) -> str:
     if item["revoked_at"]:
-        return f"revoked {desk.away(item['revoked_at'])}"
+        return f"revoked {context.relative_time(item['revoked_at'])}"
     if not item["expires_at"]:
         return "valid"
-    return f"expires {desk.away(item['expires_at'])}"
+    return f"expires {context.relative_time(item['expires_at'])}"
 
 
-@token.command()
+@tokens.command()
 @click.argument("name")
-@click.option("--role", type=click.Choice(_ROLES), default="operator", show_default=True)
-@click.option("--right", "rights", multiple=True, metavar="RIGHT", help="Only these of its role: read, run …")
-@click.option("--expires", type=AHEAD, metavar="INSTANT", help="30d, 2026-12-31T18:00.")
-@pass_desk
-def create(desk: Desk, name: str, role: str, rights: tuple[str, ...], expires: str | None) -> None:
-    """Make a token for NAME. It is shown once."""
-    item = desk.ask("create_token", name=name, role=role, rights=list(rights) or None, expires_at=expires)
-    desk.show(item, lambda: item["token"])
-    desk.tell(f"Keep it safe: it is not shown again. To end it: matins token revoke {item['id']}")
+@click.option("--role", type=click.Choice(_ROLES), default="operator", help="Role of the token. Default: operator.")
+@click.option(
+    "--right", "rights", multiple=True, metavar="RIGHT", help="Right to grant; repeatable. Default: the role's."
+)
+@click.option("--expires", type=FUTURE, metavar="INSTANT", help="When the token expires: 30d, 2026-12-31T18:00.")
+@pass_context
+def create(context: CliContext, name: str, role: str, rights: tuple[str, ...], expires: str | None) -> None:
+    """Create a token for NAME. It is shown once."""
+    item = context.call("tokens.create", name=name, role=role, rights=list(rights) or None, expires_at=expires)
+    context.show(item, lambda: item["token"])
+    context.note(f"Store the token now. It is not shown again. To revoke it: matins tokens revoke {item['id']}")
 
 
-@token.command()
+@tokens.command()
 @click.argument("token_id", metavar="ID")
-@pass_desk
-def revoke(desk: Desk, token_id: str) -> None:
-    """End a token at once."""
-    gone = bool(desk.ask("revoke_token", token_id=token_id))
-    if not gone:
-        _refuse_a_name(desk, token_id)
-    desk.show(*removed("token", one_line(token_id), gone))
+@pass_context
+def revoke(context: CliContext, token_id: str) -> None:
+    """Revoke a token at once."""
+    revoked = bool(context.call("tokens.revoke", token_id=token_id))
+    if not revoked:
+        _check_not_a_name(context, token_id)
+    absent = f'There is no token "{token_id}": nothing to revoke.'
+    context.show({"revoked": revoked}, lambda: one_line(f"Revoked the token {token_id}." if revoked else absent))
 
 
-def _refuse_a_name(desk: Desk, said: str) -> None:
-    """Whoever says the name must not believe that it is revoked."""
-    named = [item["id"] for item in desk.ask("tokens") if item["name"] == said and not item["revoked_at"]]
+def _check_not_a_name(context: CliContext, given: str) -> None:
+    """Raise where a name was given: the token would stay valid unnoticed."""
+    named = [item["id"] for item in context.call("tokens.list") if item["name"] == given and not item["revoked_at"]]
     if named:
-        hint = f"by its ID: matins token revoke {' or '.join(named)}"
-        raise NotFound(f'"{said}" is the name of a token, not its ID: nothing is revoked', value=said, hint=hint)
+        hint = f"Use the ID: matins tokens revoke {' or '.join(named)}"
+        raise NotFound(f'"{given}" is the name of a token, not its ID. Nothing was revoked.', value=given, hint=hint)

@@ -1,4 +1,4 @@
-"""What agents' tools print, as people read it: they tell events as JSON, a line each."""
+"""What agents' tools print, as people read it: many print events as JSON, one per line."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import json
 from collections.abc import Iterator
 from typing import Any, cast
 
-from matins.surfaces.cli.text import one_line
+from matins.surfaces.cli.terminal_text import one_line
 
-_TEXTS = frozenset(["text", "content", "error", "msg"])
+_TEXT_FIELDS = frozenset(["text", "content", "error", "msg"])
 _TOOL_NAMES = ("name", "tool_name", "tool")
-_OURS = frozenset(["user", "system", "init"])
-"""Who speaks, or what is told, that is not the agent's answer."""
+_NOT_ANSWERS = frozenset(["user", "system", "init"])
+"""Roles and types of events that are not the agent's answer."""
 
 
 class Transcript:
-    """Line by line: words as they are, of an event what it says, and nothing of one that says nothing to people."""
+    """Line by line: text as it is, and of an event its texts, if it has any."""
 
     def __init__(self) -> None:
         self._kept = ""
@@ -24,18 +24,18 @@ class Transcript:
     def read(self, text: str) -> str:
         """All whole lines so far."""
         *lines, self._kept = (self._kept + text).split("\n")
-        return "".join(self._told(line) for line in lines)
+        return "".join(self._line_text(line) for line in lines)
 
     def rest(self) -> str:
-        return self._told(self._kept).removesuffix("\n") if self._kept else ""
+        return self._line_text(self._kept).removesuffix("\n") if self._kept else ""
 
-    def _told(self, line: str) -> str:
+    def _line_text(self, line: str) -> str:
         event = _event(line)
         if event is None:
             return f"{line}\n"
-        said = [text for text in _said(event) if text.strip() and text != self._last]
-        self._last = said[-1] if said else self._last
-        return "".join(f"{text.rstrip()}\n" for text in said)
+        texts = [text for text in _texts(event) if text.strip() and text != self._last]
+        self._last = texts[-1] if texts else self._last
+        return "".join(f"{text.rstrip()}\n" for text in texts)
 
 
 def _event(line: str) -> dict[str, Any] | None:
@@ -45,21 +45,21 @@ def _event(line: str) -> dict[str, Any] | None:
         event = json.loads(line)
     except ValueError:
         return None
-    told: dict[str, Any] = event
-    return told if isinstance(told.get("type"), str) else None
+    found: dict[str, Any] = event
+    return found if isinstance(found.get("type"), str) else None
 
 
-def _said(value: Any) -> Iterator[str]:
-    """Texts and uses of tools, wherever they stand in an event."""
+def _texts(value: Any) -> Iterator[str]:
+    """Texts and uses of tools, wherever they are in an event."""
     if isinstance(value, list):
         for item in cast("list[Any]", value):
-            yield from _said(item)
+            yield from _texts(item)
     elif isinstance(value, dict):
-        yield from _said_by(cast("dict[str, Any]", value))
+        yield from _texts_of(cast("dict[str, Any]", value))
 
 
-def _said_by(part: dict[str, Any]) -> Iterator[str]:
-    if part.get("role") in _OURS or part.get("type") in _OURS:
+def _texts_of(part: dict[str, Any]) -> Iterator[str]:
+    if part.get("role") in _NOT_ANSWERS or part.get("type") in _NOT_ANSWERS:
         return
     name = next((part[key] for key in _TOOL_NAMES if isinstance(part.get(key), str)), None)
     if name is not None and "tool" in str(part.get("type")):
@@ -70,13 +70,13 @@ def _said_by(part: dict[str, Any]) -> Iterator[str]:
         return
     for key, item in part.items():
         if isinstance(item, str):
-            told = key in _TEXTS or (key == "result" and part.get("type") == "result") or _complains(part, key)
-            yield from [item] if told else []
+            shown = key in _TEXT_FIELDS or (key == "result" and part.get("type") == "result") or _is_error(part, key)
+            yield from [item] if shown else []
         else:
-            yield from _said(item)
+            yield from _texts(item)
 
 
-def _complains(part: dict[str, Any], key: str) -> bool:
+def _is_error(part: dict[str, Any], key: str) -> bool:
     return key == "message" and (part.get("type") == "error" or "type" not in part)
 
 

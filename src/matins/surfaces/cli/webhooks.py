@@ -1,4 +1,4 @@
-"""`matins webhooks`: who hears of events."""
+"""`matins webhooks`: the commands of every record, and what only webhooks can do."""
 
 from __future__ import annotations
 
@@ -6,90 +6,73 @@ from typing import Any
 
 import click
 
-from matins.surfaces.cli.commands import Noun, pass_desk, removed
-from matins.surfaces.cli.desk import Desk
+from matins.records import record_kind
+from matins.surfaces.cli.context import CliContext, Document
+from matins.surfaces.cli.framework import complete_keys, pass_context
+from matins.surfaces.cli.options import given_settings, setting_options
+from matins.surfaces.cli.records import record_group
 from matins.surfaces.cli.tables import Column
-from matins.surfaces.cli.text import one_line
+from matins.surfaces.cli.terminal_text import one_line
 
-_COLUMNS = (Column("NAME"), Column("URL", 20), Column("STATE"), Column("EVENTS", 10))
-_DELIVERIES = (Column("EVENT"), Column("TRIED", right=True), Column("NEXT"), Column("ERROR", 20))
-
-
-@click.group(cls=Noun)
-def webhooks() -> None:
-    """Who hears of events: list, add, pause, resume, rm, deliveries …"""
-
-
-@webhooks.command("list")
-@pass_desk
-def list_webhooks(desk: Desk) -> None:
-    """All webhooks."""
-    items: list[dict[str, Any]] = desk.ask("webhooks")
-    rows = [(item["name"], item["url"], item["state"], ", ".join(item["types"]) or "all") for item in items]
-    empty = "No webhooks. Add one: matins webhooks add ops https://example.com/hook"
-    desk.show(items, lambda: desk.table(_COLUMNS, rows) if rows else empty)
+_DELIVERIES = (Column("EVENT"), Column("ATTEMPTS", right=True), Column("NEXT ATTEMPT"), Column("ERROR", 20))
+_SETTINGS = record_kind("webhooks").table
+_name = click.argument("name", shell_complete=complete_keys("webhooks"))
+webhooks = record_group("webhooks")
 
 
 @webhooks.command()
 @click.argument("name")
 @click.argument("address", metavar="URL")
-@click.option("--type", "-t", "types", multiple=True, metavar="TYPE", help="Only these events: run.failed.")
-@pass_desk
-def add(desk: Desk, name: str, address: str, types: tuple[str, ...]) -> None:
-    """Send events to URL, signed. The secret is shown once."""
-    item = desk.ask("add_webhook", name=name, url=address, types=list(types) or None)
-    desk.show(item, lambda: one_line(f"Added {item['name']}. Its secret, shown once: {item['secret']}"))
+@setting_options(_SETTINGS, skip=["url"], assignments=False)
+@pass_context
+def add(context: CliContext, name: str, address: str, **options: Any) -> None:
+    """Add a webhook that sends signed events to URL. The secret is shown once."""
+    item = context.call("webhooks.add", name=name, url=address, **given_settings(_SETTINGS, options))
+    context.show(item, lambda: one_line(f"Added the webhook {item['name']}. Secret: {item['secret']}"))
+    context.note("Store the secret now. It is not shown again.")
 
 
 @webhooks.command()
-@click.argument("name")
-@click.option("--note", "-m", metavar="TEXT", help="Why.")
-@pass_desk
-def pause(desk: Desk, name: str, note: str | None) -> None:
-    """Send nothing until it is resumed; nothing is lost."""
-    changed = bool(desk.ask("pause_webhook", name=name, note=note))
-    desk.show({"changed": changed}, lambda: _changed(name, "paused", changed))
+@_name
+@click.option("--note", "-m", metavar="TEXT", help="Reason for the pause.")
+@pass_context
+def pause(context: CliContext, name: str, note: str | None) -> None:
+    """Pause a webhook. Its events are kept."""
+    item = context.call("webhooks.pause", name=name, note=note)
+    context.show(item, lambda: one_line(f"Paused the webhook {name}. To resume: matins webhooks resume {name}"))
 
 
 @webhooks.command()
-@click.argument("name")
-@pass_desk
-def resume(desk: Desk, name: str) -> None:
-    """Go on where it stood."""
-    changed = bool(desk.ask("resume_webhook", name=name))
-    desk.show({"changed": changed}, lambda: _changed(name, "active", changed))
-
-
-def _changed(name: str, state: str, changed: bool) -> str:
-    return one_line(f"{name} is {state}." if changed else f"{name} was {state} already: nothing done.")
-
-
-@webhooks.command("rm")
-@click.argument("name")
-@pass_desk
-def remove(desk: Desk, name: str) -> None:
-    """Remove a webhook, and what it has not got."""
-    desk.show(*removed("webhook", one_line(name), bool(desk.ask("drop_webhook", name=name))))
+@_name
+@pass_context
+def resume(context: CliContext, name: str) -> None:
+    """Resume a paused webhook. It continues where it was."""
+    item = context.call("webhooks.resume", name=name)
+    context.show(item, lambda: one_line(f"Resumed the webhook {name}."))
 
 
 @webhooks.command()
-@click.argument("name")
-@click.option("--state", type=click.Choice(["waiting", "given_up"]), help="What waits, by default.")
-@pass_desk
-def deliveries(desk: Desk, name: str, state: str | None) -> None:
-    """What it has not got."""
-    items: list[dict[str, Any]] = desk.ask("deliveries", name=name, state=state)
+@_name
+@click.option(
+    "--state", type=click.Choice(["retrying", "discarded"]), help="State of the deliveries. Default: retrying."
+)
+@pass_context
+def deliveries(context: CliContext, name: str, state: str | None) -> None:
+    """List events that a webhook has not received."""
+    items: list[Document] = context.call("subscriptions.deliveries", name=name, state=state)
     rows = [
-        (item["event"], str(item["attempts"]), desk.when(item["next_at"]), item["last_error"] or "–") for item in items
+        (item["event"], str(item["attempts"]), context.when(item["next_at"]), item["last_error"] or "–")
+        for item in items
     ]
-    desk.show(items, lambda: desk.table(_DELIVERIES, rows) if rows else "It has got everything.")
+    empty = f"No {state} deliveries." if state else "No event waits for delivery."
+    context.show(items, lambda: context.table(_DELIVERIES, rows) if rows else empty)
 
 
 @webhooks.command()
-@click.argument("name")
+@_name
 @click.argument("event_id", metavar="EVENT")
-@pass_desk
-def redeliver(desk: Desk, name: str, event_id: str) -> None:
-    """Send an event again now."""
-    desk.ask("redeliver", name=name, event_id=event_id)
-    desk.show({"requested": True}, lambda: one_line(f"Event {event_id} is sent to {name} now."))
+@pass_context
+def redeliver(context: CliContext, name: str, event_id: str) -> None:
+    """Deliver an event again now."""
+    context.call("subscriptions.redeliver", name=name, event_id=event_id)
+    context.show({"requested": True}, lambda: one_line(f"Event {event_id} is sent to {name} now."))

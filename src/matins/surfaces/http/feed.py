@@ -1,7 +1,7 @@
-"""Events as they happen, to any number of listeners: one look at the store for all of them.
+"""Events as they happen, for any number of listeners: the store is read once for all of them.
 
-A listener reads what it has missed from the store, and is then handed what is new. Whoever cannot keep up goes back to
-reading, so nothing is lost and nothing piles up.
+A listener reads what it has missed from the store, then receives what is new. One that cannot keep up goes back to
+reading, so nothing is lost and memory is bounded.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ import orjson
 
 log = logging.getLogger("matins")
 PAGE = 500
-_MOST_WAITING = 2_000
-_TROUBLE_S = 1.0
+_MAX_WAITING = 2_000
+_RETRY_S = 1.0
 
 Read = Callable[[int | None, int, tuple[str, ...]], Awaitable[list[dict[str, Any]]]]
-"""Events after a number (None: the newest), so many at the most, of these types."""
+"""Events after a number (None: the newest), at most a number of them, of these types."""
 
 
-class Frame(NamedTuple):
+class EventFrame(NamedTuple):
     number: int
     type: str
     text: bytes
@@ -34,17 +34,17 @@ class Listener:
         self.at = at
         self.behind = behind
         self.types = frozenset(types)
-        self._waiting: list[Frame] = []
+        self._waiting: list[EventFrame] = []
         self.woken = asyncio.Event()
 
-    def offer(self, frames: list[Frame]) -> None:
+    def offer(self, frames: list[EventFrame]) -> None:
         if not self.behind:
             self._waiting += frames
-            if len(self._waiting) > _MOST_WAITING:
+            if len(self._waiting) > _MAX_WAITING:
                 self.behind, self._waiting = True, []
         self.woken.set()
 
-    def take(self) -> list[Frame]:
+    def take(self) -> list[EventFrame]:
         frames, self._waiting = self._waiting, []
         self.woken.clear()
         new = [frame for frame in frames if frame.number > self.at]
@@ -59,26 +59,26 @@ class Feed:
         self._look_s = look_s
         self._listeners: set[Listener] = set()
         self._head = 0
-        self._soon = asyncio.Event()
+        self._wake = asyncio.Event()
         self._opening = asyncio.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._poller: asyncio.Task[None] | None = None
         self.closed = False
 
     def wake(self) -> None:
-        """Something may have happened. From any thread."""
+        """Look for events at once. From any thread."""
         loop = self._loop
         if loop is not None and self._listeners:
-            with suppress(RuntimeError):  # the loop is closed: nobody listens any more
-                loop.call_soon_threadsafe(self._soon.set)
+            with suppress(RuntimeError):  # the loop is closed
+                loop.call_soon_threadsafe(self._wake.set)
 
     def close(self) -> None:
-        """All listeners go home. From any thread."""
+        """End all listeners. From any thread."""
         self.closed = True
         loop = self._loop
         if loop is not None:
             with suppress(RuntimeError):
-                loop.call_soon_threadsafe(self._send_home)
+                loop.call_soon_threadsafe(self._end_all)
 
     async def listen(self, after: int | None, types: tuple[str, ...]) -> Listener:
         """From an event on, or from now on."""
@@ -98,8 +98,8 @@ class Feed:
             self._poller.cancel()
             self._poller = None
 
-    async def frames(self, listener: Listener, read: Read, patience_s: float) -> AsyncGenerator[list[Frame]]:
-        """What is new, batch by batch; an empty one after `patience_s` in which nothing was."""
+    async def frames(self, listener: Listener, read: Read, timeout_s: float) -> AsyncGenerator[list[EventFrame]]:
+        """What is new, in batches; an empty one after `timeout_s` without events."""
         while not self.closed:
             if listener.behind:
                 listener.take()
@@ -108,10 +108,10 @@ class Feed:
                 listener.behind = listener.behind or len(page) == PAGE
                 if page:
                     listener.at = int(page[-1]["id"])
-                    yield [frame_of(event) for event in page]
+                    yield [event_frame(event) for event in page]
                 continue
             try:
-                async with asyncio.timeout(patience_s):
+                async with asyncio.timeout(timeout_s):
                     await listener.woken.wait()
             except TimeoutError:
                 yield []
@@ -119,8 +119,8 @@ class Feed:
             if frames := listener.take():
                 yield frames
 
-    def _send_home(self) -> None:
-        self._soon.set()
+    def _end_all(self) -> None:
+        self._wake.set()
         for listener in self._listeners:
             listener.woken.set()
 
@@ -129,21 +129,21 @@ class Feed:
             try:
                 events = await self._read(self._head, PAGE, ())
             except Exception as error:
-                log.warning("events cannot be read, and are tried again: %r", error)
-                await asyncio.sleep(_TROUBLE_S)
+                log.warning("reading events failed, and is retried: %r", error)
+                await asyncio.sleep(_RETRY_S)
                 continue
             if events:
                 self._head = int(events[-1]["id"])
-                frames = [frame_of(event) for event in events]
+                frames = [event_frame(event) for event in events]
                 for listener in self._listeners:
                     listener.offer(frames)
             if len(events) < PAGE:
                 with suppress(TimeoutError):
                     async with asyncio.timeout(self._look_s):
-                        await self._soon.wait()
-                self._soon.clear()
+                        await self._wake.wait()
+                self._wake.clear()
 
 
-def frame_of(event: dict[str, Any]) -> Frame:
+def event_frame(event: dict[str, Any]) -> EventFrame:
     text = b"id: %b\nevent: %b\ndata: %b\n\n" % (event["id"].encode(), event["type"].encode(), orjson.dumps(event))
-    return Frame(int(event["id"]), event["type"], text)
+    return EventFrame(int(event["id"]), event["type"], text)

@@ -1,4 +1,4 @@
-"""Errors as problem+json (RFC 9457), with a hint that says how to mend them."""
+"""Errors as problem+json (RFC 9457), with a hint that says how to fix them."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ log = logging.getLogger("matins")
 _STATUS = {"not_found": 404, "conflict": 409, "not_allowed": 403, "stale": 412}
 _RETRY_AFTER = {"Retry-After": "1"}
 _NONE: Mapping[str, str] = {}
-_LONGEST_VALUE = 200
+_MAX_VALUE_LENGTH = 200
 
 
-class Refused(Exception):  # noqa: N818 - it names what happened to a request
+class HttpError(Exception):
     """A request that does not get as far as the service."""
 
     def __init__(
@@ -44,20 +44,17 @@ class Refused(Exception):  # noqa: N818 - it names what happened to a request
 
 
 def problem(error: Exception, path: str) -> Response:
-    """What is answered where something went wrong; what nobody foresaw is logged, and not told."""
-    if isinstance(error, Refused):
-        told = _told(error.code, error.status, error.detail, path, error)
-        return _response(told, error.headers)
+    """The response to a request that failed. An error of ours is logged, and its text is not shown."""
+    if isinstance(error, HttpError):
+        return _response(_document(error.code, error.status, error.detail, path, error), error.headers)
     if isinstance(error, MatinsError):
         status = status_of(error)
         if status == 500:
             log.error("%s: %s", path, error)
-        return _response(
-            _told(error.code, status, error.message, path, error), _RETRY_AFTER if status == 503 else _NONE
-        )
+        headers = _RETRY_AFTER if status == 503 else _NONE
+        return _response(_document(error.code, status, error.message, path, error), headers)
     log.error("%s failed", path, exc_info=error)
-    detail = "It failed for a reason that nobody foresaw; nothing more is told here"
-    return _response(_told("internal", 500, detail, path, Refused(500, "", "", hint="the log of the server has it")))
+    return problem(HttpError(500, "internal", "The server failed.", hint="See its log."), path)
 
 
 def status_of(error: MatinsError) -> int:
@@ -66,8 +63,8 @@ def status_of(error: MatinsError) -> int:
     return 503 if getattr(error, "retryable", False) or isinstance(error, StoreBusy) else 500
 
 
-def _told(code: str, status: int, detail: str, path: str, error: Exception) -> dict[str, Any]:
-    told: dict[str, Any] = {
+def _document(code: str, status: int, detail: str, path: str, error: Exception) -> dict[str, Any]:
+    document: dict[str, Any] = {
         "type": f"urn:matins:error:{code}",
         "title": HTTPStatus(status).phrase,
         "status": status,
@@ -77,26 +74,26 @@ def _told(code: str, status: int, detail: str, path: str, error: Exception) -> d
     }
     for name in ("field", "value", "allowed", "hint"):
         if (found := getattr(error, name, None)) is not None:
-            told[name] = found if name == "hint" else _plain(found)
-    return told
+            document[name] = found if name == "hint" else _plain(found)
+    return document
 
 
 def _plain(value: object) -> Any:
     if isinstance(value, (bool, float)) or (isinstance(value, int) and abs(value) < 1 << 53):
         return value
-    return str(value)[:_LONGEST_VALUE]
+    return str(value)[:_MAX_VALUE_LENGTH]
 
 
-def _response(told: dict[str, Any], headers: Mapping[str, str] = _NONE) -> Response:
-    return Response(_json(told), told["status"], headers, "application/problem+json")
+def _response(document: dict[str, Any], headers: Mapping[str, str]) -> Response:
+    return Response(_json(document), document["status"], headers, "application/problem+json")
 
 
-def _json(told: dict[str, Any]) -> bytes:
+def _json(document: dict[str, Any]) -> bytes:
     try:
-        return orjson.dumps(told)
-    except TypeError:  # half a pair of UTF-16 in what somebody sent
-        return orjson.dumps({name: _whole(value) for name, value in told.items()})
+        return orjson.dumps(document)
+    except TypeError:  # half a pair of UTF-16 in what was sent
+        return orjson.dumps({name: _encodable(value) for name, value in document.items()})
 
 
-def _whole(value: Any) -> Any:
+def _encodable(value: Any) -> Any:
     return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value

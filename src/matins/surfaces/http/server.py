@@ -10,19 +10,19 @@ from contextlib import nullcontext
 from typing import Any, cast
 
 import uvicorn
-from fastapi import FastAPI
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from matins.errors import StoreUnavailable
+from matins.surfaces.http.app import HttpApp
 
 _BACKLOG = 1024
 _LEAVE_S = 5
-_MOST_HEAD = 1 << 16
+_MAX_HEAD_BYTES = 1 << 16
 _HEAD_S = 20.0
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """Listens at once, so that whoever is told the address is not too early; `port` 0 takes one that is free."""
+    """A socket that listens at once; `port` 0 takes one that is free."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # named, or asyncio leaves Nagle on
     try:
@@ -36,9 +36,9 @@ def bind(host: str, port: int) -> socket.socket:
 
 
 class Server:
-    """`failed` is called, in its thread, should it end by itself."""
+    """`failed` is called in its thread when it ends by itself."""
 
-    def __init__(self, app: FastAPI, listening: socket.socket, failed: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, app: HttpApp, listening: socket.socket, failed: Callable[[], None] = lambda: None) -> None:
         self._app = app
         self._socket = listening
         self._failed = failed
@@ -54,7 +54,7 @@ class Server:
             date_header=False,
             timeout_graceful_shutdown=_LEAVE_S,
         )
-        self._server = _Quiet(config)
+        self._server = _EmbeddedServer(config)
         self._thread = threading.Thread(target=self._run, name="matins-http", daemon=True)
         self._stopping = False
 
@@ -62,11 +62,11 @@ class Server:
         self._thread.start()
         self._server.ready.wait()
         if not self._server.started:
-            raise StoreUnavailable("The HTTP server did not start", hint="see the log")
+            raise StoreUnavailable("The HTTP server did not start.", hint="See the log.")
 
     def stop(self) -> None:
         self._stopping = True
-        self._app.state.close()
+        self._app.close()
         self._server.should_exit = True
         self._thread.join()
         self._socket.close()
@@ -81,36 +81,35 @@ class Server:
 
 
 class _Protocol(HttpToolsProtocol):
-    """Sends the head of an answer together with its body: a packet less, and a wait less for the interpreter's lock.
-
-    The head of a request has so many bytes and so much time: whoever wants more of either only holds us up."""
+    """Sends the head of a response together with its body: one packet less, and one wait less for the interpreter's
+    lock. The head of a request has a maximum size and a timeout."""
 
     head_s = _HEAD_S
     _head: int | None = 0
-    """How many bytes of a head there are; None while its body is read."""
-    _patience: asyncio.TimerHandle | None = None
+    """Bytes of the head so far; None while the body is read."""
+    _timeout: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(cast("asyncio.Transport", _Gathering(transport, self.loop)))
-        self._be_patient()
+        super().connection_made(cast("asyncio.Transport", _BufferedTransport(transport, self.loop)))
+        self._start_timeout()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._be_at_ease()
+        self._end_timeout()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         if self._head is not None:
             self._head += len(data)
         super().data_received(data)
-        if self._head is not None and self._head > _MOST_HEAD:
+        if self._head is not None and self._head > _MAX_HEAD_BYTES:
             self.transport.close()
 
     def on_message_begin(self) -> None:
-        self._be_patient()
+        self._start_timeout()
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
-        self._be_at_ease()
+        self._end_timeout()
         self._head = None
         super().on_headers_complete()
 
@@ -118,18 +117,18 @@ class _Protocol(HttpToolsProtocol):
         self._head = 0
         super().on_message_complete()
 
-    def _be_patient(self) -> None:
-        self._be_at_ease()
-        self._patience = self.loop.call_later(self.head_s, self.transport.close)
+    def _start_timeout(self) -> None:
+        self._end_timeout()
+        self._timeout = self.loop.call_later(self.head_s, self.transport.close)
 
-    def _be_at_ease(self) -> None:
-        if self._patience is not None:
-            self._patience.cancel()
-            self._patience = None
+    def _end_timeout(self) -> None:
+        if self._timeout is not None:
+            self._timeout.cancel()
+            self._timeout = None
 
 
-class _Gathering:
-    """A transport that keeps what is written until the loop comes round."""
+class _BufferedTransport:
+    """A transport that keeps what is written until the next turn of the loop."""
 
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
         self._transport = transport
@@ -154,8 +153,8 @@ class _Gathering:
         return getattr(self._transport, name)
 
 
-class _Quiet(uvicorn.Server):
-    """Leaves signals to whoever runs the process, and says when it is there."""
+class _EmbeddedServer(uvicorn.Server):
+    """Leaves signals to the process, and sets `ready` when it serves."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)

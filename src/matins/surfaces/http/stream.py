@@ -1,4 +1,4 @@
-"""`GET /v1/events/stream`: server-sent events, from the last one that the listener has had."""
+"""`GET /v1/events/stream`: server-sent events, after the last one that the listener received."""
 
 from __future__ import annotations
 
@@ -9,29 +9,33 @@ from urllib.parse import parse_qsl
 
 from starlette.types import Receive, Scope, Send
 
+from matins.api import codec
+from matins.api.use_case import USE_CASES
+from matins.engine.events import canonical_types
 from matins.errors import InvalidInput
 from matins.model.principal import OWNER, Principal
-from matins.service.documents import event_types
-from matins.surfaces.door import Caller, answer
-from matins.surfaces.http.feed import Feed, Frame, Listener, Read
-from matins.surfaces.http.identity import Identity, header
-from matins.surfaces.http.problems import Refused, problem
+from matins.surfaces.http.authentication import Authenticator, header
+from matins.surfaces.http.feed import EventFrame, Feed, Listener, Read
+from matins.surfaces.http.problems import HttpError, problem
+from matins.surfaces.transports.in_process import Caller
 
 HEARTBEAT_S = 15.0
-_SLOW_S = 30.0
-_MOST_LISTENERS = 500
+_SEND_TIMEOUT_S = 30.0
+_MAX_LISTENERS = 500
 _BEGIN = b"id: %d\nretry: 1000\n\n"
-"""Where it stands, so that a listener that is cut off before the first event misses none either."""
+"""Where the stream is, so that a listener that is cut off before the first event misses none either."""
 _HEARTBEAT = b": still here\n\n"
 _HEADERS = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"x-accel-buffering", b"no")]
 
 
 class Stream:
-    """An ASGI application. Who it speaks to is asked again after each heartbeat: a token may be revoked meanwhile."""
+    """An ASGI application. The token is checked again after each heartbeat: it may be revoked meanwhile."""
 
-    def __init__(self, caller: Caller, identity: Identity, pool: Executor, *, heartbeat_s: float = HEARTBEAT_S) -> None:
+    def __init__(
+        self, caller: Caller, authenticator: Authenticator, pool: Executor, *, heartbeat_s: float = HEARTBEAT_S
+    ) -> None:
         self._caller = caller
-        self._identity = identity
+        self._authenticator = authenticator
         self._pool = pool
         self._heartbeat_s = heartbeat_s
         self._count = 0
@@ -39,84 +43,88 @@ class Stream:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            principal = await self._who(scope)
-            after, types = _asked(scope)
-            if self._count >= _MOST_LISTENERS or self.feed.closed:
-                raise Refused(503, "too_many_listeners", "As many listen as may", headers={"Retry-After": "5"})
+            principal = await self._principal(scope)
+            after, types = _read_query(scope)
+            if self._count >= _MAX_LISTENERS or self.feed.closed:
+                message, hint = f"At most {_MAX_LISTENERS} clients can listen.", "Try again later."
+                raise HttpError(503, "too_many_listeners", message, hint=hint, headers={"Retry-After": "5"})
             reader = self._reader(principal)
-            await reader(0, 1, ())  # whoever may not is told so before it begins
+            await reader(0, 1, ())  # a principal that may not is refused before the stream begins
             listener = await self.feed.listen(after, types)
         except Exception as error:
             await problem(error, scope["path"])(scope, receive, send)
             return
         self._count += 1
         try:
-            await self._speak(scope, receive, send, listener, reader)
+            await self._serve(scope, receive, send, listener, reader)
         finally:
             self._count -= 1
             self.feed.leave(listener)
 
-    async def _speak(self, scope: Scope, receive: Receive, send: Send, listener: Listener, reader: Read) -> None:
+    async def _serve(self, scope: Scope, receive: Receive, send: Send, listener: Listener, reader: Read) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": list(_HEADERS)})
-        gone = asyncio.create_task(_gone(receive))
-        telling = asyncio.create_task(self._tell(scope, send, listener, reader))
+        leaving = asyncio.create_task(_disconnected(receive))
+        sending = asyncio.create_task(self._send_events(scope, send, listener, reader))
         try:
-            await asyncio.wait([gone, telling], return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait([leaving, sending], return_when=asyncio.FIRST_COMPLETED)
         finally:
-            for task in (gone, telling):
+            for task in (leaving, sending):
                 task.cancel()
-            await asyncio.gather(gone, telling, return_exceptions=True)
+            await asyncio.gather(leaving, sending, return_exceptions=True)
 
-    async def _tell(self, scope: Scope, send: Send, listener: Listener, reader: Read) -> None:
+    async def _send_events(self, scope: Scope, send: Send, listener: Listener, reader: Read) -> None:
         await _send(send, _BEGIN % listener.at)
         loop = asyncio.get_running_loop()
-        asked_at = loop.time()
+        checked_at = loop.time()
         async for frames in self.feed.frames(listener, reader, self._heartbeat_s):
-            if not frames or loop.time() - asked_at >= self._heartbeat_s:
-                await self._who(scope)
-                asked_at = loop.time()
+            if not frames or loop.time() - checked_at >= self._heartbeat_s:
+                await self._principal(scope)
+                checked_at = loop.time()
             await _send(send, _text(frames))
         await send({"type": "http.response.body", "body": b""})
 
-    async def _who(self, scope: Scope) -> Principal:
-        return await asyncio.get_running_loop().run_in_executor(self._pool, self._identity.of, scope)
+    async def _principal(self, scope: Scope) -> Principal:
+        return await asyncio.get_running_loop().run_in_executor(self._pool, self._authenticator.principal_of, scope)
+
+    def _events(self, principal: Principal, arguments: dict[str, Any]) -> list[dict[str, Any]]:
+        return codec.to_document(self._caller.call(principal, USE_CASES["events.list"], arguments))
 
     def _reader(self, principal: Principal) -> Read:
         async def read(after: int | None, limit: int, types: tuple[str, ...]) -> list[dict[str, Any]]:
             arguments = {"after": after, "limit": limit, "types": types or None}
             loop = asyncio.get_running_loop()
-            return await loop.run_in_executor(self._pool, answer, self._caller, principal, "events", arguments)
+            return await loop.run_in_executor(self._pool, self._events, principal, arguments)
 
         return read
 
 
-async def _gone(receive: Receive) -> None:
+async def _disconnected(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
 
 
 async def _send(send: Send, text: bytes) -> None:
-    """Whoever takes none of it for half a minute is left; it may come back and go on where it stood."""
-    async with asyncio.timeout(_SLOW_S):
+    """A listener that takes nothing for half a minute is cut off; it may come back and continue."""
+    async with asyncio.timeout(_SEND_TIMEOUT_S):
         await send({"type": "http.response.body", "body": text, "more_body": True})
 
 
-def _text(frames: list[Frame]) -> bytes:
+def _text(frames: list[EventFrame]) -> bytes:
     return b"".join(frame.text for frame in frames) or _HEARTBEAT
 
 
-def _asked(scope: Scope) -> tuple[int | None, tuple[str, ...]]:
-    """The event that it goes on after, and the types that are wanted."""
+def _read_query(scope: Scope) -> tuple[int | None, tuple[str, ...]]:
+    """The event to continue after, and the wanted types."""
     query = parse_qsl(scope["query_string"].decode("ascii", "replace"), keep_blank_values=True)
-    unknown = [name for name, _ in query if name not in ("after", "types")]
+    unknown = [name[:60] for name, _ in query if name not in ("after", "types")]
     if unknown:
-        raise InvalidInput(
-            f'There is no parameter "{unknown[0]}" here', field=unknown[0][:60], hint="known: after, types"
-        )
-    said = header(scope, b"last-event-id") or dict(query).get("after")
-    wanted = [name for key, value in query if key == "types" for name in value.split(",")]
-    if not said:
-        return None, event_types(wanted or None)
-    if not (said.isascii() and said.isdigit() and len(said) <= 18):
-        raise InvalidInput(f'"{said[:60]}" is not the id of an event', value=said[:60], field="after", hint="a number")
-    return int(said), event_types(wanted or None)
+        message, hint = f'There is no parameter "{unknown[0]}" here.', "Known: after, types."
+        raise InvalidInput(message, field=unknown[0], hint=hint)
+    after = header(scope, b"last-event-id") or dict(query).get("after")
+    types = [name for key, value in query if key == "types" for name in value.split(",")]
+    if not after:
+        return None, canonical_types(types or None)
+    if not (after.isascii() and after.isdigit() and len(after) <= 18):
+        message = f'"{after[:60]}" is not the id of an event.'
+        raise InvalidInput(message, value=after[:60], field="after", hint="Use a number.")
+    return int(after), canonical_types(types or None)

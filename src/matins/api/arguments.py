@@ -1,0 +1,251 @@
+"""Arguments of use cases by their annotation: what a call gives becomes what the service takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from functools import cache
+from os import PathLike, fspath
+from typing import Any, NamedTuple, cast, get_args
+
+from matins.api.runs import RunOutcome
+from matins.api.use_case import Parameter, UseCase
+from matins.engine.schedules import SETTINGS
+from matins.engine.validation import check_choice, invalid, nearest, preview_of
+from matins.engine.when.triggers import Trigger, to_ms
+from matins.errors import InstantError, InvalidInput, MatinsError
+from matins.records import record_kinds
+
+Id = str | int
+"""Of a run, an approval, a thread, an event: results have texts, numbers are accepted."""
+Instant = datetime | str | int
+"""A datetime with a zone, an RFC 3339 text with an offset, or UTC milliseconds."""
+When = str | Trigger | Mapping[str, Any]
+"""A text, a trigger, or what `Trigger.to_dict` gives."""
+EventTypes = str | Sequence[str]
+FilePath = str | PathLike[str]
+Limit = int
+"""How many items of a page: 1 to 1,000."""
+Count = int
+"""1 to 1,000."""
+MAX_LIMIT = 1_000
+_MAX_ID_DIGITS = 18
+_MAX_INSTANT = 253_402_300_799_999
+"""The end of the year 9999."""
+_MAX_INTEGER = 1 << 63
+Schema = dict[str, Any]
+
+
+class ArgumentKind(NamedTuple):
+    read: Callable[[str, Any], Any]
+    schema: Schema
+    from_text: Callable[[str, str], Any]
+    """For a query string: the value that the text stands for."""
+
+
+def read_arguments(use_case: UseCase, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """What the service takes. An error names what is missing, unknown or of another kind."""
+    known = use_case.parameters
+    values: dict[str, Any] = {}
+    for name, value in arguments.items():
+        parameter = known.get(name)
+        if parameter is not None:
+            values[name] = _read_secret(name, value) if name == use_case.secret else read_argument(parameter, value)
+        elif name in setting_names(use_case):
+            values[name] = value
+        else:
+            raise _unknown(use_case, name)
+    for name, parameter in known.items():
+        if parameter.required and name not in values:
+            needed = ", ".join(n for n, p in known.items() if p.required)
+            raise InvalidInput(f'"{name}" is missing.', field=name, hint=f"{use_case.name} needs: {needed}.")
+    return values
+
+
+def _read_secret(name: str, value: Any) -> str | None:
+    """An error does not repeat it."""
+    if value is None or isinstance(value, str):
+        return value
+    raise InvalidInput(f'"{name}" must be a string.', field=name, allowed="a string", hint="Omit it to have one made.")
+
+
+def _unknown(use_case: UseCase, name: Any) -> InvalidInput:
+    name, known = str(name), [*use_case.parameters, *setting_names(use_case)]
+    message = f'{use_case.name} has no argument "{name}".'
+    if use_case.settings is not None:
+        owner = "A schedule" if use_case.settings == "schedule" else record_kinds()[use_case.settings].owner
+        message = f'{owner} has no setting "{name}".'
+    return InvalidInput(message, value=name, field=name, hint=nearest(name, dict.fromkeys(known)))
+
+
+@cache
+def setting_names(use_case: UseCase) -> Mapping[str, None]:
+    """The settings that a use case takes beside its arguments."""
+    if use_case.settings is None:
+        return {}
+    if use_case.settings == "schedule":
+        return dict.fromkeys(("when", *SETTINGS))
+    return dict.fromkeys(record_kinds()[use_case.settings].table)
+
+
+def read_argument(parameter: Parameter, value: Any) -> Any:
+    if value is None and parameter.default is None:
+        return None
+    return argument_kind(parameter.annotation).read(parameter.name, value)
+
+
+@cache
+def argument_kind(annotation: str) -> ArgumentKind:
+    name = annotation.removesuffix(" | None")
+    if name in _CHOICES:
+        return _choice(_CHOICES[name])
+    if name.startswith("Literal["):
+        return _choice(tuple(part.strip().strip("'\"") for part in name[8:-1].split(",")))
+    return _KINDS[name]
+
+
+def _choice(choices: tuple[str, ...]) -> ArgumentKind:
+    def read(field: str, value: Any) -> str:
+        return check_choice(field, value, choices)
+
+    return ArgumentKind(read, {"enum": list(choices)}, _same_text)
+
+
+def _text(field: str, value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    raise invalid(field, value, "a string")
+
+
+def _path(field: str, value: Any) -> str:
+    return _text(field, fspath(cast("PathLike[str]", value)) if isinstance(value, PathLike) else value)
+
+
+def _integer(field: str, value: Any) -> int:
+    if type(value) is not int:
+        raise invalid(field, value, "an integer")
+    if not -_MAX_INTEGER <= value < _MAX_INTEGER:
+        raise InvalidInput(f'"{field}" is too large.', value=preview_of(value), field=field, hint="At most 64 bits.")
+    return value
+
+
+def _limit(field: str, value: Any) -> int:
+    if type(value) is int and 1 <= value <= MAX_LIMIT:
+        return value
+    raise invalid(field, value, f"an integer from 1 to {MAX_LIMIT}")
+
+
+def _flag(field: str, value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    raise invalid(field, value, "true or false")
+
+
+def _id(field: str, value: Any) -> int:
+    text = str(value) if isinstance(value, (str, int)) and not isinstance(value, bool) else ""
+    if text.isascii() and text.isdigit() and len(text) <= _MAX_ID_DIGITS:
+        return int(text)
+    raise InvalidInput(f'"{field}" is not an id: {preview_of(value)}.', value=value, field=field, hint="Use a number.")
+
+
+def _instant(field: str, value: Any) -> int:
+    if type(value) is int and 0 <= value <= _MAX_INSTANT:
+        return value
+    try:
+        return to_ms(datetime.fromisoformat(value) if isinstance(value, str) else cast("datetime", value))
+    except (ValueError, TypeError, AttributeError, OverflowError, MatinsError) as error:
+        hint = "For example: 2026-12-31T18:00:00Z, or a datetime with its zone."
+        wrong = "has no time zone" if isinstance(error, InstantError) else "is not an instant"
+        message = f'"{field}" {wrong}: {preview_of(value)}.'
+        raise InstantError(message, value=value, field=field, hint=hint) from None
+
+
+def _strings(field: str, value: Any) -> list[str]:
+    items = list(cast("list[Any]", value)) if isinstance(value, (list, tuple, set, frozenset)) else [None]
+    if not all(isinstance(item, str) for item in items):
+        raise invalid(field, cast("object", value), "a list of strings")
+    return cast("list[str]", items)
+
+
+def _types(field: str, value: Any) -> list[str]:
+    return [value] if isinstance(value, str) else _strings(field, value)
+
+
+def _mapping(field: str, value: Any) -> Mapping[str, Any]:
+    if isinstance(value, Mapping):
+        return cast("Mapping[str, Any]", value)
+    raise invalid(field, value, "a mapping")
+
+
+def _mappings(field: str, value: Any) -> Sequence[Mapping[str, Any]]:
+    if isinstance(value, (list, tuple)):
+        return cast("Sequence[Mapping[str, Any]]", value)
+    raise invalid(field, value, "a list of mappings")
+
+
+def _any(field: str, value: Any) -> Any:
+    return value
+
+
+def _same_text(field: str, text: str) -> str:
+    return text
+
+
+def _number_of(field: str, text: str) -> Any:
+    negative = text.removeprefix("-")
+    return int(text) if negative.isascii() and negative.isdigit() and len(negative) <= 20 else text
+
+
+def _flag_of(field: str, text: str) -> Any:
+    return {"true": True, "1": True, "false": False, "0": False}.get(text.lower(), text)
+
+
+def _list_of(field: str, text: str) -> list[str]:
+    return text.split(",")
+
+
+_STRING: Schema = {"type": "string"}
+_STRINGS: Schema = {"type": "array", "items": _STRING}
+_PAGE_SIZE: Schema = {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT}
+ID: Schema = {"type": "string", "pattern": "^[0-9]{1,18}$"}
+INSTANT: Schema = {"type": "string", "format": "date-time"}
+WHEN: Schema = {
+    "description": "When: English, cron, a duration, an ISO instant or an RRULE; or a trigger as JSON.",
+    "anyOf": [_STRING, {"type": "object"}],
+    "examples": ["every weekday at 9am", "*/5 * * * *", "in 2 hours"],
+}
+_KINDS: Mapping[str, ArgumentKind] = {
+    "str": ArgumentKind(_text, _STRING, _same_text),
+    "FilePath": ArgumentKind(_path, _STRING, _same_text),
+    "int": ArgumentKind(_integer, {"type": "integer"}, _number_of),
+    "Limit": ArgumentKind(_limit, _PAGE_SIZE, _number_of),
+    "Count": ArgumentKind(_limit, _PAGE_SIZE, _number_of),
+    "bool": ArgumentKind(_flag, {"type": "boolean"}, _flag_of),
+    "Id": ArgumentKind(_id, ID, _same_text),
+    "Instant": ArgumentKind(_instant, INSTANT, _same_text),
+    "When": ArgumentKind(_any, WHEN, _same_text),
+    "EventTypes": ArgumentKind(_types, {"anyOf": [_STRINGS, _STRING]}, _list_of),
+    "builtins.list[str]": ArgumentKind(_strings, _STRINGS, _list_of),
+    "Mapping[str, Any]": ArgumentKind(_mapping, {"type": "object"}, _same_text),
+    "Sequence[Mapping[str, Any]]": ArgumentKind(_mappings, {"type": "array", "items": {"type": "object"}}, _same_text),
+}
+
+
+def _choices() -> dict[str, tuple[str, ...]]:
+    from matins.api import results
+    from matins.model import policy, principal, schedule, subscription, trigger
+
+    states = tuple(state for state in get_args(schedule.ScheduleState) if state != "removed")
+    return {
+        "ScheduleState": states,
+        "RunStateName": get_args(results.RunStateName),
+        "RunOutcome": get_args(RunOutcome),
+        "ApprovalState": get_args(policy.ApprovalState),
+        "DeliveryState": get_args(subscription.DeliveryState),
+        "Role": get_args(principal.Role),
+        "DstGap": get_args(trigger.DstGap),
+        "DstOverlap": get_args(trigger.DstOverlap),
+    }
+
+
+_CHOICES = _choices()

@@ -1,0 +1,39 @@
+"""What `help(Matins.add)` shows beside the signature: the settings that a call takes."""
+
+from __future__ import annotations
+
+from textwrap import fill
+
+from matins.api.use_case import NOUNS, USE_CASES, UseCase
+from matins.engine.schedules import SETTINGS
+from matins.engine.settings import format_setting
+from matins.model.settings import Choice, Declared, Table
+from matins.records import record_kinds
+
+_WIDTH = 100
+
+
+def document_settings() -> None:
+    """Add to the description of each call that takes settings what they are."""
+    for use_case in USE_CASES.values():
+        if use_case.settings is not None:
+            method = vars(NOUNS[use_case.noun])[use_case.verb]
+            method.__doc__ = f"{use_case.description}\n\n{settings_text(_table(use_case))}"
+
+
+def _table(use_case: UseCase) -> Table:
+    return SETTINGS if use_case.settings == "schedule" else record_kinds()[str(use_case.settings)].table
+
+
+def settings_text(table: Table) -> str:
+    return "\n".join(["Settings:", *(_line(declared) for declared in table.values())])
+
+
+def _line(declared: Declared) -> str:
+    kind = declared.kind
+    choices = f" One of: {', '.join(kind.values)}." if isinstance(kind, Choice) else ""
+    usual = None if declared.default in (None, (), {}) else format_setting(declared, declared.default)
+    default = "" if usual in (None, "") else f" Default: {usual}."
+    required = " Required." if declared.setting.required else ""
+    text = f"{declared.name}: {declared.setting.help}{choices}{default}{required}"
+    return fill(text, _WIDTH, initial_indent="  ", subsequent_indent="      ", break_long_words=False)

@@ -1,0 +1,515 @@
+"""What use cases give back. The fields are those of the JSON document, in its order.
+
+Ids are texts, instants are aware datetimes in UTC, amounts are texts with their currency.
+"""
+
+from datetime import datetime
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from matins.model.policy import ApprovalKind, ApprovalState
+from matins.model.principal import Role
+from matins.model.schedule import ScheduleState
+from matins.model.subscription import DeliveryState, SubscriptionState
+from matins.model.thread import ThreadState
+
+RunStateName = Literal[
+    "waiting", "queued", "ready", "running", "held", "succeeded", "failed", "skipped", "missed", "cancelled", "denied",
+    "expired", "interrupted", "unknown", "over_budget", "blocked",
+]  # fmt: skip
+
+
+class FilePlace(Struct, frozen=True):
+    """Where a file defines a record."""
+
+    path: str
+    line: int
+
+
+class Run(Struct, frozen=True):
+    """The record of one slot, or of one manual start."""
+
+    id: str
+    schedule_id: str
+    schedule: str
+    rev: int
+    state: RunStateName
+    status: str
+    """The state; of a run that waits, what it waits for."""
+    live: bool
+    slot: datetime | None
+    """The nominal instant; None for a manual run."""
+    request_key: str | None
+    slots: int
+    """How many slots this record stands for."""
+    first_slot: datetime | None
+    """The first of them, when there are several."""
+    attempt: int
+    epoch: int
+    not_before: datetime | None
+    planned_at: datetime
+    started_at: datetime | None
+    ended_at: datetime | None
+    duration_ms: int | None
+    reason: str | None
+    evidence: dict[str, Any] | None
+    outcome: Any
+
+
+class Schedule(Struct, frozen=True):
+    """A schedule: its settings, its state, its last run."""
+
+    id: str
+    name: str
+    agent: str
+    state: ScheduleState
+    enabled: bool
+    rev: int
+    trigger: dict[str, Any]
+    trigger_text: str
+    """When, in words."""
+    timezone: str
+    job: str
+    prompt: str | None
+    description: str | None
+    labels: dict[str, str]
+    next_run_at: datetime | None
+    due_at: datetime | None
+    """When the next slot is planned: later than the slot by its jitter."""
+    ends_at: datetime | None
+    note: str | None
+    paused_by: str | None
+    paused_at: datetime | None
+    paused_until: datetime | None
+    executions: int
+    max_executions: int | None
+    failures: int
+    """How many runs failed in a row."""
+    created_at: datetime
+    created_by: str
+    creator_role: str
+    creator_run: str | None
+    parent: str | None
+    depth: int
+    updated_at: datetime
+    settings: dict[str, Any]
+    """All settings whose value is not the default, as people write them."""
+    last_run_at: datetime | None
+    last_run: Run | None
+    file: FilePlace | None
+    """Where it is defined, when a file defines it."""
+    notes: list[str] = []
+    """What the call did besides, such as creating an agent."""
+
+
+class Vote(Struct, frozen=True):
+    voter: str
+    vote: Literal["approve", "deny"]
+    at: datetime
+    note: str | None
+    digest: str
+    """Of what this voter saw."""
+
+
+class Approval(Struct, frozen=True):
+    """A request to people, bound to a digest of what it is about."""
+
+    id: str
+    kind: ApprovalKind
+    schedule_id: str
+    schedule: str
+    run_id: str | None
+    rev: int
+    digest: str
+    policy: str
+    approvers: list[str]
+    required: int
+    default: str
+    requested_by: str
+    requester_role: str
+    requested_at: datetime
+    expires_at: datetime
+    state: ApprovalState
+    decided_at: datetime | None
+    request: dict[str, Any]
+    """What would be done, in terms that a person can judge."""
+    votes: list[Vote]
+
+
+class Check(Struct, frozen=True):
+    """What a guard, a pre-check or a hook decided about a run."""
+
+    epoch: int
+    gate: str
+    at: datetime
+    duration_ms: int
+    exit_code: int | None
+    verdict: str
+    output: str
+
+
+class GateReport(Struct, frozen=True):
+    gate: str
+    passes: bool | None
+    """None when it is only known once it is asked: code, a command, a person."""
+    sentence: str
+    evidence: dict[str, Any] | None = None
+
+
+class AttemptSummary(Struct, frozen=True):
+    epoch: int
+    worker: str
+    started_at: datetime
+
+
+class RunDetail(Struct, frozen=True):
+    run: Run
+    sentence: str
+    attempts: list[AttemptSummary]
+    checks: list[Check]
+    approvals: list[Approval]
+    """Requests about this run, with their votes; the newest first."""
+
+
+class Slot(Struct, frozen=True):
+    """An occurrence to come."""
+
+    at: datetime
+    local: str
+    utc: str
+    due_at: datetime
+    """Later than the slot by its jitter."""
+    dst: str | None
+    """What a change of the clocks did to it."""
+    verdict: str
+    """runs, deferred, coalesced, queued or skipped; of a schedule that does not run, its state."""
+    sentence: str
+    until: datetime | None
+    """When a deferred one continues."""
+    gates: list[GateReport]
+    """The gates that can be predicted, in their order."""
+
+
+class Explanation(Struct, frozen=True):
+    """Why a schedule ran or did not run."""
+
+    schedule: str
+    agent: str
+    state: ScheduleState
+    timezone: str
+    at: datetime | None
+    """The slot that was asked about."""
+    status: Literal[
+        "record", "due", "to_come", "no_slot", "before", "held_back", "forgotten", "no_record", "nothing_yet"
+    ]
+    summary: str
+    run: RunDetail | None
+    slot: Slot | None
+    """What would become of a slot to come."""
+    nearest: list[datetime]
+    """The slots before and after an instant that is none."""
+    now: list[GateReport]
+    """Gate by gate, if it were due now."""
+
+
+class Forecast(Struct, frozen=True):
+    schedule: str
+    agent: str
+    state: ScheduleState
+    standing: str
+    trigger_text: str
+    timezone: str
+    slots: list[Slot]
+    then: str | None
+    """Why there are no more."""
+    overdue: int
+    """How many slots are past and have no record yet; `preview_catch_up` tells what becomes of them."""
+    runs_per_day: float
+    cost_per_day: str
+    """The median cost of past runs, times the runs of a day; "unknown" while nothing is known."""
+    tokens_per_day: int | None
+
+
+class SettingChange(Struct, frozen=True):
+    setting: str
+    before: Any
+    after: Any
+
+
+class EditForecast(Struct, frozen=True):
+    """What an edit would change."""
+
+    before: Forecast
+    after: Forecast
+    settings: list[SettingChange]
+    voids: list[str]
+    """Approvals that would be requested again."""
+
+
+class CatchUpRun(Struct, frozen=True):
+    """A record that a catch-up would make."""
+
+    slot: datetime
+    first: datetime | None
+    """The first of the slots that it stands for, when there are several."""
+    slots: int
+    verdict: str
+    sentence: str
+
+
+class CatchUp(Struct, frozen=True):
+    schedule: str
+    since: datetime
+    summary: str
+    records: list[CatchUpRun] = []
+    runs: int = 0
+    missed: int = 0
+    next_slot: datetime | None = None
+
+
+class FireTime(Struct, frozen=True):
+    local: datetime
+    utc: datetime
+    in_seconds: int | float
+    """How far from the instant that was asked about."""
+    dst: str | None
+    """What a change of the clocks did to it."""
+
+
+class Preview(Struct, frozen=True):
+    """What a text means, and when it would fire."""
+
+    text: str
+    kind: str
+    trigger_text: str
+    timezone: str
+    fires: list[FireTime]
+    notes: list[str]
+    """Assumptions that were made."""
+    clock_changes: list[str]
+    """What the clock changes between the first and the last fire do."""
+
+
+class Snapshot(Struct, frozen=True):
+    """The settings of a schedule when a run of it was made."""
+
+    run_id: str
+    schedule_id: str
+    schedule: str
+    agent: str
+    rev: int
+    job: str
+    prompt: str | None
+    payload: Any
+    settings: dict[str, Any]
+
+
+class Output(Struct, frozen=True):
+    text: str
+    offset: int
+    """Where it begins: later than requested where that is not kept."""
+    next: int
+    """Where to continue."""
+    total: int
+    """How many bytes there are by now."""
+    over: bool
+    """Nothing more will come after this."""
+
+
+class Thread(Struct, frozen=True):
+    """A conversation with an agent."""
+
+    id: str
+    agent: str
+    channel: str | None
+    session: str | None
+    """The tool's own id of the conversation."""
+    session_name: str | None
+    state: ThreadState
+    tokens: list[int]
+    """Input, output and cached tokens of the session so far: for tools that count up."""
+    created_at: datetime
+    updated_at: datetime
+
+
+class ThreadAssignment(Struct, frozen=True):
+    """The conversation in which a run happened."""
+
+    run_id: str
+    thread: Thread
+    how: str
+    """As requested, or by which fallback."""
+
+
+class Message(Struct, frozen=True):
+    id: str
+    thread_id: str
+    run_id: str | None
+    role: str
+    text: str
+    at: datetime
+
+
+class Event(Struct, frozen=True):
+    id: str
+    at: datetime
+    type: str
+    schedule_id: str | None
+    schedule: str | None
+    """Its name."""
+    agent: str | None
+    run_id: str | None
+    data: dict[str, Any]
+
+
+class Delivery(Struct, frozen=True):
+    """An event that a subscription has not received yet."""
+
+    event: str
+    schedule_id: str | None
+    attempts: int
+    next_at: datetime | None
+    last_error: str | None
+    state: DeliveryState
+
+
+class Audit(Struct, frozen=True):
+    """Whether every event is as it was written."""
+
+    events: int
+    chains: int
+    seal: str | None
+    """The newest one; None while there is none."""
+    problems: list[str]
+    """The first bad row of each chain, and what is wrong with the seals."""
+
+
+class Throttled(Struct, frozen=True):
+    provider: str
+    resets_at: datetime
+
+
+class Stats(Struct, frozen=True):
+    running: bool
+    """Whether an engine is running."""
+    active_schedules: int
+    paused_schedules: int
+    pending_schedules: int
+    """Proposed by agents, and not approved yet."""
+    running_executions: int
+    max_concurrent: int | None
+    """The global limit; None where none is set."""
+    recent_failures: int
+    """Runs that failed within the last 24 hours."""
+    planner_lag_ms: int
+    """How long the oldest unplanned slot has been due."""
+    ready_runs: int
+    waiting_runs: int
+    """Runs that wait for a time, a check, a person, or their turn."""
+    waiting_approvals: int
+    oldest_approval: datetime | None
+    spend_today: str
+    tokens_today: int
+    throttles: list[Throttled]
+
+
+class Jobs(Struct, frozen=True):
+    engine: bool
+    """Whether the process that answers is an engine; if not, it knows of built-in jobs only."""
+    names: list[str]
+    others: int
+    """Other engines on this store, whose jobs are not known here."""
+
+
+class Finding(Struct, frozen=True):
+    what: str
+    ok: bool | None
+    """None where it cannot be known."""
+    sentence: str
+    fix: str | None = None
+    """The command that fixes it."""
+
+
+class Backup(Struct, frozen=True):
+    path: str
+    bytes: int
+
+
+class Whoami(Struct, frozen=True):
+    role: Role
+    name: str
+    run_id: str | None
+    rights: list[str]
+
+
+class Token(Struct, frozen=True):
+    id: str
+    name: str
+    role: Role
+    rights: list[str] | None
+    """Which of its role's rights; None: all of them."""
+    created_at: datetime
+    created_by: str
+    expires_at: datetime | None
+    revoked_at: datetime | None = None
+    used_at: datetime | None = None
+
+
+class NewToken(Struct, frozen=True):
+    id: str
+    token: str
+    """Shown here and never again."""
+    name: str
+    role: Role
+    rights: list[str] | None
+    created_at: datetime
+    created_by: str
+    expires_at: datetime | None
+
+
+class FileChange(Struct, frozen=True):
+    kind: str
+    name: str
+    change: Literal["added", "changed", "removed", "past"]
+    line: int
+    settings: list[SettingChange]
+
+
+class FilePlan(Struct, frozen=True):
+    """What the file changes."""
+
+    path: str
+    state: Literal["ready", "same", "waits", "applied"]
+    added: int
+    removed: int
+    changed: int
+    same: int
+    note: str
+    waits: str | None
+    """Why a person should look before it is applied."""
+    entries: list[FileChange]
+    digest: str
+
+
+class BudgetUsage(Struct, frozen=True):
+    """What a budget has seen in one period."""
+
+    budget: str
+    of: str
+    period: str
+    money: str
+    tokens: int
+    money_reserved: str
+    tokens_reserved: int
+
+
+class NewWebhook(Struct, frozen=True):
+    name: str
+    url: str
+    types: list[str]
+    secret: str
+    """Shown here and never again."""
+    state: SubscriptionState
+    created_at: datetime
+    created_by: str

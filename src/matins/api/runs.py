@@ -1,0 +1,75 @@
+"""Use cases on runs, declared."""
+
+# pyright: reportReturnType=false
+from __future__ import annotations
+
+import builtins
+import time
+from typing import TYPE_CHECKING, Literal
+
+from matins.api.use_case import Noun, use_case
+
+if TYPE_CHECKING:
+    from matins.api.arguments import Id, Limit
+    from matins.api.results import Check, Output, Run, RunStateName, Snapshot, ThreadAssignment
+
+RunOutcome = Literal["succeeded", "failed", "unknown", "retry"]
+_FIRST_LOOK_S, _SLOWEST_LOOK_S = 0.02, 0.5
+
+
+class Runs(Noun, noun="runs"):
+    @use_case("read", "GET /v1/runs", page=("before", "id"), tool="list_runs")
+    def list(
+        self,
+        *,
+        schedule: str | None = None,
+        agent: str | None = None,
+        state: RunStateName | None = None,
+        before: Id | None = None,
+        limit: Limit = 100,
+    ) -> builtins.list[Run]:
+        """List runs of all schedules, or of one, the newest first."""
+
+    @use_case("read", "GET /v1/runs/{run_id}", tool="get_run")
+    def get(self, run_id: Id) -> Run:
+        """Get a run."""
+
+    @use_case("run", "POST /v1/runs/{run_id}/cancel", tool="cancel_run")
+    def cancel(self, run_id: Id, *, reason: str = "cancelled") -> Run:
+        """Cancel a run: at once when it has not started, else as soon as its worker has ended it."""
+
+    @use_case("operate", "POST /v1/runs/{run_id}/resolve")
+    def resolve(self, run_id: Id, outcome: RunOutcome) -> Run:
+        """Set the outcome of a held run, or retry it."""
+
+    @use_case("read", "GET /v1/runs/{run_id}/checks")
+    def checks(self, run_id: Id) -> builtins.list[Check]:
+        """List what guards, pre-checks and hooks decided about a run, with their output."""
+
+    @use_case("read", "GET /v1/runs/{run_id}/thread")
+    def thread(self, run_id: Id) -> ThreadAssignment | None:
+        """Get the conversation in which a run happened; None before it started."""
+
+    @use_case("read", "GET /v1/runs/{run_id}/snapshot")
+    def snapshot(self, run_id: Id) -> Snapshot:
+        """Get the settings of the schedule when this run was made."""
+
+    @use_case("read", "GET /v1/runs/{run_id}/output", tool="get_output")
+    def output(
+        self, run_id: Id, *, offset: int = 0, limit: int = 65_536, stream: Literal["stdout", "stderr"] = "stdout"
+    ) -> Output:
+        """Get up to `limit` bytes of what the last attempt wrote. Secrets are redacted."""
+
+    def wait(self, run_id: Id, *, timeout: float | None = None) -> Run:
+        """Wait until a run is over, or needs a person, and return it. After `timeout` seconds: as it is then."""
+        until = None if timeout is None else time.monotonic() + timeout
+        pause = _FIRST_LOOK_S
+        while True:
+            run = self.get(run_id)
+            if not run.live or run.state == "held" or run.status == "awaiting_approval":
+                return run
+            left = pause if until is None else min(pause, until - time.monotonic())
+            if left <= 0:
+                return run
+            time.sleep(left)
+            pause = min(pause * 1.5, _SLOWEST_LOOK_S)

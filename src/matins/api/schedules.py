@@ -1,0 +1,162 @@
+"""Use cases on schedules, declared, and all others by noun: what `Matins` and `Client` have in common."""
+
+# pyright: reportReturnType=false
+from __future__ import annotations
+
+import builtins
+from typing import TYPE_CHECKING, Any
+
+from matins.api._types import RecordNouns
+from matins.api.approvals import Approvals
+from matins.api.events import AuditLog, Events, Subscriptions
+from matins.api.runs import Runs
+from matins.api.system import File, System, Threads, Tokens
+from matins.api.use_case import Noun, noun, use_case
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Unpack
+
+    from matins.api._types import ScheduleEdit, ScheduleSettings
+    from matins.api.arguments import Count, Id, Instant, Limit, When
+    from matins.api.results import CatchUp, EditForecast, Explanation, Forecast, Preview, Run, Schedule
+    from matins.model.schedule import ScheduleState
+    from matins.model.trigger import DstGap, DstOverlap
+
+_SCHEDULE = "/v1/schedules/{name:path}"
+_AGENT = ("agent",)
+
+
+class Api(Noun, RecordNouns, noun="schedules"):
+    """Schedules themselves are `m.add`, `m.list`; everything else is `m.noun.verb`: `m.runs.cancel(7)`."""
+
+    runs: Runs = noun()
+    approvals: Approvals = noun()
+    events: Events = noun()
+    subscriptions: Subscriptions = noun()
+    audit: AuditLog = noun()
+    threads: Threads = noun()
+    tokens: Tokens = noun()
+    file: File = noun()
+    system: System = noun()
+
+    @use_case("change", "POST /v1/schedules", status=201, location="/v1/schedules/{agent}/{name}",
+              tool="create_schedule", settings="schedule")  # fmt: skip
+    def add(
+        self,
+        name: str | None = None,
+        *,
+        when: When,
+        agent: str = "",
+        create_agent: bool = False,
+        context: Mapping[str, Any] | None = None,
+        **settings: Unpack[ScheduleSettings],
+    ) -> Schedule:
+        """Add a schedule. A name that is taken is refused.
+
+        Without a name, it gets one from its prompt or job, numbered where that is taken. `create_agent` creates an
+        agent that does not exist, where a runner has its name. `context` says where the caller is, for targets such as
+        `current-thread`. A schedule that an agent adds waits for approval.
+        """
+
+    @use_case("change", "POST /v1/schedules/batch", status=201, max_bytes=64 << 20)
+    def add_many(self, schedules: Sequence[Mapping[str, Any]]) -> builtins.list[str]:
+        """Add many schedules with the arguments of `add`: all of them, or none when one is wrong."""
+
+    @use_case("read", "GET /v1/schedules", page=("after", "id"), tool="list_schedules")
+    def list(
+        self,
+        *,
+        agent: str | None = None,
+        state: ScheduleState | None = None,
+        after: Id | None = None,
+        limit: Limit = 100,
+    ) -> builtins.list[Schedule]:
+        """List schedules with their next and last run, the oldest first."""
+
+    @use_case("read", f"GET {_SCHEDULE}", tool="get_schedule")
+    def get(self, name: str, *, agent: str | None = None) -> Schedule:
+        """Get a schedule: settings, state, last run."""
+
+    @use_case("change", f"PATCH {_SCHEDULE}", query=_AGENT, revision="if_rev", tool="update_schedule",
+              settings="schedule")  # fmt: skip
+    def edit(
+        self,
+        name: str,
+        *,
+        agent: str | None = None,
+        if_rev: int | None = None,
+        context: Mapping[str, Any] | None = None,
+        **settings: Unpack[ScheduleEdit],
+    ) -> Schedule:
+        """Change settings of a schedule; None resets one to its default. Running runs keep theirs.
+
+        What is due under the old settings is planned first. Approvals of the old settings are requested again.
+        `if_rev`: only if the schedule still has this revision.
+        """
+
+    @use_case("change", f"DELETE {_SCHEDULE}", status=204, tool="delete_schedule")
+    def delete(self, name: str, *, agent: str | None = None) -> bool:
+        """Delete a schedule. Its history is kept. False when there is none."""
+
+    @use_case("change", f"POST {_SCHEDULE}/pause", query=_AGENT, tool="pause_schedule")
+    def pause(
+        self, name: str, *, agent: str | None = None, note: str | None = None, until: Instant | None = None
+    ) -> Schedule:
+        """Pause a schedule. Running runs continue. `until`: when it resumes by itself."""
+
+    @use_case("change", f"POST {_SCHEDULE}/resume", query=_AGENT, tool="resume_schedule")
+    def resume(self, name: str, *, agent: str | None = None) -> Schedule:
+        """Resume a paused schedule: an interval from now, anything else at its next occurrence."""
+
+    @use_case("run", f"POST {_SCHEDULE}/run", status=201, query=_AGENT, location="/v1/runs/{id}", tool="run_schedule")
+    def run(self, name: str, *, key: str | None = None, agent: str | None = None) -> Run:
+        """Start a run now, once per key: the same key gives the run that exists.
+
+        Quiet hours and the schedule's end do not apply to a run that a person starts; every other gate does.
+        """
+
+    @use_case("read", "GET /v1/upcoming")
+    def upcoming(self, *, limit: Limit = 20) -> builtins.list[Schedule]:
+        """List the schedules that fire next, the soonest first."""
+
+    @use_case("read", f"GET {_SCHEDULE}/why", tool="why")
+    def why(self, name: str, *, at: Instant | None = None, agent: str | None = None) -> Explanation:
+        """Explain why a schedule ran or did not run at a slot (default: the last), and what each gate says now."""
+
+    @use_case("read", f"GET {_SCHEDULE}/preview", tool="preview_schedule")
+    def preview(self, name: str, *, count: Count = 5, agent: str | None = None) -> Forecast:
+        """Preview the next slots of a schedule, what each gate would say of them, and the cost of a day."""
+
+    @use_case("read", f"POST {_SCHEDULE}/preview", query=("agent", "count"), settings="schedule")
+    def preview_edit(
+        self,
+        name: str,
+        *,
+        agent: str | None = None,
+        count: Count = 5,
+        context: Mapping[str, Any] | None = None,
+        **settings: Unpack[ScheduleEdit],
+    ) -> EditForecast:
+        """Preview the next slots before and after an edit. Nothing is written."""
+
+    @use_case("read", f"GET {_SCHEDULE}/catch-up")
+    def preview_catch_up(self, name: str, *, since: Instant | None = None, agent: str | None = None) -> CatchUp:
+        """Preview what would be recorded and run if no engine had run since an instant.
+
+        Default: for what is overdue.
+        """
+
+    @use_case("read", "GET /v1/triggers/next", tool="next_times")
+    def next_times(
+        self,
+        text: str,
+        *,
+        timezone: str | None = None,
+        after: Instant | None = None,
+        count: Count = 5,
+        dst_gap: DstGap = "after",
+        dst_overlap: DstOverlap = "first",
+        strict: bool = False,
+    ) -> Preview:
+        """Show what a WHEN text means, and when it would fire."""

@@ -1,0 +1,99 @@
+"""Settings as JSON Schema, by kind: lenient for the file, strict for HTTP bodies and tools."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, cast
+
+from matins.model import settings as kinds
+from matins.model.settings import Declared, Kind, Table
+
+Schema = dict[str, Any]
+_STRING: Schema = {"type": "string"}
+_STRINGS: Schema = {"type": "array", "items": _STRING}
+_SCALAR: Schema = {"type": ["string", "number", "boolean"]}
+"""In YAML, what looks like a number is text all the same where text is wanted."""
+_SCALARS: Schema = {"type": "array", "items": _SCALAR}
+_SCALAR_OR_LIST: Schema = {"anyOf": [_SCALAR, _SCALARS]}
+_PLACE: Schema = {"anyOf": [_STRING, {"type": "object"}]}
+_WINDOW: Schema = {
+    "anyOf": [
+        {"type": "string", "examples": ["22:00-07:00", "sat,sun 00:00-24:00"]},
+        {"type": "object", "additionalProperties": False, "properties": {"days": {}, "from": {}, "to": {}}},
+    ]
+}
+
+
+def _always(schema: Schema) -> Callable[[Kind], Schema]:
+    return lambda kind: dict(schema)
+
+
+def _choice(kind: Kind) -> Schema:
+    return {"enum": list(cast("kinds.Choice", kind).values)}
+
+
+def _whole(kind: Kind) -> Schema:
+    bounds = cast("kinds.Whole", kind)
+    return {"type": "integer", "minimum": bounds.low, "maximum": bounds.high}
+
+
+def _decimal(kind: Kind) -> Schema:
+    bounds = cast("kinds.Decimal", kind)
+    low = "exclusiveMinimum" if bounds.above else "minimum"
+    return {"type": "number", low: bounds.low, "maximum": bounds.high}
+
+
+def _duration(kind: Kind) -> Schema:
+    pattern = r" *\+?[0-9]+ *[smhd] *" + ("|none" if cast("kinds.Duration", kind).none else "")
+    return {"type": "string", "pattern": f"^({pattern})$"}
+
+
+_TEXTS = (
+    kinds.Text, kinds.Template, kinds.Name, kinds.Instant, kinds.Zone, kinds.Secret, kinds.Url,
+)  # fmt: skip
+_SHARED: Mapping[type[Kind], Callable[[Kind], Schema]] = {
+    kinds.Choice: _choice,
+    kinds.Flag: _always({"type": "boolean"}),
+    kinds.Whole: _whole,
+    kinds.Decimal: _decimal,
+    kinds.Duration: _duration,
+    kinds.Tokens: _always({"type": ["string", "integer"]}),
+    kinds.Target: _always(_PLACE),
+    kinds.Windows: _always({"anyOf": [*_WINDOW["anyOf"], {"type": "array", "items": _WINDOW}]}),
+    kinds.Labels: _always({"type": "object"}),
+    kinds.Options: _always({"type": "object"}),
+    kinds.Json: _always({}),
+    kinds.Pause: _always({"type": ["boolean", "string", "number"]}),
+}
+FILE_SCHEMA: Mapping[type[Kind], Callable[[Kind], Schema]] = {
+    **dict.fromkeys(_TEXTS, _always(_SCALAR)),
+    **_SHARED,
+    kinds.Money: _always({"type": ["string", "number"]}),
+    kinds.Tokens: _always({"type": ["string", "number"]}),
+    **dict.fromkeys((kinds.Names, kinds.Arguments, kinds.Command), _always(_SCALAR_OR_LIST)),
+    kinds.Variables: _always({"type": "object", "additionalProperties": _SCALAR}),
+}
+BODY_SCHEMA: Mapping[type[Kind], Callable[[Kind], Schema]] = {
+    **dict.fromkeys((*_TEXTS, kinds.Money), _always(_STRING)),
+    **_SHARED,
+    **dict.fromkeys((kinds.Names, kinds.Arguments), _always(_STRINGS)),
+    kinds.Command: _always({"anyOf": [_STRING, _STRINGS]}),
+    kinds.Labels: _always({"type": "object", "additionalProperties": _STRING}),
+    kinds.Variables: _always({"type": "object", "additionalProperties": _STRING}),
+}
+
+
+def file_property(declared: Declared) -> Schema:
+    """Null may be anywhere: it means the default."""
+    schema = FILE_SCHEMA[type(declared.kind)](declared.kind)
+    found: Schema = {"description": declared.setting.help, "examples": [declared.setting.example]}
+    return {**found, "anyOf": [*schema.get("anyOf", [schema]), {"type": "null"}]} if schema else found
+
+
+def body_property(declared: Declared) -> Schema:
+    schema = BODY_SCHEMA[type(declared.kind)](declared.kind)
+    return {**schema, "description": declared.setting.help, "examples": [declared.setting.example]}
+
+
+def body_properties(table: Table) -> dict[str, Schema]:
+    return {name: body_property(declared) for name, declared in table.items()}

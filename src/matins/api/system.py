@@ -1,0 +1,80 @@
+"""Use cases on the installation, tokens, threads and the file, declared."""
+
+# pyright: reportReturnType=false
+from __future__ import annotations
+
+import builtins
+from typing import TYPE_CHECKING
+
+from matins.api.use_case import Noun, use_case
+
+if TYPE_CHECKING:
+    from matins.api.arguments import FilePath, Id, Instant, Limit
+    from matins.api.results import Backup, FilePlan, Finding, Jobs, Message, NewToken, Stats, Thread, Token, Whoami
+    from matins.model.principal import Role
+
+
+class System(Noun, noun="system"):
+    @use_case("read", "GET /v1/stats", tool="stats")
+    def stats(self) -> Stats:
+        """Show counts of runs, queues and spending. Today is in the machine's own time zone."""
+
+    @use_case("read", "GET /v1/doctor")
+    def doctor(self) -> builtins.list[Finding]:
+        """Check the installation and suggest fixes."""
+
+    @use_case("govern", "POST /v1/backup")
+    def backup(self, path: FilePath) -> Backup:
+        """Back up the store to a new file on the machine of the store, also while engines run."""
+
+    @use_case("read", "GET /v1/jobs", engine=True)
+    def jobs(self) -> Jobs:
+        """List the jobs of the engine that answers; another engine may have others."""
+
+    @use_case("read", "GET /v1/whoami", tool="whoami")
+    def whoami(self) -> Whoami:
+        """Show who the caller is, and which rights it has."""
+
+
+class Tokens(Noun, noun="tokens"):
+    @use_case("govern", "GET /v1/tokens")
+    def list(self) -> builtins.list[Token]:
+        """List tokens; the secrets themselves are not kept."""
+
+    @use_case("govern", "POST /v1/tokens", status=201, secret="token")
+    def create(
+        self,
+        name: str,
+        *,
+        role: Role = "owner",
+        rights: builtins.list[str] | None = None,
+        expires_at: Instant | None = None,
+    ) -> NewToken:
+        """Create a token with the rights of a role, or with some of them. The token is shown here and never again.
+
+        For an agent, `name` is the agent's.
+        """
+
+    @use_case("govern", "DELETE /v1/tokens/{token_id}", status=204)
+    def revoke(self, token_id: str) -> bool:
+        """Revoke a token at once. False when there is none."""
+
+
+class Threads(Noun, noun="threads"):
+    @use_case("read", "GET /v1/threads", page=("before", "id"))
+    def list(self, *, before: Id | None = None, limit: Limit = 100) -> builtins.list[Thread]:
+        """List conversations with agents, the newest first."""
+
+    @use_case("read", "GET /v1/threads/{thread_id}/messages", page=("after", "id"))
+    def messages(self, thread_id: Id, *, after: Id | None = None, limit: Limit = 100) -> builtins.list[Message]:
+        """List the messages of a conversation, the oldest first."""
+
+
+class File(Noun, noun="file"):
+    @use_case("read", "GET /v1/file/plan")
+    def plan(self) -> FilePlan:
+        """Preview what the file changes. Nothing is written."""
+
+    @use_case("govern", "POST /v1/file/apply")
+    def apply(self, *, digest: str | None = None) -> FilePlan:
+        """Apply the file, all of it or nothing. `digest`: only if it is still the one that `plan` showed."""

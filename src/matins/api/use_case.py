@@ -1,0 +1,248 @@
+"""How a use case is declared: a signature with `...` as its body, and what every surface needs to know of it.
+
+Quick to load: every command begins here. Types are imported for checkers only, and read when a server asks for them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property, wraps
+from typing import Any, ClassVar, Literal, Protocol, TypeVar
+
+from matins.model.principal import Right
+
+Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
+F = TypeVar("F", bound=Callable[..., Any])
+_PARAMETER = re.compile(r"{(\w+)(?::path)?}")
+_MISSING: Any = object()
+
+
+def path_pattern(path: str) -> re.Pattern[str]:
+    """What a path matches: `{name}` is a segment, `{name:path}` several."""
+    parts = re.split(r"{(\w+)(:path)?}", path)
+    texts = [re.escape(text) for text in parts[::3]]
+    groups = [
+        f"(?P<{name}>{'.+' if several else '[^/]+'})" for name, several in zip(parts[1::3], parts[2::3], strict=True)
+    ]
+    return re.compile("".join(text + group for text, group in zip(texts, [*groups, ""], strict=True)))
+
+
+class Parameter:
+    """An argument of a use case, by its name and its annotation as it is written."""
+
+    __slots__ = ("annotation", "default", "name")
+
+    def __init__(self, name: str, annotation: str, default: Any) -> None:
+        self.name = name
+        self.annotation = annotation
+        self.default = default
+
+    @property
+    def required(self) -> bool:
+        return self.default is _MISSING
+
+
+class UseCase:
+    """One thing that can be asked for, under one name everywhere."""
+
+    def __init__(
+        self,
+        name: str,
+        function: Callable[..., Any],
+        right: Right,
+        route: str,
+        *,
+        status: int = 200,
+        query: tuple[str, ...] = (),
+        page: tuple[str, str] | None = None,
+        secret: str | None = None,
+        revision: str | None = None,
+        location: str | None = None,
+        max_bytes: int = 1 << 20,
+        engine: bool = False,
+        tool: str | None = None,
+        settings: str | None = None,
+    ) -> None:
+        self.name = name
+        self.function = function
+        self.right: Right = right
+        method, _, self.path = route.partition(" ")
+        self.method: Method = method  # type: ignore[assignment]
+        self.status = status
+        self.query = query
+        """Arguments that are in the query although there is a body."""
+        self.page = page
+        """A long collection: the argument by which it continues, and the field of its last item that it takes."""
+        self.secret = secret
+        """The field of the result that is shown once, and never stored with the response."""
+        self.revision = revision
+        """The argument that If-Match sets."""
+        self.location = location
+        self.max_bytes = max_bytes
+        self.engine = engine
+        """Whether only the engine's process can answer."""
+        self.tool = tool
+        """The name under which agents are offered it."""
+        self.settings = settings
+        """The kind of record whose settings it takes beside its arguments."""
+
+    @property
+    def noun(self) -> str:
+        return self.name.partition(".")[0]
+
+    @property
+    def verb(self) -> str:
+        return self.name.rpartition(".")[2]
+
+    @property
+    def reads(self) -> bool:
+        """Whether the store alone can answer, and nothing is written."""
+        return self.right == "read" and not self.engine
+
+    @property
+    def help(self) -> str:
+        """The first sentence of its description."""
+        return self.description.partition("\n")[0]
+
+    @property
+    def description(self) -> str:
+        return _dedent(self.function.__doc__ or "")
+
+    @cached_property
+    def in_path(self) -> tuple[str, ...]:
+        return tuple(_PARAMETER.findall(self.path))
+
+    @property
+    def has_body(self) -> bool:
+        return self.method not in ("GET", "DELETE")
+
+    @cached_property
+    def parameters(self) -> Mapping[str, Parameter]:
+        """Without the settings."""
+        function, annotations = self.function, self.function.__annotations__
+        code = function.__code__
+        count = code.co_argcount
+        names = code.co_varnames[1 : count + code.co_kwonlyargcount]
+        defaults = dict(zip(code.co_varnames[count - len(function.__defaults__ or ()) : count],
+                            function.__defaults__ or (), strict=True))  # fmt: skip
+        defaults |= function.__kwdefaults__ or {}
+        return {name: Parameter(name, annotations[name], defaults.get(name, _MISSING)) for name in names}
+
+    @cached_property
+    def in_query(self) -> tuple[str, ...]:
+        if not self.has_body:
+            return tuple(name for name in self.parameters if name not in self.in_path)
+        return tuple(name for name in self.parameters if name in self.query)
+
+    @cached_property
+    def positional(self) -> tuple[str, ...]:
+        return self.function.__code__.co_varnames[1 : self.function.__code__.co_argcount]
+
+    @property
+    def returns(self) -> str:
+        """The annotation of its result, as it is written."""
+        return self.function.__annotations__["return"]
+
+    def bind(self, values: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
+        """Arguments by name; what a call leaves out is left out."""
+        if len(values) > len(self.positional):
+            raise TypeError(f"{self.name}() takes {len(self.positional)} positional arguments, not {len(values)}")
+        given = dict(zip(self.positional, values, strict=False))
+        if twice := given.keys() & named.keys():
+            raise TypeError(f"{self.name}() got several values for {next(iter(twice))!r}")
+        return {**given, **named}
+
+    def __repr__(self) -> str:
+        return f"<use case {self.name}>"
+
+
+USE_CASES: dict[str, UseCase] = {}
+"""All of them by name, in the order in which they are declared."""
+
+
+NOUNS: dict[str, type[Noun]] = {}
+
+
+class Transport(Protocol):
+    """Where calls go: a service in this process, the owner of a SQLite file, or a daemon over HTTP."""
+
+    def call(self, use_case: UseCase, arguments: Mapping[str, Any]) -> Any:
+        """The result, typed."""
+        ...
+
+    def document(self, use_case: UseCase, arguments: Mapping[str, Any]) -> Any:
+        """The result as JSON data."""
+        ...
+
+    def follow(self, use_case: UseCase, arguments: Mapping[str, Any]) -> Iterator[Any]:
+        """The items of a collection, those to come included, without an end."""
+        ...
+
+
+class Noun:
+    """A group of use cases; its attribute on `Api` is its name."""
+
+    noun: ClassVar[str]
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    def __init_subclass__(cls, noun: str = "") -> None:
+        if not noun:
+            return
+        cls.noun = noun
+        NOUNS[noun] = cls
+        declared = {name: attribute for base in reversed(cls.__mro__) for name, attribute in vars(base).items()}
+        for name, attribute in declared.items():
+            options: dict[str, Any] | None = getattr(attribute, "_use_case", None)
+            if options is not None:
+                setattr(cls, name, _method(_declare(f"{noun}.{name}", attribute, options)))
+
+
+class _NounAttribute:
+    """A noun with its owner's transport, made when it is first used."""
+
+    def __set_name__(self, owner: type[Any], name: str) -> None:
+        self._name = name
+
+    def __get__(self, owner: Noun | None, kind: type[Any]) -> Any:
+        if owner is None:
+            return NOUNS[self._name]
+        bound = NOUNS[self._name](owner._transport)  # pyright: ignore[reportPrivateUsage]
+        owner.__dict__[self._name] = bound
+        return bound
+
+
+def noun() -> Any:
+    """An attribute that is the noun of its name."""
+    return _NounAttribute()
+
+
+def use_case(right: Right, route: str, **options: Any) -> Callable[[F], F]:
+    """Declare a use case. Checkers see the method as it is written."""
+
+    def mark(function: F) -> F:
+        function._use_case = {"right": right, "route": route, **options}  # type: ignore[attr-defined]
+        return function
+
+    return mark
+
+
+def _declare(name: str, function: Callable[..., Any], options: dict[str, Any]) -> UseCase:
+    USE_CASES[name] = declared = UseCase(name, function, **options)
+    return declared
+
+
+def _method(declared: UseCase) -> Callable[..., Any]:
+    @wraps(declared.function)
+    def method(self: Noun, *values: Any, **named: Any) -> Any:
+        return self._transport.call(declared, declared.bind(values, named))  # pyright: ignore[reportPrivateUsage]
+
+    method.use_case = declared  # type: ignore[attr-defined]
+    return method
+
+
+def _dedent(text: str) -> str:
+    lines = text.strip().split("\n")
+    return "\n".join(line.strip() for line in lines)

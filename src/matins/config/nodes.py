@@ -1,0 +1,150 @@
+"""One value of the file, by the kind of its setting."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, cast
+
+from matins.engine.validation import nearest, one_of, preview_of
+from matins.errors import InvalidInput
+from matins.model import settings as kinds
+from matins.model.settings import Kind
+from matins.texts.yaml_nodes import Entries, Items, Node, Scalar, meant
+
+
+def read_node(node: Node, kind: Kind) -> Any:
+    """What people write, None where nothing is; InvalidInput, without a place, where it has another form."""
+    if isinstance(node, Scalar) and node.value is None:
+        return None
+    return READ[type(kind)](node, kind)
+
+
+def as_written(node: Node) -> Any:
+    """Nothing is taken for a number."""
+    match node:
+        case Scalar():
+            return node.value
+        case Items():
+            return [as_written(item) for item in node.items]
+        case Entries():
+            return {as_written(key): as_written(value) for key, value in node.entries}
+
+
+def _text(node: Node, kind: Kind) -> Any:
+    if isinstance(node, Scalar):
+        return node.value
+    raise _invalid(node, "a string")
+
+
+def _choice(node: Node, kind: Kind) -> Any:
+    values = cast("kinds.Choice", kind).values
+    if isinstance(node, Scalar) and node.value in values:
+        return node.value
+    hint = nearest(str(node.value), values) if isinstance(node, Scalar) else None
+    raise _invalid(node, one_of(values), hint)
+
+
+def _whole(node: Node, kind: Kind) -> Any:
+    bounds = cast("kinds.Whole", kind)
+    value = meant(node)
+    if type(value) is int and bounds.low <= value <= bounds.high:
+        return value
+    raise _invalid(node, f"an integer from {bounds.low} to {bounds.high}", _unquote(node))
+
+
+def _decimal(node: Node, kind: Kind) -> Any:
+    bounds = cast("kinds.Decimal", kind)
+    value = meant(node)
+    if type(value) in (int, float) and bounds.low <= value <= bounds.high:
+        return value
+    raise _invalid(node, f"a number from {bounds.low:g} to {bounds.high:.15g}", _unquote(node))
+
+
+def _unquote(node: Node) -> str | None:
+    return "Remove the quotes." if isinstance(node, Scalar) and node.quoted else None
+
+
+def _flag(node: Node, kind: Kind) -> Any:
+    value = meant(node)
+    if isinstance(value, bool):
+        return value
+    raise _invalid(node, "true or false", "In YAML 1.2, yes and on are strings.")
+
+
+def _strings(node: Node, kind: Kind) -> Any:
+    """One alone may be written without a list."""
+    if isinstance(node, Scalar):
+        return [node.value]
+    if isinstance(node, Items) and all(isinstance(item, Scalar) and item.value is not None for item in node.items):
+        return as_written(node)
+    raise _invalid(node, "a list of strings")
+
+
+def _command(node: Node, kind: Kind) -> Any:
+    return node.value if isinstance(node, Scalar) else _strings(node, kind)
+
+
+def _mapping(node: Node, kind: Kind) -> Any:
+    if isinstance(node, Entries):
+        return meant(node)
+    raise _invalid(node, "a mapping")
+
+
+def _variables(node: Node, kind: Kind) -> Any:
+    if isinstance(node, Entries) and all(isinstance(v, Scalar) and v.value is not None for _, v in node.entries):
+        return as_written(node)
+    allowed = "a mapping of names to strings"  # what is there instead may be a secret, and is not repeated
+    raise InvalidInput(f"must be {allowed}", allowed=allowed, hint="For example: {KEY: env:KEY}.")
+
+
+def _target(node: Node, kind: Kind) -> Any:
+    if isinstance(node, Items):
+        raise _invalid(node, "a word or a mapping", "Use fresh, or {kind: channel, channel: C07}.")
+    return as_written(node)
+
+
+def _windows(node: Node, kind: Kind) -> Any:
+    return as_written(node) if isinstance(node, Items) else [as_written(node)]
+
+
+def _pause(node: Node, kind: Kind) -> Any:
+    value = meant(node)
+    if isinstance(value, bool):
+        return value
+    if isinstance(node, Scalar):
+        return node.value
+    raise _invalid(node, "true, false, or a text that gives the reason")
+
+
+def _json(node: Node, kind: Kind) -> Any:
+    return meant(node)
+
+
+def _invalid(node: Node, allowed: str, hint: str | None = None) -> InvalidInput:
+    value = (
+        preview_of(meant(node)) if isinstance(node, Scalar) else "a list" if isinstance(node, Items) else "a mapping"
+    )
+    return InvalidInput(f"must be {allowed}, not {value}", value=value, allowed=allowed, hint=hint)
+
+
+READ: Mapping[type[Kind], Callable[[Node, Kind], Any]] = {
+    **dict.fromkeys(
+        (
+            kinds.Text, kinds.Template, kinds.Name, kinds.Duration, kinds.Instant, kinds.Zone, kinds.Money,
+            kinds.Tokens, kinds.Secret, kinds.Url,
+        ),
+        _text,
+    ),
+    **dict.fromkeys((kinds.Names, kinds.Arguments), _strings),
+    **dict.fromkeys((kinds.Labels, kinds.Options), _mapping),
+    kinds.Choice: _choice,
+    kinds.Flag: _flag,
+    kinds.Whole: _whole,
+    kinds.Decimal: _decimal,
+    kinds.Command: _command,
+    kinds.Variables: _variables,
+    kinds.Target: _target,
+    kinds.Windows: _windows,
+    kinds.Json: _json,
+    kinds.Pause: _pause,
+}  # fmt: skip

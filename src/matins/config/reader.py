@@ -1,0 +1,179 @@
+"""The text of `matins.yaml` → what it says, each part with its place, and all that is wrong with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from matins.config.nodes import read_node
+from matins.config.problems import Problem
+from matins.config.sections import DEFAULTS, SCHEDULE, SCHEDULES, TOP, sections, singles, top_level
+from matins.config.soundness import twins, unfit
+from matins.engine.schedules import SETTINGS
+from matins.engine.settings import default_hint
+from matins.engine.validation import nearest
+from matins.errors import InvalidInput
+from matins.model.settings import Declared, Table
+from matins.records.kind import RecordKind
+from matins.texts.yaml_nodes import Entries, Items, Node, Place, Scalar, parse
+
+
+class Spot(NamedTuple):
+    """Where something is."""
+
+    path: str
+    key: Node
+    node: Node
+
+
+class Block(NamedTuple):
+    """A mapping of settings, read."""
+
+    spot: Spot
+    values: dict[str, Any]
+    spots: dict[str, Spot]
+    """Of each setting that is there, also where its value is wrong."""
+
+
+class FileItem(NamedTuple):
+    """A record that the file has, as it is written."""
+
+    kind: str
+    name: str
+    agent: str
+    """Of a schedule that is below it."""
+    block: Block
+
+
+class ParsedFile(NamedTuple):
+    """What a file says, before it is interpreted."""
+
+    simple: dict[str, Any]
+    defaults: Block | None
+    items: tuple[FileItem, ...]
+    problems: tuple[Problem, ...]
+    empty: bool = False
+    top: Mapping[str, Spot] = {}
+    """Where the keys of the file itself are."""
+
+
+def read(text: str) -> ParsedFile:
+    try:
+        root = parse(text)
+    except InvalidInput as error:
+        return ParsedFile({}, None, (), (_not_yaml(error, text),))
+    if root is None:
+        return ParsedFile({}, None, (), (), True)
+    return _Reader().read(root)
+
+
+def _not_yaml(error: InvalidInput, text: str) -> Problem:
+    """Its message begins with its place."""
+    where, _, what = error.message.partition(": ")
+    line, column = (int(part.split()[1]) for part in where.split(", "))
+    lines = text.splitlines()
+    tab = line <= len(lines) and "\t" in lines[line - 1][: column + 1]
+    hint = "Replace the tab in this line with spaces." if tab else error.hint or "Check this line and the one above."
+    return Problem(Place(0, 0, line, column), "", what, hint=hint)
+
+
+class _Reader:
+    def __init__(self) -> None:
+        self.problems: list[Problem] = []
+
+    def read(self, root: Node) -> ParsedFile:
+        if not isinstance(root, Entries):
+            self._add(root, "", "must be a mapping", hint="schedules:\n  morning:\n    when: every day at 9am")
+            return ParsedFile({}, None, (), tuple(self.problems))
+        self.problems += unfit(root)
+        if self.problems:
+            return ParsedFile({}, None, (), tuple(self.problems))
+        self.problems += twins(root)
+        top = self._entries(root, "", top_level())
+        simple = {name: self._value(top[name], TOP[name]) for name in TOP if name in top}
+        defaults = self._block(top[DEFAULTS], SETTINGS) if DEFAULTS in top else None
+        items = [item for name in top for item in self._items(name, top[name])]
+        return ParsedFile(simple, defaults, tuple(items), tuple(self.problems), top=top)
+
+    def _items(self, name: str, spot: Spot) -> Iterator[FileItem]:
+        if name == SCHEDULES:
+            yield from self._schedules("", spot)
+        elif name in singles():
+            yield from self._record(singles()[name], name, spot)
+        elif name in sections():
+            kind = sections()[name]
+            for key, inner in self._named(spot, kind):
+                yield from self._record(kind, key, inner)
+
+    def _record(self, kind: RecordKind[Any], name: str, spot: Spot) -> Iterator[FileItem]:
+        if kind.alone and not isinstance(spot.node, Entries):
+            value = self._value(spot, kind.table[kind.alone])
+            if value is not None:
+                yield FileItem(kind.kind, name, "", Block(spot, {kind.alone: value}, {kind.alone: spot}))
+            return
+        agent = kind.noun == "agents"
+        yield FileItem(kind.kind, name, "", self._block(spot, kind.table, (SCHEDULES, "name") if agent else ()))
+        for key, node in spot.node.entries if agent and isinstance(spot.node, Entries) else ():
+            if _is(key, SCHEDULES):
+                yield from self._schedules(name, Spot(f"{spot.path}.{SCHEDULES}", key, node))
+
+    def _schedules(self, agent: str, spot: Spot) -> Iterator[FileItem]:
+        for name, inner in self._named(spot, None):
+            yield FileItem("schedule", name, agent, self._block(inner, SCHEDULE))
+
+    def _named(self, spot: Spot, kind: RecordKind[Any] | None) -> Iterable[tuple[str, Spot]]:
+        """By name; agents may be a list, in which each has its own."""
+        if not isinstance(spot.node, Items):
+            return self._entries(spot.node, spot.path, kind.keys if kind else ()).items()
+        listed = kind is not None and kind.noun == "agents"
+        found: list[tuple[str, Spot]] = []
+        for number, item in enumerate(spot.node.items):
+            path = f"{spot.path}[{number}]"
+            names = [value for key, value in item.entries if _is(key, "name")] if isinstance(item, Entries) else []
+            if listed and names and isinstance(names[0], Scalar) and names[0].value:
+                if names[0].value in dict(found):
+                    self._add(names[0], path, f'"{names[0].value}" is there twice', hint="Remove one of them.")
+                found.append((names[0].value, Spot(path, names[0], item)))
+            else:
+                hint = "- name: scout" if listed else "Write each as name: with its settings below."
+                self._add(item, path, "must have a name", hint=hint)
+        return found
+
+    def _block(self, spot: Spot, table: Table, extra: tuple[str, ...] = ()) -> Block:
+        spots = self._entries(spot.node, spot.path, (*table, *extra))
+        values = {name: self._value(inner, table[name]) for name, inner in spots.items() if name in table}
+        return Block(spot, values, spots)
+
+    def _value(self, spot: Spot, declared: Declared) -> Any:
+        try:
+            return read_node(spot.node, declared.kind)
+        except InvalidInput as error:
+            hint = error.hint or default_hint(declared)
+            self._add(spot.node, spot.path, error.message, error.value, error.allowed, hint)
+            return None
+
+    def _entries(self, node: Node, path: str, names: Iterable[str]) -> dict[str, Spot]:
+        """By name; where only some names are known, others are reported and left out."""
+        if isinstance(node, Scalar) and node.value is None:
+            return {}
+        if not isinstance(node, Entries):
+            self._add(node, path, "must be a mapping", hint="Write name: value on the lines below it.")
+            return {}
+        names = tuple(names)
+        found: dict[str, Spot] = {}
+        for key, value in node.entries:
+            name = str(key.value) if isinstance(key, Scalar) else ""
+            if names and name not in names:
+                self._add(key, path, f'there is no "{name}"', name, ", ".join(names), nearest(name, names))
+            else:
+                found.setdefault(name, Spot(f"{path}.{name}" if path else name, key, value))
+        return found
+
+    def _add(
+        self, node: Node, path: str, what: str, value: Any = None, allowed: str | None = None, hint: str | None = None
+    ) -> None:
+        self.problems.append(Problem(node.place, path, what, value, allowed, hint))
+
+
+def _is(key: Node, name: str) -> bool:
+    return isinstance(key, Scalar) and key.value == name

@@ -1,0 +1,88 @@
+"""The JSON Schema of the file, made from the declarations of settings, so that editors complete and check it."""
+
+from __future__ import annotations
+
+from importlib import resources
+from typing import Any
+
+import orjson
+
+from matins.api.schema import FILE_SCHEMA, Schema, file_property
+from matins.config.sections import DEFAULTS, DEFAULTS_HELP, SCHEDULE, SCHEDULES, SCHEDULES_HELP, TOP, sections, singles
+from matins.engine.schedules import SETTINGS
+from matins.model.settings import Table
+from matins.records.kind import RecordKind
+
+SHIPPED = "matins.schema.json"
+_SCHEDULE: Schema = {"$ref": "#/$defs/schedule"}
+_NULLABLE_OBJECT = ["object", "null"]
+
+
+def schema() -> dict[str, Any]:
+    """Draft 2020-12."""
+    properties = {
+        **{name: file_property(declared) for name, declared in TOP.items()},
+        **{name: _single(kind) for name, kind in singles().items()},
+        DEFAULTS: _mapping(SETTINGS, DEFAULTS_HELP),
+        SCHEDULES: _named(SCHEDULES_HELP, _SCHEDULE),
+        **{name: _section(kind) for name, kind in sections().items()},
+    }
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "matins.yaml",
+        "description": "The configuration file of Matins.",
+        "type": "object",
+        "additionalProperties": False,
+        "properties": properties,
+        "$defs": {"schedule": _mapping(SCHEDULE, "A schedule.")},
+    }
+
+
+def shipped() -> str:
+    """The schema as a file of the package."""
+    return resources.files("matins.config").joinpath(SHIPPED).read_text(encoding="utf-8")
+
+
+def schema_text() -> str:
+    return orjson.dumps(schema(), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE).decode()
+
+
+def _section(kind: RecordKind[Any]) -> Schema:
+    record = _record(kind)
+    if kind.noun != "agents":
+        return _named(kind.file_help, record, kind.keys)
+    below = {"description": "Schedules of the agent, by name.", **_named("", _SCHEDULE)}
+    record["properties"][SCHEDULES] = {name: value for name, value in below.items() if value}
+    record["properties"]["name"] = {"description": "Name, where agents are a list.", "type": ["string", "number"]}
+    found = _named(kind.file_help, record)
+    return {**found, "type": ["object", "array", "null"], "items": record}
+
+
+def _named(text: str, record: Schema, keys: tuple[str, ...] = ()) -> Schema:
+    found: Schema = {"description": text} if text else {}
+    found["type"] = list(_NULLABLE_OBJECT)
+    if keys:
+        return {**found, "additionalProperties": False, "properties": dict.fromkeys(keys, record)}
+    return {**found, "additionalProperties": record}
+
+
+def _single(kind: RecordKind[Any]) -> Schema:
+    declared = kind.table[kind.alone]
+    return {**file_property(declared), "description": kind.file_help}
+
+
+def _record(kind: RecordKind[Any]) -> Schema:
+    record = _mapping(kind.table, "")
+    if not kind.alone:
+        return record
+    declared = kind.table[kind.alone]
+    alone = FILE_SCHEMA[type(declared.kind)](declared.kind)
+    return {"anyOf": [record, *alone.get("anyOf", [alone]), {"type": "null"}]}
+
+
+def _mapping(table: Table, text: str) -> Schema:
+    required = [name for name, declared in table.items() if declared.setting.required]
+    found: Schema = {"description": text} if text else {}
+    found |= {"type": "object" if required else list(_NULLABLE_OBJECT), "additionalProperties": False}
+    found["properties"] = {name: file_property(declared) for name, declared in table.items()}
+    return {**found, "required": required} if required else found

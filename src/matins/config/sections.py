@@ -1,0 +1,63 @@
+"""What a file may hold: a section for each kind of record, schedules, and the keys of the file itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any, Literal, get_args
+
+from matins.config.presets import PRESETS
+from matins.engine.schedules import SETTINGS
+from matins.model.settings import Choice, Declared, Duration, Kind, Name, Pause, Setting, Table, Text
+from matins.records import record_kinds
+from matins.records.kind import RecordKind
+
+Edits = Literal["refuse", "write_back"]
+SCHEDULES = "schedules"
+SCHEDULES_HELP = "When which agent is woken for what, by name."
+DEFAULTS = "defaults"
+DEFAULTS_HELP = "Settings of all schedules that do not set them themselves."
+
+
+def _declared(name: str, kind: Kind, text: str, example: Any) -> Declared:
+    return Declared(name, name, Setting(kind, text, example), None)
+
+
+_FILE_ONLY = (
+    _declared(
+        "when", Text(1_000, lines=True), 'When: "every weekday at 9am", "0 2 * * *", "5m", an ISO instant, an RRULE.',
+        "every weekday at 9am",
+    ),
+    _declared("agent", Name("agents"), "Agent to wake, by name.", "scout"),
+    _declared("preset", Choice(tuple(PRESETS)), "System whose defaults apply to the schedule.", "herdctl"),
+    _declared("paused", Pause(), "Whether the file pauses the schedule; text is the reason.", "until the key is there"),
+    _declared("type", Choice(("interval", "cron")), "As herdctl writes it: with interval or expression.", "interval"),
+    _declared("interval", Duration(), "Interval of a schedule with `type: interval`.", "5m"),
+    _declared("expression", Text(1_000), "Cron expression of a schedule with `type: cron`.", "0 9 * * 1-5"),
+)  # fmt: skip
+SCHEDULE: Table = {**{declared.name: declared for declared in _FILE_ONLY}, **SETTINGS}
+"""What a schedule of the file may have."""
+TOP: Table = {
+    "preset": _declared("preset", Choice(tuple(PRESETS)), "System whose defaults apply to this file.", "herdctl"),
+    "edits": _declared(
+        "edits", Choice(get_args(Edits)),
+        "Whether changes made elsewhere to what the file defines are refused, or written back into it.", "write_back",
+    ),
+}  # fmt: skip
+
+
+@cache
+def sections() -> Mapping[str, RecordKind[Any]]:
+    """Kinds of records that have a section of their own, by its name."""
+    return {noun: kind for noun, kind in record_kinds().items() if kind.in_file and not kind.single}
+
+
+@cache
+def singles() -> Mapping[str, RecordKind[Any]]:
+    """Kinds of which there is one record: a key of the file itself."""
+    return {noun: kind for noun, kind in record_kinds().items() if kind.in_file and kind.single}
+
+
+@cache
+def top_level() -> tuple[str, ...]:
+    return (*TOP, *singles(), DEFAULTS, SCHEDULES, *sections())

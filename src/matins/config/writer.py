@@ -1,0 +1,149 @@
+"""Changes written back into the text of `matins.yaml`: comments kept, and nothing else touched."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from matins.config.reader import FileItem, ParsedFile, Spot, read
+from matins.config.splicing import holder, reworded, same, set_value, with_nulls, without_field, without_item
+from matins.engine.schedules import SETTINGS
+from matins.engine.settings import REFERENCES
+from matins.engine.validation import check_names_known
+from matins.errors import Conflict, InvalidInput
+from matins.records import kinds_by_name
+from matins.texts.yaml_nodes import Entries, Items, parse
+
+_EDITABLE = ("when", *SETTINGS)
+"""What only a file may have, such as preset, decides who is asked: it is edited there."""
+Records = dict[tuple[str, str, str], Mapping[str, Any]]
+
+
+def edit_settings(text: str, spot: Spot, changes: Mapping[str, Any]) -> str:
+    """The text with these settings of one schedule changed; None is written as null, which means the default."""
+    check_names_known("A schedule", changes, _EDITABLE)
+    parsed = read(text)
+    item = _item(parsed, spot)
+    others = [name for name in ("type", "interval", "expression") if name in item.block.spots]
+    if "when" in changes and others:
+        raise _unsafe(spot, f'the file uses "{others[0]}" instead of "when"')
+    settings = {**item.block.values, **changes}
+    new = _written(spot, lambda: _replaced(text, item, settings))
+    missing = [name for name, value in changes.items() if value is None and name not in item.block.spots]
+    if missing:
+        new = _written(spot, lambda: _with_nulls(new, spot, missing))
+    _check(parsed, new, item, settings)
+    return new
+
+
+def set_settings(
+    text: str, spot: Spot, settings: Mapping[str, Any], *, only: bool = True, zone: str | None = None
+) -> str:
+    """The text in which a record that is no schedule has these settings: `only` these, or beside its others; None
+    removes one. `zone`: its time zone, written where it would else be that of the defaults. The caller checks whether
+    all of it means what was wanted."""
+    parsed = read(text)
+    item = _item(parsed, spot)
+    wanted = settings if only else {**item.block.values, **settings}
+    wanted = {name: value for name, value in wanted.items() if value is not None}
+    if zone and parsed.defaults and parsed.defaults.values.get("timezone"):
+        wanted.setdefault("timezone", zone)
+    _check_secrets(item, wanted)
+    new = _written(spot, lambda: _replaced(text, item, wanted))
+    _check(parsed, new, item)
+    return new
+
+
+def remove_item(text: str, spot: Spot) -> str:
+    """The text without one record: its name and what is below it; comments of others stay."""
+    parsed = read(text)
+    item = _item(parsed, spot)
+    new = _written(spot, lambda: _removed(text, spot))
+    _check(parsed, new, item, gone=True)
+    return new
+
+
+def write_back_failed(spot: Spot) -> Conflict:
+    """For a change that the file would take for something else."""
+    return _unsafe(spot, "written to the file, the change would have another meaning")
+
+
+def _written(spot: Spot, write: Callable[[], str]) -> str:
+    try:
+        return write()
+    except InvalidInput as error:
+        raise _unsafe(spot, error.message) from None
+    except TypeError as error:
+        raise _unsafe(spot, f"the value cannot be written: {error}") from None
+
+
+def _replaced(text: str, item: FileItem, settings: Mapping[str, Any]) -> str:
+    node, before = item.block.spot.node, item.block.values
+    if isinstance(node, Entries) and node.entries:
+        return reworded(text, node, before, settings)
+    return set_value(text, node, None, _alone(item.kind, settings), flow=False) if not same(settings, before) else text
+
+
+def _alone(kind: str, settings: Mapping[str, Any]) -> Any:
+    """As the bare value that stands for it, where there is nothing else."""
+    alone = "" if kind == "schedule" else kinds_by_name()[kind].alone
+    return settings[alone] if alone and [*settings] == [alone] else dict(settings)
+
+
+def _removed(text: str, spot: Spot) -> str:
+    held = holder(parse(text), spot.key.place)
+    assert held is not None, spot.path
+    mapping, number = held
+    if isinstance(mapping, Items):
+        return without_item(text, mapping, number)
+    return without_field(text, mapping, number, last=number + 1 == len(mapping.entries))
+
+
+def _with_nulls(text: str, spot: Spot, names: list[str]) -> str:
+    """What was not there, and shall be the default although `defaults` has another value, is written too."""
+    node = _item(read(text), spot).block.spot.node
+    assert isinstance(node, Entries), spot.path
+    return with_nulls(text, node, names)
+
+
+def _item(parsed: ParsedFile, spot: Spot) -> FileItem:
+    for item in parsed.items:
+        if item.block.spot.key.place == spot.key.place:
+            return item
+    raise _unsafe(spot, "it is part of the preset", "Add it to the file, under limits.")
+
+
+def _check_secrets(item: FileItem, settings: Mapping[str, Any]) -> None:
+    """Where the file says where a value is, it does not learn what it is."""
+    before: Mapping[str, str] = item.block.values.get("environment") or {}
+    after: Mapping[str, str] = settings.get("environment") or {}
+    for name in before.keys() & after.keys():
+        if before[name].startswith(REFERENCES) and not after[name].startswith(REFERENCES):
+            spot = item.block.spots["environment"]
+            raise _unsafe(spot, f"{name} refers to its value and cannot be set to one", "Use env:NAME or file:/path.")
+
+
+def _check(
+    before: ParsedFile, text: str, item: FileItem, settings: Mapping[str, Any] | None = None, *, gone: bool = False
+) -> None:
+    """Read again, all the rest must be as it was, and the record itself have these settings, where they are given."""
+    parsed = read(text)
+    old, new, key = _records(before), _records(parsed), (item.kind, item.name, item.agent)
+    old.pop(key)
+    found = new.pop(key, None)
+    wrong = settings is not None and not same(found, settings)
+    if parsed.problems or wrong or (found is None) != gone or new != old:
+        raise _unsafe(item.block.spot, "its form in the file cannot be changed safely")
+
+
+def _records(parsed: ParsedFile) -> Records:
+    """All that a file says."""
+    defaults = {("defaults", "", ""): parsed.defaults.values} if parsed.defaults else {}
+    simple = {("top", name, ""): {"value": value} for name, value in parsed.simple.items()}
+    items = {(item.kind, item.name, item.agent): item.block.values for item in parsed.items}
+    return {**defaults, **simple, **items}
+
+
+def _unsafe(spot: Spot, why: str, hint: str = "Change it in the file.") -> Conflict:
+    message = f"{spot.path}, line {spot.key.place.line} of the file: {why}."
+    return Conflict(message, value=spot.path, field="name", hint=hint)

@@ -1,0 +1,447 @@
+"""Settings by kind: what people write becomes the value that a record holds, and back.
+
+Four tables, each with every kind: PARSE takes what people write, FORMAT gives it back, DUMP gives what the store keeps,
+and LOAD takes that. A new kind is a line in each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any, NamedTuple, cast
+from urllib.parse import urlsplit
+
+import orjson
+
+from matins.engine.money import format_money, parse_money, parse_tokens
+from matins.engine.prompts import check_prompt_text
+from matins.engine.quiet_hours import parse_windows, window_text
+from matins.engine.reasons import rfc3339
+from matins.engine.targets import parse_target
+from matins.engine.validation import (
+    check_choice,
+    check_name,
+    check_names_known,
+    check_number,
+    check_strings,
+    invalid,
+    is_name,
+    preview_of,
+)
+from matins.engine.when.durations import format_duration, parse_duration
+from matins.engine.when.parse import parse_trigger
+from matins.engine.when.triggers import to_ms
+from matins.engine.when.zones import load_zone
+from matins.errors import InstantError, IntervalParseError, InvalidInput, TriggerError
+from matins.model import settings as kinds
+from matins.model.agent import Target
+from matins.model.settings import Declared, Kind, Table
+from matins.model.trigger import Once
+
+REFERENCES = ("env:", "file:")
+REDACTED = "…"
+"""Shown in the place of a value that may be a secret."""
+MAX_LABELS = 50
+MAX_URL_LENGTH = 2_000
+MAX_PAYLOAD_BYTES = 1 << 20
+DOLLARS: Mapping[str, float] = {"USD": 1.0}
+_MIN_INSTANT, _MAX_INSTANT = 100_000_000_000, 253_402_300_799_999
+"""Milliseconds from 1973 to the year 9999. A smaller number is a year, or counts seconds."""
+
+
+class ParseContext(NamedTuple):
+    """What values are understood by, beside themselves."""
+
+    now: int
+    rates: Mapping[str, float] = DOLLARS
+    local_zone: str = "UTC"
+    timezone: str = "UTC"
+    """Where instants without an offset are."""
+
+
+Values = Mapping[str, Any]
+Parse = Callable[[Declared, Any, ParseContext], Any]
+
+
+def parse_settings(owner: str, table: Table, given: Values, context: ParseContext) -> dict[str, Any]:
+    """The fields that these settings fill; what is None is left out. An error names the setting and what to type."""
+    check_names_known(owner, given, table)
+    return {
+        table[name].field: parse_setting(table[name], value, context)
+        for name, value in given.items()
+        if value is not None
+    }
+
+
+def parse_setting(declared: Declared, value: Any, context: ParseContext) -> Any:
+    try:
+        return PARSE[type(declared.kind)](declared, value, context)
+    except InvalidInput as error:
+        error.hint = error.hint or default_hint(declared)
+        raise
+
+
+def check_required(owner: str, table: Table, given: Values) -> None:
+    for name, declared in table.items():
+        if declared.setting.required and given.get(name) is None:
+            example = orjson.dumps(declared.setting.example).decode()
+            raise InvalidInput(f'{owner} needs "{name}".', field=name, hint=f"For example: {name}={example}.")
+
+
+def format_settings(table: Table, value: Any) -> dict[str, Any]:
+    """All settings whose value is not the default, as people write them."""
+    found: dict[str, Any] = {}
+    for name, declared in table.items():
+        held = getattr(value, declared.field)
+        if (held is not declared.default and held != declared.default) or declared.setting.required:
+            found[name] = format_setting(declared, held)
+    return found
+
+
+def format_setting(declared: Declared, value: Any) -> Any:
+    if value is None:
+        return "none" if isinstance(declared.kind, kinds.Duration) and declared.kind.none else None
+    return FORMAT[type(declared.kind)](value)
+
+
+def dump_settings(table: Table, value: Any) -> dict[str, Any]:
+    """As the store keeps it, by field: what differs from the defaults."""
+    found: dict[str, Any] = {}
+    for declared in table.values():
+        held = getattr(value, declared.field)
+        if held != declared.default:
+            found[declared.field] = held if held is None else DUMP[type(declared.kind)](held)
+    return found
+
+
+def load_settings(table: Table, data: Values) -> dict[str, Any]:
+    """The fields that `dump_settings` wrote."""
+    return {
+        declared.field: None if (held := data[declared.field]) is None else LOAD[type(declared.kind)](held)
+        for declared in table.values()
+        if declared.field in data
+    }
+
+
+def redacted(table: Table, data: Values) -> dict[str, Any]:
+    """What `dump_settings` wrote, without values that may be secrets, for events that many read."""
+    found = dict(data)
+    for declared in table.values():
+        held = found.get(declared.field)
+        if held and isinstance(declared.kind, kinds.Variables):
+            found[declared.field] = {name: redact(text) for name, text in held}
+        elif held and isinstance(declared.kind, kinds.Secret):
+            found[declared.field] = redact(held)
+        elif held and isinstance(declared.kind, kinds.Url) and declared.kind.private:
+            found[declared.field] = origin(held)
+    return found
+
+
+def redact(text: str) -> str:
+    return text if text.startswith(REFERENCES) else REDACTED
+
+
+def origin(url: str) -> str:
+    """Without the path, which may hold a key."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}"
+
+
+def default_hint(declared: Declared) -> str:
+    """What leaving the setting out means; where that is nothing, an example."""
+    usual = None if declared.default is None else format_setting(declared, declared.default)
+    if declared.setting.required or usual in (None, [], {}):
+        return f"For example: {orjson.dumps(declared.setting.example).decode()}."
+    return f"Omit it to use the default, {usual}."
+
+
+# what people write
+
+
+def _text(declared: Declared, value: Any, context: ParseContext) -> str:
+    kind = cast("kinds.Text", declared.kind)
+    fits = isinstance(value, str) and value.strip() and len(value) <= kind.longest
+    if fits and (kind.lines or value.isprintable()):
+        return value
+    allowed = (
+        f"text of at most {kind.longest} characters" if kind.lines else f"1 to {kind.longest} printable characters"
+    )
+    raise invalid(declared.name, value, allowed)
+
+
+def _template(declared: Declared, value: Any, context: ParseContext) -> str:
+    return check_prompt_text(value, declared.name)
+
+
+def _name(declared: Declared, value: Any, context: ParseContext) -> str:
+    return check_name(declared.name, value)
+
+
+def _names(declared: Declared, value: Any, context: ParseContext) -> tuple[str, ...]:
+    if value in ([], ()) and cast("kinds.Names", declared.kind).empty:
+        return ()
+    names = check_strings(declared.name, value, "a list of names", declared.setting.example)
+    if len(set(names)) != len(names):
+        raise invalid(declared.name, value, "a list of different names")
+    return tuple(check_name(declared.name, name) for name in names)
+
+
+def _choice(declared: Declared, value: Any, context: ParseContext) -> str:
+    return check_choice(declared.name, value, cast("kinds.Choice", declared.kind).values)
+
+
+def _flag(declared: Declared, value: Any, context: ParseContext) -> bool:
+    if isinstance(value, bool):
+        return value
+    raise invalid(declared.name, value, "true or false")
+
+
+def _whole(declared: Declared, value: Any, context: ParseContext) -> int:
+    kind = cast("kinds.Whole", declared.kind)
+    return check_number(declared.name, value, kind.low, kind.high)
+
+
+def _decimal(declared: Declared, value: Any, context: ParseContext) -> float:
+    kind = cast("kinds.Decimal", declared.kind)
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if number and kind.low <= value <= kind.high and not (kind.above and value == kind.low):
+        return value
+    low = f"above {kind.low:g} and at most" if kind.above else f"from {kind.low:g} to"
+    raise invalid(declared.name, value, f"a number {low} {kind.high:.15g}")
+
+
+def _duration(declared: Declared, value: Any, context: ParseContext) -> int | None:
+    kind = cast("kinds.Duration", declared.kind)
+    if kind.none and value == "none":
+        return None
+    if not isinstance(value, str):
+        allowed = 'a duration such as "5m", or "none"' if kind.none else 'a duration such as "5m"'
+        raise invalid(declared.name, value, allowed)
+    try:
+        return parse_duration(value)
+    except IntervalParseError as error:
+        message = f'"{declared.name}": {error.message}'
+        raise IntervalParseError(
+            message, value=value, field=declared.name, allowed=error.allowed, hint=error.hint
+        ) from None
+
+
+def _instant(declared: Declared, value: Any, context: ParseContext) -> int:
+    """An ISO instant, in the context's zone where it names none; or a datetime with its zone, or milliseconds. It may
+    be past: it is looked at when a slot is due."""
+    name = declared.name
+    hint = f'For example: {name}="2026-12-31T18:00".'
+    if type(value) is int and _MIN_INSTANT <= value <= _MAX_INSTANT:
+        return value
+    if isinstance(value, datetime):
+        if value.tzinfo is None:
+            message = f'"{name}" has no time zone: {value.isoformat()}.'
+            raise InstantError(message, value=value, field=name, hint="For example: datetime.now(UTC).")
+        return to_ms(value)
+    if not isinstance(value, str):
+        raise invalid(name, value, "an ISO instant", hint=hint)
+    try:
+        when = parse_trigger(value, now_ms=context.now, timezone=context.timezone).definition.when
+    except TriggerError as error:
+        raise InstantError(f'"{name}": {error.message}', value=value, field=name, hint=hint) from None
+    if not isinstance(when, Once):
+        raise invalid(name, value, "an ISO instant", hint=hint)
+    return when.at_ms
+
+
+def _zone(declared: Declared, value: Any, context: ParseContext) -> str:
+    if not isinstance(value, str) or not value.isprintable():
+        raise invalid(declared.name, value, 'an IANA name such as "Europe/London"')
+    return load_zone(context.local_zone if value == "local" else value).name
+
+
+def _money(declared: Declared, value: Any, context: ParseContext) -> int:
+    return parse_money(value, context.rates, declared.name)
+
+
+def _tokens(declared: Declared, value: Any, context: ParseContext) -> int:
+    return parse_tokens(value, declared.name)
+
+
+def _command(declared: Declared, value: Any, context: ParseContext) -> str | tuple[str, ...]:
+    allowed = "a command, or a list of a program and its arguments"
+    one = isinstance(value, str)
+    strings = check_strings(declared.name, [value] if one else value, allowed)
+    return strings[0] if one else strings
+
+
+def _arguments(declared: Declared, value: Any, context: ParseContext) -> tuple[str, ...]:
+    return check_strings(declared.name, value)
+
+
+def _labels(declared: Declared, value: Any, context: ParseContext) -> dict[str, str]:
+    labels = cast("dict[Any, Any]", value) if isinstance(value, dict) else {}
+    if not 1 <= len(labels) <= MAX_LABELS or not all(is_name(text) for pair in labels.items() for text in pair):
+        raise invalid(declared.name, cast("object", value), f"a mapping of at most {MAX_LABELS} names to strings")
+    return labels
+
+
+def _variables(declared: Declared, value: Any, context: ParseContext) -> tuple[tuple[str, str], ...]:
+    """Values that look like a reference must be a whole one."""
+    pairs: list[tuple[str, str]] = []
+    for name, text in cast("dict[Any, Any]", value).items() if isinstance(value, dict) else [(None, None)]:
+        if not isinstance(name, str) or not isinstance(text, str) or not name.isidentifier() or "\0" in text:
+            shown = name.partition("=")[0] if isinstance(name, str) else name  # the rest is a value
+            hint = f'For example: {declared.name}={{"API_KEY": "env:API_KEY"}}.'
+            raise invalid(declared.name, shown, "a mapping of names to strings", hint=hint)
+        if text in REFERENCES:
+            hint = "Use env:NAME, or file:/path/of/the/secret."
+            raise InvalidInput(f'"{name}" refers to nothing: {text}', value=text, field=declared.name, hint=hint)
+        if text == REDACTED:
+            hint = "Give its value, or where it is: env:NAME, file:/path."
+            message = f'"{name}" has no value: {text} stands for a hidden one.'
+            raise InvalidInput(message, field=declared.name, hint=hint)
+        pairs.append((name, text))
+    return tuple(pairs)
+
+
+def _target(declared: Declared, value: Any, context: ParseContext) -> Target:
+    return parse_target(value)
+
+
+def _windows(declared: Declared, value: Any, context: ParseContext) -> Any:
+    return parse_windows(value)
+
+
+def _secret(declared: Declared, value: Any, context: ParseContext) -> str:
+    """A secret itself is refused, and not repeated in the error."""
+    if isinstance(value, str) and value.startswith(REFERENCES) and value not in REFERENCES and value.isprintable():
+        return value
+    allowed, example = "env:NAME or file:/path", declared.setting.example
+    message = f'"{declared.name}" must be a reference to the secret, not the secret itself.'
+    raise InvalidInput(message, field=declared.name, allowed=allowed, hint=f'For example: {declared.name}="{example}".')
+
+
+def _url(declared: Declared, value: Any, context: ParseContext) -> str:
+    """Without a password, which everybody who may look would see."""
+    if not isinstance(value, str) or not value.strip() or not value.isprintable() or len(value) > MAX_URL_LENGTH:
+        message = f'"{declared.name}" must be a URL of at most {MAX_URL_LENGTH} characters.'  # it may hold a key
+        hint = f'For example: {declared.name}="{declared.setting.example}".'
+        raise InvalidInput(message, field=declared.name, hint=hint)
+    if "@" in value.partition("://")[2].partition("/")[0]:
+        hint = "Refer to secrets elsewhere, as env:NAME or file:/path."
+        raise InvalidInput(f'"{declared.name}" contains a user name or a password.', field=declared.name, hint=hint)
+    return value
+
+
+def _options(declared: Declared, value: Any, context: ParseContext) -> dict[str, Any]:
+    if isinstance(value, dict):
+        return cast("dict[str, Any]", _json(declared, value, context))
+    raise invalid(declared.name, value, "a mapping")
+
+
+def _json(declared: Declared, value: Any, context: ParseContext) -> Any:
+    try:
+        size = len(orjson.dumps(value))
+    except TypeError as error:
+        raise invalid(declared.name, value, f"a JSON value ({error})") from None
+    if size > MAX_PAYLOAD_BYTES:
+        allowed = f"at most {MAX_PAYLOAD_BYTES} bytes as JSON"
+        message = f'"{declared.name}" must be {allowed}, not {size}.'
+        raise InvalidInput(message, value=preview_of(size), field=declared.name, allowed=allowed)
+    return value
+
+
+def _pause(declared: Declared, value: Any, context: ParseContext) -> bool | str:
+    if isinstance(value, (bool, str)):
+        return value
+    raise invalid(declared.name, value, "true, false, or a text that says why")
+
+
+PARSE: Mapping[type[Kind], Parse] = {
+    kinds.Text: _text,
+    kinds.Template: _template,
+    kinds.Name: _name,
+    kinds.Names: _names,
+    kinds.Choice: _choice,
+    kinds.Flag: _flag,
+    kinds.Whole: _whole,
+    kinds.Decimal: _decimal,
+    kinds.Duration: _duration,
+    kinds.Instant: _instant,
+    kinds.Zone: _zone,
+    kinds.Money: _money,
+    kinds.Tokens: _tokens,
+    kinds.Command: _command,
+    kinds.Arguments: _arguments,
+    kinds.Labels: _labels,
+    kinds.Variables: _variables,
+    kinds.Target: _target,
+    kinds.Windows: _windows,
+    kinds.Secret: _secret,
+    kinds.Url: _url,
+    kinds.Options: _options,
+    kinds.Json: _json,
+    kinds.Pause: _pause,
+}
+
+
+# what a record holds
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _pairs(value: tuple[tuple[str, str], ...]) -> dict[str, str]:
+    return {name: redact(text) for name, text in value}
+
+
+def _place(value: Target) -> dict[str, Any]:
+    return {name: item for name, item in value._asdict().items() if item is not None}
+
+
+def _window_texts(value: tuple[Any, ...]) -> list[str]:
+    return [window_text(window) for window in value]
+
+
+def _list(value: Any) -> Any:
+    return list(cast("tuple[Any, ...]", value)) if isinstance(value, tuple) else value
+
+
+def _tuple(value: Any) -> Any:
+    return tuple(cast("list[Any]", value)) if isinstance(value, list) else value
+
+
+def _tuple_of_pairs(value: list[list[str]]) -> tuple[tuple[str, str], ...]:
+    return tuple((name, text) for name, text in value)
+
+
+def _target_of(value: list[Any]) -> Target:
+    return Target(*value)
+
+
+_PLAIN = (
+    kinds.Text, kinds.Template, kinds.Name, kinds.Choice, kinds.Flag, kinds.Whole, kinds.Decimal, kinds.Zone,
+    kinds.Tokens, kinds.Labels, kinds.Url, kinds.Options, kinds.Json, kinds.Pause,
+)  # fmt: skip
+_LISTS = (kinds.Names, kinds.Command, kinds.Arguments)
+FORMAT: Mapping[type[Kind], Callable[[Any], Any]] = {
+    **dict.fromkeys(_PLAIN, _same),
+    **dict.fromkeys(_LISTS, _list),
+    kinds.Duration: format_duration,
+    kinds.Instant: rfc3339,
+    kinds.Money: format_money,
+    kinds.Secret: redact,
+    kinds.Variables: _pairs,
+    kinds.Target: _place,
+    kinds.Windows: _window_texts,
+}
+_AS_HELD = (*_PLAIN, *_LISTS, kinds.Secret, kinds.Duration, kinds.Instant, kinds.Money, kinds.Variables)
+DUMP: Mapping[type[Kind], Callable[[Any], Any]] = {
+    **dict.fromkeys(_AS_HELD, _same),
+    kinds.Target: _list,
+    kinds.Windows: _window_texts,
+}
+LOAD: Mapping[type[Kind], Callable[[Any], Any]] = {
+    **dict.fromkeys((*_PLAIN, kinds.Secret, kinds.Duration, kinds.Instant, kinds.Money), _same),
+    **dict.fromkeys(_LISTS, _tuple),
+    kinds.Variables: _tuple_of_pairs,
+    kinds.Target: _target_of,
+    kinds.Windows: parse_windows,
+}

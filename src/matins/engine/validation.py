@@ -1,0 +1,101 @@
+"""Checks of values that people give. Each error says what is wrong, with the value, and what to type instead."""
+
+from __future__ import annotations
+
+import difflib
+import reprlib
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any, TypeGuard, cast
+
+from matins.errors import InvalidInput
+from matins.model.settings import MAX_NAME_LENGTH
+
+_MAX_SHOWN = 10**15
+_MAX_ITEMS = 3
+
+
+def check_names_known(owner: str, names: Iterable[str], known: Collection[str]) -> None:
+    """Raise for the first name that is not known. `owner` is what has these settings: "A budget"."""
+    for name in names:
+        if name not in known:
+            name = str(name)  # in a dictionary it may be anything
+            raise InvalidInput(f'{owner} has no setting "{name}".', value=name, field=name, hint=nearest(name, known))
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """The closest known name as a hint, or all of them."""
+    known = list(known)
+    close = difflib.get_close_matches(name, known, n=1)
+    return f'Did you mean "{close[0]}"?' if close else f"Known: {', '.join(known) or 'none'}."
+
+
+def is_name(name: object) -> TypeGuard[str]:
+    return isinstance(name, str) and bool(name.strip()) and name.isprintable() and len(name) <= MAX_NAME_LENGTH
+
+
+def check_name(field: str, name: object, example: str | None = None) -> str:
+    if is_name(name):
+        return name
+    allowed = f"text of 1 to {MAX_NAME_LENGTH} printable characters"
+    raise invalid(field, name, allowed, hint=f'For example: {field}="{example}".' if example else None)
+
+
+def check_strings(
+    field: str, value: object, allowed: str = "a list of strings", example: Sequence[str] = ()
+) -> tuple[str, ...]:
+    """A list of at least one string; none of them blank, none with a NUL."""
+    strings = [item for item in items_of(value) if isinstance(item, str) and item.strip() and "\0" not in item]
+    if not strings or len(strings) != len(items_of(value)):
+        meant = [value] if isinstance(value, str) and is_name(value) else example
+        quoted = ", ".join(f'"{item}"' for item in meant)
+        raise invalid(field, value, allowed, hint=f"For example: {field}=[{quoted}]." if quoted else None)
+    return tuple(strings)
+
+
+def items_of(value: object) -> list[object]:
+    return list(cast("list[object]", value)) if isinstance(value, (list, tuple)) else []
+
+
+def check_number(field: str, value: object, low: int, high: int) -> int:
+    if type(value) is int and low <= value <= high:
+        return value
+    raise invalid(field, value, f"an integer from {low} to {high}")
+
+
+def check_choice(field: str, value: Any, choices: Collection[str]) -> Any:
+    if isinstance(value, str) and value in choices:
+        return value
+    close = difflib.get_close_matches(value, list(choices), n=1) if isinstance(value, str) else []
+    hint = f'Did you mean "{close[0]}"?' if close else None
+    raise invalid(field, value, one_of(choices), hint=hint)
+
+
+def one_of(choices: Collection[str]) -> str:
+    """`skip, queue or allow`."""
+    *some, last = choices
+    return f"{', '.join(some)} or {last}" if some else last
+
+
+def invalid(field: str, value: object, allowed: str, hint: str | None = None) -> InvalidInput:
+    message = f'"{field}" must be {allowed}, not {preview_of(value)}.'
+    return InvalidInput(message, value=value, field=field, allowed=allowed, hint=hint)
+
+
+def preview_of(value: object) -> str:
+    """Short, whatever it is; Python itself refuses to write a number of thousands of digits."""
+    if isinstance(value, int) and abs(value) > _MAX_SHOWN:
+        return "a number that is too large"
+    if isinstance(value, (list, tuple)):
+        return _preview_of_list(items_of(cast("object", value)))
+    return reprlib.repr(value) if _simple(value) else f"a value of type {type(value).__name__}"
+
+
+def _preview_of_list(items: list[object]) -> str:
+    if not items:
+        return "an empty list"
+    shown = [preview_of(item) if _simple(item) else f"a {type(item).__name__}" for item in items[:_MAX_ITEMS]]
+    return f"[{', '.join([*shown, '…'] if len(items) > _MAX_ITEMS else shown)}]"
+
+
+def _simple(value: object) -> bool:
+    return value is None or isinstance(value, (str, int, float))

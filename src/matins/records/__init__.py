@@ -1,0 +1,36 @@
+"""Kinds of records, one file each: what governs schedules, and who is woken. A new kind is a new file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from pkgutil import iter_modules
+from types import MappingProxyType
+from typing import Any
+
+from matins.records.kind import RecordKind
+
+
+@cache
+def record_kinds() -> Mapping[str, RecordKind[Any]]:
+    """All kinds by noun. Those that others are understood by come first, then in the order of their names."""
+    modules = [import_module(f"{__name__}.{module.name}") for module in iter_modules(__path__)]
+    values: list[Any] = [value for module in modules for value in vars(module).values()]
+    found: dict[str, RecordKind[Any]] = {value.noun: value for value in values if isinstance(value, RecordKind)}
+    return MappingProxyType(dict(sorted(found.items(), key=lambda item: (item[1].order, item[0]))))
+
+
+def record_kind(noun: str) -> RecordKind[Any]:
+    """One kind. Where its module has its name, the others are not loaded."""
+    if find_spec(f"{__name__}.{noun}") is None:
+        return record_kinds()[noun]
+    values: list[Any] = list(vars(import_module(f"{__name__}.{noun}")).values())
+    return next(value for value in values if isinstance(value, RecordKind) and value.noun == noun)
+
+
+@cache
+def kinds_by_name() -> Mapping[str, RecordKind[Any]]:
+    """All kinds by their name in the store, in events and in entries of the file."""
+    return MappingProxyType({kind.kind: kind for kind in record_kinds().values()})

@@ -1,0 +1,73 @@
+"""Agents: who is woken."""
+
+from dataclasses import replace
+
+from matins.engine.validation import nearest
+from matins.errors import InvalidInput
+from matins.model.agent import Agent
+from matins.records.kind import Column, Document, RecordChange, RecordContext, RecordKind
+from matins.records.limits import scope_of
+from matins.records.storage import POLICIES, resize
+
+
+def _complete(agent: Agent, context: RecordContext) -> Agent:
+    """Its runner must exist, and names the provider where nothing else does."""
+    from matins.executors.registry import runners
+
+    if agent.runner not in runners():
+        known = sorted(runners())
+        raise InvalidInput(
+            f'There is no runner "{agent.runner}".',
+            value=agent.runner,
+            field="runner",
+            allowed=", ".join(known),
+            hint=nearest(agent.runner, known),
+        )
+    return replace(agent, provider=agent.provider or default_provider(agent))
+
+
+def default_provider(agent: Agent) -> str:
+    from matins.executors.registry import runners
+    from matins.executors.runners.endpoints import place_of
+
+    runner = runners().get(agent.runner)
+    own = None if runner is None else runner.provider
+    return own or place_of(agent.url) or agent.runner
+
+
+def _as_written(agent: Agent) -> Agent:
+    return replace(agent, provider=None) if agent.provider == default_provider(agent) else agent
+
+
+def _resized(agent: Agent, before: Agent | None, change: RecordChange) -> None:
+    if agent.max_concurrent != (before and before.max_concurrent):
+        resize(scope_of(agent.name), agent.max_concurrent or 0, change)
+
+
+def _unlimited(agent: Agent, before: Agent | None, change: RecordChange) -> None:
+    if agent.max_concurrent is not None:
+        resize(scope_of(agent.name), 0, change)
+
+
+def _or_dash(field: str) -> Column:
+    def text(document: Document) -> str:
+        return document[field] or "–"
+
+    return Column(field.replace("_", " ").upper(), text, {"model": 8, "workdir": 12}.get(field))
+
+
+AGENTS = RecordKind(
+    kind="agent",
+    noun="agents",
+    one="agent",
+    value=Agent,
+    help="Manage agents.",
+    file_help="Who is woken, by name; schedules may be listed below their agent.",
+    storage=POLICIES,
+    complete=_complete,
+    as_written=_as_written,
+    changed=_resized,
+    deleted=_unlimited,
+    columns=(Column("NAME", "name"), Column("RUNNER", "runner"), *map(_or_dash, ("model", "workdir", "max_cost"))),
+    example="matins agents set scout --runner claude",
+)

@@ -1,0 +1,106 @@
+"""Budgets: how much may be spent in a day or a month."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from matins.engine.budgets import Budget, check_budget, period_of
+from matins.model.policy import Purse
+from matins.records.kind import Column, Document, RecordChange, RecordContext, RecordKind
+from matins.records.storage import POLICIES
+
+if TYPE_CHECKING:
+    from matins.ports import Transaction
+
+_MONTH_MS = 32 * 86_400_000
+
+
+def _complete(budget: Budget, context: RecordContext) -> Budget:
+    check_budget(budget)
+    return budget if budget.timezone else replace(budget, timezone=context.zone)
+
+
+def _recount(budget: Budget, before: Budget | None, change: RecordChange) -> None:
+    """What was spent in this period before the budget was made or changed counts too. Other amounts change nothing in
+    what is reserved and granted."""
+    if before is not None and budget == replace(before, max_cost=budget.max_cost, max_tokens=budget.max_tokens):
+        return
+    from matins.engine.spending import draws
+    from matins.runtime.rows import schedule_of
+
+    transaction = change.transaction
+    transaction.drop_purses(budget.name)
+    for schedule_id, agent, money, tokens in transaction.spend_since(_period_start(budget, change.now)):
+        row = transaction.schedule(schedule_id)
+        name = schedule_of(row).name if row else ""
+        for draw in draws([budget], schedule_id, agent, name, change.now):
+            transaction.fill_purse(Purse(budget.name, draw.whose, draw.period, money, tokens, 0, 0))
+
+
+def _period_start(budget: Budget, now: int) -> int:
+    """The first instant of the period that it is now, found by halving."""
+    period, low, high = period_of(budget, now), now - _MONTH_MS, now
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if period_of(budget, middle) == period else (middle, high)
+    return high
+
+
+def _forget_usage(budget: Budget, before: Budget | None, change: RecordChange) -> None:
+    change.transaction.drop_purses(budget.name)
+
+
+def _usage(budget: Budget, transaction: Transaction, now: int) -> dict[str, Any]:
+    period = period_of(budget, now)
+    purses = [p for p in transaction.purses(period) if p.budget == budget.name and p.period == period]
+    return {"usage": [_usage_document(purse) for purse in purses]}
+
+
+def _usage_document(purse: Purse) -> Document:
+    from matins.engine.money import format_money
+
+    money = {"money": format_money(purse.money), "money_reserved": format_money(purse.money_reserved)}
+    return {**purse._asdict(), **money}
+
+
+def _rows(document: Document) -> Iterable[tuple[str, ...]]:
+    """A row for each that has spent: all together, or each agent or schedule."""
+    limit = ", ".join(text for text in (document["max_cost"], _tokens(document["max_tokens"])) if text)
+    spent = [
+        (used["of"], f"{used['money']}, {_tokens(used['tokens']) or 'no tokens'}", used["money_reserved"])
+        for used in document["usage"]
+    ]
+    unused = (document["of"] or document["scope"], "nothing", "–")
+    for subject, money, reserved in spent or [unused]:
+        yield document["name"], subject, document["period"], money, reserved, limit
+
+
+def _tokens(count: int | None) -> str:
+    return f"{count:,} tokens" if count else ""
+
+
+BUDGETS = RecordKind(
+    kind="budget",
+    noun="budgets",
+    one="budget",
+    value=Budget,
+    help="Manage budgets; list shows what is spent.",
+    file_help="How much may be spent in a day or a month, by name.",
+    storage=POLICIES,
+    complete=_complete,
+    wakes="over_budget",
+    changed=_recount,
+    deleted=_forget_usage,
+    state=_usage,
+    state_types={"usage": "list[BudgetUsage]"},
+    columns=tuple(
+        Column(title, title.lower(), least)
+        for title, least in (
+            ("NAME", None), ("FOR", 8), ("PERIOD", None), ("SPENT", None), ("RESERVED", None), ("LIMIT", 6),
+        )
+    ),
+    rows=_rows,
+    example="matins budgets set daily --max-cost '$5' --period day",
+)  # fmt: skip

@@ -1,0 +1,227 @@
+"""What a kind of record is: its value, how it is kept, and what follows when it changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
+
+from matins.engine.validation import check_name, check_names_known, nearest
+from matins.errors import InvalidInput
+from matins.model.settings import Table, settings_of
+
+if TYPE_CHECKING:  # commands print their help from kinds, and load no engine for it
+    from matins.engine.policies import Policies
+    from matins.engine.settings import ParseContext
+    from matins.model.principal import Principal, Right
+    from matins.ports import Transaction
+
+V = TypeVar("V")
+Document = dict[str, Any]
+
+
+class RecordContext(NamedTuple):
+    """What a record is understood by, beside its own settings."""
+
+    now: int
+    zone: str
+    """The machine's own."""
+    rates: Mapping[str, float]
+    workdir: str | None = None
+    allowed_hosts: Sequence[str] = ()
+    known: Mapping[str, frozenset[str]] = {}
+    """Names of records that may be referred to, by noun; of schedules: agent/name."""
+
+
+class RecordChange(NamedTuple):
+    """A record that is being changed, in a transaction that holds the lock on policies."""
+
+    transaction: Transaction
+    principal: Principal
+    policies: Policies
+    now: int
+
+
+class Column(NamedTuple):
+    """Of a list, for people."""
+
+    title: str
+    value: str | Callable[[Document], str]
+    """A field of the document, or what makes a text of it."""
+    least: int | None = None
+    """How narrow it may become."""
+    right: bool = False
+    instant: bool = False
+
+
+class Storage(Protocol):
+    """Where records of a kind are kept."""
+
+    def read(self, kind: RecordKind[Any], transaction: Transaction, policies: Policies) -> Mapping[str, Any]:
+        """All of them by key."""
+        ...
+
+    def put(self, kind: RecordKind[Any], key: str, value: Any, change: RecordChange) -> Any:
+        """Keep it, with the event that says so; what is kept then."""
+        ...
+
+    def delete(self, kind: RecordKind[Any], key: str, change: RecordChange) -> bool: ...
+
+
+def _same(value: Any, context: RecordContext) -> Any:
+    return value
+
+
+def _as_held(value: Any) -> Any:
+    return value
+
+
+def _nothing(value: Any, before: Any, change: RecordChange) -> None:
+    pass
+
+
+def _no_state(value: Any, transaction: Transaction, now: int) -> Document:
+    return {}
+
+
+@dataclass(frozen=True)
+class RecordKind(Generic[V]):
+    kind: str
+    """In the store, in events and in entries of the file."""
+    noun: str
+    """Attribute, path, command, tool, section of the file."""
+    one: str
+    """In sentences: "budget"."""
+    value: type[V]
+    """A frozen dataclass with settings; its first field is the key, unless there is only one record."""
+    help: str
+    storage: Storage
+    key: str = "name"
+    """The argument that names one; empty where there is only one record."""
+    key_has_slashes: bool = False
+    default_key: str | None = None
+    keys: tuple[str, ...] = ()
+    """Which keys there may be; any where it is empty."""
+    right: Right = "govern"
+    in_file: bool = True
+    file_help: str = ""
+    order: int = 1
+    """0 for what other records are understood by."""
+    alone: str = ""
+    """The setting that a bare value stands for."""
+    complete: Callable[[V, RecordContext], V] = _same
+    """Rules over several settings, and defaults that depend on where it is."""
+    as_written: Callable[[V], V] = _as_held
+    """Without what `complete` filled in, before an edit."""
+    wakes: str | None = None
+    """Runs that wait for this reason are judged again when a record changes."""
+    changed: Callable[[V, V | None, RecordChange], None] = _nothing
+    deleted: Callable[[V, V | None, RecordChange], None] = _nothing
+    usual: Callable[[str, Policies], V | None] | None = None
+    """What holds where nothing is kept."""
+    listed: Callable[[Policies], Mapping[str, V]] | None = None
+    """What a list has beside what is kept."""
+    holds: Callable[[V, int], bool] | None = None
+    """Whether one still counts at an instant; all do where it is not given."""
+    state: Callable[[V, Transaction, int], Document] = _no_state
+    """What documents add, and ETags leave out."""
+    state_types: Mapping[str, str] | None = None
+    columns: tuple[Column, ...] = ()
+    rows: Callable[[Document], Iterable[tuple[str, ...]]] | None = None
+    """Where one record is several rows: the cells of each."""
+    example: str = ""
+    """A command that sets one."""
+    hidden: Callable[[Document], Document] | None = None
+    """The document for those who do not govern."""
+
+    @property
+    def table(self) -> Table:
+        return settings_of(self.value)
+
+    @property
+    def single(self) -> bool:
+        return not self.key
+
+    @property
+    def referred(self) -> bool:
+        """Whether schedules refer to records of this kind."""
+        from matins.model.schedule import ScheduleDefinition
+
+        declared = settings_of(ScheduleDefinition).values()
+        return self.noun == "agents" or any(getattr(setting.kind, "of", "") == self.noun for setting in declared)
+
+    @property
+    def many(self) -> str:
+        return self.noun.replace("_", " ")
+
+    @property
+    def owner(self) -> str:
+        """`A budget`, for errors."""
+        return f"An {self.one}" if self.one[0] in "aeiou" else f"A {self.one}"
+
+    def parse(self, key: str, given: Mapping[str, Any], context: RecordContext) -> V:
+        """The record that these settings make; an error names the setting and what to type."""
+        from matins.engine.settings import check_required, parse_settings
+
+        self.check_key(key)
+        check_names_known(self.owner, given, self.table)
+        check_required(self.owner, self.table, given)
+        fields = parse_settings(self.owner, self.table, given, _parse_context(context))
+        return self.complete(self.value(*self._key_values(key), **fields), context)
+
+    def edit(self, value: V, given: Mapping[str, Any], context: RecordContext) -> V:
+        """With these settings changed; None resets one to its default."""
+        from matins.engine.settings import check_required, parse_setting
+
+        check_names_known(self.owner, given, self.table)
+        fields: dict[str, Any] = {}
+        for name, item in given.items():
+            declared = self.table[name]
+            if item is None and declared.setting.required:
+                check_required(self.owner, {name: declared}, {})
+            fields[declared.field] = (
+                declared.default if item is None else parse_setting(declared, item, _parse_context(context))
+            )
+        return self.complete(replace(self.as_written(value), **fields), context)  # type: ignore[type-var]
+
+    def check_key(self, key: str) -> None:
+        if self.single:
+            return
+        try:
+            check_name(self.key, key)
+        except InvalidInput as error:
+            error.hint = f"For example: {self.example}"
+            raise
+        if self.keys and key not in self.keys:
+            allowed = ", ".join(self.keys)
+            message = f'There is no {self.one} "{key}".'
+            raise InvalidInput(message, value=key, field=self.key, allowed=allowed, hint=nearest(key, self.keys))
+
+    def dump(self, value: V) -> Document:
+        """As the store keeps it."""
+        from matins.engine.settings import dump_settings
+
+        return dump_settings(self.table, value)
+
+    def load(self, key: str, data: Mapping[str, Any]) -> V:
+        from matins.engine.settings import load_settings
+
+        return self.value(*self._key_values(key), **load_settings(self.table, data))
+
+    def document(self, value: V) -> Document:
+        """All settings as people write them, with the key."""
+        from matins.engine.settings import format_setting
+
+        key = {} if self.single else {self.key: getattr(value, self.key)}
+        return key | {
+            name: format_setting(declared, getattr(value, declared.field)) for name, declared in self.table.items()
+        }
+
+    def _key_values(self, key: str) -> tuple[str, ...]:
+        return () if self.single else (key,)
+
+
+def _parse_context(context: RecordContext) -> ParseContext:
+    from matins.engine.settings import ParseContext
+
+    return ParseContext(context.now, context.rates, context.zone, context.zone)

@@ -1,0 +1,55 @@
+"""Limits: how many runs may run at once."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+from matins.errors import InvalidInput
+from matins.model.settings import Setting, Whole
+from matins.records.kind import Column, RecordContext, RecordKind
+from matins.records.storage import LimitStorage
+
+if TYPE_CHECKING:
+    from matins.ports import Transaction
+
+_AGENT = "agent:"
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    scope: str
+    size: Annotated[int, Setting(Whole(1, 10_000), "Maximum number of concurrent runs.", 4, required=True)]
+
+
+def scope_of(agent: str) -> str:
+    return _AGENT + agent
+
+
+def _check_scope(limit: Limit, context: RecordContext) -> Limit:
+    from matins.runtime.catalog import GLOBAL
+
+    if limit.scope == GLOBAL or (limit.scope.startswith(_AGENT) and len(limit.scope) > len(_AGENT)):
+        return limit
+    hint = 'Use "global", or "agent:NAME".'
+    raise InvalidInput(f'"{limit.scope}" is not the scope of a limit.', value=limit.scope, field="scope", hint=hint)
+
+
+def _in_use(limit: Limit, transaction: "Transaction", now: int) -> dict[str, Any]:
+    return {"in_use": sum(used for scope, _, used in transaction.scopes() if scope == limit.scope)}
+
+
+LIMITS = RecordKind(
+    kind="limit",
+    noun="limits",
+    one="limit",
+    key="scope",
+    value=Limit,
+    help="Manage concurrency limits.",
+    file_help="Maximum number of concurrent runs: global, or agent:NAME.",
+    storage=LimitStorage(),
+    alone="size",
+    complete=_check_scope,
+    state=_in_use,
+    state_types={"in_use": "int"},
+    columns=(Column("SCOPE", "scope", 10), Column("SIZE", "size", right=True), Column("IN USE", "in_use", right=True)),
+    example="matins limits set global 4",
+)

@@ -1,0 +1,151 @@
+"""Where records are kept: as policies, limits, subscriptions or throttles."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from matins.errors import Conflict
+from matins.model.policy import Throttle
+from matins.model.records import NewEvent
+from matins.model.subscription import Subscription
+from matins.records.kind import RecordChange, RecordKind
+
+if TYPE_CHECKING:
+    from matins.engine.policies import Policies
+    from matins.ports import Transaction
+
+
+class PolicyStorage:
+    """A row for each record; engines read them again when one has changed."""
+
+    def read(self, kind: RecordKind[Any], transaction: Transaction, policies: Policies) -> Mapping[str, Any]:
+        held: Mapping[str, Any] = policies.records.get(kind.kind, {})
+        return {key: value if isinstance(value, kind.value) else kind.load(key, value) for key, value in held.items()}
+
+    def put(self, kind: RecordKind[Any], key: str, value: Any, change: RecordChange) -> Any:
+        from matins.engine.settings import redacted
+
+        data, by = kind.dump(value), change.principal.name
+        change.transaction.put_policy(kind.kind, key, orjson.dumps(data).decode(), change.now, by)
+        told = {"kind": kind.kind, "name": key, "by": by, "definition": redacted(kind.table, data)}
+        change.transaction.events.append(NewEvent(change.now, "policy.set", None, None, told))
+        return value
+
+    def delete(self, kind: RecordKind[Any], key: str, change: RecordChange) -> bool:
+        deleted = change.transaction.drop_policy(kind.kind, key)
+        if deleted:
+            told = {"kind": kind.kind, "name": key, "by": change.principal.name}
+            change.transaction.events.append(NewEvent(change.now, "policy.deleted", None, None, told))
+        return deleted
+
+
+class LimitStorage:
+    """A number of units for each scope, which runs take while they are on."""
+
+    def read(self, kind: RecordKind[Any], transaction: Transaction, policies: Policies) -> Mapping[str, Any]:
+        return {scope: kind.value(scope, size) for scope, size, _ in transaction.scopes()}
+
+    def put(self, kind: RecordKind[Any], key: str, value: Any, change: RecordChange) -> Any:
+        resize(key, value.size, change)
+        return value
+
+    def delete(self, kind: RecordKind[Any], key: str, change: RecordChange) -> bool:
+        limited = any(scope == key and size for scope, size, _ in change.transaction.scopes())
+        if limited:
+            resize(key, 0, change)
+        return limited
+
+
+def resize(scope: str, size: int, change: RecordChange) -> None:
+    """Let so many runs of a scope run at once; 0 for no limit."""
+    change.transaction.resize_scope(scope, size)
+    data = {"scope": scope, "size": size, "by": change.principal.name}
+    change.transaction.events.append(NewEvent(change.now, "limit.set", None, None, data))
+
+
+class WebhookStorage:
+    """A subscription with its position in the stream of events."""
+
+    def read(self, kind: RecordKind[Any], transaction: Transaction, policies: Policies) -> Mapping[str, Any]:
+        found = [item for item in transaction.subscriptions() if item.kind == "webhook"]
+        return {
+            item.name: kind.value(item.name, item.target["url"], item.types, item.target["secret"]) for item in found
+        }
+
+    def put(self, kind: RecordKind[Any], key: str, value: Any, change: RecordChange) -> Any:
+        """One with another URL or secret starts again from now; other types continue where it was."""
+        transaction, target = change.transaction, {"url": value.url, "secret": value.secret}
+        found = find_subscription(transaction, key)
+        if found is not None and found.kind != "webhook":
+            message = f'There is a subscription "{key}" already.'
+            raise Conflict(message, value=key, field="name", hint="Delete it first, or use another name.")
+        if found is not None and found.target == target:
+            if found.types != value.types:
+                transaction.set_types(key, value.types)
+                note_subscription("subscription.updated", found._replace(types=value.types), change)
+            return value
+        if found is not None:
+            transaction.drop_subscription(key)
+        horizon = transaction.event_horizon()
+        made = Subscription(
+            key, "webhook", target, value.types, horizon, "active", None, change.now, change.principal.name
+        )
+        transaction.put_subscription(made)
+        note_subscription("subscription.created", made, change)
+        return value
+
+    def delete(self, kind: RecordKind[Any], key: str, change: RecordChange) -> bool:
+        found = find_subscription(change.transaction, key)
+        if found is None or found.kind != "webhook":
+            return False
+        change.transaction.drop_subscription(key)
+        note_subscription("subscription.deleted", found, change)
+        return True
+
+
+def find_subscription(transaction: Transaction, name: str) -> Subscription | None:
+    return next((found for found in transaction.subscriptions() if found.name == name), None)
+
+
+def note_subscription(event: str, found: Subscription, change: RecordChange, note: str | None = None) -> None:
+    """Neither secret nor path: everybody reads events."""
+    from matins.engine.settings import origin
+
+    data: dict[str, Any] = {"subscription": found.name, "kind": found.kind, "by": change.principal.name}
+    if found.kind == "webhook":
+        data |= {"to": origin(found.target["url"]), "types": found.types}
+    if note is not None:
+        data["note"] = note
+    change.transaction.events.append(NewEvent(change.now, event, None, None, data))
+
+
+class ThrottleStorage:
+    """Rate limits of providers, which end by themselves."""
+
+    def read(self, kind: RecordKind[Any], transaction: Transaction, policies: Policies) -> Mapping[str, Any]:
+        return {held.provider: _rate_limit(kind, held) for held in transaction.throttles()}
+
+    def put(self, kind: RecordKind[Any], key: str, value: Any, change: RecordChange) -> Any:
+        by = change.principal.name
+        throttle = Throttle(key, value.resets_at, change.now, value.affects, value.reason, by)
+        held = change.transaction.put_throttle(throttle)
+        data = {"provider": key, "resets_at": value.resets_at, "reason": value.reason, "by": by}
+        change.transaction.events.append(NewEvent(change.now, "throttle.set", None, None, data))
+        return _rate_limit(kind, held)
+
+    def delete(self, kind: RecordKind[Any], key: str, change: RecordChange) -> bool:
+        deleted = change.transaction.drop_throttle(key)
+        if deleted:
+            data = {"provider": key, "by": change.principal.name}
+            change.transaction.events.append(NewEvent(change.now, "throttle.deleted", None, None, data))
+        return deleted
+
+
+def _rate_limit(kind: RecordKind[Any], held: Throttle) -> Any:
+    return kind.value(held.provider, held.resets_at, held.affects, held.reason)
+
+
+POLICIES = PolicyStorage()

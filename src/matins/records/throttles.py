@@ -1,0 +1,72 @@
+"""Throttles: providers whose rate limit is reached, and when it ends."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+from matins.errors import InvalidInput
+from matins.model.settings import Instant, Names, Setting, Text
+from matins.records.kind import Column, Document, RecordContext, RecordKind
+from matins.records.storage import ThrottleStorage
+
+if TYPE_CHECKING:
+    from matins.ports import Transaction
+
+
+@dataclass(frozen=True, slots=True)
+class RateLimit:
+    provider: str
+    resets_at: Annotated[
+        int, Setting(Instant(), "When the provider serves again.", "2099-12-31T18:00:00Z", required=True)
+    ]
+    affects: Annotated[
+        tuple[str, ...], Setting(Names(empty=True), "Agents that it affects; default: all.", ["scout"])
+    ] = ()
+    reason: Annotated[str, Setting(Text(500, lines=True), "Reason for the throttle.", "rate limited")] = "set by hand"
+
+
+def _check(limit: RateLimit, context: RecordContext) -> RateLimit:
+    if limit.resets_at <= context.now:
+        message = '"resets_at" must be in the future.'
+        raise InvalidInput(message, value=limit.resets_at, field="resets_at", hint="For example: 2099-12-31T18:00Z.")
+    return limit
+
+
+def _state(limit: RateLimit, transaction: "Transaction", now: int) -> dict[str, Any]:
+    from matins.engine.when.triggers import to_datetime
+
+    held = next(throttle for throttle in transaction.throttles() if throttle.provider == limit.provider)
+    return {"activated_at": to_datetime(held.activated_at), "by": held.by}
+
+
+def _holds(limit: RateLimit, now: int) -> bool:
+    return limit.resets_at > now
+
+
+def _affects(document: Document) -> str:
+    return ", ".join(document["affects"]) or "all"
+
+
+THROTTLES = RecordKind(
+    kind="throttle",
+    noun="throttles",
+    one="throttle",
+    key="provider",
+    value=RateLimit,
+    help="Manage provider rate limits.",
+    storage=ThrottleStorage(),
+    right="operate",
+    in_file=False,
+    complete=_check,
+    wakes="throttled",
+    holds=_holds,
+    state=_state,
+    state_types={"activated_at": "datetime", "by": "str"},
+    columns=(
+        Column("PROVIDER", "provider"),
+        Column("UNTIL", "resets_at", instant=True),
+        Column("AGENTS", _affects, 8),
+        Column("REASON", "reason", 10),
+        Column("BY", "by"),
+    ),
+    example="matins throttles set anthropic --resets-at 2h",
+)

@@ -1,0 +1,92 @@
+"""Webhooks: signed requests for events."""
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Any
+
+from matins.errors import Conflict, InvalidInput
+from matins.model.settings import Names, Secret, Setting, Url
+from matins.model.subscription import HOOKS
+from matins.records.kind import Column, Document, RecordContext, RecordKind
+from matins.records.storage import WebhookStorage, find_subscription
+
+if TYPE_CHECKING:
+    from matins.ports import Transaction
+
+
+@dataclass(frozen=True, slots=True)
+class Webhook:
+    name: str
+    url: Annotated[
+        str,
+        Setting(Url(private=True), "URL to which signed events are sent.", "https://example.com/hook", required=True),
+    ]
+    types: Annotated[
+        tuple[str, ...],
+        Setting(Names(empty=True), "Types of events; default: all.", ["run.failed", "approval.requested"]),
+    ] = ()
+    secret: Annotated[
+        str | None,
+        Setting(Secret(), "Where the signing secret is: env:NAME or file:/path.", "env:HOOK_SECRET", required=True),
+    ] = None
+    """One that Matins made is held itself, and shown by `add` only."""
+
+
+def _complete(hook: Webhook, context: RecordContext) -> Webhook:
+    from matins.engine.events import canonical_types
+    from matins.net.client import check_url
+
+    if hook.name == HOOKS:
+        message = f'The name "{HOOKS}" is reserved for hooks.'
+        raise Conflict(message, value=hook.name, field="name", hint="Use another name.")
+    if hook.secret is None:
+        hint = 'For example: secret="env:HOOK_SECRET"; `webhooks.add` makes one.'
+        raise InvalidInput('A webhook needs "secret".', field="secret", hint=hint)
+    check_url(hook.url, context.allowed_hosts)
+    return replace(hook, types=canonical_types(hook.types or None))
+
+
+def _state(hook: Webhook, transaction: "Transaction", now: int) -> dict[str, Any]:
+    from matins.engine.when.triggers import to_datetime
+
+    found = find_subscription(transaction, hook.name)
+    assert found is not None, hook.name
+    return {
+        "state": found.state,
+        "note": found.note,
+        "created_at": to_datetime(found.created_at),
+        "created_by": found.created_by,
+    }
+
+
+def _without_path(document: Document) -> Document:
+    from matins.engine.settings import origin
+
+    return {**document, "url": origin(document["url"])}
+
+
+def _types(document: Document) -> str:
+    return ", ".join(document["types"]) or "all"
+
+
+WEBHOOKS = RecordKind(
+    kind="webhook",
+    noun="webhooks",
+    one="webhook",
+    value=Webhook,
+    help="Manage webhooks and their deliveries.",
+    file_help="Where events are sent, by name.",
+    storage=WebhookStorage(),
+    complete=_complete,
+    state=_state,
+    state_types={
+        "state": "SubscriptionState", "note": "str | None", "created_at": "datetime", "created_by": "str",
+    },
+    hidden=_without_path,
+    columns=(
+        Column("NAME", "name"),
+        Column("URL", "url", 20),
+        Column("STATE", "state"),
+        Column("EVENTS", _types, 10),
+    ),
+    example="matins webhooks add ops https://example.com/hook",
+)  # fmt: skip

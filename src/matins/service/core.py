@@ -1,0 +1,117 @@
+"""What all use cases need: the store, the clock, and how a schedule or a run is found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import Literal
+
+from matins.config.file import ConfigFile
+from matins.engine.policies import Policies
+from matins.errors import Conflict, NotFound
+from matins.model.principal import Principal
+from matins.model.run import RunRecord
+from matins.model.schedule import ScheduleRecord
+from matins.ports import Clock, Store, Transaction
+from matins.runtime.catalog import Catalog, Known
+from matins.runtime.engine import Settings
+from matins.runtime.rows import run_of, schedule_of
+from matins.service.permissions import check_not_stopped, check_own
+
+MAX_ID = 1 << 62
+LEASE_MS = Settings().lease_ms
+"""What other processes may have set instead is not known here."""
+_PAGE = 1_000
+
+
+@dataclass
+class LocalState:
+    """What the process that answers has, beside the store."""
+
+    jobs: Collection[str] | None = None
+    """Of the engine in this process; None where it has none."""
+    file: ConfigFile | None = None
+    """The file that `plan` and `apply` are about."""
+
+
+@dataclass(frozen=True)
+class Core:
+    store: Store
+    clock: Clock
+    notify: Callable[[], None]
+    """Called after a change that the loops should look at."""
+    workdir: str | None
+    """Where commands run: relative paths count from there."""
+    local: LocalState = field(default_factory=LocalState)
+    catalog: Catalog = field(default_factory=lambda: Catalog(keeps=False))
+
+    def policies(self) -> Policies:
+        with self.store.reading() as transaction:
+            return self.catalog.policies(transaction)
+
+    def schedule_for(
+        self,
+        transaction: Transaction,
+        principal: Principal,
+        name: str,
+        agent: str | None,
+        to: Literal["change", "delete"] = "change",
+    ) -> ScheduleRecord:
+        """The schedule, with its cursor locked, for a principal that may change it. There is no other way to a locked
+        one, so no use case can forget to check."""
+        transaction.due_rows([self.find(transaction, name, agent).id])
+        schedule = self.find(transaction, name, agent)
+        check_own(principal, schedule)
+        if to == "change":
+            check_not_stopped(principal, schedule)
+        return schedule
+
+    def find(self, transaction: Transaction, name: str, agent: str | None) -> ScheduleRecord:
+        if agent is None and "/" in name and not transaction.schedules_named(name, None):
+            agent, name = name.split("/", 1)
+        ids = transaction.schedules_named(name, agent)
+        if len(ids) == 1:
+            return self.schedule(transaction, ids[0])
+        if not ids:
+            raise NotFound(
+                f'There is no schedule "{name}".', value=name, field="name", hint=_nearest(transaction, name)
+            )
+        names = [f"{s.agent}/{s.name}" for s in (self.schedule(transaction, number) for number in ids)]
+        hint = f"Use one of: {', '.join(names)}."
+        raise Conflict(f'Several schedules have the name "{name}".', value=name, field="name", hint=hint)
+
+    def schedule(self, transaction: Transaction, schedule_id: int) -> ScheduleRecord:
+        row = transaction.schedule(schedule_id)
+        assert row is not None, schedule_id
+        return schedule_of(row)
+
+    def all_schedules(self, transaction: Transaction) -> list[ScheduleRecord]:
+        found: list[ScheduleRecord] = []
+        after = 0
+        while page := transaction.schedules(after, None, _PAGE):
+            found += [schedule_of(row) for row in page]
+            after = found[-1].id
+        return found
+
+    def compiled(self, transaction: Transaction, schedule: ScheduleRecord) -> Known:
+        return self.compiled_at(transaction, schedule, schedule.rev)
+
+    def compiled_at(self, transaction: Transaction, schedule: ScheduleRecord, rev: int) -> Known:
+        known = self.catalog.get(transaction, [(schedule.id, rev)])[schedule.id, rev]
+        if isinstance(known, Exception):
+            message = f'The settings of "{schedule.name}" cannot be read: {known}'
+            raise Conflict(message, value=schedule.name, hint="Edit the schedule, then resume it.") from known
+        return known
+
+    def run(self, transaction: Transaction, run_id: int) -> RunRecord:
+        row = transaction.run(run_id)
+        if row is None:
+            raise NotFound(f"There is no run {run_id}.", value=run_id, field="run")
+        return run_of(row)
+
+
+def _nearest(transaction: Transaction, name: str) -> str | None:
+    names = [schedule_of(row).name for row in transaction.schedules(0, None, _PAGE)]
+    close = get_close_matches(name, names, n=1)
+    return f'Did you mean "{close[0]}"?' if close else None

@@ -1,0 +1,183 @@
+"""A schedule before it is in the store: its settings checked, its first slot found."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
+from typing import Any, NamedTuple
+
+from matins.engine.planning import Rule
+from matins.engine.schedules import (
+    OWN_SETTINGS,
+    TRIGGER_SETTINGS,
+    UNREADABLE,
+    check_approval,
+    check_texts,
+    encode,
+    parse_schedule,
+    trigger_settings,
+    trigger_source,
+)
+from matins.engine.targets import CURRENT, context_of, parse_context, resolve_current
+from matins.engine.validation import check_name
+from matins.engine.when.triggers import Trigger, compile_trigger
+from matins.errors import Conflict, InvalidInput
+from matins.model.agent import Target
+from matins.model.principal import Principal
+from matins.model.records import NewSchedule
+from matins.model.schedule import ScheduleDefinition, ScheduleRecord
+from matins.model.trigger import TriggerDefinition
+from matins.ports import Store, Transaction
+
+MAX_NOTE_LENGTH = 2_000
+_UNFIT = re.compile("[\0\ud800-\udfff]")  # NUL, and half a pair of UTF-16: no database takes them
+_MAX_NAME_FROM_TEXT, _NAME_WORDS, _MAX_NUMBER = 40, 6, 1_000
+_SHARED = ("timezone", "dst_gap", "dst_overlap")
+"""What a trigger keeps when its times are changed."""
+
+
+class Draft(NamedTuple):
+    """A schedule that has no id yet."""
+
+    agent: str
+    name: str
+    text: str
+    slot: int | None
+    rule: Rule
+
+    def row(self, schedule_id: int) -> NewSchedule:
+        due_at = self.rule.due_at(schedule_id, self.slot)
+        return NewSchedule(schedule_id, self.agent, self.name, self.text, self.slot, due_at)
+
+
+Cache = dict[object, tuple[str, int | None, Rule]]
+
+
+def make_draft(given: Mapping[str, Any], now: int, cache: Cache, rates: Mapping[str, float], local_zone: str) -> Draft:
+    """`cache` keeps what the same settings meant before: schedules made in bulk differ in little but their names."""
+    settings = dict(given)
+    name, when, agent = settings.pop("name", None), settings.pop("when", None), settings.pop("agent", None) or ""
+    check_name("name", name)
+    if agent:
+        check_name("agent", agent)
+    if when is None:
+        hint = 'For example: when="every weekday at 9am".'
+        raise InvalidInput(f'"{name}" needs "when".', value=None, field="when", hint=hint)
+    try:
+        key = (when, *sorted(settings.items()))
+        meaning = cache.get(key)
+    except TypeError:  # settings that cannot be compared, such as a payload
+        key = meaning = None
+    if meaning is None:
+        definition, trigger = parse_schedule(when, settings, now, rates, local_zone)
+        check_approval(definition)
+        slot = trigger.first_ms(now)
+        if slot is None:
+            message = f'"{name}" would never fire: {trigger.describe()} is past.'
+            raise InvalidInput(message, value=str(when), field="when", hint="Give a time in the future.")
+        meaning = encode(definition), slot, Rule(definition, trigger)
+        if key is not None:
+            cache[key] = meaning
+    return Draft(agent, name, *meaning)
+
+
+def name_from_text(text: str) -> str:
+    """summarise-my-open-prs."""
+    words = re.findall(r"\w+", text.lower())[:_NAME_WORDS]
+    while len(words) > 1 and len("-".join(words)) > _MAX_NAME_FROM_TEXT:
+        words.pop()
+    return "-".join(words)[:_MAX_NAME_FROM_TEXT] or "schedule"
+
+
+def free_name(transaction: Transaction, agent: str, text: str) -> str:
+    """The name that a text gives, numbered where it is taken."""
+    name = name_from_text(text)
+    for number in range(1, _MAX_NUMBER):
+        free = name if number == 1 else f"{name}-{number}"
+        if not transaction.taken_names([(agent, free)]):
+            return free
+    raise Conflict(f'There are too many schedules "{name}".', value=name, field="name", hint="Give it a name.")
+
+
+def check_note(note: object, field: str = "note") -> None:
+    if note is None:
+        return
+    if not isinstance(note, str) or len(note) > MAX_NOTE_LENGTH or _UNFIT.search(note):
+        message = f'"{field}" must be text of at most {MAX_NOTE_LENGTH} characters.'
+        raise InvalidInput(message, value=note, field=field, hint="Shorten it.")
+
+
+def check_duplicates(rows: Sequence[NewSchedule]) -> None:
+    seen: set[tuple[str, str]] = set()
+    for row in rows:
+        if (row.agent, row.name) in seen:
+            hint = "Give each schedule a name of its own."
+            raise Conflict(f'"{row.name}" is given twice.', value=row.name, field="name", hint=hint)
+        seen.add((row.agent, row.name))
+
+
+def check_available(transaction: Transaction, rows: Sequence[NewSchedule]) -> None:
+    for name in transaction.taken_names([(row.agent, row.name) for row in rows]):
+        hint = "Edit it, delete it, or use another name."
+        raise Conflict(f'There is a schedule "{name}" already.', value=name, field="name", hint=hint)
+
+
+def apply_edit(
+    schedule: ScheduleRecord, given: Mapping[str, Any], now: int, rates: Mapping[str, float], local_zone: str
+) -> tuple[ScheduleDefinition, Trigger]:
+    """The definition with these settings changed, and all others kept; None resets one to its default."""
+    settings, definition = dict(given), schedule.definition
+    if definition is UNREADABLE and not ("when" in settings and "job" in settings):
+        message = f'The settings of "{schedule.name}" cannot be read.'
+        raise Conflict(message, value=schedule.name, hint='Set "when" and "job".')
+    settings |= _kept_of_trigger(definition.trigger, settings)
+    when = settings.pop("when", None) or compile_trigger(definition.trigger)
+    kept = {"job": definition.job, "work_source": definition.work_source, "prompt": definition.prompt}
+    changed, trigger = parse_schedule(when, {**kept, **settings}, now, rates, local_zone)
+    given_fields = {"trigger", *(OWN_SETTINGS[name].field for name in settings if name in OWN_SETTINGS)}
+    whole = ScheduleDefinition(
+        **{f.name: getattr(changed if f.name in given_fields else definition, f.name) for f in fields(definition)}
+    )
+    check_approval(whole)
+    check_texts(whole)  # its work source may be gone, and what the prompt said about that with it
+    return whole, trigger
+
+
+def changes_trigger(names: Iterable[str]) -> bool:
+    """Whether one of these settings says when."""
+    return any(name == "when" or name in TRIGGER_SETTINGS for name in names)
+
+
+def _kept_of_trigger(trigger: TriggerDefinition, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Times, their zone and what clock changes do to them are one trigger: what is not given of it stays."""
+    given = {name for name in TRIGGER_SETTINGS if name in settings}
+    when = settings.get("when")
+    if isinstance(when, (Trigger, Mapping)) or (when is None and not given):
+        return {}
+    kept = trigger_settings(trigger)
+    if when is None:
+        kept["when"] = trigger_source(trigger)
+    else:
+        kept = {name: value for name, value in kept.items() if name in _SHARED}
+    return {name: value for name, value in kept.items() if name not in given}
+
+
+def resolve_target_setting(
+    store: Store, principal: Principal, settings: Mapping[str, Any], context: Mapping[str, Any] | None
+) -> Mapping[str, Any]:
+    """With a shorthand such as `current-thread` as the place that it means. Where an agent's run happens, the server
+    knows; others may say where they are."""
+    target = settings.get("target")
+    here = parse_context(context)
+    if not isinstance(target, str) or target not in CURRENT:
+        return settings
+    return {**settings, "target": resolve_current(target, _place_of_run(store, principal) or here)}
+
+
+def _place_of_run(store: Store, principal: Principal) -> Target | None:
+    if principal.run_id is None:
+        return None
+    with store.reading() as transaction:
+        landing = transaction.landing(principal.run_id)
+    return None if landing is None else context_of(landing.thread)

@@ -1,0 +1,228 @@
+"""Why a schedule ran or did not run: the record of the slot, and what would happen now."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from matins.api.results import AttemptSummary, Explanation, GateReport, RunDetail, Slot
+from matins.engine.policies import Policies
+from matins.engine.reasons import moment, story
+from matins.engine.when.triggers import to_datetime
+from matins.model.principal import Principal
+from matins.model.run import RunRecord
+from matins.model.schedule import ScheduleRecord
+from matins.model.trigger import Interval
+from matins.ports import Transaction
+from matins.runtime.catalog import Known
+from matins.runtime.rows import run_of
+from matins.service.approvals import approval_result
+from matins.service.core import LEASE_MS, Core
+from matins.service.forecasts import slot_at
+from matins.service.gate_reports import gate_reports, state_report
+from matins.service.jobs import lacks
+from matins.service.runs import check_results, run_result
+
+Status = Literal["record", "due", "to_come", "no_slot", "before", "held_back", "forgotten", "no_record", "nothing_yet"]
+_LATE_MS = 5_000
+_STOPPED = ("paused", "pending", "rejected", "broken")
+
+
+class _Answer(NamedTuple):
+    status: Status
+    summary: str
+    run: RunRecord | None = None
+    slot: Slot | None = None
+    nearest: tuple[int, ...] = ()
+
+
+class _Question(NamedTuple):
+    transaction: Transaction
+    policies: Policies
+    schedule: ScheduleRecord
+    known: Known
+    now: int
+    engines: int
+
+    @property
+    def zone(self) -> str:
+        return self.known.definition.trigger.timezone
+
+    def told(self, at: int) -> str:
+        return moment(at, self.zone)
+
+
+@dataclass(frozen=True)
+class Explanations:
+    core: Core
+
+    def why(self, principal: Principal, name: str, *, at: int | None = None, agent: str | None = None) -> Explanation:
+        now, engines = self.core.clock.now_ms(), self.core.store.engines(LEASE_MS)
+        with self.core.store.reading() as transaction:
+            schedule = self.core.find(transaction, name, agent)
+            known = self.core.catalog.get(transaction, [(schedule.id, schedule.rev)])[schedule.id, schedule.rev]
+            if not isinstance(known, Known):
+                return _unreadable(schedule, at)
+            policies = self.core.catalog.policies(transaction)
+            question = _Question(transaction, policies, schedule, known, now, engines)
+            answer = _last(question) if at is None else self._about(question, at)
+            return Explanation(
+                schedule=schedule.name,
+                agent=schedule.agent,
+                state=schedule.state,
+                timezone=question.zone,
+                at=to_datetime(at),
+                status=answer.status,
+                summary=answer.summary,
+                run=None if answer.run is None else _detail(transaction, answer.run, question.zone),
+                slot=answer.slot,
+                nearest=[to_datetime(slot) for slot in answer.nearest],
+                now=[*gate_reports(transaction, policies, schedule, known, now), *self._job(known)],
+            )
+
+    def _job(self, known: Known) -> Iterator[GateReport]:
+        """A report for a missing job: without it, a run that passes all gates fails."""
+        job = known.definition.job
+        if lacks(self.core.local.jobs, job):
+            yield GateReport("job", False, f'This engine has no job "{job}". Its runs fail.', {"job": job})
+
+    def _about(self, question: _Question, at: int) -> _Answer:
+        transaction, schedule = question.transaction, question.schedule
+        run_id = transaction.run_at(schedule.id, at)
+        if run_id is not None:
+            run = self.core.run(transaction, run_id)
+            said = self.core.catalog.get(transaction, [(schedule.id, run.rev)]).get((schedule.id, run.rev))
+            if at in (run.slot, run.first_slot) or (isinstance(said, Known) and _is_slot(said, schedule, at)):
+                return _recorded(question, run)
+        if at < schedule.created_at:
+            made = question.told(schedule.created_at)
+            return _Answer("before", f"The schedule did not exist then. It was added on {made}.")
+        if not _is_slot(question.known, schedule, at):
+            return _no_slot(question, at)
+        if schedule.next_slot is not None and at >= schedule.next_slot:
+            return _ahead(question, at)
+        return _gone(question, at) if at <= question.now else _Answer("to_come", _never(question))
+
+
+def _last(question: _Question) -> _Answer:
+    """What stops the schedule now, or else its newest record."""
+    schedule = question.schedule
+    row = question.transaction.newest_run(schedule.id)
+    newest = None if row is None else _recorded(question, run_of(row))
+    if schedule.state in _STOPPED:
+        stopped = state_report(schedule, question.zone).sentence
+        return _Answer("held_back", stopped) if newest is None else newest._replace(summary=stopped)
+    patience = _LATE_MS if question.engines else 0
+    if schedule.due_at is not None and question.now - schedule.due_at > patience:
+        return _Answer("due", _overdue(question, schedule.due_at), None if newest is None else newest.run)
+    if newest is not None:
+        return newest
+    if schedule.next_slot is None:
+        return _Answer("nothing_yet", state_report(schedule, question.zone).sentence)
+    return _Answer(
+        "nothing_yet", f"The schedule has not been due yet. Its first slot is {question.told(schedule.next_slot)}."
+    )
+
+
+def _recorded(question: _Question, run: RunRecord) -> _Answer:
+    when = f"Started manually at {question.told(run.planned_at)}" if run.slot is None else question.told(run.slot)
+    return _Answer("record", f"{when}: {story(run, question.zone)}", run)
+
+
+def _ahead(question: _Question, at: int) -> _Answer:
+    """A slot that is not planned yet."""
+    if at <= question.now:
+        stops = question.schedule.state in _STOPPED
+        stopped = state_report(question.schedule, question.zone).sentence
+        return _Answer("held_back", stopped) if stops else _Answer("due", _overdue(question, at))
+    transaction, policies, schedule, known, now, _ = question
+    slot = slot_at(transaction, policies, schedule, known.rule, at, now)
+    return _Answer("to_come", _never(question) if slot is None else slot.sentence, slot=slot)
+
+
+def _overdue(question: _Question, at: int) -> str:
+    who = "no engine has started it yet" if question.engines else "no engine is running"
+    return f"Due since {question.told(at)}: {who}."
+
+
+def _never(question: _Question) -> str:
+    schedule = question.schedule
+    stands = state_report(schedule, question.zone)
+    return "The schedule has ended by then." if stands.passes else stands.sentence
+
+
+def _no_slot(question: _Question, at: int) -> _Answer:
+    nearest = _nearest(question, at)
+    near = " and ".join(question.told(slot) for slot in nearest)
+    text = f"The schedule has no slot at {question.told(at)}"
+    return _Answer("no_slot", f"{text}. The nearest: {near}." if near else f"{text}.", nearest=nearest)
+
+
+def _nearest(question: _Question, at: int) -> tuple[int, ...]:
+    transaction, schedule, trigger = question.transaction, question.schedule, question.known.rule.trigger
+    if not _elapsed(question.known):
+        found = [slot for slot in (trigger.prev_ms(at), trigger.next_ms(at)) if slot is not None]
+        return tuple(slot for slot in found if slot >= schedule.created_at)
+    before = transaction.run_before(schedule.id, at)
+    row = None if before is None else transaction.run(before)
+    slots = (None if row is None else run_of(row).slot, schedule.next_slot)
+    return tuple(slot for slot in slots if slot is not None)
+
+
+def _gone(question: _Question, at: int) -> _Answer:
+    """A past slot without a record: the schedule did not run then, or the record is deleted."""
+    transaction, schedule = question.transaction, question.schedule
+    change = transaction.last_change(schedule.id, at)
+    if change is not None and change[0] == "schedule.paused":
+        note = f": {change[2]['note']}" if change[2].get("note") else ""
+        by = change[2].get("by")
+        return _Answer("held_back", f"The schedule was paused by {by} since {question.told(change[1])}{note}.")
+    if change is not None and change[0] == "schedule.broken":
+        return _Answer("held_back", f"The schedule was broken then: {change[2].get('error')}.")
+    purged = transaction.purged_slot(schedule.id)
+    if purged is not None and purged >= at:
+        return _Answer("forgotten", "The record is no longer kept.")
+    if schedule.updated_at > at:
+        changed = question.told(schedule.updated_at)
+        return _Answer("no_record", f"There is no record. The schedule was changed after that, last on {changed}.")
+    return _Answer("no_record", "There is no record.")
+
+
+def _is_slot(known: Known, schedule: ScheduleRecord, at: int) -> bool:
+    """Whether there is a slot at `at`. An interval from the last run has only the next slot."""
+    return at == schedule.next_slot if _elapsed(known) else known.rule.trigger.count(at, at + 1) > 0
+
+
+def _elapsed(known: Known) -> bool:
+    when = known.definition.trigger.when
+    return isinstance(when, Interval) and when.anchor != "grid"
+
+
+def _detail(transaction: Transaction, run: RunRecord, zone: str) -> RunDetail:
+    return RunDetail(
+        run=run_result(run),
+        sentence=story(run, zone),
+        attempts=[
+            AttemptSummary(epoch, str(worker), to_datetime(at)) for epoch, worker, at in transaction.attempts(run.id)
+        ],
+        checks=check_results(transaction, run.id),
+        approvals=[approval_result(approval) for approval in transaction.approvals_of_run(run.id)],
+    )
+
+
+def _unreadable(schedule: ScheduleRecord, at: int | None) -> Explanation:
+    report = state_report(schedule, "UTC")
+    return Explanation(
+        schedule=schedule.name,
+        agent=schedule.agent,
+        state=schedule.state,
+        timezone="UTC",
+        at=to_datetime(at),
+        status="held_back",
+        summary=report.sentence,
+        run=None,
+        slot=None,
+        nearest=[],
+        now=[report],
+    )

@@ -1,0 +1,260 @@
+"""Use cases on the file: what it would change, and having it changed, in one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import orjson
+
+from matins.api.results import FilePlan
+from matins.config.file import ConfigFile, Content, FileState
+from matins.config.meaning import Entry, Interpretation, when_changed
+from matins.config.problems import invalid_file
+from matins.engine.planning import Rule
+from matins.engine.schedules import encode
+from matins.engine.when.triggers import compile_trigger
+from matins.errors import Conflict, InvalidInput, Stale
+from matins.model.desk import FileEntry
+from matins.model.principal import Principal
+from matins.model.records import NewEvent
+from matins.model.schedule import ScheduleRecord
+from matins.ports import Transaction
+from matins.records import kinds_by_name, record_kinds
+from matins.records.kind import RecordContext
+from matins.runtime.pausing import pause
+from matins.service.core import Core
+from matins.service.drafts import Draft
+from matins.service.file.plan import (
+    APPLIED,
+    Change,
+    Plan,
+    applied_text,
+    conflicts,
+    defined_by,
+    find_schedule,
+    make_plan,
+)
+from matins.service.permissions import governs
+from matins.service.record_changes import RecordChanges, users_of
+from matins.service.schedule_changes import ScheduleChanges
+
+_MAX_NAMED = 100
+
+
+@dataclass(frozen=True)
+class File:
+    core: Core
+    schedules: ScheduleChanges
+    records: RecordChanges
+
+    def plan(self, principal: Principal) -> FilePlan:
+        file = self.named_file()
+        content = file.read()
+        meaning = self.interpret(file, content)
+        with self.core.store.reading() as transaction:
+            plan = self.plan_in(transaction, file, content, meaning)
+        return plan.result(whole=governs(principal))
+
+    def apply(self, principal: Principal, *, digest: str | None = None) -> FilePlan:
+        file = self.named_file()
+        content = file.read()
+        if digest is not None and digest != content.digest:
+            hint = "Plan again, and look at what it says now."
+            raise Stale(f"{file.path} was changed since.", value=content.digest, field="digest", hint=hint)
+        plan = self.apply_content(principal, file, content)
+        file.state = FileState("applied", digest=content.digest)
+        return plan.result(applied=True)
+
+    def named_file(self) -> ConfigFile:
+        file = self.core.local.file
+        if file is None:
+            hint = "Name one: matins up --file matins.yaml."
+            raise InvalidInput("There is no file.", field="file", hint=hint)
+        return file
+
+    def interpret(self, file: ConfigFile, content: Content) -> Interpretation:
+        """What it means, beside records that are read first: nobody waits at the store meanwhile."""
+        draft = file.parse(content.text)
+        with self.core.store.reading() as transaction:
+            if content.file is None and not defined_by(transaction, file.path):
+                message = f"There is no file {file.path}."
+                raise InvalidInput(message, value=str(file.path), field="file", hint="Create it.")
+            by_name = any(i.kind == "budget" and i.block.values.get("scope") == "schedule" for i in draft.items)
+            context = self._context(transaction, with_schedules=by_name)
+        return file.interpret(content.text, context)
+
+    def plan_in(self, transaction: Transaction, file: ConfigFile, content: Content, meaning: Interpretation) -> Plan:
+        """All that is wrong with it is raised at once."""
+        policies = self.core.catalog.policies(transaction)
+        problems = [*meaning.problems, *conflicts(transaction, policies, meaning)]
+        if problems:
+            raise invalid_file(file.path, problems)
+        plan = make_plan(transaction, policies, file.path, content, meaning, self.core.clock.now_ms())
+        self._check_removals(transaction, plan)
+        return plan
+
+    def _context(self, transaction: Transaction, *, with_schedules: bool) -> RecordContext:
+        """What is beside the file: records that it may refer to and does not define."""
+        core, policies = self.core, self.core.catalog.policies(transaction)
+        own = {(entry.kind, entry.name) for entry in transaction.file_entries()}
+        known = {
+            kind.noun: frozenset(
+                name for name in kind.storage.read(kind, transaction, policies) if (kind.kind, name) not in own
+            )
+            for kind in record_kinds().values()
+        }
+        schedules = [f"{s.agent}/{s.name}" for s in core.all_schedules(transaction)] if with_schedules else []
+        known["schedules"] = frozenset(name for name in schedules if ("schedule", name) not in own)
+        return RecordContext(
+            now=core.clock.now_ms(),
+            zone=core.clock.local_zone(),
+            rates={name: rate for name, rate in policies.rates.items() if ("rate", name) not in own},
+            workdir=core.workdir,
+            allowed_hosts=() if ("allowed_hosts", "allowed_hosts") in own else policies.allowed_hosts,
+            known=known,
+        )
+
+    def _check_removals(self, transaction: Transaction, plan: Plan) -> None:
+        """Raise where schedules beside the file need what goes with it."""
+        removed = [change for change in plan.of("removed") if change.kind != "schedule"]
+        if not removed:
+            return
+        of_file = {change.name for change in plan.changes if change.kind == "schedule"}
+        schedules = [s for s in self.core.all_schedules(transaction) if f"{s.agent}/{s.name}" not in of_file]
+        for change in removed:
+            kind = kinds_by_name()[change.kind]
+            users = users_of(kind.noun, change.name, schedules)
+            if users:
+                raise Conflict(
+                    f'{plan.path} drops the {kind.one} "{change.name}" (line {change.line} before), '
+                    f"which {', '.join(users[:5])} needs.",
+                    value=change.name,
+                    field=change.kind,
+                    hint="Change those schedules first: they are not in the file.",
+                )
+
+    def apply_content(
+        self, principal: Principal, file: ConfigFile, content: Content, before_commit: Callable[[], Any] = lambda: None
+    ) -> Plan:
+        """In one transaction. It is interpreted before, and what stands in its way is looked at again inside."""
+        now = self.core.clock.now_ms()
+        meaning = self.interpret(file, content)
+        with self.core.store.reading() as transaction:
+            ahead = self.plan_in(transaction, file, content, meaning)
+        with self._discarding(), self.core.store.transaction(now) as transaction:
+            self._lock(transaction, ahead, now)
+            transaction.lock_policies()  # by now nobody else applies it
+            plan = self.plan_in(transaction, file, content, meaning)
+            if plan.moves:
+                self._carry_out(transaction, principal, plan, now)
+            self._keep_entries(transaction, plan, now)
+            before_commit()
+        self.core.notify()
+        return plan
+
+    @contextmanager
+    def _discarding(self) -> Generator[None]:
+        """Policies that were read inside a transaction that failed never were."""
+        try:
+            yield
+        except BaseException:
+            self.core.catalog.forget()
+            raise
+
+    def _lock(self, transaction: Transaction, plan: Plan, now: int) -> None:
+        """Cursors and runs come before policies, here as everywhere."""
+        for name in {change.kind for change in plan.moves if change.kind != "schedule"}:
+            self.records.wake(transaction, kinds_by_name()[name], now)
+        names = [c.name for c in plan.moves if c.kind == "schedule" and c.known is not None]
+        found = [find_schedule(transaction, name) for name in names]
+        transaction.due_rows(sorted(schedule.id for schedule in found if schedule is not None))
+
+    def _carry_out(self, transaction: Transaction, principal: Principal, plan: Plan, now: int) -> None:
+        """What schedules need comes before them, and goes after them."""
+        others = [change for change in plan.moves if change.kind != "schedule"]
+        for change in others:
+            if change.entry is not None:
+                kind = kinds_by_name()[change.kind]
+                self.records.set(transaction, principal, kind, change.name, change.entry.meant, now)
+        for change in plan.moves:
+            if change.kind == "schedule":
+                self._change_schedule(transaction, principal, change, now)
+        for change in others:
+            if change.entry is None:
+                self.records.delete(transaction, principal, kinds_by_name()[change.kind], change.name, now)
+        transaction.events.append(NewEvent(now, "file.applied", None, None, _event_data(plan, principal)))
+
+    def _keep_entries(self, transaction: Transaction, plan: Plan, now: int) -> None:
+        """Where each is now, also those that only moved in the file; and the text, to know it again."""
+        entries = [_file_entry(c.entry, plan) for c in plan.changes if c.entry is not None and c.action != "past"]
+        known = {(entry.kind, entry.name): entry for entry in transaction.file_entries()}
+        transaction.put_file_entries(entry for entry in entries if known.get((entry.kind, entry.name)) != entry)
+        kept = {(entry.kind, entry.name) for entry in entries}
+        transaction.drop_file_entries(key for key in known if key not in kept)
+        if applied_text(transaction) != plan.content.text:
+            text = orjson.dumps(plan.content.text).decode()
+            transaction.put_policy(*APPLIED, text, now, plan.path.name)
+
+    def _change_schedule(self, transaction: Transaction, principal: Principal, change: Change, now: int) -> None:
+        schedule = find_schedule(transaction, change.name) if change.known is not None else None
+        entry = change.entry
+        if entry is None:
+            if schedule is not None:
+                self.schedules.delete(transaction, principal, schedule, now)
+            return
+        if schedule is None:
+            meant = entry.meant
+            rule = Rule(meant.definition, meant.trigger)
+            draft = Draft(meant.agent, meant.name, encode(meant.definition), meant.trigger.first_ms(now), rule)
+            (number,) = self.schedules.insert(transaction, principal, [draft], now)
+            schedule = self.core.schedule(transaction, number)
+        else:
+            self._revise(transaction, principal, schedule, change, now)
+        was_paused = change.known is not None and change.known.digest.endswith("+paused")
+        self._set_paused(transaction, principal, schedule.id, entry, was_paused, now)
+
+    def _revise(
+        self, transaction: Transaction, principal: Principal, schedule: ScheduleRecord, change: Change, now: int
+    ) -> None:
+        """Its next slot stays, unless the file changes when it fires."""
+        assert change.entry is not None
+        assert change.known is not None
+        definition, trigger = change.entry.meant.definition, change.entry.meant.trigger
+        names = [name for name, _, _ in change.settings]
+        if when_changed(change.known.digest, change.entry.digest):
+            names.append("when")
+        else:
+            definition = replace(definition, trigger=schedule.definition.trigger)
+            trigger = compile_trigger(definition.trigger)
+            names = [name for name in names if name != "when"]
+        if definition != schedule.definition:
+            self.schedules.revise(transaction, principal, schedule, definition, trigger, sorted(set(names)), now)
+
+    def _set_paused(
+        self, transaction: Transaction, principal: Principal, schedule_id: int, entry: Entry, was: bool, now: int
+    ) -> None:
+        """Only where the file changes it: what a person paused stays so."""
+        schedule = self.core.schedule(transaction, schedule_id)
+        if entry.paused and not was:
+            note = entry.paused if isinstance(entry.paused, str) else None
+            self.schedules.plan_due(transaction, schedule, now)
+            pause(transaction, schedule_id, now, principal.name, note)
+        elif was and not entry.paused and schedule.state in ("paused", "broken"):
+            self.schedules.resume(transaction, principal, schedule, now)
+
+
+def _file_entry(entry: Entry, plan: Plan) -> FileEntry:
+    return FileEntry(entry.kind, entry.name, str(plan.path), entry.line, entry.digest)
+
+
+def _event_data(plan: Plan, principal: Principal) -> dict[str, Any]:
+    """In Cortex's words for schedules, and by name for all."""
+    names = {
+        action: [f"{c.kind} {c.name.removeprefix('/')}" for c in plan.of(action)][:_MAX_NAMED]
+        for action in ("added", "removed", "changed")
+    }
+    note = f"{plan.path.name} hot-reloaded: {plan.note('schedule')} task(s)"
+    return {"path": str(plan.path), "by": principal.name, "note": note, "digest": plan.content.digest, **names}

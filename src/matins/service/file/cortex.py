@@ -1,0 +1,97 @@
+"""What Cortex computes, written back into its `schedules.json`: next and last runs, pauses, throttles."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+
+from matins.config.cortex import with_computed
+from matins.config.file import ConfigFile, Content
+from matins.engine.policies import Policies
+from matins.model.desk import FileEntry
+from matins.model.policy import Throttle
+from matins.model.run import RunState
+from matins.model.schedule import ScheduleRecord
+from matins.model.trigger import Once
+from matins.ports import Clock, Store, Transaction
+from matins.records.kind import RecordContext
+from matins.runtime.catalog import Catalog
+from matins.runtime.pausing import BY_BUDGET, BY_FAILURES
+from matins.runtime.rows import run_of
+from matins.service.file.plan import APPLIED, applied_text, find_schedule
+
+_RUNS = 100
+_NEWEST = 1 << 62
+
+
+def refresh(store: Store, clock: Clock, file: ConfigFile) -> bool:
+    """Whether anything was written. A file that says something that was not applied yet is left alone."""
+    content = file.read()
+    with store.reading() as transaction:
+        if content.file is None or applied_text(transaction) != content.text:
+            return False
+        policies = Catalog(keeps=False).policies(transaction)
+        names = [entry.name for entry in transaction.file_entries() if entry.kind == "schedule"]
+        found = [find_schedule(transaction, name) for name in names]
+        now = clock.now_ms()
+        computed = {s.name: _computed(transaction, s, policies, now) for s in found if s is not None}
+    text = with_computed(content.text, computed, _throttle(policies, now))
+    if text == content.text:
+        return False
+    with file.writing():
+        _note(store, clock, file, file.replace(content, text))
+    return True
+
+
+def _note(store: Store, clock: Clock, file: ConfigFile, content: Content) -> None:
+    """That a task is paused is said in the file too: it is no change when it is read again."""
+    now = clock.now_ms()
+    meaning = file.interpret(content.text, RecordContext(now, clock.local_zone(), {"USD": 1.0}))
+    with store.transaction(now) as transaction:
+        known = {entry.name: entry for entry in transaction.file_entries() if entry.kind == "schedule"}
+        entries = [FileEntry(e.kind, e.name, str(file.path), e.line, e.digest) for e in meaning.entries]
+        transaction.put_file_entries(e for e in entries if e.name in known and known[e.name] != e)
+        transaction.put_policy(*APPLIED, orjson.dumps(content.text).decode(), now, file.path.name)
+
+
+def _computed(transaction: Transaction, schedule: ScheduleRecord, policies: Policies, now: int) -> dict[str, Any]:
+    runs = [run_of(row) for row in transaction.runs_of(schedule.id, _NEWEST, _RUNS)]
+    ran = next((run.started_at for run in runs if run.state is RunState.SUCCEEDED), None)
+    skipped = next((r.ended_at for r in runs if r.state is RunState.SKIPPED and r.reason == "pre_check"), None)
+    by, at = _pause(schedule, policies, now)
+    computed = {
+        "createdAt": schedule.created_at,
+        "nextRun": schedule.next_slot if by is None and schedule.state == "active" else None,
+        "isPaused": by is not None,
+        "pausedAt": at,
+        "pausedBy": by,
+    }
+    last = {"lastRun": ran, "lastSkipped": skipped}  # what it did elsewhere, before, stays
+    return computed | {word: value for word, value in last.items() if value is not None}
+
+
+def _pause(schedule: ScheduleRecord, policies: Policies, now: int) -> tuple[str | None, int | None]:
+    """A user's own pause comes first, so that no throttle that ends can seem to lift it."""
+    if schedule.state == "paused":
+        words = {BY_FAILURES: "failures", BY_BUDGET: "budget"}
+        return words.get(schedule.paused_by or "", "user"), schedule.paused_at
+    throttle = policies.throttle_of(schedule.definition.provider, schedule.agent, now)
+    if throttle is None or schedule.state != "active" or isinstance(schedule.definition.trigger.when, Once):
+        return None, None
+    return "rate-limit", throttle.activated_at
+
+
+def _throttle(policies: Policies, now: int) -> dict[str, Any] | None:
+    """The one that lasts longest."""
+    lasting = [throttle for throttle in policies.throttles.values() if throttle.resets_at > now]
+    return _told(max(lasting, key=lambda throttle: throttle.resets_at)) if lasting else None
+
+
+def _told(throttle: Throttle) -> dict[str, Any]:
+    return {
+        "resetsAt": throttle.resets_at,
+        "activatedAt": throttle.activated_at,
+        "affectedModes": list(throttle.affects),
+        "provider": throttle.provider,
+    }

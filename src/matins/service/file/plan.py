@@ -1,0 +1,214 @@
+"""What a file changes: its entries against what was applied before, and whether a person should look first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import orjson
+
+from matins.api.results import FileChange, FilePlan, SettingChange
+from matins.config.file import Content
+from matins.config.meaning import Entry, Interpretation
+from matins.config.problems import Problem
+from matins.engine.policies import Policies
+from matins.engine.schedules import schedule_settings
+from matins.engine.settings import origin
+from matins.model.desk import FileEntry
+from matins.model.schedule import ScheduleRecord
+from matins.model.settings import Url
+from matins.ports import Transaction
+from matins.records import kinds_by_name
+from matins.runtime.rows import schedule_of
+
+Action = Literal["added", "changed", "removed", "same", "past"]
+APPLIED = ("file", "applied")
+"""The policy that keeps the text that was applied last."""
+
+
+class Change(NamedTuple):
+    kind: str
+    name: str
+    action: Action
+    line: int
+    settings: tuple[tuple[str, Any, Any], ...]
+    """What differs: the setting, before and after."""
+    entry: Entry | None
+    """None where the file no longer has it."""
+    known: FileEntry | None
+    """None where it was not there before."""
+
+
+class Plan(NamedTuple):
+    path: Path
+    content: Content
+    changes: tuple[Change, ...]
+    waits: str | None
+    """Why a person should look before it is applied."""
+
+    def of(self, *actions: Action) -> list[Change]:
+        return [change for change in self.changes if change.action in actions]
+
+    @property
+    def moves(self) -> list[Change]:
+        return self.of("added", "changed", "removed")
+
+    def count(self, action: Action, kind: str | None = None) -> int:
+        return sum(1 for change in self.of(action) if kind in (None, change.kind))
+
+    def note(self, kind: str | None = None) -> str:
+        return f"+{self.count('added', kind)} -{self.count('removed', kind)} ~{self.count('changed', kind)}"
+
+    def result(self, *, applied: bool = False, whole: bool = True) -> FilePlan:
+        """`whole`: for those who govern."""
+        waits = None if applied else self.waits
+        shown = self.of("added", "changed", "removed", "past")
+        return FilePlan(
+            path=str(self.path),
+            state="applied" if applied else "waits" if waits else "ready" if self.moves else "same",
+            added=self.count("added"),
+            removed=self.count("removed"),
+            changed=self.count("changed"),
+            same=self.count("same"),
+            note=self.note(),
+            waits=waits,
+            entries=[_change_result(change, whole=whole) for change in shown],
+            digest=self.content.digest,
+        )
+
+
+def _change_result(change: Change, *, whole: bool) -> FileChange:
+    def shown(setting: str, value: Any) -> Any:
+        return value if whole or not isinstance(value, str) or not _private(change.kind, setting) else origin(value)
+
+    settings = [SettingChange(s, shown(s, before), shown(s, after)) for s, before, after in change.settings]
+    assert change.action != "same"
+    return FileChange(change.kind, change.name.removeprefix("/"), change.action, change.line, settings)
+
+
+def _private(kind: str, setting: str) -> bool:
+    """Whether its path may hold a key."""
+    if kind == "schedule":
+        return False
+    declared = kinds_by_name()[kind].table.get(setting)
+    return declared is not None and isinstance(declared.kind, Url) and declared.kind.private
+
+
+def defined_by(transaction: Transaction, path: Path) -> bool:
+    """Whether anything was applied from there: what another daemon's file defines is not missed here."""
+    return any(entry.path == str(path) for entry in transaction.file_entries())
+
+
+def make_plan(
+    transaction: Transaction, policies: Policies, path: Path, content: Content, meaning: Interpretation, now: int
+) -> Plan:
+    """Nothing is written, and what the file says as before is not looked at twice."""
+    known = {(entry.kind, entry.name): entry for entry in transaction.file_entries()}
+    said = {entry.key: entry for entry in meaning.entries}
+    changes = [_change(transaction, policies, entry, known.get(entry.key), now) for entry in meaning.entries]
+    for key, before in known.items():
+        if key not in said:
+            held = settings_before(transaction, policies, *key)
+            settings = tuple((setting, value, None) for setting, value in held.items())
+            changes.append(Change(*key, "removed", before.line, settings, None, before))
+    plan = Plan(path, content, tuple(changes), None)
+    return plan._replace(waits=_waits(transaction, plan, meaning, known))
+
+
+def _change(transaction: Transaction, policies: Policies, entry: Entry, known: FileEntry | None, now: int) -> Change:
+    if known is not None and known.digest == entry.digest:
+        return Change(*entry.key, "same", entry.line, (), entry, known)
+    before = {} if known is None else settings_before(transaction, policies, *entry.key)
+    after = settings_after(entry)
+    both = [*after, *(setting for setting in before if setting not in after)]
+    settings = tuple((s, before.get(s), after.get(s)) for s in both if before.get(s) != after.get(s))
+    new = known is None
+    past = new and entry.kind == "schedule" and entry.meant.trigger.first_ms(now) is None
+    return Change(*entry.key, "past" if past else "added" if new else "changed", entry.line, settings, entry, known)
+
+
+def _waits(
+    transaction: Transaction, plan: Plan, meaning: Interpretation, known: Mapping[tuple[str, str], FileEntry]
+) -> str | None:
+    if not plan.moves or not known:
+        return None
+    if plan.content.file is None:
+        return "the file is gone"
+    if meaning.empty:
+        return "the file is empty"
+    total, dropped = sum(1 for kind, _ in known if kind == "schedule"), plan.count("removed", "schedule")
+    if total >= 2 and dropped * 2 > total:
+        return f"it drops {dropped} of its {total} schedules"
+    applied = applied_text(transaction)
+    if applied is not None and applied != plan.content.text and applied.startswith(plan.content.text):
+        return "it is the beginning of what was applied last, as if it had been cut off"
+    return None
+
+
+def applied_text(transaction: Transaction) -> str | None:
+    for kind, name, text in transaction.policies():
+        if (kind, name) == APPLIED:
+            return orjson.loads(text)
+    return None
+
+
+def find_schedule(transaction: Transaction, name: str) -> ScheduleRecord | None:
+    """By agent/name."""
+    agent, _, own = name.partition("/")
+    ids = transaction.schedules_named(own, agent)
+    row = transaction.schedule(ids[0]) if ids else None
+    return None if row is None else schedule_of(row)
+
+
+def conflicts(transaction: Transaction, policies: Policies, meaning: Interpretation) -> Iterator[Problem]:
+    """What exists already, and was made elsewhere."""
+    known = {(entry.kind, entry.name) for entry in transaction.file_entries()}
+    for entry in meaning.entries:
+        if entry.key in known:
+            continue
+        by = _author(transaction, policies, entry)
+        if by is not None:
+            one = "schedule" if entry.kind == "schedule" else kinds_by_name()[entry.kind].one
+            what = f'there is a {one} "{entry.name.removeprefix("/")}" already{by}'
+            hint = "Delete that one, or use another name here."
+            yield Problem(entry.spot.key.place, entry.spot.path, what, entry.name, hint=hint)
+
+
+def _author(transaction: Transaction, policies: Policies, entry: Entry) -> str | None:
+    """Who made what has this name, as the end of a sentence; None where nothing has."""
+    if entry.kind == "schedule":
+        found = find_schedule(transaction, entry.name)
+        return None if found is None else f", made by {found.created_by}"
+    kind = kinds_by_name()[entry.kind]
+    return "" if entry.name in kind.storage.read(kind, transaction, policies) else None
+
+
+def settings_before(transaction: Transaction, policies: Policies, kind: str, name: str) -> dict[str, Any]:
+    """What the store has, as people write it."""
+    if kind == "schedule":
+        found = find_schedule(transaction, name)
+        return {} if found is None else schedule_settings(found.definition) | _paused(found.state == "paused")
+    record = kinds_by_name()[kind]
+    held = record.storage.read(record, transaction, policies).get(name)
+    return {} if held is None else _record_settings(kind, held)
+
+
+def settings_after(entry: Entry) -> dict[str, Any]:
+    if entry.kind == "schedule":
+        return schedule_settings(entry.meant.definition) | _paused(bool(entry.paused))
+    return _record_settings(entry.kind, entry.meant)
+
+
+def _record_settings(kind: str, value: Any) -> dict[str, Any]:
+    """Those that are not the default; of a secret, only where it is."""
+    record = kinds_by_name()[kind]
+    value = record.as_written(value)
+    usual = {name: declared.default for name, declared in record.table.items()}
+    held = {name: getattr(value, declared.field) for name, declared in record.table.items()}
+    document = record.document(value)
+    return {name: document[name] for name in record.table if held[name] != usual[name]}
+
+
+def _paused(paused: bool) -> dict[str, Any]:
+    return {"paused": True} if paused else {}

@@ -1,0 +1,120 @@
+"""The file followed as it changes: applied by itself where that is safe, and its state kept for whoever asks."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from matins.api.use_case import USE_CASES, UseCase
+from matins.config.file import ConfigFile, FileState
+from matins.config.watching import FileWatch
+from matins.errors import InvalidFile, MatinsError, Stale, StoreError
+from matins.model.principal import Principal
+from matins.ports import Clock, Store
+from matins.service.file.cortex import refresh
+from matins.service.file.plan import defined_by
+
+log = logging.getLogger("matins")
+_REFRESH_S = 5
+
+
+class Caller(Protocol):
+    def call(self, principal: Principal, use_case: UseCase, arguments: Mapping[str, Any]) -> Any: ...
+
+
+class Reloader:
+    """`look` whenever the file may have changed, from whatever thread."""
+
+    def __init__(self, caller: Caller, file: ConfigFile, store: Store, clock: Clock) -> None:
+        self._caller = caller
+        self._file = file
+        self._store = store
+        self._clock = clock
+        self._principal = Principal("owner", file.path.name)
+        self._looking = threading.Lock()
+        self._watch = FileWatch(file.path, self.check)
+        self._stopped = threading.Event()
+        self._refresher: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Follow the file in threads of our own; what it says now is taken up before this returns."""
+        self.check()
+        self._watch.start()
+        if self._file.cortex:
+            self._refresher = threading.Thread(target=self._keep_fresh, name="matins-file-back", daemon=True)
+            self._refresher.start()
+
+    def stop(self) -> None:
+        self._stopped.set()
+        self._watch.stop()
+        if self._refresher is not None:
+            self._refresher.join()
+            self._refresher = None
+
+    def refresh(self) -> bool:
+        """Write back what another system's file wants computed; whether anything was written."""
+        if not self._file.cortex:
+            return False
+        with self._looking:
+            return refresh(self._store, self._clock, self._file)
+
+    def _keep_fresh(self) -> None:
+        while not self._stopped.wait(_REFRESH_S):
+            try:
+                self.refresh()
+            except MatinsError as error:  # it is tried again, and nothing depends on it
+                log.warning("%s was not written: %s", self._file.path, error)
+
+    def check(self) -> FileState:
+        """Invalid or doubtful: nothing changes, and it is told once for each content."""
+        with self._looking:
+            before, state = self._file.state, self._looked()
+            self._file.state = state
+            if state.state in ("invalid", "waits") and state != before:
+                level = logging.ERROR if state.state == "invalid" else logging.WARNING
+                for line in state.says.split("\n"):
+                    log.log(level, "%s", line)
+            return state
+
+    def _looked(self) -> FileState:
+        try:
+            content = self._file.read()
+            if content.file is None and not self._defines_something():
+                return FileState("unread")  # there never was one, and nobody misses it
+            applied = self._file.state.digest if self._file.state.state == "applied" else None
+            if content.digest in (self._file.written, applied):
+                return FileState("applied", digest=content.digest)
+            self._file.written = None  # somebody else has the last word: were ours to come again, it is news
+            plan = self._caller.call(self._principal, USE_CASES["file.plan"], {})
+            if plan.waits:
+                says = f"{plan.path} waits: {plan.waits}; look at it with matins plan, then matins apply"
+                return FileState("waits", says, plan.digest)
+            if plan.state == "ready" or plan.digest != self._file.state.digest:  # what only moved has other lines
+                self._caller.call(self._principal, USE_CASES["file.apply"], {"digest": plan.digest})
+            if plan.state == "ready":
+                log.info("%s hot-reloaded: %s", self._file.path.name, plan.note)
+            return FileState("applied", digest=plan.digest)
+        except Stale:
+            return self._file.state  # it changes right now, and whoever watches it says so again
+        except StoreError:
+            raise
+        except MatinsError as error:
+            return FileState("invalid", _whole(error), _digest_of(self._file))
+
+    def _defines_something(self) -> bool:
+        with self._store.reading() as transaction:
+            return defined_by(transaction, self._file.path)
+
+
+def _whole(error: MatinsError) -> str:
+    many = isinstance(error, InvalidFile) and len(error.problems) > 1
+    return error.message if many or not error.hint else f"{error.message} ({error.hint})"
+
+
+def _digest_of(file: ConfigFile) -> str:
+    try:
+        return file.read().digest
+    except MatinsError:
+        return "unreadable"

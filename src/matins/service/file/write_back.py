@@ -1,0 +1,144 @@
+"""Changes of what a file defines: refused, or written into the file where it allows that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import orjson
+
+from matins.config.file import FileState
+from matins.config.meaning import Entry, Interpretation
+from matins.config.reader import Spot
+from matins.config.writer import edit_settings, remove_item, set_settings, write_back_failed
+from matins.engine.reasons import rfc3339
+from matins.engine.schedules import SETTINGS
+from matins.engine.settings import ParseContext, parse_setting
+from matins.errors import Conflict, ManagedByFile
+from matins.model.desk import FileEntry
+from matins.model.principal import Principal
+from matins.model.settings import Instant
+from matins.ports import Transaction
+from matins.records import kinds_by_name
+from matins.service.core import Core
+from matins.service.file.apply import File
+
+_EDIT = 'Edit the file, or set "edits: write_back" in it.'
+
+
+class Edited(NamedTuple):
+    """Settings of a schedule that change; None resets one."""
+
+    settings: Mapping[str, Any]
+
+    def write(self, text: str, spot: Spot) -> str:
+        return edit_settings(text, spot, {name: _as_text(name, value) for name, value in self.settings.items()})
+
+    def holds(self, kind: str, entry: Entry | None) -> bool:
+        return entry is not None
+
+
+class Replaced(NamedTuple):
+    """Settings of a record: `only` these, or beside the others that it has. It must then mean `value`."""
+
+    settings: Mapping[str, Any]
+    value: Any
+    only: bool = True
+
+    def write(self, text: str, spot: Spot) -> str:
+        zone = getattr(self.value, "timezone", None)
+        return set_settings(text, spot, self.settings, only=self.only, zone=zone)
+
+    def holds(self, kind: str, entry: Entry | None) -> bool:
+        return entry is not None and _comparable(kind, entry.meant) == _comparable(kind, self.value)
+
+
+class Deleted(NamedTuple):
+    def write(self, text: str, spot: Spot) -> str:
+        return remove_item(text, spot)
+
+    def holds(self, kind: str, entry: Entry | None) -> bool:
+        return entry is None
+
+
+InFile = Edited | Replaced | Deleted
+
+
+@dataclass(frozen=True)
+class FileWriter:
+    core: Core
+    file: File
+
+    def change(
+        self,
+        principal: Principal,
+        kind: str,
+        name: str,
+        now: int,
+        in_store: Callable[[Transaction], Any],
+        in_file: InFile,
+        check: Callable[[Transaction], None] = lambda transaction: None,
+    ) -> Any:
+        """Change a record where it is defined: in the store, or in the file. `check` locks and checks before either; in
+        the file's case it comes again once the file is read, whose later changes are noticed."""
+        with self.core.store.transaction(now) as transaction:
+            check(transaction)
+            entry = transaction.file_entry(kind, name)
+            done = in_store(transaction) if entry is None else None
+        if entry is None:
+            self.core.notify()
+            return done
+        self._write_back(principal, entry, in_file, check)
+        return None
+
+    def _write_back(
+        self, principal: Principal, known: FileEntry, change: InFile, check: Callable[[Transaction], None]
+    ) -> None:
+        """Into the text, and from there into the store: the file stays the one place where it is defined."""
+        file = self.core.local.file
+        content = file.read() if file is not None and not file.cortex else None
+        meaning = self.file.interpret(file, content) if file and content and content.file else None
+        key = known.kind, known.name
+        entry = _entry(meaning, key)
+        if not file or not content or not meaning or entry is None or meaning.edits != "write_back":
+            raise managed_by_file(known)
+        with self.core.store.reading() as transaction:
+            if self.file.plan_in(transaction, file, content, meaning).moves:
+                message = f"{file.path} has changes that are not applied."
+                raise Conflict(message, value=str(file.path), hint="Apply it first: matins apply.")
+        with self.core.store.transaction(self.core.clock.now_ms()) as transaction:
+            check(transaction)
+        new = content._replace(text=change.write(content.text, entry.spot))
+        after = self.file.interpret(file, new)
+        if not after.problems and not change.holds(known.kind, _entry(after, key)):  # problems are raised below
+            raise write_back_failed(entry.spot)
+        with file.writing():
+            self.file.apply_content(principal, file, new, lambda: file.replace(content, new.text))
+            file.state = FileState("applied", digest=file.written or "")
+
+
+def _as_text(name: str, value: Any) -> Any:
+    """An instant as a file has it, where it came as a datetime or as milliseconds."""
+    if isinstance(value, (datetime, int)) and name in SETTINGS and isinstance(SETTINGS[name].kind, Instant):
+        return rfc3339(parse_setting(SETTINGS[name], value, ParseContext(0)))
+    return value
+
+
+def managed_by_file(entry: FileEntry) -> ManagedByFile:
+    hint = "Edit the file." if entry.path.endswith(".json") else _EDIT
+    message = f'"{entry.name.removeprefix("/")}" is managed by {entry.path} (line {entry.line}).'
+    return ManagedByFile(message, value=entry.path, field="name", hint=hint)
+
+
+def _entry(meaning: Interpretation | None, key: tuple[str, str]) -> Entry | None:
+    return next((entry for entry in meaning.entries if entry.key == key), None) if meaning else None
+
+
+def _comparable(kind: str, value: Any) -> bytes:
+    """As the store keeps it; the order of an agent's variables means nothing."""
+    data = kinds_by_name()[kind].dump(value)
+    if isinstance(data.get("environment"), tuple):
+        data["environment"] = sorted(data["environment"])
+    return orjson.dumps(data, option=orjson.OPT_SORT_KEYS)

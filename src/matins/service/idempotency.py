@@ -1,0 +1,73 @@
+"""Requests that may be repeated: the first one with a key is answered, the others get the same response."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from matins.errors import Conflict, InvalidInput
+from matins.model.principal import Principal
+from matins.ports import Clock, Store
+
+KEPT_MS = 24 * 3_600_000
+_CUT_OFF_MS = 120_000
+"""A request that takes longer has lost its server. What it asked for may be done, so it is left alone for a while."""
+_SWEEP_MS = 600_000
+_MAX_KEY_LENGTH = 200
+_FIELD = "Idempotency-Key"
+
+
+class StoredResponse(NamedTuple):
+    status: int
+    body: str
+
+
+class IdempotencyStore:
+    """Responses by principal and key, in the store: they outlive the process."""
+
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+        self._next_sweep = 0
+
+    def begin(self, principal: Principal, key: str, digest: str) -> StoredResponse | None:
+        """The response of an earlier request; None when this one is to be answered now. `digest`: of the request."""
+        _check_key(key)
+        now, who = self._clock.now_ms(), _who(principal)
+        with self._store.transaction(now) as transaction:
+            if now >= self._next_sweep:
+                transaction.drop_requests(now - KEPT_MS)
+                self._next_sweep = now + _SWEEP_MS
+            if transaction.open_request(who, key, digest, now):
+                return None
+            found = transaction.answered(who, key)
+            if found is None or now - found.at >= (KEPT_MS if found.status is not None else _CUT_OFF_MS):
+                transaction.drop_request(who, key)
+                transaction.open_request(who, key, digest, now)
+                return None
+        if found.digest != digest:
+            message, hint = "The Idempotency-Key was used for another request.", "Use a new key for each request."
+            raise InvalidInput(message, value=key, field=_FIELD, hint=hint)
+        if found.status is None:
+            message = "A request with this Idempotency-Key is being answered."
+            raise Conflict(message, value=key, field=_FIELD, hint="Try again in a moment.")
+        return StoredResponse(found.status, found.answer or "")
+
+    def store(self, principal: Principal, key: str, response: StoredResponse) -> None:
+        with self._store.transaction(self._clock.now_ms()) as transaction:
+            transaction.answer_request(_who(principal), key, response.status, response.body)
+
+    def discard(self, principal: Principal, key: str) -> None:
+        """The request was not answered, and may be repeated."""
+        with self._store.transaction(self._clock.now_ms()) as transaction:
+            transaction.drop_request(_who(principal), key)
+
+
+def _who(principal: Principal) -> str:
+    return f"{principal.role}:{principal.name}"
+
+
+def _check_key(key: str) -> None:
+    if not key or len(key) > _MAX_KEY_LENGTH or not key.isprintable():
+        allowed = f"1 to {_MAX_KEY_LENGTH} printable characters"
+        message = f"The Idempotency-Key must have {allowed}."
+        raise InvalidInput(message, value=key[:60], field=_FIELD, allowed=allowed, hint="Use a UUID.")

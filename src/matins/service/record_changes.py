@@ -1,0 +1,62 @@
+"""Changes of records inside a transaction: for use cases, and for the file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from matins.engine.schedules import AGENT_JOB, references
+from matins.model.principal import Principal
+from matins.model.schedule import ScheduleRecord
+from matins.ports import Transaction
+from matins.records.kind import RecordChange, RecordKind
+from matins.service.core import Core
+
+
+@dataclass(frozen=True)
+class RecordChanges:
+    core: Core
+
+    def wake(self, transaction: Transaction, kind: RecordKind[Any], now: int) -> None:
+        """Runs that wait for this are judged again. Before anything else, since cursors and runs are locked first."""
+        if kind.wakes is None:
+            return
+        rows = transaction.parked_for(kind.wakes)
+        transaction.due_rows({row.schedule_id for row in rows})
+        for row in rows:
+            transaction.wake_parked(row.id, kind.wakes, now)
+
+    def set(
+        self, transaction: Transaction, principal: Principal, kind: RecordKind[Any], key: str, value: Any, now: int
+    ) -> Any:
+        change = self._change(transaction, principal, now)
+        before = self.read(transaction, kind).get(key)
+        held = kind.storage.put(kind, key, value, change)
+        kind.changed(held, before, change)
+        return held
+
+    def delete(self, transaction: Transaction, principal: Principal, kind: RecordKind[Any], key: str, now: int) -> bool:
+        change = self._change(transaction, principal, now)
+        held = self.read(transaction, kind).get(key)
+        deleted = kind.storage.delete(kind, key, change)
+        if deleted and held is not None:
+            kind.deleted(held, held, change)
+        return deleted
+
+    def read(self, transaction: Transaction, kind: RecordKind[Any]) -> dict[str, Any]:
+        return dict(kind.storage.read(kind, transaction, self.core.catalog.policies(transaction)))
+
+    def _change(self, transaction: Transaction, principal: Principal, now: int) -> RecordChange:
+        return RecordChange(transaction, principal, self.core.catalog.policies(transaction), now)
+
+
+def users_of(noun: str, name: str, schedules: Iterable[ScheduleRecord]) -> list[str]:
+    """The schedules that refer to a record."""
+    return [schedule.name for schedule in schedules if _uses(schedule, noun, name)]
+
+
+def _uses(schedule: ScheduleRecord, noun: str, name: str) -> bool:
+    if noun == "agents":
+        return schedule.agent == name and schedule.definition.job == AGENT_JOB
+    return any(d.kind.of == noun and n == name for d, n in references(schedule.definition))  # type: ignore[attr-defined]

@@ -1,0 +1,169 @@
+"""Use cases on records of every kind: set, edit, get, list, delete."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from matins.api import _results
+from matins.engine.validation import nearest
+from matins.errors import Conflict, NotFound
+from matins.model.principal import Principal
+from matins.ports import Transaction
+from matins.records import record_kinds
+from matins.records.kind import Document, RecordContext, RecordKind
+from matins.records.limits import scope_of
+from matins.service.core import Core
+from matins.service.file.write_back import Deleted, FileWriter, Replaced, managed_by_file
+from matins.service.permissions import governs
+from matins.service.record_changes import RecordChanges, users_of
+
+
+@dataclass(frozen=True)
+class Records:
+    core: Core
+    changes: RecordChanges
+    writer: FileWriter
+
+    def methods(self) -> dict[str, Callable[..., Any]]:
+        """Every use case of every kind, by its name."""
+        return {
+            f"{noun}.{verb}": partial(function, kind)
+            for noun, kind in record_kinds().items()
+            for verb, function in (
+                ("set", self.set), ("edit", self.edit), ("get", self.get), ("list", self.list), ("delete", self.delete),
+            )
+        }  # fmt: skip
+
+    def set(self, kind: RecordKind[Any], principal: Principal, key: str = "", /, **settings: Any) -> Any:
+        key, settings = _key_of(kind, key, settings)
+        value = kind.parse(key, settings, self.context())
+        held = self._put(kind, principal, key, lambda transaction: value, Replaced(settings, value))
+        return self.result(kind, principal, key, held)
+
+    def edit(self, kind: RecordKind[Any], principal: Principal, key: str = "", /, **settings: Any) -> Any:
+        key, settings = _key_of(kind, key, settings)
+        context = self.context()
+
+        def edited(transaction: Transaction) -> Any:
+            return kind.edit(self._found(kind, transaction, key), settings, context)
+
+        with self.core.store.reading() as transaction:
+            value = edited(transaction)
+        held = self._put(kind, principal, key, edited, Replaced(settings, value, only=False))
+        return self.result(kind, principal, key, held)
+
+    def get(self, kind: RecordKind[Any], principal: Principal, key: str = "", /, **named: Any) -> Any:
+        key, _ = _key_of(kind, key, named)
+        return self.result(kind, principal, key)
+
+    def list(self, kind: RecordKind[Any], principal: Principal) -> list[Any]:
+        now = self.core.clock.now_ms()
+        with self.core.store.reading() as transaction:
+            held = self.changes.read(transaction, kind)
+            if kind.listed is not None:
+                held = {**kind.listed(self.core.catalog.policies(transaction)), **held}
+            shown = [value for value in held.values() if kind.holds is None or kind.holds(value, now)]
+            documents = [self._document(kind, principal, transaction, value, now) for value in shown]
+        return [_typed(kind, document) for document in sorted(documents, key=lambda document: document[kind.key])]
+
+    def delete(self, kind: RecordKind[Any], principal: Principal, key: str = "", /, **named: Any) -> bool:
+        key, _ = _key_of(kind, key, named)
+        now = self.core.clock.now_ms()
+
+        def check(transaction: Transaction) -> None:
+            users = users_of(kind.noun, key, self.core.all_schedules(transaction)) if kind.referred else []
+            if users:
+                message = f'The {kind.one} "{key}" is used by {", ".join(users[:5])}.'
+                raise Conflict(message, value=key, field=kind.key, hint="Edit or delete those schedules first.")
+
+        def in_store(transaction: Transaction) -> bool:
+            return self.changes.delete(transaction, principal, kind, key, now)
+
+        with self.core.store.reading() as transaction:
+            check(transaction)
+        done = self._change(kind, principal, key, in_store, Deleted())
+        return True if done is None else done
+
+    # -- how it is done
+
+    def context(self) -> RecordContext:
+        core, policies = self.core, self.core.policies()
+        return RecordContext(
+            now=core.clock.now_ms(),
+            zone=core.clock.local_zone(),
+            rates=policies.rates,
+            workdir=core.workdir,
+            allowed_hosts=policies.allowed_hosts,
+        )
+
+    def _put(
+        self, kind: RecordKind[Any], principal: Principal, key: str, value: Callable[[Transaction], Any],
+        in_file: Replaced,
+    ) -> Any:  # fmt: skip
+        now = self.core.clock.now_ms()
+
+        def in_store(transaction: Transaction) -> Any:
+            new = value(transaction)
+            self._check_limit_of_file(transaction, kind, key, new)
+            return self.changes.set(transaction, principal, kind, key, new, now)
+
+        return self._change(kind, principal, key, in_store, in_file)
+
+    def _change(
+        self, kind: RecordKind[Any], principal: Principal, key: str, in_store: Callable[[Transaction], Any],
+        in_file: Replaced | Deleted,
+    ) -> Any:  # fmt: skip
+        now = self.core.clock.now_ms()
+
+        def lock(transaction: Transaction) -> None:
+            self.changes.wake(transaction, kind, now)
+            transaction.lock_policies()
+
+        return self.writer.change(principal, kind.kind, key, now, in_store, in_file, lock)
+
+    def _check_limit_of_file(self, transaction: Transaction, kind: RecordKind[Any], key: str, new: Any) -> None:
+        """Raise where an agent would change a limit that the file defines."""
+        entry = transaction.file_entry("limit", scope_of(key)) if kind.noun == "agents" else None
+        if entry is not None:
+            before = self.changes.read(transaction, kind).get(key)
+            if new.max_concurrent != (before and before.max_concurrent):
+                raise managed_by_file(entry)
+
+    def _found(self, kind: RecordKind[Any], transaction: Transaction, key: str) -> Any:
+        held = self.changes.read(transaction, kind).get(key)
+        if held is None and kind.usual is not None:
+            held = kind.usual(key, self.core.catalog.policies(transaction))
+        if held is None:
+            known = sorted(self.changes.read(transaction, kind))
+            hint = nearest(key, known) if known else f"Create one: {kind.example}"
+            raise NotFound(f'There is no {kind.one} "{key}".', value=key, field=kind.key, hint=hint)
+        return held
+
+    def result(self, kind: RecordKind[Any], principal: Principal, key: str, held: Any = None) -> Any:
+        now = self.core.clock.now_ms()
+        with self.core.store.reading() as transaction:
+            value = self._found(kind, transaction, key) if held is None else held
+            return _typed(kind, self._document(kind, principal, transaction, value, now))
+
+    def _document(
+        self, kind: RecordKind[Any], principal: Principal, transaction: Transaction, value: Any, now: int
+    ) -> Document:
+        document = kind.document(value) | kind.state(value, transaction, now)
+        return document if kind.hidden is None or governs(principal) else kind.hidden(document)
+
+
+def _key_of(kind: RecordKind[Any], key: str, named: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """The key, which may come under its name, and what else is given."""
+    rest = dict(named)
+    if kind.single:
+        return kind.noun, rest
+    return rest.pop(kind.key, key or kind.default_key or ""), rest
+
+
+def _typed(kind: RecordKind[Any], document: Document) -> Any:
+    return msgspec.convert(document, getattr(_results, kind.value.__name__.removesuffix("Definition")))

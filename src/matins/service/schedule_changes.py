@@ -1,0 +1,92 @@
+"""Changes of schedules inside a transaction: for use cases, and for the file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from matins.engine.planning import Rule
+from matins.engine.schedules import encode
+from matins.engine.when.triggers import Trigger
+from matins.model.principal import Principal
+from matins.model.records import NewEvent
+from matins.model.schedule import ScheduleDefinition, ScheduleRecord
+from matins.ports import Transaction
+from matins.runtime import asking
+from matins.runtime.limits import Free
+from matins.runtime.pausing import resume
+from matins.runtime.planner import Planner, live_runs
+from matins.runtime.recorder import end_runs
+from matins.runtime.replan import first_free
+from matins.service.core import Core
+from matins.service.drafts import Draft, changes_trigger, check_available, check_duplicates
+from matins.service.proposals import Proposals
+
+
+@dataclass(frozen=True)
+class ScheduleChanges:
+    core: Core
+    proposals: Proposals
+
+    def insert(self, transaction: Transaction, principal: Principal, drafts: Sequence[Draft], now: int) -> list[int]:
+        authorship = self.proposals.authorship(transaction, principal, drafts)
+        ids = transaction.schedule_ids(len(drafts))
+        rows = [authorship.row(draft, schedule_id) for schedule_id, draft in zip(ids, drafts, strict=True)]
+        check_duplicates(rows)
+        check_available(transaction, rows)
+        transaction.insert_schedules(rows, now)
+        for row in rows:
+            data = {"name": row.name, "agent": row.agent, "by": principal.name, "role": principal.role}
+            transaction.events.append(NewEvent(now, "schedule.created", row.id, None, data))
+            if row.state == "pending":
+                self.proposals.request(transaction, principal, row.id, now)
+        return list(ids)
+
+    def revise(
+        self, transaction: Transaction, principal: Principal, schedule: ScheduleRecord,
+        definition: ScheduleDefinition, trigger: Trigger, names: Sequence[str], now: int,
+    ) -> None:  # fmt: skip
+        """A new revision, in settings that are checked; the next slot is found again where they say when."""
+        cursor = self.plan_due(transaction, schedule, now)
+        schedule = self.core.schedule(transaction, schedule.id)  # that may have been its end
+        rev = transaction.last_revision(schedule.id) + 1
+        transaction.insert_revision(schedule.id, rev, encode(definition), now)
+        transaction.set_author(schedule.id, rev, principal.name, principal.role)
+        more = definition.max_executions is None or schedule.executions < definition.max_executions
+        again = changes_trigger(names) or schedule.state == "rejected" or (cursor is None and more)
+        slot = first_free(transaction, schedule.id, trigger, now) if again else cursor
+        if slot is not None and slot < now and schedule.state != "pending":  # it waits for a completion
+            slot = trigger.next_ms(now)
+        state = "active" if schedule.state in ("completed", "expired") else schedule.state
+        if schedule.state == "expired":
+            transaction.set_schedule_state(schedule.id, "active", now, None, None)
+            slot = first_free(transaction, schedule.id, trigger, now)
+        due_at = Rule(definition, trigger).due_at(schedule.id, slot) if state == "active" else None
+        transaction.replace_cursor(schedule.id, slot, due_at, rev, paused=state != "active")
+        if schedule.state == "broken":  # nobody but the reader of its row may have noticed yet
+            transaction.set_schedule_state(schedule.id, "broken", now, "edited: resume it", principal.name)
+        data = {"rev": rev, "settings": sorted(names), "by": principal.name}
+        transaction.events.append(NewEvent(now, "schedule.updated", schedule.id, None, data))
+        self.proposals.request_again(transaction, principal, self.core.schedule(transaction, schedule.id), now)
+
+    def resume(self, transaction: Transaction, principal: Principal, schedule: ScheduleRecord, now: int) -> None:
+        voided = asking.void(transaction, schedule.id, now, "the schedule was resumed", money=True)
+        resume(transaction, schedule, self.core.compiled(transaction, schedule), now, principal.name)
+        for approval in voided:
+            self.proposals.request_next(transaction, approval, now)
+
+    def delete(self, transaction: Transaction, principal: Principal, schedule: ScheduleRecord, now: int) -> None:
+        transaction.set_schedule_state(schedule.id, "removed", now, None, principal.name)
+        transaction.replace_cursor(schedule.id, None, None, schedule.rev)
+        asking.void(transaction, schedule.id, now, "the schedule was deleted")
+        live = [run for run, _ in live_runs(transaction, [schedule.id]).get(schedule.id, [])]
+        end_runs(transaction, self.core.catalog, live, now, "schedule_removed")
+        transaction.events.append(NewEvent(now, "schedule.deleted", schedule.id, None, {"by": principal.name}))
+
+    def plan_due(self, transaction: Transaction, schedule: ScheduleRecord, now: int) -> int | None:
+        """Slots that came before a change get their records under the old settings; the next slot then."""
+        rows = transaction.due_rows([schedule.id])
+        if schedule.due_at is not None and rows[0].slot <= now:  # its jitter may not be over: there is no later
+            Planner(self.core.catalog).plan_rows(transaction, rows, now, 0, Free(0))
+            rows = transaction.due_rows([schedule.id])
+        return rows[0].slot

@@ -1,0 +1,85 @@
+"""The service: every use case by name, behind one call that checks rights and arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from matins.api.arguments import read_arguments
+from matins.api.use_case import UseCase
+from matins.model.principal import Principal
+from matins.ports import Clock, Store
+from matins.service.approvals import Approvals
+from matins.service.core import Core
+from matins.service.doctor import Doctor
+from matins.service.events import Audit, Events
+from matins.service.explanations import Explanations
+from matins.service.file.apply import File
+from matins.service.file.write_back import FileWriter
+from matins.service.new_agents import NewAgents
+from matins.service.output import Outputs
+from matins.service.permissions import check_right
+from matins.service.previews import Previews
+from matins.service.proposals import Proposals
+from matins.service.record_changes import RecordChanges
+from matins.service.records import Records
+from matins.service.runs import Runs
+from matins.service.schedule_changes import ScheduleChanges
+from matins.service.schedules import Schedules
+from matins.service.storable import check_storable
+from matins.service.subscriptions import Subscriptions, Webhooks
+from matins.service.system import System
+from matins.service.threads import Threads
+from matins.service.tokens import Tokens
+
+
+class Service:
+    """`notify` is called after a change that the loops should look at."""
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        notify: Callable[[], None] = lambda: None,
+        workdir: str | None = None,
+    ) -> None:
+        core = Core(store, clock, notify, workdir)
+        proposals, records = Proposals(core), RecordChanges(core)
+        changes = ScheduleChanges(core, proposals)
+        file = File(core, changes, records)
+        writer = FileWriter(core, file)
+        generic, runs = Records(core, records, writer), Runs(core)
+        schedules = Schedules(core, proposals, changes, NewAgents(core, records), writer)
+        self.core = core
+        self.local = core.local
+        self._parts: Mapping[str, tuple[Any, ...]] = {
+            "schedules": (schedules, runs, Explanations(core), Previews(core, proposals)),
+            "runs": (runs, Outputs(core)),
+            "approvals": (Approvals(core, proposals),),
+            "events": (Events(core),),
+            "subscriptions": (Subscriptions(core),),
+            "webhooks": (Webhooks(core, generic),),
+            "audit": (Audit(core),),
+            "threads": (Threads(core),),
+            "tokens": (Tokens(core),),
+            "file": (file,),
+            "system": (System(core, Doctor(core, file)),),
+        }
+        self._records = generic.methods()
+        self._methods: dict[str, Callable[..., Any]] = {}
+
+    def call(self, principal: Principal, use_case: UseCase, arguments: Mapping[str, Any]) -> Any:
+        """What a use case gives back. Rights and arguments are checked here and nowhere else."""
+        check_right(principal, use_case)
+        check_storable(arguments)
+        values = read_arguments(use_case, arguments)
+        return self.method(use_case)(principal, **values)
+
+    def method(self, use_case: UseCase) -> Callable[..., Any]:
+        """What does it: a method of a part, or of records of its kind."""
+        found = self._methods.get(use_case.name)
+        if found is None:
+            parts = self._parts.get(use_case.noun, ())
+            own = [getattr(part, use_case.verb) for part in parts if hasattr(part, use_case.verb)]
+            found = self._methods[use_case.name] = own[0] if own else self._records[use_case.name]
+        return found

@@ -1,0 +1,92 @@
+"""Use cases on the installation: figures, checks, backups, jobs, who asks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from matins.api.results import Backup, Finding, Jobs, Stats, Throttled, Whoami
+from matins.engine.money import format_money
+from matins.engine.validation import check_strings
+from matins.engine.when.triggers import to_datetime
+from matins.engine.when.zones import load_zone
+from matins.errors import Conflict, InvalidInput
+from matins.model.principal import Principal
+from matins.model.records import NewEvent
+from matins.runtime.catalog import GLOBAL
+from matins.service.core import LEASE_MS, Core
+from matins.service.doctor import Doctor
+from matins.service.jobs import BUILT_IN
+from matins.service.permissions import rights_of
+
+_DAY_MS = 86_400_000
+
+
+@dataclass(frozen=True)
+class System:
+    core: Core
+    doctors: Doctor
+
+    def stats(self, principal: Principal) -> Stats:
+        now, engines = self.core.clock.now_ms(), self.core.store.engines(LEASE_MS)
+        with self.core.store.reading() as transaction:
+            active, paused, pending, started, ready, parked, asked, oldest, due = transaction.figures()
+            sizes = {scope: size for scope, size, _ in transaction.scopes()}
+            spent = transaction.spend_since(_midnight(now, self.core.clock.local_zone()))
+            return Stats(
+                running=engines > 0,
+                active_schedules=active or 0,
+                paused_schedules=paused or 0,
+                pending_schedules=pending or 0,
+                running_executions=started or 0,
+                max_concurrent=sizes.get(GLOBAL),
+                recent_failures=transaction.recent_failures(now - _DAY_MS),
+                planner_lag_ms=0 if due is None else max(0, now - due),
+                ready_runs=ready or 0,
+                waiting_runs=parked or 0,
+                waiting_approvals=asked or 0,
+                oldest_approval=to_datetime(oldest),
+                spend_today=format_money(sum(money for _, _, money, _ in spent)),
+                tokens_today=sum(tokens for _, _, _, tokens in spent),
+                throttles=[
+                    Throttled(throttle.provider, to_datetime(throttle.resets_at))
+                    for throttle in transaction.throttles()
+                    if throttle.resets_at > now
+                ],
+            )
+
+    def doctor(self, principal: Principal) -> list[Finding]:
+        return self.doctors.findings(principal)
+
+    def jobs(self, principal: Principal) -> Jobs:
+        own = self.core.local.jobs
+        here = own is not None
+        others = self.core.store.engines(LEASE_MS) - here if self.core.store.shared else 0
+        return Jobs(here, sorted(BUILT_IN.union(own or ())), max(0, others))
+
+    def whoami(self, principal: Principal) -> Whoami:
+        run_id = None if principal.run_id is None else str(principal.run_id)
+        return Whoami(principal.role, principal.name, run_id, sorted(rights_of(principal)))
+
+    def backup(self, principal: Principal, path: str) -> Backup:
+        target = Path(check_strings("path", [path], "the path of a new file")[0])
+        if not target.is_absolute():
+            hint = str(target.absolute())
+            raise InvalidInput(
+                f'"{path}" is not an absolute path.', value=path, field="path", hint=f"For example: {hint}."
+            )
+        if target.exists():
+            raise Conflict(f"{target} exists already.", value=path, field="path", hint="Use the name of a new file.")
+        self.core.store.backup(target)
+        now = self.core.clock.now_ms()
+        with self.core.store.transaction(now) as transaction:
+            data = {"by": principal.name, "path": str(target)}
+            transaction.events.append(NewEvent(now, "store.backed_up", None, None, data))
+        return Backup(str(target), target.stat().st_size)
+
+
+def _midnight(now: int, zone_name: str) -> int:
+    """When this day began on the clocks of a zone."""
+    zone = load_zone(zone_name)
+    wall = zone.wall_of(now)
+    return zone.resolve(wall - wall % _DAY_MS)

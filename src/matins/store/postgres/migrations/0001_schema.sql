@@ -1,0 +1,369 @@
+-- Instants are UTC milliseconds. Run states are the numbers of RunState: below 10 live, from 10 on over.
+-- References are kept by the transactions; checking them would lock the rows that the loops fight over.
+
+CREATE TABLE migrations (number bigint PRIMARY KEY, name text NOT NULL, checksum text NOT NULL, applied_at bigint NOT NULL);
+CREATE TABLE meta (key text PRIMARY KEY, value text NOT NULL);
+INSERT INTO meta VALUES
+  ('store_id', substr(md5(gen_random_uuid()::text), 1, 16)),
+  ('xact_base', '0'), -- added to transaction ids, so that they go on rising in a copy on another server
+  ('sealed', '0');    -- all events below this one are sealed
+
+-- Schedules: what each says, who made it, and when it is due.
+
+CREATE SEQUENCE schedule_ids;
+CREATE TABLE schedules (
+  id bigint PRIMARY KEY,
+  agent text NOT NULL,
+  name text NOT NULL,
+  state text NOT NULL CHECK (state IN ('pending', 'active', 'paused', 'expired', 'rejected', 'broken', 'removed')),
+  rev bigint NOT NULL,
+  note text,
+  paused_by text,
+  paused_at bigint,
+  paused_until bigint,
+  created_at bigint NOT NULL,
+  created_by text NOT NULL DEFAULT 'owner',
+  creator_role text NOT NULL DEFAULT 'owner',
+  creator_run bigint, -- the run from which an agent made it
+  parent bigint,      -- and that run's schedule
+  depth bigint NOT NULL DEFAULT 0,
+  updated_at bigint NOT NULL,
+  purged_slot bigint -- the last slot whose record is forgotten: even when the clock goes back it is not planned again
+);
+CREATE UNIQUE INDEX schedules_name ON schedules (name, agent) WHERE state <> 'removed';
+CREATE INDEX schedules_until ON schedules (paused_until) WHERE paused_until IS NOT NULL;
+CREATE INDEX schedules_creator ON schedules (created_by) WHERE creator_role = 'agent';
+
+-- What a schedule said at each revision: a run's frozen copy is the revision that it was planned under.
+CREATE TABLE revisions (
+  schedule_id bigint NOT NULL,
+  rev bigint NOT NULL,
+  definition text NOT NULL,
+  author text, -- nobody but the owner approves their own words
+  author_role text,
+  PRIMARY KEY (schedule_id, rev)
+);
+
+-- The hot row: the cursor. It is independent of history, so purging never fires anything again.
+CREATE TABLE due (
+  schedule_id bigint PRIMARY KEY,
+  next_slot bigint,
+  due_at bigint,
+  rev bigint NOT NULL,
+  paused boolean NOT NULL DEFAULT false,
+  waiting boolean NOT NULL DEFAULT false, -- for a completion, which will say when the next slot is
+  window_used bigint NOT NULL DEFAULT 0,
+  executions bigint NOT NULL DEFAULT 0,
+  failures bigint NOT NULL DEFAULT 0
+) WITH (autovacuum_vacuum_scale_factor = 0.05);
+CREATE INDEX due_next ON due (due_at) WHERE due_at IS NOT NULL;
+
+-- Runs: what became of each slot, and who has it.
+
+CREATE SEQUENCE run_ids;
+CREATE TABLE runs (
+  id bigint PRIMARY KEY,
+  schedule_id bigint NOT NULL,
+  rev bigint NOT NULL,
+  slot bigint,
+  request_key text,
+  state smallint NOT NULL,
+  exclusive smallint NOT NULL,
+  scope text, -- the limited scope of its agent
+  epoch bigint NOT NULL,
+  attempt bigint NOT NULL,
+  owner bigint,
+  not_before bigint,
+  planned_at bigint NOT NULL,
+  started_at bigint,
+  ended_at bigint,
+  slots bigint NOT NULL,
+  first_slot bigint,
+  cleared bigint NOT NULL DEFAULT 0, -- which gates with effects it has passed: 1 checked, 2 approved
+  cancelling smallint NOT NULL DEFAULT 0,
+  reason text,
+  evidence text,
+  outcome text
+) WITH (autovacuum_vacuum_scale_factor = 0.05);
+CREATE UNIQUE INDEX runs_slot ON runs (schedule_id, slot) WHERE slot IS NOT NULL;
+CREATE UNIQUE INDEX runs_request ON runs (schedule_id, request_key) WHERE request_key IS NOT NULL;
+-- At most one run from ready to running, unless the schedule allows overlap.
+CREATE UNIQUE INDEX runs_active ON runs (schedule_id) WHERE exclusive = 1 AND state BETWEEN 2 AND 4;
+CREATE INDEX runs_live ON runs (schedule_id, id) WHERE state BETWEEN 0 AND 5;
+CREATE INDEX runs_ready ON runs (not_before) WHERE state = 2;
+CREATE INDEX runs_parked ON runs (not_before) WHERE state = 0 AND reason <> 'paused';
+CREATE INDEX runs_history ON runs (schedule_id, id);
+CREATE INDEX runs_ended ON runs USING brin (ended_at) WITH (autosummarize = on);
+
+CREATE TABLE attempts (
+  run_id bigint NOT NULL,
+  epoch bigint NOT NULL,
+  owner bigint NOT NULL,
+  started_at bigint NOT NULL,
+  PRIMARY KEY (run_id, epoch)
+);
+
+-- What guards, pre-checks and hooks said.
+CREATE TABLE checks (
+  run_id bigint NOT NULL,
+  epoch bigint NOT NULL,
+  kind text NOT NULL,
+  at bigint NOT NULL,
+  duration_ms bigint NOT NULL,
+  exit_code bigint,
+  said text NOT NULL,
+  output text NOT NULL,
+  PRIMARY KEY (run_id, epoch, kind)
+);
+
+-- One row for each unit of a limited scope; a run that holds one has its id here.
+CREATE TABLE permits (
+  scope text NOT NULL,
+  n bigint NOT NULL,
+  run_id bigint,
+  PRIMARY KEY (scope, n)
+);
+CREATE INDEX permits_run ON permits (run_id) WHERE run_id IS NOT NULL;
+
+CREATE TABLE workers (
+  id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  identity text NOT NULL,
+  beat bigint NOT NULL,
+  started_at bigint NOT NULL,
+  stopped_at bigint
+);
+
+-- Events: append-only, hash-chained per writer: gapless seq, hash over the hash before it. The id is the transaction's,
+-- then the place in it: what commits later never has a smaller id than what a reader below the horizon has seen.
+
+CREATE TABLE events (
+  id bigint PRIMARY KEY,
+  writer bigint NOT NULL,
+  seq bigint NOT NULL,
+  at bigint NOT NULL,
+  type text NOT NULL,
+  schedule_id bigint,
+  run_id bigint,
+  data text,
+  hash bytea NOT NULL
+);
+CREATE TABLE writers (
+  id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  uuid text NOT NULL,
+  opened_at bigint NOT NULL,
+  sealed_seq bigint NOT NULL DEFAULT 0,
+  pruned_seq bigint NOT NULL DEFAULT 0,
+  pruned_hash bytea
+);
+-- The heads of all chains together, once a second when anything changed.
+CREATE TABLE seals (
+  id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  at bigint NOT NULL,
+  heads text NOT NULL,
+  hash bytea NOT NULL
+);
+-- Up to which all events are there to see: below the oldest transaction that is still under way.
+CREATE VIEW event_horizon AS
+SELECT ((pg_snapshot_xmin(pg_current_snapshot())::text::bigint + value::bigint) << 22) - 1 AS id
+FROM meta WHERE key = 'xact_base';
+
+-- Policies: what governs schedules, what people are asked, and what is spent.
+
+-- Named policies of every kind; a change of any raises the revision, by which engines know to read them again.
+CREATE TABLE policies (
+  kind text NOT NULL,
+  name text NOT NULL,
+  definition text NOT NULL,
+  updated_at bigint NOT NULL,
+  updated_by text NOT NULL,
+  PRIMARY KEY (kind, name)
+);
+CREATE TABLE policy_rev (rev bigint NOT NULL);
+INSERT INTO policy_rev VALUES (1);
+
+CREATE TABLE throttles (
+  provider text PRIMARY KEY,
+  resets_at bigint NOT NULL,
+  activated_at bigint NOT NULL,
+  affects text NOT NULL,
+  reason text NOT NULL,
+  set_by text NOT NULL
+);
+
+-- What people are asked. Bound to a digest; used once.
+CREATE TABLE approvals (
+  id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  kind text NOT NULL,
+  schedule_id bigint NOT NULL,
+  run_id bigint,
+  rev bigint NOT NULL,
+  digest text NOT NULL,
+  policy text NOT NULL,
+  approvers text NOT NULL,
+  needed bigint NOT NULL,
+  unanswered text NOT NULL, -- what it comes to when it expires
+  requested_by text NOT NULL,
+  requester_role text NOT NULL,
+  requested_at bigint NOT NULL,
+  expires_at bigint NOT NULL,
+  state text NOT NULL,
+  decided_at bigint,
+  request text NOT NULL
+);
+CREATE INDEX approvals_pending ON approvals (expires_at) WHERE state = 'pending';
+CREATE INDEX approvals_schedule ON approvals (schedule_id, id);
+CREATE INDEX approvals_run ON approvals (run_id) WHERE run_id IS NOT NULL;
+CREATE TABLE votes (
+  approval_id bigint NOT NULL,
+  voter text NOT NULL,
+  vote text NOT NULL,
+  at bigint NOT NULL,
+  note text,
+  digest text NOT NULL,
+  PRIMARY KEY (approval_id, voter)
+);
+
+-- What runs may spend and have spent, in micro-dollars and tokens.
+CREATE TABLE spend (
+  run_id bigint PRIMARY KEY,
+  schedule_id bigint NOT NULL,
+  agent text NOT NULL,
+  at bigint NOT NULL,
+  money_reserved bigint NOT NULL,
+  tokens_reserved bigint NOT NULL,
+  money bigint NOT NULL,
+  tokens bigint NOT NULL,
+  estimated bigint NOT NULL,
+  settled_at bigint
+);
+CREATE INDEX spend_schedule ON spend (schedule_id, run_id);
+CREATE INDEX spend_at ON spend (at);
+CREATE TABLE purses (
+  budget text NOT NULL,
+  whose text NOT NULL,
+  period text NOT NULL,
+  money bigint NOT NULL DEFAULT 0,
+  tokens bigint NOT NULL DEFAULT 0,
+  money_reserved bigint NOT NULL DEFAULT 0,
+  tokens_reserved bigint NOT NULL DEFAULT 0,
+  PRIMARY KEY (budget, whose, period)
+);
+CREATE TABLE reservations (
+  run_id bigint NOT NULL,
+  budget text NOT NULL,
+  whose text NOT NULL,
+  period text NOT NULL,
+  money bigint NOT NULL,
+  tokens bigint NOT NULL,
+  PRIMARY KEY (run_id, budget)
+);
+
+-- Where runs land: threads and what was said in them; the tool's own session goes with its thread.
+
+CREATE TABLE threads (
+  id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  agent text NOT NULL,
+  channel text,
+  session text,        -- the tool's own id of the conversation
+  session_name text,
+  state text NOT NULL, -- waiting, running, closed
+  tokens text,         -- what a session had used so far, for tools that count up
+  created_at bigint NOT NULL,
+  updated_at bigint NOT NULL
+);
+CREATE INDEX threads_channel ON threads (agent, channel, id) WHERE channel IS NOT NULL;
+CREATE INDEX threads_session ON threads (agent, session) WHERE session IS NOT NULL;
+CREATE TABLE messages (
+  id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  thread_id bigint NOT NULL,
+  run_id bigint,
+  role text NOT NULL,
+  text text NOT NULL,
+  at bigint NOT NULL
+);
+CREATE INDEX messages_thread ON messages (thread_id, id);
+CREATE TABLE landings (
+  run_id bigint PRIMARY KEY,
+  thread_id bigint NOT NULL,
+  how text NOT NULL -- as asked, or the fallback that was taken
+);
+CREATE INDEX landings_thread ON landings (thread_id, run_id);
+
+-- The outbox: who wants to hear of events, and what is still to be delivered.
+
+CREATE TABLE subscriptions (
+  name text PRIMARY KEY,
+  kind text NOT NULL CHECK (kind IN ('webhook', 'hook', 'function')),
+  target text NOT NULL,
+  types text NOT NULL,
+  cursor bigint NOT NULL, -- events up to this one are delivered, of no interest, or among the deliveries
+  state text NOT NULL CHECK (state IN ('active', 'paused')),
+  note text,
+  created_at bigint NOT NULL,
+  created_by text NOT NULL,
+  lease_owner text, -- the process that delivers it
+  lease_until bigint
+);
+
+CREATE TABLE deliveries (
+  subscription text NOT NULL,
+  event_id bigint NOT NULL,
+  schedule_id bigint NOT NULL, -- 0 for events that belong to none
+  attempts bigint NOT NULL,
+  next_at bigint, -- NULL while another event of its schedule is before it
+  last_error text,
+  state text NOT NULL CHECK (state IN ('retrying', 'discarded')),
+  PRIMARY KEY (subscription, event_id)
+);
+CREATE INDEX deliveries_lane ON deliveries (subscription, schedule_id, event_id) WHERE state = 'retrying';
+CREATE INDEX deliveries_due ON deliveries (subscription, next_at) WHERE state = 'retrying';
+
+-- Hooks that learn how runs end are delivered by a subscription of their own, from the moment that the first is set.
+CREATE FUNCTION open_hooks() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  INSERT INTO subscriptions (name, kind, target, types, cursor, state, created_at, created_by)
+  SELECT 'hooks', 'hook', '{}', '[]', id, 'active', 0, 'matins' FROM event_horizon ON CONFLICT DO NOTHING;
+  IF FOUND THEN
+    UPDATE policy_rev SET rev = rev + 1;
+  END IF;
+  RETURN NULL;
+END $$;
+CREATE TRIGGER hook_in_words AFTER INSERT ON revisions FOR EACH ROW
+WHEN (NEW.definition LIKE '%"after_run":%') EXECUTE FUNCTION open_hooks();
+CREATE TRIGGER hook_for_all AFTER INSERT ON policies FOR EACH ROW
+WHEN (NEW.kind = 'hook' AND NEW.name = 'after:run') EXECUTE FUNCTION open_hooks();
+
+-- What the surfaces keep: tokens, answers to requests that may be repeated, and what a file defines.
+
+CREATE TABLE tokens (
+  id text PRIMARY KEY,
+  hash text NOT NULL, -- SHA-256 of the whole token
+  name text NOT NULL,
+  role text NOT NULL,
+  rights text,        -- which of its role's rights, as JSON; all of them when NULL
+  created_at bigint NOT NULL,
+  created_by text NOT NULL,
+  expires_at bigint,
+  revoked_at bigint,
+  used_at bigint
+);
+
+CREATE TABLE requests (
+  principal text NOT NULL,
+  key text NOT NULL,
+  digest text NOT NULL, -- of what was asked
+  status integer,       -- NULL while it is being answered
+  answer text,
+  at bigint NOT NULL,
+  PRIMARY KEY (principal, key)
+);
+CREATE INDEX requests_at ON requests (at);
+
+CREATE TABLE file_entries (
+  kind text NOT NULL, -- schedule, agent, quiet_hours …; `file` for the whole
+  name text NOT NULL,
+  path text NOT NULL,
+  line integer NOT NULL,
+  digest text NOT NULL,
+  PRIMARY KEY (kind, name)
+);

@@ -1,0 +1,359 @@
+-- Instants are UTC milliseconds. Run states are the numbers of RunState: below 10 live, from 10 on over.
+
+CREATE TABLE migrations (number INTEGER PRIMARY KEY, name TEXT NOT NULL, checksum TEXT NOT NULL, applied_at INTEGER NOT NULL) STRICT;
+CREATE TABLE meta (key TEXT PRIMARY KEY, value ANY) STRICT;
+INSERT INTO meta VALUES ('next_run_id', 1), ('store_id', lower(hex(randomblob(8))));
+
+-- Schedules: what each says, who made it, and when it is due.
+
+CREATE TABLE schedules (
+  id INTEGER PRIMARY KEY,
+  agent TEXT NOT NULL,
+  name TEXT NOT NULL,
+  state TEXT NOT NULL CHECK (state IN ('pending', 'active', 'paused', 'expired', 'rejected', 'broken', 'removed')),
+  rev INTEGER NOT NULL,
+  note TEXT,
+  paused_by TEXT,
+  paused_at INTEGER,
+  paused_until INTEGER,
+  created_at INTEGER NOT NULL,
+  created_by TEXT NOT NULL DEFAULT 'owner',
+  creator_role TEXT NOT NULL DEFAULT 'owner',
+  creator_run INTEGER, -- the run from which an agent made it
+  parent INTEGER,      -- and that run's schedule
+  depth INTEGER NOT NULL DEFAULT 0,
+  updated_at INTEGER NOT NULL,
+  purged_slot INTEGER -- the last slot whose record is forgotten: even when the clock goes back it is not planned again
+) STRICT;
+CREATE UNIQUE INDEX schedules_name ON schedules (name, agent) WHERE state <> 'removed';
+CREATE INDEX schedules_until ON schedules (paused_until) WHERE paused_until IS NOT NULL;
+CREATE INDEX schedules_creator ON schedules (created_by) WHERE creator_role = 'agent';
+
+-- What a schedule said at each revision: a run's frozen copy is the revision that it was planned under.
+CREATE TABLE revisions (
+  schedule_id INTEGER NOT NULL REFERENCES schedules (id),
+  rev INTEGER NOT NULL,
+  definition TEXT NOT NULL,
+  author TEXT, -- nobody but the owner approves their own words
+  author_role TEXT,
+  PRIMARY KEY (schedule_id, rev)
+) STRICT, WITHOUT ROWID;
+
+-- The hot row: the cursor. It is independent of history, so purging never fires anything again.
+CREATE TABLE due (
+  schedule_id INTEGER PRIMARY KEY REFERENCES schedules (id),
+  next_slot INTEGER,
+  due_at INTEGER,
+  rev INTEGER NOT NULL,
+  paused INTEGER NOT NULL DEFAULT 0,
+  waiting INTEGER NOT NULL DEFAULT 0, -- for a completion, which will say when the next slot is
+  window_used INTEGER NOT NULL DEFAULT 0,
+  executions INTEGER NOT NULL DEFAULT 0,
+  failures INTEGER NOT NULL DEFAULT 0
+) STRICT;
+CREATE INDEX due_next ON due (due_at) WHERE due_at IS NOT NULL;
+
+-- Runs: what became of each slot, and who has it.
+
+CREATE TABLE runs (
+  id INTEGER PRIMARY KEY,
+  schedule_id INTEGER NOT NULL REFERENCES schedules (id),
+  rev INTEGER NOT NULL,
+  slot INTEGER,
+  request_key TEXT,
+  state INTEGER NOT NULL,
+  exclusive INTEGER NOT NULL,
+  scope TEXT, -- the limited scope of its agent
+  epoch INTEGER NOT NULL,
+  attempt INTEGER NOT NULL,
+  owner INTEGER,
+  not_before INTEGER,
+  planned_at INTEGER NOT NULL,
+  started_at INTEGER,
+  ended_at INTEGER,
+  slots INTEGER NOT NULL,
+  first_slot INTEGER,
+  cleared INTEGER NOT NULL DEFAULT 0, -- which gates with effects it has passed: 1 checked, 2 approved
+  cancelling INTEGER NOT NULL DEFAULT 0,
+  reason TEXT,
+  evidence TEXT,
+  outcome TEXT
+) STRICT;
+CREATE UNIQUE INDEX runs_slot ON runs (schedule_id, slot); -- manual runs have none, and may be many
+CREATE UNIQUE INDEX runs_request ON runs (schedule_id, request_key) WHERE request_key IS NOT NULL;
+-- At most one run from ready to running, unless the schedule allows overlap.
+CREATE UNIQUE INDEX runs_active ON runs (schedule_id) WHERE exclusive = 1 AND state BETWEEN 2 AND 4;
+CREATE INDEX runs_live ON runs (schedule_id, id) WHERE state BETWEEN 0 AND 5;
+CREATE INDEX runs_ready ON runs (not_before) WHERE state = 2;
+CREATE INDEX runs_parked ON runs (not_before) WHERE state = 0 AND reason <> 'paused';
+
+CREATE TABLE attempts (
+  run_id INTEGER NOT NULL,
+  epoch INTEGER NOT NULL,
+  owner INTEGER NOT NULL,
+  started_at INTEGER NOT NULL,
+  PRIMARY KEY (run_id, epoch)
+) STRICT, WITHOUT ROWID;
+
+-- What guards, pre-checks and hooks said.
+CREATE TABLE checks (
+  run_id INTEGER NOT NULL,
+  epoch INTEGER NOT NULL,
+  kind TEXT NOT NULL,
+  at INTEGER NOT NULL,
+  duration_ms INTEGER NOT NULL,
+  exit_code INTEGER,
+  said TEXT NOT NULL,
+  output TEXT NOT NULL,
+  PRIMARY KEY (run_id, epoch, kind)
+) STRICT;
+
+-- One row for each unit of a limited scope; a run that holds one has its id here.
+CREATE TABLE permits (
+  scope TEXT NOT NULL,
+  n INTEGER NOT NULL,
+  run_id INTEGER,
+  PRIMARY KEY (scope, n)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX permits_run ON permits (run_id) WHERE run_id IS NOT NULL;
+
+CREATE TABLE workers (
+  id INTEGER PRIMARY KEY,
+  identity TEXT NOT NULL,
+  beat INTEGER NOT NULL,
+  started_at INTEGER NOT NULL,
+  stopped_at INTEGER
+) STRICT;
+
+-- Events: append-only, hash-chained per writer: gapless seq, hash over the hash before it.
+
+CREATE TABLE events (
+  id INTEGER PRIMARY KEY,
+  writer INTEGER NOT NULL,
+  seq INTEGER NOT NULL,
+  at INTEGER NOT NULL,
+  type TEXT NOT NULL,
+  schedule_id INTEGER,
+  run_id INTEGER,
+  data TEXT,
+  hash BLOB NOT NULL
+) STRICT;
+CREATE TABLE writers (
+  id INTEGER PRIMARY KEY,
+  uuid TEXT NOT NULL,
+  opened_at INTEGER NOT NULL,
+  pruned_seq INTEGER NOT NULL DEFAULT 0,
+  pruned_hash BLOB
+) STRICT;
+-- The heads of all chains together, once a second when anything changed.
+CREATE TABLE seals (
+  id INTEGER PRIMARY KEY,
+  at INTEGER NOT NULL,
+  upto INTEGER NOT NULL, -- the newest event that it covers
+  heads TEXT NOT NULL,
+  hash BLOB NOT NULL
+) STRICT;
+-- Up to which all events are there to see.
+CREATE VIEW event_horizon AS SELECT coalesce(max(id), 0) AS id FROM events;
+
+-- Policies: what governs schedules, what people are asked, and what is spent.
+
+-- Named policies of every kind; a change of any raises the revision, by which engines know to read them again.
+CREATE TABLE policies (
+  kind TEXT NOT NULL,
+  name TEXT NOT NULL,
+  definition TEXT NOT NULL,
+  updated_at INTEGER NOT NULL,
+  updated_by TEXT NOT NULL,
+  PRIMARY KEY (kind, name)
+) STRICT;
+CREATE TABLE policy_rev (rev INTEGER NOT NULL) STRICT;
+INSERT INTO policy_rev VALUES (1);
+
+CREATE TABLE throttles (
+  provider TEXT PRIMARY KEY,
+  resets_at INTEGER NOT NULL,
+  activated_at INTEGER NOT NULL,
+  affects TEXT NOT NULL,
+  reason TEXT NOT NULL,
+  set_by TEXT NOT NULL
+) STRICT;
+
+-- What people are asked. Bound to a digest; used once.
+CREATE TABLE approvals (
+  id INTEGER PRIMARY KEY,
+  kind TEXT NOT NULL,
+  schedule_id INTEGER NOT NULL,
+  run_id INTEGER,
+  rev INTEGER NOT NULL,
+  digest TEXT NOT NULL,
+  policy TEXT NOT NULL,
+  approvers TEXT NOT NULL,
+  needed INTEGER NOT NULL,
+  unanswered TEXT NOT NULL, -- what it comes to when it expires
+  requested_by TEXT NOT NULL,
+  requester_role TEXT NOT NULL,
+  requested_at INTEGER NOT NULL,
+  expires_at INTEGER NOT NULL,
+  state TEXT NOT NULL,
+  decided_at INTEGER,
+  request TEXT NOT NULL
+) STRICT;
+CREATE INDEX approvals_pending ON approvals (expires_at) WHERE state = 'pending';
+CREATE INDEX approvals_schedule ON approvals (schedule_id, id);
+CREATE INDEX approvals_run ON approvals (run_id) WHERE run_id IS NOT NULL;
+CREATE TABLE votes (
+  approval_id INTEGER NOT NULL,
+  voter TEXT NOT NULL,
+  vote TEXT NOT NULL,
+  at INTEGER NOT NULL,
+  note TEXT,
+  digest TEXT NOT NULL,
+  PRIMARY KEY (approval_id, voter)
+) STRICT;
+
+-- What runs may spend and have spent, in micro-dollars and tokens.
+CREATE TABLE spend (
+  run_id INTEGER PRIMARY KEY,
+  schedule_id INTEGER NOT NULL,
+  agent TEXT NOT NULL,
+  at INTEGER NOT NULL,
+  money_reserved INTEGER NOT NULL,
+  tokens_reserved INTEGER NOT NULL,
+  money INTEGER NOT NULL,
+  tokens INTEGER NOT NULL,
+  estimated INTEGER NOT NULL,
+  settled_at INTEGER
+) STRICT;
+CREATE INDEX spend_schedule ON spend (schedule_id, run_id);
+CREATE INDEX spend_at ON spend (at);
+CREATE TABLE purses (
+  budget TEXT NOT NULL,
+  whose TEXT NOT NULL,
+  period TEXT NOT NULL,
+  money INTEGER NOT NULL DEFAULT 0,
+  tokens INTEGER NOT NULL DEFAULT 0,
+  money_reserved INTEGER NOT NULL DEFAULT 0,
+  tokens_reserved INTEGER NOT NULL DEFAULT 0,
+  PRIMARY KEY (budget, whose, period)
+) STRICT;
+CREATE TABLE reservations (
+  run_id INTEGER NOT NULL,
+  budget TEXT NOT NULL,
+  whose TEXT NOT NULL,
+  period TEXT NOT NULL,
+  money INTEGER NOT NULL,
+  tokens INTEGER NOT NULL,
+  PRIMARY KEY (run_id, budget)
+) STRICT;
+
+-- Where runs land: threads and what was said in them; the tool's own session goes with its thread.
+
+CREATE TABLE threads (
+  id INTEGER PRIMARY KEY,
+  agent TEXT NOT NULL,
+  channel TEXT,
+  session TEXT,        -- the tool's own id of the conversation
+  session_name TEXT,
+  state TEXT NOT NULL, -- waiting, running, closed
+  tokens TEXT,         -- what a session had used so far, for tools that count up
+  created_at INTEGER NOT NULL,
+  updated_at INTEGER NOT NULL
+) STRICT;
+CREATE INDEX threads_channel ON threads (agent, channel, id) WHERE channel IS NOT NULL;
+CREATE INDEX threads_session ON threads (agent, session) WHERE session IS NOT NULL;
+CREATE TABLE messages (
+  id INTEGER PRIMARY KEY,
+  thread_id INTEGER NOT NULL,
+  run_id INTEGER,
+  role TEXT NOT NULL,
+  text TEXT NOT NULL,
+  at INTEGER NOT NULL
+) STRICT;
+CREATE INDEX messages_thread ON messages (thread_id, id);
+CREATE TABLE landings (
+  run_id INTEGER PRIMARY KEY,
+  thread_id INTEGER NOT NULL,
+  how TEXT NOT NULL -- as asked, or the fallback that was taken
+) STRICT;
+CREATE INDEX landings_thread ON landings (thread_id, run_id);
+
+-- The outbox: who wants to hear of events, and what is still to be delivered.
+
+CREATE TABLE subscriptions (
+  name TEXT PRIMARY KEY,
+  kind TEXT NOT NULL CHECK (kind IN ('webhook', 'hook', 'function')),
+  target TEXT NOT NULL,
+  types TEXT NOT NULL,
+  cursor INTEGER NOT NULL, -- events up to this one are delivered, of no interest, or among the deliveries
+  state TEXT NOT NULL CHECK (state IN ('active', 'paused')),
+  note TEXT,
+  created_at INTEGER NOT NULL,
+  created_by TEXT NOT NULL,
+  lease_owner TEXT, -- the process that delivers it
+  lease_until INTEGER
+) STRICT;
+
+CREATE TABLE deliveries (
+  subscription TEXT NOT NULL,
+  event_id INTEGER NOT NULL,
+  schedule_id INTEGER NOT NULL, -- 0 for events that belong to none
+  attempts INTEGER NOT NULL,
+  next_at INTEGER, -- NULL while another event of its schedule is before it
+  last_error TEXT,
+  state TEXT NOT NULL CHECK (state IN ('retrying', 'discarded')),
+  PRIMARY KEY (subscription, event_id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX deliveries_lane ON deliveries (subscription, schedule_id, event_id) WHERE state = 'retrying';
+CREATE INDEX deliveries_due ON deliveries (subscription, next_at) WHERE state = 'retrying';
+
+-- Hooks that learn how runs end are delivered by a subscription of their own, from the moment that the first is set.
+CREATE TRIGGER hook_in_words AFTER INSERT ON revisions
+WHEN NEW.definition LIKE '%"after_run":%' AND NOT EXISTS (SELECT 1 FROM subscriptions WHERE name = 'hooks')
+BEGIN
+  INSERT INTO subscriptions (name, kind, target, types, cursor, state, created_at, created_by)
+  SELECT 'hooks', 'hook', '{}', '[]', id, 'active', 0, 'matins' FROM event_horizon;
+  UPDATE policy_rev SET rev = rev + 1;
+END;
+CREATE TRIGGER hook_for_all AFTER INSERT ON policies
+WHEN NEW.kind = 'hook' AND NEW.name = 'after:run' AND NOT EXISTS (SELECT 1 FROM subscriptions WHERE name = 'hooks')
+BEGIN
+  INSERT INTO subscriptions (name, kind, target, types, cursor, state, created_at, created_by)
+  SELECT 'hooks', 'hook', '{}', '[]', id, 'active', 0, 'matins' FROM event_horizon;
+  UPDATE policy_rev SET rev = rev + 1;
+END;
+
+-- What the surfaces keep: tokens, answers to requests that may be repeated, and what a file defines.
+
+CREATE TABLE tokens (
+  id TEXT PRIMARY KEY,
+  hash TEXT NOT NULL, -- SHA-256 of the whole token
+  name TEXT NOT NULL,
+  role TEXT NOT NULL,
+  rights TEXT,        -- which of its role's rights, as JSON; all of them when NULL
+  created_at INTEGER NOT NULL,
+  created_by TEXT NOT NULL,
+  expires_at INTEGER,
+  revoked_at INTEGER,
+  used_at INTEGER
+) STRICT;
+
+CREATE TABLE requests (
+  principal TEXT NOT NULL,
+  key TEXT NOT NULL,
+  digest TEXT NOT NULL, -- of what was asked
+  status INTEGER,       -- NULL while it is being answered
+  answer TEXT,
+  at INTEGER NOT NULL,
+  PRIMARY KEY (principal, key)
+) STRICT;
+CREATE INDEX requests_at ON requests (at);
+
+CREATE TABLE file_entries (
+  kind TEXT NOT NULL, -- schedule, agent, quiet_hours …; `file` for the whole
+  name TEXT NOT NULL,
+  path TEXT NOT NULL,
+  line INTEGER NOT NULL,
+  digest TEXT NOT NULL,
+  PRIMARY KEY (kind, name)
+) STRICT;

@@ -1,0 +1,112 @@
+"""All commands: their help and where they are. Loads no command module, so that `matins --help` is quick."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from importlib import import_module
+from typing import NamedTuple
+
+import click
+
+from matins.api._nouns import RECORD_NOUNS
+
+
+class Entry(NamedTuple):
+    place: str
+    """The module of this package and its attribute."""
+    help: str
+    noun: str = ""
+    """Where it is given, the attribute is a function that makes the commands of this noun."""
+
+
+RECORDS = "Agents and policies"
+SECTIONS: Mapping[str, Mapping[str, Entry]] = {
+    "Schedules": {
+        "add": Entry("schedule_settings:add", "Add a schedule that runs PROMPT with an agent at WHEN."),
+        "list": Entry("schedules:list_schedules", "List schedules with their next and last run."),
+        "show": Entry("schedules:show", "Show a schedule: settings, state, last run."),
+        "edit": Entry("schedule_settings:edit", "Change settings of a schedule. Running runs keep theirs."),
+        "pause": Entry("schedules:pause", "Pause a schedule. Running runs continue."),
+        "resume": Entry("schedules:resume", "Resume a paused schedule."),
+        "rm": Entry("schedules:delete", "Delete a schedule. Its history is kept."),
+        "next": Entry("forecasts:next_runs", "Show the next runs, or when a WHEN would fire."),
+        "preview": Entry("forecasts:preview", "Preview a schedule's next slots and daily cost."),
+        "why": Entry("why:why", "Explain why a schedule ran or did not run."),
+    },
+    "Runs": {
+        "run": Entry("runs:run", "Start a run now."),
+        "runs": Entry("runs:runs", "List runs of all schedules, or of one."),
+        "logs": Entry("logs:logs", "Print the output of a run."),
+        "cancel": Entry("runs:cancel", "Cancel a run."),
+        "resolve": Entry("runs:resolve", "Set the outcome of a held run."),
+    },
+    "Approvals": {
+        "approvals": Entry("approvals:approvals", "List pending approvals."),
+        "approve": Entry("approvals:approve", "Approve a request."),
+        "deny": Entry("approvals:deny", "Deny a request."),
+    },
+    RECORDS: {
+        "threads": Entry("threads:threads", "List conversations with agents, or show one."),
+    },
+    "Monitoring": {
+        "events": Entry("events:events", "List events, or follow them."),
+        "stats": Entry("daemon:stats", "Show counts of runs, queues and spending."),
+        "doctor": Entry("daemon:doctor", "Check the installation and suggest fixes."),
+        "audit": Entry("audit:audit", "Verify the event log."),
+    },
+    "Configuration file": {
+        "plan": Entry("file:plan", "Preview the file's changes."),
+        "apply": Entry("file:apply", "Apply the file's changes."),
+        "schema": Entry("file:schema", "Print the file's JSON Schema."),
+    },
+    "Daemon": {
+        "up": Entry("daemon:up", "Start the daemon."),
+        "tokens": Entry("tokens:tokens", "Manage API tokens."),
+        "backup": Entry("daemon:backup", "Back up the store."),
+        "service": Entry("daemon:service", "Install a systemd unit."),
+        "call": Entry("call:call", "Call any use case by name."),
+        "completion": Entry("completion:completion", "Print a completion script."),
+    },
+    "More": {
+        "schedules": Entry("schedules:noun_group", "Manage schedules by noun: matins schedules list.", "schedules"),
+        "file": Entry("file:noun_group", "Manage the configuration file by noun: matins file plan.", "file"),
+    },
+}
+"""Without the nouns of records."""
+ALIASES = {"ls": "list", "remove": "rm"}
+_ENTRIES = {name: entry for section in SECTIONS.values() for name, entry in section.items()}
+_OWN_MODULES = {"agents": "agents:agents", "webhooks": "webhooks:webhooks"}
+"""Kinds of records whose commands do more than those of every kind."""
+
+
+def help_of(command: str) -> str:
+    return _ENTRIES[command].help
+
+
+@cache
+def sections() -> Mapping[str, Mapping[str, Entry]]:
+    """All of them. Kinds of records are in the order of their names, so that a new one has its place."""
+    records = sorted({**_record_entries(), **SECTIONS[RECORDS]}.items())
+    return {**SECTIONS, RECORDS: dict(records)}
+
+
+@cache
+def _record_entries() -> dict[str, Entry]:
+    return {noun.replace("_", "-"): _record_entry(noun, text) for noun, text in RECORD_NOUNS.items()}
+
+
+def _record_entry(noun: str, text: str) -> Entry:
+    own = _OWN_MODULES.get(noun)
+    return Entry(own, text) if own else Entry("records:record_group", text, noun)
+
+
+def load_command(name: str) -> click.Command | None:
+    """The command of this name, loaded now; None when there is none."""
+    name = ALIASES.get(name, name)
+    entry = _ENTRIES.get(name) or _record_entries().get(name)
+    if entry is None:
+        return None
+    module, _, attribute = entry.place.partition(":")
+    found = getattr(import_module(f"matins.surfaces.cli.{module}"), attribute)
+    return found(entry.noun) if entry.noun else found

@@ -1,0 +1,171 @@
+"""What every command has at hand: where its calls go, and how results are printed."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from datetime import datetime
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+import click
+
+from matins.surfaces.cli import times
+from matins.surfaces.cli.errors import CANCELLED
+from matins.surfaces.cli.tables import Cell, Column, fields, table
+from matins.surfaces.cli.terminal_text import block, is_harmful
+
+if TYPE_CHECKING:
+    from matins.api.use_case import UseCase
+
+Document = dict[str, Any]
+
+
+class Transport(Protocol):
+    """Where calls go: a daemon, or the store itself."""
+
+    def document(self, use_case: UseCase, arguments: Mapping[str, Any]) -> Any:
+        """The result of a use case as JSON data."""
+        ...
+
+
+@runtime_checkable
+class EventStream(Protocol):
+    """A transport that is sent events as they happen; any other is asked again and again."""
+
+    def follow_documents(self, arguments: Mapping[str, Any]) -> Generator[Document]: ...
+
+
+class App(Protocol):
+    """What the composition root gives to the command line."""
+
+    def transport(self, store: str | None, url: str | None, token: str | None, home: str | None) -> Transport: ...
+
+    def up(
+        self, store: str | None, file: str | None, host: str, port: int | None, home: str | None, log: str, demo: bool
+    ) -> None: ...
+
+    def systemd_unit(self, store: str | None, file: str | None, home: str | None) -> str: ...
+
+
+class CliContext:
+    def __init__(self, app: App) -> None:
+        self.app = app
+        self.as_json = False
+        self.location: dict[str, str | None] = {"store": None, "url": None, "token": None, "home": None}
+        """As the options `--store`, `--url`, `--token` and `--home` give it."""
+
+    # -- calls
+
+    @cached_property
+    def transport(self) -> Transport:
+        return self.app.transport(**self.location)
+
+    def call(self, use_case: str, /, **arguments: Any) -> Any:
+        """The document that a use case gives; arguments that are None are left out."""
+        return self.send(use_case, {name: value for name, value in arguments.items() if value is not None})
+
+    def send(self, use_case: str, arguments: Mapping[str, Any]) -> Any:
+        """The document that a use case gives for exactly these arguments: in an edit, None resets a setting."""
+        return self.transport.document(use_cases()[use_case], arguments)
+
+    # -- results
+
+    def show(self, document: Any, as_text: Callable[[], str | Iterable[str]]) -> None:
+        """Print the result to stdout: for people, or as the document that it is."""
+        self.out(json_text(document, indent=2 if self.on_terminal else None) if self.as_json else _joined(as_text()))
+
+    def show_line(self, document: Any, as_text: Callable[[], str]) -> None:
+        """Print one of many results, each on a line of its own."""
+        self.out(json_text(document) if self.as_json else as_text())
+
+    def out(self, text: str) -> None:
+        click.echo(text, color=self.colour or None)
+
+    def note(self, text: str) -> None:
+        """Print to stderr what is not the result."""
+        click.echo(block(text), err=True)
+
+    def note_if_not_running(self) -> None:
+        """What is to come does not happen without an engine."""
+        if not self.call("system.stats")["running"]:
+            self.note("No engine is running. Start the daemon: matins up")
+
+    def table(self, columns: Sequence[Column], rows: Iterable[Sequence[str | Cell]]) -> list[str]:
+        return table(columns, rows, self.width, colour=self.colour)
+
+    def fields(self, *pairs: tuple[str, object]) -> list[str]:
+        return fields(pairs, self.width)
+
+    def painted(self, cell: Cell) -> str:
+        return click.style(cell.text, fg=cell.colour) if self.colour and cell.colour else cell.text
+
+    def confirm(self, question: str, *, yes: bool) -> None:
+        """Ask a person at a terminal, unless `--yes` is given; a no ends the command."""
+        if not yes and self.is_interactive and not click.confirm(question, err=True):
+            self.note("Nothing was changed.")
+            raise click.exceptions.Exit(CANCELLED)
+
+    # -- time and terminal
+
+    @cached_property
+    def now(self) -> datetime:
+        return times.now()
+
+    def when(self, at: str | None) -> str:
+        return times.when(at, self.now)
+
+    def until(self, at: str) -> str:
+        """Mon 09:00 (in 3d)."""
+        return f"{times.local(at, self.now)} ({self.relative_time(at)})"
+
+    def relative_time(self, at: str) -> str:
+        return times.relative_time(at, self.now)
+
+    @property
+    def width(self) -> int | None:
+        """Of the terminal; what goes to a file or a program is not cut."""
+        if os.environ.get("COLUMNS", "").isdigit() or self.on_terminal:
+            from shutil import get_terminal_size  # takes long to load
+
+            return get_terminal_size().columns
+        return None
+
+    @property
+    def colour(self) -> bool:
+        return self.on_terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+    @property
+    def on_terminal(self) -> bool:
+        return sys.stdout.isatty()
+
+    @property
+    def is_interactive(self) -> bool:
+        return sys.stdin.isatty() and sys.stderr.isatty()
+
+    def wait(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+
+def use_cases() -> Mapping[str, UseCase]:
+    """All use cases by name."""
+    import matins.api.schedules  # noqa: F401  # pyright: ignore[reportUnusedImport] - declares them all
+    from matins.api.use_case import USE_CASES
+
+    return USE_CASES
+
+
+def _joined(text: str | Iterable[str]) -> str:
+    return text if isinstance(text, str) else "\n".join(text)
+
+
+def json_text(document: Any, indent: int | None = None) -> str:
+    """Invisible characters are written out, so that no terminal obeys them either."""
+    import json  # the help of commands needs none
+
+    text = json.dumps(document, ensure_ascii=False, indent=indent)
+    if text.isascii() and "\x7f" not in text:
+        return text
+    return "".join(json.dumps(char)[1:-1] if char > "~" and is_harmful(char) else char for char in text)

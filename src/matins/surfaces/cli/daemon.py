@@ -1,0 +1,111 @@
+"""`matins up`, `stats`, `doctor`, `backup`, `service`: the daemon and its store."""
+
+from __future__ import annotations
+
+import click
+
+from matins.surfaces.cli import errors
+from matins.surfaces.cli.catalog import help_of
+from matins.surfaces.cli.context import CliContext, Document
+from matins.surfaces.cli.framework import Command, PlainOption, pass_context, root_command
+from matins.surfaces.cli.tables import Cell
+from matins.surfaces.cli.terminal_text import one_line
+from matins.surfaces.cli.times import duration_text
+
+_SCHEDULES = {"active": "active", "paused": "paused", "pending": "proposed"}
+_FILE = click.Path(dir_okay=False)
+_FILE_HELP = "Configuration file. Default: matins.yaml in the home directory."
+_HOST = "127.0.0.1"
+
+
+@root_command("up")
+@click.option("--file", metavar="FILE", type=_FILE, help=_FILE_HELP)
+@click.option("--host", metavar="HOST", default=_HOST, help=f"Address that the API listens on. Default: {_HOST}.")
+@click.option(
+    "--port",
+    cls=PlainOption,
+    type=click.IntRange(0, 65535),
+    metavar="N",
+    help="Port of the API. Default: 7411, or a free one.",
+)
+@click.option("--log", type=click.Choice(["plain", "json"]), default="plain", help="Format of the log. Default: plain.")
+@click.option("--demo", is_flag=True, help="Demonstration file instead of your own.")
+@pass_context
+def up(context: CliContext, file: str | None, host: str, port: int | None, log: str, demo: bool) -> None:
+    """The daemon runs schedules until Ctrl-C."""
+    location = {"store": context.location["store"], "home": context.location["home"]}
+    context.app.up(file=file, host=host, port=port, log=log, demo=demo, **location)
+
+
+@root_command("stats")
+@pass_context
+def stats(context: CliContext) -> None:
+    found = context.call("system.stats")
+    context.show(found, lambda: _stats(context, found))
+
+
+def _stats(context: CliContext, found: Document) -> list[str]:
+    limit = "" if found["max_concurrent"] is None else f" of at most {found['max_concurrent']}"
+    oldest = f", the oldest {context.relative_time(found['oldest_approval'])}" if found["oldest_approval"] else ""
+    throttled = [f"{item['provider']} until {context.until(item['resets_at'])}" for item in found["throttles"]]
+    return context.fields(
+        ("engine", "✓ running" if found["running"] else "✗ not running: matins up"),
+        ("schedules", ", ".join(f"{found[f'{state}_schedules']} {text}" for state, text in _SCHEDULES.items())),
+        ("running", f"{found['running_executions']}{limit}"),
+        ("waiting", f"{found['ready_runs']} ready, {found['waiting_runs']} waiting"),
+        ("approvals", f"{found['waiting_approvals']}{oldest}"),
+        ("failures", f"{found['recent_failures']} in the last 24 hours"),
+        ("lag", duration_text(found["planner_lag_ms"])),
+        ("today", f"{found['spend_today']}, {found['tokens_today']} tokens"),
+        ("throttles", ", ".join(throttled)),
+    )
+
+
+@root_command("doctor")
+@click.pass_context
+def doctor(ctx: click.Context) -> None:
+    """The exit code is 1 when something is wrong."""
+    context = ctx.ensure_object(CliContext)
+    found: list[Document] = context.call("system.doctor")
+    context.show(found, lambda: [line for finding in found for line in _finding(context, finding)])
+    ctx.exit(errors.FAILED if any(finding["ok"] is False for finding in found) else errors.OK)
+
+
+def _finding(context: CliContext, finding: Document) -> list[str]:
+    mark = {True: Cell("✓ ok   ", "green"), False: Cell("✗ bad  ", "red")}.get(finding["ok"], Cell("? check", "yellow"))
+    lines = [f"{context.painted(mark)}  {one_line(finding['what'])}: {one_line(finding['sentence'])}"]
+    if finding["fix"] and finding["ok"] is not True:
+        lines.append(f"         fix: {one_line(finding['fix'])}")
+    return lines
+
+
+@root_command("backup")
+@click.argument("path", type=click.Path(dir_okay=False))
+@pass_context
+def backup(context: CliContext, path: str) -> None:
+    """The copy at PATH is complete, also while an engine runs."""
+    from pathlib import Path
+
+    context.note("Copying the store …")
+    found = context.call("system.backup", path=str(Path(path).absolute()))
+    context.show(found, lambda: one_line(f"Backed up to {found['path']}: {found['bytes']:,} bytes"))
+
+
+service = click.Group("service", help=help_of("service"))
+
+
+@service.command(cls=Command)
+@click.option("--print", "only_print", is_flag=True, help="Print the systemd unit.")
+@click.option("--file", metavar="FILE", type=_FILE, help=_FILE_HELP)
+@pass_context
+def install(context: CliContext, only_print: bool, file: str | None) -> None:
+    """Print a systemd unit that keeps the daemon running.
+
+    \b
+    matins service install --print > ~/.config/systemd/user/matins.service
+    systemctl --user enable --now matins
+    """
+    if not only_print:
+        raise click.UsageError("Matins does not change the system by itself: use --print, and save the unit.")
+    unit = context.app.systemd_unit(store=context.location["store"], file=file, home=context.location["home"])
+    context.show({"unit": unit}, lambda: unit.rstrip())

@@ -1,0 +1,101 @@
+"""How errors are printed, and the exit codes."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from typing import Any, cast
+
+import click
+
+from matins.errors import Conflict, InvalidInput, MatinsError, NotAllowed, NotFound, StoreError
+from matins.surfaces.cli.terminal_text import block
+
+OK, FAILED, USAGE, CANCELLED, NOT_ALLOWED, RUN_FAILED, WAITS = 0, 1, 2, 3, 4, 5, 8
+INTERRUPTED = 130
+EXIT_CODES = """\b
+Exit codes: 0 done; 1 failed; 2 invalid input; 3 cancelled or timed out;
+4 not allowed; 5 the run failed; 8 waiting for approval."""
+_LISTS = {"run": "matins runs", "approval": "matins approvals", "agent": "matins agents", "thread": "matins threads"}
+_DEFAULT_HINTS: tuple[tuple[type[MatinsError], str], ...] = (
+    (NotAllowed, "Ask the owner, or use another token: --token TOKEN"),
+    (NotFound, "List what there is: matins list"),
+    (Conflict, "Check its state: matins show, matins runs or matins approvals"),
+    (InvalidInput, "See the options: --help"),
+    (StoreError, "Check the store: matins doctor"),
+)
+_LAST_HINT = "Try again, or check the installation: matins doctor"
+
+
+def exit_code(work: Callable[[], Any]) -> int:
+    """The exit code of whatever happens. An error is never a traceback, unless MATINS_DEBUG is set."""
+    try:
+        code = work()
+        return code if isinstance(code, int) else OK
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except click.Abort:
+        return INTERRUPTED
+    except MatinsError as error:
+        print_error(error.message, as_typed(error.hint) if error.hint else _default_hint(error))
+        return _code(error)
+    except Exception as error:
+        if os.environ.get("MATINS_DEBUG"):
+            raise
+        text = str(error) or "no message"
+        print_error(f"Unexpected error: {type(error).__name__}: {text}", "To see where: MATINS_DEBUG=1 matins …")
+        return FAILED
+
+
+def print_error(message: str, hint: str | None) -> None:
+    click.echo(f"Error: {block(message)}", err=True)
+    if hint:
+        click.echo(f"Hint: {block(hint)}", err=True)
+
+
+def as_typed(hint: str) -> str:
+    """A hint of the API in commands and options: `period="day"` is `--period day` here."""
+    if "matins " in hint or "--" in hint:
+        return hint
+    import re  # most commands have no errors
+
+    hint = re.sub(r'\b([a-z_]+)\.([a-z_]+)\("([^"]+)", …\)\.?', lambda call: _command(*call.groups()), hint)
+    value = r'"[^"]*"|\[[^]]*\]|{[^}]*}|[0-9.]*[0-9]|true|false'
+    return re.sub(rf"\b([a-z_]+)=({value})(?:\.$)?", lambda argument: _option(*argument.groups()), hint)
+
+
+def _command(noun: str, verb: str, key: str) -> str:
+    import shlex
+
+    return f"matins {noun.replace('_', '-')} {verb} {shlex.quote(key)} …"
+
+
+def _option(name: str, value: str) -> str:
+    import json
+    import shlex
+
+    read: Any = json.loads(value)
+    text = ", ".join(cast("list[str]", read)) if isinstance(read, list) else read
+    return f"--{name.replace('_', '-')} {shlex.quote(text if isinstance(text, str) else value)}"
+
+
+def _default_hint(error: MatinsError) -> str:
+    if isinstance(error, NotFound) and error.field in _LISTS:
+        return f"List what there is: {_LISTS[error.field]}"
+    return next((hint for kind, hint in _DEFAULT_HINTS if isinstance(error, kind)), _LAST_HINT)
+
+
+def _code(error: MatinsError) -> int:
+    if isinstance(error, NotAllowed):
+        return NOT_ALLOWED
+    return USAGE if isinstance(error, InvalidInput) and not isinstance(error, Conflict) else FAILED
+
+
+def replace_unknown_characters() -> None:
+    """A terminal that cannot show a character shows another one, and the command does not fail."""
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="replace")

@@ -1,0 +1,167 @@
+"""`matins next` and `preview`: what is to come."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import click
+
+from matins.errors import InvalidInput
+from matins.surfaces.cli.context import CliContext, Document
+from matins.surfaces.cli.framework import (
+    F,
+    PlainOption,
+    agent_option,
+    name_argument,
+    pass_context,
+    root_command,
+    without_none,
+)
+from matins.surfaces.cli.instants import ANY
+from matins.surfaces.cli.options import given_settings, setting_options
+from matins.surfaces.cli.schedule_options import SCHEDULE, when_option
+from matins.surfaces.cli.states import state_text
+from matins.surfaces.cli.tables import Cell, Column
+from matins.surfaces.cli.terminal_text import one_line
+from matins.surfaces.cli.times import instant, two_units
+
+_DST_TEXTS = {
+    "moved": "moved: the clocks skip this time",
+    "shifted": "shifted by the clock change",
+    "first": "first of two: the clocks go back",
+    "second": "second of two: the clocks go back",
+}
+_FIRES = (Column("LOCAL"), Column("UTC"), Column("IN"), Column("", 0))
+_UPCOMING = (Column("NEXT RUN"), Column("NAME"), Column("AGENT", 6), Column("WHEN", 14))
+_SLOTS = (Column("SLOT"), Column("IN"), Column("VERDICT"), Column("REASON", 20, wraps=True))
+_CATCH_UP = (Column("SLOT"), Column("SLOTS", right=True), Column("VERDICT"), Column("REASON", 20, wraps=True))
+_DEFAULT_COUNT = 5
+_MARKS = {"runs": "✓", "skipped": "↷", "deferred": "◌", "queued": "◌", "coalesced": "◌", "missed": "↷"}
+_COLOURS = {"runs": "green", "skipped": "yellow", "deferred": "yellow"}
+_TEXT_SETTINGS = {name: SCHEDULE[name] for name in ("timezone", "dst_gap", "dst_overlap", "strict")}
+_PREVIEWED = {name: SCHEDULE[name] for name in ("timezone", "quiet_hours", "ends_at", "max_executions")}
+
+
+def _count(text: str, default: int | None = None) -> Callable[[F], F]:
+    return click.option(
+        "--count", "-n", cls=PlainOption, type=click.IntRange(1, 1000), metavar="N", default=default, help=text
+    )
+
+
+@root_command("next")
+@click.argument("text", nargs=-1, metavar="[WHEN]")
+@click.option("--after", metavar="INSTANT", help="Time with its offset after which WHEN fires. Default: now.")
+@_count("Number of fires of WHEN (default: 5) or of schedules (20), up to 1000.")
+@setting_options(_TEXT_SETTINGS, assignments=False)
+@pass_context
+def next_runs(context: CliContext, text: tuple[str, ...], after: str | None, count: int | None, **options: Any) -> None:
+    """WHEN is English ("every weekday at 9am"), cron ("0 9 * * 1-5", @daily), a duration (5m), an ISO instant, or an
+    RRULE.
+    """
+    settings = without_none(after=after) | given_settings(_TEXT_SETTINGS, options)
+    if not text:
+        return _upcoming(context, count, settings)
+    count = _DEFAULT_COUNT if count is None else count
+    found = context.call("schedules.next_times", text=" ".join(text), count=count, **settings)
+    return context.show(found, lambda: _fires(context, found))
+
+
+def _upcoming(context: CliContext, count: int | None, settings: dict[str, Any]) -> None:
+    if settings:
+        name = next(iter(settings))
+        option = f"--{name.replace('_', '-')}"
+        hint = f'For example: matins next "every day at 9am" {option} …'
+        raise InvalidInput(f"{option} needs a WHEN.", field=name, hint=hint)
+    items = context.call("schedules.upcoming", limit=count)
+    rows = [
+        (context.when(item["next_run_at"]), item["name"], item["agent"] or "–", item["trigger_text"]) for item in items
+    ]
+    empty = "No runs are scheduled. List all schedules: matins list"
+    context.show(items, lambda: context.table(_UPCOMING, rows) if rows else empty)
+
+
+def _fires(context: CliContext, found: Document) -> list[str]:
+    lines = [found["trigger_text"], f"time zone: {found['timezone']}"]
+    lines += [f"note: {note}" for note in found["notes"]]
+    lines += [f"clock change: {change}" for change in found["clock_changes"]]
+    zone = ZoneInfo(found["timezone"])
+    rows = [_fire(fire, zone) for fire in found["fires"]]
+    return [*map(one_line, lines), "", *(context.table(_FIRES, rows) if rows else ["It does not fire again."])]
+
+
+def _fire(fire: Document, zone: ZoneInfo) -> tuple[str, ...]:
+    at = instant(fire["local"]).astimezone(zone)
+    local = f"{at:%a %Y-%m-%d} {_clock(at)} {at:%Z}"
+    return local, _utc(fire["utc"]), two_units(fire["in_seconds"]), _DST_TEXTS.get(fire["dst"], "")
+
+
+def _utc(text: str) -> str:
+    at = instant(text)
+    return f"{at:%Y-%m-%d} {_clock(at)}"
+
+
+def _clock(at: datetime) -> str:
+    return f"{at:%H:%M:%S}" if at.second or at.microsecond else f"{at:%H:%M}"
+
+
+@root_command("preview")
+@name_argument
+@agent_option()
+@_count("Number of slots, up to 1000. Default: 5.", default=_DEFAULT_COUNT)
+@when_option
+@click.option("--catch-up-since", type=ANY, metavar="INSTANT", help="Time since which no engine would have run.")
+@setting_options(_PREVIEWED)
+@pass_context
+def preview(
+    context: CliContext,
+    name: str,
+    agent: str | None,
+    count: int,
+    catch_up_since: str | None,
+    **options: Any,
+) -> None:
+    """With --when, --set or another setting, the slots before and after that edit are shown. Nothing is written."""
+    named = without_none(name=name, agent=agent)
+    settings = given_settings(SCHEDULE, options)
+    if catch_up_since is not None:
+        found = context.send("schedules.preview_catch_up", named | {"since": catch_up_since})
+        return context.show(found, lambda: _catch_up(context, found))
+    if settings:
+        found = context.send("schedules.preview_edit", {**named, "count": count, **settings})
+        return context.show(found, lambda: ["before", *_forecast(context, found["before"]), "", "after",
+                                            *_forecast(context, found["after"])])  # fmt: skip
+    found = context.send("schedules.preview", {**named, "count": count})
+    return context.show(found, lambda: _forecast(context, found))
+
+
+def _forecast(context: CliContext, found: Document) -> list[str]:
+    lines = [one_line(f"{found['trigger_text']} ({found['timezone']})")]
+    if found["state"] != "active":
+        lines.append(one_line(found["standing"]))
+    rows = [_slot(context, slot) for slot in found["slots"]]
+    lines += ["", *context.table(_SLOTS, rows)] if rows else []
+    lines += ["", one_line(found["then"])] if found["then"] else []
+    runs = "1 run" if found["runs_per_day"] == 1 else f"{found['runs_per_day']:g} runs"
+    return [*lines, "", f"{runs} a day, cost {found['cost_per_day']}"]
+
+
+def _slot(context: CliContext, slot: Document) -> tuple[str | Cell, ...]:
+    at = instant(slot["local"])
+    reason = f"{slot['sentence']} {_DST_TEXTS.get(slot['dst'], '')}".strip()
+    distance = context.relative_time(slot["at"]).removeprefix("in ")
+    return f"{at:%a %Y-%m-%d} {_clock(at)}", distance, _verdict(slot["verdict"]), reason
+
+
+def _verdict(verdict: str) -> Cell:
+    return Cell(f"{_MARKS.get(verdict, '·')} {state_text(verdict)}", _COLOURS.get(verdict))
+
+
+def _catch_up(context: CliContext, found: Document) -> list[str]:
+    rows = [
+        (context.when(record["slot"]), str(record["slots"]), _verdict(record["verdict"]), record["sentence"])
+        for record in found["records"]
+    ]
+    return [one_line(found["summary"]), *(["", *context.table(_CATCH_UP, rows)] if rows else [])]

@@ -1,0 +1,207 @@
+"""Commands as Matins has them: with `--json` and the way to a store on each, loaded when they are called."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from inspect import cleandoc
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from matins.errors import InvalidInput, MatinsError
+from matins.surfaces.cli import catalog
+from matins.surfaces.cli.context import CliContext, use_cases
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+    Completer = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
+F = TypeVar("F", bound=Callable[..., Any])
+_LOCATION = {
+    "store": ("URL", "Store to open."),
+    "url": ("URL", "URL of a daemon."),
+    "token": ("TOKEN", "API token."),
+    "home": ("DIR", "Directory of this user's daemon."),
+}
+pass_context = click.make_pass_decorator(CliContext)
+
+
+def _remember(ctx: click.Context, parameter: click.Parameter, value: Any) -> None:
+    context = ctx.find_object(CliContext)
+    if context is None or not value:
+        return
+    if parameter.name == "as_json":
+        context.as_json = True
+    else:
+        context.location[str(parameter.name)] = value
+
+
+def _shared_options(*, root: bool) -> list[click.Option]:
+    """Options that may be before the command or after it."""
+    options = [
+        click.Option([f"--{name}"], metavar=metavar, help=text, hidden=not root, expose_value=False,
+                     callback=_remember, envvar=f"MATINS_{name.upper()}" if root else None)
+        for name, (metavar, text) in _LOCATION.items()
+    ]  # fmt: skip
+    json = click.Option(["--json", "as_json"], is_flag=True, help="Print JSON.", expose_value=False, callback=_remember)
+    return [*options, json]
+
+
+class Command(click.Command):
+    """Has the shared options too, unless one of its own has that name."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        own = {name for parameter in self.params for name in (parameter.name, *parameter.opts)}
+        self.params += [
+            option for option in _shared_options(root=False) if not own.intersection((option.name, *option.opts))
+        ]
+
+
+def root_command(name: str, kind: type[Command] = Command) -> Callable[[Callable[..., Any]], Command]:
+    """A command of the catalog. The catalog has its help; a docstring adds to it."""
+
+    def decorate(function: Callable[..., Any]) -> Command:
+        more = cleandoc(function.__doc__ or "")
+        text = f"{catalog.help_of(name)}\n\n{more}" if more else catalog.help_of(name)
+        return click.command(name, cls=kind, help=text)(function)
+
+    return decorate
+
+
+class PlainOption(click.Option):
+    """Its help is what is written, without the range that click adds."""
+
+    def get_help_extra(self, ctx: click.Context) -> Any:
+        extra = super().get_help_extra(ctx)
+        extra.pop("range", None)
+        return extra
+
+
+class NounGroup(click.Group):
+    """`matins agents` and its verbs. What is no verb goes to the default one: `matins runs nightly`."""
+
+    command_class = Command
+
+    def __init__(self, name: str, help: str, default: str = "list") -> None:  # noqa: A002 - as click calls it
+        super().__init__(name, help=help)
+        self._default = default
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if not ctx.resilient_parsing and (not args or args[0] not in (*self.commands, "--help", "-h")):
+            self._check_verb(ctx, args)
+            args = [self._default, *args]
+        return super().parse_args(ctx, args)
+
+    def _check_verb(self, ctx: click.Context, args: list[str]) -> None:
+        """More words than the default verb takes: the first one is a misspelt verb."""
+        words = [word for word in args[:2] if not word.startswith("-")]
+        takes = sum(isinstance(parameter, click.Argument) for parameter in self.commands[self._default].params)
+        if args and words[:1] == args[:1] and len(words) > takes:
+            raise click.UsageError(
+                f'There is no command "{ctx.info_name} {args[0]}".{nearest(args[0], self.commands)}', ctx
+            )
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Those of the default verb too: they may follow the noun itself."""
+        super().format_options(ctx, formatter)
+        options = [option for option in self.commands[self._default].params if isinstance(option, click.Option)]
+        records = [option.get_help_record(ctx) for option in options if option.name != "as_json"]
+        lines = [record for record in records if record is not None]
+        if lines:
+            with formatter.section(f"Options of {self._default} (the default)"):
+                formatter.write_dl(lines)
+
+    def takes(self, **commands: click.Command) -> None:
+        """Add verbs that are root commands too."""
+        for name, command in commands.items():
+            self.add_command(command, name.replace("_", "-"))
+
+
+class LazyGroup(click.Group):
+    """The commands of the catalog, each loaded when it is called."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.params += _shared_options(root=True)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        ctx.obj = CliContext(ctx.obj)
+        return super().parse_args(ctx, args)
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [name for section in catalog.sections().values() for name in section]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        return catalog.load_command(cmd_name)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if self.get_command(ctx, name) is None and not name.startswith("-") and not ctx.resilient_parsing:
+            known = [*self.list_commands(ctx), *catalog.ALIASES]
+            raise click.UsageError(f'There is no command "{name}".{nearest(name, known)}', ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        for title, section in catalog.sections().items():
+            with formatter.section(title):
+                formatter.write_dl([(name, entry.help) for name, entry in section.items()])
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    from difflib import get_close_matches
+
+    close = get_close_matches(name, list(known), n=1)
+    return f' Did you mean "{close[0]}"?' if close else ""
+
+
+def complete_keys(noun: str) -> Completer:
+    """Keys of records, or names of schedules, for the shell; none where nothing answers."""
+
+    def complete(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        from click.shell_completion import CompletionItem
+
+        listing = use_cases()[f"{noun}.list"]
+        key = use_cases()[f"{noun}.get"].in_path[0]
+        try:
+            context = ctx.ensure_object(CliContext)
+            found: list[dict[str, Any]] = context.send(listing.name, {"limit": 1000} if listing.page else {})
+        except (MatinsError, OSError):
+            return []
+        return [CompletionItem(item[key]) for item in found if item[key].startswith(incomplete)]
+
+    return complete
+
+
+def name_argument(function: F) -> F:
+    return click.argument("name", shell_complete=complete_keys("schedules"))(function)
+
+
+def agent_option(text: str = "Agent of the schedule, if the name is ambiguous.") -> Callable[[F], F]:
+    return click.option("--agent", "-a", metavar="AGENT", shell_complete=complete_keys("agents"), help=text)
+
+
+def without_none(**arguments: Any) -> dict[str, Any]:
+    return {name: value for name, value in arguments.items() if value is not None}
+
+
+def number_argument(name: str, metavar: str, what: str, where: str) -> Callable[[F], F]:
+    """The number of a run, an approval or a thread; the error for anything else says where the numbers are."""
+
+    def checked(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
+        if not (value.isascii() and value.isdigit()):
+            message = f'"{value}" is not the number of {what}.'
+            raise InvalidInput(message, value=value, field=name, hint=f"List them: {where}")
+        return value
+
+    return click.argument(name, metavar=metavar, callback=checked)
+
+
+def deletion(what: str, name: str, *, deleted: bool) -> tuple[Mapping[str, bool], Callable[[], str]]:
+    """Document and text of a deletion. Without a name: there is only one of its kind."""
+    quoted = f' "{name}"' if name else ""
+    done, absent = f"Deleted the {what} {name}".rstrip(), f"There is no {what}{quoted}: nothing to delete"
+    text = f"{done}." if deleted else f"{absent}."
+    return {"deleted": deleted}, lambda: text

@@ -1,0 +1,245 @@
+"""`matins run`, `runs`, `cancel`, `resolve`."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable
+from typing import Any, cast
+
+import click
+
+from matins.surfaces.cli import errors
+from matins.surfaces.cli.catalog import help_of
+from matins.surfaces.cli.context import CliContext, Document, json_text
+from matins.surfaces.cli.framework import (
+    Command,
+    NounGroup,
+    PlainOption,
+    agent_option,
+    complete_keys,
+    name_argument,
+    number_argument,
+    pass_context,
+    root_command,
+)
+from matins.surfaces.cli.logs import logs
+from matins.surfaces.cli.paging import Page, page_options
+from matins.surfaces.cli.states import run_state, state_text
+from matins.surfaces.cli.tables import Column
+from matins.surfaces.cli.terminal_text import block, one_line, plain
+from matins.surfaces.cli.times import duration_text
+from matins.surfaces.cli.wait import Waited, wait_for
+
+_COLUMNS = (Column("RUN"), Column("SCHEDULE", 12), Column("SLOT", 12), Column("STATE", 14), Column("DURATION"),
+            Column("REASON", 10))  # fmt: skip
+_EXECUTED = "executed"
+"""The first field of an agent's report, which no result of a job has."""
+_EXIT_CODES = {
+    "succeeded": errors.OK,
+    "skipped": errors.FAILED,
+    "missed": errors.FAILED,
+    "cancelled": errors.CANCELLED,
+    "interrupted": errors.CANCELLED,
+    "expired": errors.CANCELLED,
+    "denied": errors.NOT_ALLOWED,
+    "blocked": errors.NOT_ALLOWED,
+}
+_run_argument = number_argument("run_id", "RUN", "a run", "matins runs")
+
+
+@root_command("run")
+@name_argument
+@agent_option()
+@click.option("--key", metavar="TEXT", help="Key of the request: the same key gives the run that exists.")
+@click.option("--wait", "-w", is_flag=True, help="Wait until the run ends; the exit code is its outcome.")
+@click.option(
+    "--timeout",
+    cls=PlainOption,
+    type=click.FloatRange(min=0),
+    metavar="SECONDS",
+    help="Longest time to wait with --wait.",
+)
+@click.pass_context
+def run(ctx: click.Context, name: str, agent: str | None, key: str | None, wait: bool, timeout: float | None) -> None:
+    """With --wait, the exit code is 0 when the run succeeded, 5 when it failed, 3 when it was cancelled or timed out,
+    4 when it was denied or blocked, 8 when it needs approval, and 1 when it did not run.
+    """
+    if timeout is not None and not wait:
+        raise click.UsageError("--timeout needs --wait.", ctx)
+    context = ctx.ensure_object(CliContext)
+    started = context.call("schedules.run", name=name, agent=agent, key=key)
+    running = not started["live"] or context.call("system.stats")["running"]
+    if not running:
+        context.note("No engine is running. The run starts when one does: matins up")
+    waited = wait_for(context, started, timeout) if wait and running else Waited(started)
+    context.show(waited.run, lambda: [run_line(context, waited.run), *_answer(waited.run)])
+    ctx.exit(_exit_code(context, waited, wait=wait))
+
+
+def _exit_code(context: CliContext, waited: Waited, *, wait: bool) -> int:
+    found = waited.run
+    if waited.approval is not None:
+        context.note(f"The run needs approval: matins approve {waited.approval}")
+        return errors.WAITS
+    if waited.timed_out:
+        context.note(f"The run has not ended; it continues. Show it: matins runs show {found['id']}")
+        return errors.CANCELLED
+    if found["state"] == "held":
+        context.note(f"The outcome is unknown. Set it: matins resolve {found['id']} succeeded, failed or retry")
+        return errors.FAILED
+    if found["live"]:
+        return errors.FAILED if wait else errors.OK
+    if found["state"] == "failed":
+        _note_error(context, found)
+    elif found["started_at"] is None and found["state"] != "cancelled":
+        context.note(f"To see why: matins why {shlex.quote(found['schedule'])}")
+    if found["reason"] == "timed_out":
+        return errors.CANCELLED
+    return _EXIT_CODES.get(found["state"], errors.RUN_FAILED)
+
+
+def _note_error(context: CliContext, found: Document) -> None:
+    if error := _error_of(found):
+        context.note(error)
+    context.note(f"More: matins runs show {found['id']}, matins logs {found['id']}")
+
+
+def _error_of(found: Document) -> str:
+    """The last line of its error: of a traceback, the exception."""
+    outcome: Document = found["outcome"] or {}
+    return str(outcome.get("error") or "").strip().rpartition("\n")[2]
+
+
+def _answer(found: Document) -> list[str]:
+    answer = block(answer_of(found["outcome"]).rstrip())
+    return ["", answer] if answer else []
+
+
+def run_line(context: CliContext, found: Document) -> str:
+    """Run 12 of nightly: ✓ succeeded in 4.1s."""
+    length = "" if found["duration_ms"] is None else f" in {duration_text(found['duration_ms'])}"
+    reason = found["reason"] if found["state"] not in ("waiting", found["reason"]) else None
+    why = f" ({state_text(reason)})" if reason else ""
+    head = one_line(f"Run {found['id']} of {found['schedule']}: ")
+    return f"{head} {context.painted(run_state(found))}{length}{why}"
+
+
+@click.command("list", cls=Command)
+@click.argument("name", required=False, shell_complete=complete_keys("schedules"))
+@agent_option()
+@click.option("--state", "-s", metavar="STATE", help="State of the runs: failed, running.")
+@page_options("--before", default=20)
+@pass_context
+def list_runs(
+    context: CliContext, name: str | None, agent: str | None, state: str | None, before: str | None, limit: int
+) -> None:
+    """List runs of all schedules, or of one. The newest is first."""
+    only = {"schedule": name, "agent": agent, "state": state, "before": before}
+    page = Page.of(limit, lambda count: context.call("runs.list", **only, limit=count))
+    filtered = bool(state or before or (agent and not name))
+    context.show(page.items, lambda: _listed(context, page.items, name, filtered=filtered))
+    page.note_more(context, f"matins runs {name} --before" if name else "matins runs --before", page.last_id)
+
+
+def _listed(context: CliContext, items: list[Document], name: str | None, *, filtered: bool) -> Iterable[str]:
+    if not items and filtered:
+        return ["No run matches."]
+    if not items:
+        return ["No runs. Start one: matins run " + (one_line(name) if name else "NAME")]
+    return context.table(_COLUMNS, [_row(context, found) for found in items])
+
+
+def _row(context: CliContext, found: Document) -> tuple[Any, ...]:
+    slot = context.when(found["slot"]) if found["slot"] else f"manual {context.relative_time(found['planned_at'])}"
+    length = "–" if found["duration_ms"] is None else duration_text(found["duration_ms"])
+    return found["id"], found["schedule"], slot, run_state(found), length, _reason(found)
+
+
+def _reason(found: Document) -> str:
+    """The reason; of a failure, its error."""
+    if found["state"] == "waiting" or not found["reason"]:
+        return ""
+    error = _error_of(found) if found["reason"] == "failed" else ""
+    return error or state_text(found["reason"])
+
+
+@click.command("show", cls=Command)
+@_run_argument
+@pass_context
+def show_run(context: CliContext, run_id: str) -> None:
+    """Show a run: state, times, outcome."""
+    found = context.call("runs.get", run_id=run_id)
+    context.show(found, lambda: _shown(context, found))
+
+
+def _shown(context: CliContext, found: Document) -> list[str]:
+    evidence: Document = found["evidence"] or {}
+    lines = context.fields(
+        ("run", found["id"]),
+        ("schedule", f"{found['schedule']}, revision {found['rev']}"),
+        ("state", run_state(found).text),
+        ("reason", found["reason"] and state_text(found["reason"])),
+        ("slot", context.when(found["slot"]) if found["slot"] else "manual"),
+        ("slots", found["slots"] if found["slots"] > 1 else None),
+        ("attempt", found["attempt"] or None),
+        ("started", found["started_at"] and context.when(found["started_at"])),
+        ("ended", found["ended_at"] and context.when(found["ended_at"])),
+        ("duration", None if found["duration_ms"] is None else duration_text(found["duration_ms"])),
+        ("continues", context.when(found["not_before"]) if found["live"] and found["not_before"] else None),
+        *((state_text(name), plain(value)) for name, value in evidence.items()),
+    )
+    return [*lines, *_outcome(context, found["outcome"] or {})]
+
+
+def _outcome(context: CliContext, outcome: Document) -> list[str]:
+    """What it returned, and its error."""
+    result = outcome.get("result")
+    report = cast("Document", result) if isinstance(result, dict) and _EXECUTED in result else {}
+    lines = context.fields(
+        *((state_text(name), _reported(name, value)) for name, value in report.items() if name != "text")
+    )
+    texts = {"error": outcome.get("error"), "answer" if report else "result": answer_of(outcome)}
+    for title, text in texts.items():
+        if text:
+            lines += ["", f"{title}:", *(f"  {line}" for line in block(text.rstrip()).split("\n"))]
+    return ["", *lines] if lines and lines[0] else lines
+
+
+def _reported(name: str, value: Any) -> str:
+    if name == "money":
+        return f"${value['micro_dollars'] / 1_000_000:.2f}" + (" (estimated)" if value["estimated"] else "")
+    return plain(value) if value not in (None, "", [], {}) else ""
+
+
+def answer_of(outcome: Document | None) -> str:
+    """The final text of an agent, or what a job returned."""
+    result = (outcome or {}).get("result")
+    if isinstance(result, dict) and _EXECUTED in result:
+        return str(cast("Document", result).get("text") or "")
+    return "" if result is None else result if isinstance(result, str) else json_text(result)
+
+
+@root_command("cancel")
+@_run_argument
+@click.option("--reason", metavar="TEXT", help="Reason for the cancellation.")
+@pass_context
+def cancel(context: CliContext, run_id: str, reason: str | None) -> None:
+    """A run that has started ends as soon as its worker has stopped it."""
+    found = context.call("runs.cancel", run_id=run_id, reason=reason)
+    context.show(found, lambda: run_line(context, found))
+    if found["live"]:
+        context.note(f"The run is being stopped. Show it: matins runs show {found['id']}")
+
+
+@root_command("resolve")
+@_run_argument
+@click.argument("outcome", type=click.Choice(["succeeded", "failed", "unknown", "retry"]))
+@pass_context
+def resolve(context: CliContext, run_id: str, outcome: str) -> None:
+    """A run is held when its outcome is unknown. `retry` starts it again."""
+    found = context.call("runs.resolve", run_id=run_id, outcome=outcome)
+    context.show(found, lambda: run_line(context, found))
+
+
+runs = NounGroup("runs", help_of("runs"))
+runs.takes(list=list_runs, show=show_run, logs=logs, cancel=cancel, resolve=resolve)

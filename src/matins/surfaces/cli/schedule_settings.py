@@ -1,0 +1,123 @@
+"""`matins add` and `edit`: the commands that take the settings of a schedule."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from matins.errors import InvalidInput
+from matins.surfaces.cli.context import CliContext, Document
+from matins.surfaces.cli.framework import agent_option, name_argument, pass_context, root_command, without_none
+from matins.surfaces.cli.options import check_any, given_settings, setting_options
+from matins.surfaces.cli.schedule_options import SCHEDULE, when_option
+from matins.surfaces.cli.schedules import EXAMPLE, summary
+from matins.surfaces.cli.states import state_text
+from matins.surfaces.cli.terminal_text import plain
+
+_NAMES_ITS_ZONE = re.compile(r"^\s*(in|after)\b|(Z|[+-]\d\d:?\d\d)\s*$", re.IGNORECASE)
+_SAME = "  No setting changes."
+_MAX_HINTED = 5
+
+
+@root_command("add")
+@click.argument("when")
+@click.argument("prompt", required=False)
+@click.argument("more", nargs=-1, metavar="")
+@agent_option("Agent that runs the prompt; created if a runner has this name.")
+@click.option("--name", "-n", metavar="NAME", help="Name of the schedule; default: the first words of the prompt.")
+@setting_options(SCHEDULE, skip=["prompt"])
+@pass_context
+def add(
+    context: CliContext,
+    when: str,
+    prompt: str | None,
+    more: tuple[str, ...],
+    agent: str | None,
+    name: str | None,
+    **options: Any,
+) -> None:
+    """\b
+    matins add "every weekday at 9am" --agent claude "Summarise my open PRs"
+    matins add "0 2 * * *" --name backup --job backup --timezone Europe/London
+    """
+    if more:
+        given = " ".join([when, str(prompt), *more])
+        hint = f"Put each in quotes: {EXAMPLE}"
+        raise InvalidInput(f"WHEN and PROMPT are two arguments, not more: {given}", field="when", hint=hint)
+    settings = without_none(prompt=prompt) | given_settings(SCHEDULE, options)
+    _check_complete(context, settings, agent)
+    document = context.call("schedules.add", name=name, when=when, agent=agent, create_agent=True, **settings)
+    for note in document["notes"]:
+        context.note(note)
+    context.show(document, lambda: summary(context, "Added", document))
+    _note_zone(context, document, when, settings)
+    if not _note_job(context, document["job"], settings):
+        context.note_if_not_running()
+
+
+def _check_complete(context: CliContext, settings: Mapping[str, Any], agent: str | None) -> None:
+    if not settings.keys() & {"prompt", "job", "work_source"}:
+        raise InvalidInput("The schedule has nothing to do.", field="prompt", hint="Give a PROMPT, or --job NAME.")
+    if "job" not in settings and agent is None:
+        known = [item["name"] for item in context.call("agents.list")][:_MAX_HINTED]
+        hint = f"Use --agent {' or '.join(known or ['claude'])}."
+        raise InvalidInput("A prompt needs an agent.", field="agent", hint=hint)
+
+
+def _note_zone(context: CliContext, schedule: Document, when: str, settings: Mapping[str, Any]) -> None:
+    kind, name = schedule["trigger"]["kind"], shlex.quote(schedule["name"])
+    if "timezone" in settings or schedule["timezone"] != "UTC" or kind == "interval":
+        return
+    if kind != "once":
+        context.note(f"The times are in UTC. To use your time zone: matins edit {name} --timezone local")
+    elif not _NAMES_ITS_ZONE.search(when):
+        local = f"matins edit {name} --when {shlex.quote(when)} --timezone local"
+        context.note(f"The time is in UTC. To use your time zone: {local}")
+
+
+def _note_job(context: CliContext, job: str, settings: Mapping[str, Any]) -> bool:
+    """Whether an unknown job was noted. That is no error: its program may start later."""
+    known = context.call("system.jobs") if "job" in settings else {"names": [job]}
+    if job in known["names"]:
+        return False
+    if known["engine"]:
+        context.note(f'This engine has no job "{job}". Runs fail unless another engine registers it.')
+    elif known["others"]:
+        context.note(f'The schedule needs an engine that has the job "{job}".')
+    else:
+        context.note(f'No engine is running. Start the program that registers the job "{job}"; matins up has none.')
+    return True
+
+
+@root_command("edit")
+@name_argument
+@agent_option()
+@when_option
+@setting_options(SCHEDULE, unset=True)
+@click.option("--dry-run", is_flag=True, help="Preview of the changes only.")
+@pass_context
+def edit(context: CliContext, name: str, agent: str | None, dry_run: bool, **options: Any) -> None:
+    settings = given_settings(SCHEDULE, options)
+    check_any(settings)
+    arguments = without_none(name=name, agent=agent) | settings
+    forecast = context.send("schedules.preview_edit", arguments)
+    if dry_run:
+        context.show(forecast, lambda: [*(_changes(forecast) or [_SAME]), "Dry run: nothing was changed."])
+        return
+    item = context.send("schedules.edit", arguments)
+    verb = "Changed" if forecast["settings"] else "Unchanged"
+    context.show(item, lambda: [*_changes(forecast), summary(context, verb, item)])
+    _note_job(context, item["job"], settings)
+    if forecast["voids"]:
+        context.note("Earlier approvals are void and are requested again: matins approvals")
+
+
+def _changes(forecast: Document) -> list[str]:
+    return [
+        f"  {state_text(change['setting'])}: {plain(change['before'])} → {plain(change['after'])}"
+        for change in forecast["settings"]
+    ]

@@ -1,0 +1,75 @@
+"""Who sends a request: the bearer of a token, or a browser with a session."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from matins.model.principal import Principal
+from matins.service.tokens import TokenVerifier
+from matins.surfaces.http.problems import HttpError
+from matins.surfaces.http.sessions import COOKIE, BrowserSessions
+
+CSRF = b"x-matins-csrf"
+SAFE = frozenset({"GET", "HEAD"})
+_BEARER = re.compile(r"[Bb]earer ([A-Za-z0-9._~+/=-]{1,512})")
+_CHALLENGE = {"WWW-Authenticate": 'Bearer realm="matins"'}
+
+
+def header(scope: Any, name: bytes) -> str | None:
+    """A header that may occur once; one that occurs twice could be read in two ways."""
+    found = [value for key, value in scope["headers"] if key == name]
+    if not found:
+        return None
+    if len(found) > 1:
+        text = name.decode()
+        message, hint = f"The header {text} occurs twice.", "Send it once."
+        raise HttpError(400, "duplicate_header", message, field=text, hint=hint)
+    return found[0].decode("latin-1")
+
+
+class Authenticator:
+    def __init__(self, tokens: TokenVerifier, sessions: BrowserSessions) -> None:
+        self._tokens = tokens
+        self._sessions = sessions
+
+    def principal_of(self, scope: Any) -> Principal:
+        """Reads the token from the store: not for the event loop."""
+        authorization = header(scope, b"authorization")
+        if authorization is not None:
+            return self._bearer(authorization)
+        session = session_of(scope)
+        if session is None:
+            hint = "Send Authorization: Bearer mtn_…. Create a token: matins tokens create."
+            raise _unauthorized("Authentication is required.", hint)
+        return self._browser(scope, session)
+
+    def _bearer(self, authorization: str) -> Principal:
+        match = _BEARER.fullmatch(authorization)
+        principal = self._tokens.principal_of(match[1]) if match else None
+        if principal is None:
+            hint = "Create a new token: matins tokens create."
+            raise _unauthorized("The token is invalid, expired or revoked.", hint)
+        return principal
+
+    def _browser(self, scope: Any, session: str) -> Principal:
+        principal = self._sessions.principal_of(session)
+        if principal is None:
+            hint = "Open a new link: matins up prints one."
+            raise _unauthorized("The session is invalid or has expired.", hint)
+        if scope["method"] not in SAFE and header(scope, CSRF) is None:
+            message, hint = "A browser's request needs the header X-Matins-CSRF.", "Send X-Matins-CSRF: 1."
+            raise HttpError(403, "csrf", message, field="X-Matins-CSRF", hint=hint)
+        return principal
+
+
+def _unauthorized(message: str, hint: str) -> HttpError:
+    return HttpError(401, "unauthorized", message, hint=hint, headers=_CHALLENGE)
+
+
+def session_of(scope: Any) -> str | None:
+    for part in (header(scope, b"cookie") or "").split(";"):
+        name, _, value = part.strip().partition("=")
+        if name == COOKIE:
+            return value
+    return None

@@ -1,0 +1,286 @@
+"""One request to one use case: read, call, respond."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import threading
+from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import Executor
+from typing import Any, NamedTuple, cast
+from urllib.parse import quote, urlencode
+
+import msgspec
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from matins.api import codec
+from matins.api.paging import next_cursor
+from matins.api.results import Schedule
+from matins.api.use_case import USE_CASES, UseCase
+from matins.errors import MatinsError, NotFound
+from matins.model.principal import OWNER, Principal
+from matins.records import record_kinds
+from matins.service.idempotency import IdempotencyStore, StoredResponse
+from matins.service.permissions import check_right
+from matins.surfaces.http import etags
+from matins.surfaces.http.arguments import read_request
+from matins.surfaces.http.authentication import Authenticator, header
+from matins.surfaces.http.problems import HttpError, problem
+from matins.surfaces.transports.in_process import Caller
+
+DEFAULT_MAX_BYTES = 1 << 20
+BODY_TIMEOUT_S = 60.0
+_READ_ON = 4 << 20
+_JSON = "application/json"
+_CLOSE = {"Connection": "close"}
+"""The rest of a body would be read as the next request."""
+
+
+class EndpointContext(NamedTuple):
+    """What every endpoint needs."""
+
+    caller: Caller
+    authenticator: Authenticator
+    idempotency: IdempotencyStore
+    pool: Executor
+    changed: Callable[[], None]
+    """Called when something may have happened."""
+    changing: threading.Lock
+    """One for all endpoints: what one replaces, another edits."""
+
+
+class EndpointRequest(NamedTuple):
+    scope: Any
+    path: dict[str, str]
+    body: bytes
+
+
+class EndpointResponse(NamedTuple):
+    status: int
+    body: bytes
+    headers: dict[str, str]
+
+
+class Endpoint:
+    """An ASGI application for one use case."""
+
+    def __init__(self, use_case: UseCase, context: EndpointContext) -> None:
+        self.use_case = use_case
+        self._context = context
+        self._reader = next((u for u in USE_CASES.values() if (u.method, u.path) == ("GET", use_case.path)), None)
+        """By which one sees what a PUT, a PATCH or a DELETE changes."""
+        self._conditional = use_case.method in ("PUT", "PATCH", "DELETE") and use_case.revision is None
+        self._tagged = self._reader is not None and use_case.method in ("GET", "PUT", "PATCH")
+        """Whether the result is the whole of what is there."""
+        kind = record_kinds().get(use_case.noun)
+        self._state = tuple(kind.state_types or ()) if kind is not None else ()
+        """Fields that change by themselves: no reason to refuse an edit."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        response = await self._respond(scope, receive)
+        await response(scope, receive, send)
+        if self.use_case.method != "GET":
+            self._context.changed()
+
+    async def _respond(self, scope: Any, receive: Receive) -> Response:
+        loop, use_case = asyncio.get_running_loop(), self.use_case
+        try:
+            if use_case.max_bytes > DEFAULT_MAX_BYTES:  # so much is only read from those who may send it
+                await loop.run_in_executor(self._context.pool, self._principal, scope)
+            body = await _in_time(read_body(scope, receive, use_case.max_bytes)) if use_case.has_body else b""
+        except (HttpError, MatinsError) as error:
+            return problem(error, scope["path"])
+        request = EndpointRequest(scope, scope["path_params"], body)
+        return await loop.run_in_executor(self._context.pool, self._answer, request)
+
+    def _answer(self, request: EndpointRequest) -> Response:
+        """In a thread of the pool, from the token to the bytes."""
+        try:
+            principal = self._principal(request.scope)
+            key = header(request.scope, b"idempotency-key") if self.use_case.method == "POST" else None
+            answer = self._call(principal, request, None) if key is None else self._once(principal, request, key)
+        except Exception as error:
+            return problem(error, request.scope["path"])
+        return Response(answer.body, answer.status, answer.headers, _JSON if answer.body else None)
+
+    def _principal(self, scope: Any) -> Principal:
+        """Rights are checked before anything is read or stored: stored responses are not for everybody either."""
+        principal = self._context.authenticator.principal_of(scope)
+        check_right(principal, self.use_case)
+        return principal
+
+    def _once(self, principal: Principal, request: EndpointRequest, key: str) -> EndpointResponse:
+        """The same key and request: the same response, also when the first one is still on its way back."""
+        idempotency = self._context.idempotency
+        stored = idempotency.begin(principal, key, _digest(request))
+        if stored is not None:
+            kind = "application/problem+json" if stored.status >= 400 else _JSON
+            headers = {"Idempotency-Replayed": "true", "Content-Type": kind}
+            return EndpointResponse(stored.status, stored.body.encode(), headers)
+        try:
+            answer = self._call(principal, request, key)
+        except (MatinsError, HttpError) as error:
+            response = problem(error, request.scope["path"])
+            if response.status_code >= 500:
+                idempotency.discard(principal, key)
+            else:
+                body = bytes(response.body).decode()
+                idempotency.store(principal, key, StoredResponse(response.status_code, body))
+            raise
+        except BaseException:
+            idempotency.discard(principal, key)
+            raise
+        idempotency.store(principal, key, StoredResponse(answer.status, self._without_secret(answer.body)))
+        return answer
+
+    def _call(self, principal: Principal, request: EndpointRequest, key: str | None) -> EndpointResponse:
+        use_case, scope = self.use_case, request.scope
+        if request.body:
+            check_content_type(scope)
+        arguments = read_request(use_case, request.path, scope["query_string"], request.body)
+        if use_case.name == "schedules.run" and key is not None:  # so that not even a crash in between starts it twice
+            arguments.setdefault("key", key)
+        if use_case.revision is not None:
+            revision = etags.expected_revision(scope, lambda: self._current(principal, arguments).rev)
+            arguments[use_case.revision] = revision
+        if not self._conditional:
+            return self._response(request, arguments, self._result(principal, arguments))
+        check = etags.check_edit if use_case.method == "PATCH" else etags.check_replace
+        with self._context.changing:  # read and changed by one request at a time
+            check(scope, lambda: self._current_tag(arguments))
+            return self._response(request, arguments, self._result(principal, arguments))
+
+    def _result(self, principal: Principal, arguments: Mapping[str, Any]) -> Any:
+        return self._context.caller.call(principal, self.use_case, arguments)
+
+    def _current(self, principal: Principal, arguments: Mapping[str, Any]) -> Any:
+        """What is there now."""
+        if self._reader is None:
+            message, hint = "This path supports no conditions.", "Omit If-Match and If-None-Match."
+            raise HttpError(400, "condition_not_supported", message, hint=hint)
+        named = {name: arguments[name] for name in self._reader.parameters if arguments.get(name) is not None}
+        return self._context.caller.call(principal, self._reader, named)
+
+    def _current_tag(self, arguments: Mapping[str, Any]) -> str | None:
+        """None where nothing is there. A tag alone tells nobody what it is, so the principal may be another."""
+        try:
+            found = self._current(OWNER, arguments)
+        except NotFound:
+            return None
+        return self._tag(found, codec.encode(found))
+
+    def _response(self, request: EndpointRequest, arguments: dict[str, Any], result: Any) -> EndpointResponse:
+        use_case = self.use_case
+        if use_case.method == "DELETE" and result is False:
+            raise _nothing_to_delete(use_case, request.path)
+        if use_case.status == 204:
+            return EndpointResponse(204, b"", {})
+        headers: dict[str, str] = {}
+        if isinstance(result, list):
+            body = codec.encode(_page(use_case, request, arguments, cast("list[Any]", result), headers))
+        else:
+            body = codec.encode(result)
+        if use_case.method == "GET":
+            tag = headers["ETag"] = self._tag(result, body)
+            if etags.is_unchanged(request.scope, tag):
+                return EndpointResponse(304, b"", headers)
+        elif isinstance(result, Schedule):
+            headers["ETag"] = f'"{result.rev}"'
+        elif self._tagged:
+            headers["ETag"] = self._tag(result, body)
+        if use_case.location is not None:
+            headers["Location"] = _location(use_case.location, result)
+        return EndpointResponse(use_case.status, body, headers)
+
+    def _tag(self, result: Any, body: bytes) -> str:
+        """Of all that is shown. The part that an edit looks at comes first: a schedule's revision, or the settings."""
+        if isinstance(result, Schedule):
+            return etags.etag(body, str(result.rev))
+        if not self._state or isinstance(result, list):
+            return etags.etag(body)
+        document = codec.to_document(result)
+        for name in self._state:
+            del document[name]
+        return etags.etag(body, etags.digest(msgspec.json.encode(document)))
+
+    def _without_secret(self, body: bytes) -> str:
+        """A secret that is shown once is never stored with the response."""
+        field = self.use_case.secret
+        if field is None:
+            return body.decode()
+        return msgspec.json.encode({**msgspec.json.decode(body), field: None}).decode()
+
+
+async def _in_time(body: Awaitable[bytes]) -> bytes:
+    """A client that sends it drop by drop holds a connection that others need."""
+    try:
+        async with asyncio.timeout(BODY_TIMEOUT_S):
+            return await body
+    except TimeoutError:
+        message, hint = "The body did not arrive in time.", f"Send it within {BODY_TIMEOUT_S:.0f} s."
+        raise HttpError(408, "body_timeout", message, hint=hint, headers=_CLOSE) from None
+
+
+async def read_body(scope: Any, receive: Receive, max_bytes: int) -> bytes:
+    """What is a little too large is read to its end all the same: a client that still writes does not read."""
+    length = header(scope, b"content-length")
+    if length is not None and length.isdigit() and int(length) > max_bytes + _READ_ON:
+        raise _too_large(max_bytes)
+    parts: list[bytes] = []
+    size = 0
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise HttpError(400, "incomplete_body", "The request was cut off.")  # nobody reads it, but it is counted
+        part = message.get("body", b"")
+        size += len(part)
+        ended = not message.get("more_body")
+        if size > max_bytes + _READ_ON or (size > max_bytes and ended):
+            raise _too_large(max_bytes)
+        if size <= max_bytes:
+            parts.append(part)
+        if ended:
+            return b"".join(parts)
+
+
+def check_content_type(scope: Any) -> None:
+    given = (header(scope, b"content-type") or "").partition(";")[0].strip().lower()
+    if given != _JSON and not (given.startswith("application/") and given.endswith("+json")):
+        hint = f"Send Content-Type: {_JSON}."
+        raise HttpError(415, "unsupported_media_type", "The body must be JSON.", value=given, hint=hint)
+
+
+def _too_large(max_bytes: int) -> HttpError:
+    message = f"The body is larger than {max_bytes} bytes."
+    return HttpError(413, "too_large", message, hint="Send less at once.", headers=_CLOSE)
+
+
+def _nothing_to_delete(use_case: UseCase, path: Mapping[str, str]) -> NotFound:
+    what = " ".join(path.values()) or use_case.noun
+    field = next(iter(path), None)
+    return NotFound(f'There is no "{what}".', value=what, field=field, hint="It may be deleted already.")
+
+
+def _digest(request: EndpointRequest) -> str:
+    scope = request.scope
+    text = b"\n".join([scope["method"].encode(), scope["raw_path"], scope["query_string"], request.body])
+    return hashlib.sha256(text).hexdigest()
+
+
+def _page(
+    use_case: UseCase, request: EndpointRequest, arguments: dict[str, Any], items: list[Any], headers: dict[str, str]
+) -> dict[str, Any]:
+    cursor = next_cursor(use_case, arguments, items)
+    if cursor is not None:
+        skipped = (*request.path, *(use_case.page or ()))
+        kept = {name: value for name, value in arguments.items() if name not in skipped}
+        query = urlencode({**kept, "cursor": cursor}, doseq=True)
+        headers["Link"] = f'<{request.scope["path"]}?{query}>; rel="next"'
+    return {"items": items, "next": cursor}
+
+
+def _location(template: str, result: Any) -> str:
+    """`/v1/schedules/{agent}/{name}`; a part that is empty is left out."""
+    parts = [getattr(result, part[1:-1]) if part.startswith("{") else part for part in template.split("/")]
+    return "/" + "/".join(quote(str(part), safe="") for part in parts if part)

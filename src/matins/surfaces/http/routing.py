@@ -1,0 +1,87 @@
+"""From a method and a path to the application that answers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Iterable
+from difflib import get_close_matches
+from typing import NamedTuple
+from urllib.parse import unquote
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from matins.api.use_case import path_pattern
+from matins.surfaces.http.problems import HttpError
+
+Unknown = Callable[[HttpError, Scope, Receive, Send], Awaitable[None]]
+"""What answers a request that no route takes."""
+
+
+class Route(NamedTuple):
+    method: str
+    path: str
+    """As it is declared: `/v1/runs/{run_id}/cancel`."""
+    app: ASGIApp
+
+
+class _Pattern(NamedTuple):
+    route: Route
+    start: str
+    end: str
+    match: Callable[[str], re.Match[str] | None]
+
+
+class Router:
+    """Exact paths are looked up; the others are tried by their first two segments. `{name:path}` takes slashes too, so
+    a path that goes on behind such a name is tried before the name alone."""
+
+    def __init__(self, routes: Iterable[Route], unknown: Unknown) -> None:
+        self._unknown = unknown
+        self._exact: dict[tuple[str, str], Route] = {}
+        self._patterns: dict[tuple[str, str], list[_Pattern]] = {}
+        for route in routes:
+            if "{" not in route.path:
+                self._exact[route.method, route.path] = route
+                continue
+            start, end = route.path.partition("{")[0], route.path.rpartition("}")[2]
+            pattern = _Pattern(route, start, end, path_pattern(route.path).fullmatch)
+            self._patterns.setdefault((route.method, _head(route.path)), []).append(pattern)
+        for patterns in self._patterns.values():
+            patterns.sort(key=lambda pattern: (-len(pattern.end), -len(pattern.start)))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        method, path = scope["method"], scope["path"]
+        exact = self._exact.get((method, path))
+        if exact is not None:
+            scope["path_params"], scope["route"] = {}, exact
+            return await exact.app(scope, receive, send)
+        for pattern in self._patterns.get((method, _head(path)), ()):
+            if path.startswith(pattern.start) and path.endswith(pattern.end) and (match := pattern.match(path)):
+                values = {name: unquote(value) for name, value in match.groupdict().items()}
+                scope["path_params"], scope["route"] = values, pattern.route
+                return await pattern.route.app(scope, receive, send)
+        return await self._unknown(self._error(path), scope, receive, send)
+
+    def _error(self, path: str) -> HttpError:
+        """What is wrong with a path that no route has, or not by this method."""
+        methods = {method for method, known in self._exact if known == path}
+        for (method, head), patterns in self._patterns.items():
+            if head == _head(path) and any(pattern.match(path) for pattern in patterns):
+                methods.add(method)
+        if methods:
+            allowed = ", ".join(sorted(methods))
+            message, hint = "This path does not support that method.", f"Use one of: {allowed}."
+            return HttpError(405, "no_such_method", message, hint=hint, headers={"Allow": allowed})
+        known = {known for _, known in self._exact} | {p.route.path for ps in self._patterns.values() for p in ps}
+        close = get_close_matches(path[:_MAX_COMPARED], known, n=1)
+        hint = f"Did you mean {close[0]}? See /openapi.json." if close else "See /openapi.json."
+        return HttpError(404, "no_such_path", "There is nothing at this path.", hint=hint)
+
+
+_MAX_COMPARED = 200
+
+
+def _head(path: str) -> str:
+    """The first two segments: `/v1/runs`."""
+    parts = path.split("/", 3)
+    return "/".join(parts[:3])

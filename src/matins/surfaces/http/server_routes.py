@@ -1,0 +1,116 @@
+"""Routes beside the use cases: health, metrics, the description of the API, and how a browser logs in and out."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Executor
+from functools import partial
+from typing import Any
+from urllib.parse import parse_qs
+
+import orjson
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from matins.api.use_case import USE_CASES
+from matins.service.permissions import check_right
+from matins.surfaces.http.authentication import Authenticator, session_of
+from matins.surfaces.http.health import Health, Metrics
+from matins.surfaces.http.openapi import openapi
+from matins.surfaces.http.problems import HttpError, problem
+from matins.surfaces.http.routing import Route
+from matins.surfaces.http.sessions import COOKIE, SESSION_MS, BrowserSessions
+
+_PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
+_WELCOME = b'<!doctype html><title>Matins</title><p>You are logged in. <a href="/v1/whoami">Continue</a>'
+
+Handler = Callable[[Scope], Awaitable[Response]]
+
+
+class ServerRoutes:
+    def __init__(
+        self,
+        authenticator: Authenticator,
+        pool: Executor,
+        health: Health,
+        metrics: Metrics,
+        sessions: BrowserSessions,
+    ) -> None:
+        self._authenticator = authenticator
+        self._pool = pool
+        self._health = health
+        self._metrics = metrics
+        self._sessions = sessions
+
+    def routes(self) -> list[Route]:
+        handlers: dict[tuple[str, str], Handler] = {
+            ("GET", "/livez"): self._livez,
+            ("GET", "/readyz"): self._readyz,
+            ("GET", "/metrics"): self._get_metrics,
+            ("GET", "/openapi.json"): self._openapi,
+            ("GET", "/login"): self._login,
+            ("POST", "/logout"): self._logout,
+        }
+        return [Route(method, path, partial(_respond, handler)) for (method, path), handler in handlers.items()]
+
+    async def unknown(self, error: HttpError, scope: Scope, receive: Receive, send: Send) -> None:
+        """No such path, or not this method; without a token nobody learns which."""
+        found: Exception = error
+        try:
+            await self._in_thread(self._authenticator.principal_of, scope)
+        except Exception as refusal:
+            found = refusal
+        await problem(found, scope["path"])(scope, receive, send)
+
+    async def _livez(self, scope: Scope) -> Response:
+        return Response(b"alive\n", media_type="text/plain")
+
+    async def _readyz(self, scope: Scope) -> Response:
+        problems = await self._in_thread(self._health.problems)
+        body = orjson.dumps({"ready": not problems, "problems": problems})
+        return Response(body, 503 if problems else 200, media_type="application/json")
+
+    async def _get_metrics(self, scope: Scope) -> Response:
+        await self._in_thread(self._check_reader, scope)
+        return Response(await self._in_thread(self._metrics.text), media_type=_PROMETHEUS)
+
+    async def _openapi(self, scope: Scope) -> Response:
+        await self._in_thread(self._check_reader, scope)
+        return Response(orjson.dumps(openapi()), media_type="application/json")
+
+    async def _login(self, scope: Scope) -> Response:
+        codes = parse_qs(scope["query_string"].decode("ascii", "replace")).get("code", [])
+        session = self._sessions.open(codes[0]) if len(codes) == 1 else None
+        if session is None:
+            message = "The login link is invalid, used or expired."
+            hint = "Open a new link: matins up prints one. It is valid once, for ten minutes."
+            raise HttpError(403, "login_refused", message, field="code", hint=hint)
+        return Response(_WELCOME, 200, {"Set-Cookie": _cookie(scope, session, SESSION_MS // 1000)}, "text/html")
+
+    async def _logout(self, scope: Scope) -> Response:
+        await self._in_thread(self._authenticator.principal_of, scope)
+        if session := session_of(scope):
+            self._sessions.close(session)
+        return Response(b"", 204, {"Set-Cookie": _cookie(scope, "", 0)})
+
+    def _check_reader(self, scope: Scope) -> None:
+        """Raise unless the principal may read anything."""
+        check_right(self._authenticator.principal_of(scope), USE_CASES["system.stats"])
+
+    async def _in_thread(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        return await asyncio.get_running_loop().run_in_executor(self._pool, function, *arguments)
+
+
+async def _respond(handler: Handler, scope: Scope, receive: Receive, send: Send) -> None:
+    """An ASGI application that reads no body."""
+    try:
+        response = await handler(scope)
+    except Exception as error:
+        response = problem(error, scope["path"])
+    await response(scope, receive, send)
+
+
+def _cookie(scope: Scope, session: str, lifetime_s: int) -> str:
+    secure = "; Secure" if scope["scheme"] == "https" else ""
+    return f"{COOKIE}={session}; Path=/; HttpOnly; SameSite=Strict; Max-Age={lifetime_s}{secure}"

@@ -1,0 +1,114 @@
+"""Text → values by kind of setting: options of the command line, words of chat commands, fields of forms.
+
+What cannot be read as its kind stays text: the service says what is wrong with it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from matins.errors import InvalidInput
+from matins.model import settings as kinds
+from matins.model.settings import Declared, Kind
+
+_NEXT_WINDOW = re.compile(r"(?<=\d)\s*,")
+
+
+def from_text(declared: Declared | None, text: Any) -> Any:
+    """The value that a text stands for. An unknown setting is read as JSON, or as text."""
+    if not isinstance(text, str):
+        return text
+    return json_or_text(text) if declared is None else FROM_TEXT[type(declared.kind)](text)
+
+
+def json_or_text(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _text(text: str) -> str:
+    return text
+
+
+def _number(text: str) -> Any:
+    read = json_or_text(text)
+    return read if isinstance(read, (int, float)) and not isinstance(read, bool) else text
+
+
+def _flag(text: str) -> Any:
+    return {"true": True, "yes": True, "false": False, "no": False}.get(text.lower(), text)
+
+
+def _list(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _windows(text: str) -> list[str]:
+    """A comma after a time begins the next one: `22:00-07:00, sat,sun 00:00-24:00`."""
+    return [window.strip() for window in _NEXT_WINDOW.split(text) if window.strip()]
+
+
+def _command(text: str) -> Any:
+    return json_or_text(text) if text.lstrip().startswith("[") else text
+
+
+def _arguments(text: str) -> Any:
+    """A program and its arguments, in quotes where they hold blanks; no shell sees them."""
+    if text.lstrip().startswith("["):
+        return json_or_text(text)
+    try:
+        return shlex.split(text)
+    except ValueError as error:
+        raise InvalidInput(f"{error}: {text}", value=text, hint="Close the quotes.") from None
+
+
+FROM_TEXT: Mapping[type[Kind], Callable[[str], Any]] = {
+    **dict.fromkeys(
+        (
+            kinds.Text, kinds.Template, kinds.Name, kinds.Choice, kinds.Duration, kinds.Instant, kinds.Zone,
+            kinds.Money, kinds.Secret, kinds.Url,
+        ),
+        _text,
+    ),
+    **dict.fromkeys((kinds.Whole, kinds.Decimal), _number),
+    kinds.Names: _list,
+    kinds.Windows: _windows,
+    **dict.fromkeys((kinds.Labels, kinds.Variables, kinds.Target, kinds.Options, kinds.Json), json_or_text),
+    kinds.Tokens: _text,
+    kinds.Flag: _flag,
+    kinds.Command: _command,
+    kinds.Arguments: _arguments,
+    kinds.Pause: _flag,
+}  # fmt: skip
+METAVAR: Mapping[type[Kind], str] = {
+    kinds.Text: "TEXT",
+    kinds.Template: "TEXT",
+    kinds.Name: "NAME",
+    kinds.Names: "A,B",
+    kinds.Choice: "CHOICE",
+    kinds.Flag: "FLAG",
+    kinds.Whole: "N",
+    kinds.Decimal: "N",
+    kinds.Duration: "DURATION",
+    kinds.Instant: "INSTANT",
+    kinds.Zone: "ZONE",
+    kinds.Money: "AMOUNT",
+    kinds.Tokens: "N",
+    kinds.Command: "COMMAND",
+    kinds.Arguments: "COMMAND",
+    kinds.Labels: "JSON",
+    kinds.Variables: "JSON",
+    kinds.Target: "JSON",
+    kinds.Windows: "A,B",
+    kinds.Secret: "REFERENCE",
+    kinds.Url: "URL",
+    kinds.Options: "JSON",
+    kinds.Json: "JSON",
+    kinds.Pause: "TEXT",
+}

@@ -1,0 +1,67 @@
+"""Calls of a service in this process."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Protocol
+
+from matins.api.codec import to_document
+from matins.api.use_case import UseCase
+from matins.model.principal import OWNER, Principal
+
+_LOOK_S = 0.5
+
+
+class Caller(Protocol):
+    """Calls use cases for a principal: `Service`, or `Matins` itself."""
+
+    def call(self, principal: Principal, use_case: UseCase, arguments: Mapping[str, Any]) -> Any: ...
+
+
+class InProcess:
+    """`described`: who answers, for people."""
+
+    def __init__(
+        self,
+        caller: Caller,
+        principal: Principal = OWNER,
+        described: str = "this process",
+        wait: Callable[[float], Any] | None = None,
+    ) -> None:
+        self.described = described
+        self._caller = caller
+        self._principal = principal
+        self._wait = wait or threading.Event().wait
+
+    def call(self, use_case: UseCase, arguments: Mapping[str, Any]) -> Any:
+        return self._caller.call(self._principal, use_case, arguments)
+
+    def document(self, use_case: UseCase, arguments: Mapping[str, Any]) -> Any:
+        return to_document(self.call(use_case, arguments))
+
+    def follow(self, use_case: UseCase, arguments: Mapping[str, Any]) -> Iterator[Any]:
+        """By listing again and again."""
+        return follow(lambda given: self.call(use_case, given), use_case, arguments, lambda item: item.id, self._wait)
+
+
+def follow(
+    call: Callable[[Mapping[str, Any]], list[Any]],
+    use_case: UseCase,
+    arguments: Mapping[str, Any],
+    id_of: Callable[[Any], str],
+    wait: Callable[[float], Any],
+) -> Iterator[Any]:
+    """A collection that continues: list, wait, list after the last."""
+    assert use_case.page is not None, use_case
+    cursor, given = use_case.page[0], dict(arguments)
+    if given.get(cursor) is None:
+        newest = call({"limit": 1})
+        given[cursor] = id_of(newest[-1]) if newest else "0"
+    while True:
+        items = call(given)
+        yield from items
+        if items:
+            given[cursor] = id_of(items[-1])
+        else:
+            wait(_LOOK_S)

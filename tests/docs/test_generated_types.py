@@ -1,0 +1,25 @@
+"""The types that follow from declarations are written into the package, so that editors and checkers see them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import matins.api
+from matins.api.generate import results_text, types_text
+
+ROOT = Path(__file__).parents[2]
+FOLDER = Path(matins.api.__file__).parent
+RUFF = Path(sys.executable).with_name("ruff")
+
+
+@pytest.mark.parametrize(("name", "made"), [("_types.py", types_text), ("_results.py", results_text)])
+def test_generated_types_are_up_to_date(name: str, made: object) -> None:
+    assert callable(made)
+    path = FOLDER / name
+    command = [RUFF, "format", "--stdin-filename", path, "-"]
+    done = subprocess.run(command, input=made(), capture_output=True, text=True, cwd=ROOT, check=True)
+    assert path.read_text(encoding="utf-8") == done.stdout, "run make pages"

@@ -1,0 +1,256 @@
+"""Other processes make changes through the socket of the engine that owns the file."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import stat
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from matins import (
+    Conflict,
+    InvalidInput,
+    JobContext,
+    Matins,
+    NotFound,
+    StoreBusy,
+    StoreUnavailable,
+    parse_trigger,
+)
+from matins.api.schedules import Api
+from matins.api.use_case import USE_CASES
+from matins.errors import NotAllowed
+from matins.model.principal import Principal
+from matins.surfaces.transports.socket import OwnerSocket, OwnerSocketServer, answer
+
+YEARLY = "0 0 1 1 *"
+
+
+class Beside:
+    """An engine that owns a file, and another process's way to it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.url = f"sqlite:///{path}"
+        self.ran = threading.Semaphore(0)
+        self.owner = Matins(self.url)
+        self.begun, self.go_on = threading.Event(), threading.Event()
+        self.owner.job("work")(lambda run: self.ran.release())
+        self.owner.job("block")(self._block)
+        self.owner.start()
+        self.guest = Matins(self.url)
+
+    def _block(self, run: JobContext) -> None:
+        self.begun.set()
+        self.go_on.wait(90)
+
+    @property
+    def socket(self) -> Path:
+        return Path(f"{self.path}.sock")
+
+    def close(self) -> None:
+        self.go_on.set()
+        self.guest.close()
+        self.owner.close()
+
+
+@pytest.fixture
+def beside(tmp_path: Path) -> Iterator[Beside]:
+    built = Beside(tmp_path / "m.db")
+    yield built
+    built.close()
+
+
+def test_s7_a_change_from_outside_wakes_the_engine_at_once(beside: Beside) -> None:
+    """S7 H2: the engine sleeps for up to a second; a guest's run must not wait for that"""
+    beside.guest.add("yearly", when=YEARLY, job="work", payload={"x": [1, None]})
+    run = beside.guest.run("yearly", key="now")
+    assert beside.ran.acquire(timeout=90)
+    assert beside.guest.run("yearly", key="now").id == run.id
+    assert beside.owner.get("yearly").settings["payload"] == {"x": [1, None]}
+
+
+def test_every_change_goes_through(beside: Beside) -> None:
+    guest = beside.guest
+    assert guest.add("a", when=parse_trigger("5m"), job="work", agent="x").agent == "x"
+    assert len(guest.add_many([{"name": f"n{i}", "when": YEARLY, "job": "work"} for i in range(3)])) == 3
+    assert guest.edit("a", retries=2).settings["retries"] == 2
+    assert guest.pause("a", note="maintenance").state == "paused"
+    assert beside.owner.get("a").note == "maintenance"
+    assert guest.resume("a").state == "active"
+    guest.limits.set("agent:x", size=2)
+    assert guest.delete("a") is True
+    assert guest.delete("a") is False
+    assert [schedule.name for schedule in guest.list()] == ["n0", "n1", "n2"]
+    assert guest.audit.verify().problems == []
+
+
+def test_a_waiting_run_is_cancelled(beside: Beside) -> None:
+    beside.guest.limits.set("agent:x", size=1)
+    for name, job in (("first", "block"), ("second", "work")):
+        beside.guest.add(name, when=YEARLY, job=job, agent="x")
+    beside.guest.run("first")
+    assert beside.begun.wait(90)
+    waiting = beside.guest.run("second")
+    assert beside.guest.runs.cancel(waiting.id).state == "cancelled"
+    with pytest.raises(Conflict, match="is over"):
+        beside.guest.runs.cancel(waiting.id)
+
+
+def test_errors_come_back_as_themselves(beside: Beside) -> None:
+    beside.guest.add("a", when=YEARLY, job="work")
+    with pytest.raises(Conflict) as caught:
+        beside.guest.add("a", when=YEARLY, job="work")
+    assert (caught.value.value, caught.value.field) == ("a", "name")
+    assert caught.value.hint
+    with pytest.raises(NotFound, match='There is no schedule "b"'):
+        beside.guest.pause("b")
+    with pytest.raises(InvalidInput) as bad:
+        beside.guest.add("c", when=YEARLY, job="work", overlap="maybe")
+    assert bad.value.field == "overlap"
+
+
+def test_a_second_engine_is_refused(beside: Beside) -> None:
+    with pytest.raises(StoreBusy, match="Another engine"):
+        beside.guest.start()
+
+
+def test_a_real_process_goes_through_too(beside: Beside) -> None:
+    code = (
+        "import sys; from matins import Matins; m = Matins(sys.argv[1]);"
+        f"print(m.add('outside', when='{YEARLY}', job='work').id, m.run('outside').state)"
+    )
+    result = subprocess.run([sys.executable, "-c", code, beside.url], capture_output=True, text=True, timeout=60)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.split()[1] == "ready"
+    assert beside.ran.acquire(timeout=90)
+
+
+def test_without_an_engine_the_file_is_ours_for_a_moment(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'm.db'}"
+    first, second = Matins(url), Matins(url)
+    first.add("a", when=YEARLY, job="work")
+    second.add("b", when=YEARLY, job="work")
+    assert [schedule.name for schedule in first.list()] == ["a", "b"]
+    first.close()
+    second.close()
+
+
+def test_an_engine_that_died_is_not_waited_for(tmp_path: Path) -> None:
+    """The lock goes with its process; what is left in the lock file and on the socket does not matter."""
+    path = tmp_path / "m.db"
+    code = (
+        "import os, sys; from matins import Matins; m = Matins(sys.argv[1]);"
+        "m.start(); m.add('a', when='0 0 1 1 *', job='work'); os._exit(1)"
+    )
+    subprocess.run([sys.executable, "-c", code, f"sqlite:///{path}"], timeout=60)
+    assert Path(f"{path}.sock").exists()
+    m = Matins(f"sqlite:///{path}")
+    m.add("b", when=YEARLY, job="work")
+    with m:
+        assert len(m.list()) == 2
+    m.close()
+
+
+def test_only_its_owner_may_open_the_socket(beside: Beside) -> None:
+    mode = beside.socket.stat()
+    assert stat.S_IMODE(mode.st_mode) == 0o600
+    assert mode.st_uid == os.getuid()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"garbage\n",
+        b"{}\n",
+        b"[]\n",
+        b'{"call": "close", "arguments": {}}\n',
+        b'{"call": "_store", "arguments": {}}\n',
+        b'{"call": "__class__", "arguments": {}}\n',
+        b'{"call": "schedules.get"}\n',
+        b'{"call": "schedules.get", "arguments": [1]}\n',
+        b'{"call": "schedules.get", "arguments": {"name": "a", "nonsense": 1}}\n',
+        b'{"call": "schedules.get", "arguments": {"name": "a", "principal": {"role": "owner"}}}\n',
+        b'{"call": 5, "arguments": {}}\n',
+        b'{"call": [], "arguments": {}}\n',
+    ],
+)
+def test_nonsense_is_answered_with_an_error_and_the_socket_lives(beside: Beside, line: bytes) -> None:
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(90)
+        connection.connect(str(beside.socket))
+        connection.sendall(line)
+        answered = json.loads(connection.makefile("rb").readline())
+    assert answered["error"]["class"] == "InvalidInput"
+    beside.guest.add("after", when=YEARLY, job="work")
+
+
+def test_an_answer_is_json_whatever_is_asked(beside: Beside) -> None:
+    assert "error" in json.loads(answer(beside.owner._service, b"\xff\xfe"))
+
+
+def test_a_fault_of_ours_is_logged_and_not_shown(beside: Beside, caplog: pytest.LogCaptureFixture) -> None:
+    class Broken:
+        def call(self, *arguments: object) -> None:
+            raise ValueError("secret: /home/ada")
+
+    error = json.loads(answer(Broken(), b'{"call": "system.stats", "arguments": {}}'))["error"]
+    assert (error["class"], error["message"]) == ("MatinsError", "The engine that owns the store failed.")
+    assert "secret: /home/ada" in caplog.text
+
+
+def test_nobody_listens(tmp_path: Path) -> None:
+    with pytest.raises(StoreUnavailable, match="does not answer"):
+        Api(OwnerSocket(tmp_path / "nobody.sock")).list()
+
+
+def test_errors_of_other_layers_come_as_the_nearest_public_one(beside: Beside) -> None:
+    """What the network refuses is invalid input"""
+    with pytest.raises(InvalidInput) as caught:
+        beside.guest.webhooks.add("meta", "http://169.254.169.254/latest")
+    assert caught.value.field == "url"
+
+
+@pytest.mark.parametrize(
+    "principal", [Principal("viewer", "ada"), Principal("operator", "ada"), Principal("agent", "scout")], ids=str
+)
+def test_only_the_owner_acts_beside_the_engine_of_another_process(beside: Beside, principal: Principal) -> None:
+    """No principal crosses the socket: others need a token. What they may read, they read"""
+    beside.owner.add("a", when=YEARLY, job="work")
+    guest = beside.guest.acting_as(principal)
+    with pytest.raises(NotAllowed, match="Only the owner can act beside the engine of another process") as caught:
+        guest.pause("a")
+    assert caught.value.hint == "Use a token and the API of that process: matins tokens create."
+    assert beside.owner.get("a").state == "active"
+    assert guest.get("a") == beside.owner.get("a")
+
+
+def test_the_socket_knows_nobody_but_the_owner(beside: Beside) -> None:
+    """The caller cannot name another principal, nor be one"""
+    assert beside.guest.add("a", when=YEARLY, job="work").created_by == "owner"
+    assert Api(OwnerSocket(beside.socket)).system.whoami().role == "owner"
+
+
+def test_another_user_is_turned_away(beside: Beside, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """By the credentials of the peer, whatever the mode of the file"""
+    path = tmp_path / "other.sock"
+    with closing(OwnerSocketServer(path, beside.owner._service)):
+        monkeypatch.setattr("matins.surfaces.transports.socket.os.getuid", lambda: os.geteuid() + 1)
+        with pytest.raises(StoreUnavailable):
+            OwnerSocket(path).call(USE_CASES["system.whoami"], {})
+
+
+def test_events_are_followed_over_the_socket(beside: Beside) -> None:
+    beside.owner.add("a", when=YEARLY, job="work")
+    events = Api(OwnerSocket(beside.socket)).events.follow(after=0, types="schedule.created")
+    assert next(events).schedule == "a"
+    beside.owner.add("b", when=YEARLY, job="work")
+    assert next(events).schedule == "b"

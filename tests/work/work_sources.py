@@ -1,0 +1,12 @@
+"""Work sources from the settings that people write."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from matins.model.work_source import WorkSourceDefinition
+from matins.records.kind import RecordContext
+from matins.records.work_sources import WORK_SOURCES
+
+
+def parse_source(name: str, settings: Mapping[str, Any]) -> WorkSourceDefinition:
+    return WORK_SOURCES.parse(name, settings, RecordContext(0, "UTC", {"USD": 1.0}))
