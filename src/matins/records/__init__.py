@@ -27,7 +27,8 @@ def record_kind(noun: str) -> RecordKind[Any]:
     if find_spec(f"{__name__}.{noun}") is None:
         return record_kinds()[noun]
     values: list[Any] = list(vars(import_module(f"{__name__}.{noun}")).values())
-    return next(value for value in values if isinstance(value, RecordKind) and value.noun == noun)
+    found: dict[str, RecordKind[Any]] = {value.noun: value for value in values if isinstance(value, RecordKind)}
+    return found[noun]
 
 
 @cache

@@ -115,7 +115,7 @@ def _value(context: CliContext, name: str, value: Any) -> str:
 def approve(
     context: CliContext, approval_id: str, yes: bool, digest: str | None, note: str | None, edits: tuple[str, ...]
 ) -> None:
-    """The request is shown first. The answer counts only if it is still unchanged then."""
+    """The request is shown first. The answer counts only if the request is unchanged since."""
     from matins.surfaces.cli.schedule_options import SCHEDULE
 
     approval = _shown(context, approval_id, digest)

@@ -67,6 +67,8 @@ class RecordCommands:
 
     def _set_help(self) -> str:
         text = f"Create {self._one}, or replace it."
+        if self._bare:
+            text += f"\n\n{self._bare.upper()}: {self._kind.table[self._bare].setting.help}"
         example = self._kind.example
         return self._key_help(text) + (f"\n\n\b\n{example}" if " set " in example else "")
 
