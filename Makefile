@@ -35,7 +35,7 @@ simulate: .venv/test  ## the loops under a virtual clock and SEEDS= seeds of fau
 
 pages: .venv/test  ## renew the types and pages that are made from declarations
 	$(BIN)/python -m matins.api.generate
-	$(BIN)/ruff format --quiet src/matins/api/_types.py src/matins/api/_results.py
+	$(BIN)/ruff format --quiet src/matins/api/_types.py src/matins/api/_results.py src/matins/api/_nouns.py
 	$(BIN)/python tests/config/file_settings_page.py
 	$(BIN)/python tests/docs/event_names.py
 	$(BIN)/python tests/docs/use_case_page.py
