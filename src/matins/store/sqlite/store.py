@@ -90,7 +90,7 @@ class SqliteStore:
                 yield SqliteTransaction(self._connection, Chain(0), range(0))
             finally:
                 if alone and self._connection.in_transaction:
-                    self._connection.execute("COMMIT")
+                    self._connection.execute("ROLLBACK")  # unlike a commit that fails, it leaves none open
 
     def own(self, *, patiently: bool = False) -> bool:
         return self.ownership.take_patiently() if patiently else self.ownership.take()
