@@ -41,8 +41,16 @@ def postgres_url(postgres_server: str) -> Iterator[str]:
         connection.execute(f"DROP SCHEMA {schema} CASCADE")
 
 
+@pytest.fixture
+def url() -> str:
+    """The store of tests about what every store does alike. `every_url` is for those about what a store does itself."""
+    return "sqlite://"
+
+
 @pytest.fixture(params=STORES)
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+def every_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Races, locks, restarts, conformance, and a pass over all gates run on every store. A module or a folder takes it
+    as its `url`."""
     if request.param == "postgresql":
         return request.getfixturevalue("postgres_url")
     return "sqlite://" if request.param == "sqlite_memory" else f"sqlite:///{tmp_path}/matins.db"

@@ -10,12 +10,14 @@ from typing import Any
 import pytest
 from gate_records import at, lines, moment
 
+import postgres_fixtures
 from matins.engine.policies import BEFORE
 from matins.errors import RateLimited
 from matins.executors.python import JobContext
 from matins.model.run import RunState
 from matins.testing import Sandbox, instant
 
+url = postgres_fixtures.every_url
 TRIGGERS: dict[str, dict[str, Any]] = {
     "cron": {"when": "*/30 * * * *"},
     "completion": {"when": "30m", "anchor": "completion"},

@@ -16,8 +16,6 @@ from matins.model.run import Conversation, Outcome
 from matins.runtime.work import Ended, Work
 from matins.testing import InlineExecutor, ManualClock, Sandbox
 
-postgres_server = postgres_fixtures.postgres_server
-postgres_url = postgres_fixtures.postgres_url
 url = postgres_fixtures.url
 START = "2026-03-27T08:00:00Z"
 

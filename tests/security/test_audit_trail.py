@@ -11,10 +11,13 @@ from security_cast import ADA, BOB, CYN, SCOUT, WAITING, Watched, at
 from security_rows import everything, sql
 from test_rights_matrix import ROLES, Thing, allowed, ask, build
 
+import postgres_fixtures
 from matins.api.use_case import USE_CASES
 from matins.errors import Conflict, InvalidInput
 from matins.model.desk import Token
 from matins.model.records import StoredEvent
+
+url = postgres_fixtures.every_url
 
 
 def events(bench: Watched) -> list[StoredEvent]:

@@ -9,12 +9,13 @@ from typing import Any
 import every_store
 import pytest
 
+import postgres_fixtures
 from matins.api.results import Forecast, Run, Slot
 from matins.errors import InvalidInput
 from matins.model.principal import Principal
 from matins.testing import Sandbox, iso
 
-postgres_server, postgres_url, url = every_store.postgres_server, every_store.postgres_url, every_store.url
+url = postgres_fixtures.url
 bench, in_memory, rows = every_store.bench, every_store.in_memory, every_store.rows
 
 

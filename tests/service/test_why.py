@@ -9,6 +9,7 @@ from typing import Any
 import every_store
 import pytest
 
+import postgres_fixtures
 from matins.api.codec import decode, encode
 from matins.api.results import Explanation
 from matins.api.use_case import USE_CASES
@@ -18,7 +19,7 @@ from matins.executors.python import JobContext
 from matins.model.principal import Principal
 from matins.testing import Sandbox, instant
 
-postgres_server, postgres_url, url = every_store.postgres_server, every_store.postgres_url, every_store.url
+url = postgres_fixtures.url
 bench, rows = every_store.bench, every_store.rows
 DAY_MS = 86_400_000
 

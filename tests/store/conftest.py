@@ -16,7 +16,7 @@ from matins.store.sqlite.store import SqliteStore
 
 postgres_server = postgres_fixtures.postgres_server
 postgres_url = postgres_fixtures.postgres_url
-url = postgres_fixtures.url
+url = postgres_fixtures.every_url
 
 
 @pytest.fixture
