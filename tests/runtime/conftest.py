@@ -56,11 +56,10 @@ class Theatre(Sandbox):
         self.settle()
 
 
-@pytest.fixture(params=["memory", "file"])
-def bench(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Sandbox]:
+@pytest.fixture
+def bench() -> Iterator[Sandbox]:
     """Jobs: `work` succeeds, `fail` raises."""
-    url = "sqlite://" if request.param == "memory" else f"sqlite:///{tmp_path}/matins.db"
-    made = Sandbox(url, clock=ManualClock(START))
+    made = Sandbox(clock=ManualClock(START))
     made.job("work")(lambda run: None)
     made.job("fail")(failing)
     yield made

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,10 +10,9 @@ import pytest
 from matins.testing import ManualClock, Sandbox, iso
 
 
-@pytest.fixture(params=["memory", "file"])
-def bench(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Sandbox]:
-    url = "sqlite://" if request.param == "memory" else f"sqlite:///{tmp_path}/matins.db"
-    made = Sandbox(url, clock=ManualClock("2026-03-27T08:00:00Z", zone="Asia/Tokyo"))
+@pytest.fixture
+def bench() -> Iterator[Sandbox]:
+    made = Sandbox(clock=ManualClock("2026-03-27T08:00:00Z", zone="Asia/Tokyo"))
     made.job("work")(lambda run: None)
     yield made
     made.close()

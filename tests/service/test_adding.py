@@ -34,38 +34,17 @@ def test_local_is_the_machines_own_zone(bench: Sandbox) -> None:
 
 BAD: list[dict[str, Any]] = [
     {"name": ""},
-    {"name": " "},
     {"name": None},
-    {"name": 5},
-    {"name": "a\nb"},
-    {"name": "x" * 201},
     {"name": "\ud800"},
     {"agent": "a\nb"},
-    {"agent": "x" * 201},
-    {"when": None},
-    {"when": ""},
-    {"when": 5},
     {"when": "sometimes"},
-    {"when": "99 * * * *"},
-    {"when": "0 0 30 2 *"},
-    {"job": ""},
     {"job": None},
-    {"timezone": "Mars/Olympus"},
     {"overlap": "maybe"},
-    {"catch_up": "maybe"},
-    {"at_capacity": "maybe"},
-    {"on_unknown": "maybe"},
-    {"catch_up_limit": 0},
     {"retries": -1},
-    {"grace": "soon"},
-    {"retry_delay": 5},
-    {"timeout": "0s"},
-    {"jitter": 50},
     {"payload": object()},
-    {"max_executions": 0},
-    {"queue_limit": 0},
     {"colour": "red"},
 ]
+"""One of each kind; tests/engine and tests/records have every setting."""
 
 
 @pytest.mark.parametrize("bad", BAD, ids=lambda bad: f"{next(iter(bad))}")
