@@ -38,6 +38,7 @@ pages: .venv/test  ## renew the types and pages that are made from declarations
 	$(BIN)/ruff format --quiet src/matins/api/_types.py src/matins/api/_results.py src/matins/api/_nouns.py
 	$(BIN)/python tests/config/file_settings_page.py
 	$(BIN)/python tests/docs/event_names.py
+	$(BIN)/python tests/docs/gate_table.py
 	$(BIN)/python tests/docs/use_case_page.py
 	$(BIN)/python tests/surfaces/cli/cli_page.py
 	$(BIN)/python -m matins.surfaces.http.openapi > .venv/openapi.json && mv .venv/openapi.json docs/openapi.json

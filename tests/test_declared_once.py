@@ -1,4 +1,4 @@
-"""A setting, a kind of record and a use case are each declared in one place, and every surface has them."""
+"""A setting, a kind of record, a use case and a gate are each declared in one place, and every surface has them."""
 
 from __future__ import annotations
 
@@ -51,6 +51,23 @@ USE_CASE = '''
         ...
 
 '''
+GATE = '''
+"""Whether the moon is full."""
+
+from matins.engine.gates.gate import Gate, Verdict
+from matins.model.run import RunState
+
+MOON = Gate(
+    name="moon",
+    order=65,
+    stages=("plan",),
+    settings="`job`: `howl`",
+    refusal="The slot is `skipped`.",
+    applies=lambda definition: definition.job == "howl",
+    judge=lambda candidate: Verdict(RunState.SKIPPED, "no_moon") if candidate.definition.job == "howl" else None,
+    sentence=lambda candidate: "The schedule does not howl.",
+)
+'''
 LOOK = """
 import json, sys
 sys.path[:0] = [{docs!r}, {config!r}]
@@ -81,6 +98,26 @@ print(json.dumps({{
     "use case on the page": "Give a text back." in use_case_page.rendered(),
 }}))
 """
+LOOK_AT_GATES = """
+import json, sys
+sys.path[:0] = [{docs!r}]
+from matins.testing import ManualClock, Sandbox
+import gate_table
+
+m = Sandbox(clock=ManualClock("2026-03-27T08:00:00Z"))
+jobs = ("howl", "work")
+for job in jobs:
+    m.job(job)(lambda run: None)
+    m.add(job, when="0 * * * *", job=job)
+m.run_until("2026-03-27T09:00:00Z")
+print(json.dumps({{
+    "why": {{job: [[report.gate, report.passes, report.sentence] for report in m.why(job).now] for job in jobs}},
+    "preview": [[report.gate, report.passes] for report in m.preview("howl").slots[0].gates],
+    "verdict": m.preview("howl").slots[0].sentence,
+    "runs": {{job: [[run.status, run.reason] for run in m.runs.list(schedule=job)] for job in jobs}},
+    "page": gate_table.rendered(gate_table.PAGE.read_text(encoding="utf-8")),
+}}))
+"""
 
 
 @pytest.fixture(scope="module")
@@ -92,6 +129,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     _insert(package / "model" / "schedule.py", "    retries: Annotated", SETTING)
     _insert(package / "api" / "system.py", '    @use_case("read", "GET /v1/whoami"', USE_CASE)
     (package / "records" / "moods.py").write_text(RECORD.lstrip(), encoding="utf-8")
+    (package / "engine" / "gates" / "moon.py").write_text(GATE.lstrip(), encoding="utf-8")
     _run(root, "-m", "matins.api.generate")
     return root
 
@@ -128,3 +166,16 @@ def test_each_is_in_the_help_of_the_command_line(copy: Path) -> None:
 def test_a_kind_of_record_works_from_the_command_line(copy: Path) -> None:
     _run(copy, "-m", "matins", "moods", "set", "calm", "--colour", "blue")
     assert json.loads(_run(copy, "-m", "matins", "moods", "list", "--json")) == [{"name": "calm", "colour": "blue"}]
+
+
+def test_b8_a_gate_is_judged_explained_and_documented(copy: Path) -> None:
+    """B2 B3 B8"""
+    found = json.loads(_run(copy, "-c", LOOK_AT_GATES.format(docs=str(TESTS / "docs"))))
+    against = 'Would be skipped: the reason is "no_moon".'
+    assert found["why"]["howl"][5:8][1] == ["moon", False, against]
+    assert [name for name, _, _ in found["why"]["howl"]][5:8] == ["budget", "moon", "capacity"]
+    assert ["moon", True, "The schedule does not howl."] in found["why"]["work"]
+    assert found["preview"][-1] == ["moon", False]
+    assert found["verdict"] == 'Will be skipped: the reason is "no_moon".'
+    assert found["runs"] == {"howl": [["skipped", "no_moon"]], "work": [["succeeded", None]]}
+    assert "| moon | `job`: `howl` | The slot is `skipped`. |\n" in found["page"]

@@ -6,8 +6,22 @@ from typing import Any
 
 import pytest
 
-from matins.engine.gates import GATES, Candidate, Facts, Verdict, judge
+from matins.engine.gates import (
+    BITS,
+    Candidate,
+    Facts,
+    Mask,
+    Surroundings,
+    Verdict,
+    active_gates,
+    applicable_gates,
+    choose,
+    judge,
+    touched_gates,
+)
+from matins.engine.policies import Policies
 from matins.engine.schedules import parse_schedule
+from matins.model.policy import Throttle
 from matins.model.run import RunState
 
 QUEUED, READY, RUNNING, HELD = RunState.QUEUED, RunState.READY, RunState.RUNNING, RunState.HELD
@@ -85,7 +99,9 @@ def test_at_capacity() -> None:
 
 def test_the_first_gate_that_does_not_pass_gives_the_reason() -> None:
     """B8"""
-    assert [name for name, _ in GATES] == ["ended", "quiet_hours", "overlap", "throttle", "budget", "capacity"]
+    assert [gate.name for gate in choose("plan")] == [
+        "paused", "ended", "quiet_hours", "overlap", "throttle", "budget", "capacity",
+    ]  # fmt: skip
     verdict = judged([(7, RUNNING)], max_executions=1, executions=1, full=True, at_capacity="skip")
     assert verdict is not None
     assert verdict.reason == "max_executions"
@@ -94,10 +110,28 @@ def test_the_first_gate_that_does_not_pass_gives_the_reason() -> None:
     assert verdict.reason == "already_running"
 
 
-def test_gates_can_be_added() -> None:
-    """B8"""
-    definition, _ = parse_schedule("* * * * *", {"job": "job"}, 0)
-    candidate = Candidate(definition, 0, Facts(), 0, False, 0)
-    quiet = Verdict(RunState.BLOCKED, "quiet_hours")
-    assert judge(candidate, [*GATES, ("quiet", lambda _: quiet)]) is quiet
-    assert judge(candidate, []) is None
+def test_only_the_gates_of_the_mask_are_judged() -> None:
+    """B8: `test_declared_once` adds one"""
+    definition, _ = parse_schedule("* * * * *", {"job": "job", "max_executions": 1, "at_capacity": "skip"}, 0)
+    candidate = Candidate(definition, 0, Facts([(7, RUNNING)], full=True), 1, False, 0)
+    found = [judge(candidate, bit) for bit in BITS.values()]
+    assert [verdict.reason for verdict in found if verdict is not None] == [
+        "max_executions", "already_running", "at_capacity",
+    ]  # fmt: skip
+    assert judge(candidate, 0) is None
+
+
+def test_masks_are_counted_together() -> None:
+    """B8: settings once for a revision, policies once in a turn, facts for each run"""
+    plain, _ = parse_schedule("* * * * *", {"job": "job"}, 0)
+    settings = {"quiet_hours": "nights", "ends_at": "2026-04-01T00:00", "approval": "owner_approve"}
+    bound, _ = parse_schedule("* * * * *", {"job": "job", **settings}, 0)
+    assert (applicable_gates(plain), active_gates(Surroundings()), touched_gates(Facts())) == (0, 0, 0)
+    assert names(applicable_gates(bound)) == ["ended", "quiet_hours", "approval"]
+    throttles = {"anthropic": Throttle("anthropic", 1, 0, (), "", "owner")}
+    assert names(active_gates(Surroundings(Policies(throttles=throttles), guarded=True))) == ["throttle", "guard"]
+    assert names(touched_gates(Facts([(7, RUNNING)], full=True))) == ["overlap", "capacity"]
+
+
+def names(gates: Mask) -> list[str]:
+    return [name for name, bit in BITS.items() if bit & gates]

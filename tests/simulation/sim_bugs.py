@@ -8,9 +8,10 @@ from typing import Any
 from unittest.mock import patch
 
 from matins.engine import gates, planning
+from matins.engine.gates import BITS, quiet_hours
 from matins.model.policy import Purse
 from matins.model.run import Usage
-from matins.runtime import asking, clearance, pausing, recorder, spending
+from matins.runtime import asking, pausing, recorder, spending
 from matins.runtime.checks import Checked
 from matins.runtime.clearance import Clearance
 from matins.runtime.engine import Engine
@@ -104,7 +105,7 @@ def history_overlooked() -> Planted:
 
 def nobody_asked() -> Planted:
     """What needs approval is claimed like everything else."""
-    return patch.object(clearance, "needs_approval", lambda definition: False)
+    return patch.multiple(Clearance, _approved=lambda *arguments: True, consume_approval=lambda *arguments: None)
 
 
 def leave_used_early() -> Planted:
@@ -114,7 +115,7 @@ def leave_used_early() -> Planted:
     def hasty(self: Clearance, transaction: Any, row: Any, item: Any, now: int) -> bool:
         good = approved(self, transaction, row, item, now)
         if good:
-            self.use_leave(transaction, row, item, now)
+            self.consume_approval(transaction, row, item, now)
         return good
 
     return patch.object(Clearance, "_approved", hasty)
@@ -147,7 +148,7 @@ def pause_half_done() -> Planted:
 
 def unchecked() -> Planted:
     """Nobody is sent to a pre-check or a hook."""
-    return patch.object(Clearance, "_commands", lambda self, item: None)
+    return patch.object(Clearance, "_checked", lambda *arguments: True)
 
 
 def any_verdict_clears() -> Planted:
@@ -162,17 +163,37 @@ def verdict_taken_twice() -> Planted:
 
 def throttle_ignored() -> Planted:
     """A provider's limit holds for what is planned, but not for what is ready."""
-    return patch.object(clearance, "throttle", lambda candidate: None)
+    answered = Clearance._answered
+
+    def unheard(self: Clearance, transaction: Any, row: Any, item: Any, verdict: Any, now: int) -> bool:
+        return verdict.reason == "throttled" or answered(self, transaction, row, item, verdict, now)
+
+    return patch.object(Clearance, "_answered", unheard)
 
 
 def quiet_hours_ignored() -> Planted:
     """Nobody keeps quiet."""
-    return patch.object(gates, "quiet_until", lambda policy, at_ms: None)
+    return patch.object(quiet_hours, "quiet_until", lambda policy, at_ms: None)
+
+
+def hooks_left_out() -> Planted:
+    """By the mask of a turn, the hook of all schedules stops nobody."""
+    return _left_out("_ACTIVE", "hook")
+
+
+def overlap_left_out() -> Planted:
+    """By the mask of a run, no other is in its way."""
+    return _left_out("_TOUCHED", "overlap")
+
+
+def _left_out(predicates: str, gate: str) -> Planted:
+    kept = [(bit, predicate) for bit, predicate in getattr(gates, predicates) if bit != BITS[gate]]
+    return patch.object(gates, predicates, kept)
 
 
 def quiet_slots_made_up() -> Planted:
     """What nobody was there for is made up for, also where it would have been skipped."""
-    return patch.object(planning, "skipping", lambda definition, policies: None)
+    return patch.object(planning, "skipping_hours", lambda definition, policies: None)
 
 
 def budget_ignored() -> Planted:
@@ -247,6 +268,8 @@ GATE_BUGS = _named(
     verdict_taken_twice,
     throttle_ignored,
     quiet_hours_ignored,
+    hooks_left_out,
+    overlap_left_out,
     quiet_slots_made_up,
     budget_ignored,
     nothing_given_back,

@@ -13,6 +13,7 @@ from random import Random
 from typing import NamedTuple
 
 from sim_faults import Faults, SimulatedCrash, Trap, TrapKind
+from sim_masks import both_ways
 from sim_observer import Observer
 from sim_people import People
 from sim_users import Users
@@ -381,7 +382,8 @@ def simulate(seed: int, steps: int = STEPS, say: Callable[[str], None] = lambda 
         world = World(seed, Path(folder), say)
         violation: str | None = None
         try:
-            world.run(steps)
+            with both_ways(world.users.clock.now_ms):
+                world.run(steps)
         except Violation as found:
             violation = str(found)
         except Exception:  # nothing of ours should raise here: the seed that did is to be told

@@ -6,22 +6,21 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
-from matins.engine.gates import GATES, Candidate, Facts, Verdict
+from matins.engine.gates import Candidate, Facts, Gate, Verdict, choose
 from matins.engine.planning import Rule
 from matins.engine.policies import Policies
 from matins.model.run import RunState
 
-FORESEEN = ("ended", "quiet_hours", "overlap", "throttle")
-"""The gates that depend on nothing but words, policies and time."""
-_GATES = tuple((name, gate) for name, gate in GATES if name in FORESEEN)
+PREDICTABLE = tuple(gate for gate in choose("plan") if gate.predictable)
+"""The gates that depend on nothing but settings, policies and time."""
 
 
-class Foreseen(NamedTuple):
+class ForecastSlot(NamedTuple):
     slot: int
     due_at: int
     candidate: Candidate
-    says: tuple[tuple[str, Verdict | None], ...]
-    """What each gate would say when it is due; None for a pass."""
+    verdicts: tuple[tuple[Gate, Verdict | None], ...]
+    """The verdict of each gate when it is due; None for a pass."""
     verdict: Verdict | None
     """What becomes of it; None when it runs."""
     until: int | None
@@ -52,7 +51,7 @@ class Waiting(NamedTuple):
         return Waiting((*self.runs, (0, state)), until or self.until)
 
 
-class Outset(NamedTuple):
+class ForecastStart(NamedTuple):
     """Where a forecast begins."""
 
     schedule_id: int
@@ -64,15 +63,15 @@ class Outset(NamedTuple):
     waiting: Waiting = Waiting()
 
 
-def foresee(rule: Rule, outset: Outset) -> Iterator[Foreseen]:
-    """The slots from the outset on, until the schedule has ended."""
-    slot, executions, waiting = outset.slot, outset.executions, outset.waiting
+def forecast(rule: Rule, start: ForecastStart) -> Iterator[ForecastSlot]:
+    """The slots from there on, until the schedule has ended."""
+    slot, executions, waiting = start.slot, start.executions, start.waiting
     most = rule.definition.max_executions
     while slot is not None and (most is None or executions < most):
-        due_at = rule.due_at(outset.schedule_id, slot) or slot
-        at = max(due_at, outset.now)
+        due_at = rule.due_at(start.schedule_id, slot) or slot
+        at = max(due_at, start.now)
         waiting = waiting if at <= waiting.until else Waiting()  # at that very moment it has not ended yet
-        facts = Facts(waiting.runs, False, outset.agent, outset.policies)
+        facts = Facts(waiting.runs, False, start.agent, start.policies)
         candidate = Candidate(rule.definition, slot, facts, executions, False, at, due_at)
         seen = _judged(candidate, slot, due_at)
         yield seen
@@ -84,12 +83,12 @@ def foresee(rule: Rule, outset: Outset) -> Iterator[Foreseen]:
         slot = _following(rule, seen, at)
 
 
-def _judged(candidate: Candidate, slot: int, due_at: int) -> Foreseen:
-    says = tuple((name, gate(candidate)) for name, gate in _GATES)
-    verdict = next((verdict for _, verdict in says if verdict is not None), None)
+def _judged(candidate: Candidate, slot: int, due_at: int) -> ForecastSlot:
+    verdicts = tuple((gate, gate.judge(candidate)) for gate in PREDICTABLE)
+    verdict = next((verdict for _, verdict in verdicts if verdict is not None), None)
     if verdict is None or verdict.state is not RunState.WAITING:
-        return Foreseen(slot, due_at, candidate, says, verdict, None)
-    return Foreseen(slot, due_at, candidate, says, *_landing(candidate, verdict))
+        return ForecastSlot(slot, due_at, candidate, verdicts, verdict, None)
+    return ForecastSlot(slot, due_at, candidate, verdicts, *_landing(candidate, verdict))
 
 
 def _landing(candidate: Candidate, deferred: Verdict) -> tuple[Verdict, int | None]:
@@ -101,11 +100,11 @@ def _landing(candidate: Candidate, deferred: Verdict) -> tuple[Verdict, int | No
     while verdict is not None and verdict.state is RunState.WAITING:
         until = verdict.until or until
         again = candidate._replace(definition=words, facts=facts, now=until)
-        verdict = next((said for _, gate in _GATES if (said := gate(again)) is not None), None)
+        verdict = next((found for gate in PREDICTABLE if (found := gate.judge(again)) is not None), None)
     return (deferred, until) if verdict is None else (verdict, None)
 
 
-def _following(rule: Rule, seen: Foreseen, at: int) -> int | None:
+def _following(rule: Rule, seen: ForecastSlot, at: int) -> int | None:
     """An interval that counts from completion goes on from the end of a run, which nobody knows: at the earliest."""
     if rule.completion and seen.runs:
         return rule.after_completion(0, seen.slot, seen.until or at)[0]

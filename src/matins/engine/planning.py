@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from matins.engine.catch_up import Covered, Decision, Part, decide, grace_of
-from matins.engine.gates import GATES, Candidate, Facts, Gate, judge, quiet_evidence, skipping
+from matins.engine.gates import ALL, Candidate, Facts, Mask, judge, touched_gates
+from matins.engine.gates.quiet_hours import quiet_evidence, skipping_hours
 from matins.engine.policies import Policies
 from matins.engine.when.jitter import jitter_ms
 from matins.engine.when.triggers import Trigger
@@ -42,7 +42,7 @@ class Plan(NamedTuple):
 class Rule:
     """A schedule's definition, made ready for planning."""
 
-    __slots__ = ("_open", "_plain", "completion", "definition", "exclusive", "trigger")
+    __slots__ = ("_plain", "completion", "definition", "exclusive", "trigger")
 
     def __init__(self, definition: ScheduleDefinition, trigger: Trigger) -> None:
         self.definition = definition
@@ -54,8 +54,6 @@ class Rule:
         elapsed = isinstance(when, Interval) and when.anchor != "grid"
         bounded = definition.max_executions is not None or definition.ends_at is not None
         self._plain = not elapsed and not bounded and not definition.jitter
-        self._open = not (bounded or definition.quiet_hours or definition.provider)
-        """Whether no gate but overlap, budget and capacity can stop it."""
 
     def due_at(self, schedule_id: int, slot: int | None) -> int | None:
         """When a slot is due: later than the slot itself by its jitter."""
@@ -73,25 +71,23 @@ class Rule:
         executions: int,
         facts: Facts,
         now: int,
-        gates: Sequence[tuple[str, Gate]] = GATES,
+        gates: Mask = ALL,
     ) -> Plan:
-        """`slot` is the first one without a record; its time has come."""
+        """`slot` is the first one without a record; its time has come. Only `gates` are judged: mostly there are none,
+        and nothing is to be checked."""
         if self._plain:  # on time, and nothing in between: most of all plans
             following = self.trigger.next_ms(slot)
             on_time = (
                 following is not None and now < following and now - slot <= grace_of(self.definition, slot, following)
             )
-            if on_time and self._passes(slot, executions, facts, now, gates):
+            if on_time and (not gates or judge(self._on_time(slot, facts, executions, now), gates) is None):
                 return Plan([Birth(slot, None, 1, RunState.READY)], following, following, 0, executions + 1)
         if self.definition.ends_at is not None and slot > self.definition.ends_at:
             return self._end(slot, executions)
         return self._plan_window(schedule_id, slot, window_used, executions, facts, now, gates)
 
-    def _passes(self, slot: int, executions: int, facts: Facts, now: int, gates: Sequence[tuple[str, Gate]]) -> bool:
-        at_rest = not facts.live and not facts.full and facts.shortage is None and not facts.policies.throttles
-        if self._open and gates is GATES and at_rest:
-            return True  # there is nothing for any of them to look at: most of all slots
-        return judge(Candidate(self.definition, slot, facts, executions, False, now, slot), gates) is None
+    def _on_time(self, slot: int, facts: Facts, executions: int, now: int) -> Candidate:
+        return Candidate(self.definition, slot, facts, executions, False, now, slot)
 
     def _end(self, slot: int, executions: int) -> Plan:
         evidence = {"ends_at": self.definition.ends_at}
@@ -106,7 +102,7 @@ class Rule:
         executions: int,
         facts: Facts,
         now: int,
-        gates: Sequence[tuple[str, Gate]],
+        gates: Mask,
     ) -> Plan:
         decision = self.decide(slot, window_used, facts.policies, now)
         births = [_missed(covered) for covered in decision.missed]
@@ -117,7 +113,7 @@ class Rule:
             seen, catching_up = facts._replace(live=in_the_way), bool(decision.late)
             due_at = self.due_at(schedule_id, decision.on_time) if covered.slot == decision.on_time else None
             candidate = Candidate(self.definition, covered.slot, seen, executions, catching_up, now, due_at)
-            verdict = judge(candidate, gates)
+            verdict = judge(candidate, gates | touched_gates(seen))  # runs of this very window may be in the way
             first = covered.first if covered.slots > 1 else None
             if verdict is None:
                 births.append(Birth(covered.slot, first, covered.slots, RunState.READY))
@@ -133,7 +129,7 @@ class Rule:
 
     def decide(self, slot: int, window_used: int, policies: Policies, now: int) -> Decision:
         """What becomes of the slots from this one up to now."""
-        quiet = skipping(self.definition, policies)
+        quiet = skipping_hours(self.definition, policies)
         return decide(self.definition, self.trigger, slot, now, window_used, quiet)
 
     def _skipped(self, part: Part) -> Birth:

@@ -64,6 +64,15 @@ ALL = (
     CLAIM, RELEASE, PROMOTE, CONFIRM, HOLD, RETRY, SUCCEED, FAIL, CANCEL, CALL_OFF, LOSE, THROTTLE, INTERRUPT, IDLE,
     OVERSPEND, DEFER, CHECK, ASK, SUSPEND, CLEAR, LINE_UP, SKIP, BLOCK, MISS, DENY, EXPIRE, REFUSE,
 )  # fmt: skip
+AFTER_VERDICT = {
+    S.WAITING: DEFER,
+    S.QUEUED: LINE_UP,
+    S.SKIPPED: SKIP,
+    S.BLOCKED: BLOCK,
+    S.MISSED: MISS,
+    S.OVER_BUDGET: REFUSE,
+}
+"""How a run that has not started changes when a gate does not let it pass, by the state of the verdict."""
 BORN = {
     S.WAITING: "run.deferred",
     S.READY: "run.planned",

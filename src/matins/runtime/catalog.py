@@ -6,6 +6,7 @@ import logging
 from collections.abc import Iterable
 from functools import lru_cache
 
+from matins.engine.gates import Mask, applicable_gates
 from matins.engine.planning import Rule
 from matins.engine.policies import NONE, Policies, read_policies
 from matins.engine.schedules import AGENT_JOB, MESSAGE_JOB, decode
@@ -22,17 +23,17 @@ _compiled = lru_cache(maxsize=4096)(compile_trigger)
 
 
 @lru_cache(maxsize=4096)
-def _rule(text: str) -> Rule:
-    """The compiled definition, shared by all schedules with the same settings. Others share the trigger."""
+def _rule(text: str) -> tuple[Rule, Mask]:
+    """The compiled definition and its gates, shared by schedules with the same settings. Others share the trigger."""
     definition = decode(text)
-    return Rule(definition, _compiled(definition.trigger))
+    return Rule(definition, _compiled(definition.trigger)), applicable_gates(definition)
 
 
 class Known:
     """A schedule at one revision."""
 
     __slots__ = (
-        "agent", "definition", "emits", "exclusive", "gated", "name", "rev", "rule", "schedule_id", "scope", "scopes",
+        "agent", "definition", "emits", "exclusive", "gates", "name", "rev", "rule", "schedule_id", "scope", "scopes",
         "talks",
     )  # fmt: skip
 
@@ -41,19 +42,16 @@ class Known:
         self.rev = rev
         self.name = name
         self.agent = agent
-        self.rule = _rule(text)
+        self.rule, self.gates = _rule(text)
+        """The gates are those that its settings may stop a run at."""
         self.definition = self.rule.definition
         self.exclusive = int(self.rule.exclusive)
         self.scope = f"agent:{agent}" if agent else None
         self.scopes = frozenset([GLOBAL, self.scope]) if self.scope else _GLOBAL_ONLY
-        words = self.definition
-        self.talks = words.job == AGENT_JOB
+        self.talks = self.definition.job == AGENT_JOB
         """Whether its runs are prompts to an agent."""
-        self.emits = words.job == MESSAGE_JOB
+        self.emits = self.definition.job == MESSAGE_JOB
         """Whether its runs only emit an event: they need no capacity."""
-        asked = words.pre_check or words.before_run or words.approval != "auto"
-        self.gated = bool(asked or words.provider or words.quiet_hours or self.talks)
-        """Whether its settings have a gate between ready and started."""
 
 
 class Catalog:

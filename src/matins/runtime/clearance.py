@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from matins.engine.approvals import needs_approval
 from matins.engine.catch_up import grace_of
-from matins.engine.gates import Candidate, Facts, budget, still_quiet, throttle
+from matins.engine.gates import BITS, Candidate, Facts, Mask, Surroundings, Verdict, active_gates, choose, mask
+from matins.engine.gates.budget import BUDGET
 from matins.engine.policies import BEFORE, NONE, Policies
-from matins.engine.transitions import ASK, BLOCK, CHECK, CLEAR, DEFER, MISS, REFUSE, SKIP, SUSPEND
+from matins.engine.transitions import AFTER_VERDICT, ASK, BLOCK, CHECK, CLEAR, DEFER, MISS, SKIP, SUSPEND
 from matins.model.agent import FRESH
 from matins.model.policy import Approval
 from matins.model.records import NewEvent, Ready
@@ -23,6 +24,7 @@ from matins.runtime.recorder import Change, apply
 
 _MARGIN_MS, _SOON_MS = 20_000, 1_000
 _AGAIN_MS, _AGAIN_MOST_MS = 60_000, 900_000
+_TO_START = mask("start", "claim")
 _REASONS = {"guard": "guard", "pre_check": "pre_check", "hook": "hook", "file_hook": "hook"}
 
 
@@ -32,6 +34,8 @@ class Clearance:
     def __init__(self) -> None:
         self.policies: Policies = NONE
         self.guarded = False
+        self.gates: Mask = 0
+        """The gates that may stop a run of any schedule in this turn."""
         self.room = 0
         """How many more checks can start now."""
         self.checks: list[Check] = []
@@ -39,49 +43,48 @@ class Clearance:
 
     def begin(self, policies: Policies, *, guarded: bool, room: int) -> None:
         self.policies, self.guarded, self.room = policies, guarded, room
+        self.gates = active_gates(Surroundings(policies, guarded))
 
     def take_checks(self) -> list[Check]:
         checks, self.checks = self.checks, []
         return checks
 
-    def open_road(self, item: Known) -> bool:
-        """Whether a schedule has no gates between ready and started, like most."""
-        policies = self.policies
-        return not (item.gated or self.guarded or policies.budgets or policies.throttles or BEFORE in policies.hooks)
+    def gates_to_start(self, item: Known) -> Mask:
+        """The gates between ready and started that may stop a run of this schedule; mostly there are none."""
+        return (item.gates | self.gates) & _TO_START
 
-    def passes(self, transaction: Transaction, row: Ready, item: Known, now: int) -> bool:
+    def may_start(self, transaction: Transaction, row: Ready, item: Known, now: int) -> bool:
         """Whether the run may start now. If not, it has been sent to its next gate."""
-        if self.open_road(item):
+        gates = self.gates_to_start(item)
+        if not gates:
             return True
-        facts = Facts((), False, item.agent, self.policies, manual=row.slot is None)
-        candidate = Candidate(item.definition, row.slot, facts, 0, False, now)
-        verdict = still_quiet(candidate) or throttle(candidate)
-        if verdict is not None:
-            change = _change(row, item, DEFER, now, verdict.reason, verdict.until, verdict.evidence)
-            apply(transaction, [change], now)
-            return False
-        if not row.cleared & CHECKED and (commands := self._commands(item)) is not None:
-            self._check(transaction, row, item, commands, now)
-            return False
-        return self._approved(transaction, row, item, now) and self._landed(transaction, row, item, now)
+        facts = Facts((), False, item.agent, self.policies, manual=row.slot is None, guarded=self.guarded)
+        candidate = Candidate(item.definition, row.slot, facts, 0, True, now)
+        verdicts = (gate.judge(candidate) for gate in choose("start", gates))
+        return all(verdict is None or self._answered(transaction, row, item, verdict, now) for verdict in verdicts)
 
-    def _landed(self, transaction: Transaction, row: Ready, item: Known, now: int) -> bool:
-        agent = self.policies.agents.get(item.agent)
-        return not item.talks or landed(transaction, row, item, agent.target if agent else FRESH, now)
+    def _answered(self, transaction: Transaction, row: Ready, item: Known, verdict: Verdict, now: int) -> bool:
+        """Whether the run passes all the same: the verdict is a question, and the answer to it is yes."""
+        match verdict.reason:
+            case "checking":
+                return self._checked(transaction, row, item, now)
+            case "awaiting_approval":
+                return self._approved(transaction, row, item, now)
+            case "waiting_for_target":
+                agent = self.policies.agents.get(item.agent)
+                return landed(transaction, row, item, agent.target if agent else FRESH, now)
+            case _:
+                return _refused(transaction, row, item, verdict, now)
 
-    def afforded(self, transaction: Transaction, row: Ready, item: Known, now: int) -> bool:
+    def reserve_budget(self, transaction: Transaction, row: Ready, item: Known, now: int) -> bool:
         """Reserve the cost of the run in every budget. If one is too small, return False; the run ends or waits."""
-        if not self.policies.budgets:
+        if not self.gates & BITS[BUDGET.name]:
             return True
         lacking = spending.reserve(transaction, self.policies, item, row.id, now)
-        verdict = budget(Candidate(item.definition, row.slot, Facts(shortage=lacking), 0, False, now))
-        if verdict is None:
-            return True
-        transition = REFUSE if verdict.until is None else DEFER
-        apply(transaction, [_change(row, item, transition, now, verdict.reason, verdict.until, verdict.evidence)], now)
-        return False
+        verdict = BUDGET.judge(Candidate(item.definition, row.slot, Facts(shortage=lacking), 0, True, now))
+        return verdict is None or _refused(transaction, row, item, verdict, now)
 
-    def _commands(self, item: Known) -> tuple[CheckCommand, ...] | None:
+    def _commands(self, item: Known) -> tuple[CheckCommand, ...]:
         words, found = item.definition, list[CheckCommand]()
         if words.pre_check is not None:
             found.append(CheckCommand("pre_check", words.pre_check, words.check_timeout_ms))
@@ -89,15 +92,17 @@ class Clearance:
             found.append(CheckCommand("file_hook", hook.command, hook.timeout_ms))
         if words.before_run is not None:
             found.append(CheckCommand("hook", words.before_run, words.check_timeout_ms))
-        return tuple(found) if found or self.guarded else None
+        return tuple(found)
 
-    def _check(
-        self, transaction: Transaction, row: Ready, item: Known, commands: tuple[CheckCommand, ...], now: int
-    ) -> None:
+    def _checked(self, transaction: Transaction, row: Ready, item: Known, now: int) -> bool:
+        """Whether the run has passed its checks. If not, they are to start, all in one go."""
+        if row.cleared & CHECKED:
+            return True
         if self.room <= 0:  # deferred, so that runs without checks can start
             transaction.put_off(row.id, row.epoch, now + _SOON_MS)
-            return
+            return False
         self.room -= 1
+        commands = self._commands(item)
         last_run = transaction.last_started(item.schedule_id, row.id)
         check = Check(row.id, row.epoch + 1, row.slot, item, commands, _context(row, item, now, last_run), last_run)
         # If this process dies without a verdict, another one checks the run again.
@@ -105,15 +110,16 @@ class Clearance:
         change = _change(row, item, CHECK, now, "checking", deadline)._replace(renewed=True)
         if apply(transaction, [change], now):
             self.checks.append(check)
+        return False
 
     def _approved(self, transaction: Transaction, row: Ready, item: Known, now: int) -> bool:
-        if not needs_approval(item.definition) or self._leave(transaction, row, item, now) is not None:
+        if self._leave(transaction, row, item, now) is not None:
             return True
         if apply(transaction, [_change(row, item, ASK, now, "awaiting_approval", None)], now):
             asking.ask_about_run(transaction, item, self.policies, row.id, row.slot, now)
         return False
 
-    def use_leave(self, transaction: Transaction, row: Ready, item: Known, now: int) -> None:
+    def consume_approval(self, transaction: Transaction, row: Ready, item: Known, now: int) -> None:
         """Mark the approval of a claimed run as used. Until then, edits void it and it can expire."""
         if not needs_approval(item.definition):
             return
@@ -174,6 +180,12 @@ def _turned_down(change: Change, said: Said, now: int) -> Change:
     if again <= slot + grace_of(definition, slot, None):
         return change._replace(transition=DEFER, not_before=again)
     return change._replace(transition=MISS)
+
+
+def _refused(transaction: Transaction, row: Ready, item: Known, verdict: Verdict, now: int) -> Literal[False]:
+    transition = AFTER_VERDICT[verdict.state]
+    apply(transaction, [_change(row, item, transition, now, verdict.reason, verdict.until, verdict.evidence)], now)
+    return False
 
 
 def _change(

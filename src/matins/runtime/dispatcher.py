@@ -40,7 +40,7 @@ class Dispatcher:
         judged = {
             row.schedule_id
             for row, item in found
-            if row.cancelling or item.emits or not self._clearance.open_road(item)
+            if row.cancelling or item.emits or self._clearance.gates_to_start(item)
         }
         judged -= transaction.free_cursors(judged) if judged else set()
         chosen: list[tuple[Ready, Known]] = []
@@ -53,7 +53,7 @@ class Dispatcher:
         won = [(row, item) for row, item in chosen if row.id in claimed]
         transaction.insert_attempts([(row.id, row.epoch + 1, worker, now) for row, _ in won])
         for row, item in won:
-            self._clearance.use_leave(transaction, row, item, now)
+            self._clearance.consume_approval(transaction, row, item, now)
             transaction.events.append(NewEvent(now, CLAIM.event, row.schedule_id, row.id))
         return [_work(row, item, now) for row, item in won]
 
@@ -64,9 +64,9 @@ class Dispatcher:
             return False
         return (
             (item.emits or free.places(item) > 0)
-            and clearance.passes(transaction, row, item, now)
+            and clearance.may_start(transaction, row, item, now)
             and _permitted(transaction, row, item, free)
-            and clearance.afforded(transaction, row, item, now)
+            and clearance.reserve_budget(transaction, row, item, now)
         )
 
     def _set_aside(

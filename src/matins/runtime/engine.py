@@ -7,10 +7,9 @@ time until the next event; the loop sleeps for that long, or until something cha
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from matins.engine.gates import GATES, Gate
 from matins.errors import StoreError
 from matins.model.run import RunState
 from matins.ports import Clock, Store, Transaction
@@ -60,13 +59,12 @@ class Engine:
         clock: Clock,
         catalog: Catalog,
         settings: Settings,
-        gates: Sequence[tuple[str, Gate]] = GATES,
     ) -> None:
         self.store = store
         self.clock = clock
         self.settings = settings
         self.clearance = Clearance()
-        self.planner = Planner(catalog, self.clearance, gates)
+        self.planner = Planner(catalog, self.clearance)
         self.dispatcher = Dispatcher(catalog, self.clearance)
         self.timers = Timers(catalog)
         self.checks: Checks = NoChecks()

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from matins.engine.gates import Candidate, Facts, Verdict
+from matins.engine.gates import Facts, touched_gates
+from matins.engine.gates.paused import BY_BUDGET, BY_FAILURES
 from matins.engine.when.triggers import Trigger
 from matins.model.records import NewEvent
-from matins.model.run import RunState
 from matins.model.schedule import ScheduleRecord
 from matins.ports import Transaction
 from matins.runtime.births import birth_event, new_run
 from matins.runtime.catalog import Known
 from matins.runtime.replan import next_free
 
-BY_FAILURES, BY_BUDGET = "failures", "budget"
 _AUTOMATIC = (BY_FAILURES, BY_BUDGET)
 
 
@@ -45,17 +44,14 @@ def pause(
 def _skip_due(transaction: Transaction, row: tuple[Any, ...], now: int) -> int | None:
     """Record slots that are due but not yet planned as skipped, and return the slot after them."""
     item = Known(row[0], row[4], row[1], row[2], row[5])
-    plan = item.rule.plan(item.schedule_id, row[9], 0, row[11], Facts(), now, (("paused", _paused),))
+    facts = Facts(paused=True)
+    plan = item.rule.plan(item.schedule_id, row[9], 0, row[11], facts, now, touched_gates(facts))
     if plan.expired:
         return row[9]
     births = list(zip(transaction.run_ids(len(plan.births)), plan.births, strict=True))
     transaction.insert_runs([new_run(run_id, item, birth, now, None) for run_id, birth in births])
     transaction.events.extend(birth_event(run_id, item, birth, now) for run_id, birth in births)
     return plan.next_slot
-
-
-def _paused(candidate: Candidate) -> Verdict:
-    return Verdict(RunState.SKIPPED, "schedule_paused")
 
 
 def resume(transaction: Transaction, schedule: ScheduleRecord, known: Known, now: int, by: str) -> None:

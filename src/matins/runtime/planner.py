@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
 from typing import NamedTuple
 
-from matins.engine.gates import GATES, Facts, Gate
+from matins.engine.gates import BITS, Facts, Surroundings, active_gates, touched_gates
+from matins.engine.gates.budget import BUDGET
 from matins.engine.planning import Birth, Plan
 from matins.model.records import Cursor, Due, NewEvent, NewRun
 from matins.model.run import RunState
@@ -31,13 +31,10 @@ class Planned(NamedTuple):
 
 
 class Planner:
-    def __init__(
-        self, catalog: Catalog, clearance: Clearance | None = None, gates: Sequence[tuple[str, Gate]] = GATES
-    ) -> None:
+    def __init__(self, catalog: Catalog, clearance: Clearance | None = None) -> None:
         self._catalog = catalog
         self._clearance = clearance
         """Without it no run is claimed when it is planned."""
-        self._gates = gates
         self._newest_first = False
         self.last_due: list[Due] = []
         """The schedules of the last plan, which the engine needs when it cannot be written."""
@@ -67,7 +64,7 @@ class Planner:
         known = self._catalog.get(transaction, [(row.schedule_id, row.rev) for row in due])
         live = live_runs(transaction, [row.schedule_id for row in due])
         policies = self._catalog.policies(transaction)
-        free_facts = Facts(policies=policies)
+        at_rest, active = Facts(policies=policies), active_gates(Surroundings(policies))
         plans: list[tuple[Due, Known, Plan]] = []
         births = 0
         for row in due:
@@ -79,12 +76,13 @@ class Planner:
                 mark_broken(transaction, row, item, now)
                 continue
             in_the_way, full = live.get(schedule_id, ()), free.none_for(item)
-            facts = free_facts
-            if in_the_way or full or item.gated or policies.budgets or policies.throttles:
-                short = spending.forecast(transaction, policies, item, now) if policies.budgets else None
+            facts, gates = at_rest, item.gates | active
+            if in_the_way or full or gates:
+                short = spending.forecast(transaction, policies, item, now) if gates & BITS[BUDGET.name] else None
                 facts = Facts(in_the_way, full, item.agent, policies, short)
+                gates |= touched_gates(facts)
             try:
-                plan = item.rule.plan(schedule_id, slot, used, executions, facts, now, self._gates)
+                plan = item.rule.plan(schedule_id, slot, used, executions, facts, now, gates)
             except Exception as error:  # one bad schedule never stops the others
                 mark_broken(transaction, row, error, now)
                 continue
@@ -106,7 +104,7 @@ class Planner:
         for item, plan in plans:
             for birth in plan.births:
                 run_id = next(run_ids)
-                at_once = _at_once(birth, plan) and clearance is not None and clearance.open_road(item)
+                at_once = _at_once(birth, plan) and clearance is not None and not clearance.gates_to_start(item)
                 if at_once and (item.emits or free.take_unlimited(item)):
                     runs.append(_starting(run_id, item, birth, now, worker))
                     start.append(Work(run_id, 1, 1, birth.slot, birth.slots, birth.first, now, item))

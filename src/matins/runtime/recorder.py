@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from matins.engine.gates.paused import BY_FAILURES
 from matins.engine.planning import Rule
 from matins.engine.retry import next_attempt_at
 from matins.engine.transitions import (
@@ -39,7 +40,7 @@ from matins.ports import Transaction
 from matins.runtime import spending
 from matins.runtime.catalog import Catalog, Known
 from matins.runtime.conversations import conclude, turn_away
-from matins.runtime.pausing import BY_FAILURES, pause
+from matins.runtime.pausing import pause
 from matins.runtime.replan import next_free
 from matins.runtime.rows import schedule_of
 from matins.runtime.work import Ended, Work

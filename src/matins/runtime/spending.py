@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from matins.engine.budgets import MOST_PAST, Spent, reservation
+from matins.engine.gates.paused import BY_BUDGET
 from matins.engine.money import format_money, format_tokens
 from matins.engine.policies import USUAL_RESERVATION, Policies, read_policies
 from matins.engine.spending import Draw, Shortage, draws, shortage
@@ -15,7 +16,7 @@ from matins.model.run import Usage
 from matins.ports import Transaction
 from matins.runtime import asking
 from matins.runtime.catalog import Known
-from matins.runtime.pausing import BY_BUDGET, pause
+from matins.runtime.pausing import pause
 
 _NOTHING = Usage()
 _MOST = 1 << 31

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from matins.engine.gates import Candidate, Facts, judge
-from matins.engine.transitions import CLEAR, DEFER, EXPIRE, LINE_UP, MISS, REFUSE, SKIP, SUSPEND, Transition
+from matins.engine.transitions import AFTER_VERDICT, CLEAR, EXPIRE, SUSPEND, Transition
 from matins.model.policy import Approval
 from matins.model.records import NewEvent, Parked, Settlement, Started
 from matins.model.run import APPROVED, RunState
@@ -19,13 +19,6 @@ from matins.runtime.recorder import Change, apply, end_runs
 from matins.runtime.rows import schedule_of
 
 _BATCH = 200
-_ENDS: dict[RunState, Transition] = {
-    RunState.WAITING: DEFER,
-    RunState.QUEUED: LINE_UP,
-    RunState.SKIPPED: SKIP,
-    RunState.MISSED: MISS,
-    RunState.OVER_BUDGET: REFUSE,
-}
 
 
 class Timers:
@@ -84,8 +77,8 @@ class Timers:
         verdict = judge(Candidate(words, row.slot, facts, 0, False, now))
         if verdict is None:
             return change, ()
-        change = change._replace(transition=_ENDS[verdict.state], reason=verdict.reason, evidence=verdict.evidence)
-        return change._replace(not_before=verdict.until or now), verdict.cancel
+        change = change._replace(transition=AFTER_VERDICT[verdict.state], not_before=verdict.until or now)
+        return change._replace(reason=verdict.reason, evidence=verdict.evidence), verdict.cancel
 
     def _resume(self, transaction: Transaction, schedule_id: int, now: int) -> None:
         if not transaction.free_cursors([schedule_id]):

@@ -11,13 +11,13 @@ from matins.api._results import RateLimit
 from matins.api.results import Run, Schedule
 from matins.api.schedules import Api
 from matins.app import parse_trigger, trigger_from_dict
+from matins.engine.gates.paused import BY_BUDGET, BY_FAILURES
 from matins.engine.when.definitions import instant_text
 from matins.engine.when.durations import parse_duration
 from matins.engine.when.triggers import Trigger, to_ms
 from matins.errors import Conflict, TriggerError
 from matins.executors.checks import Blocked, Guard
 from matins.runtime.clock import SystemClock
-from matins.runtime.pausing import BY_BUDGET, BY_FAILURES
 from matins.seeds.records import ms_of, newest_first
 
 TYPES = ("interval", "daily", "weekly", "once")

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from matins.api.results import Approval, Run
 from matins.api.results import Vote as VoteResult
 from matins.engine.approvals import able, hands, tally, told, why_not
+from matins.engine.gates.paused import BY_BUDGET
 from matins.engine.policies import Policies
 from matins.engine.schedules import encode
 from matins.engine.transitions import DENY
@@ -23,7 +24,7 @@ from matins.model.schedule import ScheduleDefinition, ScheduleRecord
 from matins.ports import Transaction
 from matins.runtime import asking
 from matins.runtime.catalog import Known
-from matins.runtime.pausing import BY_BUDGET, resume
+from matins.runtime.pausing import resume
 from matins.runtime.spending import stopped_with
 from matins.runtime.timers import answer_run, reject
 from matins.service.core import Core

@@ -111,7 +111,7 @@ def _last(question: _Question) -> _Answer:
     row = question.transaction.newest_run(schedule.id)
     newest = None if row is None else _recorded(question, run_of(row))
     if schedule.state in _STOPPED:
-        stopped = state_report(schedule, question.zone).sentence
+        stopped = state_report(schedule).sentence
         return _Answer("held_back", stopped) if newest is None else newest._replace(summary=stopped)
     patience = _LATE_MS if question.engines else 0
     if schedule.due_at is not None and question.now - schedule.due_at > patience:
@@ -119,7 +119,7 @@ def _last(question: _Question) -> _Answer:
     if newest is not None:
         return newest
     if schedule.next_slot is None:
-        return _Answer("nothing_yet", state_report(schedule, question.zone).sentence)
+        return _Answer("nothing_yet", state_report(schedule).sentence)
     return _Answer(
         "nothing_yet", f"The schedule has not been due yet. Its first slot is {question.told(schedule.next_slot)}."
     )
@@ -134,7 +134,7 @@ def _ahead(question: _Question, at: int) -> _Answer:
     """A slot that is not planned yet."""
     if at <= question.now:
         stops = question.schedule.state in _STOPPED
-        stopped = state_report(question.schedule, question.zone).sentence
+        stopped = state_report(question.schedule).sentence
         return _Answer("held_back", stopped) if stops else _Answer("due", _overdue(question, at))
     transaction, policies, schedule, known, now, _ = question
     slot = slot_at(transaction, policies, schedule, known.rule, at, now)
@@ -148,7 +148,7 @@ def _overdue(question: _Question, at: int) -> str:
 
 def _never(question: _Question) -> str:
     schedule = question.schedule
-    stands = state_report(schedule, question.zone)
+    stands = state_report(schedule)
     return "The schedule has ended by then." if stands.passes else stands.sentence
 
 
@@ -212,7 +212,7 @@ def _detail(transaction: Transaction, run: RunRecord, zone: str) -> RunDetail:
 
 
 def _unreadable(schedule: ScheduleRecord, at: int | None) -> Explanation:
-    report = state_report(schedule, "UTC")
+    report = state_report(schedule)
     return Explanation(
         schedule=schedule.name,
         agent=schedule.agent,

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from matins.api.results import Forecast, GateReport, Slot
 from matins.engine.budgets import MOST_PAST, Spent, projected_per_day
-from matins.engine.forecast import Foreseen, Outset, Waiting, foresee
+from matins.engine.forecast import ForecastSlot, ForecastStart, Waiting, forecast
 from matins.engine.money import format_money
 from matins.engine.planning import Rule
 from matins.engine.policies import Policies
@@ -20,7 +20,7 @@ from matins.model.schedule import ScheduleDefinition, ScheduleRecord
 from matins.ports import Transaction
 from matins.runtime.replan import next_free
 from matins.runtime.rows import run_of
-from matins.service.gate_reports import said, state_report
+from matins.service.gate_reports import gate_report, state_report
 
 _DAY_MS = 86_400_000
 _HORIZON_DAYS = 28
@@ -28,25 +28,25 @@ _FEW, _MOST_STEPS = 2_000, 20_000
 
 
 class _Start(NamedTuple):
-    outset: Outset
+    forecast: ForecastStart
     overdue: int
     waits: bool
     """Whether the next slot is known only when a run is over."""
 
 
-def forecast(
+def forecast_result(
     transaction: Transaction, policies: Policies, schedule: ScheduleRecord, rule: Rule, count: int, now: int
 ) -> Forecast:
     zone = rule.definition.trigger.timezone
-    stands = state_report(schedule, zone)
+    stands = state_report(schedule)
     start = _start(transaction, policies, schedule, rule, now)
     held = None if stands.passes or schedule.paused_until is not None else stands
-    seen = list(islice(foresee(rule, start.outset), count))
+    seen = list(islice(forecast(rule, start.forecast), count))
     slots = [
         slot_of(rule, item, held=held, earliest=rule.completion and (n > 0 or start.waits))
         for n, item in enumerate(seen)
     ]
-    per_day = _runs_per_day(rule, start.outset)
+    per_day = _runs_per_day(rule, start.forecast)
     cost, tokens = _cost_per_day(transaction, schedule.id, rule.definition, per_day)
     return Forecast(
         schedule.name, schedule.agent, schedule.state, stands.sentence, rule.trigger.describe(), zone, slots,
@@ -58,29 +58,29 @@ def slot_at(
     transaction: Transaction, policies: Policies, schedule: ScheduleRecord, rule: Rule, at: int, now: int
 ) -> Slot | None:
     """The forecast of one future slot; None when the schedule has ended by then."""
-    stands = state_report(schedule, rule.definition.trigger.timezone)
+    stands = state_report(schedule)
     held = None if stands.passes or schedule.paused_until is not None else stands
-    outset = _nearer(rule, _start(transaction, policies, schedule, rule, now).outset, at)
-    for seen in foresee(rule, outset):
+    start = _nearer(rule, _start(transaction, policies, schedule, rule, now).forecast, at)
+    for seen in forecast(rule, start):
         if seen.slot >= at:
             return slot_of(rule, seen, held=held) if seen.slot == at else None
     return None
 
 
-def _nearer(rule: Rule, outset: Outset, at: int) -> Outset:
+def _nearer(rule: Rule, start: ForecastStart, at: int) -> ForecastStart:
     """A slot in years to come does not depend on all before it; those that do not run are too few to matter there."""
-    first = outset.slot
+    first = start.slot
     if first is None or rule.trigger.count(first, at) <= _FEW:
-        return outset
+        return start
     slot = at
     for _ in range(_FEW):
         slot = rule.trigger.prev_ms(slot) or slot
-    return outset._replace(slot=slot, executions=outset.executions + rule.trigger.count(first, slot))
+    return start._replace(slot=slot, executions=start.executions + rule.trigger.count(first, slot))
 
 
-def slot_of(rule: Rule, seen: Foreseen, *, held: GateReport | None = None, earliest: bool = False) -> Slot:
+def slot_of(rule: Rule, seen: ForecastSlot, *, held: GateReport | None = None, earliest: bool = False) -> Slot:
     zone = rule.definition.trigger.timezone
-    gates = [said(gate, verdict, seen.candidate, zone, FUTURE) for gate, verdict in seen.says]
+    gates = [gate_report(gate, verdict, seen.candidate, FUTURE) for gate, verdict in seen.verdicts]
     word, text = seen.word, _told(seen, zone, earliest=earliest)
     if held is not None and held.evidence is not None:
         word, text = held.evidence["state"], held.sentence
@@ -98,7 +98,7 @@ def slot_of(rule: Rule, seen: Foreseen, *, held: GateReport | None = None, earli
     )
 
 
-def _told(seen: Foreseen, zone: str, *, earliest: bool) -> str:
+def _told(seen: ForecastSlot, zone: str, *, earliest: bool) -> str:
     if seen.verdict is None:
         at = f" at {moment(seen.due_at, zone)}" if seen.due_at != seen.slot else ""
         return f"Runs{at}" + (
@@ -126,7 +126,7 @@ def _start(transaction: Transaction, policies: Policies, schedule: ScheduleRecor
         slot = decision.next_slot if decision.on_time is None else decision.on_time
     waiting = _waiting(transaction, schedule.id)
     return _Start(
-        Outset(schedule.id, schedule.agent, slot, schedule.executions, policies, now, waiting), overdue, waits
+        ForecastStart(schedule.id, schedule.agent, slot, schedule.executions, policies, now, waiting), overdue, waits
     )
 
 
@@ -144,16 +144,16 @@ def _waiting(transaction: Transaction, schedule_id: int) -> Waiting:
     return Waiting(waiting, max(run.not_before or 0 for run in parked))
 
 
-def _runs_per_day(rule: Rule, outset: Outset) -> float:
+def _runs_per_day(rule: Rule, start: ForecastStart) -> float:
     """Over four weeks, or over the days that it lasts; over one day when there are many."""
-    few = rule.trigger.count(outset.now, outset.now + _HORIZON_DAYS * _DAY_MS) <= _FEW
+    few = rule.trigger.count(start.now, start.now + _HORIZON_DAYS * _DAY_MS) <= _FEW
     days = _HORIZON_DAYS if few else 1
-    runs, last = 0, outset.now
-    for seen in islice(foresee(rule, outset), _MOST_STEPS):
-        if seen.slot > outset.now + days * _DAY_MS:
+    runs, last = 0, start.now
+    for seen in islice(forecast(rule, start), _MOST_STEPS):
+        if seen.slot > start.now + days * _DAY_MS:
             return runs / days
         runs, last = runs + seen.runs, seen.slot
-    return runs / max(1.0, (last - outset.now) / _DAY_MS)
+    return runs / max(1.0, (last - start.now) / _DAY_MS)
 
 
 def _cost_per_day(
@@ -168,7 +168,7 @@ def _cost_per_day(
     return "unknown", None
 
 
-def _then(rule: Rule, seen: list[Foreseen], stands: GateReport) -> str:
+def _then(rule: Rule, seen: list[ForecastSlot], stands: GateReport) -> str:
     if not stands.passes:
         return stands.sentence
     if seen and seen[-1].verdict is not None and seen[-1].verdict.reason == "end_date":

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from matins.api.use_case import UseCase
+from matins.engine.gates.paused import BY_BUDGET, BY_FAILURES
 from matins.engine.schedules import SETTINGS
 from matins.errors import NotAllowed
 from matins.model.principal import Principal, Right, Role
 from matins.model.schedule import ScheduleRecord
-from matins.runtime.pausing import BY_BUDGET, BY_FAILURES
 
 GRANTS: Mapping[Role, frozenset[Right]] = {
     "owner": frozenset(["read", "run", "change", "approve", "operate", "govern"]),

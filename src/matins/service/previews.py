@@ -9,7 +9,6 @@ from typing import Any
 from matins.api.results import CatchUp, CatchUpRun, EditForecast, FireTime, Forecast, Preview, SettingChange
 from matins.engine.agent_rules import check_rules, limit_lifetime
 from matins.engine.english.describe import explain
-from matins.engine.gates import Facts
 from matins.engine.planning import Birth, Plan, Rule
 from matins.engine.policies import Policies
 from matins.engine.reasons import NOW, moment, sentence
@@ -23,15 +22,12 @@ from matins.model.run import RunState
 from matins.model.schedule import ScheduleDefinition, ScheduleRecord
 from matins.model.trigger import DstGap, DstOverlap
 from matins.ports import Transaction
-from matins.runtime import spending
 from matins.runtime.catalog import Known
-from matins.runtime.limits import Free
-from matins.runtime.planner import live_runs
 from matins.runtime.replan import first_free
 from matins.service.core import Core
 from matins.service.drafts import apply_edit, changes_trigger
-from matins.service.forecasts import forecast
-from matins.service.gate_reports import state_report
+from matins.service.forecasts import forecast_result
+from matins.service.gate_reports import present_facts, state_report
 from matins.service.proposals import Proposals
 
 
@@ -45,7 +41,7 @@ class Previews:
         with self.core.store.reading() as transaction:
             schedule = self.core.find(transaction, name, agent)
             rule = self.core.compiled(transaction, schedule).rule
-            return forecast(transaction, self.core.catalog.policies(transaction), schedule, rule, count, now)
+            return forecast_result(transaction, self.core.catalog.policies(transaction), schedule, rule, count, now)
 
     def preview_edit(
         self,
@@ -66,8 +62,8 @@ class Previews:
             after = self._edited(transaction, principal, schedule, given, now)
             changed = _after_edit(transaction, principal, schedule, after, now, anew=changes_trigger(settings))
             return EditForecast(
-                before=forecast(transaction, policies, schedule, before, count, now),
-                after=forecast(transaction, policies, changed, after, count, now),
+                before=forecast_result(transaction, policies, schedule, before, count, now),
+                after=forecast_result(transaction, policies, changed, after, count, now),
                 settings=_differences(before.definition, after.definition),
                 voids=[str(a.id) for a in transaction.approvals_open(schedule.id) if a.kind != "budget"],
             )
@@ -101,7 +97,7 @@ class Previews:
             known = self.core.compiled(transaction, schedule)
             zone = known.definition.trigger.timezone
             if schedule.state != "active":
-                return CatchUp(schedule.name, to_datetime(since or now), state_report(schedule, zone).sentence)
+                return CatchUp(schedule.name, to_datetime(since or now), state_report(schedule).sentence)
             slot = schedule.next_slot if since is None else known.rule.trigger.next_ms(since)
             early = since is None and (schedule.due_at is None or schedule.due_at > now)
             if slot is None or slot > now or early:
@@ -182,13 +178,7 @@ def _planned(
     transaction: Transaction, policies: Policies, schedule: ScheduleRecord, known: Known, slot: int, used: int, now: int
 ) -> Plan:
     """As the planner would, with the facts of now."""
-    facts = Facts(
-        live_runs(transaction, [schedule.id]).get(schedule.id, ()),
-        Free(1, transaction.scopes()).none_for(known),
-        schedule.agent,
-        policies,
-        spending.forecast(transaction, policies, known, now),
-    )
+    facts = present_facts(transaction, policies, known, now)
     return known.rule.plan(schedule.id, slot, used, schedule.executions, facts, now)
 
 

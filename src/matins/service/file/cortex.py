@@ -8,6 +8,7 @@ import orjson
 
 from matins.config.cortex import with_computed
 from matins.config.file import ConfigFile, Content
+from matins.engine.gates.paused import BY_BUDGET, BY_FAILURES
 from matins.engine.policies import Policies
 from matins.model.desk import FileEntry
 from matins.model.policy import Throttle
@@ -17,7 +18,6 @@ from matins.model.trigger import Once
 from matins.ports import Clock, Store, Transaction
 from matins.records.kind import RecordContext
 from matins.runtime.catalog import Catalog
-from matins.runtime.pausing import BY_BUDGET, BY_FAILURES
 from matins.runtime.rows import run_of
 from matins.service.file.plan import APPLIED, applied_text, find_schedule
 

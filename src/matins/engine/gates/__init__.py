@@ -1,0 +1,70 @@
+"""May it run? A file for each gate; the first one that does not pass says what becomes of the run and why.
+
+A mask is an integer with a bit for each gate: those that may stop a run. Most schedules in most turns have none.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import Any
+
+from matins.engine.gates.gate import Candidate, Facts, Gate, Stage, Standing, Surroundings, Verdict, never
+from matins.model.schedule import ScheduleDefinition
+
+__all__ = [
+    "ALL", "BITS", "GATES", "Candidate", "Facts", "Gate", "Mask", "Standing", "Surroundings", "Verdict", "active_gates",
+    "applicable_gates", "choose", "judge", "mask", "touched_gates",
+]  # fmt: skip
+Mask = int
+
+
+def _found() -> tuple[Gate, ...]:
+    modules = [import_module(f"{__name__}.{module.name}") for module in iter_modules(__path__)]
+    values: list[Any] = [value for module in modules for value in vars(module).values()]
+    found = {value.name: value for value in values if isinstance(value, Gate)}
+    return tuple(sorted(found.values(), key=lambda gate: gate.order))
+
+
+GATES = _found()
+BITS = {gate.name: 1 << nth for nth, gate in enumerate(GATES)}
+ALL: Mask = (1 << len(GATES)) - 1
+_APPLIES = [(BITS[gate.name], gate.applies) for gate in GATES if gate.applies is not never]
+_ACTIVE = [(BITS[gate.name], gate.active) for gate in GATES if gate.active is not never]
+_TOUCHED = [(BITS[gate.name], gate.touched) for gate in GATES if gate.touched is not never]
+
+
+def mask(*stages: Stage) -> Mask:
+    """All gates that are judged at one of these stages."""
+    return sum(BITS[gate.name] for gate in GATES if not set(stages).isdisjoint(gate.stages))
+
+
+def applicable_gates(definition: ScheduleDefinition) -> Mask:
+    """The gates that these settings may stop a run at."""
+    return sum(bit for bit, applies in _APPLIES if applies(definition))
+
+
+def active_gates(surroundings: Surroundings) -> Mask:
+    """The gates that may stop a run of any schedule in this turn."""
+    return sum(bit for bit, active in _ACTIVE if active(surroundings))
+
+
+def touched_gates(facts: Facts) -> Mask:
+    """The gates that may stop one run, as things are."""
+    return sum(bit for bit, touched in _TOUCHED if touched(facts))
+
+
+@cache
+def choose(stage: Stage, gates: Mask = ALL) -> tuple[Gate, ...]:
+    """These gates, as far as they are judged at this stage, in their order."""
+    return tuple(gate for gate in GATES if stage in gate.stages and BITS[gate.name] & gates)
+
+
+def judge(candidate: Candidate, gates: Mask = ALL) -> Verdict | None:
+    """The first verdict of these gates in the plan that is not a pass."""
+    for gate in choose("plan", gates):
+        verdict = gate.judge(candidate)
+        if verdict is not None:
+            return verdict
+    return None

@@ -1,0 +1,35 @@
+"""Whether people must say yes."""
+
+from __future__ import annotations
+
+from matins.engine.approvals import needs_approval
+from matins.engine.gates.gate import Candidate, Gate, Verdict
+from matins.engine.when.durations import format_duration
+from matins.model.run import RunState
+
+
+def _judge(candidate: Candidate) -> Verdict | None:
+    return Verdict(RunState.WAITING, "awaiting_approval") if needs_approval(candidate.definition) else None
+
+
+def _sentence(candidate: Candidate) -> str:
+    definition = candidate.definition
+    if not needs_approval(definition):
+        return "No approval is needed."
+    whom = ", ".join(definition.approvers) or "the owner"
+    count = f"{definition.approvals_required} of " if len(definition.approvers) > 1 else ""
+    limit, default = format_duration(definition.approval_timeout_ms), definition.approval_default
+    return f"Would ask {count}{whom}. Without an answer within {limit}: {default}."
+
+
+APPROVAL = Gate(
+    name="approval",
+    order=110,
+    stages=("start",),
+    settings="`approval`, `approvers`, …",
+    refusal="The run waits. It may end as `denied` or `expired`.",
+    applies=lambda definition: definition.approval != "auto",
+    judge=_judge,
+    asks=True,
+    sentence=_sentence,
+)

@@ -1,0 +1,40 @@
+"""Whether there is a place for the run. Its permits are taken with the claim."""
+
+from __future__ import annotations
+
+from matins.engine.gates.gate import Candidate, Gate, Objection, Verdict
+from matins.model.run import RunState
+
+
+def _judge(candidate: Candidate) -> Verdict | None:
+    if candidate.facts.full and candidate.definition.at_capacity == "skip":
+        return Verdict(RunState.SKIPPED, "at_capacity")
+    return None
+
+
+def _sentence(candidate: Candidate) -> str:
+    return "There is capacity."
+
+
+def _objects(candidate: Candidate) -> Objection | None:
+    """A run that may wait passes the gate, but does not start while the limit is reached."""
+    standing = candidate.facts.standing
+    if standing is None or not candidate.facts.full:
+        return None
+    reached = [(scope, limit) for scope, limit in standing.limits.items() if limit["taken"] >= limit["size"]]
+    places = " and ".join(f'{limit["taken"]} of {limit["size"]} places of "{scope}"' for scope, limit in reached)
+    return Objection(f"{places} are taken; a run would wait.", dict(standing.limits))
+
+
+CAPACITY = Gate(
+    name="capacity",
+    order=70,
+    stages=("plan", "claim"),
+    settings="`m.limits.set`; `at_capacity`: `wait` or `skip`",
+    refusal="The run waits for capacity, or is `skipped`.",
+    touched=lambda facts: facts.full,
+    judge=_judge,
+    predictable=False,
+    sentence=_sentence,
+    objects=_objects,
+)

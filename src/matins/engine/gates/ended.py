@@ -1,0 +1,39 @@
+"""Whether the schedule's end date or its number of runs is reached."""
+
+from __future__ import annotations
+
+from matins.engine.gates.gate import Candidate, Gate, Verdict
+from matins.engine.reasons import moment
+from matins.model.run import RunState
+
+
+def _judge(candidate: Candidate) -> Verdict | None:
+    definition = candidate.definition
+    if candidate.facts.manual:
+        return None
+    if definition.ends_at is not None and (candidate.slot or candidate.now) > definition.ends_at:
+        return Verdict(RunState.SKIPPED, "end_date", {"ends_at": definition.ends_at})
+    most = definition.max_executions
+    if most is not None and candidate.executions >= most:
+        return Verdict(RunState.SKIPPED, "max_executions", {"max_executions": most})
+    return None
+
+
+def _sentence(candidate: Candidate) -> str:
+    ends_at, most = candidate.definition.ends_at, candidate.definition.max_executions
+    parts = [] if ends_at is None else [f"The schedule ends on {moment(ends_at, candidate.zone)}"]
+    if most is not None:
+        parts.append(f"{candidate.executions} of {most} runs are used")
+    return "; ".join(parts) + "." if parts else "The schedule has no end."
+
+
+ENDED = Gate(
+    name="ended",
+    order=20,
+    stages=("plan",),
+    settings="`ends_at`, `max_executions`",
+    refusal="One slot is `skipped`, and the schedule is `expired`; or it is `completed`.",
+    applies=lambda definition: definition.ends_at is not None or definition.max_executions is not None,
+    judge=_judge,
+    sentence=_sentence,
+)

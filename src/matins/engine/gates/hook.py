@@ -1,0 +1,34 @@
+"""Commands before a run: the hook of all schedules, and the schedule's own."""
+
+from __future__ import annotations
+
+from matins.engine.gates.gate import Candidate, Gate, Verdict
+from matins.engine.gates.pre_check import CHECK, command_text
+from matins.engine.policies import BEFORE
+
+
+def _judge(candidate: Candidate) -> Verdict | None:
+    hooked = candidate.definition.before_run is not None or BEFORE in candidate.facts.policies.hooks
+    return CHECK if hooked else None
+
+
+def _sentence(candidate: Candidate) -> str:
+    definition, hook = candidate.definition, candidate.facts.policies.hooks.get(BEFORE)
+    commands = [] if hook is None else [command_text(hook.command, hook.timeout_ms)]
+    if definition.before_run is not None:
+        commands.append(command_text(definition.before_run, definition.check_timeout_ms))
+    return f"Would run: {', then '.join(commands)}." if commands else "There is no hook before a run."
+
+
+HOOK = Gate(
+    name="hook",
+    order=100,
+    stages=("start",),
+    settings="`before_run`; `m.hooks.set` for all schedules",
+    refusal="The run is `skipped`.",
+    applies=lambda definition: definition.before_run is not None,
+    active=lambda surroundings: BEFORE in surroundings.policies.hooks,
+    judge=_judge,
+    asks=True,
+    sentence=_sentence,
+)

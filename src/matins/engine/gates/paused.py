@@ -1,0 +1,71 @@
+"""Whether the schedule is active. A paused one has no due slot, so the plan need not look."""
+
+from __future__ import annotations
+
+from matins.engine.gates.gate import Candidate, Gate, Objection, Verdict
+from matins.engine.reasons import moment
+from matins.model.run import RunState
+from matins.model.schedule import ScheduleRecord
+
+BY_FAILURES, BY_BUDGET = "failures", "budget"
+"""Who paused a schedule, where nobody did."""
+ACTIVE = "The schedule is not paused."
+_AUTOMATIC = {BY_FAILURES: "its failures", BY_BUDGET: "its budget"}
+
+
+def _judge(candidate: Candidate) -> Verdict | None:
+    return Verdict(RunState.SKIPPED, "schedule_paused") if candidate.facts.paused else None
+
+
+def _sentence(candidate: Candidate) -> str:
+    return ACTIVE
+
+
+def _objects(candidate: Candidate) -> Objection | None:
+    standing = candidate.facts.standing
+    return None if standing is None else objection(standing.schedule)
+
+
+def objection(schedule: ScheduleRecord) -> Objection | None:
+    """Why the schedule is not active; None when it is."""
+    if schedule.state == "active":
+        return None
+    evidence = {"state": schedule.state, "by": schedule.paused_by, "note": schedule.note}
+    return Objection(_state(schedule), evidence)
+
+
+def _state(schedule: ScheduleRecord) -> str:
+    why = (schedule.note or "no reason was given").rstrip(".")
+    match schedule.state:
+        case "paused":
+            return _paused(schedule, schedule.definition.trigger.timezone)
+        case "pending":
+            return f"Pending: {schedule.created_by} proposed the schedule, and it needs approval."
+        case "rejected" | "broken":
+            return f"{schedule.state.capitalize()}: {why}."
+        case "expired":
+            return "Expired: the end date is past."
+        case _:
+            return f"{schedule.state.capitalize()}: there is no slot left."
+
+
+def _paused(schedule: ScheduleRecord, zone: str) -> str:
+    by = _AUTOMATIC.get(schedule.paused_by or "", schedule.paused_by)
+    since = "" if schedule.paused_at is None else f" since {moment(schedule.paused_at, zone)}"
+    until = "" if schedule.paused_until is None else f", until {moment(schedule.paused_until, zone)}"
+    note = f": {schedule.note.rstrip('.')}" if schedule.note else ""
+    return f"Paused by {by}{since}{until}{note}."
+
+
+PAUSED = Gate(
+    name="paused",
+    order=10,
+    stages=("plan",),
+    settings="`m.pause(name, note=…, until=…)`; `pause_after_failures`",
+    refusal="No slot is due. Waiting runs are suspended.",
+    touched=lambda facts: facts.paused,
+    judge=_judge,
+    predictable=False,
+    sentence=_sentence,
+    objects=_objects,
+)

@@ -1,0 +1,24 @@
+"""Whether the place where an agent's run is to land is there and free. Only the store can say."""
+
+from __future__ import annotations
+
+from matins.engine.gates.gate import Candidate, Gate, Verdict
+from matins.engine.schedules import AGENT_JOB
+from matins.model.run import RunState
+
+
+def _judge(candidate: Candidate) -> Verdict | None:
+    wakes_agent = candidate.definition.job == AGENT_JOB
+    return Verdict(RunState.WAITING, "waiting_for_target") if wakes_agent else None
+
+
+TARGET = Gate(
+    name="target",
+    order=120,
+    stages=("start",),
+    settings="`target`, `fallback`, `fallback_timeout`, `final_fallback`",
+    refusal="The run waits for its thread, or is `skipped`.",
+    applies=lambda definition: definition.job == AGENT_JOB,
+    judge=_judge,
+    asks=True,
+)
