@@ -17,7 +17,7 @@ from matins.engine.deliveries import MOST_ATTEMPTS, next_try_at, wants
 from matins.engine.events import ALIASES, EVENTS, TERMINAL_EVENTS, canonical, canonical_types, to_cloudevent
 from matins.engine.transitions import ALL, BORN, Transition
 from matins.errors import InvalidInput
-from matins.model.records import StoredEvent
+from matins.model.rows import StoredEvent
 from matins.model.run import RunState
 
 ROOT = Path(__file__).parents[2]

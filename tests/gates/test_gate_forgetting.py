@@ -109,5 +109,5 @@ def test_workers_that_stopped_are_forgotten(url: str, open_bench: Callable[..., 
     with bench._store.transaction(0) as transaction:
         assert not transaction.stop_worker(numbers[0], 0)
         assert transaction.insert_worker("next", 0) > numbers[1]
-        assert bench.engine.worker in {worker for worker, _, _ in transaction.workers()}
+        assert bench.engine.worker in {worker.id for worker in transaction.workers()}
         transaction.stop_worker(numbers[1] + 1, 0)

@@ -64,7 +64,7 @@ def test_a_beat_moves_on_a_shared_store(theatre: Sandbox) -> None:
     beating.beat()
     beating.beat()
     with theatre._store.reading() as transaction:
-        assert [beat for _, _, beat in transaction.workers()] == [2]
+        assert [worker.beat for worker in transaction.workers()] == [2]
 
 
 def test_who_was_declared_dead_starts_nothing_more(theatre: Sandbox) -> None:

@@ -66,7 +66,7 @@ class Watched(Sandbox):
     def told(self, *types: str) -> list[dict[str, Any]]:
         """The data of the events of these types, in their order."""
         with self._store.reading() as transaction:
-            found = sorted(transaction.audit()[0])
+            found = sorted(transaction.audit().events)
         return [orjson.loads(event.data or "{}") for event in found if event.type in types]
 
     def _work(self, run: JobContext) -> None:
@@ -108,7 +108,7 @@ class Watched(Sandbox):
     def _given_at(self, approval: policy.Approval) -> int:
         """When people said yes, by the chained events: the row itself says when it was used."""
         with self._store.reading() as transaction:
-            events = sorted(transaction.audit()[0])
+            events = sorted(transaction.audit().events)
         for event in events:
             data = orjson.loads(event.data or "{}")
             if event.type == "approval.expired" and data["approval"] == str(approval.id):

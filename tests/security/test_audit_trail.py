@@ -15,14 +15,14 @@ import postgres_fixtures
 from matins.api.use_case import USE_CASES
 from matins.errors import Conflict, InvalidInput
 from matins.model.desk import Token
-from matins.model.records import StoredEvent
+from matins.model.rows import StoredEvent
 
 url = postgres_fixtures.every_url
 
 
 def events(bench: Watched) -> list[StoredEvent]:
     with bench._store.reading() as transaction:
-        return sorted(transaction.audit()[0])
+        return sorted(transaction.audit().events)
 
 
 def busy(bench: Watched) -> None:

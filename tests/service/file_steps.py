@@ -62,5 +62,5 @@ class Desk:
         import orjson
 
         with self.bench._store.reading() as transaction:
-            events = transaction.audit()[0]
+            events = transaction.audit().events
         return [orjson.loads(event.data or "{}")["note"] for event in events if event.type == "file.applied"]

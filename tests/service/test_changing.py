@@ -272,7 +272,7 @@ def test_remove_ends_what_waits(bench: Sandbox) -> None:
         row = transaction.run(int(run_id))
         assert transaction.schedule(int(schedule.id)) is not None, "its history stays"
     assert row is not None
-    assert (row[4], row[15]) == (14, "schedule_removed")
+    assert (row.state, row.reason) == (14, "schedule_removed")
 
 
 def test_what_an_edit_does_not_say_of_the_times_stays(bench: Sandbox) -> None:

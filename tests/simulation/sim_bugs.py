@@ -236,7 +236,7 @@ def turned_down_for_good() -> Planted:
 
 def slot_lost_at_pause() -> Planted:
     """What is due in the moment of an automatic pause has no record."""
-    return patch.object(pausing, "_skip_due", lambda transaction, row, now: row[9])
+    return patch.object(pausing, "_skip_due", lambda transaction, row, slot, now: slot)
 
 
 def _named(*bugs: Callable[[], Planted]) -> dict[str, Callable[[], Planted]]:

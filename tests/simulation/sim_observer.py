@@ -15,7 +15,7 @@ from sim_money import MoneyRules
 from sim_rows import Commit, CursorRow, EventRow, Reader, RunRow, claimed
 from sim_violation import require
 
-from matins.model.records import StoredEvent
+from matins.model.rows import StoredEvent
 from matins.model.run import CHECKED, RunState
 from matins.runtime.work import Work
 from matins.store.chain import faults as chain_faults

@@ -164,13 +164,13 @@ class People(Users):
     def _name(self) -> str:
         """Mostly one that there is."""
         with self.store.reading() as transaction:
-            names = [schedule[1] for schedule in transaction.schedules(0, None, 100)]
+            names = [schedule.name for schedule in transaction.schedules(0, None, 100)]
         return self._rng.choice(names) if names and self._rng.random() < 0.7 else super()._name()
 
     def _some_run(self) -> int | None:
         with self.store.reading() as transaction:
-            ids = [schedule[0] for schedule in transaction.schedules(0, None, 100)]
-            live = sorted(run for _, run, _ in transaction.live(ids))
+            ids = [schedule.id for schedule in transaction.schedules(0, None, 100)]
+            live = sorted(run.id for run in transaction.live(ids))
         return self._rng.choice(live) if live and self._rng.random() < 0.6 else None
 
     def _words(self, count: int) -> dict[str, Any]:

@@ -124,8 +124,8 @@ class Users(Actor):
 
     def cancel(self) -> str:
         with self.store.reading() as transaction:
-            ids = [schedule[0] for schedule in transaction.schedules(0, None, 100)]
-            live = sorted(run for _, run, _ in transaction.live(ids))
+            ids = [schedule.id for schedule in transaction.schedules(0, None, 100)]
+            live = sorted(run.id for run in transaction.live(ids))
         if not live:
             return "nothing to cancel"
         run = self.owner.runs.cancel(self._rng.choice(live))
@@ -133,8 +133,8 @@ class Users(Actor):
 
     def resolve(self) -> str:
         with self.store.reading() as transaction:
-            ids = [schedule[0] for schedule in transaction.schedules(0, None, 100)]
-            held = sorted(run for _, run, state in transaction.live(ids) if state == RunState.HELD)
+            ids = [schedule.id for schedule in transaction.schedules(0, None, 100)]
+            held = sorted(run.id for run in transaction.live(ids) if run.state == RunState.HELD)
         if not held:
             return "nothing to resolve"
         run = self.owner.runs.resolve(self._rng.choice(held), self._rng.choice(_ENDS))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from matins.model.records import NewEvent, NewRun, NewSchedule, Settlement, StoredEvent
+from matins.model.rows import NewEvent, NewRun, NewSchedule, StateChange, StoredEvent
 from matins.model.run import RunState
 from matins.ports import Store, Transaction
 from matins.store.chain import faults
@@ -46,15 +46,15 @@ def started_run(store: Store, schedule_id: int, worker: int = 7, **changes: Any)
     return add_run(store, schedule_id, **changes)
 
 
-def end(run_id: int, epoch: int = 1, target: RunState = S.SUCCEEDED, **changes: Any) -> Settlement:
-    settlement = Settlement(run_id, epoch, S.STARTING, S.HELD, target, None, NOW + 5, None, None)
+def end(run_id: int, epoch: int = 1, target: RunState = S.SUCCEEDED, **changes: Any) -> StateChange:
+    settlement = StateChange(run_id, epoch, S.STARTING, S.HELD, target, None, NOW + 5, None, None)
     return settlement._replace(**changes)
 
 
 def state_of(transaction: Transaction, run_id: int) -> RunState:
     row = transaction.run(run_id)
     assert row is not None
-    return RunState(row[4])
+    return RunState(row.state)
 
 
 def say(store: Store, *kinds: str, at: int = NOW) -> None:
@@ -66,7 +66,7 @@ def say(store: Store, *kinds: str, at: int = NOW) -> None:
 def page_of_events(store: Store, after: int = 0, limit: int = 999) -> list[StoredEvent]:
     """A page, once it is complete: on PostgreSQL events come when no older transaction of any user is under way."""
     with store.reading() as transaction:
-        there = sorted(event.id for event in transaction.audit()[0] if event.id > after)[:limit]
+        there = sorted(event.id for event in transaction.audit().events if event.id > after)[:limit]
     while True:
         with store.reading() as transaction:
             page = transaction.events_after(after, limit)
@@ -76,4 +76,4 @@ def page_of_events(store: Store, after: int = 0, limit: int = 999) -> list[Store
 
 def found_faults(store: Store) -> list[str]:
     with store.reading() as transaction:
-        return list(faults(*transaction.audit()))
+        return list(faults(transaction.audit()))

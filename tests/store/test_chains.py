@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from store_records import NOW, S, add_run, add_schedules, found_faults, new_run, page_of_events, say
 
-from matins.model.records import Cursor, Due, NewEvent
+from matins.model.rows import AttemptRow, Cursor, Due, NewEvent
 from matins.ports import Store
 
 Sql = Callable[[str], list[tuple[Any, ...]]]
@@ -47,7 +47,7 @@ def test_a_seal_is_made_only_when_something_happened(store: Store) -> None:
     for _ in range(3):
         seal(store)
     with store.reading() as transaction:
-        assert len(transaction.audit()[2]) == 1
+        assert len(transaction.audit().seals) == 1
 
 
 @pytest.mark.parametrize(
@@ -122,16 +122,16 @@ def test_forgetting_runs_keeps_cursors_and_what_lives(store: Store) -> None:
     )
     live = add_run(store, schedule, slot=4)
     with store.transaction(NOW) as transaction:
-        transaction.insert_attempts([(run, 1, 7, NOW) for run in (old, recent)])
+        transaction.insert_attempts([AttemptRow(run, 1, 7, NOW) for run in (old, recent)])
         cursor = transaction.due_rows([schedule])
         assert transaction.prunable(NOW, 9) == [old, older]
         assert len(transaction.prunable(NOW, 1)) == 1
         assert transaction.prunable_beyond(2, 9) == [old, older]
         assert transaction.prunable_beyond(0, 9) == [old, older, recent]
         transaction.delete_runs([old, older, live])
-        assert [row[0] for row in transaction.runs_of(schedule, 1 << 62, 9)] == [live, recent]
+        assert [row.id for row in transaction.runs_of(schedule, 1 << 62, 9)] == [live, recent]
         assert transaction.due_rows([schedule]) == cursor
-        transaction.insert_attempts([(old, 1, 7, NOW)])  # its first attempt was forgotten with it
+        transaction.insert_attempts([AttemptRow(old, 1, 7, NOW)])  # its first attempt was forgotten with it
 
 
 def test_a_slot_whose_record_is_forgotten_stays_covered(store: Store) -> None:

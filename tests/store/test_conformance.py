@@ -22,7 +22,7 @@ from store_records import (
     state_of,
 )
 
-from matins.model.records import Cursor, Due, NewSchedule, Said
+from matins.model.rows import AttemptRow, Claim, Cursor, DefinitionRow, Due, NewSchedule, NextSlot, Release
 from matins.ports import Store
 
 TAKEN = (apsw.ConstraintError, psycopg.errors.UniqueViolation)
@@ -84,8 +84,8 @@ def test_an_interval_goes_on_only_while_it_waits_for_a_completion(store: Store) 
     with store.transaction(NOW) as transaction:
         transaction.advance([Cursor(waiting, NOW, 1, NOW + 1, None, 0, 1)])
         transaction.replace_cursor(paused, NOW + 1, None, 1, paused=True, waiting=True)
-        transaction.set_cursors([(i, 1, NOW + 7, NOW + 8) for i in (waiting, busy, paused)])
-        transaction.set_cursors([(waiting, 1, NOW + 9, NOW + 9)])
+        transaction.set_cursors([NextSlot(i, 1, NOW + 7, NOW + 8) for i in (waiting, busy, paused)])
+        transaction.set_cursors([NextSlot(waiting, 1, NOW + 9, NOW + 9)])
         rows = {row.schedule_id: row.slot for row in transaction.due_rows([waiting, busy, paused])}
         assert rows == {waiting: NOW + 7, busy: NOW, paused: NOW + 7}
         assert {row.schedule_id for row in transaction.due(NOW + 8, 9)} == {waiting}
@@ -95,7 +95,7 @@ def test_the_first_of_two_completions_moves_an_interval(store: Store) -> None:
     (schedule,) = add_schedules(store)
     with store.transaction(NOW) as transaction:
         transaction.replace_cursor(schedule, NOW, None, 1, waiting=True)
-        transaction.set_cursors([(schedule, 1, NOW + 1, NOW + 1), (schedule, 1, NOW + 2, NOW + 2)])
+        transaction.set_cursors([NextSlot(schedule, 1, NOW + 1, NOW + 1), NextSlot(schedule, 1, NOW + 2, NOW + 2)])
         assert transaction.due_rows([schedule])[0].slot == NOW + 1
 
 
@@ -170,14 +170,14 @@ def test_a_claim_needs_the_epoch_that_was_read(store: Store) -> None:
     (schedule,) = add_schedules(store)
     run = add_run(store, schedule)
     with store.transaction(NOW) as transaction:
-        assert transaction.claim([(run, 1, 7, NOW)]) == set()
-        assert transaction.claim([(run, 0, 7, NOW)]) == {run}
-        transaction.insert_attempts([(run, 1, 7, NOW)])
-        assert transaction.claim([(run, 0, 8, NOW), (run, 1, 8, NOW)]) == set()
+        assert transaction.claim([Claim(run, 1, 7, NOW)]) == set()
+        assert transaction.claim([Claim(run, 0, 7, NOW)]) == {run}
+        transaction.insert_attempts([AttemptRow(run, 1, 7, NOW)])
+        assert transaction.claim([Claim(run, 0, 8, NOW), Claim(run, 1, 8, NOW)]) == set()
         (row,) = transaction.started(7, mine=True)
         assert (row.epoch, row.attempt, row.state) == (1, 1, S.STARTING)
     with pytest.raises(TAKEN), store.transaction(NOW) as transaction:
-        transaction.insert_attempts([(run, 1, 8, NOW)])
+        transaction.insert_attempts([AttemptRow(run, 1, 8, NOW)])
 
 
 def test_only_the_present_epoch_settles_a_run_and_only_once(store: Store) -> None:
@@ -194,18 +194,18 @@ def test_only_the_present_epoch_settles_a_run_and_only_once(store: Store) -> Non
         assert transaction.settle([change]) == {}
         row = transaction.run(run)
     assert row is not None
-    assert (row[4], row[14], row[15], row[17]) == (S.FAILED, NOW + 5, "failed", '{"error": "ß"}')
+    assert (row.state, row.ended_at, row.reason, row.outcome) == (S.FAILED, NOW + 5, "failed", '{"error": "ß"}')
 
 
 def test_a_released_run_is_ready_again_and_its_attempt_does_not_count(store: Store) -> None:
     (schedule,) = add_schedules(store)
     run = started_run(store, schedule)
     with store.transaction(NOW) as transaction:
-        assert transaction.release([(run, 2, NOW)]) == set()
-        assert transaction.release([(run, 1, NOW + 4)]) == {run}
+        assert transaction.release([Release(run, 2, NOW)]) == set()
+        assert transaction.release([Release(run, 1, NOW + 4)]) == {run}
         (row,) = transaction.ready(NOW + 4, 9)
         assert (row.epoch, row.attempt) == (1, 0)
-        assert transaction.release([(run, 1, NOW)]) == set()
+        assert transaction.release([Release(run, 1, NOW)]) == set()
 
 
 def test_permits_are_taken_once_and_given_back(store: Store) -> None:
@@ -275,11 +275,11 @@ def test_failures_in_a_row_are_counted(store: Store) -> None:
         transaction.count_failures([(one, True), (two, True), (one, True)])
         transaction.count_failures([(one, True), (two, True), (two, False), (two, True)])
         counted = [transaction.schedule(schedule) for schedule in (one, two)]
-        assert [row and row[12] for row in counted] == [3, 1]
+        assert [row and row.failures for row in counted] == [3, 1]
         transaction.count_failures([(one, False)])
         row = transaction.schedule(one)
     assert row is not None
-    assert row[12] == 0
+    assert row.failures == 0
 
 
 def test_started_runs_are_marked_to_end_once(store: Store) -> None:
@@ -316,14 +316,14 @@ def test_schedules_are_found_by_name_agent_and_page(store: Store) -> None:
         transaction.insert_schedules(rows, NOW)
         assert sorted(transaction.schedules_named("x", None)) == ids[:2]
         assert transaction.schedules_named("x", "ann") == [ids[1]]
-        assert [row[0] for row in transaction.schedules(0, None, 2)] == ids[:2]
-        assert [row[0] for row in transaction.schedules(ids[0], "ann", 9)] == ids[1:]
+        assert [row.id for row in transaction.schedules(0, None, 2)] == ids[:2]
+        assert [row.id for row in transaction.schedules(ids[0], "ann", 9)] == ids[1:]
         assert transaction.taken_names([("", "y"), ("bob", "x")]) == []
         assert transaction.taken_names([("", "y"), ("ann", "y")]) == ["y"]
         transaction.set_schedule_state(ids[2], "removed", NOW, None, "me")
         assert transaction.taken_names([("ann", "y")]) == []
         assert transaction.schedules_named("y", None) == []
-        assert [row[0] for row in transaction.schedules(0, "ann", 9)] == [ids[1]]
+        assert [row.id for row in transaction.schedules(0, "ann", 9)] == [ids[1]]
         assert transaction.schedule(max(ids) + 1) is None
 
 
@@ -335,8 +335,8 @@ def test_an_edit_is_a_new_revision_and_the_old_one_stays(store: Store) -> None:
         transaction.replace_cursor(schedule, NOW + 3, None, 2, paused=True)
         name = f"s{schedule}"
         assert sorted(transaction.definitions([(schedule, 1), (schedule, 2), (schedule, 3)])) == [
-            Said(schedule, 1, name, "ann", '{"rev": 1}'),
-            Said(schedule, 2, name, "ann", '{"rev": 2}'),
+            DefinitionRow(schedule, 1, name, "ann", '{"rev": 1}'),
+            DefinitionRow(schedule, 2, name, "ann", '{"rev": 2}'),
         ]
         row = transaction.schedule(schedule)
         assert row == (
@@ -353,8 +353,8 @@ def test_runs_are_found_by_id_request_and_page(store: Store) -> None:
     with store.reading() as transaction:
         assert transaction.run_by_request(schedule, "k") == asked
         assert transaction.run_by_request(schedule, "other") is None
-        assert [row[0] for row in transaction.runs_of(schedule, 1 << 62, 2)] == [asked, done[2]]
-        assert [row[0] for row in transaction.runs_of(schedule, done[2], 9)] == [done[1], done[0]]
+        assert [row.id for row in transaction.runs_of(schedule, 1 << 62, 2)] == [asked, done[2]]
+        assert [row.id for row in transaction.runs_of(schedule, done[2], 9)] == [done[1], done[0]]
         assert transaction.run(asked) == (
             asked, schedule, f"s{schedule}", 1, S.READY, None, "k", 1, None, 0, 0, NOW, NOW, None, None, None,
             '{"a": 1}', None, 0,
@@ -379,13 +379,13 @@ def test_a_worker_beats_until_it_is_stopped(store: Store) -> None:
     """H3: whoever declares it dead does so once, and it learns of it with its next beat."""
     with store.transaction(NOW) as transaction:
         worker, other = transaction.insert_worker("one", NOW), transaction.insert_worker("two", NOW)
-        (_, _, first), second = transaction.workers()
+        first, second = transaction.workers()
         beat = max(transaction.beat(worker) or 0 for _ in range(1_000))  # on a server it is the time, in milliseconds
-        assert transaction.workers() == [(worker, "one", beat), second] != [(worker, "one", first), second]
+        assert transaction.workers() == [(worker, "one", beat), second] != [first, second]
         assert transaction.stop_worker(worker, NOW)
         assert not transaction.stop_worker(worker, NOW)
         assert transaction.beat(worker) is None
-        assert transaction.workers() == [second] == [(other, "two", second[2])]
+        assert transaction.workers() == [second] == [(other, "two", second.beat)]
 
 
 def test_figures(store: Store) -> None:

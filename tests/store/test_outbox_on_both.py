@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from store_records import NOW
 
-from matins.model.records import NewEvent
+from matins.model.rows import NewEvent
 from matins.model.subscription import Subscription
 from matins.ports import Store
 from matins.runtime.catalog import Catalog

@@ -26,7 +26,7 @@ from store_records import (
 )
 
 from matins.errors import Conflict, StoreUnavailable
-from matins.model.records import Cursor, NewEvent, NewSchedule
+from matins.model.rows import Cursor, NewEvent, NewSchedule, Release
 from matins.store.postgres.session import MOST_CONNECTIONS
 from matins.store.postgres.store import PostgresStore
 from matins.testing import ManualClock, Sandbox
@@ -127,7 +127,9 @@ def test_cursors_are_locked_before_runs(
     """H10: an edit holds the cursor and then wants the run; whoever changes the run waits, so nobody is stuck."""
     (schedule,) = add_schedules(store)
     run = started_run(store, schedule)
-    arguments = {"settle": [[end(run)]], "release": [[(run, 1, NOW)]], "promote": [[schedule], NOW]}.get(way, [[run]])
+    arguments = {"settle": [[end(run)]], "release": [[Release(run, 1, NOW)]], "promote": [[schedule], NOW]}.get(
+        way, [[run]]
+    )
 
     def change() -> None:
         with other.transaction(NOW) as transaction:
@@ -195,7 +197,7 @@ def test_more_threads_than_connections_wait_for_their_turn(store: PostgresStore)
     assert found_faults(store) == []
     assert len(page_of_events(store)) == 120
     with store.reading() as transaction:
-        assert len(transaction.audit()[1]) <= MOST_CONNECTIONS
+        assert len(transaction.audit().writers) <= MOST_CONNECTIONS
 
 
 def test_readers_of_events_miss_nothing_that_commits_late(store: PostgresStore, other: PostgresStore) -> None:
@@ -213,7 +215,7 @@ def test_two_schedules_of_one_name_made_at_the_same_moment(store: PostgresStore,
     with pytest.raises(Conflict):
         make_twins(store, other)
     with store.reading() as transaction:
-        assert [row[0] for row in transaction.schedules(0, None, 9)] == [1]
+        assert [row.id for row in transaction.schedules(0, None, 9)] == [1]
 
 
 def make_twins(store: PostgresStore, other: PostgresStore) -> None:
@@ -251,7 +253,7 @@ def test_seals_cover_what_commits_late_and_nothing_twice(store: PostgresStore, o
         with other.transaction(NOW) as transaction:
             transaction.seal(NOW)
         with other.reading() as transaction:
-            return [row[2] for row in transaction.audit()[2]]
+            return [row.heads for row in transaction.audit().seals]
 
     with store.transaction(NOW) as early:
         early.insert_worker("has a transaction number", NOW)

@@ -18,7 +18,7 @@ from store_records import (
 
 from matins.errors import InvalidInput, StoreError, StoreUnavailable, StoreVersionError
 from matins.library import open_store
-from matins.model.records import NewSchedule
+from matins.model.rows import NewSchedule
 from matins.runtime.clock import SystemClock
 from matins.runtime.engine import Settings
 from matins.store.chain import Chain

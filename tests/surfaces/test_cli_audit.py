@@ -16,7 +16,7 @@ import pytest
 
 import postgres_fixtures
 from matins import Matins
-from matins.model.records import NewEvent
+from matins.model.rows import NewEvent
 from matins.store.sqlite.store import SqliteStore
 from matins.testing import ManualClock, Sandbox
 

@@ -7,7 +7,7 @@ from collections.abc import Collection
 import orjson
 
 from matins.engine.when.jitter import fraction
-from matins.model.records import StoredEvent
+from matins.model.rows import StoredEvent
 
 MOST_ATTEMPTS = 20
 FIRST_WAIT_MS, LONGEST_WAIT_MS = 5_000, 3_600_000

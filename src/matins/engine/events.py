@@ -11,7 +11,7 @@ import orjson
 
 from matins.engine.when.triggers import EPOCH
 from matins.errors import InvalidInput
-from matins.model.records import StoredEvent
+from matins.model.rows import StoredEvent
 
 PREFIX = "matins."
 

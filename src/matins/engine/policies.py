@@ -16,6 +16,7 @@ from matins.engine.settings import load_settings
 from matins.model.agent import Agent
 from matins.model.hook import EVENTS, Hook
 from matins.model.policy import Throttle
+from matins.model.rows import PolicyRow
 from matins.model.run import Usage
 from matins.model.settings import settings_of
 from matins.model.work_source import WorkSourceDefinition
@@ -71,13 +72,12 @@ class Policies:
 NONE = Policies()
 
 
-def read_policies(rev: int, rows: Iterable[tuple[str, str, str]], throttles: Iterable[Throttle]) -> Policies:
-    """From (kind, name, definition) as the store keeps them."""
+def read_policies(rev: int, rows: Iterable[PolicyRow], throttles: Iterable[Throttle]) -> Policies:
     found: dict[str, dict[str, Any]] = {}
     unreadable: list[str] = []
-    for kind, name, text in rows:
+    for kind, name, definition in rows:
         try:
-            found.setdefault(kind, {})[name] = _load(kind, name, orjson.loads(text))
+            found.setdefault(kind, {})[name] = _load(kind, name, orjson.loads(definition))
         except Exception as error:  # one bad row must not take the others with it
             unreadable.append(f"{kind} {name}: {type(error).__name__}: {error}")
     rates = {name: data["usd"] for name, data in found.get("rate", {}).items()}

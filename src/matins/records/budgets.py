@@ -28,15 +28,14 @@ def _recount(budget: Budget, before: Budget | None, change: RecordChange) -> Non
     if before is not None and budget == replace(before, max_cost=budget.max_cost, max_tokens=budget.max_tokens):
         return
     from matins.engine.spending import draws
-    from matins.runtime.rows import schedule_of
 
     transaction = change.transaction
     transaction.drop_purses(budget.name)
-    for schedule_id, agent, money, tokens in transaction.spend_since(_period_start(budget, change.now)):
-        row = transaction.schedule(schedule_id)
-        name = schedule_of(row).name if row else ""
-        for draw in draws([budget], schedule_id, agent, name, change.now):
-            transaction.fill_purse(Purse(budget.name, draw.whose, draw.period, money, tokens, 0, 0))
+    for spent in transaction.spend_since(_period_start(budget, change.now)):
+        schedule = transaction.schedule(spent.schedule_id)
+        name = schedule.name if schedule else ""
+        for draw in draws([budget], spent.schedule_id, spent.agent, name, change.now):
+            transaction.fill_purse(Purse(budget.name, draw.whose, draw.period, spent.money, spent.tokens, 0, 0))
 
 
 def _period_start(budget: Budget, now: int) -> int:

@@ -9,7 +9,7 @@ import orjson
 
 from matins.errors import Conflict
 from matins.model.policy import Throttle
-from matins.model.records import NewEvent
+from matins.model.rows import NewEvent
 from matins.model.subscription import Subscription
 from matins.records.kind import RecordChange, RecordKind
 
@@ -46,14 +46,14 @@ class LimitStorage:
     """A number of units for each scope, which runs take while they are on."""
 
     def read(self, kind: RecordKind[Any], transaction: Transaction, policies: Policies) -> Mapping[str, Any]:
-        return {scope: kind.value(scope, size) for scope, size, _ in transaction.scopes()}
+        return {row.scope: kind.value(row.scope, row.size) for row in transaction.scopes()}
 
     def put(self, kind: RecordKind[Any], key: str, value: Any, change: RecordChange) -> Any:
         resize(key, value.size, change)
         return value
 
     def delete(self, kind: RecordKind[Any], key: str, change: RecordChange) -> bool:
-        limited = any(scope == key and size for scope, size, _ in change.transaction.scopes())
+        limited = any(row.scope == key and row.size for row in change.transaction.scopes())
         if limited:
             resize(key, 0, change)
         return limited

@@ -11,9 +11,9 @@ from matins.engine.policies import Policies
 from matins.engine.settings import dump_settings
 from matins.model.agent import Agent
 from matins.model.policy import Approval, ApprovalKind
-from matins.model.records import NewEvent
+from matins.model.rows import NewEvent
 from matins.model.settings import settings_of
-from matins.ports import Transaction
+from matins.ports import ApprovalRows, Transaction
 from matins.runtime.catalog import Known
 
 BUDGET_MS = 7 * 86_400_000
@@ -76,7 +76,7 @@ def involved(transaction: Transaction, known: Known, run_id: int) -> list[tuple[
     the schedule."""
     found: list[tuple[str, str]] = []
     run = transaction.run(run_id)
-    by = orjson.loads(run[16]).get("by") if run and run[16] else None
+    by = orjson.loads(run.evidence).get("by") if run and run.evidence else None
     if by:
         found.append((by["name"], by["role"]))
     for asked in transaction.approvals_of_run(run_id):
@@ -85,7 +85,7 @@ def involved(transaction: Transaction, known: Known, run_id: int) -> list[tuple[
     found += transaction.authors(known.schedule_id, known.rev)
     schedule = transaction.schedule(known.schedule_id)
     if schedule is not None:
-        found.append((schedule[16], schedule[17]))
+        found.append((schedule.created_by, schedule.creator_role))
     return list(dict.fromkeys((name, role) for name, role in found))
 
 
@@ -100,7 +100,7 @@ def run_digest(known: Known, policies: Policies) -> str:
     return digest(known.agent, known.name, known.rev, known.definition, *more)
 
 
-def still_approved(transaction: Transaction, known: Known, policies: Policies, run_id: int) -> bool:
+def still_approved(transaction: ApprovalRows, known: Known, policies: Policies, run_id: int) -> bool:
     """Whether the run needs no approval, or its approval is for the agent's present settings."""
     if not needs_approval(known.definition):
         return True

@@ -6,7 +6,7 @@ import orjson
 
 from matins.engine.planning import Birth
 from matins.engine.transitions import BORN
-from matins.model.records import NewEvent, NewRun
+from matins.model.rows import NewEvent, NewRun
 from matins.model.run import RunState
 from matins.runtime.catalog import Known
 

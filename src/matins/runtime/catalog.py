@@ -11,7 +11,7 @@ from matins.engine.planning import Rule
 from matins.engine.policies import NONE, Policies, read_policies
 from matins.engine.schedules import AGENT_JOB, MESSAGE_JOB, decode
 from matins.engine.when.triggers import compile_trigger
-from matins.ports import Transaction
+from matins.ports import PolicyRows, ScheduleRows, Transaction
 
 log = logging.getLogger("matins")
 _MOST = 200_000
@@ -65,7 +65,7 @@ class Catalog:
         """Clear the cache after a rollback."""
         self._known, self._policies = {}, NONE
 
-    def policies(self, transaction: Transaction) -> Policies:
+    def policies(self, transaction: PolicyRows) -> Policies:
         """The present policies, read again only after a change."""
         rev = transaction.policy_rev()
         if rev != self._policies.rev:
@@ -92,7 +92,7 @@ class Catalog:
             found.update(self._load(transaction, missing))
         return found
 
-    def _load(self, transaction: Transaction, keys: list[tuple[int, int]]) -> dict[tuple[int, int], Known | Exception]:
+    def _load(self, transaction: ScheduleRows, keys: list[tuple[int, int]]) -> dict[tuple[int, int], Known | Exception]:
         loaded: dict[tuple[int, int], Known | Exception] = {}
         for said in transaction.definitions(keys):
             key = (said.schedule_id, said.rev)

@@ -12,7 +12,7 @@ from matins.engine.policies import BEFORE, NONE, Policies
 from matins.engine.transitions import AFTER_VERDICT, ASK, BLOCK, CHECK, CLEAR, DEFER, MISS, SKIP, SUSPEND
 from matins.model.agent import FRESH
 from matins.model.policy import Approval
-from matins.model.records import NewEvent, Ready
+from matins.model.rows import CheckRow, NewEvent, ReadyRun
 from matins.model.run import APPROVED, CHECKED
 from matins.model.trigger import Once
 from matins.ports import Transaction
@@ -53,7 +53,7 @@ class Clearance:
         """The gates between ready and started that may stop a run of this schedule; mostly there are none."""
         return (item.gates | self.gates) & _TO_START
 
-    def may_start(self, transaction: Transaction, row: Ready, item: Known, now: int) -> bool:
+    def may_start(self, transaction: Transaction, row: ReadyRun, item: Known, now: int) -> bool:
         """Whether the run may start now. If not, it has been sent to its next gate."""
         gates = self.gates_to_start(item)
         if not gates:
@@ -63,7 +63,7 @@ class Clearance:
         verdicts = (gate.judge(candidate) for gate in choose("start", gates))
         return all(verdict is None or self._answered(transaction, row, item, verdict, now) for verdict in verdicts)
 
-    def _answered(self, transaction: Transaction, row: Ready, item: Known, verdict: Verdict, now: int) -> bool:
+    def _answered(self, transaction: Transaction, row: ReadyRun, item: Known, verdict: Verdict, now: int) -> bool:
         """Whether the run passes all the same: the verdict is a question, and the answer to it is yes."""
         match verdict.reason:
             case "checking":
@@ -76,7 +76,7 @@ class Clearance:
             case _:
                 return _refused(transaction, row, item, verdict, now)
 
-    def reserve_budget(self, transaction: Transaction, row: Ready, item: Known, now: int) -> bool:
+    def reserve_budget(self, transaction: Transaction, row: ReadyRun, item: Known, now: int) -> bool:
         """Reserve the cost of the run in every budget. If one is too small, return False; the run ends or waits."""
         if not self.gates & BITS[BUDGET.name]:
             return True
@@ -94,7 +94,7 @@ class Clearance:
             found.append(CheckCommand("hook", words.before_run, words.check_timeout_ms))
         return tuple(found)
 
-    def _checked(self, transaction: Transaction, row: Ready, item: Known, now: int) -> bool:
+    def _checked(self, transaction: Transaction, row: ReadyRun, item: Known, now: int) -> bool:
         """Whether the run has passed its checks. If not, they are to start, all in one go."""
         if row.cleared & CHECKED:
             return True
@@ -112,14 +112,14 @@ class Clearance:
             self.checks.append(check)
         return False
 
-    def _approved(self, transaction: Transaction, row: Ready, item: Known, now: int) -> bool:
+    def _approved(self, transaction: Transaction, row: ReadyRun, item: Known, now: int) -> bool:
         if self._leave(transaction, row, item, now) is not None:
             return True
         if apply(transaction, [_change(row, item, ASK, now, "awaiting_approval", None)], now):
             asking.ask_about_run(transaction, item, self.policies, row.id, row.slot, now)
         return False
 
-    def consume_approval(self, transaction: Transaction, row: Ready, item: Known, now: int) -> None:
+    def consume_approval(self, transaction: Transaction, row: ReadyRun, item: Known, now: int) -> None:
         """Mark the approval of a claimed run as used. Until then, edits void it and it can expire."""
         if not needs_approval(item.definition):
             return
@@ -129,7 +129,7 @@ class Clearance:
             data = {"approval": str(leave.id), "digest": leave.digest}
             transaction.events.append(NewEvent(now, "approval.used", item.schedule_id, row.id, data))
 
-    def _leave(self, transaction: Transaction, row: Ready, item: Known, now: int) -> Approval | None:
+    def _leave(self, transaction: Transaction, row: ReadyRun, item: Known, now: int) -> Approval | None:
         """The approval that a run may start with: for its present settings, and not expired at its first attempt."""
         digest = asking.run_digest(item, self.policies)
         for approval in transaction.approvals_of_run(row.id) if row.cleared & APPROVED else ():
@@ -145,10 +145,11 @@ def record_checks(transaction: Transaction, checked: list[Checked], now: int) ->
     for item in checked:
         check, against = item.check, item.against
         for said in item.said:
-            transaction.insert_check(
-                check.run_id, check.epoch, said.kind, now, said.duration_ms, said.exit_code, said.reason or said.saying,
-                said.output,
-            )  # fmt: skip
+            verdict = said.reason or said.saying
+            row = CheckRow(
+                check.run_id, check.epoch, said.kind, now, said.duration_ms, said.exit_code, verdict, said.output
+            )
+            transaction.insert_check(row)
         # A new epoch, so that a verdict is used once, even if the result of this commit is lost.
         change = Change(
             check.run_id, check.epoch, check.slot, check.known, CLEAR, now, now, cleared=CHECKED, renewed=True
@@ -163,7 +164,7 @@ def record_checks(transaction: Transaction, checked: list[Checked], now: int) ->
 def is_paused(transaction: Transaction, schedule_id: int) -> bool:
     """Whether waiting runs of the schedule are held: it is paused, pending, rejected or broken."""
     row = transaction.schedule(schedule_id)
-    return row is not None and row[3] in ("paused", "pending", "rejected", "broken")
+    return row is not None and row.state in ("paused", "pending", "rejected", "broken")
 
 
 def _turned_down(change: Change, said: Said, now: int) -> Change:
@@ -182,20 +183,20 @@ def _turned_down(change: Change, said: Said, now: int) -> Change:
     return change._replace(transition=MISS)
 
 
-def _refused(transaction: Transaction, row: Ready, item: Known, verdict: Verdict, now: int) -> Literal[False]:
+def _refused(transaction: Transaction, row: ReadyRun, item: Known, verdict: Verdict, now: int) -> Literal[False]:
     transition = AFTER_VERDICT[verdict.state]
     apply(transaction, [_change(row, item, transition, now, verdict.reason, verdict.until, verdict.evidence)], now)
     return False
 
 
 def _change(
-    row: Ready, item: Known, transition: Any, now: int, reason: str, until: int | None,
+    row: ReadyRun, item: Known, transition: Any, now: int, reason: str, until: int | None,
     evidence: dict[str, Any] | None = None,
 ) -> Change:  # fmt: skip
     return Change(row.id, row.epoch, row.slot, item, transition, now, until, reason, None, evidence)
 
 
-def _context(row: Ready, item: Known, now: int, last_run: int | None) -> dict[str, Any]:
+def _context(row: ReadyRun, item: Known, now: int, last_run: int | None) -> dict[str, Any]:
     """The input of a hook, as JSON on its standard input."""
     return {
         "event": BEFORE,

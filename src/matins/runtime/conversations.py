@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from matins.engine.landing import ASKED_FOR, GONE
 from matins.model.run import Conversation
-from matins.ports import Transaction
+from matins.ports import ThreadRows, Transaction
 
 
-def conclude(transaction: Transaction, run_id: int, told: Conversation | None, now: int) -> None:
+def conclude(transaction: ThreadRows, run_id: int, told: Conversation | None, now: int) -> None:
     """Set the thread to waiting, and store its new messages and the tool's session."""
     landing = transaction.landing(run_id)
     if landing is None:

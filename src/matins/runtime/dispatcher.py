@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from matins.engine.transitions import CALL_OFF, CLAIM, RELEASE
-from matins.model.records import NewEvent, Ready
-from matins.ports import Transaction
+from matins.model.rows import AttemptRow, Claim, NewEvent, ReadyRun, Release
+from matins.ports import Transaction, WorkerRows
 from matins.runtime import spending
 from matins.runtime.catalog import GLOBAL, Catalog, Known
 from matins.runtime.clearance import Clearance
@@ -43,21 +43,21 @@ class Dispatcher:
             if row.cancelling or item.emits or self._clearance.gates_to_start(item)
         }
         judged -= transaction.free_cursors(judged) if judged else set()
-        chosen: list[tuple[Ready, Known]] = []
+        chosen: list[tuple[ReadyRun, Known]] = []
         for row, item in found:
             if row.schedule_id not in judged and self._may_start(transaction, row, item, free, now):
                 if not item.emits:
                     free.take(item)
                 chosen.append((row, item))
-        claimed = transaction.claim([(row.id, row.epoch, worker, now) for row, _ in chosen])
+        claimed = transaction.claim([Claim(row.id, row.epoch, worker, now) for row, _ in chosen])
         won = [(row, item) for row, item in chosen if row.id in claimed]
-        transaction.insert_attempts([(row.id, row.epoch + 1, worker, now) for row, _ in won])
+        transaction.insert_attempts([AttemptRow(row.id, row.epoch + 1, worker, now) for row, _ in won])
         for row, item in won:
             self._clearance.consume_approval(transaction, row, item, now)
             transaction.events.append(NewEvent(now, CLAIM.event, row.schedule_id, row.id))
         return [_work(row, item, now) for row, item in won]
 
-    def _may_start(self, transaction: Transaction, row: Ready, item: Known, free: Free, now: int) -> bool:
+    def _may_start(self, transaction: Transaction, row: ReadyRun, item: Known, free: Free, now: int) -> bool:
         clearance = self._clearance
         if row.cancelling:  # it was cancelled while it was claimed, and then released
             apply(transaction, [Change(row.id, row.epoch, row.slot, item, CALL_OFF, now, reason="cancelled")], now)
@@ -80,7 +80,7 @@ class Dispatcher:
 
 def release(transaction: Transaction, works: list[Work], now: int) -> None:
     """Release runs that were claimed but not started: another worker may claim them."""
-    released = transaction.release([(work.run_id, work.epoch, now) for work in works])
+    released = transaction.release([Release(work.run_id, work.epoch, now) for work in works])
     transaction.release_permits(released)
     spending.release(transaction, released)
     again = [
@@ -92,7 +92,7 @@ def release(transaction: Transaction, works: list[Work], now: int) -> None:
     keep_back(transaction, again, now, ("pending", "paused", "broken"))
 
 
-def _permitted(transaction: Transaction, row: Ready, item: Known, free: Free) -> bool:
+def _permitted(transaction: WorkerRows, row: ReadyRun, item: Known, free: Free) -> bool:
     """Take a permit of each limited scope, all or none, always in the same order."""
     scopes = sorted(free.limited & item.scopes)
     for scope in scopes:
@@ -105,5 +105,5 @@ def _permitted(transaction: Transaction, row: Ready, item: Known, free: Free) ->
     return True
 
 
-def _work(row: Ready, item: Known, now: int) -> Work:
+def _work(row: ReadyRun, item: Known, now: int) -> Work:
     return Work(row.id, row.epoch + 1, row.attempt + 1, row.slot, row.slots, row.first_slot, now, item)

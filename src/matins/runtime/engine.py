@@ -11,8 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from matins.errors import StoreError
+from matins.model.rows import ScopeRow
 from matins.model.run import RunState
-from matins.ports import Clock, Store, Transaction
+from matins.ports import Clock, RunRows, Store, Transaction
 from matins.runtime import recorder
 from matins.runtime.catalog import GLOBAL, Catalog
 from matins.runtime.checks import Checked, Checks, NoChecks
@@ -208,9 +209,7 @@ class Engine:
             release(transaction, self._back + self._still_ours(transaction, self._doubtful), now)
         return stale
 
-    def _start(
-        self, transaction: Transaction, scopes: list[tuple[str, int, int]], now: int
-    ) -> tuple[list[Work], int | None]:
+    def _start(self, transaction: Transaction, scopes: list[ScopeRow], now: int) -> tuple[list[Work], int | None]:
         """Wake, plan and claim runs. Returns the runs to start, and the time of the next event."""
         free = Free(self.executor.room(), scopes, self.executor.room(talks=True))
         # Without capacity it still plans, or slots would be late; but in small batches, since capacity may return.
@@ -242,7 +241,7 @@ class Engine:
         self._doubtful = []
         self.executor.submit(start)
 
-    def _still_ours(self, transaction: Transaction, claimed: list[Work]) -> list[Work]:
+    def _still_ours(self, transaction: RunRows, claimed: list[Work]) -> list[Work]:
         if not claimed:
             return []
         rows = transaction.started(self.worker, mine=True)

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 
 from matins.errors import MatinsError
-from matins.model.records import Started
+from matins.model.rows import StartedRun
 from matins.ports import Clock, Store
 
 log = logging.getLogger("matins")
@@ -84,5 +84,5 @@ class Heart:
             self.beat()
 
 
-def _cancelling(rows: list[Started]) -> set[int]:
+def _cancelling(rows: list[StartedRun]) -> set[int]:
     return {row.id for row in rows if row.cancelling}

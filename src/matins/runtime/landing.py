@@ -5,16 +5,16 @@ from __future__ import annotations
 from matins.engine.landing import ASKED_FOR, GONE, Found, Landed, Wait, land
 from matins.engine.transitions import DEFER, SKIP
 from matins.model.agent import Target
-from matins.model.records import NewEvent, Ready
+from matins.model.rows import NewEvent, ReadyRun
 from matins.model.thread import Landing, Thread
-from matins.ports import Transaction
+from matins.ports import ThreadRows, Transaction
 from matins.runtime.catalog import Known
 from matins.runtime.recorder import Change, apply
 
 _BUSY_MS, _GONE_MS, _GONE_MOST_MS = 2_000, 30_000, 900_000
 
 
-def landed(transaction: Transaction, row: Ready, item: Known, usual: Target, now: int) -> bool:
+def landed(transaction: Transaction, row: ReadyRun, item: Known, usual: Target, now: int) -> bool:
     """Whether the run has a thread now. If not, it waits or is skipped."""
     words = item.definition
     target = words.target or usual
@@ -53,7 +53,7 @@ def _look(transaction: Transaction, agent: str, target: Target, run_id: int, alr
     return Found(thread, busy)
 
 
-def _thread(transaction: Transaction, agent: str, target: Target, already: Landing | None) -> Thread | None:
+def _thread(transaction: ThreadRows, agent: str, target: Target, already: Landing | None) -> Thread | None:
     if already is not None:  # a further attempt continues in the same thread
         return transaction.locked_thread(already.thread.id)
     if target.kind == "channel" and target.channel is not None:
@@ -75,7 +75,7 @@ def _land(transaction: Transaction, run_id: int, item: Known, target: Target, pl
     transaction.events.append(NewEvent(now, "run.thread_assigned", item.schedule_id, run_id, data))
 
 
-def _open(transaction: Transaction, item: Known, target: Target, how: str, now: int) -> int:
+def _open(transaction: ThreadRows, item: Known, target: Target, how: str, now: int) -> int:
     """A new thread; in a channel it continues the channel's session."""
     session, name = None, None
     if target.kind == "channel" and target.channel is not None:

@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
+from matins.model.rows import ScopeRow
 from matins.runtime.catalog import Known
 
 
 class Free:
     """The free capacity in one turn. Permits are a forecast; they are taken when a run is claimed."""
 
-    def __init__(self, room: int, scopes: Iterable[tuple[str, int, int]] = (), talking: int | None = None) -> None:
+    def __init__(self, room: int, scopes: Iterable[ScopeRow] = (), talking: int | None = None) -> None:
         self.room = room
         """Capacity for jobs. Agents have their own capacity, so neither blocks the other."""
         self.talking = room if talking is None else talking
-        self._permits = {scope: size - taken for scope, size, taken in scopes}
+        self._permits = {row.scope: row.size - row.in_use for row in scopes}
         self.limited = frozenset(self._permits)
         self._promised: Counter[str] = Counter()
 

@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 from matins.engine.deliveries import DISCARDED, LONGEST_WAIT_MS, next_try_at, wants
 from matins.engine.events import TERMINAL_EVENTS, to_cloudevent
 from matins.engine.policies import AFTER, Policies
-from matins.model.records import NewEvent, StoredEvent
+from matins.model.rows import CheckRow, NewEvent, StoredEvent
 from matins.model.run import RunRecord
 from matins.model.subscription import Subscription, SubscriptionKind
 from matins.ports import Transaction
@@ -89,7 +89,7 @@ class Turn(NamedTuple):
 
     def letters(self, events: Sequence[tuple[int, StoredEvent]], *, with_run: bool = False) -> tuple[Letter, ...]:
         rows = {s: self.transaction.schedule(s) for s in {event.schedule_id for _, event in events} if s is not None}
-        names = {schedule_id: row[1] for schedule_id, row in rows.items() if row is not None}
+        names = {schedule_id: row.name for schedule_id, row in rows.items() if row is not None}
         found: list[Letter] = []
         for attempts, event in events:
             run, known = self.ended(event) if with_run else (None, None)
@@ -322,8 +322,9 @@ def _tell_discarded(turn: Turn, name: str, letter: Letter, attempts: int, sent: 
 def _record_hook(turn: Turn, letter: Letter, ran: HookRan) -> None:
     assert letter.run is not None
     run, said = letter.run, plain(ran.failure)
+    verdict = said or "pass"
     turn.transaction.insert_check(
-        run.id, run.epoch, ran.kind, turn.now, ran.duration_ms, ran.exit_code, said or "pass", ran.output
+        CheckRow(run.id, run.epoch, ran.kind, turn.now, ran.duration_ms, ran.exit_code, verdict, ran.output)
     )
     if said is not None:
         data = {"hook": ran.kind, "run_state": run.state.label, "said": said, "exit_code": ran.exit_code}

@@ -9,7 +9,7 @@ from matins.engine.policies import Policies
 from matins.engine.prompts import Fire, build_prompt, fill
 from matins.engine.schedules import MESSAGE_JOB
 from matins.errors import InvalidInput
-from matins.model.records import NewEvent
+from matins.model.rows import NewEvent
 from matins.model.run import Conversation, Outcome, RunState
 from matins.ports import Transaction
 from matins.runtime import recorder

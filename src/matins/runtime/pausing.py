@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from matins.engine.gates import Facts, touched_gates
 from matins.engine.gates.paused import BY_BUDGET, BY_FAILURES
 from matins.engine.when.triggers import Trigger
-from matins.model.records import NewEvent
+from matins.model.rows import NewEvent, ScheduleRow
 from matins.model.schedule import ScheduleRecord
 from matins.ports import Transaction
 from matins.runtime.births import birth_event, new_run
@@ -23,15 +21,15 @@ def pause(
     """Pause a schedule. Waiting runs are held, running runs continue. False when it is not active."""
     transaction.due_rows([schedule_id])  # locked against planning
     row = transaction.schedule(schedule_id)
-    if row is None or row[3] not in ("active", "paused"):
+    if row is None or row.state not in ("active", "paused"):
         return False
-    by_person = row[3] == "paused" and row[7] not in _AUTOMATIC and row[15] is None
+    by_person = row.state == "paused" and row.paused_by not in _AUTOMATIC and row.paused_until is None
     if by_person and by in _AUTOMATIC:
         return False  # a pause by a person stays: only a person resumes it
-    next_slot, due_at, rev = row[9], row[10], row[4]
-    waiting = row[3] == "active" and due_at is None and next_slot is not None
-    if due_at is not None and row[9] <= now:
-        next_slot = _skip_due(transaction, row, now)
+    next_slot, due_at, rev = row.next_slot, row.due_at, row.rev
+    waiting = row.state == "active" and due_at is None and next_slot is not None
+    if due_at is not None and next_slot is not None and next_slot <= now:
+        next_slot = _skip_due(transaction, row, next_slot, now)
     transaction.set_schedule_state(schedule_id, "paused", now, note, by)
     transaction.set_paused_until(schedule_id, until)
     transaction.replace_cursor(schedule_id, next_slot, None, rev, paused=True, waiting=waiting)
@@ -41,13 +39,13 @@ def pause(
     return True
 
 
-def _skip_due(transaction: Transaction, row: tuple[Any, ...], now: int) -> int | None:
+def _skip_due(transaction: Transaction, row: ScheduleRow, slot: int, now: int) -> int | None:
     """Record slots that are due but not yet planned as skipped, and return the slot after them."""
-    item = Known(row[0], row[4], row[1], row[2], row[5])
+    item = Known(row.id, row.rev, row.name, row.agent, row.definition)
     facts = Facts(paused=True)
-    plan = item.rule.plan(item.schedule_id, row[9], 0, row[11], facts, now, touched_gates(facts))
+    plan = item.rule.plan(item.schedule_id, slot, 0, row.executions, facts, now, touched_gates(facts))
     if plan.expired:
-        return row[9]
+        return slot
     births = list(zip(transaction.run_ids(len(plan.births)), plan.births, strict=True))
     transaction.insert_runs([new_run(run_id, item, birth, now, None) for run_id, birth in births])
     transaction.events.extend(birth_event(run_id, item, birth, now) for run_id, birth in births)

@@ -8,9 +8,9 @@ from typing import NamedTuple
 from matins.engine.gates import BITS, Facts, Surroundings, active_gates, touched_gates
 from matins.engine.gates.budget import BUDGET
 from matins.engine.planning import Birth, Plan
-from matins.model.records import Cursor, Due, NewEvent, NewRun
+from matins.model.rows import AttemptRow, Cursor, Due, NewEvent, NewRun
 from matins.model.run import RunState
-from matins.ports import Transaction
+from matins.ports import RunRows, Transaction
 from matins.runtime import spending
 from matins.runtime.births import birth_event, new_run
 from matins.runtime.catalog import Catalog, Known
@@ -114,7 +114,7 @@ class Planner:
                     runs.append(new_run(run_id, item, birth, now, None))
                     events.append(birth_event(run_id, item, birth, now))
         transaction.insert_runs(runs)
-        transaction.insert_attempts([(work.run_id, 1, worker, now) for work in start])
+        transaction.insert_attempts([AttemptRow(work.run_id, 1, worker, now) for work in start])
         return start
 
 
@@ -134,10 +134,10 @@ def _expire(transaction: Transaction, item: Known, now: int) -> None:
     transaction.events.append(NewEvent(now, "schedule.expired", item.schedule_id, None, data))
 
 
-def live_runs(transaction: Transaction, schedule_ids: list[int]) -> dict[int, list[tuple[int, int]]]:
+def live_runs(transaction: RunRows, schedule_ids: list[int]) -> dict[int, list[tuple[int, int]]]:
     live: dict[int, list[tuple[int, int]]] = defaultdict(list)
-    for schedule_id, run_id, state in transaction.live(schedule_ids):
-        live[schedule_id].append((run_id, state))
+    for run in transaction.live(schedule_ids):
+        live[run.schedule_id].append((run.id, run.state))
     return live
 
 
@@ -156,7 +156,7 @@ def mark_broken(transaction: Transaction, row: Due, error: object, now: int) -> 
     """
     transaction.park(row.schedule_id)
     schedule = transaction.schedule(row.schedule_id)
-    if schedule is not None and schedule[3] in ("pending", "rejected"):
+    if schedule is not None and schedule.state in ("pending", "rejected"):
         return
     note = f"{type(error).__name__}: {error}" if isinstance(error, Exception) else "the definition is missing"
     transaction.set_schedule_state(row.schedule_id, "broken", now, note[:500], "matins")

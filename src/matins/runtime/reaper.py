@@ -6,7 +6,7 @@ import socket
 
 import orjson
 
-from matins.model.records import NewEvent, Started
+from matins.model.rows import NewEvent, StartedRun, WorkerRow
 from matins.model.run import RunState
 from matins.ports import Clock, Store, Transaction
 from matins.runtime import recorder
@@ -36,7 +36,7 @@ class Reaper:
         self._executor = executor
         if not self._store.shared:
             with self._store.transaction(now) as transaction:
-                dead = {other for other, _, _ in transaction.workers() if other != worker}
+                dead = {other.id for other in transaction.workers() if other.id != worker}
                 self._bury(transaction, dead, now)
                 # A worker that lost its lock may have claimed more runs after it was declared dead.
                 orphans = [row for row in transaction.started(worker, mine=False) if row.state < RunState.HELD]
@@ -54,22 +54,23 @@ class Reaper:
         self._next = boot + self._every
         with self._store.reading() as transaction:
             workers = transaction.workers()
-        dead = {other for other, _, beat in workers if other != self._worker and self._still(other, beat, boot)}
-        self._seen = {worker: seen for worker, seen in self._seen.items() if worker in {w for w, _, _ in workers}}
+        dead = {other.id for other in workers if other.id != self._worker and self._still(other, boot)}
+        known = {worker.id for worker in workers}
+        self._seen = {worker: seen for worker, seen in self._seen.items() if worker in known}
         if dead:
             with self._store.transaction(now) as transaction:
                 if transaction.beat(self._worker) is not None:  # a dead worker declares no other dead
                     self._bury(transaction, dead, now)
 
-    def _still(self, worker: int, beat: int, boot: int) -> bool:
-        last, since = self._seen.get(worker, (None, boot))
-        if last != beat:
-            self._seen[worker] = beat, boot
+    def _still(self, worker: WorkerRow, boot: int) -> bool:
+        last, since = self._seen.get(worker.id, (None, boot))
+        if last != worker.beat:
+            self._seen[worker.id] = worker.beat, boot
             return False
         return boot - since > self._lease
 
     def _bury(self, transaction: Transaction, dead: set[int], now: int) -> None:
-        here = {worker for worker, identity, _ in transaction.workers() if _host(identity) == socket.gethostname()}
+        here = {worker.id for worker in transaction.workers() if _host(worker.identity) == socket.gethostname()}
         for worker in sorted(dead):
             if not transaction.stop_worker(worker, now):
                 continue  # another reaper was faster
@@ -77,7 +78,7 @@ class Reaper:
             self.reaped += len(rows)
             self._lose(transaction, rows, now, here=worker in here)
 
-    def _lose(self, transaction: Transaction, rows: list[Started], now: int, *, here: bool = True) -> None:
+    def _lose(self, transaction: Transaction, rows: list[StartedRun], now: int, *, here: bool = True) -> None:
         known = self._catalog.get(transaction, {(row.schedule_id, row.rev) for row in rows})
         pairs = [(row, known.get((row.schedule_id, row.rev))) for row in rows]
         if here:
@@ -85,13 +86,13 @@ class Reaper:
         recorder.lose(transaction, [(row, item) for row, item in pairs if isinstance(item, Known)], now)
         recorder.give_up(transaction, [row for row, item in pairs if not isinstance(item, Known)], now)
 
-    def _adopt(self, transaction: Transaction, row: Started, item: Known | Exception | None, now: int) -> bool:
+    def _adopt(self, transaction: Transaction, row: StartedRun, item: Known | Exception | None, now: int) -> bool:
         """Take over a run whose process may have outlived its worker on this machine, with the same epoch."""
         run = transaction.run(row.id) if isinstance(item, Known) and item.talks and row.state < RunState.HELD else None
         if run is None or not isinstance(item, Known) or self._executor is None:
             return False
-        started_at = run[13] or run[12]
-        work = Work(row.id, row.epoch, row.attempt, row.slot, run[7], run[8], started_at, item)
+        started_at = run.started_at or run.planned_at
+        work = Work(row.id, row.epoch, row.attempt, row.slot, run.slots, run.first_slot, started_at, item)
         if not self._executor.adoptable(work) or not transaction.adopt(row.id, row.epoch, self._worker):
             return False
         transaction.events.append(NewEvent(now, "run.adopted", row.schedule_id, row.id, {"epoch": row.epoch}))

@@ -34,7 +34,7 @@ from matins.engine.transitions import (
 )
 from matins.engine.when.triggers import compile_trigger
 from matins.model.policy import Throttle
-from matins.model.records import NewEvent, Settlement, Started
+from matins.model.rows import NewEvent, NextSlot, StartedRun, StateChange
 from matins.model.run import Conversation, Outcome, ProviderLimit, RunState, Usage
 from matins.ports import Transaction
 from matins.runtime import spending
@@ -86,7 +86,7 @@ def hold(transaction: Transaction, works: Sequence[Work], now: int) -> None:
     apply(transaction, changes, now)
 
 
-def lose(transaction: Transaction, rows: Sequence[tuple[Started, Known]], now: int) -> None:
+def lose(transaction: Transaction, rows: Sequence[tuple[StartedRun, Known]], now: int) -> None:
     """Handle runs whose worker is dead: their outcome is unknown. Their policy decides whether they are retried."""
     changes: list[Change] = []
     for row, known in rows:
@@ -101,10 +101,10 @@ def lose(transaction: Transaction, rows: Sequence[tuple[Started, Known]], now: i
     apply(transaction, changes, now)
 
 
-def give_up(transaction: Transaction, rows: Sequence[Started], now: int, t: Transition = LOSE) -> None:
+def give_up(transaction: Transaction, rows: Sequence[StartedRun], now: int, t: Transition = LOSE) -> None:
     """End runs whose definition cannot be read: they have no policy, and cannot be retried."""
     ends = (t.low, t.high, t.target, None, now, "unreadable", None, None, 0, 0)
-    settled = transaction.settle([Settlement(row.id, row.epoch, *ends) for row in rows])
+    settled = transaction.settle([StateChange(row.id, row.epoch, *ends) for row in rows])
     spending.release(transaction, [row.id for row in rows if (row.id, row.epoch) in settled])
     for row in rows:
         if (row.id, row.epoch) in settled:
@@ -119,7 +119,7 @@ def end_runs(
     their worker has stopped them."""
     rows = transaction.live_runs(run_ids)
     known = catalog.get(transaction, {(row.schedule_id, row.rev) for row in rows})
-    workers = {worker for worker, _, _ in transaction.workers()} if rows else set[int]()
+    workers = {worker.id for worker in transaction.workers()} if rows else set[int]()
     told = {} if by is None else {"by": by}
     changes: list[Change] = []
     for row in rows:
@@ -225,9 +225,9 @@ def keep_back(transaction: Transaction, again: list[Change], now: int, held: Seq
     """Hold runs that wait again while their schedule is pending, and end them when it is rejected."""
     for change in again:
         row = transaction.schedule(change.known.schedule_id)
-        if row is not None and row[3] in held:
+        if row is not None and row.state in held:
             transaction.park(change.known.schedule_id)
-        elif row is not None and row[3] == "rejected":
+        elif row is not None and row.state == "rejected":
             rejected = change._replace(transition=CALL_OFF, not_before=None, reason="schedule_rejected", outcome=None)
             apply(transaction, [rejected], now)
 
@@ -239,11 +239,11 @@ def _conclude(transaction: Transaction, change: Change, now: int) -> None:
         conclude(transaction, change.run_id, change.told, now)
 
 
-def _settlement(change: Change) -> Settlement:
+def _settlement(change: Change) -> StateChange:
     t = change.transition
     ended_at = change.at if t.over else None
     evidence = None if change.evidence is None else _json(change.evidence)
-    return Settlement(
+    return StateChange(
         change.run_id, change.epoch, t.low, t.high, t.target, change.not_before, ended_at, change.reason,
         change.outcome, evidence, change.cleared, int(change.renewed),
     )  # fmt: skip
@@ -258,12 +258,12 @@ def _event(change: Change) -> NewEvent:
 
 def _move_cursors(transaction: Transaction, over: list[Change]) -> None:
     """Set the next slot of intervals that count from completion, whatever the outcome."""
-    rows: list[tuple[int, int, int, int]] = []
+    rows: list[NextSlot] = []
     for change in over:
         rule = change.known.rule
         if rule.completion:
             next_slot, due_at = rule.after_completion(change.known.schedule_id, change.slot, change.at)
-            rows.append((change.known.schedule_id, change.known.rev, next_slot, due_at))
+            rows.append(NextSlot(change.known.schedule_id, change.known.rev, next_slot, due_at))
     if rows:
         transaction.set_cursors(rows)
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from matins.engine.when.triggers import Trigger
-from matins.model.records import NewEvent
+from matins.model.rows import NewEvent
 from matins.model.trigger import Interval
-from matins.ports import Store, Transaction
+from matins.ports import RunRows, Store, Transaction
 from matins.runtime.catalog import Catalog, Known
 
 _PAGE = 500
@@ -37,7 +37,7 @@ def _go_back(transaction: Transaction, schedule_id: int, slot: int, item: Known,
         )
 
 
-def next_free(transaction: Transaction, schedule_id: int, trigger: Trigger, now: int) -> int | None:
+def next_free(transaction: RunRows, schedule_id: int, trigger: Trigger, now: int) -> int | None:
     """The first slot after now that no run covers: the clock may have been ahead."""
     covered = transaction.covered_until(schedule_id, now)
     when = trigger.definition.when

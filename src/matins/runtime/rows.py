@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
 import orjson
 
 from matins.engine.schedules import UNREADABLE, decode
+from matins.model.rows import RunRow, ScheduleRow
 from matins.model.run import RunRecord, RunState
 from matins.model.schedule import ScheduleDefinition, ScheduleRecord
 
 
-def schedule_of(row: Sequence[Any]) -> ScheduleRecord:
-    *values, under_way = row
+def schedule_of(row: ScheduleRow) -> ScheduleRecord:
+    values: dict[str, Any] = row._asdict()
+    has_live_runs = values.pop("has_live_runs")
     try:
-        values[5] = _definition(values[5])
+        values["definition"] = _definition(row.definition)
     except Exception as error:  # one bad row must not hide the others
-        values[3], values[5], values[6] = "broken", UNREADABLE, f"{type(error).__name__}: {error}"
-    if values[3] == "active" and values[9] is None and not under_way:
-        values[3] = "completed"
-    return ScheduleRecord(*values)
+        values |= {"state": "broken", "definition": UNREADABLE, "note": f"{type(error).__name__}: {error}"}
+    if values["state"] == "active" and row.next_slot is None and not has_live_runs:
+        values["state"] = "completed"
+    return ScheduleRecord(**values)
 
 
 def _definition(text: str) -> ScheduleDefinition:
@@ -34,9 +35,9 @@ _shared = lru_cache(maxsize=1_024)(decode)
 _MAX_SHARED_LENGTH = 4_096
 
 
-def run_of(row: Sequence[Any]) -> RunRecord:
-    values = list(row)
-    values[4] = RunState(values[4])
-    values[16] = orjson.loads(values[16]) if values[16] else None
-    values[17] = orjson.loads(values[17]) if values[17] else None
-    return RunRecord(*values)
+def run_of(row: RunRow) -> RunRecord:
+    values: dict[str, Any] = row._asdict()
+    values["state"] = RunState(row.state)
+    values["evidence"] = orjson.loads(row.evidence) if row.evidence else None
+    values["outcome"] = orjson.loads(row.outcome) if row.outcome else None
+    return RunRecord(**values)

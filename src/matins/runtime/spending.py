@@ -11,9 +11,9 @@ from matins.engine.money import format_money, format_tokens
 from matins.engine.policies import USUAL_RESERVATION, Policies, read_policies
 from matins.engine.spending import Draw, Shortage, draws, shortage
 from matins.model.policy import Approval, Purse
-from matins.model.records import NewEvent
+from matins.model.rows import NewEvent
 from matins.model.run import Usage
-from matins.ports import Transaction
+from matins.ports import ApprovalRows, PolicyRows, SpendingRows, Transaction
 from matins.runtime import asking
 from matins.runtime.catalog import Known
 from matins.runtime.pausing import pause
@@ -62,7 +62,7 @@ def bounds(transaction: Transaction, policies: Policies, known: Known, run_id: i
     return [bound for bound in found if bound.money is not None or bound.tokens is not None]
 
 
-def _bound(transaction: Transaction, draw: Draw, held: Purse | None) -> Bound:
+def _bound(transaction: SpendingRows, draw: Draw, held: Purse | None) -> Bound:
     budget, period = draw.budget, held.period if held else draw.period
     purse = transaction.purse(budget.name, draw.whose, period)
     money, tokens = purse.money + purse.money_reserved, purse.tokens + purse.tokens_reserved
@@ -76,7 +76,7 @@ def _less(limit: int | None, taken: int) -> int | None:
     return None if limit is None else limit - taken
 
 
-def wanted(transaction: Transaction, policies: Policies, known: Known) -> Usage:
+def wanted(transaction: SpendingRows, policies: Policies, known: Known) -> Usage:
     """The amount to reserve for a run: its own limit, or an estimate from past runs, or the default."""
     past = [Spent(usage.money, usage.tokens) for usage in transaction.past_spend(known.schedule_id, MOST_PAST)]
     money, tokens = _caps(policies, known)
@@ -155,7 +155,7 @@ def _settle(transaction: Transaction, policies: Policies, spender: Spender, held
             return
 
 
-def _capped(transaction: Transaction, policies: Policies, spender: Spender) -> bool:
+def _capped(transaction: SpendingRows, policies: Policies, spender: Spender) -> bool:
     """Whether the attempts of the run together spent more than one run may."""
     money, tokens = _caps(policies, spender.known)
     if money is None and tokens is None:
@@ -186,7 +186,7 @@ def _breach(transaction: Transaction, spender: Spender, draw: Draw | None, now: 
     place = {} if draw is None else {"budget": draw.budget.name, "whose": draw.whose, "period": draw.period}
     paused = pause(transaction, known.schedule_id, now, BY_BUDGET, note)
     row = transaction.schedule(known.schedule_id)
-    if not paused and (row is None or row[3] != "paused"):
+    if not paused and (row is None or row.state != "paused"):
         return  # it is not active; but if a person has paused it, approval is requested anyway
     if not _asked(transaction, known.schedule_id, place):
         asking.ask_about_budget(transaction, known, spender.run_id, now, {"note": note, **place})
@@ -208,7 +208,7 @@ def stopped_with(transaction: Transaction, policies: Policies, asked: Approval, 
     return found
 
 
-def _asked(transaction: Transaction, schedule_id: int, place: dict[str, str]) -> bool:
+def _asked(transaction: ApprovalRows, schedule_id: int, place: dict[str, str]) -> bool:
     """Whether there is already a request about this budget: a second approval would grant the amount twice."""
     questions = transaction.approvals_in("pending", 0, _MOST) if place else transaction.approvals_open(schedule_id)
     return any(asked.kind == "budget" and place.items() <= asked.request.items() for asked in questions)
@@ -220,5 +220,5 @@ def _draws(policies: Policies, known: Known, now: int) -> list[Draw]:
     return draws(policies.budgets, known.schedule_id, known.agent, known.name, now)
 
 
-def _policies(transaction: Transaction) -> Policies:
+def _policies(transaction: PolicyRows) -> Policies:
     return read_policies(0, transaction.policies(), transaction.throttles())

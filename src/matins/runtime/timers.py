@@ -7,9 +7,9 @@ from dataclasses import replace
 from matins.engine.gates import Candidate, Facts, judge
 from matins.engine.transitions import AFTER_VERDICT, CLEAR, EXPIRE, SUSPEND, Transition
 from matins.model.policy import Approval
-from matins.model.records import NewEvent, Parked, Settlement, Started
+from matins.model.rows import NewEvent, StartedRun, StateChange, WaitingRun
 from matins.model.run import APPROVED, RunState
-from matins.ports import Transaction
+from matins.ports import Transaction, WaitingRows
 from matins.runtime import spending
 from matins.runtime.catalog import Catalog, Known
 from matins.runtime.clearance import is_paused
@@ -40,11 +40,11 @@ class Timers:
         for row in transaction.parked(now, _BATCH):
             self.wake(transaction, row, now)
 
-    def look(self, transaction: Transaction) -> int | None:
+    def look(self, transaction: WaitingRows) -> int | None:
         self.next_at = transaction.next_timer()
         return self.next_at
 
-    def wake(self, transaction: Transaction, row: Parked, now: int) -> None:
+    def wake(self, transaction: Transaction, row: WaitingRun, now: int) -> None:
         """Wake a waiting run: it passes all gates again. It stays one run, whatever came due meanwhile."""
         if not transaction.free_cursors([row.schedule_id]):
             return  # another worker has it locked
@@ -63,7 +63,7 @@ class Timers:
             end_runs(transaction, self._catalog, cancel, now, "cancelled_by_newer")
 
     def _judged(
-        self, transaction: Transaction, row: Parked, item: Known, change: Change, now: int
+        self, transaction: Transaction, row: WaitingRun, item: Known, change: Change, now: int
     ) -> tuple[Change, tuple[int, ...]]:
         """The change for the run, and the runs to cancel for it."""
         policies = self._catalog.policies(transaction)
@@ -84,8 +84,8 @@ class Timers:
         if not transaction.free_cursors([schedule_id]):
             return
         row = transaction.schedule(schedule_id)
-        item = None if row is None else self._catalog.get(transaction, [(schedule_id, row[4])])[schedule_id, row[4]]
-        if row is not None and row[3] != "paused":
+        item = None if row is None else self._catalog.get(transaction, [(schedule_id, row.rev)])[schedule_id, row.rev]
+        if row is not None and row.state != "paused":
             return  # another engine was faster
         if row is not None and isinstance(item, Known):
             resume(transaction, schedule_of(row), item, now, "time")
@@ -107,10 +107,10 @@ class Timers:
             answer_run(transaction, self._catalog, approval, granted, now, "approval_expired")
 
 
-def _set_aside(transaction: Transaction, row: Parked, error: object, now: int) -> None:
+def _set_aside(transaction: Transaction, row: WaitingRun, error: object, now: int) -> None:
     """Hold a run whose definition cannot be read, with its schedule; otherwise it would be read again and again."""
     t = SUSPEND
-    transaction.settle([Settlement(row.id, row.epoch, t.low, t.high, t.target, now, None, "paused", None)])
+    transaction.settle([StateChange(row.id, row.epoch, t.low, t.high, t.target, now, None, "paused", None)])
     for due in transaction.due_rows([row.schedule_id]):
         mark_broken(transaction, due, error, now)
 
@@ -147,10 +147,10 @@ def answer_run(
     return apply(transaction, [change], now) > 0
 
 
-def _give_up(transaction: Transaction, row: Started, denied: Transition, now: int) -> bool:
+def _give_up(transaction: Transaction, row: StartedRun, denied: Transition, now: int) -> bool:
     """End a run whose definition cannot be read, whatever was decided, so that it does not block others."""
     ends = (denied.low, denied.high, denied.target, None, now, "unreadable", None)
-    settled = bool(transaction.settle([Settlement(row.id, row.epoch, *ends)]))
+    settled = bool(transaction.settle([StateChange(row.id, row.epoch, *ends)]))
     if settled:
         transaction.events.append(NewEvent(now, denied.event, row.schedule_id, row.id, {"reason": "unreadable"}))
     return settled

@@ -23,7 +23,6 @@ from matins.executors.python import Job, JobContext
 from matins.library import Matins
 from matins.model.run import APPROVED
 from matins.model.schedule import ApprovalPolicy
-from matins.runtime.rows import run_of
 from matins.seeds.records import error_of, newest_first, text_of
 
 MIN_SCHEDULE_INTERVAL_MS = 300_000
@@ -247,7 +246,7 @@ class SchedulerService:
         """Whether it has passed its approval; no use case tells."""
         with self._matins.store.reading() as transaction:
             row = transaction.run(int(run.id))
-        return row is not None and bool(run_of(row).cleared & APPROVED)
+        return row is not None and bool(row.cleared & APPROVED)
 
     def _event(self, event: dict[str, Any]) -> dict[str, Any]:
         told: dict[str, Any] = {"type": event["type"].removeprefix(PREFIX), "data": event["data"]}

@@ -19,7 +19,7 @@ from matins.errors import Conflict, InvalidInput, NotAllowed, NotFound, Stale
 from matins.model import policy as model
 from matins.model.policy import ApprovalState, Purse, Vote
 from matins.model.principal import Principal
-from matins.model.records import NewEvent
+from matins.model.rows import NewEvent
 from matins.model.schedule import ScheduleDefinition, ScheduleRecord
 from matins.ports import Transaction
 from matins.runtime import asking

@@ -13,7 +13,7 @@ from matins.errors import Conflict, NotFound
 from matins.model.principal import Principal
 from matins.model.run import RunRecord
 from matins.model.schedule import ScheduleRecord
-from matins.ports import Clock, Store, Transaction
+from matins.ports import Clock, RunRows, ScheduleRows, Store, Transaction
 from matins.runtime.catalog import Catalog, Known
 from matins.runtime.engine import Settings
 from matins.runtime.rows import run_of, schedule_of
@@ -81,12 +81,12 @@ class Core:
         hint = f"Use one of: {', '.join(names)}."
         raise Conflict(f'Several schedules have the name "{name}".', value=name, field="name", hint=hint)
 
-    def schedule(self, transaction: Transaction, schedule_id: int) -> ScheduleRecord:
+    def schedule(self, transaction: ScheduleRows, schedule_id: int) -> ScheduleRecord:
         row = transaction.schedule(schedule_id)
         assert row is not None, schedule_id
         return schedule_of(row)
 
-    def all_schedules(self, transaction: Transaction) -> list[ScheduleRecord]:
+    def all_schedules(self, transaction: ScheduleRows) -> list[ScheduleRecord]:
         found: list[ScheduleRecord] = []
         after = 0
         while page := transaction.schedules(after, None, _PAGE):
@@ -104,14 +104,14 @@ class Core:
             raise Conflict(message, value=schedule.name, hint="Edit the schedule, then resume it.") from known
         return known
 
-    def run(self, transaction: Transaction, run_id: int) -> RunRecord:
+    def run(self, transaction: RunRows, run_id: int) -> RunRecord:
         row = transaction.run(run_id)
         if row is None:
             raise NotFound(f"There is no run {run_id}.", value=run_id, field="run")
         return run_of(row)
 
 
-def _nearest(transaction: Transaction, name: str) -> str | None:
+def _nearest(transaction: ScheduleRows, name: str) -> str | None:
     names = [schedule_of(row).name for row in transaction.schedules(0, None, _PAGE)]
     close = get_close_matches(name, names, n=1)
     return f'Did you mean "{close[0]}"?' if close else None

@@ -14,7 +14,7 @@ from matins.errors import InvalidFile, MatinsError
 from matins.executors.findings import agent_findings
 from matins.executors.registry import runners
 from matins.model.principal import Principal
-from matins.ports import Store, Transaction
+from matins.ports import HistoryRows, Store, SubscriptionRows
 from matins.runtime.clock import SystemClock
 from matins.runtime.deadman import MOST_LAG_MS
 from matins.service.core import LEASE_MS, Core
@@ -85,7 +85,7 @@ class Doctor:
             yield Finding("file", True, f"{path} is applied")
 
 
-def _clock(transaction: Transaction, now: int) -> Iterator[Finding]:
+def _clock(transaction: HistoryRows, now: int) -> Iterator[Finding]:
     if clock_is_kept():
         yield Finding("clock", True, "The clock is synchronized")
     else:  # that of a virtual machine may be kept from outside
@@ -189,7 +189,7 @@ def _agents(policies: Policies, workdir: str) -> Iterator[Finding]:
             yield Finding(what, False, wrong.what, wrong.mend)
 
 
-def _webhooks(transaction: Transaction) -> Iterator[Finding]:
+def _webhooks(transaction: SubscriptionRows) -> Iterator[Finding]:
     for hook in transaction.subscriptions():
         what = f"{hook.kind} {hook.name}"
         if hook.state == "paused":

@@ -25,10 +25,10 @@ from matins.engine.when.triggers import Trigger, compile_trigger
 from matins.errors import Conflict, InvalidInput
 from matins.model.agent import Target
 from matins.model.principal import Principal
-from matins.model.records import NewSchedule
+from matins.model.rows import NewSchedule
 from matins.model.schedule import ScheduleDefinition, ScheduleRecord
 from matins.model.trigger import TriggerDefinition
-from matins.ports import Store, Transaction
+from matins.ports import ScheduleRows, Store
 
 MAX_NOTE_LENGTH = 2_000
 _UNFIT = re.compile("[\0\ud800-\udfff]")  # NUL, and half a pair of UTF-16: no database takes them
@@ -90,7 +90,7 @@ def name_from_text(text: str) -> str:
     return "-".join(words)[:_MAX_NAME_FROM_TEXT] or "schedule"
 
 
-def free_name(transaction: Transaction, agent: str, text: str) -> str:
+def free_name(transaction: ScheduleRows, agent: str, text: str) -> str:
     """The name that a text gives, numbered where it is taken."""
     name = name_from_text(text)
     for number in range(1, _MAX_NUMBER):
@@ -117,7 +117,7 @@ def check_duplicates(rows: Sequence[NewSchedule]) -> None:
         seen.add((row.agent, row.name))
 
 
-def check_available(transaction: Transaction, rows: Sequence[NewSchedule]) -> None:
+def check_available(transaction: ScheduleRows, rows: Sequence[NewSchedule]) -> None:
     for name in transaction.taken_names([(row.agent, row.name) for row in rows]):
         hint = "Edit it, delete it, or use another name."
         raise Conflict(f'There is a schedule "{name}" already.', value=name, field="name", hint=hint)

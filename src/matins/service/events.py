@@ -15,8 +15,8 @@ from matins.engine.events import canonical_types
 from matins.engine.when.triggers import to_datetime
 from matins.errors import InvalidInput
 from matins.model.principal import Principal
-from matins.model.records import StoredEvent
-from matins.ports import Store, Transaction
+from matins.model.rows import StoredEvent
+from matins.ports import ScheduleRows, Store
 from matins.service.core import Core
 from matins.store.chain import faults
 
@@ -95,7 +95,7 @@ class _Filter:
         if schedule_id not in self._agents:
             with self._store.reading() as transaction:
                 row = transaction.schedule(schedule_id or 0)
-            self._agents[schedule_id] = None if row is None else row[2]
+            self._agents[schedule_id] = None if row is None else row.agent
         return self._agents[schedule_id]
 
 
@@ -108,9 +108,9 @@ def _first(pages: Iterator[list[StoredEvent]], wanted: _Filter, limit: int) -> l
     return found[:limit]
 
 
-def _event_result(transaction: Transaction, event: StoredEvent) -> Event:
+def _event_result(transaction: ScheduleRows, event: StoredEvent) -> Event:
     row = None if event.schedule_id is None else transaction.schedule(event.schedule_id)
-    name, agent = (None, None) if row is None else (str(row[1]), str(row[2]))
+    name, agent = (None, None) if row is None else (row.name, row.agent)
     return Event(
         id=str(event.id),
         at=to_datetime(event.at),
@@ -132,13 +132,13 @@ class Audit:
             hint = "A seal is a number, a colon and 64 hexadecimal digits, as `matins audit seal` prints it."
             raise InvalidInput(f'"{seal}" is not a seal.', value=seal, field="seal", hint=hint)
         with self.core.store.reading() as transaction:
-            events, writers, seals = transaction.audit()
-        found = list(faults(events, writers, seals))
-        known = [f"{number}:{bytes(link).hex()}" for number, _, _, link in seals]
+            rows = transaction.audit()
+        found = list(faults(rows))
+        known = [f"{row.id}:{bytes(row.hash).hex()}" for row in rows.seals]
         if seal is not None and seal not in known:
             found.append(f"seal {seal.partition(':')[0]}: it was changed or deleted after it was sealed")
-        chains = len({event.writer for event in events})
-        return AuditResult(len(events), chains, known[-1] if known else None, found)
+        chains = len({event.writer for event in rows.events})
+        return AuditResult(len(rows.events), chains, known[-1] if known else None, found)
 
     def seal(self, principal: Principal) -> str | None:
         return self.verify(principal).seal

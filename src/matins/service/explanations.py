@@ -174,12 +174,12 @@ def _gone(question: _Question, at: int) -> _Answer:
     """A past slot without a record: the schedule did not run then, or the record is deleted."""
     transaction, schedule = question.transaction, question.schedule
     change = transaction.last_change(schedule.id, at)
-    if change is not None and change[0] == "schedule.paused":
-        note = f": {change[2]['note']}" if change[2].get("note") else ""
-        by = change[2].get("by")
-        return _Answer("held_back", f"The schedule was paused by {by} since {question.told(change[1])}{note}.")
-    if change is not None and change[0] == "schedule.broken":
-        return _Answer("held_back", f"The schedule was broken then: {change[2].get('error')}.")
+    if change is not None and change.type == "schedule.paused":
+        note = f": {change.data['note']}" if change.data.get("note") else ""
+        by = change.data.get("by")
+        return _Answer("held_back", f"The schedule was paused by {by} since {question.told(change.at)}{note}.")
+    if change is not None and change.type == "schedule.broken":
+        return _Answer("held_back", f"The schedule was broken then: {change.data.get('error')}.")
     purged = transaction.purged_slot(schedule.id)
     if purged is not None and purged >= at:
         return _Answer("forgotten", "The record is no longer kept.")
@@ -204,7 +204,8 @@ def _detail(transaction: Transaction, run: RunRecord, zone: str) -> RunDetail:
         run=run_result(run),
         sentence=story(run, zone),
         attempts=[
-            AttemptSummary(epoch, str(worker), to_datetime(at)) for epoch, worker, at in transaction.attempts(run.id)
+            AttemptSummary(row.epoch, str(row.owner), to_datetime(row.started_at))
+            for row in transaction.attempts(run.id)
         ],
         checks=check_results(transaction, run.id),
         approvals=[approval_result(approval) for approval in transaction.approvals_of_run(run.id)],

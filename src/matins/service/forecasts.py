@@ -17,7 +17,7 @@ from matins.engine.schedules import UNREADABLE
 from matins.engine.when.triggers import to_datetime
 from matins.model.run import RunState
 from matins.model.schedule import ScheduleDefinition, ScheduleRecord
-from matins.ports import Transaction
+from matins.ports import RunRows, SpendingRows, Transaction
 from matins.runtime.replan import next_free
 from matins.runtime.rows import run_of
 from matins.service.gate_reports import gate_report, state_report
@@ -134,9 +134,9 @@ def _is_past_end(rule: Rule, slot: int) -> bool:
     return rule.definition.ends_at is not None and slot > rule.definition.ends_at
 
 
-def _waiting(transaction: Transaction, schedule_id: int) -> Waiting:
+def _waiting(transaction: RunRows, schedule_id: int) -> Waiting:
     """Runs that are put off until a time that is known."""
-    runs = [run_of(row) for _, run, _ in transaction.live([schedule_id]) if (row := transaction.run(run)) is not None]
+    runs = [run_of(row) for run in transaction.live([schedule_id]) if (row := transaction.run(run.id)) is not None]
     parked = [run for run in runs if run.state is RunState.WAITING and run.not_before is not None]
     if not parked:
         return Waiting()
@@ -157,7 +157,7 @@ def _runs_per_day(rule: Rule, start: ForecastStart) -> float:
 
 
 def _cost_per_day(
-    transaction: Transaction, schedule_id: int, definition: ScheduleDefinition, per_day: float
+    transaction: SpendingRows, schedule_id: int, definition: ScheduleDefinition, per_day: float
 ) -> tuple[str, int | None]:
     past = [Spent(usage.money, usage.tokens) for usage in transaction.past_spend(schedule_id, MOST_PAST)]
     if past:

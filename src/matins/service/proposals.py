@@ -17,7 +17,7 @@ from matins.executors.commands import check_command
 from matins.model.agent import Target
 from matins.model.policy import Approval
 from matins.model.principal import Principal
-from matins.model.records import NewSchedule
+from matins.model.rows import NewSchedule
 from matins.model.run import RunState
 from matins.model.schedule import ScheduleDefinition, ScheduleRecord
 from matins.model.settings import Command
@@ -98,7 +98,7 @@ class Proposals:
         run = None if principal.run_id is None else transaction.run(principal.run_id)
         if principal.run_id is not None and run is None:
             raise NotAllowed(f"There is no run {principal.run_id}.", value=principal.run_id, field="run_id")
-        own = None if run is None else self.core.run(transaction, run[0])
+        own = None if run is None else self.core.run(transaction, run.id)
         parent = None if own is None else self.core.schedule(transaction, own.schedule_id)
         depth = 1 + (parent.depth if parent else 0)
         already = transaction.agent_schedules(principal.name)

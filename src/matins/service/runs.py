@@ -15,10 +15,10 @@ from matins.engine.transitions import BORN, FAIL, LOSE, RETRY, SUCCEED
 from matins.engine.when.triggers import to_datetime
 from matins.errors import Conflict, InvalidInput
 from matins.model.principal import Principal
-from matins.model.records import NewEvent
+from matins.model.rows import NewEvent
 from matins.model.run import RunRecord, RunState
 from matins.model.schedule import ScheduleRecord
-from matins.ports import Transaction
+from matins.ports import RunRows, Transaction
 from matins.runtime import spending
 from matins.runtime.births import new_run
 from matins.runtime.catalog import Known
@@ -227,10 +227,10 @@ def run_result(run: RunRecord) -> Run:
     )
 
 
-def check_results(transaction: Transaction, run_id: int) -> list[Check]:
+def check_results(transaction: RunRows, run_id: int) -> list[Check]:
     return [
-        Check(epoch, gate, to_datetime(int(at)), duration_ms, exit_code, verdict, output)
-        for epoch, gate, at, duration_ms, exit_code, verdict, output in transaction.checks(run_id)
+        Check(row.epoch, row.kind, to_datetime(row.at), row.duration_ms, row.exit_code, row.verdict, row.output)
+        for row in transaction.checks(run_id)
     ]
 
 

@@ -12,7 +12,7 @@ from matins.engine.when.triggers import to_datetime
 from matins.engine.when.zones import load_zone
 from matins.errors import Conflict, InvalidInput
 from matins.model.principal import Principal
-from matins.model.records import NewEvent
+from matins.model.rows import NewEvent
 from matins.runtime.catalog import GLOBAL
 from matins.service.core import LEASE_MS, Core
 from matins.service.doctor import Doctor
@@ -30,24 +30,24 @@ class System:
     def stats(self, principal: Principal) -> Stats:
         now, engines = self.core.clock.now_ms(), self.core.store.engines(LEASE_MS)
         with self.core.store.reading() as transaction:
-            active, paused, pending, started, ready, parked, asked, oldest, due = transaction.figures()
-            sizes = {scope: size for scope, size, _ in transaction.scopes()}
+            figures = transaction.figures()
+            sizes = {row.scope: row.size for row in transaction.scopes()}
             spent = transaction.spend_since(_midnight(now, self.core.clock.local_zone()))
             return Stats(
                 running=engines > 0,
-                active_schedules=active or 0,
-                paused_schedules=paused or 0,
-                pending_schedules=pending or 0,
-                running_executions=started or 0,
+                active_schedules=figures.active_schedules,
+                paused_schedules=figures.paused_schedules,
+                pending_schedules=figures.pending_schedules,
+                running_executions=figures.started_runs,
                 max_concurrent=sizes.get(GLOBAL),
                 recent_failures=transaction.recent_failures(now - _DAY_MS),
-                planner_lag_ms=0 if due is None else max(0, now - due),
-                ready_runs=ready or 0,
-                waiting_runs=parked or 0,
-                waiting_approvals=asked or 0,
-                oldest_approval=to_datetime(oldest),
-                spend_today=format_money(sum(money for _, _, money, _ in spent)),
-                tokens_today=sum(tokens for _, _, _, tokens in spent),
+                planner_lag_ms=0 if figures.next_due_at is None else max(0, now - figures.next_due_at),
+                ready_runs=figures.ready_runs,
+                waiting_runs=figures.waiting_runs,
+                waiting_approvals=figures.pending_approvals,
+                oldest_approval=to_datetime(figures.oldest_approval_at),
+                spend_today=format_money(sum(row.money for row in spent)),
+                tokens_today=sum(row.tokens for row in spent),
                 throttles=[
                     Throttled(throttle.provider, to_datetime(throttle.resets_at))
                     for throttle in transaction.throttles()

@@ -19,7 +19,7 @@ from matins.engine.when.triggers import to_datetime
 from matins.errors import InvalidInput, NotAllowed, StoreError
 from matins.model.desk import Token
 from matins.model.principal import Principal, Role
-from matins.model.records import NewEvent
+from matins.model.rows import NewEvent
 from matins.ports import Clock, Store
 from matins.service.core import Core
 from matins.service.permissions import GRANTS, rights_of

@@ -7,7 +7,7 @@ from hashlib import sha256
 
 import orjson
 
-from matins.model.records import NewEvent, StoredEvent
+from matins.model.rows import AuditRows, NewEvent, SealRow
 
 GENESIS = bytes(32)
 
@@ -45,22 +45,23 @@ def seal_hash(before: bytes, at: int, heads: str) -> bytes:
     return sha256(before + f"{at}|{heads}".encode()).digest()
 
 
-def faults(
-    events: Iterable[StoredEvent],
-    writers: Iterable[tuple[int, int, bytes | None]],
-    seals: Iterable[tuple[int, int, str, bytes]],
-) -> Iterator[str]:
+def faults(rows: AuditRows) -> Iterator[str]:
     """The problems of chains and seals: the first bad row of each."""
-    begins = {writer: (seq, bytes(head) if head else GENESIS) for writer, seq, head in writers}
+    begins = {
+        writer.id: (writer.pruned_seq, bytes(writer.pruned_hash) if writer.pruned_hash else GENESIS)
+        for writer in rows.writers
+    }
     heads = dict(begins)
     hashes: dict[tuple[int, int], bytes] = {}
     last: dict[int, int] = {}
     bad: set[int] = set()
-    for event in events:
+    for event in rows.events:
         if event.writer in bad:
             continue
         seq, head = heads.get(event.writer, (0, GENESIS))
-        expected = sha256(head + _body(*event[2:8])).digest()
+        expected = sha256(
+            head + _body(event.seq, event.at, event.type, event.schedule_id, event.run_id, event.data)
+        ).digest()
         if event.seq != seq + 1:
             bad.add(event.writer)
             yield f"Event {event.id}: number {seq + 1} of writer {event.writer} is missing."
@@ -73,23 +74,23 @@ def faults(
         last[event.writer] = event.id
         heads[event.writer] = (event.seq, expected)
         hashes[event.writer, event.seq] = bytes(event.hash)
-    yield from _seal_faults(seals, hashes, begins)
+    yield from _seal_faults(rows.seals, hashes, begins)
 
 
 def _seal_faults(
-    seals: Iterable[tuple[int, int, str, bytes]],
+    seals: Iterable[SealRow],
     hashes: dict[tuple[int, int], bytes],
     begins: dict[int, tuple[int, bytes]],
 ) -> Iterator[str]:
     before = GENESIS
-    for number, at, heads, seal in seals:
-        if seal_hash(before, at, heads) != bytes(seal):
-            yield f"Seal {number} was changed after it was written."
+    for seal in seals:
+        if seal_hash(before, seal.at, seal.heads) != bytes(seal.hash):
+            yield f"Seal {seal.id} was changed after it was written."
             return
-        before = bytes(seal)
-        for writer, seq, head in orjson.loads(heads):
+        before = bytes(seal.hash)
+        for writer, seq, head in orjson.loads(seal.heads):
             pruned, pruned_head = begins.get(writer, (0, GENESIS))
             found = pruned_head if seq == pruned else hashes.get((writer, seq))
             if seq >= pruned and (found is None or found.hex() != head):
-                yield f"Seal {number}: event {seq} of writer {writer} was deleted or changed."
+                yield f"Seal {seal.id}: event {seq} of writer {writer} was deleted or changed."
                 return

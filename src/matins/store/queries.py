@@ -1,21 +1,38 @@
-"""Named SQL: `.sql` files in which each statement follows a line `-- name: what it does`."""
+"""Named SQL: `.sql` files in which each statement follows a line `-- name: what it does`.
+
+States of runs stand in it by name: `state = {ready}`, `state {live}`.
+"""
 
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 from importlib import resources
 
+from matins.model.run import RunState
+
 _NAMED = re.compile(r"^-- (\w+): .*\n", re.MULTILINE)
+_STATE = re.compile(r"\{(\w+)\}")
+_STATES = {state.label: str(int(state)) for state in RunState} | {
+    "live": f"BETWEEN {RunState.WAITING:d} AND {RunState.HELD:d}",
+    "ended": f">= {RunState.SUCCEEDED:d}",
+}
 
 
-@lru_cache(maxsize=8)
-def load_queries(package: str) -> dict[str, str]:
-    """The statements of a package's `.sql` files, by name."""
-    files = sorted((f for f in resources.files(package).iterdir() if f.name.endswith(".sql")), key=lambda f: f.name)
-    text = "\n".join(f.read_text(encoding="utf-8") for f in files)
-    pieces = _NAMED.split(text)
-    names, bodies = pieces[1::2], pieces[2::2]
-    if len(set(names)) != len(names):
-        raise ValueError(f"A name occurs twice in {package}/*.sql.")
-    return {name: body.strip().rstrip(";") for name, body in zip(names, bodies, strict=True)}
+def load_queries(*packages: str) -> dict[str, str]:
+    """The statements of the packages' `.sql` files, by name, with the numbers of the states."""
+    files = [file for package in packages for file in resources.files(package).iterdir() if file.name.endswith(".sql")]
+    found: dict[str, str] = {}
+    for file in files:
+        _, *pieces = _NAMED.split(file.read_text(encoding="utf-8"))
+        for name, body in zip(pieces[::2], pieces[1::2], strict=True):
+            if name in found:
+                raise ValueError(f"{file}: the name {name} occurs twice.")
+            found[name] = _with_states(f"{file}: {name}", body.strip().rstrip(";"))
+    return found
+
+
+def _with_states(where: str, sql: str) -> str:
+    unknown = set(_STATE.findall(sql)) - _STATES.keys()
+    if unknown:
+        raise ValueError(f'{where} names a state "{min(unknown)}" that runs do not have.')
+    return _STATE.sub(lambda found: _STATES[found[1]], sql)

@@ -19,7 +19,7 @@ from matins.engine.when.triggers import compile_trigger
 from matins.errors import Conflict, InvalidInput, Stale
 from matins.model.desk import FileEntry
 from matins.model.principal import Principal
-from matins.model.records import NewEvent
+from matins.model.rows import NewEvent
 from matins.model.schedule import ScheduleRecord
 from matins.ports import Transaction
 from matins.records import kinds_by_name, record_kinds

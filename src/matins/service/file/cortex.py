@@ -15,7 +15,7 @@ from matins.model.policy import Throttle
 from matins.model.run import RunState
 from matins.model.schedule import ScheduleRecord
 from matins.model.trigger import Once
-from matins.ports import Clock, Store, Transaction
+from matins.ports import Clock, RunRows, Store
 from matins.records.kind import RecordContext
 from matins.runtime.catalog import Catalog
 from matins.runtime.rows import run_of
@@ -55,7 +55,7 @@ def _note(store: Store, clock: Clock, file: ConfigFile, content: Content) -> Non
         transaction.put_policy(*APPLIED, orjson.dumps(content.text).decode(), now, file.path.name)
 
 
-def _computed(transaction: Transaction, schedule: ScheduleRecord, policies: Policies, now: int) -> dict[str, Any]:
+def _computed(transaction: RunRows, schedule: ScheduleRecord, policies: Policies, now: int) -> dict[str, Any]:
     runs = [run_of(row) for row in transaction.runs_of(schedule.id, _NEWEST, _RUNS)]
     ran = next((run.started_at for run in runs if run.state is RunState.SUCCEEDED), None)
     skipped = next((r.ended_at for r in runs if r.state is RunState.SKIPPED and r.reason == "pre_check"), None)

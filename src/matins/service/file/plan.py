@@ -18,7 +18,7 @@ from matins.engine.settings import origin
 from matins.model.desk import FileEntry
 from matins.model.schedule import ScheduleRecord
 from matins.model.settings import Url
-from matins.ports import Transaction
+from matins.ports import FileRows, PolicyRows, ScheduleRows, Transaction
 from matins.records import kinds_by_name
 from matins.runtime.rows import schedule_of
 
@@ -95,7 +95,7 @@ def _private(kind: str, setting: str) -> bool:
     return declared is not None and isinstance(declared.kind, Url) and declared.kind.private
 
 
-def defined_by(transaction: Transaction, path: Path) -> bool:
+def defined_by(transaction: FileRows, path: Path) -> bool:
     """Whether anything was applied from there: what another daemon's file defines is not missed here."""
     return any(entry.path == str(path) for entry in transaction.file_entries())
 
@@ -146,14 +146,14 @@ def _waits(
     return None
 
 
-def applied_text(transaction: Transaction) -> str | None:
-    for kind, name, text in transaction.policies():
-        if (kind, name) == APPLIED:
-            return orjson.loads(text)
+def applied_text(transaction: PolicyRows) -> str | None:
+    for row in transaction.policies():
+        if (row.kind, row.name) == APPLIED:
+            return orjson.loads(row.definition)
     return None
 
 
-def find_schedule(transaction: Transaction, name: str) -> ScheduleRecord | None:
+def find_schedule(transaction: ScheduleRows, name: str) -> ScheduleRecord | None:
     """By agent/name."""
     agent, _, own = name.partition("/")
     ids = transaction.schedules_named(own, agent)

@@ -45,8 +45,8 @@ ON CONFLICT (kind, name) DO UPDATE SET path = excluded.path, line = excluded.lin
 DELETE FROM file_entries WHERE kind = :kind AND name = :name;
 
 -- recent_runs: runs of all schedules, or of an agent's, the newest first
-SELECT r.id, r.schedule_id, s.name, r.rev, r.state, r.slot, r.request_key, r.slots, r.first_slot, r.epoch, r.attempt,
-  r.not_before, r.planned_at, r.started_at, r.ended_at, r.reason, r.evidence, r.outcome, r.cleared
+SELECT r.id, r.schedule_id, s.name AS schedule, r.rev, r.state, r.slot, r.request_key, r.slots, r.first_slot, r.epoch,
+  r.attempt, r.not_before, r.planned_at, r.started_at, r.ended_at, r.reason, r.evidence, r.outcome, r.cleared
 FROM runs r JOIN schedules s ON s.id = r.schedule_id
 WHERE r.id < :before AND (CAST(:agent AS text) IS NULL OR s.agent = CAST(:agent AS text)) ORDER BY r.id DESC LIMIT :limit;
 
@@ -60,8 +60,8 @@ SELECT id, writer, seq, at, type, schedule_id, run_id, data, hash FROM events WH
 SELECT w.identity FROM attempts a JOIN workers w ON w.id = a.owner WHERE a.run_id = :run_id AND a.epoch = :epoch;
 
 -- newest_run: a schedule's last record, found by the index on its slots; manual runs have none
-SELECT r.id, r.schedule_id, s.name, r.rev, r.state, r.slot, r.request_key, r.slots, r.first_slot, r.epoch, r.attempt,
-  r.not_before, r.planned_at, r.started_at, r.ended_at, r.reason, r.evidence, r.outcome, r.cleared
+SELECT r.id, r.schedule_id, s.name AS schedule, r.rev, r.state, r.slot, r.request_key, r.slots, r.first_slot, r.epoch,
+  r.attempt, r.not_before, r.planned_at, r.started_at, r.ended_at, r.reason, r.evidence, r.outcome, r.cleared
 FROM runs r JOIN schedules s ON s.id = r.schedule_id
 WHERE r.id = (SELECT max(newest.id) FROM (
   SELECT by_slot.id FROM (SELECT id FROM runs WHERE schedule_id = :id AND slot IS NOT NULL ORDER BY slot DESC LIMIT 1) by_slot

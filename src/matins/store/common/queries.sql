@@ -19,7 +19,7 @@ ON CONFLICT (kind, name) DO UPDATE SET definition = excluded.definition, updated
 DELETE FROM policies WHERE kind = :kind AND name = :name RETURNING name;
 
 -- throttles: those that are known
-SELECT provider, resets_at, activated_at, affects, reason, set_by FROM throttles ORDER BY provider;
+SELECT provider, resets_at, activated_at, affects, reason, set_by AS "by" FROM throttles ORDER BY provider;
 
 -- put_throttle: a provider that serves nobody for a while; of two that overlap the later end holds
 INSERT INTO throttles (provider, resets_at, activated_at, affects, reason, set_by)
@@ -36,21 +36,21 @@ DELETE FROM throttles WHERE resets_at <= :now RETURNING provider;
 
 -- next_timer: the next instant at which something that waits must be looked at
 SELECT min(at) FROM (
-  SELECT min(not_before) AS at FROM runs WHERE state = 0 AND reason <> 'paused'
+  SELECT min(not_before) AS at FROM runs WHERE state = {waiting} AND reason <> 'paused'
   UNION ALL SELECT min(expires_at) FROM approvals WHERE state = 'pending'
   UNION ALL SELECT min(paused_until) FROM schedules WHERE paused_until IS NOT NULL
   UNION ALL SELECT min(resets_at) FROM throttles) timers;
 
 -- put_off: a ready run is looked at again later
-UPDATE runs SET not_before = :until WHERE id = :run_id AND epoch = :epoch AND state = 2;
+UPDATE runs SET not_before = :until WHERE id = :run_id AND epoch = :epoch AND state = {ready};
 
 -- parked: runs that have waited long enough
 SELECT id, schedule_id, rev, slot, epoch, attempt, reason, planned_at FROM runs
-WHERE state = 0 AND reason <> 'paused' AND not_before <= :now ORDER BY not_before LIMIT :limit;
+WHERE state = {waiting} AND reason <> 'paused' AND not_before <= :now ORDER BY not_before LIMIT :limit;
 
 -- parked_for: parked runs of a reason, whenever they would wake
 SELECT id, schedule_id, rev, slot, epoch, attempt, reason, planned_at FROM runs
-WHERE state = 0 AND reason <> 'paused' AND reason = :reason ORDER BY id;
+WHERE state = {waiting} AND reason <> 'paused' AND reason = :reason ORDER BY id;
 
 -- pauses_over: schedules whose pause has ended
 SELECT id FROM schedules WHERE paused_until <= :now AND state = 'paused' ORDER BY paused_until LIMIT :limit;
@@ -76,13 +76,14 @@ UPDATE runs SET attempt = attempt - 1 WHERE id = :run_id AND attempt > 0;
 
 -- insert_check: what a guard, a pre-check or a hook said
 INSERT INTO checks (run_id, epoch, kind, at, duration_ms, exit_code, said, output)
-VALUES (:run_id, :epoch, :kind, :at, :duration_ms, :exit_code, :said, :output) ON CONFLICT DO NOTHING;
+VALUES (:run_id, :epoch, :kind, :at, :duration_ms, :exit_code, :verdict, :output) ON CONFLICT DO NOTHING;
 
 -- checks: all that was said about a run
-SELECT epoch, kind, at, duration_ms, exit_code, said, output FROM checks WHERE run_id = :run_id ORDER BY epoch, at, kind;
+SELECT run_id, epoch, kind, at, duration_ms, exit_code, said AS verdict, output FROM checks
+WHERE run_id = :run_id ORDER BY epoch, at, kind;
 
 -- last_started: when a schedule last started a run that succeeded, before this one
-SELECT started_at FROM runs WHERE schedule_id = :id AND slot IS NOT NULL AND id < :run_id AND state = 10
+SELECT started_at FROM runs WHERE schedule_id = :id AND slot IS NOT NULL AND id < :run_id AND state = {succeeded}
 ORDER BY slot DESC LIMIT 1;
 
 -- insert_approval: a question to people
@@ -92,33 +93,33 @@ VALUES (:kind, :schedule_id, :run_id, :rev, :digest, :policy, :approvers, :neede
   :requester_role, :now, :expires_at, 'pending', :request) RETURNING id;
 
 -- approval: one question
-SELECT a.id, a.kind, a.schedule_id, s.name, a.run_id, a.rev, a.digest, a.policy, a.approvers, a.needed, a.unanswered,
-  a.requested_by, a.requester_role, a.requested_at, a.expires_at, a.state, a.decided_at, a.request
+SELECT a.id, a.kind, a.schedule_id, s.name AS schedule, a.run_id, a.rev, a.digest, a.policy, a.approvers, a.needed,
+  a.unanswered AS "default", a.requested_by, a.requester_role, a.requested_at, a.expires_at, a.state, a.decided_at, a.request
 FROM approvals a JOIN schedules s ON s.id = a.schedule_id WHERE a.id = :id;
 
 -- lock_approval: nobody else answers it meanwhile
 SELECT id FROM approvals WHERE id = :id /* lock */;
 
 -- approvals_in: questions in a state, the oldest first
-SELECT a.id, a.kind, a.schedule_id, s.name, a.run_id, a.rev, a.digest, a.policy, a.approvers, a.needed, a.unanswered,
-  a.requested_by, a.requester_role, a.requested_at, a.expires_at, a.state, a.decided_at, a.request
+SELECT a.id, a.kind, a.schedule_id, s.name AS schedule, a.run_id, a.rev, a.digest, a.policy, a.approvers, a.needed,
+  a.unanswered AS "default", a.requested_by, a.requester_role, a.requested_at, a.expires_at, a.state, a.decided_at, a.request
 FROM approvals a JOIN schedules s ON s.id = a.schedule_id
 WHERE a.state = :state AND a.id > :after ORDER BY a.id LIMIT :limit;
 
 -- approvals_of_run: questions about a run, the newest first
-SELECT a.id, a.kind, a.schedule_id, s.name, a.run_id, a.rev, a.digest, a.policy, a.approvers, a.needed, a.unanswered,
-  a.requested_by, a.requester_role, a.requested_at, a.expires_at, a.state, a.decided_at, a.request
+SELECT a.id, a.kind, a.schedule_id, s.name AS schedule, a.run_id, a.rev, a.digest, a.policy, a.approvers, a.needed,
+  a.unanswered AS "default", a.requested_by, a.requester_role, a.requested_at, a.expires_at, a.state, a.decided_at, a.request
 FROM approvals a JOIN schedules s ON s.id = a.schedule_id WHERE a.run_id = :run_id ORDER BY a.id DESC;
 
 -- approvals_open: questions about a schedule that can still have an effect
-SELECT a.id, a.kind, a.schedule_id, s.name, a.run_id, a.rev, a.digest, a.policy, a.approvers, a.needed, a.unanswered,
-  a.requested_by, a.requester_role, a.requested_at, a.expires_at, a.state, a.decided_at, a.request
+SELECT a.id, a.kind, a.schedule_id, s.name AS schedule, a.run_id, a.rev, a.digest, a.policy, a.approvers, a.needed,
+  a.unanswered AS "default", a.requested_by, a.requester_role, a.requested_at, a.expires_at, a.state, a.decided_at, a.request
 FROM approvals a JOIN schedules s ON s.id = a.schedule_id
 WHERE a.schedule_id = :schedule_id AND a.state IN ('pending', 'approved') ORDER BY a.id;
 
 -- approvals_past: questions that nobody answered in time
-SELECT a.id, a.kind, a.schedule_id, s.name, a.run_id, a.rev, a.digest, a.policy, a.approvers, a.needed, a.unanswered,
-  a.requested_by, a.requester_role, a.requested_at, a.expires_at, a.state, a.decided_at, a.request
+SELECT a.id, a.kind, a.schedule_id, s.name AS schedule, a.run_id, a.rev, a.digest, a.policy, a.approvers, a.needed,
+  a.unanswered AS "default", a.requested_by, a.requester_role, a.requested_at, a.expires_at, a.state, a.decided_at, a.request
 FROM approvals a JOIN schedules s ON s.id = a.schedule_id
 WHERE a.state = 'pending' AND a.expires_at <= :now ORDER BY a.expires_at LIMIT :limit;
 
@@ -150,7 +151,7 @@ DELETE FROM workers WHERE stopped_at < :before AND id < (SELECT max(id) FROM wor
 -- agent_schedules: how many schedules of an agent's making there are
 SELECT count(*) FROM schedules s JOIN due d ON d.schedule_id = s.id
 WHERE s.creator_role = 'agent' AND s.created_by = :name AND (s.state IN ('pending', 'paused') OR (s.state = 'active' AND (
-  d.next_slot IS NOT NULL OR EXISTS (SELECT 1 FROM runs r WHERE r.schedule_id = s.id AND r.state BETWEEN 0 AND 5))));
+  d.next_slot IS NOT NULL OR EXISTS (SELECT 1 FROM runs r WHERE r.schedule_id = s.id AND r.state {live}))));
 
 -- last_revision: the highest number that a schedule's words have had
 SELECT max(rev) FROM revisions WHERE schedule_id = :id;
@@ -167,10 +168,10 @@ ORDER BY rev DESC;
 INSERT INTO revisions (schedule_id, rev, definition) VALUES (:id, :rev, :definition);
 
 -- revise_run: a run that has not started goes by other words, and must be cleared again
-UPDATE runs SET rev = :rev, cleared = 0, epoch = epoch + 1 WHERE id = :run_id AND state BETWEEN 0 AND 2;
+UPDATE runs SET rev = :rev, cleared = 0, epoch = epoch + 1 WHERE id = :run_id AND state BETWEEN {waiting} AND {ready};
 
 -- wake_parked: a run that waits for a reason need wait no longer
-UPDATE runs SET not_before = :now, reason = 'woken' WHERE id = :run_id AND state = 0 AND reason = :reason;
+UPDATE runs SET not_before = :now, reason = 'woken' WHERE id = :run_id AND state = {waiting} AND reason = :reason;
 
 -- past_spend: what the last runs of a schedule cost, the newest first
 SELECT money, tokens FROM spend WHERE schedule_id = :id AND settled_at IS NOT NULL AND money + tokens > 0 ORDER BY run_id DESC LIMIT :limit;
@@ -179,15 +180,15 @@ SELECT money, tokens FROM spend WHERE schedule_id = :id AND settled_at IS NOT NU
 INSERT INTO purses (budget, whose, period) VALUES (:budget, :whose, :period) ON CONFLICT DO NOTHING;
 
 -- purse: what a budget has seen in a period
-SELECT budget, whose, period, money, tokens, money_reserved, tokens_reserved FROM purses
+SELECT budget, whose AS "of", period, money, tokens, money_reserved, tokens_reserved FROM purses
 WHERE budget = :budget AND whose = :whose AND period = :period;
 
 -- lock_purse: the same, and nobody else changes it meanwhile
-SELECT budget, whose, period, money, tokens, money_reserved, tokens_reserved FROM purses
+SELECT budget, whose AS "of", period, money, tokens, money_reserved, tokens_reserved FROM purses
 WHERE budget = :budget AND whose = :whose AND period = :period /* lock */;
 
 -- purses: all purses of a period's name or later
-SELECT budget, whose, period, money, tokens, money_reserved, tokens_reserved FROM purses
+SELECT budget, whose AS "of", period, money, tokens, money_reserved, tokens_reserved FROM purses
 WHERE period >= :since ORDER BY budget, whose, period;
 
 -- fill_purse: add to what it holds
@@ -227,21 +228,24 @@ ON CONFLICT (run_id) DO UPDATE SET money_reserved = 0, tokens_reserved = 0, mone
   tokens = spend.tokens + excluded.tokens, estimated = excluded.estimated, settled_at = excluded.settled_at;
 
 -- spend_of: what a run has spent
-SELECT money, tokens, estimated, money_reserved, tokens_reserved FROM spend WHERE run_id = :run_id;
+SELECT money, tokens, estimated FROM spend WHERE run_id = :run_id;
 
 -- spend_since: what was spent since an instant, by schedule
-SELECT schedule_id, agent, sum(money), sum(tokens) FROM spend WHERE at >= :since GROUP BY schedule_id, agent;
+SELECT schedule_id, agent, CAST(sum(money) AS bigint) AS money, CAST(sum(tokens) AS bigint) AS tokens FROM spend
+WHERE at >= :since GROUP BY schedule_id, agent;
 
 -- figures: for `stats`
-SELECT (SELECT count(*) FROM schedules s JOIN due d ON d.schedule_id = s.id WHERE s.state = 'active' AND d.next_slot IS NOT NULL),
-  (SELECT count(*) FROM schedules WHERE state = 'paused'),
-  (SELECT count(*) FROM schedules WHERE state = 'pending'),
-  (SELECT count(*) FROM runs WHERE state BETWEEN 0 AND 5 AND state >= 3),
-  (SELECT count(*) FROM runs WHERE state = 2),
-  (SELECT count(*) FROM runs WHERE state BETWEEN 0 AND 5 AND state <= 1),
-  (SELECT count(*) FROM approvals WHERE state = 'pending'),
-  (SELECT min(requested_at) FROM approvals WHERE state = 'pending'),
-  (SELECT min(due_at) FROM due WHERE due_at IS NOT NULL);
+SELECT
+  (SELECT count(*) FROM schedules s JOIN due d ON d.schedule_id = s.id
+    WHERE s.state = 'active' AND d.next_slot IS NOT NULL) AS active_schedules,
+  (SELECT count(*) FROM schedules WHERE state = 'paused') AS paused_schedules,
+  (SELECT count(*) FROM schedules WHERE state = 'pending') AS pending_schedules,
+  (SELECT count(*) FROM runs WHERE state {live} AND state >= {starting}) AS started_runs,
+  (SELECT count(*) FROM runs WHERE state = {ready}) AS ready_runs,
+  (SELECT count(*) FROM runs WHERE state {live} AND state <= {queued}) AS waiting_runs,
+  (SELECT count(*) FROM approvals WHERE state = 'pending') AS pending_approvals,
+  (SELECT min(requested_at) FROM approvals WHERE state = 'pending') AS oldest_approval_at,
+  (SELECT min(due_at) FROM due WHERE due_at IS NOT NULL) AS next_due_at;
 
 -- recent_failures: runs that failed since an instant, among the newest events
 SELECT count(*) FROM (SELECT type, at FROM events ORDER BY id DESC LIMIT 10000) newest WHERE type = 'run.failed' AND at >= :since;
@@ -253,7 +257,7 @@ SELECT id FROM runs WHERE schedule_id = :id AND slot >= :at AND coalesce(first_s
 SELECT id FROM runs WHERE schedule_id = :id AND slot <= :at ORDER BY slot DESC LIMIT 1;
 
 -- attempts: the intents to start a run
-SELECT epoch, owner, started_at FROM attempts WHERE run_id = :run_id ORDER BY epoch;
+SELECT run_id, epoch, owner, started_at FROM attempts WHERE run_id = :run_id ORDER BY epoch;
 
 -- window_used: how many of a missed window's runs are used up
 SELECT window_used FROM due WHERE schedule_id = :id;

@@ -44,10 +44,10 @@ FROM landings l JOIN threads t ON t.id = l.thread_id WHERE l.run_id = :run_id;
 
 -- in_thread: the run that is under way in a conversation, besides one
 SELECT r.id FROM landings l JOIN runs r ON r.id = l.run_id
-WHERE l.thread_id = :id AND r.id <> :run_id AND r.state BETWEEN 3 AND 5 LIMIT 1;
+WHERE l.thread_id = :id AND r.id <> :run_id AND r.state BETWEEN {starting} AND {held} LIMIT 1;
 
 -- adopt: a started run has another owner, under the epoch it has
-UPDATE runs SET owner = :owner WHERE id = :run_id AND epoch = :epoch AND state BETWEEN 3 AND 4 RETURNING id;
+UPDATE runs SET owner = :owner WHERE id = :run_id AND epoch = :epoch AND state BETWEEN {starting} AND {running} RETURNING id;
 
 -- insert_message: what was said
 INSERT INTO messages (thread_id, run_id, role, text, at) VALUES (:thread_id, :run_id, :role, :text, :at);

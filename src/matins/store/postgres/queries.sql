@@ -27,16 +27,8 @@ SELECT value FROM meta WHERE key = %(key)b;
 -- database_time: the server's clock
 SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint;
 
--- due_oldest: schedules whose time has come, the longest waiting first
-SELECT schedule_id, next_slot, rev, window_used, executions FROM due
-WHERE due_at <= %(now)b ORDER BY due_at LIMIT %(limit)b FOR UPDATE SKIP LOCKED;
-
--- due_newest: the same, the latest first, so that a backlog does not starve what is on time
-SELECT schedule_id, next_slot, rev, window_used, executions FROM due
-WHERE due_at <= %(now)b ORDER BY due_at DESC LIMIT %(limit)b FOR UPDATE SKIP LOCKED;
-
 -- due_rows: the cursors of these schedules
-SELECT schedule_id, next_slot, rev, window_used, executions FROM due
+SELECT schedule_id, next_slot AS slot, rev, window_used, executions FROM due
 WHERE schedule_id = ANY(%(ids)b) ORDER BY schedule_id FOR UPDATE;
 
 -- free_cursors: lock these cursors, but wait for none
@@ -46,36 +38,29 @@ SELECT schedule_id FROM due WHERE schedule_id = ANY(%(ids)b) ORDER BY schedule_i
 SELECT schedule_id, failures FROM due WHERE schedule_id = ANY(ARRAY(SELECT schedule_id FROM runs WHERE id = ANY(%(ids)b)))
 ORDER BY schedule_id FOR UPDATE;
 
--- next_due: the instant of the next due schedule
-SELECT min(due_at) FROM due WHERE due_at IS NOT NULL;
-
 -- next_ready: the instant at which the next ready run may start
-SELECT min(not_before) FROM runs WHERE state = 2 AND (scope IS NULL OR scope <> ALL(%(without)b));
-
--- cursors: a page of cursors that stand somewhere
-SELECT schedule_id, next_slot, rev, window_used, executions FROM due
-WHERE schedule_id > %(after)b AND due_at IS NOT NULL ORDER BY schedule_id LIMIT %(limit)b FOR UPDATE;
+SELECT min(not_before) FROM runs WHERE state = {ready} AND (scope IS NULL OR scope <> ALL(%(without)b));
 
 -- definitions: what schedules said at a revision
-SELECT s.id, v.rev, s.name, s.agent, v.definition
+SELECT s.id AS schedule_id, v.rev, s.name, s.agent, v.definition
 FROM unnest(%(ids)b, %(revs)b) u (id, rev)
 JOIN revisions v ON v.schedule_id = u.id AND v.rev = u.rev JOIN schedules s ON s.id = v.schedule_id;
 
 -- live: runs of these schedules that are not over
-SELECT schedule_id, id, state FROM runs WHERE schedule_id = ANY(%(ids)b) AND state BETWEEN 0 AND 5 ORDER BY schedule_id, id;
+SELECT schedule_id, id, state FROM runs WHERE schedule_id = ANY(%(ids)b) AND state {live} ORDER BY schedule_id, id;
 
 -- advance: move cursors that still stand where they were read
 UPDATE due d SET next_slot = u.next_slot, due_at = u.due_at, window_used = u.used, executions = u.executions,
   waiting = u.due_at IS NULL AND u.next_slot IS NOT NULL
-FROM unnest(%(id)b, %(slot)b, %(rev)b, %(next_slot)b, %(due_at)b, %(used)b, %(executions)b)
+FROM unnest(%(schedule_id)b, %(slot)b, %(rev)b, %(next_slot)b, %(due_at)b, %(window_used)b, %(executions)b)
   u (id, slot, rev, next_slot, due_at, used, executions)
 WHERE d.schedule_id = u.id AND d.next_slot = u.slot AND d.rev = u.rev RETURNING d.schedule_id;
 
 -- set_cursors: the next slots of intervals that count from completion, also when the last run went by words of its own
 UPDATE due d SET next_slot = u.slot, due_at = CASE WHEN d.paused THEN NULL ELSE u.due_at END, waiting = false
-FROM unnest(%(id)b, %(rev)b, %(slot)b, %(due_at)b) u (id, rev, slot, due_at)
+FROM unnest(%(schedule_id)b, %(rev)b, %(next_slot)b, %(due_at)b) u (id, rev, slot, due_at)
 WHERE d.schedule_id = u.id AND d.waiting
-  AND (d.rev = u.rev OR NOT EXISTS (SELECT FROM runs r WHERE r.schedule_id = u.id AND r.state BETWEEN 0 AND 5));
+  AND (d.rev = u.rev OR NOT EXISTS (SELECT FROM runs r WHERE r.schedule_id = u.id AND r.state {live}));
 
 -- run_ids: ids for new runs; those of one schedule rise, since they are taken under its lock
 SELECT nextval('run_ids') FROM generate_series(1, %(count)b);
@@ -89,13 +74,13 @@ COPY attempts (run_id, epoch, owner, started_at) FROM STDIN (FORMAT binary);
 
 -- ready: runs that may start
 SELECT id, schedule_id, rev, slot, epoch, attempt, slots, first_slot, planned_at, cancelling, cleared FROM runs
-WHERE state = 2 AND not_before <= %(now)b AND (scope IS NULL OR scope <> ALL(%(without)b))
+WHERE state = {ready} AND not_before <= %(now)b AND (scope IS NULL OR scope <> ALL(%(without)b))
 ORDER BY not_before LIMIT %(limit)b FOR UPDATE SKIP LOCKED;
 
 -- claim: from ready to starting, under a new epoch
-UPDATE runs r SET state = 3, epoch = r.epoch + 1, attempt = r.attempt + 1, owner = u.owner, started_at = u.now
-FROM unnest(%(id)b, %(epoch)b, %(owner)b, %(now)b) u (id, epoch, owner, now)
-WHERE r.id = u.id AND r.epoch = u.epoch AND r.state = 2 RETURNING r.id;
+UPDATE runs r SET state = {starting}, epoch = r.epoch + 1, attempt = r.attempt + 1, owner = u.owner, started_at = u.now
+FROM unnest(%(run_id)b, %(epoch)b, %(owner)b, %(now)b) u (id, epoch, owner, now)
+WHERE r.id = u.id AND r.epoch = u.epoch AND r.state = {ready} RETURNING r.id;
 
 -- take_permit: one free unit of a scope
 UPDATE permits SET run_id = %(run)b WHERE scope = %(scope)b AND n = (
@@ -111,50 +96,43 @@ UPDATE permits SET run_id = NULL WHERE run_id = ANY(%(ids)b);
 -- settle: named transitions of started runs, from their own epochs only
 UPDATE runs r SET state = u.target, not_before = u.not_before, ended_at = u.ended_at, reason = u.reason, outcome = u.outcome,
   evidence = CASE WHEN u.evidence IS NULL THEN r.evidence WHEN r.evidence::jsonb -> 'by' IS NULL THEN u.evidence
-    ELSE (u.evidence::jsonb || jsonb_build_object('by', r.evidence::jsonb -> 'by'))::text END, cleared = r.cleared | u.cleared, epoch = r.epoch + u.renewed
-FROM unnest(%(id)b, %(epoch)b, %(low)b, %(high)b, %(target)b, %(not_before)b, %(ended_at)b, %(reason)b, %(outcome)b,
-    %(evidence)b, %(cleared)b, %(renewed)b)
-  u (id, epoch, low, high, target, not_before, ended_at, reason, outcome, evidence, cleared, renewed)
+    ELSE (u.evidence::jsonb || jsonb_build_object('by', r.evidence::jsonb -> 'by'))::text END, cleared = r.cleared | u.gates_passed, epoch = r.epoch + u.new_epoch
+FROM unnest(%(run_id)b, %(epoch)b, %(low)b, %(high)b, %(target)b, %(not_before)b, %(ended_at)b, %(reason)b, %(outcome)b,
+    %(evidence)b, %(gates_passed)b, %(new_epoch)b)
+  u (id, epoch, low, high, target, not_before, ended_at, reason, outcome, evidence, gates_passed, new_epoch)
 WHERE r.id = u.id AND r.epoch = u.epoch AND r.state BETWEEN u.low AND u.high
 RETURNING u.id, u.epoch, r.cancelling;
 
 -- release: claimed but never dispatched: ready again, and the attempt does not count
-UPDATE runs r SET state = 2, attempt = r.attempt - 1, owner = NULL, not_before = u.not_before
-FROM unnest(%(id)b, %(epoch)b, %(not_before)b) u (id, epoch, not_before)
-WHERE r.id = u.id AND r.epoch = u.epoch AND r.state = 3 RETURNING r.id;
+UPDATE runs r SET state = {ready}, attempt = r.attempt - 1, owner = NULL, not_before = u.not_before
+FROM unnest(%(run_id)b, %(epoch)b, %(not_before)b) u (id, epoch, not_before)
+WHERE r.id = u.id AND r.epoch = u.epoch AND r.state = {starting} RETURNING r.id;
 
 -- promote: the oldest queued run of each of these schedules becomes ready, when nothing is in its way
-UPDATE runs SET state = 2, not_before = %(now)b, reason = NULL WHERE state = 1 AND id = ANY(ARRAY(
-  SELECT min(id) FROM runs WHERE schedule_id = ANY(%(ids)b) AND state BETWEEN 0 AND 5
-  GROUP BY schedule_id HAVING max(state) = 1 AND min(state) = 1))
+UPDATE runs SET state = {ready}, not_before = %(now)b, reason = NULL WHERE state = {queued} AND id = ANY(ARRAY(
+  SELECT min(id) FROM runs WHERE schedule_id = ANY(%(ids)b) AND state {live}
+  GROUP BY schedule_id HAVING max(state) = {queued} AND min(state) = {queued}))
 RETURNING id, schedule_id;
 
 -- count_failures: more failures in a row, or none any more
 UPDATE due d SET failures = CASE WHEN u.afresh = 1 THEN u.more ELSE d.failures + u.more END
-FROM unnest(%(id)b, %(afresh)b, %(more)b) u (id, afresh, more)
+FROM unnest(%(schedule_id)b, %(afresh)b, %(more)b) u (id, afresh, more)
 WHERE d.schedule_id = u.id AND (u.more > 0 OR d.failures > 0);
 
 -- mark_cancelling: runs that shall end
-UPDATE runs SET cancelling = 1 WHERE id = ANY(%(ids)b) AND state BETWEEN 3 AND 5 AND cancelling = 0
+UPDATE runs SET cancelling = 1 WHERE id = ANY(%(ids)b) AND state BETWEEN {starting} AND {held} AND cancelling = 0
 RETURNING id, schedule_id, owner;
 
 -- live_runs: those of these runs that are not over
 SELECT id, schedule_id, rev, slot, epoch, attempt, state, owner, cancelling FROM runs
-WHERE id = ANY(%(ids)b) AND state BETWEEN 0 AND 5 ORDER BY id FOR UPDATE;
-
--- recall: after the clock went back, what was put off until a time that is far away now may start
-UPDATE runs SET not_before = %(now)b WHERE state BETWEEN 0 AND 5 AND state <= 2 AND not_before > %(now)b;
-
--- started: started runs, of one worker or of all but one
-SELECT id, schedule_id, rev, slot, epoch, attempt, state, owner, cancelling FROM runs
-WHERE state BETWEEN 0 AND 5 AND state >= 3 AND (owner = %(worker)b) = %(mine)b;
+WHERE id = ANY(%(ids)b) AND state {live} ORDER BY id FOR UPDATE;
 
 -- schedule_ids: ids for new schedules
 SELECT nextval('schedule_ids') FROM generate_series(1, %(count)b);
 
 -- insert_schedules: new schedules, what they say, and their cursors
 WITH u AS MATERIALIZED (
-  SELECT * FROM unnest(%(id)b, %(agent)b, %(name)b, %(definition)b, %(slot)b, %(due_at)b, %(state)b, %(created_by)b,
+  SELECT * FROM unnest(%(id)b, %(agent)b, %(name)b, %(definition)b, %(next_slot)b, %(due_at)b, %(state)b, %(created_by)b,
       %(creator_role)b, %(creator_run)b, %(parent)b, %(depth)b)
     u (id, agent, name, definition, slot, due_at, state, created_by, creator_role, creator_run, parent, depth)),
 s AS (INSERT INTO schedules (id, agent, name, state, rev, created_at, updated_at, created_by, creator_role, creator_run,
@@ -167,90 +145,24 @@ INSERT INTO due (schedule_id, next_slot, due_at, rev, paused) SELECT id, slot, d
 SELECT s.name FROM unnest(%(agents)b, %(names)b) u (agent, name) JOIN schedules s ON s.name = u.name AND s.agent = u.agent
 WHERE s.state <> 'removed' LIMIT 1;
 
--- park: runs of a paused schedule that wait are held back
-UPDATE runs SET state = 0, reason = 'paused'
-WHERE schedule_id = %(id)b AND state BETWEEN 0 AND 5 AND state IN (1, 2) RETURNING id;
-
 -- unpark: and go on waiting when it resumes
-UPDATE runs SET state = CASE WHEN exclusive = 1 THEN 1 ELSE 2 END, reason = NULL, not_before = greatest(not_before, %(now)b)
-WHERE schedule_id = %(id)b AND state BETWEEN 0 AND 5 AND state = 0 AND reason = 'paused';
-
--- last_written: the latest instant of the newest events; users may have written some since an engine last looked
-SELECT max(at) FROM (SELECT at FROM events ORDER BY id DESC LIMIT 1000) newest;
-
--- insert_revision: what a schedule says from now on
-INSERT INTO revisions (schedule_id, rev, definition) VALUES (%(id)b, %(rev)b, %(definition)b);
-
--- edit_schedule: the next revision
-UPDATE schedules SET rev = %(rev)b, updated_at = %(now)b WHERE id = %(id)b;
-
--- schedules_named: schedules of this name that are not removed
-SELECT id FROM schedules WHERE name = %(name)b AND state <> 'removed' AND (%(agent)b::text IS NULL OR agent = %(agent)b::text)
-ORDER BY id;
-
--- schedule: a schedule by its id
-SELECT s.id, s.name, s.agent, s.state, s.rev, v.definition, s.note, s.paused_by, s.paused_at, d.next_slot, d.due_at,
-  d.executions, d.failures, s.created_at, s.updated_at, s.paused_until, s.created_by, s.creator_role, s.creator_run,
-  s.parent, s.depth, EXISTS (SELECT 1 FROM runs r WHERE r.schedule_id = s.id AND r.state BETWEEN 0 AND 5)
-FROM schedules s JOIN revisions v ON v.schedule_id = s.id AND v.rev = s.rev JOIN due d ON d.schedule_id = s.id
-WHERE s.id = %(id)b;
-
--- schedules: a page of schedules in the order of their ids
-SELECT s.id, s.name, s.agent, s.state, s.rev, v.definition, s.note, s.paused_by, s.paused_at, d.next_slot, d.due_at,
-  d.executions, d.failures, s.created_at, s.updated_at, s.paused_until, s.created_by, s.creator_role, s.creator_run,
-  s.parent, s.depth, EXISTS (SELECT 1 FROM runs r WHERE r.schedule_id = s.id AND r.state BETWEEN 0 AND 5)
-FROM schedules s JOIN revisions v ON v.schedule_id = s.id AND v.rev = s.rev JOIN due d ON d.schedule_id = s.id
-WHERE s.id > %(after)b AND s.state <> 'removed' AND (%(agent)b::text IS NULL OR s.agent = %(agent)b::text)
-ORDER BY s.id LIMIT %(limit)b;
-
--- set_schedule_state: paused, active, broken or removed, and why
-UPDATE schedules SET state = %(state)b, note = %(note)b, paused_by = %(by)b, paused_at = %(at)b, updated_at = %(now)b,
-  paused_until = NULL
-WHERE id = %(id)b;
-
--- replace_cursor: where a schedule goes on after an edit, a pause or a step of the clock
-UPDATE due SET next_slot = %(slot)b, due_at = %(due_at)b, rev = %(rev)b, paused = %(paused)b, waiting = %(waiting)b
-WHERE schedule_id = %(id)b;
-
--- run_by_request: the run that a request key stands for
-SELECT id FROM runs WHERE schedule_id = %(id)b AND request_key = %(key)b;
-
--- run: a run by its id
-SELECT r.id, r.schedule_id, s.name, r.rev, r.state, r.slot, r.request_key, r.slots, r.first_slot, r.epoch, r.attempt,
-  r.not_before, r.planned_at, r.started_at, r.ended_at, r.reason, r.evidence, r.outcome, r.cleared
-FROM runs r JOIN schedules s ON s.id = r.schedule_id WHERE r.id = %(id)b;
+UPDATE runs SET state = CASE WHEN exclusive = 1 THEN {queued} ELSE {ready} END, reason = NULL, not_before = greatest(not_before, %(now)b)
+WHERE schedule_id = %(id)b AND state {live} AND state = {waiting} AND reason = 'paused';
 
 -- runs_of: a schedule's runs, the newest first
-SELECT r.id, r.schedule_id, s.name, r.rev, r.state, r.slot, r.request_key, r.slots, r.first_slot, r.epoch, r.attempt,
-  r.not_before, r.planned_at, r.started_at, r.ended_at, r.reason, r.evidence, r.outcome, r.cleared
+SELECT r.id, r.schedule_id, s.name AS schedule, r.rev, r.state, r.slot, r.request_key, r.slots, r.first_slot, r.epoch,
+  r.attempt, r.not_before, r.planned_at, r.started_at, r.ended_at, r.reason, r.evidence, r.outcome, r.cleared
 FROM runs r JOIN schedules s ON s.id = r.schedule_id
 WHERE r.schedule_id = %(id)b AND r.id < %(before)b ORDER BY r.id DESC LIMIT %(limit)b;
 
--- covering: the last record of a schedule that covers a slot at or after an instant
-SELECT max(slot) FROM (
-  SELECT max(slot) AS slot FROM runs WHERE schedule_id = %(id)b AND slot >= %(since)b
-  UNION ALL SELECT purged_slot FROM schedules WHERE id = %(id)b AND purged_slot >= %(since)b) covered;
-
 -- previous_state: how the run before this one ended
-SELECT state FROM runs WHERE schedule_id = %(id)b AND id < %(run)b AND state IN (10, 11, 17, 18) ORDER BY id DESC LIMIT 1;
+SELECT state FROM runs WHERE schedule_id = %(id)b AND id < %(run)b AND state IN ({succeeded}, {failed}, {interrupted}, {unknown}) ORDER BY id DESC LIMIT 1;
 
 -- lock_scope: nobody takes or gives back a unit while their number changes
 SELECT 1 FROM permits WHERE scope = %(scope)b ORDER BY n FOR UPDATE;
 
--- resize_scope_down: drop units that are too many and free
-DELETE FROM permits WHERE scope = %(scope)b AND n > %(size)b AND run_id IS NULL;
-
--- resize_scope_surplus: those that are taken stay until they are given back, under a number below 0
-UPDATE permits SET n = -n WHERE scope = %(scope)b AND n > %(size)b;
-
--- resize_scope_back: and count again when the limit is raised
-UPDATE permits SET n = -n WHERE scope = %(scope)b AND n < 0 AND n >= -%(size)b;
-
 -- resize_scope_up: the units that are not there
 INSERT INTO permits (scope, n) SELECT %(scope)b, n FROM generate_series(1, %(size)b) n ON CONFLICT DO NOTHING;
-
--- scopes: limited scopes, their size and how much is taken
-SELECT scope, count(*) FILTER (WHERE n > 0), count(run_id) FROM permits GROUP BY scope;
 
 -- insert_worker: a process that runs the loops
 INSERT INTO workers (identity, beat, started_at)
@@ -260,15 +172,9 @@ VALUES (%(identity)b, (extract(epoch FROM clock_timestamp()) * 1000)::bigint, %(
 UPDATE workers SET beat = (extract(epoch FROM clock_timestamp()) * 1000)::bigint
 WHERE id = %(id)b AND stopped_at IS NULL RETURNING beat;
 
--- workers: those that have not stopped
-SELECT id, identity, beat FROM workers WHERE stopped_at IS NULL ORDER BY id;
-
 -- engines: how many have given a sign of life within a lease, either way: the server's clock may have been another one's
 SELECT count(*) FROM workers
 WHERE stopped_at IS NULL AND abs((extract(epoch FROM statement_timestamp()) * 1000)::bigint - beat) <= %(lease)b;
-
--- stop_worker: it has stopped, or is taken to be dead
-UPDATE workers SET stopped_at = %(now)b WHERE id = %(id)b AND stopped_at IS NULL RETURNING id;
 
 -- insert_writer: a connection that writes events
 INSERT INTO writers (uuid, opened_at) VALUES (%(uuid)b, %(now)b) RETURNING id;
@@ -305,22 +211,13 @@ UPDATE writers w SET sealed_seq = u.seq FROM unnest(%(writer)b, %(seq)b) u (writ
 -- sealed_below: where the next seal begins to look
 UPDATE meta SET value = %(horizon)b::bigint::text WHERE key = 'sealed' AND value::bigint < %(horizon)b::bigint;
 
--- all_seals: for verification
-SELECT id, at, heads, hash FROM seals ORDER BY id;
-
--- all_events: for verification, chain by chain
-SELECT id, writer, seq, at, type, schedule_id, run_id, data, hash FROM events ORDER BY writer, seq;
-
--- all_writers: for verification
-SELECT id, pruned_seq, pruned_hash FROM writers ORDER BY id;
-
 -- prunable: runs that are over and older than an instant
-SELECT id FROM (SELECT id FROM runs WHERE ended_at < %(before)b AND state >= 10 LIMIT %(limit)b) r ORDER BY id;
+SELECT id FROM (SELECT id FROM runs WHERE ended_at < %(before)b AND state {ended} LIMIT %(limit)b) r ORDER BY id;
 
 -- prunable_beyond: runs that are over and beyond the newest N of their schedule
 SELECT r.id FROM schedules s CROSS JOIN LATERAL (
   SELECT id, state FROM runs WHERE schedule_id = s.id ORDER BY id DESC OFFSET %(newest)b) r
-WHERE r.state >= 10 LIMIT %(limit)b;
+WHERE r.state {ended} LIMIT %(limit)b;
 
 -- note_purged: the last slots that will be forgotten
 UPDATE schedules SET purged_slot = p.slot FROM (
@@ -328,7 +225,7 @@ UPDATE schedules SET purged_slot = p.slot FROM (
 WHERE schedules.id = p.schedule_id AND p.slot > coalesce(purged_slot, p.slot - 1);
 
 -- delete_runs: forget runs
-DELETE FROM runs WHERE id = ANY(%(ids)b) AND state >= 10;
+DELETE FROM runs WHERE id = ANY(%(ids)b) AND state {ended};
 
 -- delete_attempts: forget their attempts
 DELETE FROM attempts WHERE run_id = ANY(%(ids)b);

@@ -18,11 +18,17 @@ from matins.store.chain import Chain
 from matins.store.postgres.arrays import register
 from matins.store.queries import load_queries
 
-SQL = {name: text.encode() for name, text in load_queries("matins.store.postgres").items()}
-COMMON = {
-    name: re.sub(r":(\w+)", r"%(\1)s", text).replace("/* lock */", "FOR UPDATE").encode()
-    for name, text in load_queries("matins.store.common").items()
-}
+_LOCKS = {"/* lock */": "FOR UPDATE", "/* lock free */": "FOR UPDATE SKIP LOCKED"}
+
+
+def _in_dialect(text: str) -> bytes:
+    """A statement of both stores as PostgreSQL and psycopg read it. PostgreSQL's own do not change."""
+    for comment, lock in _LOCKS.items():
+        text = text.replace(comment, lock)
+    return re.sub(r"(?<!:):(\w+)", r"%(\1)s", text).encode()
+
+
+SQL = {name: _in_dialect(text) for name, text in load_queries("matins.store.common", "matins.store.postgres").items()}
 MOST_CONNECTIONS = 12
 _WAIT_S = 4.5
 _SETTINGS: dict[str, Any] = {

@@ -51,7 +51,6 @@ class PostgresStore:
 
     @contextmanager
     def transaction(self, now: int) -> Generator[PostgresTransaction]:
-        """A transaction: all or nothing, durable when it returns."""
         with self.sessions.lend(b"BEGIN") as session:
             transaction = PostgresTransaction(session)
             yield transaction
@@ -64,7 +63,6 @@ class PostgresStore:
 
     @contextmanager
     def reading(self) -> Generator[PostgresTransaction]:
-        """A read-only transaction on one snapshot."""
         with self.sessions.lend(_LOOK) as session:
             yield PostgresTransaction(session)
             session.cursor.execute(b"COMMIT")
@@ -88,7 +86,6 @@ class PostgresStore:
         return None
 
     def listen(self, wake: Callable[[], None]) -> None:
-        """Call `wake` when another process has made a change that concerns the loops."""
         if self._listener is not None:
             self._listener.stop()
         self._listener = Listener(self.sessions.connect, self._channel, self._me, wake)

@@ -1,30 +1,17 @@
--- due_oldest: schedules whose time has come, the longest waiting first
-SELECT schedule_id, next_slot, rev, window_used, executions FROM due WHERE due_at <= ?1 ORDER BY due_at LIMIT ?2;
-
--- due_newest: the same, the latest first, so that a backlog does not starve what is on time
-SELECT schedule_id, next_slot, rev, window_used, executions FROM due WHERE due_at <= ?1 ORDER BY due_at DESC LIMIT ?2;
-
 -- due_rows: the cursors of these schedules
-SELECT d.schedule_id, d.next_slot, d.rev, d.window_used, d.executions
-FROM json_each(?1) j JOIN due d ON d.schedule_id = j.value;
-
--- next_due: the instant of the next due schedule
-SELECT min(due_at) FROM due WHERE due_at IS NOT NULL;
+SELECT d.schedule_id, d.next_slot AS slot, d.rev, d.window_used, d.executions
+FROM json_each(:ids) j JOIN due d ON d.schedule_id = j.value;
 
 -- next_ready: the instant at which the next ready run may start
-SELECT min(not_before) FROM runs WHERE state = 2 AND (scope IS NULL OR scope NOT IN (SELECT value FROM json_each(?1)));
-
--- cursors: a page of cursors that stand somewhere
-SELECT schedule_id, next_slot, rev, window_used, executions FROM due
-WHERE schedule_id > ?1 AND due_at IS NOT NULL ORDER BY schedule_id LIMIT ?2;
+SELECT min(not_before) FROM runs WHERE state = {ready} AND (scope IS NULL OR scope NOT IN (SELECT value FROM json_each(:without)));
 
 -- definitions: what schedules said at a revision
-SELECT s.id, v.rev, s.name, s.agent, v.definition
-FROM json_each(?1) j JOIN revisions v ON v.schedule_id = j.value ->> 0 AND v.rev = j.value ->> 1
+SELECT s.id AS schedule_id, v.rev, s.name, s.agent, v.definition
+FROM json_each(:keys) j JOIN revisions v ON v.schedule_id = j.value ->> 0 AND v.rev = j.value ->> 1
 JOIN schedules s ON s.id = v.schedule_id;
 
 -- live: runs of these schedules that are not over
-SELECT r.schedule_id, r.id, r.state FROM json_each(?1) j JOIN runs r ON r.schedule_id = j.value WHERE r.state BETWEEN 0 AND 5;
+SELECT r.schedule_id, r.id, r.state FROM json_each(:ids) j JOIN runs r ON r.schedule_id = j.value WHERE r.state {live};
 
 -- advance: move a cursor, if it still stands where it was read
 UPDATE due SET next_slot = ?4, due_at = ?5, window_used = ?6, executions = ?7, waiting = ?5 IS NULL AND ?4 IS NOT NULL
@@ -33,7 +20,7 @@ WHERE schedule_id = ?1 AND next_slot = ?2 AND rev = ?3;
 -- set_cursor: the next slot of an interval that counts from completion, also when its last run went by words of its own
 UPDATE due SET next_slot = ?3, due_at = CASE WHEN paused THEN NULL ELSE ?4 END, waiting = 0
 WHERE schedule_id = ?1 AND waiting = 1
-  AND (rev = ?2 OR NOT EXISTS (SELECT 1 FROM runs r WHERE r.schedule_id = ?1 AND r.state BETWEEN 0 AND 5));
+  AND (rev = ?2 OR NOT EXISTS (SELECT 1 FROM runs r WHERE r.schedule_id = ?1 AND r.state {live}));
 
 -- insert_run: a slot's record
 INSERT INTO runs (id, schedule_id, rev, slot, request_key, state, exclusive, scope, epoch, attempt, owner, not_before,
@@ -45,22 +32,22 @@ INSERT INTO attempts (run_id, epoch, owner, started_at) VALUES (?, ?, ?, ?);
 
 -- ready: runs that may start
 SELECT id, schedule_id, rev, slot, epoch, attempt, slots, first_slot, planned_at, cancelling, cleared FROM runs
-WHERE state = 2 AND not_before <= ?1 AND (scope IS NULL OR scope NOT IN (SELECT value FROM json_each(?3)))
-ORDER BY not_before LIMIT ?2;
+WHERE state = {ready} AND not_before <= :now AND (scope IS NULL OR scope NOT IN (SELECT value FROM json_each(:without)))
+ORDER BY not_before LIMIT :limit;
 
 -- claim: from ready to starting, under a new epoch
-UPDATE runs SET state = 3, epoch = epoch + 1, attempt = attempt + 1, owner = ?3, started_at = ?4
-WHERE id = ?1 AND epoch = ?2 AND state = 2 RETURNING id;
+UPDATE runs SET state = {starting}, epoch = epoch + 1, attempt = attempt + 1, owner = ?3, started_at = ?4
+WHERE id = ?1 AND epoch = ?2 AND state = {ready} RETURNING id;
 
 -- take_permit: one free unit of a scope
-UPDATE permits SET run_id = ?2 WHERE scope = ?1 AND n = (SELECT min(n) FROM permits WHERE scope = ?1 AND run_id IS NULL)
+UPDATE permits SET run_id = :run WHERE scope = :scope AND n = (SELECT min(n) FROM permits WHERE scope = :scope AND run_id IS NULL)
 RETURNING n;
 
 -- drop_surplus_permits: what these runs held beyond a limit that was lowered meanwhile
-DELETE FROM permits WHERE n < 0 AND run_id IN (SELECT value FROM json_each(?1));
+DELETE FROM permits WHERE n < 0 AND run_id IN (SELECT value FROM json_each(:ids));
 
 -- release_permits: what these runs held
-UPDATE permits SET run_id = NULL WHERE run_id IN (SELECT value FROM json_each(?1));
+UPDATE permits SET run_id = NULL WHERE run_id IN (SELECT value FROM json_each(:ids));
 
 -- settle: a named transition of a started run, from its own epoch only
 UPDATE runs SET state = ?5, not_before = ?6, ended_at = ?7, reason = ?8, outcome = ?9, 
@@ -70,29 +57,25 @@ UPDATE runs SET state = ?5, not_before = ?6, ended_at = ?7, reason = ?8, outcome
 WHERE id = ?1 AND epoch = ?2 AND state BETWEEN ?3 AND ?4;
 
 -- release: claimed but never dispatched: ready again, and the attempt does not count
-UPDATE runs SET state = 2, attempt = attempt - 1, owner = NULL, not_before = ?3 WHERE id = ?1 AND epoch = ?2 AND state = 3
+UPDATE runs SET state = {ready}, attempt = attempt - 1, owner = NULL, not_before = ?3 WHERE id = ?1 AND epoch = ?2 AND state = {starting}
 RETURNING id;
 
 -- promote: the oldest queued run of each of these schedules becomes ready, when nothing is in its way
-UPDATE runs SET state = 2, not_before = ?2, reason = NULL WHERE id IN (
-  SELECT min(q.id) FROM json_each(?1) j JOIN runs q ON q.schedule_id = j.value
-  WHERE q.state BETWEEN 0 AND 5 GROUP BY q.schedule_id HAVING max(q.state) = 1 AND min(q.state) = 1)
+UPDATE runs SET state = {ready}, not_before = :now, reason = NULL WHERE id IN (
+  SELECT min(q.id) FROM json_each(:ids) j JOIN runs q ON q.schedule_id = j.value
+  WHERE q.state {live} GROUP BY q.schedule_id HAVING max(q.state) = {queued} AND min(q.state) = {queued})
 RETURNING id, schedule_id;
 
 -- count_failure: one more failure in a row, or none any more
 UPDATE due SET failures = CASE WHEN ?2 THEN failures + 1 ELSE 0 END WHERE schedule_id = ?1 AND (?2 OR failures > 0);
 
 -- mark_cancelling: runs that shall end
-UPDATE runs SET cancelling = 1 WHERE id IN (SELECT value FROM json_each(?1)) AND state BETWEEN 3 AND 5 AND cancelling = 0
+UPDATE runs SET cancelling = 1 WHERE id IN (SELECT value FROM json_each(:ids)) AND state BETWEEN {starting} AND {held} AND cancelling = 0
 RETURNING id, schedule_id, owner;
 
 -- live_runs: those of these runs that are not over
 SELECT r.id, r.schedule_id, r.rev, r.slot, r.epoch, r.attempt, r.state, r.owner, r.cancelling
-FROM json_each(?1) j JOIN runs r ON r.id = j.value WHERE r.state BETWEEN 0 AND 5;
-
--- started: started runs, of one worker or of all but one
-SELECT id, schedule_id, rev, slot, epoch, attempt, state, owner, cancelling FROM runs
-WHERE state BETWEEN 0 AND 5 AND state >= 3 AND (owner = ?1) = ?2;
+FROM json_each(:ids) j JOIN runs r ON r.id = j.value WHERE r.state {live};
 
 -- insert_event: one link of a chain
 INSERT INTO events (writer, seq, at, type, schedule_id, run_id, data, hash) VALUES (?, ?, ?, ?, ?, ?, ?, ?);
@@ -101,19 +84,12 @@ INSERT INTO events (writer, seq, at, type, schedule_id, run_id, data, hash) VALU
 SELECT max(id) FROM schedules;
 
 -- taken_names: which of these (agent, name) exist
-SELECT s.name FROM json_each(?1) j JOIN schedules s ON s.name = j.value ->> 1 AND s.agent = j.value ->> 0
+SELECT s.name FROM json_each(:names) j JOIN schedules s ON s.name = j.value ->> 1 AND s.agent = j.value ->> 0
 WHERE s.state <> 'removed' LIMIT 1;
 
--- park: runs of a paused schedule that wait are held back
-UPDATE runs SET state = 0, reason = 'paused' WHERE schedule_id = ?1 AND state BETWEEN 0 AND 5 AND state IN (1, 2)
-RETURNING id;
-
 -- unpark: and go on waiting when it resumes
-UPDATE runs SET state = CASE WHEN exclusive THEN 1 ELSE 2 END, reason = NULL, not_before = max(not_before, ?2)
-WHERE schedule_id = ?1 AND state BETWEEN 0 AND 5 AND state = 0 AND reason = 'paused';
-
--- recall: after the clock went back, what was put off until a time that is far away now may start
-UPDATE runs SET not_before = ?1 WHERE state BETWEEN 0 AND 5 AND state <= 2 AND not_before > ?1;
+UPDATE runs SET state = CASE WHEN exclusive THEN {queued} ELSE {ready} END, reason = NULL, not_before = max(not_before, :now)
+WHERE schedule_id = :id AND state {live} AND state = {waiting} AND reason = 'paused';
 
 -- insert_schedule: a new schedule
 INSERT INTO schedules (id, agent, name, state, rev, created_at, updated_at, created_by, creator_role, creator_run, parent, depth)
@@ -125,158 +101,89 @@ INSERT INTO revisions (schedule_id, rev, definition) VALUES (?, ?, ?);
 -- insert_due: the cursor of a new schedule
 INSERT INTO due (schedule_id, next_slot, due_at, rev, paused) VALUES (?, ?, ?, 1, ?);
 
--- schedules_named: schedules of this name that are not removed
-SELECT id FROM schedules WHERE name = ?1 AND state <> 'removed' AND (?2 IS NULL OR agent = ?2);
-
--- schedule: a schedule by its id
-SELECT s.id, s.name, s.agent, s.state, s.rev, v.definition, s.note, s.paused_by, s.paused_at, d.next_slot, d.due_at,
-  d.executions, d.failures, s.created_at, s.updated_at, s.paused_until, s.created_by, s.creator_role, s.creator_run,
-  s.parent, s.depth, EXISTS (SELECT 1 FROM runs r WHERE r.schedule_id = s.id AND r.state BETWEEN 0 AND 5)
-FROM schedules s JOIN revisions v ON v.schedule_id = s.id AND v.rev = s.rev JOIN due d ON d.schedule_id = s.id
-WHERE s.id = ?1;
-
--- schedules: a page of schedules in the order of their ids
-SELECT s.id, s.name, s.agent, s.state, s.rev, v.definition, s.note, s.paused_by, s.paused_at, d.next_slot, d.due_at,
-  d.executions, d.failures, s.created_at, s.updated_at, s.paused_until, s.created_by, s.creator_role, s.creator_run,
-  s.parent, s.depth, EXISTS (SELECT 1 FROM runs r WHERE r.schedule_id = s.id AND r.state BETWEEN 0 AND 5)
-FROM schedules s JOIN revisions v ON v.schedule_id = s.id AND v.rev = s.rev JOIN due d ON d.schedule_id = s.id
-WHERE s.id > ?1 AND s.state <> 'removed' AND (?2 IS NULL OR s.agent = ?2) ORDER BY s.id LIMIT ?3;
-
--- edit_schedule: the next revision
-UPDATE schedules SET rev = ?2, updated_at = ?3 WHERE id = ?1;
-
--- set_schedule_state: paused, active, broken or removed, and why
-UPDATE schedules SET state = ?2, note = ?3, paused_by = ?4, paused_at = ?5, updated_at = ?6, paused_until = NULL WHERE id = ?1;
-
--- replace_cursor: where a schedule goes on after an edit, a pause or a step of the clock
-UPDATE due SET next_slot = ?2, due_at = ?3, rev = ?4, paused = ?5, waiting = ?6 WHERE schedule_id = ?1;
-
--- run_by_request: the run that a request key stands for
-SELECT id FROM runs WHERE schedule_id = ?1 AND request_key = ?2;
-
--- run: a run by its id
-SELECT r.id, r.schedule_id, s.name, r.rev, r.state, r.slot, r.request_key, r.slots, r.first_slot, r.epoch, r.attempt,
-  r.not_before, r.planned_at, r.started_at, r.ended_at, r.reason, r.evidence, r.outcome, r.cleared
-FROM runs r JOIN schedules s ON s.id = r.schedule_id WHERE r.id = ?1;
-
 -- runs_of: a schedule's runs, the newest first; the page is found by the index alone, before rows are read
-SELECT r.id, r.schedule_id, s.name, r.rev, r.state, r.slot, r.request_key, r.slots, r.first_slot, r.epoch, r.attempt,
-  r.not_before, r.planned_at, r.started_at, r.ended_at, r.reason, r.evidence, r.outcome, r.cleared
-FROM (SELECT id FROM runs INDEXED BY runs_slot WHERE schedule_id = ?1 AND id < ?2 ORDER BY id DESC LIMIT ?3) page
+SELECT r.id, r.schedule_id, s.name AS schedule, r.rev, r.state, r.slot, r.request_key, r.slots, r.first_slot, r.epoch,
+  r.attempt, r.not_before, r.planned_at, r.started_at, r.ended_at, r.reason, r.evidence, r.outcome, r.cleared
+FROM (SELECT id FROM runs INDEXED BY runs_slot WHERE schedule_id = :id AND id < :before ORDER BY id DESC LIMIT :limit) page
   CROSS JOIN runs r ON r.id = page.id CROSS JOIN schedules s ON s.id = r.schedule_id ORDER BY r.id DESC;
 
--- covering: the last record of a schedule that covers a slot at or after an instant
-SELECT max(slot) FROM (
-  SELECT max(slot) AS slot FROM runs WHERE schedule_id = ?1 AND slot >= ?2
-  UNION ALL SELECT purged_slot FROM schedules WHERE id = ?1 AND purged_slot >= ?2);
-
 -- previous_state: how the run before this one ended
-SELECT state FROM runs INDEXED BY runs_slot WHERE schedule_id = ?1 AND id < ?2 AND state IN (10, 11, 17, 18) ORDER BY id DESC LIMIT 1;
-
--- resize_scope_down: drop units that are too many and free
-DELETE FROM permits WHERE scope = ?1 AND n > ?2 AND run_id IS NULL;
-
--- resize_scope_surplus: those that are taken stay until they are given back, under a number below 0
-UPDATE permits SET n = -n WHERE scope = ?1 AND n > ?2;
-
--- resize_scope_back: and count again when the limit is raised
-UPDATE permits SET n = -n WHERE scope = ?1 AND n < 0 AND n >= -?2;
+SELECT state FROM runs INDEXED BY runs_slot WHERE schedule_id = :id AND id < :run AND state IN ({succeeded}, {failed}, {interrupted}, {unknown}) ORDER BY id DESC LIMIT 1;
 
 -- resize_scope_up: a unit, unless it is there
 INSERT INTO permits (scope, n) VALUES (?1, ?2) ON CONFLICT DO NOTHING;
 
--- scopes: limited scopes, their size and how much is taken
-SELECT scope, count(*) FILTER (WHERE n > 0), count(run_id) FROM permits GROUP BY scope;
-
 -- insert_worker: a process that runs the loops
-INSERT INTO workers (identity, beat, started_at) VALUES (?1, 0, ?2) RETURNING id;
+INSERT INTO workers (identity, beat, started_at) VALUES (:identity, 0, :now) RETURNING id;
 
 -- beat: a sign of life
-UPDATE workers SET beat = beat + 1 WHERE id = ?1 AND stopped_at IS NULL RETURNING beat;
-
--- workers: those that have not stopped
-SELECT id, identity, beat FROM workers WHERE stopped_at IS NULL;
-
--- stop_worker: it has stopped, or is taken to be dead
-UPDATE workers SET stopped_at = ?2 WHERE id = ?1 AND stopped_at IS NULL RETURNING id;
+UPDATE workers SET beat = beat + 1 WHERE id = :id AND stopped_at IS NULL RETURNING beat;
 
 -- insert_writer: a connection that writes events
 INSERT INTO writers (uuid, opened_at) VALUES (?1, ?2) RETURNING id;
 
 -- heads: the last link of every chain that grew since a seal
 SELECT e.writer, e.seq, e.hash FROM writers w JOIN events e
-  ON e.id = (SELECT id FROM events WHERE writer = w.id AND id > ?1 ORDER BY id DESC LIMIT 1)
+  ON e.id = (SELECT id FROM events WHERE writer = w.id AND id > :since ORDER BY id DESC LIMIT 1)
 ORDER BY e.writer;
-
--- last_written: the latest instant of the newest events; users may have written some since an engine last looked
-SELECT max(at) FROM (SELECT at FROM events ORDER BY id DESC LIMIT 1000) newest;
 
 -- last_event: the newest event
 SELECT max(id) FROM events;
 
 -- last_seal: the newest seal
-SELECT id, upto, hash FROM seals ORDER BY id DESC LIMIT 1;
+SELECT upto, hash FROM seals ORDER BY id DESC LIMIT 1;
 
 -- insert_seal: the heads of all chains together
-INSERT INTO seals (at, upto, heads, hash) VALUES (?, ?, ?, ?);
-
--- all_seals: for verification
-SELECT id, at, heads, hash FROM seals ORDER BY id;
-
--- all_events: for verification, chain by chain
-SELECT id, writer, seq, at, type, schedule_id, run_id, data, hash FROM events ORDER BY writer, seq;
-
--- all_writers: for verification
-SELECT id, pruned_seq, pruned_hash FROM writers ORDER BY id;
+INSERT INTO seals (at, upto, heads, hash) VALUES (:now, :newest, :heads, :hash);
 
 -- events_after: a page of events
-SELECT id, writer, seq, at, type, schedule_id, run_id, data, hash FROM events WHERE id > ?1 ORDER BY id LIMIT ?2;
+SELECT id, writer, seq, at, type, schedule_id, run_id, data, hash FROM events WHERE id > :after ORDER BY id LIMIT :limit;
 
 -- prunable: runs that are over and ended before an instant, among the oldest
 SELECT id FROM (SELECT id, ended_at, state FROM runs ORDER BY id LIMIT 20000)
-WHERE ended_at < ?1 AND state >= 10 ORDER BY id LIMIT ?2;
+WHERE ended_at < :before AND state {ended} ORDER BY id LIMIT :limit;
 
 -- prunable_beyond: runs that are over and beyond the newest N of their schedule
 SELECT id FROM (
   SELECT id, state, row_number() OVER (PARTITION BY schedule_id ORDER BY id DESC) AS place FROM runs)
-WHERE place > ?1 AND state >= 10 ORDER BY id LIMIT ?2;
+WHERE place > :newest AND state {ended} ORDER BY id LIMIT :limit;
 
 -- note_purged: the last slots that will be forgotten
 UPDATE schedules SET purged_slot = p.slot FROM (
-  SELECT schedule_id, max(slot) AS slot FROM runs WHERE id IN (SELECT value FROM json_each(?1)) GROUP BY schedule_id) p
+  SELECT schedule_id, max(slot) AS slot FROM runs WHERE id IN (SELECT value FROM json_each(:ids)) GROUP BY schedule_id) p
 WHERE schedules.id = p.schedule_id AND p.slot > coalesce(purged_slot, p.slot - 1);
 
 -- delete_runs: forget runs
-DELETE FROM runs WHERE id IN (SELECT value FROM json_each(?1)) AND state >= 10;
+DELETE FROM runs WHERE id IN (SELECT value FROM json_each(:ids)) AND state {ended};
 
 -- delete_attempts: forget their attempts
-DELETE FROM attempts WHERE run_id IN (SELECT value FROM json_each(?1));
+DELETE FROM attempts WHERE run_id IN (SELECT value FROM json_each(:ids));
 
 -- delete_checks: and what was said about them
-DELETE FROM checks WHERE run_id IN (SELECT value FROM json_each(?1));
+DELETE FROM checks WHERE run_id IN (SELECT value FROM json_each(:ids));
 
 -- delete_spend: and what they spent
-DELETE FROM spend WHERE run_id IN (SELECT value FROM json_each(?1));
+DELETE FROM spend WHERE run_id IN (SELECT value FROM json_each(:ids));
 
 -- delete_approvals: and what was asked, unless it is still; the newest of all stays, or its number would be given again
-DELETE FROM approvals WHERE run_id IN (SELECT value FROM json_each(?1)) AND state <> 'pending'
+DELETE FROM approvals WHERE run_id IN (SELECT value FROM json_each(:ids)) AND state <> 'pending'
   AND id < (SELECT max(id) FROM approvals);
 
 -- prunable_events: the last event of each chain that is older than an instant; the newest of all stays, and ids go on from it
 SELECT writer, max(seq) FROM events
-WHERE id < coalesce((SELECT id FROM events WHERE at >= ?1 ORDER BY id LIMIT 1), (SELECT max(id) FROM events)) GROUP BY writer;
+WHERE id < coalesce((SELECT id FROM events WHERE at >= :before ORDER BY id LIMIT 1), (SELECT max(id) FROM events)) GROUP BY writer;
 
 -- event_hash: the hash of one link
-SELECT hash FROM events WHERE writer = ?1 AND seq = ?2;
+SELECT hash FROM events WHERE writer = :writer AND seq = :seq;
 
 -- mark_pruned: where a chain begins now
-UPDATE writers SET pruned_seq = ?2, pruned_hash = ?3 WHERE id = ?1 AND pruned_seq < ?2;
+UPDATE writers SET pruned_seq = :seq, pruned_hash = :hash WHERE id = :writer AND pruned_seq < :seq;
 
 -- delete_events: forget the beginning of a chain
-DELETE FROM events WHERE writer = ?1 AND seq <= ?2;
+DELETE FROM events WHERE writer = :writer AND seq <= :seq;
 
 -- meta: a fact about the store
 SELECT value FROM meta WHERE key = ?1;
 
 -- reserve_run_ids: a block of run ids that nobody else gets
-UPDATE meta SET value = value + ?1 WHERE key = 'next_run_id' RETURNING value - ?1;
+UPDATE meta SET value = value + :size WHERE key = 'next_run_id' RETURNING value - :size;

@@ -60,7 +60,6 @@ class SqliteStore:
 
     @contextmanager
     def transaction(self, now: int) -> Generator[SqliteTransaction]:
-        """A transaction: all or nothing, durable when it returns."""
         with self._lock, told(self.path):
             self._connection.execute("BEGIN IMMEDIATE")
             try:
@@ -81,7 +80,6 @@ class SqliteStore:
 
     @contextmanager
     def reading(self) -> Generator[SqliteTransaction]:
-        """A read-only transaction: one snapshot."""
         with self._lock, told(self.path):
             alone = not self._connection.in_transaction
             if alone:
@@ -102,7 +100,6 @@ class SqliteStore:
         self.ownership.announce(socket)
 
     def owner_socket(self) -> Path | None:
-        """The socket of the engine that owns this file; None when it is unknown."""
         said = self.ownership.owner().get("socket")
         return Path(str(said)) if said else None
 
@@ -119,7 +116,7 @@ class SqliteStore:
         with self.reading() as transaction:
             workers = transaction.workers()
         owned = self.ownership.has_engine()
-        return sum(1 for _, identity, _ in workers if owned or '"pid"' not in identity)
+        return sum(1 for worker in workers if owned or '"pid"' not in worker.identity)
 
     def clock(self, host: Clock) -> Clock:
         return host
@@ -136,7 +133,6 @@ class SqliteStore:
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     def backup(self, path: Path) -> None:
-        """Write a consistent copy to a new file, while the engine runs."""
         if self.path is None:
             raise StoreError("A store in memory has no file to back up.", hint="Use a store in a file: sqlite:///FILE.")
         with told(self.path):
@@ -147,7 +143,6 @@ class SqliteStore:
             return f"SQLite {apsw.sqlite_lib_version()}, schema {self._connection.pragma('user_version')}"
 
     def damage(self) -> list[str]:
-        """The problems of the file; empty when there are none."""
         if self.path is None:
             return []
         with told(self.path):

@@ -1,0 +1,345 @@
+"""The rows that a store gives and takes. They are named tuples, because this is the hot path.
+
+The fields of a row that a store gives are the columns of its statements.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from matins.model.run import RunState
+
+
+class Due(NamedTuple):
+    """A schedule that is due."""
+
+    schedule_id: int
+    slot: int
+    rev: int
+    window_used: int
+    executions: int
+
+
+class Cursor(NamedTuple):
+    """The next position of a schedule. It is applied only if the cursor is still at `slot` and `rev`."""
+
+    schedule_id: int
+    slot: int
+    rev: int
+    next_slot: int | None
+    due_at: int | None
+    window_used: int
+    executions: int
+
+
+class NextSlot(NamedTuple):
+    """The next slot of an interval that waited for a completion."""
+
+    schedule_id: int
+    rev: int
+    next_slot: int
+    due_at: int
+
+
+class NewRun(NamedTuple):
+    id: int
+    schedule_id: int
+    rev: int
+    slot: int | None
+    request_key: str | None
+    state: int
+    exclusive: int
+    scope: str | None
+    epoch: int
+    attempt: int
+    owner: int | None
+    not_before: int | None
+    planned_at: int
+    started_at: int | None
+    ended_at: int | None
+    slots: int
+    first_slot: int | None
+    reason: str | None
+    evidence: str | None
+
+
+class ReadyRun(NamedTuple):
+    """A run that may start."""
+
+    id: int
+    schedule_id: int
+    rev: int
+    slot: int | None
+    epoch: int
+    attempt: int
+    slots: int
+    first_slot: int | None
+    planned_at: int
+    cancelling: int
+    cleared: int
+
+
+class Claim(NamedTuple):
+    """A claim of a ready run, from the epoch as it was read."""
+
+    run_id: int
+    epoch: int
+    owner: int
+    now: int
+
+
+class Release(NamedTuple):
+    """A claimed run that did not start and is ready again."""
+
+    run_id: int
+    epoch: int
+    not_before: int
+
+
+class AttemptRow(NamedTuple):
+    """The intent to start a run, written before the start."""
+
+    run_id: int
+    epoch: int
+    owner: int
+    started_at: int
+
+
+class WaitingRun(NamedTuple):
+    """A run that waits for a time, a verdict or a person."""
+
+    id: int
+    schedule_id: int
+    rev: int
+    slot: int | None
+    epoch: int
+    attempt: int
+    reason: str
+    planned_at: int
+
+
+class StartedRun(NamedTuple):
+    """A run that some worker has started."""
+
+    id: int
+    schedule_id: int
+    rev: int
+    slot: int | None
+    epoch: int
+    attempt: int
+    state: int
+    owner: int
+    cancelling: int
+
+
+class LiveRun(NamedTuple):
+    """A run of a schedule that has not ended."""
+
+    schedule_id: int
+    id: int
+    state: int
+
+
+class StateChange(NamedTuple):
+    """A named transition of a started run, from its own epoch only."""
+
+    run_id: int
+    epoch: int
+    low: RunState
+    high: RunState
+    target: RunState
+    not_before: int | None
+    ended_at: int | None
+    reason: str | None
+    outcome: str | None
+    evidence: str | None = None
+    """None keeps the present value."""
+    gates_passed: int = 0
+    """Gates that the run passed now, in addition to earlier ones."""
+    new_epoch: int = 0
+    """1 when the run continues under a new epoch, which voids results of the old one."""
+
+
+class NewEvent(NamedTuple):
+    at: int
+    type: str
+    schedule_id: int | None
+    run_id: int | None
+    data: Any = None
+
+
+class StoredEvent(NamedTuple):
+    id: int
+    writer: int
+    seq: int
+    at: int
+    type: str
+    schedule_id: int | None
+    run_id: int | None
+    data: str | None
+    hash: bytes
+
+
+class WriterRow(NamedTuple):
+    """A writer of events, and where its chain begins after older events were deleted."""
+
+    id: int
+    pruned_seq: int
+    pruned_hash: bytes | None
+
+
+class SealRow(NamedTuple):
+    id: int
+    at: int
+    heads: str
+    hash: bytes
+
+
+class AuditRows(NamedTuple):
+    """Events by chain, writers and seals, for verification."""
+
+    events: list[StoredEvent]
+    writers: list[WriterRow]
+    seals: list[SealRow]
+
+
+class DefinitionRow(NamedTuple):
+    """The definition of a schedule at a revision."""
+
+    schedule_id: int
+    rev: int
+    name: str
+    agent: str
+    definition: str
+
+
+class NewSchedule(NamedTuple):
+    id: int
+    agent: str
+    name: str
+    definition: str
+    next_slot: int | None
+    due_at: int | None
+    state: str = "active"
+    created_by: str = "owner"
+    creator_role: str = "owner"
+    creator_run: int | None = None
+    parent: int | None = None
+    depth: int = 0
+
+
+class ScheduleRow(NamedTuple):
+    """A schedule with its present definition and its cursor."""
+
+    id: int
+    name: str
+    agent: str
+    state: str
+    rev: int
+    definition: str
+    note: str | None
+    paused_by: str | None
+    paused_at: int | None
+    next_slot: int | None
+    due_at: int | None
+    executions: int
+    failures: int
+    created_at: int
+    updated_at: int
+    paused_until: int | None
+    created_by: str
+    creator_role: str
+    creator_run: int | None
+    parent: int | None
+    depth: int
+    has_live_runs: int
+
+
+class ScheduleChange(NamedTuple):
+    """The last event that stopped a schedule or let it continue."""
+
+    type: str
+    at: int
+    data: dict[str, Any]
+
+
+class RunRow(NamedTuple):
+    """A run with the name of its schedule."""
+
+    id: int
+    schedule_id: int
+    schedule: str
+    rev: int
+    state: int
+    slot: int | None
+    request_key: str | None
+    slots: int
+    first_slot: int | None
+    epoch: int
+    attempt: int
+    not_before: int | None
+    planned_at: int
+    started_at: int | None
+    ended_at: int | None
+    reason: str | None
+    evidence: str | None
+    outcome: str | None
+    cleared: int
+
+
+class CheckRow(NamedTuple):
+    """The verdict of a guard, a pre-check or a hook on a run."""
+
+    run_id: int
+    epoch: int
+    kind: str
+    at: int
+    duration_ms: int
+    exit_code: int | None
+    verdict: str
+    output: str
+
+
+class ScopeRow(NamedTuple):
+    """A limited scope, its size and how many runs hold a permit of it."""
+
+    scope: str
+    size: int
+    in_use: int
+
+
+class WorkerRow(NamedTuple):
+    """A worker that has not stopped."""
+
+    id: int
+    identity: str
+    beat: int
+
+
+class PolicyRow(NamedTuple):
+    kind: str
+    name: str
+    definition: str
+
+
+class SpendingRow(NamedTuple):
+    """Micro-dollars and tokens that a schedule spent."""
+
+    schedule_id: int
+    agent: str
+    money: int
+    tokens: int
+
+
+class Figures(NamedTuple):
+    """Counts of schedules, runs and approvals, and the next instants, for statistics."""
+
+    active_schedules: int
+    paused_schedules: int
+    pending_schedules: int
+    started_runs: int
+    ready_runs: int
+    waiting_runs: int
+    pending_approvals: int
+    oldest_approval_at: int | None
+    next_due_at: int | None

@@ -1,0 +1,19 @@
+"""The clock of the core."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+
+class Clock(Protocol):
+    def now_ms(self) -> int:
+        """The wall clock, in UTC milliseconds: it decides what is due, and nothing else."""
+        ...
+
+    def boot_ms(self) -> int:
+        """Time since boot, sleep included: it drives timeouts, back-off and leases."""
+        ...
+
+    def local_zone(self) -> str:
+        """The IANA name of the machine's own time zone."""
+        ...

@@ -1,0 +1,81 @@
+"""A store and its transactions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Protocol
+
+from matins.ports.clock import Clock
+from matins.ports.transaction import Transaction
+
+
+class Store(Protocol):
+    kind: str
+    path: Path | None
+    """The file of the store; None if it has none."""
+    shared: bool
+    """Whether several engines may run on the store."""
+    store_id: str
+
+    def transaction(self, now: int) -> AbstractContextManager[Transaction]:
+        """A transaction: all or nothing, durable when it returns."""
+        ...
+
+    def reading(self) -> AbstractContextManager[Transaction]:
+        """A read-only transaction on one snapshot."""
+        ...
+
+    def own(self, *, patiently: bool = False) -> bool:
+        """Become the owner of the store. False when another process owns a store that can have only one owner.
+        `patiently`: wait for processes that own it briefly."""
+        ...
+
+    def disown(self) -> None: ...
+    def announce(self, socket: Path) -> None:
+        """Publish the socket of this store's engine to other processes."""
+        ...
+
+    def owner_socket(self) -> Path | None:
+        """The socket of the engine that owns this store; None when it is unknown."""
+        ...
+
+    def owner_pid(self) -> int | None:
+        """The process id of the engine that owns this store; None when it is unknown."""
+        ...
+
+    def socket_path(self) -> Path | None:
+        """The socket for an engine on this store; None if other processes do not need one."""
+        ...
+
+    def engines(self, lease_ms: int) -> int:
+        """The number of running engines. A killed one counts until its lock is gone, or until its lease ends."""
+        ...
+
+    def clock(self, host: Clock) -> Clock:
+        """The clock to use: the server's if there is one, otherwise the host's."""
+        ...
+
+    def listen(self, wake: Callable[[], None]) -> None:
+        """Call `wake` when another process has made a change that concerns the loops."""
+        ...
+
+    def notify(self) -> None:
+        """Notify other processes of a change."""
+        ...
+
+    def checkpoint(self) -> None: ...
+    def backup(self, path: Path) -> None:
+        """Write a consistent copy to a new file, while engines run."""
+        ...
+
+    def about(self) -> str:
+        """The kind of store and its version."""
+        ...
+
+    def damage(self) -> list[str]:
+        """The problems of the store; empty when there are none, or when the server checks itself."""
+        ...
+
+    def close(self) -> None: ...

@@ -1,0 +1,33 @@
+"""One transaction: the rows of all tables, in groups."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from matins.model.rows import NewEvent
+from matins.ports.access_rows import AccessRows, FileRows, ThreadRows
+from matins.ports.event_rows import HistoryRows, SubscriptionRows
+from matins.ports.policy_rows import ApprovalRows, PolicyRows, SpendingRows
+from matins.ports.run_rows import RunRows, WaitingRows, WorkerRows
+from matins.ports.schedule_rows import DueRows, ScheduleRows
+
+
+class Transaction(
+    DueRows,
+    ScheduleRows,
+    RunRows,
+    WaitingRows,
+    WorkerRows,
+    PolicyRows,
+    ApprovalRows,
+    SpendingRows,
+    HistoryRows,
+    SubscriptionRows,
+    ThreadRows,
+    AccessRows,
+    FileRows,
+    Protocol,
+):
+    """The operations of one transaction. Events are linked to their chain when it commits."""
+
+    events: list[NewEvent]

@@ -1,0 +1,82 @@
+"""Runs, their permits and their workers, in statements of both stores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from matins.model.rows import LiveRun, ReadyRun, RunRow, ScopeRow, StartedRun, WorkerRow
+from matins.store.common.statements import Statements
+
+
+class RunQueries(Statements):
+    def next_ready(self, without: Iterable[str] = ()) -> int | None:
+        return self._value("next_ready", without=self._texts(without))
+
+    def live(self, schedule_ids: Iterable[int]) -> list[LiveRun]:
+        return self._rows(LiveRun, "live", ids=self._integers(schedule_ids))
+
+    def ready(self, now: int, limit: int, without: Iterable[str] = ()) -> list[ReadyRun]:
+        return self._rows(ReadyRun, "ready", now=now, limit=limit, without=self._texts(without))
+
+    def mark_cancelling(self, run_ids: Iterable[int]) -> list[tuple[int, int, int]]:
+        return self._all("mark_cancelling", ids=self._lock_due_of(run_ids))
+
+    def live_runs(self, run_ids: Iterable[int]) -> list[StartedRun]:
+        return self._rows(StartedRun, "live_runs", ids=self._lock_due_of(run_ids))
+
+    def started(self, worker: int, *, mine: bool) -> list[StartedRun]:
+        return self._rows(StartedRun, "started", worker=worker, mine=mine)
+
+    def park(self, schedule_id: int) -> list[int]:
+        return self._column("park", id=schedule_id)
+
+    def unpark(self, schedule_id: int, now: int) -> None:
+        self._all("unpark", id=schedule_id, now=now)
+
+    def recall(self, now: int) -> None:
+        self._all("recall", now=now)
+
+    def run_by_request(self, schedule_id: int, key: str) -> int | None:
+        return self._value("run_by_request", id=schedule_id, key=key)
+
+    def run(self, run_id: int) -> RunRow | None:
+        return self._row(RunRow, "run", id=run_id)
+
+    def runs_of(self, schedule_id: int, before: int, limit: int) -> list[RunRow]:
+        return self._rows(RunRow, "runs_of", id=schedule_id, before=before, limit=limit)
+
+    def covered_until(self, schedule_id: int, since: int) -> int | None:
+        return self._value("covering", id=schedule_id, since=since)
+
+    def previous_state(self, schedule_id: int, run_id: int) -> int | None:
+        return self._value("previous_state", id=schedule_id, run=run_id)
+
+    def _lock_due_of(self, run_ids: Iterable[int]) -> Any:
+        """The ids as a value of a statement, after the cursors of their schedules are locked."""
+        return self._integers(run_ids)
+
+    # -- limits and workers
+
+    def take_permit(self, scope: str, run_id: int) -> bool:
+        return bool(self._all("take_permit", scope=scope, run=run_id))
+
+    def release_permits(self, run_ids: Iterable[int]) -> None:
+        ids = self._integers(run_ids)
+        self._all("drop_surplus_permits", ids=ids)
+        self._all("release_permits", ids=ids)
+
+    def scopes(self) -> list[ScopeRow]:
+        return self._rows(ScopeRow, "scopes")
+
+    def insert_worker(self, identity: str, now: int) -> int:
+        return self._value("insert_worker", identity=identity, now=now)
+
+    def beat(self, worker: int) -> int | None:
+        return self._value("beat", id=worker)
+
+    def workers(self) -> list[WorkerRow]:
+        return self._rows(WorkerRow, "workers")
+
+    def stop_worker(self, worker: int, now: int) -> bool:
+        return bool(self._all("stop_worker", id=worker, now=now))

@@ -1,0 +1,120 @@
+"""The columns of each statement are the fields of the row that the transaction makes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from inspect import signature
+from typing import Any, get_args, get_type_hints
+
+import pytest
+from store_records import NOW
+
+from matins.model import rows
+from matins.model.policy import Approval
+from matins.ports import Store, Transaction
+from matins.store.postgres.store import PostgresStore
+from matins.store.sqlite.store import SqliteStore
+
+Columns = list[tuple[str, ...]]
+
+ARGUMENTS: dict[str, Any] = {
+    "int": 1,
+    "str": "x",
+    "str | None": None,
+    "bool": True,
+    "DeliveryState": "retrying",
+    "Iterable[int]": [1],
+    "Iterable[str]": ["x"],
+    "Iterable[tuple[int, int]]": [(1, 1)],
+}
+PARTS = {
+    "landing": "how a run landed, and its thread",
+    "lane": "the attempts of a delivery, and its event",
+    "past_spend": "Usage without its last field",
+    "reservations": "amounts that become those reserved",
+    "take_reservations": "the same",
+}
+"""Methods whose rows are more or less than their statement's, and why."""
+
+
+def _row_types(method: str) -> Iterator[type[Any]]:
+    """The named tuples among what a method returns."""
+    pending = [get_type_hints(getattr(Transaction, method))["return"]]
+    while pending:
+        kind = pending.pop()
+        pending += get_args(kind)
+        if isinstance(kind, type) and issubclass(kind, tuple) and hasattr(kind, "_fields"):
+            yield kind
+
+
+METHODS = [
+    name
+    for name in sorted(dir(Transaction))
+    if not name.startswith("_")
+    and callable(getattr(Transaction, name))
+    and name not in ("put_throttle", "audit")
+    and len({*_row_types(name)}) == 1
+    and name not in PARTS
+]
+
+
+def _recorded(store: Store, monkeypatch: pytest.MonkeyPatch) -> Columns:
+    """From now on, the names of the columns of every statement that returns rows."""
+    found: Columns = []
+    if isinstance(store, SqliteStore):
+
+        def about_to(cursor: Any, sql: str, bindings: Any) -> bool:
+            found.append(tuple(name for name, *_ in cursor.get_description()))
+            return True
+
+        store._connection.exec_trace = about_to
+        return found
+    assert isinstance(store, PostgresStore)
+    with store.sessions.lend(b"SELECT 1") as session:
+        kind = type(session.cursor)
+    execute: Callable[..., Any] = kind.execute
+
+    def recorded(cursor: Any, *arguments: Any, **options: Any) -> Any:
+        done = execute(cursor, *arguments, **options)
+        found.append(tuple(column.name for column in cursor.description or ()))
+        return done
+
+    monkeypatch.setattr(kind, "execute", recorded)
+    return found
+
+
+def _arguments(method: str) -> dict[str, Any]:
+    parameters = signature(getattr(Transaction, method)).parameters
+    return {name: ARGUMENTS[parameter.annotation] for name, parameter in parameters.items() if name != "self"}
+
+
+def test_columns_are_the_fields(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    columns: dict[str, tuple[str, ...]] = {}
+    with store.transaction(NOW) as transaction:
+        found = _recorded(store, monkeypatch)
+        for method in METHODS:
+            getattr(transaction, method)(**_arguments(method))
+            columns[method] = found[-1]
+    assert columns == {method: _fields(method) for method in METHODS}
+
+
+def _fields(method: str) -> tuple[str, ...]:
+    (row,) = {*_row_types(method)}
+    return tuple(field for field in row._fields if (row, field) != (Approval, "votes"))  # they have their own statement
+
+
+def test_audit_reads_three_kinds_of_rows(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    with store.transaction(NOW) as transaction:
+        found = _recorded(store, monkeypatch)
+        transaction.audit()
+        assert found == [rows.StoredEvent._fields, rows.WriterRow._fields, rows.SealRow._fields]
+
+
+def test_rows_of_all_kinds_are_compared() -> None:
+    """What a store gives is among the methods above; what it takes has no columns."""
+    compared = {row for method in METHODS for row in _row_types(method)}
+    taken = {rows.Cursor, rows.NextSlot, rows.NewRun, rows.Claim, rows.Release, rows.StateChange, rows.NewEvent}
+    taken |= {rows.NewSchedule, rows.AuditRows, rows.WriterRow, rows.SealRow}
+    kinds = {kind for kind in vars(rows).values() if hasattr(kind, "_fields")}
+    assert kinds - compared == taken
+    assert {rows.ScheduleRow, rows.RunRow, rows.DefinitionRow, rows.CheckRow, rows.AttemptRow} <= compared
