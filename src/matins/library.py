@@ -14,21 +14,16 @@ from matins.api.schedules import Api
 from matins.api.use_case import UseCase
 from matins.config.file import ConfigFile
 from matins.engine.events import canonical_types
-from matins.engine.policies import Policies
 from matins.errors import Conflict, InvalidInput, NotAllowed, StoreBusy, StoreError
 from matins.executors.agents import AgentExecutor
 from matins.executors.checks import Blocked, CommandChecks, Guard
 from matins.executors.deliveries import senders
-from matins.executors.preparing import MOST_EARLIER, Brief
 from matins.executors.processes.supervisor import Supervisor
 from matins.executors.python import Job, PythonExecutor
 from matins.executors.registry import runners
 from matins.executors.routing import Executors
 from matins.model.principal import OWNER, Principal
-from matins.model.run import RunState, Usage
-from matins.model.thread import Message
 from matins.ports import Clock, Store
-from matins.runtime.asking import still_approved
 from matins.runtime.catalog import Catalog
 from matins.runtime.clock import SystemClock
 from matins.runtime.deadman import Deadman
@@ -36,15 +31,13 @@ from matins.runtime.engine import Engine, Settings
 from matins.runtime.lines import Callback
 from matins.runtime.loop import Loop
 from matins.runtime.outbox import Outbox
+from matins.runtime.run_context import ContextLoader
 from matins.runtime.signals import Signals
-from matins.runtime.spending import Bound, bounds
-from matins.runtime.work import Work
 from matins.service import Service
 from matins.service.file.reload import Reloader
 from matins.service.output import run_folder
 from matins.surfaces.transports.in_process import InProcess
 from matins.surfaces.transports.socket import OwnerSocket, OwnerSocketServer
-from matins.work.base import WorkSource, open_source
 
 C = TypeVar("C", bound=CommandChecks)
 document_settings()
@@ -77,6 +70,7 @@ class Matins(Api):
             self._store.close()
             raise
         self._catalog = Catalog()
+        self._loader = ContextLoader(self._store, self._catalog, self.clock)
         self._workdir = None if self._store.path is None else str(self._store.path.parent)
         self._service = Service(self._store, self.clock, self._changed, self._workdir)
         self.outbox = Outbox(self._store, self.clock, self._catalog, senders(self.clock, self._workdir))
@@ -169,7 +163,7 @@ class Matins(Api):
         self._service.local.jobs = self.jobs
         loop.start(self._executor(loop), self._checks(CommandChecks, loop.wake))
         self.outbox.start()
-        self._deadman.watch(self._store, self.clock, lambda: engine.turned_at, self._policies).start()
+        self._deadman.watch(self._store, self.clock, lambda: engine.turned_at, self._loader.policies).start()
         path = self._store.socket_path()
         if path is not None:
             self._control = OwnerSocketServer(path, self._service)
@@ -212,81 +206,18 @@ class Matins(Api):
         self.stop()
 
     def _executor(self, loop: Loop) -> Executors:
-        python = PythonExecutor(
-            self.jobs,
-            self.clock,
-            loop.wake,
-            threads=self.settings.threads,
-            key_prefix=self._store.store_id,
-            previous=self._previous,
-            policies=self._policies,
-            spent=self._spent,
-        )
+        python = PythonExecutor(self.jobs, self.clock, loop.wake, self._loader, threads=self.settings.threads)
         return Executors(self._agents(loop.wake), python)
 
     def _agents(self, wake: Callable[[], None]) -> AgentExecutor:
         def supervisor() -> Supervisor:
-            return Supervisor(self._run_folder(), wake)
+            return Supervisor(run_folder(self._store), wake)
 
         workdir = self._workdir or str(Path.cwd())
-        return AgentExecutor(
-            runners(),
-            supervisor,
-            self.clock,
-            wake,
-            self._brief,
-            workdir=workdir,
-            key_prefix=self._store.store_id,
-            open_source=lambda name: self._work_source(name, workdir),
-            bounds=self._bounds,
-        )
-
-    def _work_source(self, name: str, workdir: str) -> WorkSource:
-        source = self._policies().work_sources.get(name)
-        if source is None:
-            raise InvalidInput(
-                f'There is no work source "{name}".',
-                value=name,
-                field="work_source",
-                hint="Create it: matins work-sources set. Or name another.",
-            )
-        return open_source(source, workdir)
-
-    def _run_folder(self) -> Path:
-        return run_folder(self._store)
-
-    def _brief(self, work: Work) -> Brief:
-        with self._store.reading() as transaction:
-            policies = self._catalog.policies(transaction)
-            landing = transaction.landing(work.run_id)
-            approved = still_approved(transaction, work.known, policies, work.run_id)
-        agent, thread = policies.agents.get(work.known.agent), None if landing is None else landing.thread.id
-        return Brief(agent, landing, self._previous(work), policies, lambda: self._earlier(thread), approved)
-
-    def _earlier(self, thread: int | None) -> list[Message]:
-        with self._store.reading() as transaction:
-            return [] if thread is None else transaction.last_messages(thread, MOST_EARLIER)
+        return AgentExecutor(runners(), supervisor, self.clock, wake, self._loader, workdir=workdir)
 
     def _checks(self, kind: type[C], wake: Callable[[], None]) -> C:
         return kind(self.clock, wake, guard=self._guard, on_blocked=self._on_blocked, workdir=self._workdir)
-
-    def _policies(self) -> Policies:
-        with self._store.reading() as transaction:
-            return self._catalog.policies(transaction)
-
-    def _spent(self, run_id: int) -> Usage:
-        with self._store.reading() as transaction:
-            return transaction.spend_of(run_id) or Usage()
-
-    def _bounds(self, work: Work) -> list[Bound]:
-        with self._store.reading() as transaction:
-            policies = self._catalog.policies(transaction)
-            return bounds(transaction, policies, work.known, work.run_id, self.clock.now_ms())
-
-    def _previous(self, work: Work) -> RunState | None:
-        with self._store.reading() as transaction:
-            state = transaction.previous_state(work.known.schedule_id, work.run_id)
-        return None if state is None else RunState(state)
 
     def _changed(self) -> None:
         self._store.notify()

@@ -27,9 +27,9 @@ from matins.executors.checks import CommandChecks, awaited, tell_quietly
 from matins.executors.python import PythonExecutor, run_job
 from matins.executors.runners.proving import check_runner
 from matins.library import Matins
+from matins.runtime.attempt import Attempt, AttemptEnd
 from matins.runtime.checks import Check, Checked
 from matins.runtime.engine import Engine
-from matins.runtime.work import Ended, Work
 
 __all__ = ["InlineChecks", "InlineExecutor", "ManualClock", "Sandbox", "check_runner", "instant", "iso"]
 
@@ -75,8 +75,8 @@ class InlineExecutor(PythonExecutor):
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self.before: Callable[[Work], None] = lambda work: None
-        self._done: list[Ended] = []
+        self.before: Callable[[Attempt], None] = lambda attempt: None
+        self._done: list[AttemptEnd] = []
 
     def start(self) -> None:
         """Do nothing: there are no threads."""
@@ -84,13 +84,13 @@ class InlineExecutor(PythonExecutor):
     def stop(self) -> None:
         """Do nothing: there are no threads."""
 
-    def submit(self, batch: list[Work]) -> None:
-        for work in batch:
-            self.before(work)
-            outcome = run_job(self, work)  # may turn the engine itself, which drains earlier results
-            self._done.append(Ended(work, self.meter.read(work, outcome)))
+    def submit(self, batch: list[Attempt]) -> None:
+        for attempt in batch:
+            self.before(attempt)
+            outcome = run_job(self, attempt)  # may turn the engine itself, which drains earlier results
+            self._done.append(AttemptEnd(attempt, self.meter.read(attempt, outcome)))
 
-    def drain(self) -> list[Ended]:
+    def drain(self) -> list[AttemptEnd]:
         done, self._done = self._done, []
         return done
 
@@ -100,10 +100,10 @@ class InlineExecutor(PythonExecutor):
     def running(self) -> int:
         return len(self._done)
 
-    def withdraw(self, *, everything: bool = False) -> list[Work]:
+    def withdraw(self, *, everything: bool = False) -> list[Attempt]:
         return []
 
-    def overdue(self) -> list[Work]:
+    def overdue(self) -> list[Attempt]:
         return []
 
 
@@ -136,16 +136,7 @@ class Sandbox(Matins):
     def __init__(self, url: str = "sqlite://", *, clock: ManualClock | None = None, **settings: Any) -> None:
         super().__init__(url, clock=clock or ManualClock(), **settings)
         self.engine = Engine(self._store, self.clock, self._catalog, self.settings)
-        self.executor = InlineExecutor(
-            self.jobs,
-            self.clock,
-            lambda: None,
-            threads=1,
-            key_prefix=self._store.store_id,
-            previous=self._previous,
-            policies=self._policies,
-            spent=self._spent,
-        )
+        self.executor = InlineExecutor(self.jobs, self.clock, lambda: None, self._loader, threads=1)
         self.checking = self._checks(InlineChecks, lambda: None)
         self.engine.open(self.executor, "bench", self.checking)
         self._service.local.jobs = self.jobs

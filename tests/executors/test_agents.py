@@ -14,8 +14,8 @@ import pytest
 from office import Office
 
 from matins import InvalidInput, SchedulerShutdownError
-from matins.executors.preparing import Brief
-from matins.runtime.work import Work
+from matins.runtime.attempt import Attempt
+from matins.runtime.run_context import RunContext
 
 office = offices.office
 
@@ -297,14 +297,14 @@ def test_b7_an_agent_that_changes_after_the_claim_is_asked_about_again(
     m.agents.set("sh", runner="shell", command=["echo", "as approved"])
     m.add("s", when="every day at 09:00", agent="sh", prompt="Hello", approval="owner_approve")
     m.stop()
-    brief, changes = m._brief, iter([["touch", str(tmp_path / "canary")]])
+    run_context, changes = m._loader.run_context, iter([["touch", str(tmp_path / "canary")]])
 
-    def late(work: Work) -> Brief:
+    def late(attempt: Attempt) -> RunContext:
         for command in changes:
             m.agents.set("sh", runner="shell", command=command)
-        return brief(work)
+        return run_context(attempt)
 
-    monkeypatch.setattr(m, "_brief", late)
+    monkeypatch.setattr(m._loader, "run_context", late)
     m.start()
     m.run("s")
     office.wait("s", lambda run: run.status == "awaiting_approval")

@@ -11,13 +11,22 @@ import pytest
 
 from matins.engine.schedules import encode, parse_schedule
 from matins.executors.python import JobContext, PythonExecutor
+from matins.library import open_store
 from matins.model.run import Outcome, RunState
-from matins.runtime.catalog import Known
-from matins.runtime.work import Ended, Work
+from matins.runtime.attempt import Attempt, AttemptEnd
+from matins.runtime.catalog import Catalog, Known
+from matins.runtime.run_context import ContextLoader
 from matins.testing import ManualClock, instant
 
 SLOT = instant("2026-03-27T09:00:00Z")
 PATIENCE = 90
+
+
+class AfterFailure(ContextLoader):
+    """The run before each of these failed."""
+
+    def previous_state(self, attempt: Attempt) -> RunState:
+        return RunState.FAILED
 
 
 class Hall:
@@ -26,28 +35,28 @@ class Hall:
     def __init__(self, threads: int) -> None:
         self.clock = ManualClock(SLOT)
         self.jobs: dict[str, Callable[[JobContext], Any]] = {}
+        self.store = open_store("sqlite://", self.clock)
         self.said = threading.Semaphore(0)
         self.executor = PythonExecutor(
             self.jobs,
             self.clock,
             self.said.release,
+            AfterFailure(self.store, Catalog(), self.clock),
             threads=threads,
-            key_prefix="store",
-            previous=lambda work: RunState.FAILED,
         )
         self.executor.start()
 
-    def submit(self, do: str, *run_ids: int, slots: int = 1, **words: Any) -> list[Work]:
+    def submit(self, do: str, *run_ids: int, slots: int = 1, **words: Any) -> list[Attempt]:
         text = encode(parse_schedule("0 9 * * *", {"job": do, "timezone": "Europe/London", **words}, SLOT)[0])
         known = Known(7, 1, "morning", "scout", text)
         works = [
-            Work(run_id, 1, 1, SLOT, slots, SLOT - 86_400_000 if slots > 1 else None, SLOT + 1_500, known)
+            Attempt(run_id, 1, 1, SLOT, slots, SLOT - 86_400_000 if slots > 1 else None, SLOT + 1_500, known)
             for run_id in run_ids
         ]
         self.executor.submit(works)
         return works
 
-    def wait(self, ends: int = 1) -> list[Ended]:
+    def wait(self, ends: int = 1) -> list[AttemptEnd]:
         for _ in range(ends):
             assert self.said.acquire(timeout=PATIENCE)
         return self.executor.drain()
@@ -76,7 +85,8 @@ def test_what_a_job_is_told(hall: Hall) -> None:
     hall.submit("work", 5, payload={"a": 1}, slots=2)
     hall.wait()
     (run,) = told
-    assert (run.id, run.schedule, run.agent, run.key, run.attempt) == (5, "morning", "scout", "store-5", 1)
+    assert (run.id, run.schedule, run.agent, run.attempt) == (5, "morning", "scout", 1)
+    assert run.key == f"{hall.store.store_id}-5"
     assert (run.payload, run.lateness, run.slots, run.previous_state) == ({"a": 1}, 1.5, 2, "failed")
     assert str(run.slot) == "2026-03-27 09:00:00+00:00"
     assert str(run.first_slot) == "2026-03-26 09:00:00+00:00"
@@ -272,7 +282,7 @@ def test_what_waits_too_long_for_a_thread_is_given_back_and_does_not_begin(hall:
     assert hall.executor.running() == 2
     gate.open.set()
     hall.submit("work", 5)
-    assert {ended.work.run_id for ended in hall.wait(3)} == {1, 2, 5}
+    assert {ended.attempt.run_id for ended in hall.wait(3)} == {1, 2, 5}
     assert began == [5]
 
 
@@ -333,11 +343,10 @@ def test_an_attempt_that_never_ended_and_its_successor_are_two() -> None:
         return run.attempt
 
     ended = threading.Semaphore(0)
-    executor = PythonExecutor(
-        {"work": stuck}, clock, ended.release, threads=2, key_prefix="k", previous=lambda work: None
-    )
+    loader = ContextLoader(open_store("sqlite://", clock), Catalog(), clock)
+    executor = PythonExecutor({"work": stuck}, clock, ended.release, loader, threads=2)
     known = Known(1, 1, "s", "", encode(parse_schedule("5m", {"job": "work"}, 0)[0]))
-    first, second = (Work(7, epoch, epoch, None, 1, None, 0, known) for epoch in (1, 2))
+    first, second = (Attempt(7, epoch, epoch, None, 1, None, 0, known) for epoch in (1, 2))
     executor.start()
     executor.submit([first])
     assert begun[1].wait(PATIENCE)
@@ -346,9 +355,9 @@ def test_an_attempt_that_never_ended_and_its_successor_are_two() -> None:
     assert executor.running() == 2
     gates[1].set()
     assert ended.acquire(timeout=PATIENCE)
-    assert [item.work.epoch for item in executor.drain()] == [1]
+    assert [item.attempt.epoch for item in executor.drain()] == [1]
     assert executor.running() == 1, "the second attempt is still taken"
     gates[2].set()
     assert ended.acquire(timeout=PATIENCE)
-    assert [item.work.epoch for item in executor.drain()] == [2]
+    assert [item.attempt.epoch for item in executor.drain()] == [2]
     executor.stop()

@@ -20,14 +20,15 @@ from matins import SchedulerShutdownError, parse_trigger
 from matins.engine.policies import Policies
 from matins.engine.schedules import AGENT_JOB, encode
 from matins.executors.agents import MOST_AT_ONCE, AgentExecutor
-from matins.executors.preparing import Brief
 from matins.executors.processes.supervisor import Supervisor
 from matins.executors.registry import runners
 from matins.executors.runners.base import Call, Line, Told
+from matins.library import open_store
 from matins.model.agent import Agent
 from matins.model.schedule import ScheduleDefinition
-from matins.runtime.catalog import Known
-from matins.runtime.work import Ended, Work
+from matins.runtime.attempt import Attempt, AttemptEnd
+from matins.runtime.catalog import Catalog, Known
+from matins.runtime.run_context import ContextLoader, RunContext
 from matins.testing import ManualClock
 from standins.endpoint import Endpoint
 
@@ -158,19 +159,25 @@ class Stubborn:
         raise OSError(f"cut: {line.cut}, {call.secrets}")
 
 
+class OfAnn(ContextLoader):
+    """All runs are of one agent."""
+
+    def run_context(self, attempt: Attempt) -> RunContext:
+        return RunContext(Agent("ann", "stubborn", timeout_ms=None), None, None, Policies())
+
+
 class Hall:
     """An executor of agents alone, with a runner that waits until it may go on."""
 
     def __init__(self) -> None:
         self.clock, self.runner = ManualClock(), Stubborn()
-        brief = Brief(Agent("ann", "stubborn", timeout_ms=None), None, None, Policies())
         self.woken = threading.Semaphore(0)
         self.executor = AgentExecutor(
             {"stubborn": self.runner},
             self.no_processes,
             self.clock,
             self.woken.release,
-            lambda _: brief,
+            OfAnn(open_store("sqlite://", self.clock), Catalog(), self.clock),
             workdir="/",
         )
         self.executor.start()
@@ -178,12 +185,12 @@ class Hall:
     def no_processes(self) -> Supervisor:
         raise AssertionError("nothing is started")
 
-    def works(self, count: int) -> list[Work]:
+    def works(self, count: int) -> list[Attempt]:
         definition = ScheduleDefinition(parse_trigger("0 9 * * *").definition, AGENT_JOB, prompt="Hello")
         known = Known(1, 1, "s", "ann", encode(definition))
-        return [Work(number, 1, 1, None, 1, None, 0, known) for number in range(count)]
+        return [Attempt(number, 1, 1, None, 1, None, 0, known) for number in range(count)]
 
-    def ended(self, count: int) -> list[Ended]:
+    def ended(self, count: int) -> list[AttemptEnd]:
         """So many, once they have."""
         ended = self.executor.drain()
         while len(ended) < count:
@@ -222,7 +229,7 @@ def test_h10_what_waits_begins_when_another_ends(hall: Hall) -> None:
     executor, works = hall.executor, hall.works(MOST_AT_ONCE + 5)
     executor.submit(works)
     hall.runner.go.set()
-    assert {ended.work.run_id for ended in hall.ended(len(works))} == {work.run_id for work in works}
+    assert {ended.attempt.run_id for ended in hall.ended(len(works))} == {work.run_id for work in works}
     assert (executor.running(), executor.busy()) == (0, False)
 
 
@@ -232,7 +239,7 @@ def test_what_is_cancelled_before_it_began_needs_no_place(hall: Hall) -> None:
     executor.submit(works)
     executor.cancel({works[-1].run_id})
     (ended,) = hall.ended(1)
-    assert (ended.work, ended.outcome.cancelled) == (works[-1], True)
+    assert (ended.attempt, ended.outcome.cancelled) == (works[-1], True)
     assert executor.running() == MOST_AT_ONCE + 1
 
 

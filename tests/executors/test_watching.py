@@ -24,8 +24,8 @@ from matins.executors.runners.opencode import Opencode
 from matins.executors.runners.shell import Shell
 from matins.executors.watching import Watcher
 from matins.model.run import Usage
+from matins.runtime.attempt import Attempt
 from matins.runtime.spending import Bound
-from matins.runtime.work import Work
 
 STANDINS = Path(__file__).parents[1] / "standins"
 TOOLS = ("claude", "codex", "gemini", "goose", "opencode")
@@ -243,7 +243,7 @@ def pieces(*data: bytes) -> list[tuple[bytes, int, int]]:
 
 def watched(stream: Stream, most: int, given: list[tuple[bytes, int, int]]) -> str | None:
     """Why it was ended, when all of it has been read."""
-    work = Work(7, 2, 1, None, 1, None, 0, cast("Any", None))
+    work = Attempt(7, 2, 1, None, 1, None, 0, cast("Any", None))
     stream.pieces = given
     bound = Bound(None, most, "allowed for one run")
     watcher = Watcher(lambda: cast("Supervisor", stream), lambda work: [bound], every_s=0.001)

@@ -12,7 +12,7 @@ from matins.errors import OverBudget, RateLimited
 from matins.executors.python import JobContext
 from matins.model.run import Outcome
 from matins.runtime import recorder
-from matins.runtime.work import Ended
+from matins.runtime.attempt import AttemptEnd
 from matins.testing import Sandbox, iso
 
 HOURLY = "0 * * * *"
@@ -135,7 +135,7 @@ def held(bench: Sandbox, name: str) -> int:
     with bench._store.transaction(bench.clock.now_ms()) as transaction:
         rows = transaction.live_runs([int(run.id)])
         known = bench._catalog.get(transaction, [(rows[0].schedule_id, rows[0].rev)])
-        recorder.lose(transaction, [(row, known[row.schedule_id, row.rev]) for row in rows], 0)  # type: ignore[misc]
+        recorder.mark_unknown(transaction, [(row, known[row.schedule_id, row.rev]) for row in rows], 0)  # type: ignore[misc]
     return int(run.id)
 
 
@@ -157,7 +157,7 @@ def test_v4_cancelled_is_no_failure(bench: Sandbox) -> None:
     submit = bench.executor.submit
 
     def cancelled(batch: list[Any]) -> None:
-        bench.executor._done += [Ended(work, Outcome(False, error="cancelled", cancelled=True)) for work in batch]
+        bench.executor._done += [AttemptEnd(work, Outcome(False, error="cancelled", cancelled=True)) for work in batch]
 
     bench.executor.submit = cancelled  # type: ignore[method-assign]
     bench.run_until(at("09:30"))

@@ -11,7 +11,7 @@ from gate_records import START, at, last, lines, moment, times, told
 
 from matins.errors import Conflict, InvalidInput
 from matins.model.principal import Principal
-from matins.runtime.work import Work
+from matins.runtime.attempt import Attempt
 from matins.testing import Sandbox, instant, iso
 
 HOURLY = "0 * * * *"
@@ -277,7 +277,7 @@ def test_an_attempt_that_fails_while_its_schedule_is_paused(bench: Sandbox) -> N
 
 def test_a_run_that_is_given_back_while_its_schedule_is_paused(bench: Sandbox) -> None:
     """C10: it was claimed and has not begun: it waits with its schedule"""
-    claimed: list[Work] = []
+    claimed: list[Attempt] = []
     submit = bench.executor.submit
     bench.executor.submit = claimed.extend  # type: ignore[method-assign] - it takes them, and does nothing yet
     bench.add("s", when="0 9 * * *", job="work")

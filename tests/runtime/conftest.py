@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from matins.model.run import Outcome
-from matins.runtime.work import Ended, Work
+from matins.runtime.attempt import Attempt, AttemptEnd
 from matins.testing import InlineExecutor, ManualClock, Sandbox, iso
 
 START = "2026-03-27T08:00:00Z"
@@ -18,13 +18,13 @@ START = "2026-03-27T08:00:00Z"
 class Stage(InlineExecutor):
     """Runs go on until the test says how they end."""
 
-    on: dict[int, Work]
+    on: dict[int, Attempt]
 
     def start(self) -> None:
         self.on = {}
         self.cancelled: set[int] = set()
 
-    def submit(self, batch: list[Work]) -> None:
+    def submit(self, batch: list[Attempt]) -> None:
         self.on.update({work.run_id: work for work in batch})
 
     def cancel(self, run_ids: set[int]) -> None:
@@ -34,7 +34,7 @@ class Stage(InlineExecutor):
         """End the oldest run of a schedule."""
         run_id = min(run_id for run_id, work in self.on.items() if work.known.name == name)
         outcome = Outcome(error is None and not cancelled, result, error, cancelled=cancelled)
-        self._done.append(Ended(self.on.pop(run_id), outcome))
+        self._done.append(AttemptEnd(self.on.pop(run_id), outcome))
 
     def names(self) -> list[str]:
         return sorted(work.known.name for work in self.on.values())
@@ -45,9 +45,7 @@ class Theatre(Sandbox):
 
     def __init__(self, url: str = "sqlite://", *, clock: ManualClock | None = None, **settings: Any) -> None:
         super().__init__(url, clock=clock or ManualClock(START), **settings)
-        self.stage = Stage(
-            self.jobs, self.clock, lambda: None, threads=1, key_prefix=self._store.store_id, previous=self._previous
-        )
+        self.stage = Stage(self.jobs, self.clock, lambda: None, self._loader, threads=1)
         self.stage.start()
         self.executor = self.engine.executor = self.stage
 

@@ -186,7 +186,7 @@ def test_b14_a_scheduler_that_runs_is_heard_outside() -> None:
 def test_b14_the_file_says_who_is_called(bench: Sandbox, door: FakeDoor, tmp_path: Path) -> None:
     """B14: from the next beat on after a reload; its key is nobody's to read, and a bad address changes nothing"""
     deadman = Deadman(Settings(), door)  # type: ignore[arg-type]
-    deadman.watch(bench._store, bench.clock, bench.clock.boot_ms, bench._policies)
+    deadman.watch(bench._store, bench.clock, bench.clock.boot_ms, bench._loader.policies)
     desk = Desk(bench, tmp_path / "matins.yaml", "schedules: {s: {when: 1h, job: work}}\n")
     assert (desk.look(), deadman.beat(), door.calls) == ("applied", False, [])
     for url in (URL, "http://127.0.0.1:9/ping/key18"):
@@ -205,5 +205,5 @@ def test_b14_the_file_says_who_is_called(bench: Sandbox, door: FakeDoor, tmp_pat
 def test_b14_what_the_program_says_comes_before_the_file(bench: Sandbox, deadman: Deadman, door: FakeDoor) -> None:
     """B14"""
     bench.heartbeat.set(url="https://hc.example.com/other")
-    deadman.watch(bench._store, bench.clock, bench.clock.boot_ms, bench._policies)
+    deadman.watch(bench._store, bench.clock, bench.clock.boot_ms, bench._loader.policies)
     assert (deadman.beat(), door.calls) == (True, [("GET", URL)])

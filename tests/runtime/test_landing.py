@@ -13,7 +13,7 @@ from matins.api.results import Run
 from matins.errors import InvalidInput
 from matins.model.principal import OWNER, Principal
 from matins.model.run import Conversation, Outcome
-from matins.runtime.work import Ended, Work
+from matins.runtime.attempt import Attempt, AttemptEnd
 from matins.testing import InlineExecutor, ManualClock, Sandbox
 
 url = postgres_fixtures.url
@@ -28,10 +28,10 @@ class Tool(InlineExecutor):
         self.known: set[str] = set()
         self.asked: list[str | None] = []
 
-    def submit(self, batch: list[Work]) -> None:
-        self._done += [Ended(work, self._answer(work)) for work in batch]
+    def submit(self, batch: list[Attempt]) -> None:
+        self._done += [AttemptEnd(work, self._answer(work)) for work in batch]
 
-    def _answer(self, work: Work) -> Outcome:
+    def _answer(self, work: Attempt) -> Outcome:
         session = self.session_of(work.run_id)
         self.asked.append(session)
         if session is not None and session not in self.known:
@@ -44,9 +44,7 @@ class Tool(InlineExecutor):
 class Conversations(Sandbox):
     def __init__(self, url: str) -> None:
         super().__init__(url, clock=ManualClock(START))
-        self.tool = Tool(
-            self.jobs, self.clock, lambda: None, threads=1, key_prefix=self._store.store_id, previous=self._previous
-        )
+        self.tool = Tool(self.jobs, self.clock, lambda: None, self._loader, threads=1)
         self.tool.begin(lambda run_id: self.runs.thread(run_id).thread.session)  # type: ignore[union-attr]
         self.executor = self.engine.executor = self.tool
         self.agents.set("ann", runner="demo")

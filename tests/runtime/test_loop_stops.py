@@ -13,8 +13,8 @@ from loop_jobs import HOUR_MS, PATIENCE, Signal, each_turn
 from matins import Matins, SchedulerShutdownError
 from matins.api.results import Run
 from matins.executors.python import JobContext
+from matins.runtime.attempt import Attempt
 from matins.runtime.engine import Engine
-from matins.runtime.work import Work
 
 matins = loop_jobs.matins
 
@@ -115,7 +115,7 @@ def test_stopping_while_a_claimed_run_is_being_handed_over(monkeypatch: pytest.M
     handing_over, go_on = threading.Event(), threading.Event()
     hand_over = Engine._hand_over
 
-    def slowly(engine: Engine, start: list[Work], since: int) -> None:
+    def slowly(engine: Engine, start: list[Attempt], since: int) -> None:
         if start:
             handing_over.set()
             assert go_on.wait(PATIENCE)

@@ -30,7 +30,7 @@ def test_retry_starts_it_again_under_a_new_epoch_and_the_same_key(reopen: Reopen
     assert (run.state, run.reason, run.epoch) == ("ready", "worker_lost", 1)
     theatre.settle()
     (work,) = theatre.stage.on.values()
-    assert (work.run_id, work.epoch, work.attempt) == (int(run.id), 2, 2)
+    assert (work.run_id, work.epoch, work.number) == (int(run.id), 2, 2)
     theatre.end("s")
     theatre.assert_ran("s", times=1)
 

@@ -60,7 +60,7 @@ def test_a_restart_keeps_the_instant(reopen: Callable[..., Sandbox]) -> None:
     theatre.run_until("2026-03-27T09:09:59Z")
     assert not theatre.stage.on
     theatre.run_until("2026-03-27T09:11:00Z")
-    assert [work.attempt for work in theatre.stage.on.values()] == [2]
+    assert [work.number for work in theatre.stage.on.values()] == [2]
 
 
 def test_success_after_a_failure(bench: Sandbox) -> None:

@@ -14,8 +14,8 @@ from matins.executors.python import JobContext
 from matins.model import policy
 from matins.model.principal import Principal
 from matins.runtime.asking import digest_of, run_digest
+from matins.runtime.attempt import Attempt
 from matins.runtime.rows import schedule_of
-from matins.runtime.work import Work
 from matins.testing import ManualClock, Sandbox
 
 START = "2026-03-27T08:00:00Z"
@@ -72,7 +72,7 @@ class Watched(Sandbox):
     def _work(self, run: JobContext) -> None:
         self.ran.append((run.schedule, run.payload))
 
-    def _watch(self, work: Work) -> None:
+    def _watch(self, work: Attempt) -> None:
         with self._store.reading() as transaction:
             row = transaction.schedule(work.known.schedule_id)
             approvals = transaction.approvals_of_run(work.run_id)
@@ -84,17 +84,17 @@ class Watched(Sandbox):
         if schedule.creator_role == "agent":
             self._check_words(work)
 
-    def _check_leave(self, work: Work, approvals: list[policy.Approval]) -> None:
-        words = run_digest(work.known, self._policies())
+    def _check_leave(self, work: Attempt, approvals: list[policy.Approval]) -> None:
+        words = run_digest(work.known, self._loader.policies())
         good = [a for a in approvals if a.digest == words and a.state == "used"]
         assert len(good) == 1, f"{work} started without leave: {approvals}"
-        if work.attempt == 1:
+        if work.number == 1:
             given = self._given_at(good[0])
             assert self.clock.now_ms() - given <= work.known.definition.approval_timeout_ms, (
                 f"{work} started on an old leave"
             )
 
-    def _check_words(self, work: Work) -> None:
+    def _check_words(self, work: Attempt) -> None:
         """What an agent wrote runs only as a person has seen it, unless the owner's rule lets it through."""
         with self._store.reading() as transaction:
             authors = transaction.authors(work.known.schedule_id, work.known.rev)

@@ -12,7 +12,7 @@ from security_rows import sql
 
 from matins.errors import Conflict, RateLimited, StoreUnavailable
 from matins.executors.python import JobContext
-from matins.runtime.work import Work
+from matins.runtime.attempt import Attempt
 
 DAILY = {**WAITING, "when": "5 8 * * *", "payload": "good", "approval_timeout": "1h"}
 HeldUp = Callable[[Watched], Callable[[], None]]
@@ -33,9 +33,9 @@ def ran(bench: Watched) -> list[tuple[str, Any]]:
 # -- leave is used by a start, and by nothing else: till then it can be void, and grow old
 
 
-def captured(bench: Watched) -> list[Work]:
+def captured(bench: Watched) -> list[Attempt]:
     """What the next turn starts: it has its place, and has not begun."""
-    claimed: list[Work] = []
+    claimed: list[Attempt] = []
     submit = bench.executor.submit
     bench.executor.submit = claimed.extend  # type: ignore[method-assign] - it takes them, and does nothing yet
     bench.engine.turn()
@@ -238,7 +238,7 @@ def test_a_policy_that_was_not_written_does_not_hold(bench: Watched) -> None:
     bench.engine.run_once()
     bench.engine.timers.turn = turn  # type: ignore[method-assign]
     bench.rates.set("EUR", usd=1.1)
-    assert bench._policies().rates["EUR"] == 1.1
+    assert bench._loader.policies().rates["EUR"] == 1.1
 
 
 # -- a schedule that nobody approved

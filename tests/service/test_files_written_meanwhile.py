@@ -106,7 +106,7 @@ def test_v7_what_is_shown_for_a_hidden_value_never_takes_its_place(in_memory: Sa
         getattr(in_memory.agents, change)("ann", runner="demo", environment={"KEY": "…", "HOME": "env:HOME"})
     assert refused.value.field == "environment"
     assert in_memory.agents.get("ann").environment == {"KEY": "…", "HOME": "env:HOME"}
-    assert dict(in_memory._policies().agents["ann"].environment)["KEY"] == "hush"
+    assert dict(in_memory._loader.policies().agents["ann"].environment)["KEY"] == "hush"
 
 
 def test_h10_an_agent_whose_limit_is_the_files_is_changed_with_it_or_not_at_all(desk: Desk) -> None:

@@ -17,7 +17,7 @@ from sim_violation import require
 
 from matins.model.rows import StoredEvent
 from matins.model.run import CHECKED, RunState
-from matins.runtime.work import Work
+from matins.runtime.attempt import Attempt
 from matins.store.chain import faults as chain_faults
 
 STARTED = range(RunState.STARTING, RunState.HELD + 1)
@@ -189,7 +189,7 @@ class Observer:
 
     # -- what the executors do
 
-    def dispatched(self, worker: int, work: Work) -> None:
+    def dispatched(self, worker: int, work: Attempt) -> None:
         self.dispatches += 1
         self._digest.update(f"dispatch {worker} {work.run_id} {work.epoch}".encode())
         last = self._dispatched.get(work.run_id, 0)

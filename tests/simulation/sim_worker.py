@@ -12,10 +12,10 @@ from sim_checks import SimulatedChecks
 from sim_faults import Faults, SimulatedCrash, Wire
 
 from matins.model.run import Outcome, ProviderLimit, Usage
+from matins.runtime.attempt import Attempt, AttemptEnd
 from matins.runtime.catalog import Catalog
 from matins.runtime.engine import Engine, Settings
 from matins.runtime.heart import Heart
-from matins.runtime.work import Ended, Work
 from matins.store.sqlite.store import SqliteStore
 from matins.store.sqlite.transaction import SqliteTransaction
 from matins.testing import ManualClock
@@ -28,8 +28,8 @@ _PATIENCE_MS = 1_000
 class Job:
     """An attempt in a worker's hands. Its end is fixed when it begins."""
 
-    def __init__(self, work: Work, taken: int) -> None:
-        self.work = work
+    def __init__(self, work: Attempt, taken: int) -> None:
+        self.attempt = work
         self.taken = taken
         self.begun: int | None = None
         self.ends: int | None = None
@@ -43,7 +43,7 @@ class Job:
 class SimulatedExecutor:
     """Jobs that succeed, fail, or never end; as in the Python executor, a few run and a few wait for a place."""
 
-    def __init__(self, clock: ManualClock, rng: Random, faults: Faults, dispatched: Callable[[Work], None]) -> None:
+    def __init__(self, clock: ManualClock, rng: Random, faults: Faults, dispatched: Callable[[Attempt], None]) -> None:
         self._clock = clock
         self._rng = rng
         self._faults = faults
@@ -56,19 +56,19 @@ class SimulatedExecutor:
     def start(self) -> None: ...
     def stop(self) -> None: ...
 
-    def submit(self, batch: list[Work]) -> None:
+    def submit(self, batch: list[Attempt]) -> None:
         for work in batch:
             self._dispatched(work)
             self._jobs[work.run_id, work.epoch] = Job(work, self._clock.boot_ms())
         self._begin()
 
-    def drain(self) -> list[Ended]:
+    def drain(self) -> list[AttemptEnd]:
         boot = self._clock.boot_ms()
         ended = [job for job in self._jobs.values() if job.begun is not None and self._over(job, boot)]
         for job in ended:
-            del self._jobs[job.work.run_id, job.work.epoch]
+            del self._jobs[job.attempt.run_id, job.attempt.epoch]
         self._begin()
-        return [Ended(job.work, _outcome(job)) for job in ended]
+        return [AttemptEnd(job.attempt, _outcome(job)) for job in ended]
 
     def room(self, *, talks: bool = False) -> int:
         return _AHEAD - len(self._jobs)
@@ -79,26 +79,26 @@ class SimulatedExecutor:
     def busy(self) -> bool:
         return bool(self._jobs)
 
-    def withdraw(self, *, everything: bool = False) -> list[Work]:
+    def withdraw(self, *, everything: bool = False) -> list[Attempt]:
         before = self._clock.boot_ms() - (0 if everything else _PATIENCE_MS)
-        late = [job.work for job in self._jobs.values() if job.begun is None and job.taken < before]
+        late = [job.attempt for job in self._jobs.values() if job.begun is None and job.taken < before]
         for work in late:
             del self._jobs[work.run_id, work.epoch]
         return late
 
-    def overdue(self) -> list[Work]:
+    def overdue(self) -> list[Attempt]:
         boot = self._clock.boot_ms()
-        late: list[Work] = []
+        late: list[Attempt] = []
         for job in self._jobs.values():
-            limit = job.work.known.definition.timeout_ms
+            limit = job.attempt.known.definition.timeout_ms
             if limit is not None and job.begun is not None and not job.overdue and boot - job.begun > limit:
                 job.overdue = True
-                late.append(job.work)
+                late.append(job.attempt)
         return late
 
     def cancel(self, run_ids: set[int]) -> None:
         for job in self._jobs.values():
-            if job.work.run_id in run_ids:
+            if job.attempt.run_id in run_ids:
                 job.cancelled = True
 
     def _over(self, job: Job, boot: int) -> bool:
@@ -128,7 +128,7 @@ class SimulatedExecutor:
         """It costs something, and its provider may be tired of it."""
         if self._rng.random() < 0.7:
             job.usage = Usage(self._rng.randrange(0, 400_000, 1_000), self._rng.randrange(0, 90_000, 1_000))
-        provider = job.work.known.definition.provider
+        provider = job.attempt.known.definition.provider
         if provider is not None and not self.calm and self._rng.random() < 0.12:
             resets_at = self._rng.choice((None, self._clock.now_ms() + 90_000))
             job.limit = ProviderLimit(provider, resets_at, "429")
@@ -137,8 +137,8 @@ class SimulatedExecutor:
 
 def _outcome(job: Job) -> Outcome:
     """Carries its epoch, so that the observer sees whose outcome was written."""
-    told, error = {"epoch": job.work.epoch}, f"epoch {job.work.epoch}"
-    words, usage = job.work.known.definition, job.usage
+    told, error = {"epoch": job.attempt.epoch}, f"epoch {job.work.epoch}"
+    words, usage = job.attempt.known.definition, job.usage
     if job.overdue:
         return Outcome(False, error=error, timed_out=True, usage=usage)
     if usage is not None and usage.over(words.max_cost, words.max_tokens):
@@ -203,7 +203,7 @@ class Worker(Actor):
     def able(self) -> bool:
         return self.up and not self.stalled
 
-    def start(self, dispatched: Callable[[Worker, Work], None]) -> None:
+    def start(self, dispatched: Callable[[Worker, Attempt], None]) -> None:
         """As `Loop.start` does it, without its threads."""
         self.engine = Engine(self.store, self.clock, Catalog(), self._settings)
         self.executor = SimulatedExecutor(self.clock, self._rng, self._faults, lambda work: dispatched(self, work))

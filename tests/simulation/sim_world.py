@@ -21,8 +21,8 @@ from sim_violation import Complaints, Violation, require
 from sim_worker import Actor, Worker, WorkerSettings
 
 from matins.errors import StoreUnavailable
+from matins.runtime.attempt import Attempt
 from matins.runtime.engine import Settings
-from matins.runtime.work import Work
 from matins.store.sqlite.store import SqliteStore
 from matins.testing import ManualClock, instant
 
@@ -149,7 +149,7 @@ class World:
     def _committed(self, actor: Actor, changed: dict[str, set[int]]) -> None:
         self.observer.committed(actor.now, changed)
 
-    def _dispatched(self, worker: Worker, work: Work) -> None:
+    def _dispatched(self, worker: Worker, work: Attempt) -> None:
         self.observer.dispatched(worker.engine.worker, work)
 
     # -- moves

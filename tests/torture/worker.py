@@ -27,7 +27,7 @@ from matins import Matins
 from matins.errors import Conflict, StoreBusy, StoreUnavailable
 from matins.executors.python import JobContext, PythonExecutor
 from matins.runtime import recorder
-from matins.runtime.work import Ended, Work
+from matins.runtime.attempt import Attempt, AttemptEnd
 
 BUSY = 3
 UNAVAILABLE = 4
@@ -191,12 +191,12 @@ def _trace_jobs(points: Points) -> None:
     """Points between a commit and the start of what it promised, and between the end of a job and its record."""
     submit, drain = PythonExecutor.submit, PythonExecutor.drain
 
-    def traced_submit(executor: PythonExecutor, batch: list[Work]) -> None:
+    def traced_submit(executor: PythonExecutor, batch: list[Attempt]) -> None:
         points.passed("dispatch: committed, not handed over")
         submit(executor, batch)
         points.passed("dispatch: handed over")
 
-    def traced_drain(executor: PythonExecutor) -> list[Ended]:
+    def traced_drain(executor: PythonExecutor) -> list[AttemptEnd]:
         ended = drain(executor)
         if ended:
             points.passed("record: ended, not written")

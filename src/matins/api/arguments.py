@@ -9,6 +9,7 @@ from os import PathLike, fspath
 from typing import Any, NamedTuple, cast, get_args
 
 from matins.api.runs import RunOutcome
+from matins.api.schema import Schema
 from matins.api.use_case import Parameter, UseCase
 from matins.engine.schedules import SETTINGS
 from matins.engine.validation import check_choice, invalid, nearest, preview_of
@@ -33,7 +34,6 @@ _MAX_ID_DIGITS = 18
 _MAX_INSTANT = 253_402_300_799_999
 """The end of the year 9999."""
 _MAX_INTEGER = 1 << 63
-Schema = dict[str, Any]
 
 
 class ArgumentKind(NamedTuple):

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property, wraps
 from typing import Any, ClassVar, Literal, Protocol, TypeVar
 
-from matins.model.principal import Right
+from matins.model.principal import Principal, Right
 
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 F = TypeVar("F", bound=Callable[..., Any])
@@ -162,6 +162,12 @@ USE_CASES: dict[str, UseCase] = {}
 
 
 NOUNS: dict[str, type[Noun]] = {}
+
+
+class Caller(Protocol):
+    """Calls use cases for a principal: `Service`, or `Matins` itself."""
+
+    def call(self, principal: Principal, use_case: UseCase, arguments: Mapping[str, Any]) -> Any: ...
 
 
 class Transport(Protocol):

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from matins.config.problems import Problem
+from matins.engine.validation import UNSTORABLE
 from matins.texts.yaml_nodes import Entries, Items, Node, Place, Scalar
-
-_UNFIT = re.compile("[\0\ud800-\udfff]")
 
 
 def unfit(node: Node, path: str = "") -> Iterator[Problem]:
     """What no store can hold, and what has no name: nothing can be made of it."""
     match node:
-        case Scalar(value=str(text)) if _UNFIT.search(text):
+        case Scalar(value=str(text)) if UNSTORABLE.search(text):
             yield Problem(node.place, path, "this contains a NUL or half a character", hint="Remove it.")
         case Entries():
             for key, _ in node.entries:

@@ -8,6 +8,7 @@ from datetime import date
 from typing import Annotated, Literal, NamedTuple, get_args
 
 from matins.engine.when.days import date_of, first_of_month
+from matins.engine.when.durations import DAY_MS
 from matins.engine.when.zones import load_zone
 from matins.errors import InvalidInput
 from matins.model.settings import Choice, Money, Name, Setting, Tokens, Zone
@@ -15,7 +16,6 @@ from matins.model.settings import Choice, Money, Name, Setting, Tokens, Zone
 Scope = Literal["schedule", "agent", "all"]
 Period = Literal["day", "month"]
 MOST_PAST = 100
-_DAY = 86_400_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ def period_end(budget: Budget, at_ms: int) -> int:
 
 
 def _date(wall: int) -> date:
-    return date_of(wall // _DAY)
+    return date_of(wall // DAY_MS)
 
 
 def _name_of(budget: Budget, day: date) -> str:
@@ -101,8 +101,8 @@ def _name_of(budget: Budget, day: date) -> str:
 
 def _next_wall(budget: Budget, day: date) -> int:
     if budget.period == "day":
-        return (first_of_month(day.year, day.month) + day.day) * _DAY
-    return first_of_month(day.year + day.month // 12, day.month % 12 + 1) * _DAY
+        return (first_of_month(day.year, day.month) + day.day) * DAY_MS
+    return first_of_month(day.year + day.month // 12, day.month % 12 + 1) * DAY_MS
 
 
 def room(budget: Budget, settled: Spent, reserved: Spent, wanted: Spent) -> Lack | None:

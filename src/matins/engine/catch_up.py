@@ -7,11 +7,11 @@ from itertools import islice
 from typing import NamedTuple
 
 from matins.engine.quiet_hours import QuietHours, quiet_until, unchanged_since
+from matins.engine.when.durations import DAY_MS
 from matins.engine.when.triggers import Trigger
 from matins.model.schedule import ScheduleDefinition
 from matins.model.trigger import Interval, Once
 
-DAY_MS = 86_400_000
 LONGEST_GRACE_MS = 7_200_000
 MOST_RECORDS = 1_000
 """Above this many missed slots in one window there is one record for the range."""

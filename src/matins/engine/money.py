@@ -21,7 +21,7 @@ _UNIT = r"[^0-9\s.,+−-]+"
 _NUMBER = r"[0-9]*\.?[0-9]+"
 _MONEY = re.compile(rf"([−-]?)\s*({_UNIT})?\s*([−-]?)({_NUMBER})\s*({_UNIT})?")
 _TOKENS = re.compile(rf"({_NUMBER})\s*([kKmM]?)")
-_CODE = re.compile("[A-Z]{3}")
+CURRENCY_CODE = re.compile("[A-Z]{3}")
 _MONEY_HINT = 'For example: "$2" or "0.50 USD".'
 
 
@@ -93,7 +93,7 @@ def _rate(unit: str, value: str | float, rates: Mapping[str, float], field: str)
         value=value,
         field=field,
         allowed=known,
-        hint=f"Known: {known}. Add one: matins rates set {code if _CODE.fullmatch(code) else 'XYZ'} 1.10",
+        hint=f"Known: {known}. Add one: matins rates set {code if CURRENCY_CODE.fullmatch(code) else 'XYZ'} 1.10",
     )
 
 

@@ -9,7 +9,7 @@ from matins.engine.english.words import DAYS, every_day, week_order
 from matins.engine.validation import invalid, items_of, nearest
 from matins.engine.when.days import ALL_WEEKDAYS, bits, lowest_bit
 from matins.engine.when.definitions import clock_text, parse_clock
-from matins.engine.when.walltimes import MINUTE_MS
+from matins.engine.when.durations import MINUTE_MS
 from matins.engine.when.zones import load_zone
 from matins.errors import InvalidInput, TriggerError
 from matins.model.settings import Choice, Setting, Windows, Zone

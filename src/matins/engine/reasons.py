@@ -8,12 +8,12 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from matins.engine.money import format_money, format_tokens, parse_money, parse_tokens
+from matins.engine.when.durations import DAY_MS
 from matins.engine.when.zones import load_zone
 from matins.model.run import RunRecord, RunState
 
 RESOLVED = "resolved_by_"
 """Prefix of a reason code; the rest names who resolved the run."""
-_DAY_MS = 86_400_000
 _LIVE = {"ready": "about to start"}
 _GATES = {
     "guard": "the guard",
@@ -110,7 +110,7 @@ def moment(at: int, zone: str, beside: int | None = None) -> str:
     finer = f"{local:%H:%M}"
     if local.second or local.microsecond:
         finer = f"{local:%H:%M:%S}" + (f".{local.microsecond // 1000:03}" if local.microsecond else "")
-    near = beside is not None and 0 <= at - beside < _DAY_MS
+    near = beside is not None and 0 <= at - beside < DAY_MS
     return finer if near else f"{local:%Y-%m-%d} {finer}"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 import reprlib
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, TypeGuard, cast
@@ -10,6 +11,8 @@ from typing import Any, TypeGuard, cast
 from matins.errors import InvalidInput
 from matins.model.settings import MAX_NAME_LENGTH
 
+UNSTORABLE = re.compile("[\0\ud800-\udfff]")
+"""A NUL, or half a pair of UTF-16: no database stores them."""
 _MAX_SHOWN = 10**15
 _MAX_ITEMS = 3
 

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple, TypeVar
 
 from matins.engine.when.triggers import to_ms
 from matins.errors import InvalidInput, RateLimited
-from matins.executors.errands import NoWork, Source
-from matins.executors.preparing import Brief, Preparation, Prepared
+from matins.executors.errands import NoWork
+from matins.executors.preparing import Preparation, Prepared
 from matins.executors.processes.supervisor import Supervisor
 from matins.executors.processes.values import Fate
 from matins.executors.reports import outcome_of, unreadable, usage_of
@@ -24,9 +24,9 @@ from matins.executors.watching import Watcher
 from matins.model.run import Outcome, ProviderLimit, Usage
 from matins.net.client import Door, Resolve
 from matins.ports import Clock
-from matins.runtime.recorder import tried_again
-from matins.runtime.spending import Bound
-from matins.runtime.work import Ended, Work
+from matins.runtime.attempt import Attempt, AttemptEnd, Mark
+from matins.runtime.recorder import will_retry
+from matins.runtime.run_context import ContextLoader
 
 T = TypeVar("T")
 log = logging.getLogger("matins")
@@ -40,14 +40,14 @@ _LOST = Outcome(False, error="It was being called when its worker ended: nobody 
 
 
 class Waiting(NamedTuple):
-    work: Work
+    attempt: Attempt
     since: int
 
 
 class Unread(NamedTuple):
     """A run that goes on although its agent cannot be found."""
 
-    work: Work
+    attempt: Attempt
     why: Exception
 
 
@@ -64,33 +64,29 @@ class AgentExecutor:
         supervisor: Callable[[], Supervisor],
         clock: Clock,
         wake: Callable[[], None],
-        brief: Callable[[Work], Brief],
+        loader: ContextLoader,
         *,
         workdir: str,
-        key_prefix: str = "",
-        open_source: Callable[[str], Source] | None = None,
-        bounds: Callable[[Work], list[Bound]] = lambda work: [],
         resolve: Resolve | None = None,
     ) -> None:
-        self._preparation = Preparation(runners, clock, workdir=workdir, key_prefix=key_prefix, open_source=open_source)
+        self._preparation = Preparation(runners, clock, loader, workdir)
         self._make_supervisor = supervisor
         self._made: Supervisor | None = None
         self._making = threading.Lock()
         self._clock = clock
         self._wake = wake
-        self._brief = brief
-        self._bounds = bounds
+        self._loader = loader
         self._resolve = resolve
         self._door: tuple[Any, Door] | None = None
         """The one for the hosts that were allowed last."""
         self._speaking = Speaking(clock, self._spoken)
-        self._watcher = Watcher(lambda: self._supervisor, bounds)
-        self._waiting: dict[tuple[int, int], Waiting] = {}
+        self._watcher = Watcher(lambda: self._supervisor, loader.spending_limits)
+        self._waiting: dict[Mark, Waiting] = {}
         """Beyond what there is a place for."""
-        self._taken: dict[tuple[int, int], Work] = {}
-        self._started: dict[tuple[int, int], Started] = {}
-        self._ended: SimpleQueue[Ended] = SimpleQueue()
-        self._back: SimpleQueue[Work] = SimpleQueue()
+        self._taken: dict[Mark, Attempt] = {}
+        self._started: dict[Mark, Started] = {}
+        self._ended: SimpleQueue[AttemptEnd] = SimpleQueue()
+        self._back: SimpleQueue[Attempt] = SimpleQueue()
         self._cancelled: set[int] = set()
         self._interrupting = False
         self._tasks: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
@@ -129,37 +125,37 @@ class AgentExecutor:
                 self._made = self._make_supervisor()
             return self._made
 
-    def submit(self, batch: list[Work]) -> None:
-        for work in batch:
-            self._waiting[work.mark] = Waiting(work, self._clock.boot_ms())
+    def submit(self, batch: list[Attempt]) -> None:
+        for attempt in batch:
+            self._waiting[attempt.mark] = Waiting(attempt, self._clock.boot_ms())
         self._admit()
 
     def _admit(self) -> None:
         """Begin what there is a place for; what was cancelled meanwhile needs none."""
-        for mark, (work, _) in list(self._waiting.items()):
-            if work.run_id in self._cancelled:
-                self._end(self._waiting.pop(mark).work, _CANCELLED)
+        for mark, (attempt, _) in list(self._waiting.items()):
+            if attempt.run_id in self._cancelled:
+                self._end(self._waiting.pop(mark).attempt, _CANCELLED)
             elif len(self._taken) < MOST_AT_ONCE:
-                self._taken[mark] = self._waiting.pop(mark).work
-                self._tasks.put(lambda work=work: self._begin(work))
+                self._taken[mark] = self._waiting.pop(mark).attempt
+                self._tasks.put(lambda attempt=attempt: self._begin(attempt))
 
-    def adoptable(self, work: Work) -> bool:
+    def adoptable(self, attempt: Attempt) -> bool:
         return True
 
-    def adopt(self, works: list[Work]) -> None:
+    def adopt(self, attempts: list[Attempt]) -> None:
         """Runs of a worker that is gone: what became of them, their journals say."""
-        for work in works:
-            self._taken[work.mark] = work
-            self._tasks.put(lambda work=work: self._take_up(work))
+        for attempt in attempts:
+            self._taken[attempt.mark] = attempt
+            self._tasks.put(lambda attempt=attempt: self._take_up(attempt))
 
-    def drain(self) -> list[Ended]:
+    def drain(self) -> list[AttemptEnd]:
         for run_id, epoch, fate in self._made.ended() if self._made else ():
             started = self._started.pop((run_id, epoch), None)
             if started is not None:
                 self._tasks.put(lambda started=started, fate=fate: self._finish(started, fate))
         done = _all_of(self._ended)
         for item in done:
-            self._taken.pop(item.work.mark, None)
+            self._taken.pop(item.attempt.mark, None)
         self._admit()
         return done
 
@@ -172,17 +168,17 @@ class AgentExecutor:
     def busy(self) -> bool:
         return bool(self._taken)
 
-    def withdraw(self, *, everything: bool = False) -> list[Work]:
+    def withdraw(self, *, everything: bool = False) -> list[Attempt]:
         back = _all_of(self._back)
-        for work in back:
-            self._taken.pop(work.mark, None)
-        for mark, (work, since) in list(self._waiting.items()):
+        for attempt in back:
+            self._taken.pop(attempt.mark, None)
+        for mark, (attempt, since) in list(self._waiting.items()):
             if everything or self._clock.boot_ms() - since > _PATIENCE_MS:
                 del self._waiting[mark]
-                back.append(work)
+                back.append(attempt)
         return back
 
-    def overdue(self) -> list[Work]:
+    def overdue(self) -> list[Attempt]:
         """Limits are kept where the processes are; a call whose cut line did not end it is past what we can do."""
         return [self._taken[mark] for mark in self._speaking.stubborn() if mark in self._taken]
 
@@ -191,7 +187,7 @@ class AgentExecutor:
         for mark in [mark for mark in list(self._started) if mark[0] in run_ids]:
             self._end_early(mark)
 
-    def _end_early(self, mark: tuple[int, int]) -> None:
+    def _end_early(self, mark: Mark) -> None:
         if not self._speaking.end(mark):
             self._supervisor.end(*mark)
 
@@ -201,37 +197,37 @@ class AgentExecutor:
         while (task := self._tasks.get()) is not None:
             task()
 
-    def _begin(self, work: Work) -> None:
+    def _begin(self, attempt: Attempt) -> None:
         """Whatever is wrong is found before anything is spent."""
         if self._interrupting:
-            self._give_back(work)
+            self._give_back(attempt)
             return
         try:
-            brief = self._brief(work)
-            if not brief.approved:  # its agent was changed since it was claimed: people are asked about it again
-                self._give_back(work)
+            context = self._loader.run_context(attempt)
+            if not context.approved:  # its agent was changed since it was claimed: people are asked about it again
+                self._give_back(attempt)
                 return
-            self._set_out(self._preparation.prepare(work, brief))
-            if work.run_id in self._cancelled:
-                self._end_early(work.mark)
+            self._set_out(self._preparation.prepare(attempt, context))
+            if attempt.run_id in self._cancelled:
+                self._end_early(attempt.mark)
         except NoWork:
-            self._end(work, Outcome(False, nothing_to_do="no_work"))
+            self._end(attempt, Outcome(False, nothing_to_do="no_work"))
         except RateLimited as error:
             resets_at = None if error.resets_at is None else to_ms(error.resets_at)
             limit = ProviderLimit(error.provider, resets_at, error.reason)
-            self._end(work, Outcome(False, error=error.message, limit=limit))
+            self._end(attempt, Outcome(False, error=error.message, limit=limit))
         except InvalidInput as error:
-            self._started.pop(work.mark, None)
+            self._started.pop(attempt.mark, None)
             hint = f" ({error.hint})" if error.hint else ""
             gone = error.field == "session"
-            self._end(work, Outcome(False, error=f"It was not started: {error.message}{hint}", target_gone=gone))
+            self._end(attempt, Outcome(False, error=f"It was not started: {error.message}{hint}", target_gone=gone))
         except Exception as error:
-            log.exception("run %s could not be started", work.run_id)
-            self._started.pop(work.mark, None)
-            self._end(work, Outcome(False, error=f"It was not started: {type(error).__name__}: {error}"))
+            log.exception("run %s could not be started", attempt.run_id)
+            self._started.pop(attempt.mark, None)
+            self._end(attempt, Outcome(False, error=f"It was not started: {type(error).__name__}: {error}"))
 
     def _set_out(self, prepared: Prepared) -> None:
-        mark, runner = prepared.work.mark, prepared.runner
+        mark, runner = prepared.attempt.mark, prepared.runner
         self._started[mark] = prepared
         if prepared.launch is not None:
             self._watch(prepared)
@@ -243,68 +239,68 @@ class AgentExecutor:
         allowed = prepared.call.allowed_hosts
         if self._door is None or self._door[0] != allowed:
             self._door = allowed, Door(allowed, self._resolve)
-        allowance = Allowance(self._clock, lambda: self._bounds(prepared.work), _usage(prepared))
+        allowance = Allowance(self._clock, lambda: self._loader.spending_limits(prepared.attempt), _usage(prepared))
         return CallLine(self._clock, self._door[1], prepared.limits, allowance, prepared.call.secrets)
 
-    def _spoken(self, mark: tuple[int, int], told: Told, fate: Fate, why_ended: str | None) -> None:
+    def _spoken(self, mark: Mark, told: Told, fate: Fate, why_ended: str | None) -> None:
         prepared = self._started.pop(mark, None)
         if isinstance(prepared, Prepared):
             self._conclude(prepared, fate, lambda: told, why_ended)
 
-    def _give_back(self, work: Work) -> None:
-        self._watcher.forget(work.mark)
-        self._back.put(work)
+    def _give_back(self, attempt: Attempt) -> None:
+        self._watcher.forget(attempt.mark)
+        self._back.put(attempt)
         self._wake()
 
-    def _take_up(self, work: Work) -> None:
+    def _take_up(self, attempt: Attempt) -> None:
         """Its journal says what became of it, also when its agent could not be woken any more."""
-        started = self._started[work.mark] = self._recalled(work)
+        started = self._started[attempt.mark] = self._recalled(attempt)
         try:
-            fate = self._supervisor.reap(work.run_id, work.epoch)
+            fate = self._supervisor.reap(attempt.run_id, attempt.epoch)
         except Exception as error:  # nothing is known, which is an answer
-            log.exception("run %s could not be taken up", work.run_id)
-            del self._started[work.mark]
-            self._end(work, Outcome(False, error=f"It could not be taken up: {error}", lost=True))
+            log.exception("run %s could not be taken up", attempt.run_id)
+            del self._started[attempt.mark]
+            self._end(attempt, Outcome(False, error=f"It could not be taken up: {error}", lost=True))
             return
         if fate.kind == "running":
             return  # its end comes like any other
-        del self._started[work.mark]
+        del self._started[attempt.mark]
         if fate.kind != "never_started":
             self._finish(started, fate)
         elif isinstance(started, Prepared) and isinstance(started.runner, Speaker):
-            self._end(work, _LOST)
+            self._end(attempt, _LOST)
         else:
-            self._give_back(work)
+            self._give_back(attempt)
 
-    def _recalled(self, work: Work) -> Started:
+    def _recalled(self, attempt: Attempt) -> Started:
         try:
-            started = self._preparation.recall(work, self._brief(work))
+            started = self._preparation.recall(attempt, self._loader.run_context(attempt))
             if started.command is not None:
                 self._watch(started)
         except Exception as error:  # it can be followed to its end, and perhaps be read by then
-            log.warning("run %s goes on, but what it says cannot be read now: %s", work.run_id, error)
-            return Unread(work, error)
+            log.warning("run %s goes on, but what it says cannot be read now: %s", attempt.run_id, error)
+            return Unread(attempt, error)
         return started
 
     def _watch(self, started: Prepared) -> None:
-        self._watcher.watch(started.work, started.reader(), _usage(started))
+        self._watcher.watch(started.attempt, started.reader(), _usage(started))
 
     def _finish(self, started: Started, fate: Fate) -> None:
         if isinstance(started, Unread):
-            started = self._recalled(started.work)
+            started = self._recalled(started.attempt)
         if isinstance(started, Unread):
-            self._end(started.work, unreadable(started.why, fate))
+            self._end(started.attempt, unreadable(started.why, fate))
         else:
-            why_ended = self._watcher.forget(started.work.mark)
+            why_ended = self._watcher.forget(started.attempt.mark)
             self._conclude(started, fate, lambda: self._read(started, fate), why_ended)
 
     def _complaint(self, started: Prepared) -> bytes:
         """The end of what its process wrote to stderr, if there was one."""
-        work = started.work
-        return b"" if started.command is None else self._supervisor.tail(work.run_id, work.epoch, stream=".err")
+        attempt = started.attempt
+        return b"" if started.command is None else self._supervisor.tail(attempt.run_id, attempt.epoch, stream=".err")
 
     def _conclude(self, started: Prepared, fate: Fate, read: Callable[[], Told], why_ended: str | None) -> None:
-        work = started.work
+        attempt = started.attempt
         try:
             told = read()
             complaint = self._complaint(started) if not told.succeeded else b""
@@ -316,41 +312,41 @@ class AgentExecutor:
             elif told.succeeded and fate.ended_by is not None:  # what is done was done before anybody could end it
                 fate = fate._replace(ended_by="after_final")
             now = self._clock.now_ms()
-            outcome = outcome_of(started.call, told, fate, started.brief.landing, started.brief.policies, now)
+            outcome = outcome_of(started.call, told, fate, started.context.landing, started.context.policies, now)
             outcome = replace(outcome, target_gone=gone)
             outcome = _at_its_provider(started, outcome)
             if outcome.over_budget and why_ended is not None:
                 outcome = replace(outcome, error=why_ended)
             if started.errand is not None:
-                untold = started.errand.report(outcome, self._clock, again=tried_again(work, outcome, now))
+                untold = started.errand.report(outcome, self._clock, again=will_retry(attempt, outcome, now))
                 about = {"item": started.errand.item.id, "source": started.errand.item.source, "untold": untold}
                 outcome = replace(outcome, result={**outcome.result, "work": about})
         except Exception as error:  # what it did is done; that we cannot read it must not hold it for ever
-            log.exception("what run %s said cannot be read", work.run_id)
+            log.exception("what run %s said cannot be read", attempt.run_id)
             outcome = unreadable(error, fate)
-        self._end(work, outcome)
+        self._end(attempt, outcome)
 
     def _read(self, started: Prepared, fate: Fate) -> Told:
         """Feed the reader all that is kept: the head, and where more was said than that, the tail as well."""
-        work, reader = started.work, started.reader()
+        attempt, reader = started.attempt, started.reader()
         rest, offset = b"", 0
-        while chunk := self._supervisor.read_output(work.run_id, work.epoch, offset, _CHUNK):
+        while chunk := self._supervisor.read_output(attempt.run_id, attempt.epoch, offset, _CHUNK):
             offset += len(chunk)
             rest = _feed(reader, rest + chunk)
         if fate.truncated:  # the final event stands at the end
-            tail = self._supervisor.tail(work.run_id, work.epoch)
+            tail = self._supervisor.tail(attempt.run_id, attempt.epoch)
             missing = fate.stdout_bytes - offset - len(tail)
             rest = _feed(reader, rest + tail[-missing:] if missing <= 0 else tail.partition(b"\n")[2])
         if rest:
             reader.feed(rest)
         return _of_run(started, reader.close(fate.exit_code))
 
-    def _end(self, work: Work, outcome: Outcome) -> None:
-        if outcome.cancelled and self._interrupting and work.run_id not in self._cancelled:
+    def _end(self, attempt: Attempt, outcome: Outcome) -> None:
+        if outcome.cancelled and self._interrupting and attempt.run_id not in self._cancelled:
             outcome = replace(outcome, cancelled=False, interrupted=True)
-        self._cancelled.discard(work.run_id)
-        self._watcher.forget(work.mark)
-        self._ended.put(Ended(work, outcome))
+        self._cancelled.discard(attempt.run_id)
+        self._watcher.forget(attempt.mark)
+        self._ended.put(AttemptEnd(attempt, outcome))
         self._wake()
 
 
@@ -363,14 +359,14 @@ def _feed(reader: Reader, data: bytes) -> bytes:
 
 
 def _of_run(started: Prepared, told: Told) -> Told:
-    landing = started.brief.landing if started.call.session else None  # a new session counts from nothing
+    landing = started.context.landing if started.call.session else None  # a new session counts from nothing
     return told.of_run(landing.thread.tokens if landing else (0, 0, 0))
 
 
 def _at_its_provider(started: Prepared, outcome: Outcome) -> Outcome:
     """A limit holds for whoever the schedule or the agent says its provider is."""
-    agent = started.brief.agent
-    provider = started.work.known.definition.provider or (agent.provider if agent else None)
+    agent = started.context.agent
+    provider = started.attempt.known.definition.provider or (agent.provider if agent else None)
     if outcome.limit is None or provider is None:
         return outcome
     return replace(outcome, limit=outcome.limit._replace(provider=provider))
@@ -378,7 +374,7 @@ def _at_its_provider(started: Prepared, outcome: Outcome) -> Outcome:
 
 def _usage(started: Prepared) -> Callable[[Told], Usage]:
     def usage(told: Told) -> Usage:
-        return usage_of(started.call, _of_run(started, told), started.brief.policies)
+        return usage_of(started.call, _of_run(started, told), started.context.policies)
 
     return usage
 

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple, cast
 import orjson
 
 from matins.errors import InvalidInput
+from matins.executors.secrets import inherited
 from matins.runtime.clock import SystemClock
 
 OUTPUT_ROOM = 8 * 1024
@@ -33,7 +34,6 @@ _TICK_MS = 20
 _CHUNK = 64 * 1024
 _MOST_READS = 64
 _SYNTAX_LIMIT_MS = 5_000
-_INHERITED = frozenset({"PATH", "HOME", "LANG", "TZ", "TMPDIR", "USER", "SHELL"})
 _LEFT_OUT = "bytes left out]…"
 _MARK_ROOM = 64
 _CONTINUATION = bytes(range(0x80, 0xC0))
@@ -100,7 +100,7 @@ def _start(
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             cwd=None if workdir is None else _from_home(workdir),
-            env=_environment(variables),
+            env=inherited() | dict(variables),
             start_new_session=True,
         )
 
@@ -113,12 +113,6 @@ def _argv(command: str | Sequence[str]) -> list[str]:
 
 def _from_home(path: str) -> str:
     return os.path.expanduser(path)  # noqa: PTH111 - Path drops the ./ and raises when it does not know a user
-
-
-def _environment(variables: Mapping[str, str]) -> dict[str, str]:
-    """A few names of our own environment, so that no secret in the rest is handed on."""
-    few = {name: value for name, value in os.environ.items() if name in _INHERITED or name.startswith("LC_")}
-    return few | dict(variables)
 
 
 def _why(error: OSError | ValueError) -> str:

@@ -3,26 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from matins.engine.prompts import WorkItem
 from matins.errors import MatinsError
 from matins.model.run import Outcome
 from matins.ports import Clock
+from matins.work.base import WorkSource
 
 log = logging.getLogger("matins")
 _LONGEST_REPORT = 4_000
-
-
-class Source(Protocol):
-    """Where work comes from."""
-
-    def claim(self, run_key: str, now: int) -> WorkItem | None: ...
-    def held(self, run_key: str, now: int) -> WorkItem | None: ...
-    def done(self, item: WorkItem, run_key: str, report: str, now: int) -> None: ...
-    def failed(self, item: WorkItem, run_key: str, report: str, now: int) -> None: ...
-    def release(self, item_id: str, run_key: str, now: int) -> None: ...
 
 
 class NoWork(Exception):  # noqa: N818 - it names what was found
@@ -32,7 +22,7 @@ class NoWork(Exception):  # noqa: N818 - it names what was found
 class Errand(NamedTuple):
     """An item that is claimed for a run. The key is the run's own: after a crash it finds the same item again."""
 
-    source: Source
+    source: WorkSource
     item: WorkItem
     key: str
 
@@ -54,16 +44,14 @@ class Errand(NamedTuple):
         return None
 
 
-def held(open_source: Callable[[str], Source], name: str, key: str, clock: Clock) -> Errand | None:
+def held(source: WorkSource, key: str, clock: Clock) -> Errand | None:
     """What a run has claimed already, if it has."""
-    source = open_source(name)
     item = source.held(key, clock.now_ms())
     return None if item is None else Errand(source, item, key)
 
 
-def claim(open_source: Callable[[str], Source], name: str, key: str, clock: Clock) -> Errand:
-    source = open_source(name)
+def claim(source: WorkSource, key: str, clock: Clock) -> Errand:
     item = source.claim(key, clock.now_ms())
     if item is None:
-        raise NoWork(name)
+        raise NoWork(source.name)
     return Errand(source, item, key)

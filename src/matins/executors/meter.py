@@ -2,61 +2,65 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 from matins.engine.money import format_money, format_tokens, parse_money, parse_tokens
-from matins.engine.policies import Policies
 from matins.engine.prices import estimate, price_of
 from matins.errors import OverBudget
 from matins.model.run import Outcome, Usage
-from matins.runtime.work import Work
+from matins.runtime.attempt import Attempt, Mark
+from matins.runtime.run_context import ContextLoader
 
 
 class Meter:
-    def __init__(self, policies: Callable[[], Policies], spent: Callable[[int], Usage]) -> None:
-        self._policies = policies
-        self._spent = spent
-        """What a run has spent in the attempts before this one."""
-        self._before: dict[tuple[int, int], Usage] = {}
-        self.used: dict[tuple[int, int], Usage] = {}
+    def __init__(self, loader: ContextLoader) -> None:
+        self._loader = loader
+        self._before: dict[Mark, Usage] = {}
+        self.used: dict[Mark, Usage] = {}
 
     def add(
-        self, work: Work, money: str | None, tokens: int, model: str | None, put_in: int, got_out: int, cached: int
+        self,
+        attempt: Attempt,
+        money: str | None,
+        tokens: int,
+        model: str | None,
+        put_in: int,
+        got_out: int,
+        cached: int,
     ) -> None:
         """Count what a run tells; at its cap it must stop."""
         told = {"tokens": tokens, "input": put_in, "output": got_out, "cached": cached}
         tokens, put_in, got_out, cached = (parse_tokens(count, word) for word, count in told.items())
         spent, estimated = 0, False
         if money is not None:
-            spent = parse_money(money, self._policies().rates, "money")
+            spent = parse_money(money, self._loader.policies().rates, "money")
         elif model is not None:
-            price = price_of(model, self._policies().prices)
+            price = price_of(model, self._loader.policies().prices)
             spent, estimated = (estimate(price, put_in, got_out, cached), True) if price else (0, True)
-        before = self.used.get(work.mark, Usage())
+        before = self.used.get(attempt.mark, Usage())
         now = Usage(
             before.money + spent,
             before.tokens + (tokens or put_in + got_out + cached),
             before.estimated or estimated,
         )
-        self.used[work.mark] = now
-        self._stop_at_cap(work, now)
+        self.used[attempt.mark] = now
+        self._stop_at_cap(attempt, now)
 
-    def _stop_at_cap(self, work: Work, now: Usage) -> None:
+    def _stop_at_cap(self, attempt: Attempt, now: Usage) -> None:
         """The cap is for the run: what its other attempts have spent counts."""
-        words = work.known.definition
+        words = attempt.known.definition
         if words.max_cost is None and words.max_tokens is None:
             return
-        if work.mark not in self._before:
-            self._before[work.mark] = Usage() if work.epoch == 1 else self._spent(work.run_id)
-        before = self._before[work.mark]
+        if attempt.mark not in self._before:
+            self._before[attempt.mark] = Usage() if attempt.epoch == 1 else self._loader.spent_before(attempt)
+        before = self._before[attempt.mark]
         total = Usage(before.money + now.money, before.tokens + now.tokens)
         if total.over(words.max_cost, words.max_tokens):
             spent_so_far = f"{format_money(total.money)} and {format_tokens(total.tokens)} tokens"
             raise OverBudget(f"This run has spent {spent_so_far}: more than it may", hint="raise max_cost, or do less")
 
-    def read(self, work: Work, outcome: Outcome) -> Outcome:
+    def read(self, attempt: Attempt, outcome: Outcome) -> Outcome:
         """The outcome with what was spent on it."""
-        self._before.pop(work.mark, None)
-        used = self.used.pop(work.mark, None)
+        self._before.pop(attempt.mark, None)
+        used = self.used.pop(attempt.mark, None)
         return outcome if used is None else replace(outcome, usage=used)

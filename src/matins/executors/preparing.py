@@ -5,50 +5,36 @@ from __future__ import annotations
 import logging
 import shutil
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from matins.engine.policies import Policies
 from matins.engine.prompts import build_prompt
 from matins.errors import InvalidInput, MatinsError
-from matins.executors.errands import Errand, Source, claim, held
+from matins.executors.errands import Errand, claim, held
 from matins.executors.processes.values import Launch, Limits
 from matins.executors.runners.base import AnyRunner, Call, Command, Occasion, Reader, Speaker
 from matins.executors.runners.sessions import check_session
 from matins.executors.secrets import environment_of
 from matins.model.agent import Agent
-from matins.model.run import Outcome, RunState
-from matins.model.thread import Landing, Message
+from matins.model.run import Outcome
 from matins.ports import Clock
+from matins.runtime.attempt import Attempt
 from matins.runtime.messages import fire_of
-from matins.runtime.work import Work
+from matins.runtime.run_context import ContextLoader, RunContext
+from matins.work.base import WorkSource, open_source
 
 log = logging.getLogger("matins")
-MOST_EARLIER = 100
 _EARLIER_ROOM = 200_000
 _SESSIONS = uuid.UUID("6d617469-6e73-5e55-9e55-696f6e000000")
 _KEEPS_NO_SESSION = Command((), b"")
 
 
-class Brief(NamedTuple):
-    """What the store knows about a run that is about to be told to an agent."""
-
-    agent: Agent | None
-    landing: Landing | None
-    previous: RunState | None
-    policies: Policies
-    earlier: Callable[[], list[Message]] = list
-    """What was said last in the thread, at most MOST_EARLIER messages."""
-    approved: bool = True
-    """Whether people said yes to this agent as it is now, where anybody had to."""
-
-
 class Prepared(NamedTuple):
-    work: Work
+    attempt: Attempt
     runner: AnyRunner
-    brief: Brief
+    context: RunContext
     call: Call
     limits: Limits
     errand: Errand | None = None
@@ -74,45 +60,37 @@ class Prepared(NamedTuple):
 
 
 class Preparation:
-    def __init__(
-        self,
-        runners: Mapping[str, AnyRunner],
-        clock: Clock,
-        *,
-        workdir: str,
-        key_prefix: str,
-        open_source: Callable[[str], Source] | None,
-    ) -> None:
+    def __init__(self, runners: Mapping[str, AnyRunner], clock: Clock, loader: ContextLoader, workdir: str) -> None:
         self._runners = runners
         self._clock = clock
+        self._loader = loader
         self._workdir = workdir
-        self._key_prefix = key_prefix
-        self._open_source = open_source
 
-    def prepare(self, work: Work, brief: Brief) -> Prepared:
-        agent, runner = self._who(work, brief)
-        errand = self._errand(work)
+    def prepare(self, attempt: Attempt, context: RunContext) -> Prepared:
+        agent, runner = self._who(attempt, context)
+        errand = self._errand(attempt, context)
         try:
-            return self._prepared(work, brief, agent, runner, errand)
+            return self._prepared(attempt, context, agent, runner, errand)
         except MatinsError:
             if errand is not None:  # nobody will work on it now
                 errand.report(Outcome(False, cancelled=True), self._clock)
             raise
 
-    def recall(self, work: Work, brief: Brief) -> Prepared:
+    def recall(self, attempt: Attempt, context: RunContext) -> Prepared:
         """Of a run that another engine has started: what reads its output, whatever has changed around it since."""
-        agent, runner = self._who(work, brief)
+        agent, runner = self._who(attempt, context)
         if isinstance(runner, Speaker):
-            return Prepared(work, runner, brief, self._call(work, agent, brief, runner, None), _limits(work, agent))
-        errand = self._errand_again(work)
-        call = self._call(work, agent, brief, runner, errand)
-        return Prepared(work, runner, brief, call, _limits(work, agent), errand, runner.command(call))
+            call = self._call(attempt, agent, context, runner, None)
+            return Prepared(attempt, runner, context, call, _limits(attempt, agent))
+        errand = self._errand_again(attempt, context)
+        call = self._call(attempt, agent, context, runner, errand)
+        return Prepared(attempt, runner, context, call, _limits(attempt, agent), errand, runner.command(call))
 
-    def _who(self, work: Work, brief: Brief) -> tuple[Agent, AnyRunner]:
-        agent = brief.agent
+    def _who(self, attempt: Attempt, context: RunContext) -> tuple[Agent, AnyRunner]:
+        agent = context.agent
         if agent is None:
             raise InvalidInput(
-                f'There is no agent "{work.known.agent}"',
+                f'There is no agent "{attempt.known.agent}"',
                 field="agent",
                 hint="Create it: matins agents set; or name another.",
             )
@@ -122,27 +100,29 @@ class Preparation:
             raise InvalidInput(f'There is no runner "{agent.runner}"', field="runner", hint=f"known: {known}")
         return agent, runner
 
-    def _prepared(self, work: Work, brief: Brief, agent: Agent, runner: AnyRunner, errand: Errand | None) -> Prepared:
-        limits = _limits(work, agent)
+    def _prepared(
+        self, attempt: Attempt, context: RunContext, agent: Agent, runner: AnyRunner, errand: Errand | None
+    ) -> Prepared:
+        limits = _limits(attempt, agent)
         folder = folder_of(agent, self._workdir)
         if is_own_folder(agent):
             make_folder(Path(folder))
         check_workdir(folder)
         given = environment_of(agent.environment, {}, ())
-        call = self._call(work, agent, brief, runner, errand)
+        call = self._call(attempt, agent, context, runner, errand)
         call = replace(call, environment=given.values, secrets=given.secrets)
         runner.refuse(call)
         if isinstance(runner, Speaker):
             if runner.chooses_session:
-                check_session(call, brief.landing, _KEEPS_NO_SESSION)
-            return Prepared(work, runner, brief, call, limits, errand)
+                check_session(call, context.landing, _KEEPS_NO_SESSION)
+            return Prepared(attempt, runner, context, call, limits, errand)
         command = runner.command(call)
-        check_session(call, brief.landing, command)
+        check_session(call, context.landing, command)
         environment = environment_of(agent.environment, command.env_add, command.env_drop)
         argv = (found_program(command.argv[0], environment.values.get("PATH")), *command.argv[1:])
         launch = Launch(
-            work.run_id,
-            work.epoch,
+            attempt.run_id,
+            attempt.epoch,
             argv,
             environment.values,
             call.workdir,
@@ -151,39 +131,44 @@ class Preparation:
             environment.secrets,
             command.finals,
         )
-        return Prepared(work, runner, brief, call, limits, errand, command, launch)
+        return Prepared(attempt, runner, context, call, limits, errand, command, launch)
 
-    def _errand(self, work: Work) -> Errand | None:
-        name = work.known.definition.work_source
-        if name is None or self._open_source is None:
-            return None
-        return claim(self._open_source, name, self._key(work), self._clock)
+    def _errand(self, attempt: Attempt, context: RunContext) -> Errand | None:
+        source = self._source(attempt, context)
+        return None if source is None else claim(source, self._loader.run_key(attempt), self._clock)
 
-    def _errand_again(self, work: Work) -> Errand | None:
+    def _errand_again(self, attempt: Attempt, context: RunContext) -> Errand | None:
         """Its item, by its key. That somebody has taken it away is no reason to leave the run alone."""
-        name = work.known.definition.work_source
-        if name is None or self._open_source is None:
-            return None
         try:
-            return held(self._open_source, name, self._key(work), self._clock)
+            source = self._source(attempt, context)
+            return None if source is None else held(source, self._loader.run_key(attempt), self._clock)
         except MatinsError as error:
-            log.warning("run %s goes on without its work item: %s", work.run_id, error)
+            log.warning("run %s goes on without its work item: %s", attempt.run_id, error)
             return None
 
-    def _key(self, work: Work) -> str:
-        return f"{self._key_prefix}-{work.run_id}"
+    def _source(self, attempt: Attempt, context: RunContext) -> WorkSource | None:
+        name = attempt.known.definition.work_source
+        if name is None:
+            return None
+        definition = context.policies.work_sources.get(name)
+        if definition is None:
+            hint = "Create it: matins work-sources set. Or name another."
+            raise InvalidInput(f'There is no work source "{name}".', value=name, field="work_source", hint=hint)
+        return open_source(definition, self._workdir)
 
-    def _call(self, work: Work, agent: Agent, brief: Brief, runner: AnyRunner, errand: Errand | None) -> Call:
-        words = work.known.definition
-        session = brief.landing.thread.session if brief.landing else None
+    def _call(
+        self, attempt: Attempt, agent: Agent, context: RunContext, runner: AnyRunner, errand: Errand | None
+    ) -> Call:
+        known, words = attempt.known, attempt.known.definition
+        session = context.landing.thread.session if context.landing else None
         cap = min((cost for cost in (words.max_cost, agent.max_cost) if cost is not None), default=None)
-        fire = fire_of(work, brief.previous)
+        fire = fire_of(attempt, context.previous_state)
         return Call(
             prompt=build_prompt(words.prompt, fire._replace(work=errand.item if errand else None)),
             workdir=folder_of(agent, self._workdir),
             model=agent.model,
             session=session,
-            new_session=_new_session(work) if runner.chooses_session and session is None else None,
+            new_session=_new_session(attempt) if runner.chooses_session and session is None else None,
             permission_mode=agent.permission_mode,
             allowed_tools=agent.tools,
             max_turns=agent.max_turns,
@@ -191,35 +176,36 @@ class Preparation:
             extra_args=agent.command + agent.arguments,
             options=agent.options,
             occasion=Occasion(
-                work.run_id, work.known.schedule_id, work.known.name, fire.slot, work.attempt, self._key(work)
+                attempt.run_id, known.schedule_id, known.name, fire.slot, attempt.number, self._loader.run_key(attempt)
             ),
             url=agent.url,
-            allowed_hosts=brief.policies.allowed_hosts,
-            earlier=_earlier(work, brief) if isinstance(runner, Speaker) else (),
+            allowed_hosts=context.policies.allowed_hosts,
+            earlier=self._earlier(attempt, context) if isinstance(runner, Speaker) else (),
         )
 
-
-def _earlier(work: Work, brief: Brief) -> tuple[tuple[str, str], ...]:
-    """The last of what was said there, but not by this very run; it begins with a question."""
-    kept: list[tuple[str, str]] = []
-    room = _EARLIER_ROOM
-    for message in reversed(brief.earlier()):
-        room -= len(message.text)
-        if room < 0:
-            break
-        if message.run_id != work.run_id:
-            kept.append((message.role, message.text))
-    while kept and kept[-1][0] != "user":
-        kept.pop()
-    return tuple(reversed(kept))
-
-
-def _limits(work: Work, agent: Agent) -> Limits:
-    return Limits(work.known.definition.timeout_ms or agent.timeout_ms, agent.idle_timeout_ms, agent.exit_timeout_ms)
+    def _earlier(self, attempt: Attempt, context: RunContext) -> tuple[tuple[str, str], ...]:
+        """The last of what was said there, but not by this very run; it begins with a question."""
+        if context.landing is None:
+            return ()
+        kept: list[tuple[str, str]] = []
+        room = _EARLIER_ROOM
+        for message in reversed(self._loader.earlier_messages(context.landing.thread.id)):
+            room -= len(message.text)
+            if room < 0:
+                break
+            if message.run_id != attempt.run_id:
+                kept.append((message.role, message.text))
+        while kept and kept[-1][0] != "user":
+            kept.pop()
+        return tuple(reversed(kept))
 
 
-def _new_session(work: Work) -> str:
-    return str(uuid.uuid5(_SESSIONS, f"{work.run_id}-{work.epoch}"))
+def _limits(attempt: Attempt, agent: Agent) -> Limits:
+    return Limits(attempt.known.definition.timeout_ms or agent.timeout_ms, agent.idle_timeout_ms, agent.exit_timeout_ms)
+
+
+def _new_session(attempt: Attempt) -> str:
+    return str(uuid.uuid5(_SESSIONS, f"{attempt.run_id}-{attempt.epoch}"))
 
 
 def folder_of(agent: Agent, workdir: str) -> str:

@@ -12,15 +12,15 @@ from datetime import datetime
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from matins.engine.policies import Policies
 from matins.engine.when.triggers import to_ms
 from matins.errors import OverBudget, RateLimited
 from matins.executors.commands import kept_reason
 from matins.executors.meter import Meter
-from matins.model.run import Outcome, ProviderLimit, RunState, Usage
+from matins.model.run import Outcome, ProviderLimit
 from matins.model.settings import MAX_NAME_LENGTH
 from matins.ports import Clock
-from matins.runtime.work import Ended, Work
+from matins.runtime.attempt import Attempt, AttemptEnd, Mark
+from matins.runtime.run_context import ContextLoader
 
 Job = Callable[["JobContext"], Any]
 MOST_AHEAD = 1_024
@@ -35,66 +35,66 @@ _UNREAD = object()
 class JobContext:
     """What a job is told about its run."""
 
-    __slots__ = ("_executor", "_payload", "_work")
+    __slots__ = ("_attempt", "_executor", "_payload")
 
-    def __init__(self, work: Work, executor: PythonExecutor) -> None:
-        self._work = work
+    def __init__(self, attempt: Attempt, executor: PythonExecutor) -> None:
+        self._attempt = attempt
         self._executor = executor
         self._payload: Any = _UNREAD
 
     @property
     def id(self) -> int:
-        return self._work.run_id
+        return self._attempt.run_id
 
     @property
     def schedule(self) -> str:
-        return self._work.known.name
+        return self._attempt.known.name
 
     @property
     def agent(self) -> str:
-        return self._work.known.agent
+        return self._attempt.known.agent
 
     @property
     def slot(self) -> datetime | None:
         """The nominal instant, in the schedule's zone; None for a manual run."""
-        return self._local(self._work.slot)
+        return self._local(self._attempt.slot)
 
     @property
     def key(self) -> str:
         """The same for every attempt of this run, and for no other run."""
-        return f"{self._executor.key_prefix}-{self._work.run_id}"
+        return self._executor.loader.run_key(self._attempt)
 
     @property
     def attempt(self) -> int:
-        return self._work.attempt
+        return self._attempt.number
 
     @property
     def payload(self) -> Any:
         """The run's own copy: what a job does to it, no other run sees."""
         if self._payload is _UNREAD:
-            self._payload = deepcopy(self._work.known.definition.payload)
+            self._payload = deepcopy(self._attempt.known.definition.payload)
         return self._payload
 
     @property
     def lateness(self) -> float:
         """Seconds from the slot to the start."""
-        slot = self._work.slot
-        return 0.0 if slot is None else max(0, self._work.started_at - slot) / 1000
+        slot = self._attempt.slot
+        return 0.0 if slot is None else max(0, self._attempt.started_at - slot) / 1000
 
     @property
     def slots(self) -> int:
         """How many slots this run stands for; more than one after a catch-up."""
-        return self._work.slots
+        return self._attempt.slots
 
     @property
     def first_slot(self) -> datetime | None:
         """The first of them, when there are several."""
-        return self._local(self._work.first_slot)
+        return self._local(self._attempt.first_slot)
 
     @property
     def previous_state(self) -> str | None:
         """How the run before this one ended, if one did."""
-        state = self._executor.previous(self._work)
+        state = self._executor.loader.previous_state(self._attempt)
         return None if state is None else state.label
 
     def spend(
@@ -109,27 +109,27 @@ class JobContext:
     ) -> None:
         """Tell what this run has spent: `money` ("$0.02") as the provider told it, else reckoned by the model's price.
         Raises OverBudget when the run has spent what it may."""
-        self._executor.meter.add(self._work, money, tokens, model, input, output, cached)
+        self._executor.meter.add(self._attempt, money, tokens, model, input, output, cached)
 
     @property
     def cancelled(self) -> bool:
         """Whether somebody wants this run to end: a long sync job should look now and then."""
-        return self._executor.is_cancelled(self._work.run_id)
+        return self._executor.is_cancelled(self._attempt.run_id)
 
     def _local(self, at: int | None) -> datetime | None:
-        return None if at is None else self._work.known.rule.trigger.local(at)
+        return None if at is None else self._attempt.known.rule.trigger.local(at)
 
     def __repr__(self) -> str:
         return f"<JobContext {self.id} of {self.schedule!r}, slot {self.slot}, attempt {self.attempt}>"
 
 
-def run_job(executor: PythonExecutor, work: Work) -> Outcome:
+def run_job(executor: PythonExecutor, attempt: Attempt) -> Outcome:
     """Call a sync job; whatever it raises is its outcome."""
-    job = executor.jobs.get(work.known.definition.job)
+    job = executor.jobs.get(attempt.known.definition.job)
     if job is None:
-        return Outcome(False, error=f'no job is registered as "{work.known.definition.job}" in this process')
+        return Outcome(False, error=f'no job is registered as "{attempt.known.definition.job}" in this process')
     try:
-        result = job(JobContext(work, executor))
+        result = job(JobContext(attempt, executor))
         if result is None:
             return _DONE
         return Outcome(True, asyncio.run(result) if inspect.iscoroutine(result) else result)
@@ -145,37 +145,34 @@ class PythonExecutor:
         jobs: dict[str, Job],
         clock: Clock,
         wake: Callable[[], None],
+        loader: ContextLoader,
         *,
         threads: int,
-        key_prefix: str,
-        previous: Callable[[Work], RunState | None],
-        policies: Callable[[], Policies] = Policies,
-        spent: Callable[[int], Usage] = lambda run_id: Usage(),
     ) -> None:
         self.jobs = jobs
         self._clock = clock
         self._wake = wake
         self._threads = threads
-        self.key_prefix = key_prefix
-        self.previous = previous
-        self.meter = Meter(policies, spent)
-        self._queue: SimpleQueue[Work | None] = SimpleQueue()
-        self._ended: SimpleQueue[Ended] = SimpleQueue()
+        self.loader = loader
+        self.meter = Meter(loader)
+        self._queue: SimpleQueue[Attempt | None] = SimpleQueue()
+        self._ended: SimpleQueue[AttemptEnd] = SimpleQueue()
         # By (run, epoch): a held run may be tried again while its first attempt still has a thread.
-        self._taken: dict[tuple[int, int], tuple[Work, int]] = {}
-        self._begun: dict[tuple[int, int], int] = {}
-        self._overdue: set[tuple[int, int]] = set()
-        self._withdrawn: set[tuple[int, int]] = set()
+        self._taken: dict[Mark, tuple[Attempt, int]] = {}
+        self._begun: dict[Mark, int] = {}
+        self._overdue: set[Mark] = set()
+        self._withdrawn: set[Mark] = set()
         self._cancelled: set[int] = set()
         self._ahead = threads * _AHEAD_AT_FIRST
         self._pool: list[threading.Thread] = []
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._tasks: dict[tuple[int, int], asyncio.Task[None]] = {}
+        self._tasks: dict[Mark, asyncio.Task[None]] = {}
 
     def start(self) -> None:
         if not self._pool:
             self._pool = [
-                threading.Thread(target=self._work, name=f"matins-job-{n}", daemon=True) for n in range(self._threads)
+                threading.Thread(target=self._run_jobs, name=f"matins-job-{n}", daemon=True)
+                for n in range(self._threads)
             ]
             for thread in self._pool:
                 thread.start()
@@ -188,35 +185,35 @@ class PythonExecutor:
             self._loop = None
         self._pool = []
 
-    def submit(self, batch: list[Work]) -> None:
+    def submit(self, batch: list[Attempt]) -> None:
         boot = self._clock.boot_ms()
-        on_loop: list[Work] = []
+        on_loop: list[Attempt] = []
         asynchronous = {name for name, job in self.jobs.items() if inspect.iscoroutinefunction(job)}
-        for work in batch:
-            self._taken[work.mark] = work, boot
-            if work.known.definition.job in asynchronous:
-                on_loop.append(work)
+        for attempt in batch:
+            self._taken[attempt.mark] = attempt, boot
+            if attempt.known.definition.job in asynchronous:
+                on_loop.append(attempt)
             else:
-                self._queue.put(work)
+                self._queue.put(attempt)
         if on_loop:
             self._event_loop().call_soon_threadsafe(self._begin_all, on_loop)
 
-    def adoptable(self, work: Work) -> bool:
+    def adoptable(self, attempt: Attempt) -> bool:
         return False  # what ran in a process that is gone is gone with it
 
-    def adopt(self, works: list[Work]) -> None:
+    def adopt(self, attempts: list[Attempt]) -> None:
         raise AssertionError("there is nothing to adopt")
 
-    def drain(self) -> list[Ended]:
-        ended: list[Ended] = []
+    def drain(self) -> list[AttemptEnd]:
+        ended: list[AttemptEnd] = []
         try:
             while True:
                 ended.append(self._ended.get_nowait())
         except Empty:
             pass
         for item in ended:
-            self._taken.pop(item.work.mark, None)
-            self._overdue.discard(item.work.mark)
+            self._taken.pop(item.attempt.mark, None)
+            self._overdue.discard(item.attempt.mark)
         if ended and self._queue.qsize() < self._threads:
             # The threads are nearly through with what was taken: jobs are short, so more may be taken at a time.
             self._ahead = min(self._ahead * 2, MOST_AHEAD)
@@ -232,29 +229,29 @@ class PythonExecutor:
     def busy(self) -> bool:
         return len(self._taken) > self._ended.qsize()
 
-    def withdraw(self, *, everything: bool = False) -> list[Work]:
+    def withdraw(self, *, everything: bool = False) -> list[Attempt]:
         patience = -1 if everything else _SLOW_START_MS
         boot = self._clock.boot_ms()
         late = [
-            work
-            for work, taken in list(self._taken.values())
-            if boot - taken > patience and work.mark not in self._begun and work.mark not in self._overdue
+            attempt
+            for attempt, taken in list(self._taken.values())
+            if boot - taken > patience and attempt.mark not in self._begun and attempt.mark not in self._overdue
         ]
         if late:
             self._ahead = self._threads  # jobs are long: take no more than can start
-        back: list[Work] = []
-        for work in late:
-            self._withdrawn.add(work.mark)
-            if work.mark in self._begun:  # it began in this very moment
-                self._withdrawn.discard(work.mark)
+        back: list[Attempt] = []
+        for attempt in late:
+            self._withdrawn.add(attempt.mark)
+            if attempt.mark in self._begun:  # it began in this very moment
+                self._withdrawn.discard(attempt.mark)
             else:
-                self._taken.pop(work.mark, None)
-                back.append(work)
+                self._taken.pop(attempt.mark, None)
+                back.append(attempt)
         return back
 
-    def overdue(self) -> list[Work]:
+    def overdue(self) -> list[Attempt]:
         boot = self._clock.boot_ms()
-        late: list[Work] = []
+        late: list[Attempt] = []
         for mark, begun in list(self._begun.items()):
             taken = self._taken.get(mark)
             if taken is None or mark in self._overdue:
@@ -283,23 +280,23 @@ class PythonExecutor:
 
     # -- in the job threads
 
-    def _work(self) -> None:
-        while (work := self._queue.get()) is not None:
-            self._begun[work.mark] = self._clock.boot_ms()
-            if work.mark in self._withdrawn:
-                self._withdrawn.discard(work.mark)
-                self._begun.pop(work.mark, None)
+    def _run_jobs(self) -> None:
+        while (attempt := self._queue.get()) is not None:
+            self._begun[attempt.mark] = self._clock.boot_ms()
+            if attempt.mark in self._withdrawn:
+                self._withdrawn.discard(attempt.mark)
+                self._begun.pop(attempt.mark, None)
                 continue
-            self._end(work, run_job(self, work))
+            self._end(attempt, run_job(self, attempt))
 
-    def _end(self, work: Work, outcome: Outcome) -> None:
-        self._begun.pop(work.mark, None)
-        if work.mark in self._overdue:
+    def _end(self, attempt: Attempt, outcome: Outcome) -> None:
+        self._begun.pop(attempt.mark, None)
+        if attempt.mark in self._overdue:
             outcome = Outcome(False, error=outcome.error or "it ended after its limit", timed_out=True)
-        elif work.run_id in self._cancelled and not outcome.succeeded:
+        elif attempt.run_id in self._cancelled and not outcome.succeeded:
             outcome = Outcome(False, error=outcome.error, cancelled=True)
-        self._cancelled.discard(work.run_id)
-        self._ended.put(Ended(work, self.meter.read(work, outcome) if self.meter.used else outcome))
+        self._cancelled.discard(attempt.run_id)
+        self._ended.put(AttemptEnd(attempt, self.meter.read(attempt, outcome) if self.meter.used else outcome))
         self._wake()
 
     # -- on the loop
@@ -310,21 +307,21 @@ class PythonExecutor:
             threading.Thread(target=_serve, args=(self._loop,), name="matins-async", daemon=True).start()
         return self._loop
 
-    def _begin_all(self, works: list[Work]) -> None:
+    def _begin_all(self, attempts: list[Attempt]) -> None:
         assert self._loop is not None
-        for work in works:
-            self._begun[work.mark] = self._clock.boot_ms()
-            self._tasks[work.mark] = self._loop.create_task(self._await(work))
+        for attempt in attempts:
+            self._begun[attempt.mark] = self._clock.boot_ms()
+            self._tasks[attempt.mark] = self._loop.create_task(self._await(attempt))
 
-    async def _await(self, work: Work) -> None:
+    async def _await(self, attempt: Attempt) -> None:
         try:
-            outcome = Outcome(True, await self.jobs[work.known.definition.job](JobContext(work, self)))
+            outcome = Outcome(True, await self.jobs[attempt.known.definition.job](JobContext(attempt, self)))
         except asyncio.CancelledError:
             outcome = Outcome(False, error="cancelled", cancelled=True)
         except BaseException as error:
             outcome = _failed(error)
-        self._tasks.pop(work.mark, None)
-        self._end(work, outcome)
+        self._tasks.pop(attempt.mark, None)
+        self._end(attempt, outcome)
 
 
 def _serve(loop: asyncio.AbstractEventLoop) -> None:

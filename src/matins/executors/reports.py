@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import signal
 from dataclasses import replace
 from typing import Any
@@ -12,11 +11,11 @@ from matins.engine.prices import estimate, price_of
 from matins.errors import MatinsError
 from matins.executors.processes.values import Fate
 from matins.executors.runners.base import Call, Told
+from matins.executors.runners.events import without_escapes
 from matins.model.run import Conversation, Outcome, ProviderLimit, Usage
 from matins.model.thread import Landing
 
 _LONGEST_TEXT = 32_000
-_ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _ENDED = {
     "wall": "it ran longer than it may",
     "idle": "it said nothing for longer than it may",
@@ -94,7 +93,7 @@ def report(told: Told, fate: Fate, landing: Landing | None, usage: Usage) -> dic
 
 def shown(text: str) -> str:
     """Bounded, and without what would steer a terminal."""
-    return _ANSI.sub("", text)[:_LONGEST_TEXT]
+    return without_escapes(text)[:_LONGEST_TEXT]
 
 
 def _why(told: Told, fate: Fate) -> str:

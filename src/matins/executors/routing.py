@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from matins.runtime.work import Ended, Executor, Work
+from matins.runtime.attempt import Attempt, AttemptEnd, Executor
 
 
 class Executors:
@@ -21,18 +21,18 @@ class Executors:
         for part in self._parts:
             part.stop()
 
-    def submit(self, batch: list[Work]) -> None:
-        for part, works in self._sorted(batch):
-            part.submit(works)
+    def submit(self, batch: list[Attempt]) -> None:
+        for part, attempts in self._sorted(batch):
+            part.submit(attempts)
 
-    def adopt(self, works: list[Work]) -> None:
-        for part, some in self._sorted(works):
+    def adopt(self, attempts: list[Attempt]) -> None:
+        for part, some in self._sorted(attempts):
             part.adopt(some)
 
-    def adoptable(self, work: Work) -> bool:
-        return self._part(work).adoptable(work)
+    def adoptable(self, attempt: Attempt) -> bool:
+        return self._part(attempt).adoptable(attempt)
 
-    def drain(self) -> list[Ended]:
+    def drain(self) -> list[AttemptEnd]:
         return [ended for part in self._parts for ended in part.drain()]
 
     def room(self, *, talks: bool = False) -> int:
@@ -44,11 +44,11 @@ class Executors:
     def busy(self) -> bool:
         return any(part.busy() for part in self._parts)
 
-    def withdraw(self, *, everything: bool = False) -> list[Work]:
-        return [work for part in self._parts for work in part.withdraw(everything=everything)]
+    def withdraw(self, *, everything: bool = False) -> list[Attempt]:
+        return [attempt for part in self._parts for attempt in part.withdraw(everything=everything)]
 
-    def overdue(self) -> list[Work]:
-        return [work for part in self._parts for work in part.overdue()]
+    def overdue(self) -> list[Attempt]:
+        return [attempt for part in self._parts for attempt in part.overdue()]
 
     def cancel(self, run_ids: set[int]) -> None:
         for part in self._parts:
@@ -57,10 +57,10 @@ class Executors:
     def interrupt(self) -> int:
         return sum(part.interrupt() for part in self._parts)
 
-    def _part(self, work: Work) -> Executor:
-        return self._agents if work.known.talks else self._jobs
+    def _part(self, attempt: Attempt) -> Executor:
+        return self._agents if attempt.known.talks else self._jobs
 
-    def _sorted(self, works: list[Work]) -> list[tuple[Executor, list[Work]]]:
-        told = [work for work in works if work.known.talks]
-        others = works if not told else [work for work in works if not work.known.talks]
+    def _sorted(self, attempts: list[Attempt]) -> list[tuple[Executor, list[Attempt]]]:
+        told = [attempt for attempt in attempts if attempt.known.talks]
+        others = attempts if not told else [attempt for attempt in attempts if not attempt.known.talks]
         return [(part, some) for part, some in ((self._agents, told), (self._jobs, others)) if some]

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from matins.errors import InvalidInput
 
-INHERITED = frozenset({"PATH", "HOME", "LANG", "TZ", "TMPDIR", "USER", "SHELL", "LOGNAME"})
+_INHERITED = frozenset({"PATH", "HOME", "LANG", "TZ", "TMPDIR", "USER", "SHELL", "LOGNAME"})
 
 
 class Environment(NamedTuple):
@@ -25,7 +25,7 @@ def environment_of(
     source: Mapping[str, str] = os.environ,
 ) -> Environment:
     """A small inherited environment, and what an agent is given beside it."""
-    values = {name: text for name, text in source.items() if name in INHERITED or name.startswith("LC_")}
+    values = inherited(source)
     secrets: list[str] = []
     for name, text in pairs:
         values[name] = resolve(text, name, source)
@@ -35,6 +35,11 @@ def environment_of(
     for name in drop:
         values.pop(name, None)
     return Environment(values, tuple(secrets))
+
+
+def inherited(source: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """The few variables that agents and commands inherit; the others may be secrets."""
+    return {name: text for name, text in source.items() if name in _INHERITED or name.startswith("LC_")}
 
 
 def resolve(text: str, name: str, source: Mapping[str, str] = os.environ) -> str:

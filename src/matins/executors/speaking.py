@@ -18,10 +18,10 @@ from matins.executors.runners.base import Call, Speaker, Told
 from matins.model.run import Usage
 from matins.net.client import Door, Reply
 from matins.ports import Clock
+from matins.runtime.attempt import Mark
 from matins.runtime.spending import Bound
 
 log = logging.getLogger("matins")
-Mark = tuple[int, int]
 _FOR_EVER_S = 86_400.0
 _LOOK_MS = 250
 _STUBBORN_MS = 5_000

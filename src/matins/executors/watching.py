@@ -9,20 +9,19 @@ from collections.abc import Callable
 from matins.executors.processes.supervisor import Supervisor
 from matins.executors.runners.base import Metered, Reader, Told
 from matins.model.run import Usage
+from matins.runtime.attempt import Attempt, Mark
 from matins.runtime.spending import Bound
-from matins.runtime.work import Work
 
 log = logging.getLogger("matins")
 _CHUNK = 1 << 20
 _LONGEST_LINE = 8 * 1024 * 1024
-Mark = tuple[int, int]
 
 
 class Watcher:
     """The thread is there while somebody is watched, and looks four times a second."""
 
     def __init__(
-        self, supervisor: Callable[[], Supervisor], bounds: Callable[[Work], list[Bound]], *, every_s: float = 0.25
+        self, supervisor: Callable[[], Supervisor], bounds: Callable[[Attempt], list[Bound]], *, every_s: float = 0.25
     ) -> None:
         self._supervisor = supervisor
         self._bounds = bounds
@@ -33,15 +32,15 @@ class Watcher:
         self._thread: threading.Thread | None = None
         self._closed = False
 
-    def watch(self, work: Work, reader: Reader, usage: Callable[[Told], Usage]) -> None:
+    def watch(self, attempt: Attempt, reader: Reader, usage: Callable[[Told], Usage]) -> None:
         """From its first line on, also when another engine has started it; whoever has no bounds is left alone.
 
         `usage` says what the tokens and the money that its tool told come to for this run.
         """
-        if not isinstance(reader, Metered) or not self._bounds(work):
+        if not isinstance(reader, Metered) or not self._bounds(attempt):
             return
         with self._changed:
-            self._watches[work.mark] = _Watch(work, reader, usage)
+            self._watches[attempt.mark] = _Watch(attempt, reader, usage)
             if self._thread is None and not self._closed:
                 self._thread = threading.Thread(target=self._keep_looking, name="matins-meter", daemon=True)
                 self._thread.start()
@@ -90,14 +89,14 @@ class Watcher:
     def _too_much(self, watch: _Watch, told: Told) -> str | None:
         """The bounds may have moved since it began: others spend too."""
         usage = watch.usage(told)
-        return next((why for bound in self._bounds(watch.work) if (why := bound.passed(usage))), None)
+        return next((why for bound in self._bounds(watch.attempt) if (why := bound.passed(usage))), None)
 
 
 class _Watch:
     """How far one run has been read."""
 
-    def __init__(self, work: Work, reader: Metered, usage: Callable[[Told], Usage]) -> None:
-        self.work = work
+    def __init__(self, attempt: Attempt, reader: Metered, usage: Callable[[Told], Usage]) -> None:
+        self.attempt = attempt
         self.usage = usage
         self._reader = reader
         self._offset = 0
@@ -108,7 +107,7 @@ class _Watch:
 
     def read(self, supervisor: Supervisor) -> Told | None:
         """What it told so far, when that is news; what stands in its final event is spent already."""
-        data, at, _ = supervisor.read_on(*self.work.mark, self._offset, _CHUNK)
+        data, at, _ = supervisor.read_on(*self.attempt.mark, self._offset, _CHUNK)
         if not data:
             return None
         for line in self._lines(data, missed=at > self._offset):

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from matins.engine.budgets import Budget, check_budget, period_of
+from matins.engine.when.durations import DAY_MS
 from matins.model.policy import Purse
 from matins.records.kind import Column, Document, RecordChange, RecordContext, RecordKind
 from matins.records.storage import POLICIES
@@ -14,7 +15,7 @@ from matins.records.storage import POLICIES
 if TYPE_CHECKING:
     from matins.ports import Transaction
 
-_MONTH_MS = 32 * 86_400_000
+_MONTH_MS = 32 * DAY_MS
 
 
 def _complete(budget: Budget, context: RecordContext) -> Budget:

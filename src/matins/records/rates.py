@@ -1,11 +1,10 @@
 """Rates: what one unit of a currency is worth in dollars."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
-from matins.engine.money import MAX_RATE
+from matins.engine.money import CURRENCY_CODE, MAX_RATE
 from matins.engine.validation import preview_of
 from matins.errors import InvalidInput
 from matins.model.settings import Decimal, Setting
@@ -14,8 +13,6 @@ from matins.records.storage import POLICIES
 
 if TYPE_CHECKING:
     from matins.engine.policies import Policies
-
-_CODE = re.compile("[A-Z]{3}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +24,7 @@ class Rate:
 
 
 def _check_currency(rate: Rate, context: RecordContext) -> Rate:
-    if _CODE.fullmatch(rate.currency) and rate.currency != "USD":
+    if CURRENCY_CODE.fullmatch(rate.currency) and rate.currency != "USD":
         return Rate(rate.currency, float(rate.usd))
     message = f"{preview_of(rate.currency)} is not a currency code other than USD."
     raise InvalidInput(message, value=rate.currency, field="currency", hint="Use three capital letters, such as EUR.")

@@ -9,6 +9,7 @@ import orjson
 from matins.engine.approvals import agent_fingerprint, digest, hands, needs_approval, told
 from matins.engine.policies import Policies
 from matins.engine.settings import dump_settings
+from matins.engine.when.durations import DAY_MS
 from matins.model.agent import Agent
 from matins.model.policy import Approval, ApprovalKind
 from matins.model.rows import NewEvent
@@ -16,7 +17,7 @@ from matins.model.settings import settings_of
 from matins.ports import ApprovalRows, Transaction
 from matins.runtime.catalog import Known
 
-BUDGET_MS = 7 * 86_400_000
+BUDGET_MS = 7 * DAY_MS
 
 
 def ask_about_run(
@@ -61,6 +62,13 @@ def void(transaction: Transaction, schedule_id: int, now: int, why: str, *, mone
     """Void the open requests about this schedule (with `money`: about its spending), and return them."""
     found = [asked for asked in transaction.approvals_open(schedule_id) if (asked.kind == "budget") == money]
     return [asked for asked in found if _void(transaction, asked, now, why)]
+
+
+def void_run(transaction: Transaction, run_id: int, now: int) -> None:
+    """Void the open requests about a run that has ended."""
+    for asked in transaction.approvals_of_run(run_id):
+        if asked.kind == "run" and asked.state in ("pending", "approved"):
+            _void(transaction, asked, now, "the run has ended")
 
 
 def _void(transaction: Transaction, asked: Approval, now: int, why: str) -> bool:

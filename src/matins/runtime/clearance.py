@@ -20,7 +20,7 @@ from matins.runtime import asking, spending
 from matins.runtime.catalog import Known
 from matins.runtime.checks import Check, CheckCommand, Checked, Said
 from matins.runtime.landing import landed
-from matins.runtime.recorder import Change, apply
+from matins.runtime.run_changes import RunChange, apply
 
 _MARGIN_MS, _SOON_MS = 20_000, 1_000
 _AGAIN_MS, _AGAIN_MOST_MS = 60_000, 900_000
@@ -151,7 +151,7 @@ def record_checks(transaction: Transaction, checked: list[Checked], now: int) ->
             )
             transaction.insert_check(row)
         # A new epoch, so that a verdict is used once, even if the result of this commit is lost.
-        change = Change(
+        change = RunChange(
             check.run_id, check.epoch, check.slot, check.known, CLEAR, now, now, cleared=CHECKED, renewed=True
         )
         if against is not None:
@@ -167,7 +167,7 @@ def is_paused(transaction: Transaction, schedule_id: int) -> bool:
     return row is not None and row.state in ("paused", "pending", "rejected", "broken")
 
 
-def _turned_down(change: Change, said: Said, now: int) -> Change:
+def _turned_down(change: RunChange, said: Said, now: int) -> RunChange:
     """The change for a failed check. A one-shot is retried until its grace ends; others continue at the next slot."""
     reason = _REASONS[said.kind]
     evidence: dict[str, Any] = {"gate": said.kind, "said": said.reason}
@@ -192,8 +192,8 @@ def _refused(transaction: Transaction, row: ReadyRun, item: Known, verdict: Verd
 def _change(
     row: ReadyRun, item: Known, transition: Any, now: int, reason: str, until: int | None,
     evidence: dict[str, Any] | None = None,
-) -> Change:  # fmt: skip
-    return Change(row.id, row.epoch, row.slot, item, transition, now, until, reason, None, evidence)
+) -> RunChange:  # fmt: skip
+    return RunChange(row.id, row.epoch, row.slot, item, transition, now, until, reason, None, evidence)
 
 
 def _context(row: ReadyRun, item: Known, now: int, last_run: int | None) -> dict[str, Any]:

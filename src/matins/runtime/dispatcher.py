@@ -8,12 +8,12 @@ from matins.engine.transitions import CALL_OFF, CLAIM, RELEASE
 from matins.model.rows import AttemptRow, Claim, NewEvent, ReadyRun, Release
 from matins.ports import Transaction, WorkerRows
 from matins.runtime import spending
+from matins.runtime.attempt import Attempt
 from matins.runtime.catalog import GLOBAL, Catalog, Known
 from matins.runtime.clearance import Clearance
 from matins.runtime.limits import Free
 from matins.runtime.planner import mark_broken
-from matins.runtime.recorder import Change, apply, keep_back
-from matins.runtime.work import Work
+from matins.runtime.run_changes import RunChange, apply, hold_with_schedule
 
 _LOOK = 500
 """How many runs to read when there is capacity for only one kind."""
@@ -24,7 +24,7 @@ class Dispatcher:
         self._catalog = catalog
         self._clearance = clearance
 
-    def claim(self, transaction: Transaction, now: int, worker: int, free: Free) -> list[Work]:
+    def claim(self, transaction: Transaction, now: int, worker: int, free: Free) -> list[Attempt]:
         """Claim ready runs, and return them. Runs without a permit stay ready."""
         exhausted = free.exhausted()
         if free.most <= 0 or GLOBAL in exhausted:
@@ -55,12 +55,12 @@ class Dispatcher:
         for row, item in won:
             self._clearance.consume_approval(transaction, row, item, now)
             transaction.events.append(NewEvent(now, CLAIM.event, row.schedule_id, row.id))
-        return [_work(row, item, now) for row, item in won]
+        return [_attempt(row, item, now) for row, item in won]
 
     def _may_start(self, transaction: Transaction, row: ReadyRun, item: Known, free: Free, now: int) -> bool:
         clearance = self._clearance
         if row.cancelling:  # it was cancelled while it was claimed, and then released
-            apply(transaction, [Change(row.id, row.epoch, row.slot, item, CALL_OFF, now, reason="cancelled")], now)
+            apply(transaction, [RunChange(row.id, row.epoch, row.slot, item, CALL_OFF, now, reason="cancelled")], now)
             return False
         return (
             (item.emits or free.places(item) > 0)
@@ -78,18 +78,18 @@ class Dispatcher:
             mark_broken(transaction, row, broken[row.schedule_id], now)
 
 
-def release(transaction: Transaction, works: list[Work], now: int) -> None:
+def release(transaction: Transaction, attempts: list[Attempt], now: int) -> None:
     """Release runs that were claimed but not started: another worker may claim them."""
-    released = transaction.release([Release(work.run_id, work.epoch, now) for work in works])
+    released = transaction.release([Release(attempt.run_id, attempt.epoch, now) for attempt in attempts])
     transaction.release_permits(released)
     spending.release(transaction, released)
     again = [
-        Change(work.run_id, work.epoch, work.slot, work.known, RELEASE, now)
-        for work in works
-        if work.run_id in released
+        RunChange(attempt.run_id, attempt.epoch, attempt.slot, attempt.known, RELEASE, now)
+        for attempt in attempts
+        if attempt.run_id in released
     ]
     transaction.events.extend(NewEvent(now, RELEASE.event, one.known.schedule_id, one.run_id) for one in again)
-    keep_back(transaction, again, now, ("pending", "paused", "broken"))
+    hold_with_schedule(transaction, again, now, ("pending", "paused", "broken"))
 
 
 def _permitted(transaction: WorkerRows, row: ReadyRun, item: Known, free: Free) -> bool:
@@ -105,5 +105,5 @@ def _permitted(transaction: WorkerRows, row: ReadyRun, item: Known, free: Free) 
     return True
 
 
-def _work(row: ReadyRun, item: Known, now: int) -> Work:
-    return Work(row.id, row.epoch + 1, row.attempt + 1, row.slot, row.slots, row.first_slot, now, item)
+def _attempt(row: ReadyRun, item: Known, now: int) -> Attempt:
+    return Attempt(row.id, row.epoch + 1, row.attempt + 1, row.slot, row.slots, row.first_slot, now, item)

@@ -15,6 +15,7 @@ from matins.model.rows import ScopeRow
 from matins.model.run import RunState
 from matins.ports import Clock, RunRows, Store, Transaction
 from matins.runtime import recorder
+from matins.runtime.attempt import Attempt, AttemptEnd, Executor
 from matins.runtime.catalog import GLOBAL, Catalog
 from matins.runtime.checks import Checked, Checks, NoChecks
 from matins.runtime.clearance import Clearance, record_checks
@@ -27,7 +28,6 @@ from matins.runtime.reaper import Reaper
 from matins.runtime.replan import replan
 from matins.runtime.timekeeper import BACK_MS, Timekeeper
 from matins.runtime.timers import Timers
-from matins.runtime.work import Ended, Executor, Work
 
 log = logging.getLogger("matins")
 BATCH = 500
@@ -82,11 +82,11 @@ class Engine:
         """Boot time at which the last turn was completed."""
         self.wrote_events: Callable[[int], None] = lambda policy_rev: None
         self._catalog = catalog
-        self._ended: list[Ended] = []
+        self._ended: list[AttemptEnd] = []
         self._checked: list[Checked] = []
-        self._late: list[Work] = []
-        self._back: list[Work] = []
-        self._doubtful: list[Work] = []
+        self._late: list[Attempt] = []
+        self._back: list[Attempt] = []
+        self._doubtful: list[Attempt] = []
         """Runs that are claimed but not yet started. If the commit gives no answer, no other worker finds them."""
         self._batch = BATCH
         self._planning = False
@@ -170,13 +170,13 @@ class Engine:
         longest = self.settings.check_interval_ms
         return longest if next_at is None else max(0, min(next_at - self.clock.now_ms(), longest))
 
-    def _transact(self, now: int) -> tuple[list[Work], int | None]:
+    def _transact(self, now: int) -> tuple[list[Attempt], int | None]:
         """One transaction: everything that this turn decides, durable before anything starts."""
         self._planning = False
         self.clearance.take_checks()  # the checks of a turn that was rolled back
         self._late += self.executor.overdue()
         self._back += self.executor.withdraw()
-        start: list[Work] = []
+        start: list[Attempt] = []
         next_at: int | None = None
         with self.store.transaction(now) as transaction:
             scopes = transaction.scopes()
@@ -209,7 +209,7 @@ class Engine:
             release(transaction, self._back + self._still_ours(transaction, self._doubtful), now)
         return stale
 
-    def _start(self, transaction: Transaction, scopes: list[ScopeRow], now: int) -> tuple[list[Work], int | None]:
+    def _start(self, transaction: Transaction, scopes: list[ScopeRow], now: int) -> tuple[list[Attempt], int | None]:
         """Wake, plan and claim runs. Returns the runs to start, and the time of the next event."""
         free = Free(self.executor.room(), scopes, self.executor.room(talks=True))
         # Without capacity it still plans, or slots would be late; but in small batches, since capacity may return.
@@ -228,10 +228,11 @@ class Engine:
     def _touched(self) -> set[int]:
         """The schedules with something to record. Their cursors are locked first and all at once, which prevents
         deadlocks."""
-        works = [ended.work for ended in self._ended] + self._late + self._back + self._doubtful
-        return {work.known.schedule_id for work in works} | {item.check.known.schedule_id for item in self._checked}
+        attempts = [ended.attempt for ended in self._ended] + self._late + self._back + self._doubtful
+        items = [attempt.known for attempt in attempts] + [checked.check.known for checked in self._checked]
+        return {item.schedule_id for item in items}
 
-    def _hand_over(self, start: list[Work], since: int) -> None:
+    def _hand_over(self, start: list[Attempt], since: int) -> None:
         """Start the claimed runs, unless the commit took so long that other workers may have taken them over."""
         if not start:
             return
@@ -241,12 +242,12 @@ class Engine:
         self._doubtful = []
         self.executor.submit(start)
 
-    def _still_ours(self, transaction: RunRows, claimed: list[Work]) -> list[Work]:
+    def _still_ours(self, transaction: RunRows, claimed: list[Attempt]) -> list[Attempt]:
         if not claimed:
             return []
         rows = transaction.started(self.worker, mine=True)
         ours = {(row.id, row.epoch) for row in rows if row.state == RunState.STARTING}
-        return [work for work in claimed if (work.run_id, work.epoch) in ours]
+        return [attempt for attempt in claimed if attempt.mark in ours]
 
     def _come_back(self, now: int) -> None:
         """Continue as a new worker after others considered this one dead; they own its runs."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from matins.engine.reasons import rfc3339
+from matins.engine.when.durations import DAY_MS
 from matins.ports import Store
 
 _SEAL_MS = 1_000
 _PRUNE_MS = 3_600_000
 _PRUNE_BATCH = 1_000
-_DAY_MS = 86_400_000
-_ZONES_MS = 2 * _DAY_MS
+_ZONES_MS = 2 * DAY_MS
 """Days of other time zones end later."""
 
 
@@ -41,7 +41,7 @@ class Keeping:
         with self._store.transaction(now) as transaction:
             old: list[int] = []
             if self._days is not None:
-                before = now - int(self._days * _DAY_MS)
+                before = now - int(self._days * DAY_MS)
                 old = transaction.prunable(before, _PRUNE_BATCH)
                 transaction.prune_events(before)
                 transaction.forget(before, rfc3339(before - _ZONES_MS)[:10])

@@ -9,7 +9,7 @@ from matins.model.rows import NewEvent, ReadyRun
 from matins.model.thread import Landing, Thread
 from matins.ports import ThreadRows, Transaction
 from matins.runtime.catalog import Known
-from matins.runtime.recorder import Change, apply
+from matins.runtime.run_changes import RunChange, apply
 
 _BUSY_MS, _GONE_MS, _GONE_MOST_MS = 2_000, 30_000, 900_000
 
@@ -27,7 +27,7 @@ def landed(transaction: Transaction, row: ReadyRun, item: Known, usual: Target, 
         _land(transaction, row.id, item, target, place, now)
         return True
     evidence = {"target": target.kind, "run": None}
-    change = Change(row.id, row.epoch, row.slot, item, SKIP, now, None, "target_gone", None, evidence)
+    change = RunChange(row.id, row.epoch, row.slot, item, SKIP, now, None, "target_gone", None, evidence)
     if isinstance(place, Wait):
         evidence["run"] = None if place.run is None else str(place.run)
         again = now + (_BUSY_MS if place.reason == "target_busy" else _patience(waited, words.fallback_timeout_ms))

@@ -11,10 +11,10 @@ from contextlib import suppress
 from queue import Empty, SimpleQueue
 
 from matins.errors import SchedulerShutdownError
+from matins.runtime.attempt import Executor
 from matins.runtime.checks import Checks
 from matins.runtime.engine import Engine
 from matins.runtime.heart import Heart
-from matins.runtime.work import Executor
 
 _FLUSH_MS = 2
 _STOP_LOOK_S = 0.05

@@ -13,22 +13,23 @@ from matins.model.rows import NewEvent
 from matins.model.run import Conversation, Outcome, RunState
 from matins.ports import Transaction
 from matins.runtime import recorder
+from matins.runtime.attempt import Attempt, AttemptEnd
 from matins.runtime.catalog import Known
-from matins.runtime.work import Ended, Work
+from matins.runtime.run_context import previous_state
 
 
-def emit(transaction: Transaction, works: Sequence[Work], policies: Policies, now: int) -> list[Work]:
+def emit(transaction: Transaction, attempts: Sequence[Attempt], policies: Policies, now: int) -> list[Attempt]:
     """Emit the messages among these, and return the others, which are to be started.
 
     The event, the end of the run and the cursor are written in one transaction.
     """
-    ended: list[Ended] = []
-    left: list[Work] = []
-    for work in works:
-        if is_message(work.known, policies):
-            ended.append(Ended(work, _emitted(transaction, work, now)))
+    ended: list[AttemptEnd] = []
+    left: list[Attempt] = []
+    for attempt in attempts:
+        if is_message(attempt.known, policies):
+            ended.append(AttemptEnd(attempt, _emitted(transaction, attempt, now)))
         else:
-            left.append(work)
+            left.append(attempt)
     recorder.record(transaction, ended, now, limited=True)
     return left
 
@@ -41,23 +42,22 @@ def is_message(item: Known, policies: Policies) -> bool:
     return item.emits
 
 
-def fire_of(work: Work, previous: RunState | None) -> Fire:
-    known = work.known
-    local = None if work.slot is None else known.rule.trigger.local(work.slot).isoformat()
-    late = 0 if work.slot is None else max(0, work.started_at - work.slot)
+def fire_of(attempt: Attempt, previous: RunState | None) -> Fire:
+    known = attempt.known
+    local = None if attempt.slot is None else known.rule.trigger.local(attempt.slot).isoformat()
+    late = 0 if attempt.slot is None else max(0, attempt.started_at - attempt.slot)
     before = None if previous is None else previous.label
-    return Fire(known.name, known.agent, work.run_id, work.attempt, local, late, work.slots, before)
+    return Fire(known.name, known.agent, attempt.run_id, attempt.number, local, late, attempt.slots, before)
 
 
-def _emitted(transaction: Transaction, work: Work, now: int) -> Outcome:
-    known = work.known
-    state = transaction.previous_state(known.schedule_id, work.run_id)
-    fire = fire_of(work, None if state is None else RunState(state))
+def _emitted(transaction: Transaction, attempt: Attempt, now: int) -> Outcome:
+    known = attempt.known
+    fire = fire_of(attempt, previous_state(transaction, attempt))
     try:
         data = _rendered(known, fire)
     except InvalidInput as error:
         return Outcome(False, error=f"The message was not emitted: {error.message} ({error.hint})")
-    transaction.events.append(NewEvent(now, "message.emitted", known.schedule_id, work.run_id, data))
+    transaction.events.append(NewEvent(now, "message.emitted", known.schedule_id, attempt.run_id, data))
     said = str(data.get("text", ""))
     return Outcome(True, {"message": data}, told=Conversation(said, "", None) if known.talks else None)
 

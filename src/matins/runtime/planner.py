@@ -12,19 +12,19 @@ from matins.model.rows import AttemptRow, Cursor, Due, NewEvent, NewRun
 from matins.model.run import RunState
 from matins.ports import RunRows, Transaction
 from matins.runtime import spending
+from matins.runtime.attempt import Attempt
 from matins.runtime.births import birth_event, new_run
 from matins.runtime.catalog import Catalog, Known
 from matins.runtime.clearance import Clearance
 from matins.runtime.limits import Free
-from matins.runtime.recorder import end_runs
-from matins.runtime.work import Work
+from matins.runtime.run_changes import end_runs
 
 MOST_BIRTHS = 5_000
 """Maximum number of records in one transaction; further slots wait for the next."""
 
 
 class Planned(NamedTuple):
-    start: list[Work]
+    start: list[Attempt]
     """Runs that were claimed when they were created."""
     taken: int
     """The number of due schedules that were read."""
@@ -45,7 +45,7 @@ class Planner:
         self._newest_first = len(due) == limit and not self._newest_first
         return Planned(self.plan_rows(transaction, due, now, worker, free) if due else [], len(due))
 
-    def plan_rows(self, transaction: Transaction, due: list[Due], now: int, worker: int, free: Free) -> list[Work]:
+    def plan_rows(self, transaction: Transaction, due: list[Due], now: int, worker: int, free: Free) -> list[Attempt]:
         """Create the runs of these schedules' slots. A schedule that cannot be planned is marked as broken."""
         plans = self._plans(transaction, due, now, free)
         moved = transaction.advance([_cursor(row, plan) for row, _, plan in plans])
@@ -94,11 +94,11 @@ class Planner:
 
     def _insert(
         self, transaction: Transaction, plans: list[tuple[Known, Plan]], now: int, worker: int, free: Free
-    ) -> list[Work]:
+    ) -> list[Attempt]:
         """Create the runs of the schedules whose cursor moved. Runs that can start immediately are claimed too."""
         clearance = self._clearance
         runs: list[NewRun] = []
-        start: list[Work] = []
+        start: list[Attempt] = []
         events = transaction.events
         run_ids = iter(transaction.run_ids(sum(len(plan.births) for _, plan in plans)))
         for item, plan in plans:
@@ -107,14 +107,14 @@ class Planner:
                 at_once = _at_once(birth, plan) and clearance is not None and not clearance.gates_to_start(item)
                 if at_once and (item.emits or free.take_unlimited(item)):
                     runs.append(_starting(run_id, item, birth, now, worker))
-                    start.append(Work(run_id, 1, 1, birth.slot, birth.slots, birth.first, now, item))
+                    start.append(Attempt(run_id, 1, 1, birth.slot, birth.slots, birth.first, now, item))
                     covers = None if birth.slots == 1 else {"slot": birth.slot, "slots": birth.slots}
                     events.append(NewEvent(now, "run.started", item.schedule_id, run_id, covers))
                 else:
                     runs.append(new_run(run_id, item, birth, now, None))
                     events.append(birth_event(run_id, item, birth, now))
         transaction.insert_runs(runs)
-        transaction.insert_attempts([AttemptRow(work.run_id, 1, worker, now) for work in start])
+        transaction.insert_attempts([AttemptRow(attempt.run_id, 1, worker, now) for attempt in start])
         return start
 
 

@@ -10,8 +10,9 @@ from matins.model.rows import NewEvent, StartedRun, WorkerRow
 from matins.model.run import RunState
 from matins.ports import Clock, Store, Transaction
 from matins.runtime import recorder
+from matins.runtime.attempt import Attempt, Executor
 from matins.runtime.catalog import Catalog, Known
-from matins.runtime.work import Executor, Work
+from matins.runtime.run_changes import end_unreadable
 
 
 class Reaper:
@@ -28,7 +29,7 @@ class Reaper:
         self._worker = 0
         self._next = 0
         self._executor: Executor | None = None
-        self._adopted: list[Work] = []
+        self._adopted: list[Attempt] = []
         self.reaped = 0
 
     def open(self, worker: int, now: int, executor: Executor | None = None) -> None:
@@ -42,7 +43,7 @@ class Reaper:
                 orphans = [row for row in transaction.started(worker, mine=False) if row.state < RunState.HELD]
                 self._lose(transaction, orphans, now)
 
-    def take_adopted(self) -> list[Work]:
+    def take_adopted(self) -> list[Attempt]:
         """Runs that were adopted since the last call. The executor knows whether they still run."""
         adopted, self._adopted = self._adopted, []
         return adopted
@@ -83,8 +84,8 @@ class Reaper:
         pairs = [(row, known.get((row.schedule_id, row.rev))) for row in rows]
         if here:
             pairs = [(row, item) for row, item in pairs if not self._adopt(transaction, row, item, now)]
-        recorder.lose(transaction, [(row, item) for row, item in pairs if isinstance(item, Known)], now)
-        recorder.give_up(transaction, [row for row, item in pairs if not isinstance(item, Known)], now)
+        recorder.mark_unknown(transaction, [(row, item) for row, item in pairs if isinstance(item, Known)], now)
+        end_unreadable(transaction, [row for row, item in pairs if not isinstance(item, Known)], now)
 
     def _adopt(self, transaction: Transaction, row: StartedRun, item: Known | Exception | None, now: int) -> bool:
         """Take over a run whose process may have outlived its worker on this machine, with the same epoch."""
@@ -92,11 +93,11 @@ class Reaper:
         if run is None or not isinstance(item, Known) or self._executor is None:
             return False
         started_at = run.started_at or run.planned_at
-        work = Work(row.id, row.epoch, row.attempt, row.slot, run.slots, run.first_slot, started_at, item)
-        if not self._executor.adoptable(work) or not transaction.adopt(row.id, row.epoch, self._worker):
+        attempt = Attempt(row.id, row.epoch, row.attempt, row.slot, run.slots, run.first_slot, started_at, item)
+        if not self._executor.adoptable(attempt) or not transaction.adopt(row.id, row.epoch, self._worker):
             return False
         transaction.events.append(NewEvent(now, "run.adopted", row.schedule_id, row.id, {"epoch": row.epoch}))
-        self._adopted.append(work)
+        self._adopted.append(attempt)
         return True
 
 

@@ -15,8 +15,8 @@ from matins.runtime.catalog import Catalog, Known
 from matins.runtime.clearance import is_paused
 from matins.runtime.pausing import resume
 from matins.runtime.planner import live_runs, mark_broken
-from matins.runtime.recorder import Change, apply, end_runs
 from matins.runtime.rows import schedule_of
+from matins.runtime.run_changes import RunChange, apply, end_runs
 
 _BATCH = 200
 
@@ -52,7 +52,7 @@ class Timers:
         if not isinstance(item, Known):
             _set_aside(transaction, row, item, now)
             return
-        change, cancel = Change(row.id, row.epoch, row.slot, item, CLEAR, now, now), ()
+        change, cancel = RunChange(row.id, row.epoch, row.slot, item, CLEAR, now, now), ()
         if row.reason == "checking":  # the former check is void: the run is checked again
             change = change._replace(renewed=True)
         if is_paused(transaction, row.schedule_id):
@@ -63,8 +63,8 @@ class Timers:
             end_runs(transaction, self._catalog, cancel, now, "cancelled_by_newer")
 
     def _judged(
-        self, transaction: Transaction, row: WaitingRun, item: Known, change: Change, now: int
-    ) -> tuple[Change, tuple[int, ...]]:
+        self, transaction: Transaction, row: WaitingRun, item: Known, change: RunChange, now: int
+    ) -> tuple[RunChange, tuple[int, ...]]:
         """The change for the run, and the runs to cancel for it."""
         policies = self._catalog.policies(transaction)
         live = live_runs(transaction, [row.schedule_id])[row.schedule_id]
@@ -139,10 +139,10 @@ def answer_run(
     if not isinstance(item, Known):
         return _give_up(transaction, row, denied, now)
     evidence = {"approval": str(approval.id)}
-    change = Change(row.id, row.epoch, row.slot, item, denied, now, None, reason, None, evidence)
+    change = RunChange(row.id, row.epoch, row.slot, item, denied, now, None, reason, None, evidence)
     if granted:
         paused = is_paused(transaction, approval.schedule_id)
-        change = Change(row.id, row.epoch, row.slot, item, SUSPEND if paused else CLEAR, now, now, cleared=APPROVED)
+        change = RunChange(row.id, row.epoch, row.slot, item, SUSPEND if paused else CLEAR, now, now, cleared=APPROVED)
         change = change._replace(reason="paused" if paused else None, evidence=evidence)
     return apply(transaction, [change], now) > 0
 

@@ -20,7 +20,7 @@ from matins.engine.schedules import (
     trigger_source,
 )
 from matins.engine.targets import CURRENT, context_of, parse_context, resolve_current
-from matins.engine.validation import check_name
+from matins.engine.validation import UNSTORABLE, check_name
 from matins.engine.when.triggers import Trigger, compile_trigger
 from matins.errors import Conflict, InvalidInput
 from matins.model.agent import Target
@@ -31,7 +31,6 @@ from matins.model.trigger import TriggerDefinition
 from matins.ports import ScheduleRows, Store
 
 MAX_NOTE_LENGTH = 2_000
-_UNFIT = re.compile("[\0\ud800-\udfff]")  # NUL, and half a pair of UTF-16: no database takes them
 _MAX_NAME_FROM_TEXT, _NAME_WORDS, _MAX_NUMBER = 40, 6, 1_000
 _SHARED = ("timezone", "dst_gap", "dst_overlap")
 """What a trigger keeps when its times are changed."""
@@ -103,7 +102,7 @@ def free_name(transaction: ScheduleRows, agent: str, text: str) -> str:
 def check_note(note: object, field: str = "note") -> None:
     if note is None:
         return
-    if not isinstance(note, str) or len(note) > MAX_NOTE_LENGTH or _UNFIT.search(note):
+    if not isinstance(note, str) or len(note) > MAX_NOTE_LENGTH or UNSTORABLE.search(note):
         message = f'"{field}" must be text of at most {MAX_NOTE_LENGTH} characters.'
         raise InvalidInput(message, value=note, field=field, hint="Shorten it.")
 

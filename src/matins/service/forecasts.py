@@ -14,6 +14,7 @@ from matins.engine.planning import Rule
 from matins.engine.policies import Policies
 from matins.engine.reasons import FUTURE, moment, rfc3339, sentence
 from matins.engine.schedules import UNREADABLE
+from matins.engine.when.durations import DAY_MS
 from matins.engine.when.triggers import to_datetime
 from matins.model.run import RunState
 from matins.model.schedule import ScheduleDefinition, ScheduleRecord
@@ -22,7 +23,6 @@ from matins.runtime.replan import next_free
 from matins.runtime.rows import run_of
 from matins.service.gate_reports import gate_report, state_report
 
-_DAY_MS = 86_400_000
 _HORIZON_DAYS = 28
 _FEW, _MOST_STEPS = 2_000, 20_000
 
@@ -146,14 +146,14 @@ def _waiting(transaction: RunRows, schedule_id: int) -> Waiting:
 
 def _runs_per_day(rule: Rule, start: ForecastStart) -> float:
     """Over four weeks, or over the days that it lasts; over one day when there are many."""
-    few = rule.trigger.count(start.now, start.now + _HORIZON_DAYS * _DAY_MS) <= _FEW
+    few = rule.trigger.count(start.now, start.now + _HORIZON_DAYS * DAY_MS) <= _FEW
     days = _HORIZON_DAYS if few else 1
     runs, last = 0, start.now
     for seen in islice(forecast(rule, start), _MOST_STEPS):
-        if seen.slot > start.now + days * _DAY_MS:
+        if seen.slot > start.now + days * DAY_MS:
             return runs / days
         runs, last = runs + seen.runs, seen.slot
-    return runs / max(1.0, (last - start.now) / _DAY_MS)
+    return runs / max(1.0, (last - start.now) / DAY_MS)
 
 
 def _cost_per_day(

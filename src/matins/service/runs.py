@@ -23,8 +23,8 @@ from matins.runtime import spending
 from matins.runtime.births import new_run
 from matins.runtime.catalog import Known
 from matins.runtime.planner import live_runs
-from matins.runtime.recorder import Change, apply, end_runs
 from matins.runtime.rows import run_of
+from matins.runtime.run_changes import RunChange, apply, end_runs
 from matins.service.core import MAX_ID, Core
 from matins.service.permissions import check_own
 from matins.service.threads import thread_result
@@ -110,7 +110,8 @@ class Runs:
             transition = _OUTCOMES[outcome]
             not_before = now if transition is RETRY else None
             reason = f"resolved_by_{principal.name}"
-            apply(transaction, [Change(run.id, run.epoch, run.slot, known, transition, now, not_before, reason)], now)
+            change = RunChange(run.id, run.epoch, run.slot, known, transition, now, not_before, reason)
+            apply(transaction, [change], now)
             result = run_result(self.core.run(transaction, run_id))
         self.core.notify()
         return result

@@ -16,8 +16,8 @@ from matins.runtime import asking
 from matins.runtime.limits import Free
 from matins.runtime.pausing import resume
 from matins.runtime.planner import Planner, live_runs
-from matins.runtime.recorder import end_runs
 from matins.runtime.replan import first_free
+from matins.runtime.run_changes import end_runs
 from matins.service.core import Core
 from matins.service.drafts import Draft, changes_trigger, check_available, check_duplicates
 from matins.service.proposals import Proposals

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
+from matins.engine.validation import UNSTORABLE
 from matins.errors import InvalidInput
 
-_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
-"""A NUL, or half a pair of UTF-16."""
 _LARGEST = 1 << 63
 
 
@@ -20,7 +18,7 @@ def check_storable(arguments: Mapping[str, Any]) -> None:
 
 
 def _check(field: str, value: Any) -> None:
-    if isinstance(value, str) and _UNSTORABLE.search(value):
+    if isinstance(value, str) and UNSTORABLE.search(value):
         shown = ascii(value)[:60]
         raise InvalidInput(
             f'"{field}" contains a NUL or half a character.', value=shown, field=field, hint="Remove it."

@@ -8,6 +8,7 @@ from pathlib import Path
 from matins.api.results import Backup, Finding, Jobs, Stats, Throttled, Whoami
 from matins.engine.money import format_money
 from matins.engine.validation import check_strings
+from matins.engine.when.durations import DAY_MS
 from matins.engine.when.triggers import to_datetime
 from matins.engine.when.zones import load_zone
 from matins.errors import Conflict, InvalidInput
@@ -18,8 +19,6 @@ from matins.service.core import LEASE_MS, Core
 from matins.service.doctor import Doctor
 from matins.service.jobs import BUILT_IN
 from matins.service.permissions import rights_of
-
-_DAY_MS = 86_400_000
 
 
 @dataclass(frozen=True)
@@ -40,7 +39,7 @@ class System:
                 pending_schedules=figures.pending_schedules,
                 running_executions=figures.started_runs,
                 max_concurrent=sizes.get(GLOBAL),
-                recent_failures=transaction.recent_failures(now - _DAY_MS),
+                recent_failures=transaction.recent_failures(now - DAY_MS),
                 planner_lag_ms=0 if figures.next_due_at is None else max(0, now - figures.next_due_at),
                 ready_runs=figures.ready_runs,
                 waiting_runs=figures.waiting_runs,
@@ -89,4 +88,4 @@ def _midnight(now: int, zone_name: str) -> int:
     """When this day began on the clocks of a zone."""
     zone = load_zone(zone_name)
     wall = zone.wall_of(now)
-    return zone.resolve(wall - wall % _DAY_MS)
+    return zone.resolve(wall - wall % DAY_MS)

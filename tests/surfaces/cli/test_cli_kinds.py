@@ -214,7 +214,7 @@ def test_h12_an_agent_is_edited_setting_by_setting(user: User) -> None:
         """)
     kept = user.bench.agents.get("scout")
     assert (kept.model, kept.max_cost, kept.timeout, kept.provider) == ("sonnet", None, "2h", "anthropic")
-    stored = user.bench._policies().agents["scout"]
+    stored = user.bench._loader.policies().agents["scout"]
     assert dict(stored.environment) == {"SECRET": "hunter2", "TOKEN": "env:TOKEN"}
     assert user.json("agents", "edit", "scout", "--unset", "timeout", "--runner", "codex")["provider"] == "openai"
     assert user.bench.agents.get("scout").timeout == "1h"

@@ -16,9 +16,9 @@ from matins.engine.english.words import (
 )
 from matins.engine.when.days import bits, date_of, weekday
 from matins.engine.when.definitions import wall_text
+from matins.engine.when.durations import DAY_MS, MINUTE_MS
 from matins.engine.when.rrule import Rule, parse_rule, until_wall
 from matins.engine.when.rrule_walls import minutes_of, rule_walls
-from matins.engine.when.walltimes import DAY_MS, MINUTE_MS
 from matins.model.trigger import Rrule
 
 _UNITS = {"YEARLY": "year", "MONTHLY": "month", "WEEKLY": "week", "DAILY": "day"}

@@ -9,9 +9,9 @@ from matins.engine.english.grammar import Tree
 from matins.engine.english.phrase_values import YEAR, Context, RefusalError, day_in_month, days_of, months_of, the
 from matins.engine.english.words import listed, ordinal
 from matins.engine.when.cron import parse_cron
+from matins.engine.when.durations import DAY_MS, MINUTE_MS
 from matins.engine.when.rrule import DAYS, parse_rule
 from matins.engine.when.rrule_walls import rule_walls
-from matins.engine.when.walltimes import DAY_MS, MINUTE_MS
 from matins.model.trigger import Rrule
 
 _LAST = -1

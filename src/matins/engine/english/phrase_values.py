@@ -11,12 +11,10 @@ from matins.engine.english.grammar import Tree
 from matins.engine.english.words import DAYS, MONTHS
 from matins.engine.when.days import date_of, day_number, days_in_month
 from matins.engine.when.definitions import clock_text
-from matins.engine.when.durations import LONGEST_MS
+from matins.engine.when.durations import DAY_MS, HOUR_MS, LONGEST_MS, MINUTE_MS, SECOND_MS
 from matins.engine.when.durations import UNITS as LETTERS
-from matins.engine.when.walltimes import DAY_MS, MINUTE_MS, SECOND_MS
 from matins.engine.when.zones import Zone
 
-HOUR_MS = 60 * MINUTE_MS
 UNITS = {"second": SECOND_MS, "minute": MINUTE_MS, "hour": HOUR_MS, "day": DAY_MS, "week": 7 * DAY_MS}
 UNIT_RULES = tuple(name + ending for name in UNITS for ending in ("", "s"))
 WEEK = tuple(day.lower() for day in DAYS)

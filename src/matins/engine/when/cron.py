@@ -14,7 +14,8 @@ from typing import NamedTuple
 
 from matins.engine.when.cron_days import CronDays
 from matins.engine.when.days import ALL_MONTHS, ALL_WEEKDAYS, Days, WeekDays, bits
-from matins.engine.when.walltimes import SECOND_MS, WallTimes, spread
+from matins.engine.when.durations import SECOND_MS
+from matins.engine.when.walltimes import WallTimes, spread
 from matins.errors import CronParseError
 
 ALIASES = {

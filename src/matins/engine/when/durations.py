@@ -6,7 +6,11 @@ import re
 
 from matins.errors import IntervalParseError
 
-UNITS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+SECOND_MS = 1_000
+MINUTE_MS = 60 * SECOND_MS
+HOUR_MS = 60 * MINUTE_MS
+DAY_MS = 24 * HOUR_MS
+UNITS = {"s": SECOND_MS, "m": MINUTE_MS, "h": HOUR_MS, "d": DAY_MS}
 LONGEST_MS = 36_525 * UNITS["d"]
 _NUMBER = re.compile(r"([+-]?)([0-9]*)(\.[0-9]*)?(.*)", re.DOTALL)
 

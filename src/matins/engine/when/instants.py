@@ -15,7 +15,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from matins.engine.when.walltimes import DAY_MS, WallSet
+from matins.engine.when.durations import DAY_MS
+from matins.engine.when.walltimes import WallSet
 from matins.engine.when.zones import MAX_MS, MIN_MS, Stretch, Zone
 from matins.model.trigger import DstGap, DstOverlap
 

@@ -7,10 +7,9 @@ from dataclasses import replace
 from datetime import datetime
 
 from matins.engine.when.definitions import wall_text
-from matins.engine.when.durations import parse_duration
+from matins.engine.when.durations import MINUTE_MS, parse_duration
 from matins.engine.when.rrule import parse_rule, split_recurrence, wall_of_naive
 from matins.engine.when.triggers import Trigger, compile_trigger, to_ms
-from matins.engine.when.walltimes import MINUTE_MS
 from matins.engine.when.zones import MAX_MS, MIN_MS, Zone, load_zone
 from matins.errors import InstantError, RruleError, TriggerError
 from matins.model.trigger import Anchor, Cron, DstGap, DstOverlap, First, Interval, Once, Rrule, TriggerDefinition, When

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from matins.engine.when.days import EPOCH
-from matins.engine.when.walltimes import DAY_MS, MINUTE_MS
+from matins.engine.when.durations import DAY_MS, MINUTE_MS
 from matins.errors import RruleError
 
 FREQUENCIES = ("YEARLY", "MONTHLY", "WEEKLY", "DAILY", "HOURLY", "MINUTELY")

@@ -9,9 +9,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from matins.engine.when.days import Days, WeekDays, weekday
+from matins.engine.when.durations import DAY_MS, MINUTE_MS, SECOND_MS
 from matins.engine.when.rrule import MINUTES, UNITS, Rule
 from matins.engine.when.rrule_days import RruleDays
-from matins.engine.when.walltimes import DAY_MS, MINUTE_MS, SECOND_MS, Together, WallSet, WallTimes, spread
+from matins.engine.when.walltimes import Together, WallSet, WallTimes, spread
 from matins.errors import RruleError
 
 _CENTURIES_MS = 500 * 366 * DAY_MS

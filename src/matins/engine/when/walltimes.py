@@ -11,10 +11,7 @@ from itertools import pairwise
 from typing import Protocol
 
 from matins.engine.when.days import Days, WeekDays, bits
-
-MINUTE_MS = 60_000
-SECOND_MS = 1_000
-DAY_MS = 86_400_000
+from matins.engine.when.durations import DAY_MS, MINUTE_MS
 
 
 class WallSet(Protocol):

@@ -6,11 +6,11 @@ import re
 from dataclasses import dataclass
 
 from matins.engine.when.days import days_in_month, first_of_month, is_leap
+from matins.engine.when.durations import DAY_MS
 
 _NAME = r"(?:<[^>]+>|[A-Za-z]+)"
 _TIME = r"[+-]?\d+(?::\d+(?::\d+)?)?"
 _RULE = re.compile(rf"{_NAME}(?P<std>{_TIME})(?:{_NAME}(?P<dst>{_TIME})?,(?P<start>[^,]+),(?P<end>[^,]+))?")
-_DAY_MS = 86_400_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class YearDay:
     time_ms: int
 
     def wall(self, year: int) -> int:
-        return self._day_number(year) * _DAY_MS + self.time_ms
+        return self._day_number(year) * DAY_MS + self.time_ms
 
     def _day_number(self, year: int) -> int:
         january = first_of_month(year, 1)

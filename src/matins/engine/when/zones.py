@@ -16,13 +16,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from matins.engine.when.days import FIRST_DAY, LAST_DAY
+from matins.engine.when.durations import DAY_MS
 from matins.engine.when.zone_rules import ZoneRule, parse_zone_rule
 from matins.errors import TimezoneError
 
 FOREVER = 1 << 62
 # A few days are kept free at both ends of what a datetime can say, so that no offset and no step leads out of it.
-MIN_MS = (FIRST_DAY + 3) * 86_400_000
-MAX_MS = (LAST_DAY - 3) * 86_400_000
+MIN_MS = (FIRST_DAY + 3) * DAY_MS
+MAX_MS = (LAST_DAY - 3) * DAY_MS
 _FIRST_HORIZON_YEAR = 2050
 _LAST_YEAR = 9999
 
@@ -110,7 +111,7 @@ class Zone:
 
 
 _YEAR_MS = 31_556_952_000
-_A_DAY_AND_MORE = 2 * 86_400_000
+_A_DAY_AND_MORE = 2 * DAY_MS
 
 
 def _stretches(transitions: list[tuple[int, int]], first_offset: int) -> list[Stretch]:

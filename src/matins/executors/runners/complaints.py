@@ -6,10 +6,9 @@ import re
 from dataclasses import replace
 
 from matins.executors.runners.base import Told
-from matins.executors.runners.events import brief
+from matins.executors.runners.events import brief, without_escapes
 from matins.executors.runners.limits import limit_in
 
-_ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 _ERROR = re.compile(r"error|fail|denied|refused|invalid|not |limit|429", re.IGNORECASE)
 
 
@@ -25,7 +24,7 @@ def heard(told: Told, provider: str | None, complaint: bytes) -> Told:
 
 def _telling_line(complaint: bytes) -> str | None:
     """The last line that speaks of an error, else the last one; what is indented is where, not what."""
-    lines = [_ANSI.sub("", line) for line in complaint.decode("utf-8", "replace").splitlines()]
+    lines = [without_escapes(line) for line in complaint.decode("utf-8", "replace").splitlines()]
     lines = [line for line in lines if line.strip() and not line[0].isspace()]
     telling = [line for line in lines if _ERROR.search(line)] or lines
     return brief(telling[-1]) if telling else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Mapping
+from http import HTTPStatus
 from urllib.parse import urlsplit
 
 from matins.errors import InvalidInput
@@ -14,7 +15,6 @@ from matins.executors.runners.outcomes import Noted
 from matins.net.client import check_url
 
 BODY_ROOM = 64 * 1024
-_TOO_MANY = 429
 _KIND = {str: "a text", int: "a whole number", float: "a number", list: "a list", dict: "a mapping"}
 Kinds = Mapping[str, tuple[type, ...]]
 
@@ -69,7 +69,7 @@ def note_refusal(noted: Noted, provider: str, status: int, retry: str | None, bo
     said = body.decode("utf-8", "replace") if found is None else _message(found)
     noted.failed = True
     error = noted.error = brief(f"the endpoint answered {status}: {said[:NOTE_ROOM]}".rstrip(": "))
-    if status == _TOO_MANY or (status > 499 and retry is not None):
+    if status == HTTPStatus.TOO_MANY_REQUESTS or (status > 499 and retry is not None):
         spoken = limit_in(provider, said) if retry is None else None
         noted.limit = spoken or retry_after(provider, retry, error)
 

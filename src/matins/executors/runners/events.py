@@ -8,14 +8,16 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
+from matins.engine.validation import UNSTORABLE
+
 LINE_ROOM = 8 * 1024 * 1024
 """A longer line is passed over: no event that we need is as long."""
 TEXT_ROOM = 1_000_000
 NOTE_ROOM = 500
 _MOST = 10**15
+_ESCAPES = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _MOST_WHOLE = 2**63 - 1
 _BEFORE_JSON = re.compile(r"(?:\x1b\[[0-9;?]*[A-Za-z]|[\x00-\x20\ufeff])*")
-_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
 class Event:
@@ -98,9 +100,14 @@ def storable(value: Any) -> Any | None:
         return None
 
 
+def without_escapes(text: str) -> str:
+    """Without escape sequences and control characters, which a terminal would obey."""
+    return _ESCAPES.sub("", text)
+
+
 def clean(text: str) -> str:
     """Without NUL and half characters."""
-    return _UNSTORABLE.sub("\ufffd", text)
+    return UNSTORABLE.sub("\ufffd", text)
 
 
 def brief(text: str) -> str:

@@ -6,6 +6,7 @@ import re
 from datetime import datetime
 from email.utils import parsedate_to_datetime
 
+from matins.engine.when.durations import DAY_MS
 from matins.executors.runners.base import Limit
 from matins.executors.runners.events import brief
 
@@ -26,7 +27,7 @@ _SECONDS = re.compile(r"(?:resets?_in_seconds|retry.?after)\"?\s*[:=]\s*\"?(\d{1
 _PIECE = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]+)", re.IGNORECASE)
 _UNITS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _LONGEST_MESSAGE = 10_000
-_LONGEST_MS = 366 * 86_400_000
+_LONGEST_MS = 366 * DAY_MS
 _EARLIEST_S, _LATEST_S = 10**9, 4 * 10**9
 
 

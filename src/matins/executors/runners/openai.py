@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from http import HTTPStatus
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -39,7 +40,6 @@ _CUT_SHORT = {
 _DATA = b"data:"
 _DONE = b"[DONE]"
 _OK = 200
-_TOO_MANY = 429
 
 
 class OpenAI:
@@ -171,7 +171,7 @@ class OpenAIReader:
         said = error.text("message") or chunk.text("error") or "an error without a message"
         self._noted.failed = True
         self._noted.error = brief(said)
-        if error.whole("code") == _TOO_MANY or "rate_limit" in (error.text("type") or ""):
+        if error.whole("code") == HTTPStatus.TOO_MANY_REQUESTS or "rate_limit" in (error.text("type") or ""):
             self._noted.limit = limit_in(self._provider, said) or retry_after(self._provider, None, self._noted.error)
 
 

@@ -8,6 +8,7 @@ import os
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from http import HTTPStatus
 from typing import Any, NamedTuple, cast
 from unittest.mock import patch
 
@@ -26,8 +27,7 @@ from matins.executors.runners.faults import (
 )
 from matins.net.client import Reply, Unreachable
 
-_TOO_MANY = 429
-_REFUSALS = (400, 401, 404, _TOO_MANY, 500, 503)
+_REFUSALS = (400, 401, 404, HTTPStatus.TOO_MANY_REQUESTS, 500, 503)
 _FLOOD = 64
 _OCCASION = Occasion(841, 7, "garden", None, 1, "841")
 
@@ -123,9 +123,9 @@ class _Proof:
     def check_refusals(self, answer: bytes) -> None:
         for status in _REFUSALS:
             for body in (b"", answer, *NOISE):
-                told = self._told(body, status, {"retry-after": "30"} if status == _TOO_MANY else {})
+                told = self._told(body, status, {"retry-after": "30"} if status == HTTPStatus.TOO_MANY_REQUESTS else {})
                 self._hold(not told.succeeded, "who is turned away has not succeeded", f"with {status} it did")
-                limited = status != _TOO_MANY or told.limit is not None
+                limited = status != HTTPStatus.TOO_MANY_REQUESTS or told.limit is not None
                 self._hold(limited, "429 is a limit of the provider, and not a failure", f"it was not: {told.error}")
         self._hold(not self._told(b"", torn=True).succeeded, "no answer is no success", "it succeeded without one")
 

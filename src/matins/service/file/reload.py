@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Mapping
-from typing import Any, Protocol
 
-from matins.api.use_case import USE_CASES, UseCase
+from matins.api.use_case import USE_CASES, Caller
 from matins.config.file import ConfigFile, FileState
 from matins.config.watching import FileWatch
 from matins.errors import InvalidFile, MatinsError, Stale, StoreError
@@ -18,10 +16,6 @@ from matins.service.file.plan import defined_by
 
 log = logging.getLogger("matins")
 _REFRESH_S = 5
-
-
-class Caller(Protocol):
-    def call(self, principal: Principal, use_case: UseCase, arguments: Mapping[str, Any]) -> Any: ...
 
 
 class Reloader:

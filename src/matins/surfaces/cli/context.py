@@ -18,17 +18,9 @@ from matins.surfaces.cli.tables import Cell, Column, fields, table
 from matins.surfaces.cli.terminal_text import block, is_harmful
 
 if TYPE_CHECKING:
-    from matins.api.use_case import UseCase
+    from matins.api.use_case import Transport, UseCase
 
 Document = dict[str, Any]
-
-
-class Transport(Protocol):
-    """Where calls go: a daemon, or the store itself."""
-
-    def document(self, use_case: UseCase, arguments: Mapping[str, Any]) -> Any:
-        """The result of a use case as JSON data."""
-        ...
 
 
 @runtime_checkable

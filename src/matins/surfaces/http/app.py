@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from matins.api.use_case import USE_CASES
+from matins.api.use_case import USE_CASES, Caller
 from matins.service.idempotency import IdempotencyStore
 from matins.service.tokens import TokenVerifier
 from matins.surfaces.http.authentication import Authenticator
@@ -20,7 +20,6 @@ from matins.surfaces.http.routing import Route, Router
 from matins.surfaces.http.server_routes import ServerRoutes
 from matins.surfaces.http.sessions import BrowserSessions
 from matins.surfaces.http.stream import HEARTBEAT_S, Stream
-from matins.surfaces.transports.in_process import Caller
 
 THREADS = 4
 """SQLite answers one at a time anyway; more threads would only wait for each other, and delay what fires."""

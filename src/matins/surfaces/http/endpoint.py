@@ -17,7 +17,7 @@ from starlette.types import Receive, Scope, Send
 from matins.api import codec
 from matins.api.paging import next_cursor
 from matins.api.results import Schedule
-from matins.api.use_case import USE_CASES, UseCase
+from matins.api.use_case import USE_CASES, Caller, UseCase
 from matins.errors import MatinsError, NotFound
 from matins.model.principal import OWNER, Principal
 from matins.records import record_kinds
@@ -27,7 +27,6 @@ from matins.surfaces.http import etags
 from matins.surfaces.http.arguments import read_request
 from matins.surfaces.http.authentication import Authenticator, header
 from matins.surfaces.http.problems import HttpError, problem
-from matins.surfaces.transports.in_process import Caller
 
 DEFAULT_MAX_BYTES = 1 << 20
 BODY_TIMEOUT_S = 60.0

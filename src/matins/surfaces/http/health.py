@@ -7,11 +7,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from matins.api.results import Stats
-from matins.api.use_case import USE_CASES
+from matins.api.use_case import USE_CASES, Caller
 from matins.errors import MatinsError
 from matins.model.principal import OWNER
 from matins.ports import Clock
-from matins.surfaces.transports.in_process import Caller
 
 MAX_LAG_MS = 30_000
 _PAGE = 1_000

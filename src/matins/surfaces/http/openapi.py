@@ -16,12 +16,11 @@ from matins._version import __version__
 from matins.api import _results, results
 from matins.api.arguments import ID, WHEN, argument_kind
 from matins.api.codec import result_type
-from matins.api.schema import body_properties
+from matins.api.schema import Schema, body_properties
 from matins.api.use_case import USE_CASES, Parameter, UseCase
 from matins.engine.schedules import SETTINGS
 from matins.records import record_kinds
 
-Schema = dict[str, Any]
 _ABOUT = "Wakes AI agents on time: schedules, runs, approvals and what governs them."
 _PROBLEM: Schema = {
     "description": "What is wrong, and how to fix it.",

@@ -10,14 +10,13 @@ from urllib.parse import parse_qsl
 from starlette.types import Receive, Scope, Send
 
 from matins.api import codec
-from matins.api.use_case import USE_CASES
+from matins.api.use_case import USE_CASES, Caller
 from matins.engine.events import canonical_types
 from matins.errors import InvalidInput
 from matins.model.principal import OWNER, Principal
 from matins.surfaces.http.authentication import Authenticator, header
 from matins.surfaces.http.feed import EventFrame, Feed, Listener, Read
 from matins.surfaces.http.problems import HttpError, problem
-from matins.surfaces.transports.in_process import Caller
 
 HEARTBEAT_S = 15.0
 _SEND_TIMEOUT_S = 30.0

@@ -4,19 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from matins.api.codec import to_document
-from matins.api.use_case import UseCase
+from matins.api.use_case import Caller, UseCase
 from matins.model.principal import OWNER, Principal
 
 _LOOK_S = 0.5
-
-
-class Caller(Protocol):
-    """Calls use cases for a principal: `Service`, or `Matins` itself."""
-
-    def call(self, principal: Principal, use_case: UseCase, arguments: Mapping[str, Any]) -> Any: ...
 
 
 class InProcess:

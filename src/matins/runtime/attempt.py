@@ -1,4 +1,4 @@
-"""What the loops pass to an executor, and what it returns."""
+"""Attempts: what the engine passes to an executor, and what it returns."""
 
 from __future__ import annotations
 
@@ -7,13 +7,17 @@ from typing import NamedTuple, Protocol
 from matins.model.run import Outcome
 from matins.runtime.catalog import Known
 
+Mark = tuple[int, int]
+"""Run and epoch: the identity of an attempt, since a run may return to the same process with a new epoch."""
 
-class Work(NamedTuple):
-    """An attempt that is recorded and is to be started."""
+
+class Attempt(NamedTuple):
+    """An attempt of a run that is recorded and is to be started."""
 
     run_id: int
     epoch: int
-    attempt: int
+    number: int
+    """1 for the first attempt of the run. Unlike the epoch, it counts only attempts that ran."""
     slot: int | None
     slots: int
     first_slot: int | None
@@ -21,31 +25,30 @@ class Work(NamedTuple):
     known: Known
 
     @property
-    def mark(self) -> tuple[int, int]:
-        """The identity of the attempt: a run may return to the same process with a new epoch."""
+    def mark(self) -> Mark:
         return self.run_id, self.epoch
 
 
-class Ended(NamedTuple):
-    work: Work
+class AttemptEnd(NamedTuple):
+    attempt: Attempt
     outcome: Outcome
 
 
 class Executor(Protocol):
     def start(self) -> None: ...
-    def submit(self, batch: list[Work]) -> None:
+    def submit(self, batch: list[Attempt]) -> None:
         """Start these attempts, without blocking."""
         ...
 
-    def adoptable(self, work: Work) -> bool:
+    def adoptable(self, attempt: Attempt) -> bool:
         """Whether it knows the fate of a run that a dead worker on this machine started."""
         ...
 
-    def adopt(self, works: list[Work]) -> None:
+    def adopt(self, attempts: list[Attempt]) -> None:
         """Take over these attempts: they end, continue, or are released."""
         ...
 
-    def drain(self) -> list[Ended]:
+    def drain(self) -> list[AttemptEnd]:
         """The attempts that ended since the last call."""
         ...
 
@@ -61,11 +64,11 @@ class Executor(Protocol):
         """Whether attempts are still running."""
         ...
 
-    def withdraw(self, *, everything: bool = False) -> list[Work]:
+    def withdraw(self, *, everything: bool = False) -> list[Attempt]:
         """Take back attempts that have waited too long for capacity (or all that wait), for other workers."""
         ...
 
-    def overdue(self) -> list[Work]:
+    def overdue(self) -> list[Attempt]:
         """The attempts that exceeded their timeout since the last call and cannot be stopped."""
         ...
 

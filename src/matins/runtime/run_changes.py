@@ -1,0 +1,282 @@
+"""Changes of runs: every transition of a run is applied here, with its consequences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import orjson
+
+from matins.engine.landing import ASKED_FOR, GONE
+from matins.engine.planning import Rule
+from matins.engine.transitions import (
+    BLOCK,
+    CALL_OFF,
+    CANCEL,
+    DENY,
+    EXPIRE,
+    FAIL,
+    HOLD,
+    LINE_UP,
+    LOSE,
+    MISS,
+    PROMOTE,
+    REFUSE,
+    RETRY,
+    SKIP,
+    SUCCEED,
+    THROTTLE,
+    Transition,
+)
+from matins.engine.when.triggers import compile_trigger
+from matins.model.policy import Throttle
+from matins.model.rows import NewEvent, NextSlot, StartedRun, StateChange
+from matins.model.run import Conversation, ProviderLimit, RunState, Usage
+from matins.model.thread import Landing
+from matins.ports import Transaction
+from matins.runtime import asking, spending
+from matins.runtime.catalog import Catalog, Known
+from matins.runtime.pausing import BY_FAILURES, pause
+from matins.runtime.replan import next_free
+from matins.runtime.rows import schedule_of
+
+_MAX_REPR_LENGTH = 8_000
+_NOT_STOPPED = ("active", "completed", "paused")
+_NEVER_RAN = (SKIP, BLOCK, MISS, DENY, EXPIRE, REFUSE)
+
+
+class RunChange(NamedTuple):
+    """A transition of a run, with its results."""
+
+    run_id: int
+    epoch: int
+    slot: int | None
+    known: Known
+    transition: Transition
+    at: int
+    not_before: int | None = None
+    reason: str | None = None
+    outcome: dict[str, Any] | None = None
+    evidence: dict[str, Any] | None = None
+    cleared: int = 0
+    renewed: bool = False
+    usage: Usage | None = None
+    limit: ProviderLimit | None = None
+    told: Conversation | None = None
+
+
+def apply(transaction: Transaction, changes: Sequence[RunChange], now: int, *, limited: bool = True) -> int:
+    """Apply changes and their consequences, except those with a stale epoch. Returns the number of applied ones."""
+    if not changes:
+        return 0
+    settled = transaction.settle([_settlement(change) for change in changes])
+    taken = [change for change in changes if (change.run_id, change.epoch) in settled]
+    for change in taken:
+        transaction.events.append(_event(change))
+    over = [change for change in taken if change.transition.over]
+    if limited:
+        transaction.release_permits([change.run_id for change in taken if change.transition is not HOLD])
+    _move_cursors(transaction, over)
+    _count_failures(transaction, over, now)
+    never_started = [change for change in over if not change.transition.started]
+    if never_started:
+        _uncount(transaction, never_started, now)
+        for change in never_started:
+            if change.known.definition.approval != "auto":
+                asking.void_run(transaction, change.run_id, now)
+    _promote(transaction, [change for change in taken if change.transition.over or change.transition is LINE_UP], now)
+    _settle_accounts(transaction, taken, now)
+    for change in taken:
+        if change.known.talks and change.transition.started:
+            _record_turn(transaction, change, now)
+    again = [change for change in taken if change.transition in (RETRY, THROTTLE)]
+    cancelled = [change for change in again if settled[change.run_id, change.epoch]]
+    apply(transaction, [change._replace(transition=CALL_OFF, not_before=None) for change in cancelled], now)
+    hold_with_schedule(transaction, [one for one in again if not settled[one.run_id, one.epoch]], now)
+    return len(taken)
+
+
+def end_runs(
+    transaction: Transaction, catalog: Catalog, run_ids: Sequence[int], now: int, reason: str, by: str | None = None
+) -> None:
+    """End runs. Waiting runs, and held runs of dead workers, end immediately. Running ones are marked, and end when
+    their worker has stopped them."""
+    rows = transaction.live_runs(run_ids)
+    known = catalog.get(transaction, {(row.schedule_id, row.rev) for row in rows})
+    workers = {worker.id for worker in transaction.workers()} if rows else set[int]()
+    told = {} if by is None else {"by": by}
+    changes: list[RunChange] = []
+    for row in rows:
+        item = known.get((row.schedule_id, row.rev))
+        orphan = row.state == RunState.HELD and row.owner not in workers
+        if isinstance(item, Known) and (row.state <= RunState.READY or orphan):
+            transition = CANCEL if orphan else CALL_OFF
+            changes.append(
+                RunChange(row.id, row.epoch, row.slot, item, transition, now, reason=reason, evidence=told or None)
+            )
+    unreadable = [row for row in rows if not isinstance(known.get((row.schedule_id, row.rev)), Known)]
+    end_unreadable(transaction, [row for row in unreadable if row.state <= RunState.READY], now, CALL_OFF)
+    for run_id, schedule_id, _ in transaction.mark_cancelling(run_ids):
+        transaction.events.append(NewEvent(now, "run.cancelling", schedule_id, run_id, {"reason": reason, **told}))
+    apply(transaction, changes, now)
+
+
+def end_unreadable(transaction: Transaction, rows: Sequence[StartedRun], now: int, t: Transition = LOSE) -> None:
+    """End runs whose definition cannot be read: they have no policy, and cannot be retried."""
+    ends = (t.low, t.high, t.target, None, now, "unreadable", None, None, 0, 0)
+    settled = transaction.settle([StateChange(row.id, row.epoch, *ends) for row in rows])
+    spending.release(transaction, [row.id for row in rows if (row.id, row.epoch) in settled])
+    for row in rows:
+        if (row.id, row.epoch) in settled:
+            transaction.release_permits([row.id])
+            transaction.events.append(NewEvent(now, t.event, row.schedule_id, row.id, {"reason": "unreadable"}))
+
+
+def hold_with_schedule(
+    transaction: Transaction, again: list[RunChange], now: int, states: Sequence[str] = ("pending",)
+) -> None:
+    """Hold runs that wait again while their schedule is pending, and end them when it is rejected."""
+    for change in again:
+        row = transaction.schedule(change.known.schedule_id)
+        if row is not None and row.state in states:
+            transaction.park(change.known.schedule_id)
+        elif row is not None and row.state == "rejected":
+            rejected = change._replace(transition=CALL_OFF, not_before=None, reason="schedule_rejected", outcome=None)
+            apply(transaction, [rejected], now)
+
+
+def _settlement(change: RunChange) -> StateChange:
+    t = change.transition
+    ended_at = change.at if t.over else None
+    outcome = None if change.outcome is None else _json(change.outcome)
+    evidence = None if change.evidence is None else _json(change.evidence)
+    return StateChange(
+        change.run_id, change.epoch, t.low, t.high, t.target, change.not_before, ended_at, change.reason,
+        outcome, evidence, change.cleared, int(change.renewed),
+    )  # fmt: skip
+
+
+def _event(change: RunChange) -> NewEvent:
+    data: dict[str, Any] | None = None
+    if change.reason is not None:
+        data = {"reason": change.reason, "epoch": change.epoch, **(change.evidence or {})}
+    return NewEvent(change.at, change.transition.event, change.known.schedule_id, change.run_id, data)
+
+
+def _move_cursors(transaction: Transaction, over: list[RunChange]) -> None:
+    """Set the next slot of intervals that count from completion, whatever the outcome."""
+    rows: list[NextSlot] = []
+    for change in over:
+        rule = change.known.rule
+        if rule.completion:
+            next_slot, due_at = rule.after_completion(change.known.schedule_id, change.slot, change.at)
+            rows.append(NextSlot(change.known.schedule_id, change.known.rev, next_slot, due_at))
+    if rows:
+        transaction.set_cursors(rows)
+
+
+def _count_failures(transaction: Transaction, over: list[RunChange], now: int) -> None:
+    """Count failures. Interrupted, unknown and throttled runs do not count."""
+    counted = [change for change in over if change.transition in (SUCCEED, FAIL)]
+    transaction.count_failures([(change.known.schedule_id, change.transition is FAIL) for change in counted])
+    for change in counted:
+        most = change.known.definition.pause_after_failures
+        if most is not None and change.transition is FAIL:
+            _pause_after_failures(transaction, change.known.schedule_id, most, now)
+
+
+def _pause_after_failures(transaction: Transaction, schedule_id: int, most: int, now: int) -> None:
+    if transaction.failures(schedule_id) < most:
+        return
+    transaction.forget_failures(schedule_id)
+    if pause(transaction, schedule_id, now, BY_FAILURES, f"{most} runs in a row failed"):
+        data = {"failures": most}
+        transaction.events.append(NewEvent(now, "schedule.auto_paused", schedule_id, None, data))
+
+
+def _uncount(transaction: Transaction, never_started: list[RunChange], now: int) -> None:
+    """Do not count runs that a gate stopped as executions, unless an attempt ran before."""
+    for change in never_started:
+        if change.transition in _NEVER_RAN and change.slot is not None:
+            transaction.uncount(change.known.schedule_id, change.run_id)
+            _go_on(transaction, change.known.schedule_id, now)
+
+
+def _go_on(transaction: Transaction, schedule_id: int, now: int) -> None:
+    """Continue a schedule that has executions left again."""
+    row = transaction.schedule(schedule_id)
+    schedule = None if row is None else schedule_of(row)
+    if schedule is None or schedule.next_slot is not None or schedule.state not in _NOT_STOPPED:
+        return
+    most = schedule.definition.max_executions
+    if most is not None and schedule.executions < most:
+        rule = Rule(schedule.definition, compile_trigger(schedule.definition.trigger))
+        slot, paused = next_free(transaction, schedule_id, rule.trigger, now), schedule.state == "paused"
+        due_at = None if paused else rule.due_at(schedule_id, slot)
+        transaction.replace_cursor(schedule_id, slot, due_at, schedule.rev, paused=paused)
+
+
+def _promote(transaction: Transaction, changes: list[RunChange], now: int) -> None:
+    """Make queued runs ready. Every schedule may have some, after catching up or an edit."""
+    if changes:
+        for run_id, schedule_id in transaction.promote(sorted({change.known.schedule_id for change in changes}), now):
+            transaction.events.append(NewEvent(now, PROMOTE.event, schedule_id, run_id))
+
+
+def _settle_accounts(transaction: Transaction, taken: list[RunChange], now: int) -> None:
+    """Release reservations, record spending, and set the throttles of providers."""
+    reserved = transaction.any_reservation()
+    if reserved or any(change.usage is not None for change in taken):
+        spenders = [change for change in taken if change.transition.started and change.transition is not HOLD]
+        for change in spenders:
+            lost = change.reason in ("worker_lost", "unknown", "stopped")
+            spender = spending.Spender(change.run_id, change.known, change.usage, lost)
+            spending.settle(transaction, spender, now, reserved=reserved)
+    for change in taken:
+        if change.limit is not None and change.limit.resets_at is not None:
+            provider, resets_at, reason = change.limit.provider, change.limit.resets_at, change.limit.reason
+            transaction.forgive_attempt(change.run_id)
+            transaction.put_throttle(Throttle(provider, resets_at, now, (), reason, f"run {change.run_id}"))
+            data = {"provider": provider, "resets_at": resets_at, "reason": reason}
+            transaction.events.append(NewEvent(now, "throttle.set", change.known.schedule_id, change.run_id, data))
+
+
+def _record_turn(transaction: Transaction, change: RunChange, now: int) -> None:
+    """Set the thread of an agent's run to waiting, and store its new messages and the tool's session."""
+    assignment = transaction.landing(change.run_id)
+    if change.transition is RETRY and change.reason == "target_gone":
+        _reject_session(transaction, change.run_id, assignment, now)
+    elif assignment is not None and change.told is None:
+        transaction.set_thread(assignment.thread.id, "waiting", now)
+    elif assignment is not None and change.told is not None:
+        thread, turn = assignment.thread.id, change.told
+        for role, text in (("user", turn.prompt), ("assistant", turn.text)):
+            if text:
+                transaction.insert_message(thread, change.run_id, role, text, now)
+        transaction.set_thread(thread, "waiting", now, turn.session, turn.session_tokens)
+
+
+def _reject_session(transaction: Transaction, run_id: int, assignment: Landing | None, now: int) -> None:
+    """Handle a session that the tool does not know: the attempt does not count, and the thread is chosen again."""
+    transaction.forgive_attempt(run_id)
+    if assignment is None:
+        return
+    if assignment.how == ASKED_FOR:  # a thread without a conversation
+        transaction.forget_session(assignment.thread.id, "closed")
+    else:
+        transaction.set_thread(assignment.thread.id, "waiting", now)
+    transaction.land(run_id, assignment.thread.id, GONE)
+
+
+def _json(value: dict[str, Any]) -> str:
+    try:
+        return orjson.dumps(value, default=repr, option=orjson.OPT_NON_STR_KEYS).decode()
+    except Exception:  # a job may return or raise anything, which must not stop the others
+        return orjson.dumps({key: _plain(told) for key, told in value.items()}).decode()
+
+
+def _plain(value: object) -> str:
+    try:
+        return ascii(value)[:_MAX_REPR_LENGTH]
+    except Exception as error:
+        return f"<{type(value).__name__} that cannot be shown: {type(error).__name__}>"
