@@ -58,7 +58,7 @@ def _row(declared: Declared) -> Row:
     parts += [f"One of: {', '.join(kind.values)}."] if isinstance(kind, Choice) else []
     if declared.setting.required:
         parts.append("Required.")
-    elif usual is not None and "default:" not in declared.setting.help:
+    elif usual is not None and not declared.help_has_default:
         parts.append(f"Default: {_yaml(usual)}.")
     return declared.name, " ".join(parts), declared.setting.example
 

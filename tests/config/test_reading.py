@@ -72,8 +72,8 @@ def test_c7_every_error_at_once_with_place_path_and_fix() -> None:
             "not '3'. (Remove the quotes.)"
         ),
         (
-            'matins.yaml, line 10, column 12: schedules.morning.grace: "grace": Invalid time unit "x". Valid units '
-            "are: s, m, h, d. (Use one number and one unit: 90m for 1h30m.)"
+            "matins.yaml, line 10, column 12: schedules.morning.grace: \"grace\" must be a duration, not '5x': "
+            'Invalid time unit "x". Valid units are: s, m, h, d. (Use one number and one unit: 90m for 1h30m.)'
         ),
         (
             'matins.yaml, line 11, column 18: schedules.morning.quiet_hours: there is no quiet hours policy "nigths". '
@@ -132,7 +132,7 @@ def test_c7_every_error_at_once_with_place_path_and_fix() -> None:
             "webhooks: {w: {url: https://e.com, secret: whsec_abc}}",
             'must be a reference to the secret, not the secret itself. (For example: secret: "env:HOOK_SECRET".)',
         ),
-        ("webhooks: {w: {url: https://e.com}}", 'webhooks.w: A webhook needs "secret".'),
+        ("webhooks: {w: {url: https://e.com}}", 'webhooks.w: A webhook needs "secret" (Where the signing'),
         ("webhooks: {w: {url: http://127.0.0.1, secret: env:X}}", "webhooks.w"),
         ("hooks: {before:schedule:triger: x}", 'Did you mean "before:schedule:trigger"?'),
         ("limits: {global: 0}", "limits.global: must be an integer from 1 to 10000, not 0. (For example: 4.)"),

@@ -58,18 +58,18 @@ def test_p7_a_list_is_taken_as_a_tuple(script: Callable[..., Path], monkeypatch:
 @pytest.mark.parametrize(
     ("command", "message", "hint"),
     [
-        ("", "names no program", "test -f"),
-        (" \n", "names no program", "test -f"),
-        ([""], "names no program", "test -f"),
-        ([], "must be a text for the shell, or a list", "test -f"),
-        (None, "must be a text for the shell, or a list", "test -f"),
-        ({"command": "true"}, "must be a text for the shell, or a list", "test -f"),
-        (["test", 1], "must hold texts only", "/usr/bin/test"),
-        ("true \0", "holds a NUL", "take it out"),
-        (["true", "a\0b"], "holds a NUL", "take it out"),
-        ("true \ud800", "half a character", "take it out"),
-        ("true " + "x" * 7_996, "at most 8,000 characters, got 8,001", "script"),
-        (["true", "x" * 7_997], "at most 8,000 characters, got 8,001", "script"),
+        ("", "must be a command, or a list", "test -f"),
+        (" \n", "must be a command, or a list", "test -f"),
+        ([""], "must be a command, or a list", "test -f"),
+        ([], "must be a command, or a list", "test -f"),
+        (None, "must be a command, or a list", "test -f"),
+        ({"command": "true"}, "must be a command, or a list", "test -f"),
+        (["test", 1], "must be a command, or a list", "/usr/bin/test"),
+        ("true \0", "contains a NUL", "Remove it"),
+        (["true", "a\0b"], "contains a NUL", "Remove it"),
+        ("true \ud800", "half a character", "Remove it"),
+        ("true " + "x" * 7_996, "at most 8,000 characters, not 8,001", "script"),
+        (["true", "x" * 7_997], "at most 8,000 characters, not 8,001", "script"),
         ("matins-no-such check", '"matins-no-such" is not on PATH', "full path"),
         (["matins-no-such"], '"matins-no-such" is not on PATH', "full path"),
         ("/no/such/program -x", "/no/such/program cannot be used: No such file", "full path"),
@@ -86,7 +86,8 @@ def test_bad_commands_are_refused_in_words(command: object, message: str, hint: 
     with pytest.raises(InvalidInput) as caught:
         check_command(command, "preCheck")
     error = caught.value
-    assert error.message.startswith('"preCheck": ')
+    assert error.message.startswith('"preCheck"')
+    assert error.message.endswith(".")
     assert message in error.message
     assert hint in (error.hint or "")
     assert error.field == "preCheck"

@@ -44,7 +44,7 @@ def test_b4_nothing_is_wrong(runner: str) -> None:
 @pytest.mark.parametrize(
     ("words", "what", "mend"),
     [
-        ({"runner": "claude", "environment": {"PATH": "/nowhere"}}, '"claude" is not on PATH', "install it"),
+        ({"runner": "claude", "environment": {"PATH": "/nowhere"}}, '"claude" is not on PATH', "Install it"),
         ({"runner": "shell", "command": ["no-such-tool"]}, '"no-such-tool" is not on PATH', "full path"),
         ({"runner": "shell"}, "A command needs at least the program", "backup.sh"),
         ({"runner": "demo", "workdir": "/no/such/place"}, "/no/such/place is not a folder", "mkdir -p /no/such/place"),

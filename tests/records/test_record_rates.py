@@ -44,7 +44,7 @@ def test_b5_a_rate_needs_a_code(currency: Any, what: str) -> None:
 def test_b5_a_rate_needs_a_number(usd: Any) -> None:
     with pytest.raises(InvalidInput, match='"usd" must be a number above 0 and at most 1000000') as caught:
         rate("CHF", usd)
-    assert (caught.value.field, caught.value.hint) == ("usd", "For example: 1.08.")
+    assert (caught.value.field, caught.value.hint) == ("usd", "For example: usd=1.08.")
 
 
 def test_b5_a_rate_needs_a_value() -> None:

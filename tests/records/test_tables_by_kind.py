@@ -4,6 +4,7 @@ sentence that hold on every surface."""
 from __future__ import annotations
 
 import json
+import math
 import re
 import sys
 from collections.abc import Iterator, Mapping
@@ -155,14 +156,48 @@ def test_an_example_is_read_from_text(declared: Declared) -> None:
     assert parse_setting(declared, read, CONTEXT) == parse_setting(declared, example, CONTEXT)
 
 
+WRONG_TYPES: tuple[Any, ...] = (
+    object(), b"x", {1, 2}, 7.5, -1, True, "", [], [[]], [7], {"x": []}, {"x": {"y": 1}}, math.nan,
+)  # fmt: skip
+SECRETS = (kinds.Secret, kinds.Url, kinds.Variables)
+"""What an error about these does not repeat."""
+
+
 @EVERY
-def test_a_wrong_value_is_named_with_what_to_type(declared: Declared) -> None:
-    for wrong in (object(), b"x", {1, 2}):
+def test_a_value_of_another_type_is_named_with_what_to_type(declared: Declared) -> None:
+    """P7: whatever the schema refuses is refused with the setting, the value and a hint, and no other exception"""
+    body = jsonschema_rs.Draft202012Validator(schema.BODY_SCHEMA[type(declared.kind)](declared.kind))
+    for wrong in WRONG_TYPES:
+        if is_json(wrong) and body.is_valid(wrong):
+            continue
         with pytest.raises(InvalidInput) as caught:
             parse_setting(declared, wrong, CONTEXT)
-        assert declared.name in caught.value.message
-        assert (caught.value.field, caught.value.message[-1]) == (declared.name, ".")
-        assert caught.value.hint
+        error = caught.value
+        inside = str(error.field).startswith((f"{declared.name}[", f"{declared.name}."))  # one item of a list
+        assert inside or (error.field == declared.name and declared.name in error.message)
+        assert inside or error.value is wrong or isinstance(declared.kind, SECRETS)
+        assert error.hint
+        assert error.message[-1] == "."
+
+
+def is_json(value: Any) -> bool:
+    try:
+        json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+@EVERY
+def test_the_hint_can_be_typed(declared: Declared) -> None:
+    """P7: an example is one of the setting; a default is named where there is one to omit"""
+    hint = engine.default_hint(declared)
+    name, _, example = hint.removeprefix("For example: ").removesuffix(".").partition("=")
+    if hint.startswith("For example: "):
+        assert (name, json.loads(example)) == (declared.name, declared.setting.example)
+    else:
+        assert hint.startswith("Omit it to use the default, ")
+        assert declared.default not in (None, "")
 
 
 def declared(kind: Kind) -> Declared:

@@ -55,7 +55,7 @@ def test_a_definition_survives_the_store(words: dict[str, Any]) -> None:
 
 
 BAD: list[tuple[str, dict[str, Any], str, str]] = [
-    ("no kind", {}, "kind", 'A work source needs "kind".'),
+    ("no kind", {}, "kind", 'A work source needs "kind" ('),
     ("unknown kind", {"kind": "jira"}, "kind", "must be tasks or github, not 'jira'."),
     (
         "a word of the other kind",

@@ -41,7 +41,7 @@ class AgentRules(Struct, frozen=True):
     auto_approve_one_shots: bool
     """Whether a one-shot for the agent itself needs no approval."""
     auto_approve_jobs: list[str]
-    """Jobs that such one-shots may start."""
+    """Jobs that one-shots may start without approval."""
 
 
 class Agent(Struct, frozen=True):

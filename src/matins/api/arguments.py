@@ -41,6 +41,7 @@ class ArgumentKind(NamedTuple):
     schema: Schema
     from_text: Callable[[str, str], Any]
     """For a query string: the value that the text stands for."""
+    example: str = '"…"'
 
 
 def read_arguments(use_case: UseCase, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -58,7 +59,9 @@ def read_arguments(use_case: UseCase, arguments: Mapping[str, Any]) -> dict[str,
     for name, parameter in known.items():
         if parameter.required and name not in values:
             needed = ", ".join(n for n, p in known.items() if p.required)
-            raise InvalidInput(f'"{name}" is missing.', field=name, hint=f"{use_case.name} needs: {needed}.")
+            examples = argument_kind(parameter.annotation).schema.get("examples")
+            hint = f'For example: {name}="{examples[0]}".' if examples else f"{use_case.name} needs: {needed}."
+            raise InvalidInput(f'"{name}" is missing.', field=name, hint=hint)
     return values
 
 
@@ -91,7 +94,12 @@ def setting_names(use_case: UseCase) -> Mapping[str, None]:
 def read_argument(parameter: Parameter, value: Any) -> Any:
     if value is None and parameter.default is None:
         return None
-    return argument_kind(parameter.annotation).read(parameter.name, value)
+    kind = argument_kind(parameter.annotation)
+    try:
+        return kind.read(parameter.name, value)
+    except InvalidInput as error:
+        error.hint = error.hint or f"For example: {parameter.name}={kind.example}."
+        raise
 
 
 @cache
@@ -108,7 +116,7 @@ def _choice(choices: tuple[str, ...]) -> ArgumentKind:
     def read(field: str, value: Any) -> str:
         return check_choice(field, value, choices)
 
-    return ArgumentKind(read, {"enum": list(choices)}, _same_text)
+    return ArgumentKind(read, {"enum": list(choices)}, _same_text, f'"{choices[-1]}"')
 
 
 def _text(field: str, value: Any) -> str:
@@ -217,17 +225,19 @@ WHEN: Schema = {
 _KINDS: Mapping[str, ArgumentKind] = {
     "str": ArgumentKind(_text, _STRING, _same_text),
     "FilePath": ArgumentKind(_path, _STRING, _same_text),
-    "int": ArgumentKind(_integer, {"type": "integer"}, _number_of),
-    "Limit": ArgumentKind(_limit, _PAGE_SIZE, _number_of),
-    "Count": ArgumentKind(_limit, _PAGE_SIZE, _number_of),
-    "bool": ArgumentKind(_flag, {"type": "boolean"}, _flag_of),
+    "int": ArgumentKind(_integer, {"type": "integer"}, _number_of, "1"),
+    "Limit": ArgumentKind(_limit, _PAGE_SIZE, _number_of, "100"),
+    "Count": ArgumentKind(_limit, _PAGE_SIZE, _number_of, "5"),
+    "bool": ArgumentKind(_flag, {"type": "boolean"}, _flag_of, "true"),
     "Id": ArgumentKind(_id, ID, _same_text),
     "Instant": ArgumentKind(_instant, INSTANT, _same_text),
     "When": ArgumentKind(_any, WHEN, _same_text),
-    "EventTypes": ArgumentKind(_types, {"anyOf": [_STRINGS, _STRING]}, _list_of),
-    "builtins.list[str]": ArgumentKind(_strings, _STRINGS, _list_of),
-    "Mapping[str, Any]": ArgumentKind(_mapping, {"type": "object"}, _same_text),
-    "Sequence[Mapping[str, Any]]": ArgumentKind(_mappings, {"type": "array", "items": {"type": "object"}}, _same_text),
+    "EventTypes": ArgumentKind(_types, {"anyOf": [_STRINGS, _STRING]}, _list_of, '["run.failed"]'),
+    "builtins.list[str]": ArgumentKind(_strings, _STRINGS, _list_of, '["…"]'),
+    "Mapping[str, Any]": ArgumentKind(_mapping, {"type": "object"}, _same_text, '{"…": "…"}'),
+    "Sequence[Mapping[str, Any]]": ArgumentKind(
+        _mappings, {"type": "array", "items": {"type": "object"}}, _same_text, '[{"name": "…", "when": "…"}]'
+    ),
 }
 
 

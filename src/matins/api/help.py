@@ -32,7 +32,8 @@ def settings_text(table: Table) -> str:
 def _line(declared: Declared) -> str:
     kind = declared.kind
     choices = f" One of: {', '.join(kind.values)}." if isinstance(kind, Choice) else ""
-    usual = None if declared.default in (None, (), {}) else format_setting(declared, declared.default)
+    hidden = declared.default in (None, (), {}) or declared.help_has_default
+    usual = None if hidden else format_setting(declared, declared.default)
     default = "" if usual in (None, "") else f" Default: {usual}."
     required = " Required." if declared.setting.required else ""
     text = f"{declared.name}: {declared.setting.help}{choices}{default}{required}"

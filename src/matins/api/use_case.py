@@ -147,7 +147,8 @@ class UseCase:
     def bind(self, values: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
         """Arguments by name; what a call leaves out is left out."""
         if len(values) > len(self.positional):
-            raise TypeError(f"{self.name}() takes {len(self.positional)} positional arguments, not {len(values)}")
+            wanted = ", ".join((*self.positional, "NAME=VALUE, …" if self.settings else "…"))
+            raise TypeError(f"{self.name}({wanted}) takes {len(self.positional)} arguments without a name")
         given = dict(zip(self.positional, values, strict=False))
         if twice := given.keys() & named.keys():
             raise TypeError(f"{self.name}() got several values for {next(iter(twice))!r}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
@@ -10,6 +11,8 @@ from matins.errors import InvalidInput
 from matins.model import settings as kinds
 from matins.model.settings import Kind
 from matins.texts.yaml_nodes import Entries, Items, Node, Scalar, meant
+
+_NUMBER = re.compile(r"\s*[+-]?[0-9]+(\.[0-9]+)?\s*")
 
 
 def read_node(node: Node, kind: Kind) -> Any:
@@ -57,11 +60,13 @@ def _decimal(node: Node, kind: Kind) -> Any:
     value = meant(node)
     if type(value) in (int, float) and bounds.low <= value <= bounds.high:
         return value
-    raise _invalid(node, f"a number from {bounds.low:g} to {bounds.high:.15g}", _unquote(node))
+    raise _invalid(node, bounds.allowed, _unquote(node))
 
 
 def _unquote(node: Node) -> str | None:
-    return "Remove the quotes." if isinstance(node, Scalar) and node.quoted else None
+    """What to do about a number in quotes."""
+    number = isinstance(node, Scalar) and node.quoted and _NUMBER.fullmatch(str(node.value))
+    return "Remove the quotes." if number else None
 
 
 def _flag(node: Node, kind: Kind) -> Any:

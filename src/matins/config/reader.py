@@ -148,7 +148,7 @@ class _Reader:
         try:
             return read_node(spot.node, declared.kind)
         except InvalidInput as error:
-            hint = error.hint or default_hint(declared)
+            hint = error.hint or default_hint(declared).replace(f"{declared.name}=", _key(spot, declared))
             self._add(spot.node, spot.path, error.message, error.value, error.allowed, hint)
             return None
 
@@ -173,6 +173,11 @@ class _Reader:
         self, node: Node, path: str, what: str, value: Any = None, allowed: str | None = None, hint: str | None = None
     ) -> None:
         self.problems.append(Problem(node.place, path, what, value, allowed, hint))
+
+
+def _key(spot: Spot, declared: Declared) -> str:
+    """How the setting begins here: `name: `, or nothing where its value stands alone."""
+    return f"{declared.name}: " if spot.path.rpartition(".")[2] == declared.name else ""
 
 
 def _is(key: Node, name: str) -> bool:

@@ -39,7 +39,7 @@ class AgentRules:
         bool, Setting(Flag(), "Whether a one-shot for the agent itself needs no approval.", True)
     ] = False
     auto_approve_jobs: Annotated[
-        tuple[str, ...], Setting(Names(), "Jobs that such one-shots may start.", ["scheduled-task"])
+        tuple[str, ...], Setting(Names(), "Jobs that one-shots may start without approval.", ["scheduled-task"])
     ] = ("scheduled-task",)
 
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any, NamedTuple
 
+from matins.engine.validation import invalid
 from matins.engine.when.durations import format_duration
 from matins.errors import InvalidInput
 
@@ -55,7 +56,7 @@ def check_prompt_text(prompt: object, field: str = "prompt") -> str:
     """A prompt that can be given to an agent, whatever it names."""
     if not isinstance(prompt, str) or not prompt.strip():
         hint = f'For example: {field}="Summarise my open PRs".'
-        raise InvalidInput(f'"{field}" must be text.', value=prompt, field=field, hint=hint)
+        raise invalid(field, prompt, "text that is not blank", hint=hint)
     if "\0" in prompt:
         raise InvalidInput(f'"{field}" contains a NUL.', value=prompt[:60], field=field, hint="Remove it.")
     if len(prompt) > MAX_PROMPT_LENGTH:

@@ -18,12 +18,12 @@ from matins.engine.settings import (
     parse_setting,
     parse_settings,
 )
-from matins.engine.validation import check_names_known
+from matins.engine.validation import check_names_known, invalid
 from matins.engine.when import definitions
 from matins.engine.when.durations import format_duration
 from matins.engine.when.parse import parse_trigger
 from matins.engine.when.triggers import Trigger, compile_trigger
-from matins.errors import InvalidInput
+from matins.errors import InvalidInput, TriggerError
 from matins.model.schedule import ScheduleDefinition, TriggerSettings
 from matins.model.settings import Declared, Table, settings_of
 from matins.model.trigger import Cron, Interval, Once, TriggerDefinition
@@ -50,7 +50,9 @@ def parse_schedule(
     """The definition that these settings make; an error names the setting and what to type."""
     check_names_known(OWNER, settings, SETTINGS)
     woken = settings.get("prompt") is not None or settings.get("work_source") is not None
-    job = settings.get("job") or (AGENT_JOB if woken else None)
+    job = settings.get("job")
+    if job is None and woken:
+        job = AGENT_JOB
     if job is None:
         hint = 'For example: prompt="Summarise my open PRs", or job="report".'
         raise InvalidInput('A schedule needs "prompt" or "job".', field="job", hint=hint)
@@ -78,10 +80,14 @@ def _trigger(when: Any, settings: Mapping[str, Any], context: ParseContext) -> T
             name = next(iter(options))
             raise InvalidInput(f'"{name}" is part of the trigger already.', value=name, field=name, hint="Omit it.")
         return when
+    hint = 'For example: when="every weekday at 9am".'
     if not isinstance(when, str):
-        hint = 'For example: when="every weekday at 9am".'
-        raise InvalidInput('"when" must be text or a trigger.', value=when, field="when", hint=hint)
-    return parse_trigger(when, now_ms=context.now, **options)
+        raise invalid("when", when, "text or a trigger", hint=hint)
+    try:
+        return parse_trigger(when, now_ms=context.now, **options)
+    except TriggerError as error:
+        error.field, error.hint = error.field or "when", error.hint or hint
+        raise
 
 
 def check_texts(definition: ScheduleDefinition) -> None:

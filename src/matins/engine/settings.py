@@ -6,6 +6,7 @@ and LOAD takes that. A new kind is a line in each.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, NamedTuple, cast
@@ -84,8 +85,8 @@ def parse_setting(declared: Declared, value: Any, context: ParseContext) -> Any:
 def check_required(owner: str, table: Table, given: Values) -> None:
     for name, declared in table.items():
         if declared.setting.required and given.get(name) is None:
-            example = orjson.dumps(declared.setting.example).decode()
-            raise InvalidInput(f'{owner} needs "{name}".', field=name, hint=f"For example: {name}={example}.")
+            meaning = declared.setting.help.rstrip(".")
+            raise InvalidInput(f'{owner} needs "{name}" ({meaning}).', field=name, hint=example_hint(declared))
 
 
 def format_settings(table: Table, value: Any) -> dict[str, Any]:
@@ -148,11 +149,16 @@ def origin(url: str) -> str:
 
 
 def default_hint(declared: Declared) -> str:
-    """What leaving the setting out means; where that is nothing, an example."""
+    """What leaving the setting out means; where that cannot be said in a word, an example."""
     usual = None if declared.default is None else format_setting(declared, declared.default)
-    if declared.setting.required or usual in (None, [], {}):
-        return f"For example: {orjson.dumps(declared.setting.example).decode()}."
-    return f"Omit it to use the default, {usual}."
+    if usual in (None, "") or isinstance(usual, (list, dict)) or declared.setting.required or declared.help_has_default:
+        return example_hint(declared)
+    return f"Omit it to use the default, {str(usual).lower() if isinstance(usual, bool) else usual}."
+
+
+def example_hint(declared: Declared) -> str:
+    """The setting as people write it: `For example: retries=2.`"""
+    return f"For example: {declared.name}={orjson.dumps(declared.setting.example).decode()}."
 
 
 # what people write
@@ -163,10 +169,9 @@ def _text(declared: Declared, value: Any, context: ParseContext) -> str:
     fits = isinstance(value, str) and value.strip() and len(value) <= kind.longest
     if fits and (kind.lines or value.isprintable()):
         return value
-    allowed = (
-        f"text of at most {kind.longest} characters" if kind.lines else f"1 to {kind.longest} printable characters"
+    raise invalid(
+        declared.name, value, f"text of 1 to {kind.longest} {'characters' if kind.lines else 'printable characters'}"
     )
-    raise invalid(declared.name, value, allowed)
 
 
 def _template(declared: Declared, value: Any, context: ParseContext) -> str:
@@ -206,8 +211,7 @@ def _decimal(declared: Declared, value: Any, context: ParseContext) -> float:
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
     if number and kind.low <= value <= kind.high and not (kind.above and value == kind.low):
         return value
-    low = f"above {kind.low:g} and at most" if kind.above else f"from {kind.low:g} to"
-    raise invalid(declared.name, value, f"a number {low} {kind.high:.15g}")
+    raise invalid(declared.name, value, kind.allowed)
 
 
 def _duration(declared: Declared, value: Any, context: ParseContext) -> int | None:
@@ -220,7 +224,8 @@ def _duration(declared: Declared, value: Any, context: ParseContext) -> int | No
     try:
         return parse_duration(value)
     except IntervalParseError as error:
-        message = f'"{declared.name}": {error.message}'
+        reason = "" if "is not a duration" in error.message else f": {error.message.rstrip('.')}"
+        message = f'"{declared.name}" must be a duration, not {preview_of(value)}{reason}.'
         raise IntervalParseError(
             message, value=value, field=declared.name, allowed=error.allowed, hint=error.hint
         ) from None
@@ -230,7 +235,7 @@ def _instant(declared: Declared, value: Any, context: ParseContext) -> int:
     """An ISO instant, in the context's zone where it names none; or a datetime with its zone, or milliseconds. It may
     be past: it is looked at when a slot is due."""
     name = declared.name
-    hint = f'For example: {name}="2026-12-31T18:00".'
+    hint, allowed = f'For example: {name}="2026-12-31T18:00".', "an ISO instant"
     if type(value) is int and _MIN_INSTANT <= value <= _MAX_INSTANT:
         return value
     if isinstance(value, datetime):
@@ -239,13 +244,16 @@ def _instant(declared: Declared, value: Any, context: ParseContext) -> int:
             raise InstantError(message, value=value, field=name, hint="For example: datetime.now(UTC).")
         return to_ms(value)
     if not isinstance(value, str):
-        raise invalid(name, value, "an ISO instant", hint=hint)
+        raise invalid(name, value, allowed, hint=hint)
     try:
         when = parse_trigger(value, now_ms=context.now, timezone=context.timezone).definition.when
-    except TriggerError as error:
-        raise InstantError(f'"{name}": {error.message}', value=value, field=name, hint=hint) from None
+    except InstantError as error:
+        raise InstantError(f'"{name}": {error.message}', value=value, field=name, hint=error.hint or hint) from None
+    except TriggerError:  # it is no instant, so what it lacks as a phrase does not help
+        when = None
     if not isinstance(when, Once):
-        raise invalid(name, value, "an ISO instant", hint=hint)
+        message = invalid(name, value, allowed).message
+        raise InstantError(message, value=value, field=name, allowed=allowed, hint=hint)
     return when.at_ms
 
 
@@ -264,10 +272,9 @@ def _tokens(declared: Declared, value: Any, context: ParseContext) -> int:
 
 
 def _command(declared: Declared, value: Any, context: ParseContext) -> str | tuple[str, ...]:
-    allowed = "a command, or a list of a program and its arguments"
-    one = isinstance(value, str)
-    strings = check_strings(declared.name, [value] if one else value, allowed)
-    return strings[0] if one else strings
+    if isinstance(value, str) and value.strip() and "\0" not in value:
+        return value
+    return check_strings(declared.name, value, "a command, or a list of a program and its arguments")
 
 
 def _arguments(declared: Declared, value: Any, context: ParseContext) -> tuple[str, ...]:
@@ -284,11 +291,16 @@ def _labels(declared: Declared, value: Any, context: ParseContext) -> dict[str, 
 def _variables(declared: Declared, value: Any, context: ParseContext) -> tuple[tuple[str, str], ...]:
     """Values that look like a reference must be a whole one."""
     pairs: list[tuple[str, str]] = []
-    for name, text in cast("dict[Any, Any]", value).items() if isinstance(value, dict) else [(None, None)]:
+    hint, allowed = f'For example: {declared.name}={{"API_KEY": "env:API_KEY"}}.', "a mapping of names to strings"
+    if not isinstance(value, dict):  # what it is instead may be a secret
+        what = f"a value of type {type(value).__name__}"
+        message = f'"{declared.name}" must be {allowed}, not {what}.'
+        raise InvalidInput(message, value=what, field=declared.name, allowed=allowed, hint=hint)
+    for name, text in cast("dict[Any, Any]", value).items():
         if not isinstance(name, str) or not isinstance(text, str) or not name.isidentifier() or "\0" in text:
             shown = name.partition("=")[0] if isinstance(name, str) else name  # the rest is a value
-            hint = f'For example: {declared.name}={{"API_KEY": "env:API_KEY"}}.'
-            raise invalid(declared.name, shown, "a mapping of names to strings", hint=hint)
+            message = f'"{declared.name}" must be {allowed}: {preview_of(shown)} is not a name with a string.'
+            raise InvalidInput(message, value=shown, field=declared.name, allowed=allowed, hint=hint)
         if text in REFERENCES:
             hint = "Use env:NAME, or file:/path/of/the/secret."
             raise InvalidInput(f'"{name}" refers to nothing: {text}', value=text, field=declared.name, hint=hint)
@@ -337,9 +349,12 @@ def _options(declared: Declared, value: Any, context: ParseContext) -> dict[str,
 
 def _json(declared: Declared, value: Any, context: ParseContext) -> Any:
     try:
-        size = len(orjson.dumps(value))
-    except TypeError as error:
+        text = orjson.dumps(value)
+        if b"null" in text:  # which orjson writes for NaN too
+            json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError) as error:
         raise invalid(declared.name, value, f"a JSON value ({error})") from None
+    size = len(text)
     if size > MAX_PAYLOAD_BYTES:
         allowed = f"at most {MAX_PAYLOAD_BYTES} bytes as JSON"
         message = f'"{declared.name}" must be {allowed}, not {size}.'
@@ -350,7 +365,7 @@ def _json(declared: Declared, value: Any, context: ParseContext) -> Any:
 def _pause(declared: Declared, value: Any, context: ParseContext) -> bool | str:
     if isinstance(value, (bool, str)):
         return value
-    raise invalid(declared.name, value, "true, false, or a text that says why")
+    raise invalid(declared.name, value, "true, false, or a text that gives the reason")
 
 
 PARSE: Mapping[type[Kind], Parse] = {

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple, cast
 
 import orjson
 
+from matins.engine.validation import invalid
 from matins.errors import InvalidInput
 from matins.executors.secrets import inherited
 from matins.runtime.clock import SystemClock
@@ -308,6 +309,8 @@ def _last_line(text: str) -> str:
 
 # -- at definition time
 
+_ALLOWED = "a command, or a list of a program and its arguments"
+
 
 def check_command(command: object, field: str, *, workdir: str | None = None) -> str | tuple[str, ...]:
     """A text for the shell, or a list of a program and its arguments; a relative path counts from `workdir`."""
@@ -319,8 +322,7 @@ def check_command(command: object, field: str, *, workdir: str | None = None) ->
         _check_syntax(command, field)
         return command
     if not isinstance(command, (list, tuple)) or not command:
-        what = "must be a text for the shell, or a list of a program and its arguments"
-        raise _refused(field, cast("object", command), what)
+        raise invalid(field, cast("object", command), _ALLOWED, hint=_example(field))
     argv = _checked_texts(tuple(cast("Sequence[object]", command)), field)
     _check_program(argv[0], field, workdir)
     return argv
@@ -330,34 +332,34 @@ def _checked_texts(texts: tuple[object, ...], field: str) -> tuple[str, ...]:
     shown = ascii(texts[0])[:60]
     strings = tuple(text for text in texts if isinstance(text, str))
     if len(strings) < len(texts):
-        raise _refused(field, shown, "must hold texts only", hint='["/usr/bin/test", "-f", "ready"]')
+        raise invalid(field, texts, _ALLOWED, hint=f'For example: {field}=["/usr/bin/test", "-f", "ready"].')
     if not strings[0].strip():
-        raise _refused(field, shown, "names no program")
+        raise invalid(field, strings[0], _ALLOWED, hint=_example(field))
     if any("\0" in text or _LONE_SURROGATE.search(text) for text in strings):
-        raise _refused(field, shown, "holds a NUL or half a character", hint="take it out")
+        raise _refused(field, shown, "contains a NUL or half a character.", hint="Remove it.")
     size = sum(map(len, strings))
     if size > LONGEST_COMMAND:
-        what = f"must be at most {LONGEST_COMMAND:,} characters, got {size:,}"
-        raise _refused(field, shown, what, hint="put it into a script, and name the script")
+        what = f"must be at most {LONGEST_COMMAND:,} characters, not {size:,}."
+        raise _refused(field, shown, what, hint="Put it into a script, and name the script.")
     return strings
 
 
 def _check_program(program: str, field: str, workdir: str | None) -> None:
     if "/" not in program:
         if shutil.which(program) is None:
-            hint = "give the full path, or put its folder on PATH"
-            raise _refused(field, program, f'"{program}" is not on PATH', hint=hint)
+            hint = "Give the full path, or put its folder on PATH."
+            raise _refused(field, program, f'"{program}" is not on PATH.', hint=hint)
         return
     path = Path(_from_home(workdir or ""), _from_home(program))
     try:
         mode = path.stat().st_mode
     except OSError as error:
-        hint = "give the full path of a program that exists"
-        raise _refused(field, program, f"{path} cannot be used: {error.strerror}", hint=hint) from None
+        hint = "Give the full path of a program that exists."
+        raise _refused(field, program, f"{path} cannot be used: {error.strerror}.", hint=hint) from None
     if stat.S_ISDIR(mode):
-        raise _refused(field, program, f"{path} is a folder", hint="give the path of a program in it")
+        raise _refused(field, program, f"{path} is a folder.", hint="Give the path of a program in it.")
     if not os.access(path, os.X_OK):
-        raise _refused(field, program, f"{path} may not be executed", hint=f"chmod +x {shlex.quote(str(path))}")
+        raise _refused(field, program, f"{path} may not be executed.", hint=f"chmod +x {shlex.quote(str(path))}")
 
 
 def _check_syntax(text: str, field: str) -> None:
@@ -366,8 +368,12 @@ def _check_syntax(text: str, field: str) -> None:
     )
     if parsed.exit_code:
         told = parsed.errors.removeprefix("/bin/sh: ").partition("\n")[0]
-        raise _refused(field, text, f"the shell cannot read it: {told}", hint="try it with sh -n -c '…'")
+        raise _refused(field, text, f"the shell cannot read it: {told}.", hint="Try it: sh -n -c '…'")
 
 
-def _refused(field: str, value: object, what: str, hint: str = '"test -f ready"') -> InvalidInput:
+def _example(field: str) -> str:
+    return f'For example: {field}="test -f ready".'
+
+
+def _refused(field: str, value: object, what: str, hint: str) -> InvalidInput:
     return InvalidInput(f'"{field}": {what}', value=value, field=field, hint=hint)

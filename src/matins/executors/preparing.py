@@ -227,18 +227,18 @@ def make_folder(folder: Path) -> None:
         folder.mkdir(mode=0o700, exist_ok=True)
     except OSError as error:
         why = error.strerror or str(error)
-        hint = "name another folder: workdir"
-        raise InvalidInput(f"{folder} cannot be made: {why}", value=str(folder), field="workdir", hint=hint) from error
+        hint = "Name another folder: workdir."
+        raise InvalidInput(f"{folder} cannot be made: {why}.", value=str(folder), field="workdir", hint=hint) from error
 
 
 def check_workdir(folder: str) -> None:
     if not Path(folder).is_dir():
-        raise InvalidInput(f"{folder} is not a folder", value=folder, field="workdir", hint=f"mkdir -p {folder}")
+        raise InvalidInput(f"{folder} is not a folder.", value=folder, field="workdir", hint=f"mkdir -p {folder}")
 
 
 def found_program(program: str, path: str | None) -> str:
     found = shutil.which(program, path=path)
     if found is None:
-        hint = "install it, or give its full path"
-        raise InvalidInput(f'"{program}" is not on PATH', value=program, field="runner", hint=hint)
+        hint = "Install it, or give its full path."
+        raise InvalidInput(f'"{program}" is not on PATH.', value=program, field="runner", hint=hint)
     return found

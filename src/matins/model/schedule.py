@@ -79,10 +79,12 @@ class ScheduleDefinition:
     max_retry_delay_ms: Annotated[int,
         Setting(Duration(), "Longest delay between retries.", "10m", "max_retry_delay")] = 3_600_000
     on_unknown: Annotated[OnUnknown,
-        Setting(_choice(OnUnknown), "What to do with a run whose outcome is unknown; default for agents: hold.",
+        Setting(_choice(OnUnknown),
+                "What to do with a run whose outcome is unknown; default: hold for prompts, retry for jobs.",
                 "hold")] = "retry"
     timeout_ms: Annotated[int | None, Setting(Duration(), "Longest duration of an attempt.", "1h", "timeout")] = None
-    jitter: Annotated[float, Setting(Decimal(0, 10), "Random delay, as a percentage of the period.", 5)] = 0
+    jitter: Annotated[float,
+        Setting(Decimal(0, 10, unit="percent"), "Random delay, as a percentage of the period.", 5)] = 0
     ends_at: Annotated[int | None, Setting(Instant(), "Time after which no run starts.", "2099-12-31T18:00")] = None
     max_executions: Annotated[int | None,
         Setting(Whole(1, 1 << 53), "Number of runs after which the schedule is complete.", 30)] = None
@@ -120,7 +122,7 @@ class ScheduleDefinition:
         Setting(Duration(), "How long the fallback `wait` waits for the target.", "30m",
                 "fallback_timeout")] = 3_600_000
     final_fallback: Annotated[FinalFallback,
-        Setting(_choice(FinalFallback), "What to do when that wait is over.", "skip")] = "fresh"
+        Setting(_choice(FinalFallback), "What to do when the fallback `wait` found no target.", "skip")] = "fresh"
 
 
 @dataclass(frozen=True, slots=True)

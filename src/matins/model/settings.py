@@ -67,6 +67,13 @@ class Decimal(Kind):
     high: float
     above: bool = False
     """Whether the lower bound itself is excluded."""
+    unit: str = ""
+
+    @property
+    def allowed(self) -> str:
+        """Such as `a number from 0 to 10 percent`."""
+        low = f"above {self.low:g} and at most" if self.above else f"from {self.low:g} to"
+        return f"a number {low} {self.high:.15g} {self.unit}".rstrip()
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +202,11 @@ class Declared(NamedTuple):
     @property
     def kind(self) -> Kind:
         return self.setting.kind
+
+    @property
+    def help_has_default(self) -> bool:
+        """Whether the help names the default, which then depends on other settings."""
+        return "default:" in self.setting.help
 
 
 Table = Mapping[str, Declared]

@@ -57,7 +57,7 @@ def make_draft(given: Mapping[str, Any], now: int, cache: Cache, rates: Mapping[
     """`cache` keeps what the same settings meant before: schedules made in bulk differ in little but their names."""
     settings = dict(given)
     name, when, agent = settings.pop("name", None), settings.pop("when", None), settings.pop("agent", None) or ""
-    check_name("name", name)
+    check_name("name", name, "nightly")
     if agent:
         check_name("agent", agent)
     if when is None:

@@ -44,7 +44,7 @@ class Tokens:
         rights: Iterable[str] | None = None,
         expires_at: int | None = None,
     ) -> NewToken:
-        check_name("name", name)
+        check_name("name", name, "laptop")
         kept = _rights(principal, role, rights)
         now = self.core.clock.now_ms()
         if expires_at is not None and expires_at <= now:

@@ -41,7 +41,7 @@ def test_b5_rates(user: User) -> None:
     assert user.json("rates", "rm", "EUR") == {"deleted": False}
     assert "Missing argument 'USD'" in user.complains("rates", "set", "EUR")
     assert "is not a currency code" in user.complains("rates", "set", "euro", "1.1")
-    assert "Hint: For example: 1.08" in user.complains("rates", "set", "EUR", "0")
+    assert "Hint: For example: matins rates set EUR" in user.complains("rates", "set", "EUR", "0")
 
 
 def test_b5_a_rate_is_removed_or_set(user: User) -> None:

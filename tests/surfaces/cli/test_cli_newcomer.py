@@ -78,7 +78,7 @@ def test_other_places_for_instants(scheduled: User) -> None:
         (["add", "5m", "-a", "cluade", "x"], 'There is no agent "cluade"', 'Did you mean "claude"?'),
         (["add", "5m", "-a", "scuot", "x"], 'There is no agent "scuot"', 'Did you mean "scout"?'),
         (["add", "5m", "-a", "xyzzy", "x"], 'There is no agent "xyzzy"', "matins agents set xyzzy --runner claude"),
-        (["budgets", "set", "daily", "--max-cost", "$5"], 'A budget needs "period".', "--period day\n"),
+        (["budgets", "set", "daily", "--max-cost", "$5"], 'A budget needs "period"', "--period day\n"),
         (["agents", "set", "x"], 'An agent needs "runner"', "--runner claude"),
         (["add", "5m", "--job", "work", "--max-cost", "5 EUR"], "EUR", "matins rates set EUR 1.10"),
         (

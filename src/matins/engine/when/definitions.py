@@ -45,9 +45,8 @@ def from_dict(data: Mapping[str, Any]) -> TriggerDefinition:
     reader = _READERS.get(kind) if isinstance(kind, str) else None
     if reader is None:
         known = ", ".join(_READERS)
-        raise TriggerError(
-            f'Unknown kind of trigger "{kind}".', value=kind, field="kind", allowed=known, hint=f"Known: {known}."
-        )
+        message = 'A trigger needs "kind".' if kind is None else f'There is no kind of trigger "{str(kind)[:60]}".'
+        raise TriggerError(message, value=kind, field="kind", allowed=known, hint=f"Known: {known}.")
     when = reader(left)
     dst = left.pop("dst", {})
     timezone = _take(left, "timezone", str, "UTC")

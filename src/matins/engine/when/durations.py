@@ -12,6 +12,7 @@ HOUR_MS = 60 * MINUTE_MS
 DAY_MS = 24 * HOUR_MS
 UNITS = {"s": SECOND_MS, "m": MINUTE_MS, "h": HOUR_MS, "d": DAY_MS}
 LONGEST_MS = 36_525 * UNITS["d"]
+_MAX_SHOWN = 60
 _NUMBER = re.compile(r"([+-]?)([0-9]*)(\.[0-9]*)?(.*)", re.DOTALL)
 
 
@@ -25,21 +26,21 @@ def parse_duration(text: str) -> int:
     sign, digits, decimals, unit = match.groups()
     unit = unit.strip()
     if not digits and decimals in (None, "."):
-        raise _error(text, f'"{text}" is not a duration.', "Write a number and a unit, such as 5m.")
+        raise _error(text, f'"{_shortened(text)}" is not a duration.', "Write a number and a unit, such as 5m.")
     if sign == "-":
-        raise _error(text, "Negative intervals are not allowed", f"Write {digits}{unit}.")
+        raise _error(text, "Negative intervals are not allowed", f"Write {digits}{unit or 'm'}.")
     if decimals is not None:
         raise _error(text, "Decimal values are not supported", "Use a smaller unit: 90s for 1.5m.")
     if not unit:
         raise _error(
             text,
             'Missing time unit. Expected format: "{number}{unit}"',
-            f"Write {digits}s, {digits}m, {digits}h or {digits}d.",
+            f"Write {_with_units(digits)}.",
         )
     if unit not in UNITS:
         raise _error(
             text,
-            f'Invalid time unit "{unit}". Valid units are: s, m, h, d',
+            f'Invalid time unit "{_shortened(unit)}". Valid units are: s, m, h, d',
             "Use one number and one unit: 90m for 1h30m.",
         )
     milliseconds = int(digits[:12]) * UNITS[unit]
@@ -56,6 +57,15 @@ def format_duration(milliseconds: int) -> str:
         if milliseconds % UNITS[name] == 0:
             return f"{milliseconds // UNITS[name]}{name}"
     return f"{milliseconds}ms"
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}…"
+
+
+def _with_units(digits: str) -> str:
+    number = digits.lstrip("0")[:12] or "1"
+    return f"{number}s, {number}m, {number}h or {number}d"
 
 
 def _error(value: str, message: str, hint: str) -> IntervalParseError:

@@ -52,12 +52,15 @@ def parse_trigger(
 def _readable(text: str) -> str:
     text = text.strip()
     if not text:
-        raise TriggerError('"when" is empty.', value=text, hint='For example: "every weekday at 9am".')
+        hint = 'For example: when="every weekday at 9am".'
+        raise TriggerError('"when" is empty.', value=text, field="when", hint=hint)
     if len(text) > LONGEST_TEXT:
         raise TriggerError(
             f'"when" must be at most {LONGEST_TEXT} characters, not {len(text)}.',
             value=text[:60] + "…",
+            field="when",
             allowed=f"{LONGEST_TEXT} characters",
+            hint="Shorten it.",
         )
     return text
 

@@ -56,7 +56,7 @@ def _option(table: Table, declared: Declared) -> Callable[[F], F]:
 def option_help(declared: Declared) -> str:
     """The help of the setting, with its default where there is one to show."""
     text, default = declared.setting.help, default_text(declared)
-    return text if default is None or "default:" in text else f"{text} Default: {default}."
+    return text if default is None or declared.help_has_default else f"{text} Default: {default}."
 
 
 def default_text(declared: Declared) -> str | None:

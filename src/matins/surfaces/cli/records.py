@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
+from matins.errors import InvalidInput
 from matins.model import settings as kinds
 from matins.records import record_kind
 from matins.records.kind import Column as RecordColumn
@@ -103,7 +104,12 @@ class RecordCommands:
 
     def _set(self, context: CliContext, key: str = "", **options: Any) -> None:
         settings = self._given(context, options)
-        document = context.send(f"{self._kind.noun}.set", self._named(key) | settings)
+        try:
+            document = context.send(f"{self._kind.noun}.set", self._named(key) | settings)
+        except InvalidInput as error:
+            if self._bare and error.field == self._bare:  # it has no option
+                error.hint = f"For example: {self._kind.example}"
+            raise
         context.show(document, lambda: self._summary(context, key, settings, document))
 
     def _edit(self, context: CliContext, key: str = "", **options: Any) -> None:

@@ -64,7 +64,7 @@ def _check_complete(context: CliContext, settings: Mapping[str, Any], agent: str
         raise InvalidInput("The schedule has nothing to do.", field="prompt", hint="Give a PROMPT, or --job NAME.")
     if "job" not in settings and agent is None:
         known = [item["name"] for item in context.call("agents.list")][:_MAX_HINTED]
-        hint = f"Use --agent {' or '.join(known or ['claude'])}."
+        hint = f"Use --agent {' or '.join(known or ['claude', 'codex', 'gemini', 'demo'])}."
         raise InvalidInput("A prompt needs an agent.", field="agent", hint=hint)
 
 
