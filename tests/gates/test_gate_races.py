@@ -198,7 +198,7 @@ def test_s2_money_of_the_same_agents_in_another_order(
             one.run(name, agent=agent)
             one.clock.advance(1)
         bench.engine.turn()
-        assert [ended.work.known.agent for ended in bench.executor._done] == list(agents)
+        assert [ended.attempt.known.agent for ended in bench.executor._done] == list(agents)
     meeting_in(monkeypatch, "fill_purse")
     at_once(turns(one, 1), turns(two, 1))
     with one._store.reading() as transaction:

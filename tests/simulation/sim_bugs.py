@@ -11,7 +11,7 @@ from matins.engine import gates, planning
 from matins.engine.gates import BITS, quiet_hours
 from matins.model.policy import Purse
 from matins.model.run import Usage
-from matins.runtime import asking, pausing, recorder, spending
+from matins.runtime import asking, pausing, run_changes, spending
 from matins.runtime.checks import Checked
 from matins.runtime.clearance import Clearance
 from matins.runtime.engine import Engine
@@ -231,7 +231,7 @@ def not_uncounted() -> Planted:
 
 def turned_down_for_good() -> Planted:
     """A schedule whose last execution did not happen has ended all the same."""
-    return patch.object(recorder, "_go_on", lambda *arguments: None)
+    return patch.object(run_changes, "_go_on", lambda *arguments: None)
 
 
 def slot_lost_at_pause() -> Planted:

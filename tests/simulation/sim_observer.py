@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 import orjson
 from sim_approvals import ApprovalRules
@@ -15,7 +14,7 @@ from sim_money import MoneyRules
 from sim_rows import Commit, CursorRow, EventRow, Reader, RunRow, claimed
 from sim_violation import require
 
-from matins.model.rows import StoredEvent
+from matins.model.rows import AuditRows, SealRow, StoredEvent, WriterRow
 from matins.model.run import CHECKED, RunState
 from matins.runtime.attempt import Attempt
 from matins.store.chain import faults as chain_faults
@@ -218,12 +217,15 @@ class Observer:
         require(12, found == ["ok"], f"integrity: {found}")
 
     def _check_chains(self) -> None:
-        rows: list[Any] = self.reader.query(
+        events = self.reader.query(
             "SELECT id, writer, seq, at, type, schedule_id, run_id, data, hash FROM events ORDER BY writer, seq"
         )
         writers = self.reader.query("SELECT id, pruned_seq, pruned_hash FROM writers ORDER BY id")
         seals = self.reader.query("SELECT id, at, heads, hash FROM seals ORDER BY id")
-        wrong = list(chain_faults([StoredEvent(*row) for row in rows], writers, seals))
+        rows = AuditRows(
+            [*map(StoredEvent._make, events)], [*map(WriterRow._make, writers)], [*map(SealRow._make, seals)]
+        )
+        wrong = list(chain_faults(rows))
         require(12, not wrong, f"chains: {wrong}")
 
     def held(self) -> list[int]:

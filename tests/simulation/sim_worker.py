@@ -137,7 +137,7 @@ class SimulatedExecutor:
 
 def _outcome(job: Job) -> Outcome:
     """Carries its epoch, so that the observer sees whose outcome was written."""
-    told, error = {"epoch": job.attempt.epoch}, f"epoch {job.work.epoch}"
+    told, error = {"epoch": job.attempt.epoch}, f"epoch {job.attempt.epoch}"
     words, usage = job.attempt.known.definition, job.usage
     if job.overdue:
         return Outcome(False, error=error, timed_out=True, usage=usage)

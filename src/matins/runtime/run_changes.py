@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from matins.engine.gates.paused import BY_FAILURES
 from matins.engine.landing import ASKED_FOR, GONE
 from matins.engine.planning import Rule
 from matins.engine.transitions import (
@@ -36,7 +37,7 @@ from matins.model.thread import Landing
 from matins.ports import Transaction
 from matins.runtime import asking, spending
 from matins.runtime.catalog import Catalog, Known
-from matins.runtime.pausing import BY_FAILURES, pause
+from matins.runtime.pausing import pause
 from matins.runtime.replan import next_free
 from matins.runtime.rows import schedule_of
 

@@ -12,7 +12,7 @@ from matins.engine.policies import Policies
 from matins.model.agent import Agent
 from matins.model.run import RunState, Usage
 from matins.model.thread import Landing, Message
-from matins.ports import Clock, Store, Transaction
+from matins.ports import Clock, RunRows, Store
 from matins.runtime.asking import still_approved
 from matins.runtime.attempt import Attempt
 from matins.runtime.catalog import Catalog
@@ -84,6 +84,6 @@ class ContextLoader:
             return bounds(transaction, policies, attempt.known, attempt.run_id, self._clock.now_ms())
 
 
-def previous_state(transaction: Transaction, attempt: Attempt) -> RunState | None:
+def previous_state(transaction: RunRows, attempt: Attempt) -> RunState | None:
     state = transaction.previous_state(attempt.known.schedule_id, attempt.run_id)
     return None if state is None else RunState(state)

@@ -7,9 +7,7 @@ from matins.engine.gates.gate import Candidate, Gate, Verdict
 from matins.engine.when.durations import format_duration
 from matins.model.run import RunState
 
-
-def _judge(candidate: Candidate) -> Verdict | None:
-    return Verdict(RunState.WAITING, "awaiting_approval") if needs_approval(candidate.definition) else None
+_ASK = Verdict(RunState.WAITING, "awaiting_approval")
 
 
 def _sentence(candidate: Candidate) -> str:
@@ -29,7 +27,7 @@ APPROVAL = Gate(
     settings="`approval`, `approvers`, …",
     refusal="The run waits. It may end as `denied` or `expired`.",
     applies=lambda definition: definition.approval != "auto",
-    judge=_judge,
+    judge=lambda candidate: _ASK if needs_approval(candidate.definition) else None,
     asks=True,
     sentence=_sentence,
 )

@@ -12,10 +12,6 @@ def _judge(candidate: Candidate) -> Verdict | None:
     return None
 
 
-def _sentence(candidate: Candidate) -> str:
-    return "There is capacity."
-
-
 def _objects(candidate: Candidate) -> Objection | None:
     """A run that may wait passes the gate, but does not start while the limit is reached."""
     standing = candidate.facts.standing
@@ -35,6 +31,6 @@ CAPACITY = Gate(
     touched=lambda facts: facts.full,
     judge=_judge,
     predictable=False,
-    sentence=_sentence,
+    sentence=lambda candidate: "There is capacity.",
     objects=_objects,
 )

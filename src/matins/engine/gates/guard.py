@@ -2,17 +2,8 @@
 
 from __future__ import annotations
 
-from matins.engine.gates.gate import Candidate, Gate, Verdict
+from matins.engine.gates.gate import Gate
 from matins.engine.gates.pre_check import CHECK
-
-
-def _judge(candidate: Candidate) -> Verdict | None:
-    return CHECK if candidate.facts.guarded else None
-
-
-def _sentence(candidate: Candidate) -> str:
-    return "If the engine has a guard, it is called before a run starts."
-
 
 GUARD = Gate(
     name="guard",
@@ -21,7 +12,7 @@ GUARD = Gate(
     settings="`Matins(guard=…)`",
     refusal="The run is `blocked`.",
     active=lambda surroundings: surroundings.guarded,
-    judge=_judge,
+    judge=lambda candidate: CHECK if candidate.facts.guarded else None,
     asks=True,
-    sentence=_sentence,
+    sentence=lambda candidate: "If the engine has a guard, it is called before a run starts.",
 )

@@ -12,13 +12,7 @@ BY_FAILURES, BY_BUDGET = "failures", "budget"
 ACTIVE = "The schedule is not paused."
 _AUTOMATIC = {BY_FAILURES: "its failures", BY_BUDGET: "its budget"}
 
-
-def _judge(candidate: Candidate) -> Verdict | None:
-    return Verdict(RunState.SKIPPED, "schedule_paused") if candidate.facts.paused else None
-
-
-def _sentence(candidate: Candidate) -> str:
-    return ACTIVE
+_SKIP = Verdict(RunState.SKIPPED, "schedule_paused")
 
 
 def _objects(candidate: Candidate) -> Objection | None:
@@ -64,8 +58,8 @@ PAUSED = Gate(
     settings="`m.pause(name, note=…, until=…)`; `pause_after_failures`",
     refusal="No slot is due. Waiting runs are suspended.",
     touched=lambda facts: facts.paused,
-    judge=_judge,
+    judge=lambda candidate: _SKIP if candidate.facts.paused else None,
     predictable=False,
-    sentence=_sentence,
+    sentence=lambda candidate: ACTIVE,
     objects=_objects,
 )

@@ -13,10 +13,6 @@ CHECK = Verdict(RunState.WAITING, "checking")
 """The run is sent to its checks: guard, pre-check and hooks, in one go."""
 
 
-def _judge(candidate: Candidate) -> Verdict | None:
-    return None if candidate.definition.pre_check is None else CHECK
-
-
 def command_text(command: CommandLine, limit_ms: int) -> str:
     text = command if isinstance(command, str) else shlex.join(command)
     return f"{text} (at most {format_duration(limit_ms)})"
@@ -34,7 +30,7 @@ PRE_CHECK = Gate(
     settings="`pre_check`, `check_timeout`",
     refusal="The run is `skipped`.",
     applies=lambda definition: definition.pre_check is not None,
-    judge=_judge,
+    judge=lambda candidate: None if candidate.definition.pre_check is None else CHECK,
     asks=True,
     sentence=_sentence,
 )

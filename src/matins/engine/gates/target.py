@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from matins.engine.gates.gate import Candidate, Gate, Verdict
+from matins.engine.gates.gate import Gate, Verdict
 from matins.engine.schedules import AGENT_JOB
 from matins.model.run import RunState
 
-
-def _judge(candidate: Candidate) -> Verdict | None:
-    wakes_agent = candidate.definition.job == AGENT_JOB
-    return Verdict(RunState.WAITING, "waiting_for_target") if wakes_agent else None
-
-
+_RESOLVE = Verdict(RunState.WAITING, "waiting_for_target")
 TARGET = Gate(
     name="target",
     order=120,
@@ -19,6 +14,6 @@ TARGET = Gate(
     settings="`target`, `fallback`, `fallback_timeout`, `final_fallback`",
     refusal="The run waits for its thread, or is `skipped`.",
     applies=lambda definition: definition.job == AGENT_JOB,
-    judge=_judge,
+    judge=lambda candidate: _RESOLVE if candidate.definition.job == AGENT_JOB else None,
     asks=True,
 )
