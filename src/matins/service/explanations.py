@@ -108,8 +108,7 @@ class Explanations:
 def _last(question: _Question) -> _Answer:
     """What stops the schedule now, or else its newest record."""
     schedule = question.schedule
-    row = question.transaction.newest_run(schedule.id)
-    newest = None if row is None else _recorded(question, run_of(row))
+    newest = next((_recorded(question, run_of(row)) for row in question.transaction.newest_runs([schedule.id])), None)
     if schedule.state in _STOPPED:
         stopped = state_report(schedule).sentence
         return _Answer("held_back", stopped) if newest is None else newest._replace(summary=stopped)

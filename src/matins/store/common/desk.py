@@ -51,7 +51,10 @@ class Desk(Statements):
         return self._rows(FileEntry, "file_entries")
 
     def file_entry(self, kind: str, name: str) -> FileEntry | None:
-        return self._row(FileEntry, "file_entry", kind=kind, name=name)
+        return next(iter(self.file_entries_named(kind, [name])), None)
+
+    def file_entries_named(self, kind: str, names: Iterable[str]) -> list[FileEntry]:
+        return self._rows(FileEntry, "file_entries_named", kind=kind, names=self._texts(names))
 
     def put_file_entries(self, entries: Iterable[FileEntry]) -> None:
         for entry in entries:
@@ -64,8 +67,8 @@ class Desk(Statements):
     def recent_runs(self, before: int, limit: int, agent: str | None) -> list[RunRow]:
         return self._rows(RunRow, "recent_runs", before=before, limit=limit, agent=agent)
 
-    def newest_run(self, schedule_id: int) -> RunRow | None:
-        return self._row(RunRow, "newest_run", id=schedule_id)
+    def newest_runs(self, schedule_ids: Iterable[int]) -> list[RunRow]:
+        return self._rows(RunRow, "newest_runs", ids=self._integers(schedule_ids))
 
     def upcoming(self, limit: int) -> list[int]:
         return self._column("upcoming", limit=limit)

@@ -34,9 +34,6 @@ DELETE FROM requests WHERE at < :before;
 -- file_entries: what a file defines
 SELECT kind, name, path, line, digest FROM file_entries ORDER BY kind, name;
 
--- file_entry: one of them
-SELECT kind, name, path, line, digest FROM file_entries WHERE kind = :kind AND name = :name;
-
 -- put_file_entry: as it was applied
 INSERT INTO file_entries (kind, name, path, line, digest) VALUES (:kind, :name, :path, :line, :digest)
 ON CONFLICT (kind, name) DO UPDATE SET path = excluded.path, line = excluded.line, digest = excluded.digest;
@@ -59,11 +56,3 @@ SELECT id, writer, seq, at, type, schedule_id, run_id, data, hash FROM events WH
 -- worker_of: who began an attempt
 SELECT w.identity FROM attempts a JOIN workers w ON w.id = a.owner WHERE a.run_id = :run_id AND a.epoch = :epoch;
 
--- newest_run: a schedule's last record, found by the index on its slots; manual runs have none
-SELECT r.id, r.schedule_id, s.name AS schedule, r.rev, r.state, r.slot, r.request_key, r.slots, r.first_slot, r.epoch,
-  r.attempt, r.not_before, r.planned_at, r.started_at, r.ended_at, r.reason, r.evidence, r.outcome, r.cleared
-FROM runs r JOIN schedules s ON s.id = r.schedule_id
-WHERE r.id = (SELECT max(newest.id) FROM (
-  SELECT by_slot.id FROM (SELECT id FROM runs WHERE schedule_id = :id AND slot IS NOT NULL ORDER BY slot DESC LIMIT 1) by_slot
-  UNION ALL SELECT by_hand.id FROM (SELECT id FROM runs WHERE schedule_id = :id AND slot IS NULL ORDER BY id DESC LIMIT 1) by_hand
-) newest);

@@ -249,3 +249,15 @@ WHERE w.id = e.writer RETURNING w.id;
 
 -- delete_events: forget the beginning of the chains
 DELETE FROM events WHERE id <= %(last)b;
+
+-- newest_runs: the last record of each schedule, found by the index on its slots; manual runs have none
+SELECT r.id, r.schedule_id, s.name AS schedule, r.rev, r.state, r.slot, r.request_key, r.slots, r.first_slot, r.epoch,
+  r.attempt, r.not_before, r.planned_at, r.started_at, r.ended_at, r.reason, r.evidence, r.outcome, r.cleared
+FROM unnest(%(ids)b) AS j(id) JOIN schedules s ON s.id = j.id
+JOIN runs r ON r.id = (SELECT max(newest.id) FROM (
+  SELECT by_slot.id FROM (SELECT id FROM runs WHERE schedule_id = s.id AND slot IS NOT NULL ORDER BY slot DESC LIMIT 1) by_slot
+  UNION ALL SELECT by_hand.id FROM (SELECT id FROM runs WHERE schedule_id = s.id AND slot IS NULL ORDER BY id DESC LIMIT 1) by_hand
+) newest);
+
+-- file_entries_named: those of a kind by name
+SELECT kind, name, path, line, digest FROM file_entries WHERE kind = %(kind)s AND name = ANY(%(names)b);

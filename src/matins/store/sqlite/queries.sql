@@ -187,3 +187,15 @@ SELECT value FROM meta WHERE key = ?1;
 
 -- reserve_run_ids: a block of run ids that nobody else gets
 UPDATE meta SET value = value + :size WHERE key = 'next_run_id' RETURNING value - :size;
+
+-- newest_runs: the last record of each schedule, found by the index on its slots; manual runs have none
+SELECT r.id, r.schedule_id, s.name AS schedule, r.rev, r.state, r.slot, r.request_key, r.slots, r.first_slot, r.epoch,
+  r.attempt, r.not_before, r.planned_at, r.started_at, r.ended_at, r.reason, r.evidence, r.outcome, r.cleared
+FROM json_each(:ids) j JOIN schedules s ON s.id = j.value
+JOIN runs r ON r.id = (SELECT max(newest.id) FROM (
+  SELECT by_slot.id FROM (SELECT id FROM runs WHERE schedule_id = s.id AND slot IS NOT NULL ORDER BY slot DESC LIMIT 1) by_slot
+  UNION ALL SELECT by_hand.id FROM (SELECT id FROM runs WHERE schedule_id = s.id AND slot IS NULL ORDER BY id DESC LIMIT 1) by_hand
+) newest);
+
+-- file_entries_named: those of a kind by name
+SELECT f.kind, f.name, f.path, f.line, f.digest FROM json_each(:names) j JOIN file_entries f ON f.kind = :kind AND f.name = j.value;
