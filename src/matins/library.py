@@ -16,12 +16,12 @@ from matins.config.file import ConfigFile
 from matins.engine.events import canonical_types
 from matins.errors import Conflict, InvalidInput, NotAllowed, StoreBusy, StoreError
 from matins.executors.agents import AgentExecutor
-from matins.executors.checks import Blocked, CommandChecks, Guard
+from matins.executors.check_executor import CheckExecutor, Guard, OnBlocked
 from matins.executors.deliveries import senders
 from matins.executors.processes.supervisor import Supervisor
 from matins.executors.python import Job, PythonExecutor
 from matins.executors.registry import runners
-from matins.executors.routing import Executors
+from matins.executors.routing import ExecutorRouter
 from matins.model.principal import OWNER, Principal
 from matins.ports import Clock, Store
 from matins.runtime.catalog import Catalog
@@ -39,7 +39,7 @@ from matins.service.output import run_folder
 from matins.surfaces.transports.in_process import InProcess
 from matins.surfaces.transports.socket import OwnerSocket, OwnerSocketServer
 
-C = TypeVar("C", bound=CommandChecks)
+C = TypeVar("C", bound=CheckExecutor)
 document_settings()
 
 
@@ -55,7 +55,7 @@ class Matins(Api):
         *,
         clock: Clock | None = None,
         guard: Guard | None = None,
-        on_blocked: Blocked | None = None,
+        on_blocked: OnBlocked | None = None,
         **settings: Any,
     ) -> None:
         self._guard = guard
@@ -161,7 +161,7 @@ class Matins(Api):
                 raise taken(self._store)
             self._loop = loop = Loop(engine)
         self._service.local.jobs = self.jobs
-        loop.start(self._executor(loop), self._checks(CommandChecks, loop.wake))
+        loop.start(self._executor(loop), self._checks(CheckExecutor, loop.wake))
         self.outbox.start()
         self._deadman.watch(self._store, self.clock, lambda: engine.turned_at, self._loader.policies).start()
         path = self._store.socket_path()
@@ -205,9 +205,9 @@ class Matins(Api):
     ) -> None:
         self.stop()
 
-    def _executor(self, loop: Loop) -> Executors:
+    def _executor(self, loop: Loop) -> ExecutorRouter:
         python = PythonExecutor(self.jobs, self.clock, loop.wake, self._loader, threads=self.settings.threads)
-        return Executors(self._agents(loop.wake), python)
+        return ExecutorRouter(self._agents(loop.wake), python)
 
     def _agents(self, wake: Callable[[], None]) -> AgentExecutor:
         def supervisor() -> Supervisor:

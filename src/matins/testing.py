@@ -23,7 +23,7 @@ from typing import Any
 
 from matins.api.results import Run
 from matins.engine.when.triggers import to_datetime, to_ms
-from matins.executors.checks import CommandChecks, awaited, tell_quietly
+from matins.executors.check_executor import CheckExecutor, awaited, call_logged
 from matins.executors.python import PythonExecutor, run_job
 from matins.executors.runners.proving import check_runner
 from matins.library import Matins
@@ -107,7 +107,7 @@ class InlineExecutor(PythonExecutor):
         return []
 
 
-class InlineChecks(CommandChecks):
+class InlineChecks(CheckExecutor):
     """Runs guards, pre-checks and hooks in the calling thread, one after the other."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
@@ -124,8 +124,8 @@ class InlineChecks(CommandChecks):
     def _called(self, function: Callable[[], Any]) -> Any:
         return awaited(function())
 
-    def _aside(self, function: Callable[[], Any]) -> None:
-        tell_quietly(function)
+    def _in_background(self, function: Callable[[], Any]) -> None:
+        call_logged(function)
 
 
 class Sandbox(Matins):

@@ -11,14 +11,14 @@ from matins.engine.prompts import FIELDS
 from matins.engine.targets import CURRENT
 from matins.executors.processes.values import Fate
 from matins.executors.registry import runners
-from matins.executors.reports import report
+from matins.executors.reports import outcome_document
 from matins.executors.runners.base import Told
 from matins.model.agent import Agent
 from matins.model.run import Usage
 from matins.model.settings import settings_of
 
 PAGE = (Path(__file__).parents[2] / "docs" / "agents.md").read_text(encoding="utf-8")
-OUTCOME = report(Told(True, True), Fate("finished"), None, Usage())
+OUTCOME = outcome_document(Told(True, True), Fate("finished"), None, Usage())
 
 
 def rows(title: str) -> str:

@@ -16,7 +16,7 @@ import commanding
 import pytest
 from commanding import LIMIT_MS, PATIENCE, run
 
-from matins.executors.commands import hook_said
+from matins.executors.commands import hook_reply
 
 held = commanding.held
 gate = commanding.gate
@@ -164,7 +164,7 @@ def test_what_cannot_be_started_says_why(command: str | list[str], why: str) -> 
     assert (result.exit_code, result.timed_out, result.output) == (None, False, "")
     assert result.error is not None
     assert why in result.error
-    assert hook_said(result) == (True, f"it could not be started: {result.error}")
+    assert hook_reply(result) == (True, f"it could not be started: {result.error}")
 
 
 @pytest.mark.parametrize("absent", ["/no/such/folder", "~nobody-of-this-name/x"])

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from matins.executors import checks
+from matins.executors import check_executor
 from matins.executors.python import JobContext
 from matins.library import Matins
 
@@ -125,7 +125,7 @@ def test_c6_several_at_once(start: Start, tmp_path: Path) -> None:
 
 def test_more_than_there_is_room_for(start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """C6 V3: the others wait, and those without a check do not wait with them"""
-    monkeypatch.setattr(checks, "MOST_AT_ONCE", 1)
+    monkeypatch.setattr(check_executor, "MAX_CONCURRENT", 1)
     matins, gate = start(), Gate(tmp_path)
     ran = Ran(matins)
     with matins:
@@ -164,7 +164,7 @@ def test_c8_a_slow_guard_delays_no_other_schedule(start: Start) -> None:
 
 def test_c8_a_guard_that_never_answers_blocks(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     """C8: and is not asked again for the same run"""
-    monkeypatch.setattr(checks, "CALL_LIMIT_MS", 50)
+    monkeypatch.setattr(check_executor, "GUARD_TIMEOUT_MS", 50)
     asked, go_on = [], threading.Event()
 
     def guard(context: dict[str, Any]) -> None:
@@ -181,7 +181,7 @@ def test_c8_a_guard_that_never_answers_blocks(start: Start, monkeypatch: pytest.
         evidence = matins.runs.get(run.id).evidence
         assert evidence is not None
         assert evidence["said"] == "the guard failed: TimeoutError: it did not answer within 0.05 s"
-        monkeypatch.setattr(checks, "CALL_LIMIT_MS", PATIENCE * 1_000)
+        monkeypatch.setattr(check_executor, "GUARD_TIMEOUT_MS", PATIENCE * 1_000)
         matins.run("s")
         ran.wait("s")
         assert len(asked) == 2

@@ -289,7 +289,7 @@ def test_a_webhooks_secret_is_read_when_something_is_signed(monkeypatch: pytest.
     secret, sent = new_secret(), []
     hooks = Webhooks(ManualClock())
     door = SimpleNamespace(send=lambda *a, **options: sent.append(options) or SimpleNamespace(status=204))
-    monkeypatch.setattr(hooks, "_door_to", lambda lane: door)
+    monkeypatch.setattr(hooks, "_client_for", lambda lane: door)
     lane: Any = SimpleNamespace(target={"url": "https://example.com", "secret": "env:HOOK_SECRET"})
     letter: Any = SimpleNamespace(cloud_event={"id": "e-1"})
     monkeypatch.delenv("HOOK_SECRET", raising=False)

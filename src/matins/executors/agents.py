@@ -11,16 +11,16 @@ from typing import Any, NamedTuple, TypeVar
 
 from matins.engine.when.triggers import to_ms
 from matins.errors import InvalidInput, RateLimited
-from matins.executors.errands import NoWork
-from matins.executors.preparing import Preparation, Prepared
+from matins.executors.endpoint_calls import EndpointCall, EndpointCalls, SpendingAllowance
+from matins.executors.preparation import Preparation, Prepared
 from matins.executors.processes.supervisor import Supervisor
 from matins.executors.processes.values import Fate
 from matins.executors.reports import outcome_of, unreadable, usage_of
 from matins.executors.runners.base import AnyRunner, Reader, Speaker, Told
 from matins.executors.runners.complaints import heard
 from matins.executors.runners.sessions import session_gone
-from matins.executors.speaking import Allowance, CallLine, Speaking
-from matins.executors.watching import Watcher
+from matins.executors.spending_watch import SpendingWatch
+from matins.executors.work_items import NoWork
 from matins.model.run import Outcome, ProviderLimit, Usage
 from matins.net.client import Door, Resolve
 from matins.ports import Clock
@@ -30,28 +30,28 @@ from matins.runtime.run_context import ContextLoader
 
 T = TypeVar("T")
 log = logging.getLogger("matins")
-MOST_AT_ONCE = 64
+MAX_CONCURRENT = 64
 _THREADS = 4
 _CHUNK = 1 << 20
-_PATIENCE_MS = 10_000
+_MAX_WAIT_MS = 10_000
 """What has had no place for so long is given back: another engine may have one."""
 _CANCELLED = Outcome(False, error="cancelled before it began", cancelled=True)
 _LOST = Outcome(False, error="It was being called when its worker ended: nobody knows how that went", lost=True)
 
 
-class Waiting(NamedTuple):
+class WaitingAttempt(NamedTuple):
     attempt: Attempt
     since: int
 
 
-class Unread(NamedTuple):
+class UnreadAttempt(NamedTuple):
     """A run that goes on although its agent cannot be found."""
 
     attempt: Attempt
-    why: Exception
+    error: Exception
 
 
-Started = Prepared | Unread
+StartedAttempt = Prepared | UnreadAttempt
 
 
 class AgentExecutor:
@@ -71,22 +71,22 @@ class AgentExecutor:
     ) -> None:
         self._preparation = Preparation(runners, clock, loader, workdir)
         self._make_supervisor = supervisor
-        self._made: Supervisor | None = None
-        self._making = threading.Lock()
+        self._started_supervisor: Supervisor | None = None
+        self._supervisor_lock = threading.Lock()
         self._clock = clock
         self._wake = wake
         self._loader = loader
         self._resolve = resolve
-        self._door: tuple[Any, Door] | None = None
+        self._http_client: tuple[Any, Door] | None = None
         """The one for the hosts that were allowed last."""
-        self._speaking = Speaking(clock, self._spoken)
-        self._watcher = Watcher(lambda: self._supervisor, loader.spending_limits)
-        self._waiting: dict[Mark, Waiting] = {}
+        self._endpoint_calls = EndpointCalls(clock, self._call_ended)
+        self._spending_watch = SpendingWatch(lambda: self._supervisor, loader.spending_limits)
+        self._waiting: dict[Mark, WaitingAttempt] = {}
         """Beyond what there is a place for."""
-        self._taken: dict[Mark, Attempt] = {}
-        self._started: dict[Mark, Started] = {}
+        self._active: dict[Mark, Attempt] = {}
+        self._started: dict[Mark, StartedAttempt] = {}
         self._ended: SimpleQueue[AttemptEnd] = SimpleQueue()
-        self._back: SimpleQueue[Attempt] = SimpleQueue()
+        self._released: SimpleQueue[Attempt] = SimpleQueue()
         self._cancelled: set[int] = set()
         self._interrupting = False
         self._tasks: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
@@ -95,7 +95,8 @@ class AgentExecutor:
     def start(self) -> None:
         if not self._threads:
             self._threads = [
-                threading.Thread(target=self._do_tasks, name=f"matins-agents-{n}", daemon=True) for n in range(_THREADS)
+                threading.Thread(target=self._run_tasks, name=f"matins-agents-{n}", daemon=True)
+                for n in range(_THREADS)
             ]
             for thread in self._threads:
                 thread.start()
@@ -104,11 +105,11 @@ class AgentExecutor:
         for _ in self._threads:
             self._tasks.put(None)
         self._threads = []
-        self._watcher.close()
-        self._speaking.end_all()
-        if self._made is not None:
-            self._made.close(leave=True)
-            self._made = None
+        self._spending_watch.close()
+        self._endpoint_calls.end_all()
+        if self._started_supervisor is not None:
+            self._started_supervisor.close(leave=True)
+            self._started_supervisor = None
 
     def interrupt(self) -> int:
         self._interrupting = True
@@ -120,14 +121,14 @@ class AgentExecutor:
     @property
     def _supervisor(self) -> Supervisor:
         """Made when it is first needed: who wakes no agent has no use for it."""
-        with self._making:
-            if self._made is None:
-                self._made = self._make_supervisor()
-            return self._made
+        with self._supervisor_lock:
+            if self._started_supervisor is None:
+                self._started_supervisor = self._make_supervisor()
+            return self._started_supervisor
 
     def submit(self, batch: list[Attempt]) -> None:
         for attempt in batch:
-            self._waiting[attempt.mark] = Waiting(attempt, self._clock.boot_ms())
+            self._waiting[attempt.mark] = WaitingAttempt(attempt, self._clock.boot_ms())
         self._admit()
 
     def _admit(self) -> None:
@@ -135,8 +136,8 @@ class AgentExecutor:
         for mark, (attempt, _) in list(self._waiting.items()):
             if attempt.run_id in self._cancelled:
                 self._end(self._waiting.pop(mark).attempt, _CANCELLED)
-            elif len(self._taken) < MOST_AT_ONCE:
-                self._taken[mark] = self._waiting.pop(mark).attempt
+            elif len(self._active) < MAX_CONCURRENT:
+                self._active[mark] = self._waiting.pop(mark).attempt
                 self._tasks.put(lambda attempt=attempt: self._begin(attempt))
 
     def adoptable(self, attempt: Attempt) -> bool:
@@ -145,42 +146,42 @@ class AgentExecutor:
     def adopt(self, attempts: list[Attempt]) -> None:
         """Runs of a worker that is gone: what became of them, their journals say."""
         for attempt in attempts:
-            self._taken[attempt.mark] = attempt
-            self._tasks.put(lambda attempt=attempt: self._take_up(attempt))
+            self._active[attempt.mark] = attempt
+            self._tasks.put(lambda attempt=attempt: self._adopt_one(attempt))
 
     def drain(self) -> list[AttemptEnd]:
-        for run_id, epoch, fate in self._made.ended() if self._made else ():
+        for run_id, epoch, process in self._started_supervisor.ended() if self._started_supervisor else ():
             started = self._started.pop((run_id, epoch), None)
             if started is not None:
-                self._tasks.put(lambda started=started, fate=fate: self._finish(started, fate))
-        done = _all_of(self._ended)
+                self._tasks.put(lambda started=started, process=process: self._finish(started, process))
+        done = _drained(self._ended)
         for item in done:
-            self._taken.pop(item.attempt.mark, None)
+            self._active.pop(item.attempt.mark, None)
         self._admit()
         return done
 
     def room(self, *, talks: bool = False) -> int:
-        return MOST_AT_ONCE - self.running()
+        return MAX_CONCURRENT - self.running()
 
     def running(self) -> int:
-        return len(self._taken) + len(self._waiting)
+        return len(self._active) + len(self._waiting)
 
     def busy(self) -> bool:
-        return bool(self._taken)
+        return bool(self._active)
 
     def withdraw(self, *, everything: bool = False) -> list[Attempt]:
-        back = _all_of(self._back)
-        for attempt in back:
-            self._taken.pop(attempt.mark, None)
+        released = _drained(self._released)
+        for attempt in released:
+            self._active.pop(attempt.mark, None)
         for mark, (attempt, since) in list(self._waiting.items()):
-            if everything or self._clock.boot_ms() - since > _PATIENCE_MS:
+            if everything or self._clock.boot_ms() - since > _MAX_WAIT_MS:
                 del self._waiting[mark]
-                back.append(attempt)
-        return back
+                released.append(attempt)
+        return released
 
     def overdue(self) -> list[Attempt]:
         """Limits are kept where the processes are; a call whose cut line did not end it is past what we can do."""
-        return [self._taken[mark] for mark in self._speaking.stubborn() if mark in self._taken]
+        return [self._active[mark] for mark in self._endpoint_calls.unresponsive() if mark in self._active]
 
     def cancel(self, run_ids: set[int]) -> None:
         self._cancelled |= run_ids
@@ -188,26 +189,26 @@ class AgentExecutor:
             self._end_early(mark)
 
     def _end_early(self, mark: Mark) -> None:
-        if not self._speaking.end(mark):
+        if not self._endpoint_calls.end(mark):
             self._supervisor.end(*mark)
 
     # -- in the threads
 
-    def _do_tasks(self) -> None:
+    def _run_tasks(self) -> None:
         while (task := self._tasks.get()) is not None:
             task()
 
     def _begin(self, attempt: Attempt) -> None:
         """Whatever is wrong is found before anything is spent."""
         if self._interrupting:
-            self._give_back(attempt)
+            self._release(attempt)
             return
         try:
             context = self._loader.run_context(attempt)
             if not context.approved:  # its agent was changed since it was claimed: people are asked about it again
-                self._give_back(attempt)
+                self._release(attempt)
                 return
-            self._set_out(self._preparation.prepare(attempt, context))
+            self._launch(self._preparation.prepare(attempt, context))
             if attempt.run_id in self._cancelled:
                 self._end_early(attempt.mark)
         except NoWork:
@@ -226,126 +227,134 @@ class AgentExecutor:
             self._started.pop(attempt.mark, None)
             self._end(attempt, Outcome(False, error=f"It was not started: {type(error).__name__}: {error}"))
 
-    def _set_out(self, prepared: Prepared) -> None:
+    def _launch(self, prepared: Prepared) -> None:
         mark, runner = prepared.attempt.mark, prepared.runner
         self._started[mark] = prepared
         if prepared.launch is not None:
             self._watch(prepared)
             self._supervisor.start(prepared.launch)
         elif isinstance(runner, Speaker):
-            self._speaking.begin(mark, runner, prepared.call, self._line(prepared))
+            self._endpoint_calls.begin(mark, runner, prepared.call, self._endpoint_call(prepared))
 
-    def _line(self, prepared: Prepared) -> CallLine:
+    def _endpoint_call(self, prepared: Prepared) -> EndpointCall:
         allowed = prepared.call.allowed_hosts
-        if self._door is None or self._door[0] != allowed:
-            self._door = allowed, Door(allowed, self._resolve)
-        allowance = Allowance(self._clock, lambda: self._loader.spending_limits(prepared.attempt), _usage(prepared))
-        return CallLine(self._clock, self._door[1], prepared.limits, allowance, prepared.call.secrets)
+        if self._http_client is None or self._http_client[0] != allowed:
+            self._http_client = allowed, Door(allowed, self._resolve)
+        allowance = SpendingAllowance(
+            self._clock, lambda: self._loader.spending_limits(prepared.attempt), _usage(prepared)
+        )
+        return EndpointCall(self._clock, self._http_client[1], prepared.limits, allowance, prepared.call.secrets)
 
-    def _spoken(self, mark: Mark, told: Told, fate: Fate, why_ended: str | None) -> None:
+    def _call_ended(self, mark: Mark, result: Told, process: Fate, end_reason: str | None) -> None:
         prepared = self._started.pop(mark, None)
         if isinstance(prepared, Prepared):
-            self._conclude(prepared, fate, lambda: told, why_ended)
+            self._conclude(prepared, process, lambda: result, end_reason)
 
-    def _give_back(self, attempt: Attempt) -> None:
-        self._watcher.forget(attempt.mark)
-        self._back.put(attempt)
+    def _release(self, attempt: Attempt) -> None:
+        self._spending_watch.unwatch(attempt.mark)
+        self._released.put(attempt)
         self._wake()
 
-    def _take_up(self, attempt: Attempt) -> None:
+    def _adopt_one(self, attempt: Attempt) -> None:
         """Its journal says what became of it, also when its agent could not be woken any more."""
-        started = self._started[attempt.mark] = self._recalled(attempt)
+        started = self._started[attempt.mark] = self._recall(attempt)
         try:
-            fate = self._supervisor.reap(attempt.run_id, attempt.epoch)
+            process = self._supervisor.reap(attempt.run_id, attempt.epoch)
         except Exception as error:  # nothing is known, which is an answer
             log.exception("run %s could not be taken up", attempt.run_id)
             del self._started[attempt.mark]
             self._end(attempt, Outcome(False, error=f"It could not be taken up: {error}", lost=True))
             return
-        if fate.kind == "running":
+        if process.kind == "running":
             return  # its end comes like any other
         del self._started[attempt.mark]
-        if fate.kind != "never_started":
-            self._finish(started, fate)
+        if process.kind != "never_started":
+            self._finish(started, process)
         elif isinstance(started, Prepared) and isinstance(started.runner, Speaker):
             self._end(attempt, _LOST)
         else:
-            self._give_back(attempt)
+            self._release(attempt)
 
-    def _recalled(self, attempt: Attempt) -> Started:
+    def _recall(self, attempt: Attempt) -> StartedAttempt:
         try:
             started = self._preparation.recall(attempt, self._loader.run_context(attempt))
             if started.command is not None:
                 self._watch(started)
         except Exception as error:  # it can be followed to its end, and perhaps be read by then
             log.warning("run %s goes on, but what it says cannot be read now: %s", attempt.run_id, error)
-            return Unread(attempt, error)
+            return UnreadAttempt(attempt, error)
         return started
 
     def _watch(self, started: Prepared) -> None:
-        self._watcher.watch(started.attempt, started.reader(), _usage(started))
+        self._spending_watch.watch(started.attempt, started.reader(), _usage(started))
 
-    def _finish(self, started: Started, fate: Fate) -> None:
-        if isinstance(started, Unread):
-            started = self._recalled(started.attempt)
-        if isinstance(started, Unread):
-            self._end(started.attempt, unreadable(started.why, fate))
+    def _finish(self, started: StartedAttempt, process: Fate) -> None:
+        if isinstance(started, UnreadAttempt):
+            started = self._recall(started.attempt)
+        if isinstance(started, UnreadAttempt):
+            self._end(started.attempt, unreadable(started.error, process))
         else:
-            why_ended = self._watcher.forget(started.attempt.mark)
-            self._conclude(started, fate, lambda: self._read(started, fate), why_ended)
+            end_reason = self._spending_watch.unwatch(started.attempt.mark)
+            self._conclude(started, process, lambda: self._read(started, process), end_reason)
 
-    def _complaint(self, started: Prepared) -> bytes:
+    def _stderr_tail(self, started: Prepared) -> bytes:
         """The end of what its process wrote to stderr, if there was one."""
         attempt = started.attempt
         return b"" if started.command is None else self._supervisor.tail(attempt.run_id, attempt.epoch, stream=".err")
 
-    def _conclude(self, started: Prepared, fate: Fate, read: Callable[[], Told], why_ended: str | None) -> None:
+    def _conclude(self, started: Prepared, process: Fate, read: Callable[[], Told], end_reason: str | None) -> None:
         attempt = started.attempt
         try:
-            told = read()
-            complaint = self._complaint(started) if not told.succeeded else b""
-            gone = session_gone(started.call, told, started.gone, complaint)
+            result = read()
+            stderr = self._stderr_tail(started) if not result.succeeded else b""
+            gone = session_gone(started.call, result, started.gone, stderr)
             if started.ends_by_itself:
-                told = heard(told, None, complaint)
-            elif not told.executed:
-                told = heard(told, started.runner.provider, complaint)
-            elif told.succeeded and fate.ended_by is not None:  # what is done was done before anybody could end it
-                fate = fate._replace(ended_by="after_final")
+                result = heard(result, None, stderr)
+            elif not result.executed:
+                result = heard(result, started.runner.provider, stderr)
+            elif result.succeeded and process.ended_by is not None:  # what is done was done before anybody could end it
+                process = process._replace(ended_by="after_final")
             now = self._clock.now_ms()
-            outcome = outcome_of(started.call, told, fate, started.context.landing, started.context.policies, now)
+            outcome = outcome_of(started.call, result, process, started.context.landing, started.context.policies, now)
             outcome = replace(outcome, target_gone=gone)
-            outcome = _at_its_provider(started, outcome)
-            if outcome.over_budget and why_ended is not None:
-                outcome = replace(outcome, error=why_ended)
-            if started.errand is not None:
-                untold = started.errand.report(outcome, self._clock, again=will_retry(attempt, outcome, now))
-                about = {"item": started.errand.item.id, "source": started.errand.item.source, "untold": untold}
+            outcome = _with_provider(started, outcome)
+            if outcome.over_budget and end_reason is not None:
+                outcome = replace(outcome, error=end_reason)
+            if started.held_item is not None:
+                report_error = started.held_item.report(
+                    outcome, self._clock, will_retry=will_retry(attempt, outcome, now)
+                )
+                about = {
+                    "item": started.held_item.item.id,
+                    "source": started.held_item.item.source,
+                    "untold": report_error,
+                }
                 outcome = replace(outcome, result={**outcome.result, "work": about})
         except Exception as error:  # what it did is done; that we cannot read it must not hold it for ever
             log.exception("what run %s said cannot be read", attempt.run_id)
-            outcome = unreadable(error, fate)
+            outcome = unreadable(error, process)
         self._end(attempt, outcome)
 
-    def _read(self, started: Prepared, fate: Fate) -> Told:
+    def _read(self, started: Prepared, process: Fate) -> Told:
         """Feed the reader all that is kept: the head, and where more was said than that, the tail as well."""
         attempt, reader = started.attempt, started.reader()
         rest, offset = b"", 0
         while chunk := self._supervisor.read_output(attempt.run_id, attempt.epoch, offset, _CHUNK):
             offset += len(chunk)
             rest = _feed(reader, rest + chunk)
-        if fate.truncated:  # the final event stands at the end
+        if process.truncated:  # the final event stands at the end
             tail = self._supervisor.tail(attempt.run_id, attempt.epoch)
-            missing = fate.stdout_bytes - offset - len(tail)
+            missing = process.stdout_bytes - offset - len(tail)
             rest = _feed(reader, rest + tail[-missing:] if missing <= 0 else tail.partition(b"\n")[2])
         if rest:
             reader.feed(rest)
-        return _of_run(started, reader.close(fate.exit_code))
+        return _of_run(started, reader.close(process.exit_code))
 
     def _end(self, attempt: Attempt, outcome: Outcome) -> None:
         if outcome.cancelled and self._interrupting and attempt.run_id not in self._cancelled:
             outcome = replace(outcome, cancelled=False, interrupted=True)
         self._cancelled.discard(attempt.run_id)
-        self._watcher.forget(attempt.mark)
+        self._spending_watch.unwatch(attempt.mark)
         self._ended.put(AttemptEnd(attempt, outcome))
         self._wake()
 
@@ -358,12 +367,12 @@ def _feed(reader: Reader, data: bytes) -> bytes:
     return rest
 
 
-def _of_run(started: Prepared, told: Told) -> Told:
+def _of_run(started: Prepared, result: Told) -> Told:
     landing = started.context.landing if started.call.session else None  # a new session counts from nothing
-    return told.of_run(landing.thread.tokens if landing else (0, 0, 0))
+    return result.of_run(landing.thread.tokens if landing else (0, 0, 0))
 
 
-def _at_its_provider(started: Prepared, outcome: Outcome) -> Outcome:
+def _with_provider(started: Prepared, outcome: Outcome) -> Outcome:
     """A limit holds for whoever the schedule or the agent says its provider is."""
     agent = started.context.agent
     provider = started.attempt.known.definition.provider or (agent.provider if agent else None)
@@ -373,16 +382,16 @@ def _at_its_provider(started: Prepared, outcome: Outcome) -> Outcome:
 
 
 def _usage(started: Prepared) -> Callable[[Told], Usage]:
-    def usage(told: Told) -> Usage:
-        return usage_of(started.call, _of_run(started, told), started.context.policies)
+    def usage(result: Told) -> Usage:
+        return usage_of(started.call, _of_run(started, result), started.context.policies)
 
     return usage
 
 
-def _all_of(queue: SimpleQueue[T]) -> list[T]:
-    found: list[T] = []
+def _drained(queue: SimpleQueue[T]) -> list[T]:
+    drained: list[T] = []
     try:
         while True:
-            found.append(queue.get_nowait())
+            drained.append(queue.get_nowait())
     except Empty:
-        return found
+        return drained

@@ -26,21 +26,21 @@ from matins.errors import InvalidInput
 from matins.executors.secrets import inherited
 from matins.runtime.clock import SystemClock
 
-OUTPUT_ROOM = 8 * 1024
-ERRORS_ROOM = 4 * 1024
-LONGEST_COMMAND = 8_000
-LONGEST_REASON = 500
+MAX_STDOUT_BYTES = 8 * 1024
+MAX_STDERR_BYTES = 4 * 1024
+MAX_COMMAND_LENGTH = 8_000
+MAX_REASON_LENGTH = 500
 _GRACE_MS = 1_000
 _TICK_MS = 20
 _CHUNK = 64 * 1024
-_MOST_READS = 64
-_SYNTAX_LIMIT_MS = 5_000
-_LEFT_OUT = "bytes left out]…"
-_MARK_ROOM = 64
+_MAX_READS = 64
+_SYNTAX_TIMEOUT_MS = 5_000
+_OMITTED = "bytes left out]…"
+_MAX_MARK_BYTES = 64
 _CONTINUATION = bytes(range(0x80, 0xC0))
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
-_PLAIN_WORD = re.compile(r"\s*([A-Za-z0-9._/~+-]+)(?!\S)(?!\s*\()")
-_SHELL_WORDS = (
+_PLAIN_PROGRAM = re.compile(r"\s*([A-Za-z0-9._/~+-]+)(?!\S)(?!\s*\()")
+_SHELL_BUILTINS = (
     ". alias bg break case cd command continue echo eval exec exit export false fg for getopts hash if jobs kill local "
     "printf pwd read readonly return set shift test times trap true type ulimit umask unalias unset until wait while"
 )
@@ -75,10 +75,10 @@ def run_command(
     try:
         process = _start(command, context, variables, workdir)
     except (OSError, ValueError) as error:
-        return CommandResult(None, False, "", "", _why(error), _boot_ms() - started)
+        return CommandResult(None, False, "", "", _error_text(error), _boot_ms() - started)
     with contextlib.closing(_Streams(process)) as streams:
         try:
-            in_time = _attend(process, streams, started + limit_ms, stopped)
+            in_time = _wait_for_end(process, streams, started + limit_ms, stopped)
         except BaseException:  # Ctrl-C does not reach another session
             _end(process)
             raise
@@ -116,7 +116,7 @@ def _from_home(path: str) -> str:
     return os.path.expanduser(path)  # noqa: PTH111 - Path drops the ./ and raises when it does not know a user
 
 
-def _why(error: OSError | ValueError) -> str:
+def _error_text(error: OSError | ValueError) -> str:
     if isinstance(error, OSError) and error.filename:
         return f"{error.strerror}: {os.fsdecode(error.filename)}"
     return str(error)
@@ -125,7 +125,9 @@ def _why(error: OSError | ValueError) -> str:
 # -- from its start to its end
 
 
-def _attend(process: subprocess.Popen[bytes], streams: _Streams, deadline: int, stopped: Callable[[], bool]) -> bool:
+def _wait_for_end(
+    process: subprocess.Popen[bytes], streams: _Streams, deadline: int, stopped: Callable[[], bool]
+) -> bool:
     """Drain and wait; whether it ended in time. When we are stopped, its time is over."""
     _drain_until(deadline, streams, lambda: process.poll() is not None or stopped())
     in_time = _reaped_by(deadline, process, stopped)
@@ -133,13 +135,13 @@ def _attend(process: subprocess.Popen[bytes], streams: _Streams, deadline: int, 
         _signal(process, signal.SIGKILL)  # what it left behind goes with it
     else:
         _stop(process, streams)
-    streams.take_what_is_there()
+    streams.drain_rest()
     return in_time
 
 
-def _drain_until(deadline: int, streams: _Streams, over: Callable[[], bool]) -> None:
-    while streams.is_open and not over() and (left := deadline - _boot_ms()) > 0:
-        streams.drain(min(left, _TICK_MS))
+def _drain_until(deadline: int, streams: _Streams, ended: Callable[[], bool]) -> None:
+    while streams.is_open and not ended() and (remaining := deadline - _boot_ms()) > 0:
+        streams.drain(min(remaining, _TICK_MS))
 
 
 def _stop(process: subprocess.Popen[bytes], streams: _Streams) -> None:
@@ -159,11 +161,11 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 def _reaped_by(deadline: int, process: subprocess.Popen[bytes], stopped: Callable[[], bool] = lambda: False) -> bool:
     while process.poll() is None:
-        left = deadline - _boot_ms()
-        if left <= 0 or stopped():
+        remaining = deadline - _boot_ms()
+        if remaining <= 0 or stopped():
             return False
         with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(min(left, _TICK_MS) / 1000)
+            process.wait(min(remaining, _TICK_MS) / 1000)
     return True
 
 
@@ -179,7 +181,7 @@ class _Streams:
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         assert process.stdout is not None
         assert process.stderr is not None
-        self.output, self.errors = _Kept(OUTPUT_ROOM), _Kept(ERRORS_ROOM)
+        self.output, self.errors = _HeadAndTail(MAX_STDOUT_BYTES), _HeadAndTail(MAX_STDERR_BYTES)
         self._pipes = process.stdout, process.stderr
         self._selector = selectors.PollSelector()  # it needs no descriptor of its own, so it cannot fail
         self._selector.register(process.stdout, selectors.EVENT_READ, self.output)
@@ -199,9 +201,9 @@ class _Streams:
                 self._selector.unregister(key.fileobj)
         return bool(ready)
 
-    def take_what_is_there(self) -> None:
+    def drain_rest(self) -> None:
         """Bounded: somebody whom no signal reaches may still be writing."""
-        for _ in range(_MOST_READS):
+        for _ in range(_MAX_READS):
             if not self.is_open or not self.drain(0):
                 return
 
@@ -211,68 +213,68 @@ class _Streams:
             pipe.close()
 
 
-class _Kept:
+class _HeadAndTail:
     """The first and the last of a stream, however long it is."""
 
-    def __init__(self, room: int) -> None:
-        self._half = (room - _MARK_ROOM) // 2
-        self._first, self._last = bytearray(), bytearray()
-        self._left_out = 0
+    def __init__(self, max_bytes: int) -> None:
+        self._half = (max_bytes - _MAX_MARK_BYTES) // 2
+        self._head, self._tail = bytearray(), bytearray()
+        self._omitted = 0
 
     def add(self, chunk: bytes) -> None:
-        gap = self._half - len(self._first)
-        self._first += chunk[:gap]
-        self._last += chunk[gap:]
-        if (excess := len(self._last) - self._half) > 0:
-            del self._last[:excess]
-            self._left_out += excess
+        gap = self._half - len(self._head)
+        self._head += chunk[:gap]
+        self._tail += chunk[gap:]
+        if (excess := len(self._tail) - self._half) > 0:
+            del self._tail[:excess]
+            self._omitted += excess
 
     def text(self) -> str:
         return self._decoded().replace("\0", "\ufffd")  # PostgreSQL's text has no NUL
 
     def _decoded(self) -> str:
-        if not self._left_out:
-            return (self._first + self._last).decode("utf-8", "replace")
+        if not self._omitted:
+            return (self._head + self._tail).decode("utf-8", "replace")
         # Characters that our own cut went through are dropped whole.
-        first = codecs.getincrementaldecoder("utf-8")("replace").decode(self._first)
-        last = self._last.lstrip(_CONTINUATION).decode("utf-8", "replace")
-        return f"{first}…[{self._left_out:,} {_LEFT_OUT}{last}"
+        head = codecs.getincrementaldecoder("utf-8")("replace").decode(self._head)
+        tail = self._tail.lstrip(_CONTINUATION).decode("utf-8", "replace")
+        return f"{head}…[{self._omitted:,} {_OMITTED}{tail}"
 
 
 # -- what a hook says
 
 
-class HookSaid(NamedTuple):
+class HookReply(NamedTuple):
     cancelled: bool
     reason: str | None
 
 
-def hook_said(result: CommandResult) -> HookSaid:
+def hook_reply(result: CommandResult) -> HookReply:
     """It goes on only when the hook ended well and did not ask to cancel."""
     if result.error is not None:
         return _cancelled(f"it could not be started: {result.error}")
     if result.timed_out:
         return _cancelled(f"it did not end within {result.duration_ms / 1000:g} s")
-    fault = _ended_badly(result)
-    answer = _answer(result.output)
-    if answer is not None and answer.get("cancel") is True:
-        return _cancelled(answer.get("reason") or fault)
-    if fault is None and answer is None and _is_cut_answer(result.output):
-        fault = "its answer is too long to be read"
-    return HookSaid(False, None) if fault is None else _cancelled(fault)
+    problem = _exit_error(result)
+    reply = _json_reply(result.output)
+    if reply is not None and reply.get("cancel") is True:
+        return _cancelled(reply.get("reason") or problem)
+    if problem is None and reply is None and _is_cut_reply(result.output):
+        problem = "its answer is too long to be read"
+    return HookReply(False, None) if problem is None else _cancelled(problem)
 
 
-def _cancelled(reason: object) -> HookSaid:
-    return HookSaid(True, kept_reason(reason) if isinstance(reason, str) else None)
+def _cancelled(reason: object) -> HookReply:
+    return HookReply(True, storable_reason(reason) if isinstance(reason, str) else None)
 
 
-def kept_reason(reason: str) -> str:
+def storable_reason(reason: str) -> str:
     """As every store can hold it: without NUL and half characters, and not too long."""
     plain = reason.replace("\0", "\ufffd").encode("utf-8", "replace").decode()
-    return plain if len(plain) <= LONGEST_REASON else plain[: LONGEST_REASON - 1] + "…"
+    return plain if len(plain) <= MAX_REASON_LENGTH else plain[: MAX_REASON_LENGTH - 1] + "…"
 
 
-def _ended_badly(result: CommandResult) -> str | None:
+def _exit_error(result: CommandResult) -> str | None:
     code = result.exit_code
     if not code:
         return None
@@ -288,19 +290,19 @@ def _signal_name(number: int) -> str:
         return f"signal {number}"
 
 
-def _answer(output: str) -> dict[str, Any] | None:
+def _json_reply(output: str) -> dict[str, Any] | None:
     """The JSON object in the last line, or the one that is the whole output."""
     for text in (_last_line(output), output.strip()):
-        if text.startswith("{") and _LEFT_OUT not in text:
+        if text.startswith("{") and _OMITTED not in text:
             # Not orjson: what Node says of half an emoji is an answer too.
             with contextlib.suppress(ValueError, RecursionError):
                 return json.loads(text)
     return None
 
 
-def _is_cut_answer(output: str) -> bool:
+def _is_cut_reply(output: str) -> bool:
     text = output.strip()
-    return text.endswith("}") and _LEFT_OUT in (text if text.startswith("{") else _last_line(text))
+    return text.endswith("}") and _OMITTED in (text if text.startswith("{") else _last_line(text))
 
 
 def _last_line(text: str) -> str:
@@ -316,9 +318,9 @@ def check_command(command: object, field: str, *, workdir: str | None = None) ->
     """A text for the shell, or a list of a program and its arguments; a relative path counts from `workdir`."""
     if isinstance(command, str):
         _checked_texts((command,), field)
-        word = _PLAIN_WORD.match(command)
-        if word is not None and word[1] not in _SHELL_WORDS.split():
-            _check_program(word[1], field, workdir)
+        program = _PLAIN_PROGRAM.match(command)
+        if program is not None and program[1] not in _SHELL_BUILTINS.split():
+            _check_program(program[1], field, workdir)
         _check_syntax(command, field)
         return command
     if not isinstance(command, (list, tuple)) or not command:
@@ -329,18 +331,18 @@ def check_command(command: object, field: str, *, workdir: str | None = None) ->
 
 
 def _checked_texts(texts: tuple[object, ...], field: str) -> tuple[str, ...]:
-    shown = ascii(texts[0])[:60]
+    preview = ascii(texts[0])[:60]
     strings = tuple(text for text in texts if isinstance(text, str))
     if len(strings) < len(texts):
         raise invalid(field, texts, _ALLOWED, hint=f'For example: {field}=["/usr/bin/test", "-f", "ready"].')
     if not strings[0].strip():
         raise invalid(field, strings[0], _ALLOWED, hint=_example(field))
     if any("\0" in text or _LONE_SURROGATE.search(text) for text in strings):
-        raise _refused(field, shown, "contains a NUL or half a character.", hint="Remove it.")
+        raise _invalid(field, preview, "contains a NUL or half a character.", hint="Remove it.")
     size = sum(map(len, strings))
-    if size > LONGEST_COMMAND:
-        what = f"must be at most {LONGEST_COMMAND:,} characters, not {size:,}."
-        raise _refused(field, shown, what, hint="Put it into a script, and name the script.")
+    if size > MAX_COMMAND_LENGTH:
+        what = f"must be at most {MAX_COMMAND_LENGTH:,} characters, not {size:,}."
+        raise _invalid(field, preview, what, hint="Put it into a script, and name the script.")
     return strings
 
 
@@ -348,32 +350,32 @@ def _check_program(program: str, field: str, workdir: str | None) -> None:
     if "/" not in program:
         if shutil.which(program) is None:
             hint = "Give the full path, or put its folder on PATH."
-            raise _refused(field, program, f'"{program}" is not on PATH.', hint=hint)
+            raise _invalid(field, program, f'"{program}" is not on PATH.', hint=hint)
         return
     path = Path(_from_home(workdir or ""), _from_home(program))
     try:
         mode = path.stat().st_mode
     except OSError as error:
         hint = "Give the full path of a program that exists."
-        raise _refused(field, program, f"{path} cannot be used: {error.strerror}.", hint=hint) from None
+        raise _invalid(field, program, f"{path} cannot be used: {error.strerror}.", hint=hint) from None
     if stat.S_ISDIR(mode):
-        raise _refused(field, program, f"{path} is a folder.", hint="Give the path of a program in it.")
+        raise _invalid(field, program, f"{path} is a folder.", hint="Give the path of a program in it.")
     if not os.access(path, os.X_OK):
-        raise _refused(field, program, f"{path} may not be executed.", hint=f"chmod +x {shlex.quote(str(path))}")
+        raise _invalid(field, program, f"{path} may not be executed.", hint=f"chmod +x {shlex.quote(str(path))}")
 
 
 def _check_syntax(text: str, field: str) -> None:
     parsed = run_command(
-        ("/bin/sh", "-n", "-c", text), context={}, variables={}, workdir=None, limit_ms=_SYNTAX_LIMIT_MS
+        ("/bin/sh", "-n", "-c", text), context={}, variables={}, workdir=None, limit_ms=_SYNTAX_TIMEOUT_MS
     )
     if parsed.exit_code:
-        told = parsed.errors.removeprefix("/bin/sh: ").partition("\n")[0]
-        raise _refused(field, text, f"the shell cannot read it: {told}.", hint="Try it: sh -n -c '…'")
+        message = parsed.errors.removeprefix("/bin/sh: ").partition("\n")[0]
+        raise _invalid(field, text, f"the shell cannot read it: {message}.", hint="Try it: sh -n -c '…'")
 
 
 def _example(field: str) -> str:
     return f'For example: {field}="test -f ready".'
 
 
-def _refused(field: str, value: object, what: str, hint: str) -> InvalidInput:
+def _invalid(field: str, value: object, what: str, hint: str) -> InvalidInput:
     return InvalidInput(f'"{field}": {what}', value=value, field=field, hint=hint)

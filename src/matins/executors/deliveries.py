@@ -10,8 +10,8 @@ import orjson
 
 from matins.engine.policies import AFTER
 from matins.errors import InvalidInput
-from matins.executors.checks import printed
-from matins.executors.commands import CommandResult, hook_said, run_command
+from matins.executors.check_executor import printed
+from matins.executors.commands import CommandResult, hook_reply, run_command
 from matins.executors.secrets import resolve
 from matins.model.run import RunRecord
 from matins.model.schedule import CommandLine
@@ -30,9 +30,9 @@ def senders(clock: Clock, workdir: str | None = None) -> Senders:
     return {"webhook": Webhooks(clock), "hook": Hooks(workdir), "function": call}
 
 
-def call(lane: Lane, letter: Letter) -> Sent:
+def call(queue: Lane, delivery: Letter) -> Sent:
     """It has got the event when it returns."""
-    answer = lane.target(letter.cloud_event)
+    answer = queue.target(delivery.cloud_event)
     if inspect.iscoroutine(answer):
         asyncio.run(answer)
     return _ARRIVED
@@ -44,19 +44,19 @@ class Webhooks:
     def __init__(self, clock: Clock, resolve: Resolve | None = None) -> None:
         self._clock = clock
         self._resolve = resolve
-        self._door: tuple[Any, Door] | None = None
+        self._http_client: tuple[Any, Door] | None = None
         """The one for the hosts that were allowed last."""
 
-    def __call__(self, lane: Lane, letter: Letter) -> Sent:
-        url, body = lane.target["url"], orjson.dumps(letter.cloud_event)
+    def __call__(self, queue: Lane, delivery: Letter) -> Sent:
+        url, body = queue.target["url"], orjson.dumps(delivery.cloud_event)
         try:
-            secret = resolve(lane.target["secret"], "the secret")  # a file says where it is, not what it is
-            headers = sign(secret, letter.cloud_event["id"], self._clock.now_ms() // 1000, body)
+            secret = resolve(queue.target["secret"], "the secret")  # a file says where it is, not what it is
+            headers = sign(secret, delivery.cloud_event["id"], self._clock.now_ms() // 1000, body)
         except InvalidInput as error:
             return Sent("again", error.message)
         headers["content-type"] = "application/cloudevents+json"
         try:
-            answer = self._door_to(lane).send("POST", url, body=body, headers=headers)
+            answer = self._client_for(queue).send("POST", url, body=body, headers=headers)
         except AddressRefused as error:
             return Sent("refused", error.message)
         except Unreachable as error:
@@ -65,12 +65,12 @@ class Webhooks:
             return _ARRIVED
         return Sent("gone" if answer.status == _GONE else "again", f"it answered {answer.status}")
 
-    def _door_to(self, lane: Lane) -> Door:
-        allowed = lane.policies.allowed_hosts
-        door = self._door
-        if door is None or door[0] != allowed:
-            door = self._door = allowed, Door(allowed, self._resolve)
-        return door[1]
+    def _client_for(self, queue: Lane) -> Door:
+        allowed = queue.policies.allowed_hosts
+        cached = self._http_client
+        if cached is None or cached[0] != allowed:
+            cached = self._http_client = allowed, Door(allowed, self._resolve)
+        return cached[1]
 
 
 class Hooks:
@@ -79,15 +79,15 @@ class Hooks:
     def __init__(self, workdir: str | None) -> None:
         self._workdir = workdir
 
-    def __call__(self, lane: Lane, letter: Letter) -> Sent:
-        if letter.run is None:
+    def __call__(self, queue: Lane, delivery: Letter) -> Sent:
+        if delivery.run is None:
             return _ARRIVED  # it is forgotten by now
         ran: list[HookRan] = []
-        for kind, command, limit_ms in _commands(lane, letter.known):
+        for kind, command, limit_ms in _commands(queue, delivery.known):
             result = run_command(
                 command,
-                context=_context(letter, letter.run),
-                variables=_variables(letter, letter.run),
+                context=_context(delivery, delivery.run),
+                variables=_variables(delivery, delivery.run),
                 workdir=self._workdir,
                 limit_ms=limit_ms,
             )
@@ -95,23 +95,23 @@ class Hooks:
         return Sent(ran=tuple(ran))
 
 
-def _commands(lane: Lane, known: Known | None) -> list[tuple[Literal["file_after", "after"], CommandLine, int]]:
-    found: list[tuple[Literal["file_after", "after"], CommandLine, int]] = []
-    if AFTER in lane.policies.hooks:
-        hook = lane.policies.hooks[AFTER]
-        found.append(("file_after", hook.command, hook.timeout_ms))
+def _commands(queue: Lane, known: Known | None) -> list[tuple[Literal["file_after", "after"], CommandLine, int]]:
+    commands: list[tuple[Literal["file_after", "after"], CommandLine, int]] = []
+    if AFTER in queue.policies.hooks:
+        hook = queue.policies.hooks[AFTER]
+        commands.append(("file_after", hook.command, hook.timeout_ms))
     if known is not None and known.definition.after_run is not None:
-        found.append(("after", known.definition.after_run, known.definition.check_timeout_ms))
-    return found
+        commands.append(("after", known.definition.after_run, known.definition.check_timeout_ms))
+    return commands
 
 
 def _failure(result: CommandResult) -> str | None:
-    return None if result.exit_code == 0 else hook_said(result).reason or "it ended badly"
+    return None if result.exit_code == 0 else hook_reply(result).reason or "it ended badly"
 
 
-def _context(letter: Letter, run: RunRecord) -> dict[str, Any]:
+def _context(delivery: Letter, run: RunRecord) -> dict[str, Any]:
     """The words of the hook that comes before a run, and how the run ended."""
-    known = letter.known
+    known = delivery.known
     return {
         "event": AFTER,
         "schedule": run.schedule,
@@ -127,15 +127,15 @@ def _context(letter: Letter, run: RunRecord) -> dict[str, Any]:
         "outcome": run.outcome,
         "started_at": run.started_at,
         "ended_at": run.ended_at,
-        "cloudevent": letter.cloud_event,
+        "cloudevent": delivery.cloud_event,
     }
 
 
-def _variables(letter: Letter, run: RunRecord) -> dict[str, str]:
+def _variables(delivery: Letter, run: RunRecord) -> dict[str, str]:
     return {
         "MATINS_EVENT": AFTER,
         "MATINS_SCHEDULE": run.schedule,
-        "MATINS_AGENT": letter.known.agent if letter.known else "",
+        "MATINS_AGENT": delivery.known.agent if delivery.known else "",
         "MATINS_RUN_ID": str(run.id),
         "MATINS_SLOT": "" if run.slot is None else str(run.slot),
         "MATINS_STATE": run.state.label,

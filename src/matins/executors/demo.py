@@ -17,7 +17,7 @@ from typing import Any
 
 MODEL = "demo"
 _FLAG = "--session-id"
-_SHOWN = 80
+_MAX_PREVIEW_LENGTH = 80
 _NO_USAGE = {"input_tokens": 0, "output_tokens": 0}
 
 
@@ -33,12 +33,12 @@ def main() -> None:
 
 def stream(prompt: str, session: str) -> Iterator[dict[str, Any]]:
     """The events of one run."""
-    said = report(prompt)
+    text = report(prompt)
     yield {"type": "system", "subtype": "init", "session_id": session, "model": MODEL, "tools": []}
     message = {"id": "msg_demo", "role": "assistant", "model": MODEL, "usage": _NO_USAGE}
     yield {
         "type": "assistant",
-        "message": {**message, "content": [{"type": "text", "text": said}]},
+        "message": {**message, "content": [{"type": "text", "text": text}]},
         "session_id": session,
     }
     yield {
@@ -47,7 +47,7 @@ def stream(prompt: str, session: str) -> Iterator[dict[str, Any]]:
         "is_error": False,
         "duration_ms": 0,
         "num_turns": 1,
-        "result": said,
+        "result": text,
         "session_id": session,
         "total_cost_usd": 0,
         "usage": _NO_USAGE,
@@ -61,10 +61,10 @@ def report(prompt: str) -> str:
     if not words:
         return "Good to be awake. Nobody left me a prompt, so I had a look around and changed nothing."
     first = " ".join(words)
-    shown = first if len(first) <= _SHOWN else first[: _SHOWN - 1].rstrip() + "…"
+    preview = first if len(first) <= _MAX_PREVIEW_LENGTH else first[: _MAX_PREVIEW_LENGTH - 1].rstrip() + "…"
     count = "one word" if len(words) == 1 else f"{len(words)} words"
     return (
-        f"Good to be awake. I was given {count}: “{shown}”\n"
+        f"Good to be awake. I was given {count}: “{preview}”\n"
         "I am the demo agent: I read my prompt, changed nothing and spent nothing.\n"
         "When you are ready, give this schedule an agent that can do the work."
     )

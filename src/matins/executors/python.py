@@ -14,8 +14,8 @@ from typing import Any
 
 from matins.engine.when.triggers import to_ms
 from matins.errors import OverBudget, RateLimited
-from matins.executors.commands import kept_reason
-from matins.executors.meter import Meter
+from matins.executors.commands import storable_reason
+from matins.executors.usage_meter import UsageMeter
 from matins.model.run import Outcome, ProviderLimit
 from matins.model.settings import MAX_NAME_LENGTH
 from matins.ports import Clock
@@ -23,13 +23,13 @@ from matins.runtime.attempt import Attempt, AttemptEnd, Mark
 from matins.runtime.run_context import ContextLoader
 
 Job = Callable[["JobContext"], Any]
-MOST_AHEAD = 1_024
+MAX_CLAIMED_AHEAD = 1_024
 """Two batches, so that a full one can be taken while the one before it runs."""
-MOST_TASKS = 5_000
-_AHEAD_AT_FIRST = 4
+MAX_ASYNC_TASKS = 5_000
+_INITIAL_AHEAD = 4
 _SLOW_START_MS = 1_000
 _DONE = Outcome(True)
-_UNREAD = object()
+_NOT_COPIED = object()
 
 
 class JobContext:
@@ -40,7 +40,7 @@ class JobContext:
     def __init__(self, attempt: Attempt, executor: PythonExecutor) -> None:
         self._attempt = attempt
         self._executor = executor
-        self._payload: Any = _UNREAD
+        self._payload: Any = _NOT_COPIED
 
     @property
     def id(self) -> int:
@@ -71,7 +71,7 @@ class JobContext:
     @property
     def payload(self) -> Any:
         """The run's own copy: what a job does to it, no other run sees."""
-        if self._payload is _UNREAD:
+        if self._payload is _NOT_COPIED:
             self._payload = deepcopy(self._attempt.known.definition.payload)
         return self._payload
 
@@ -154,16 +154,16 @@ class PythonExecutor:
         self._wake = wake
         self._threads = threads
         self.loader = loader
-        self.meter = Meter(loader)
+        self.meter = UsageMeter(loader)
         self._queue: SimpleQueue[Attempt | None] = SimpleQueue()
         self._ended: SimpleQueue[AttemptEnd] = SimpleQueue()
         # By (run, epoch): a held run may be tried again while its first attempt still has a thread.
-        self._taken: dict[Mark, tuple[Attempt, int]] = {}
-        self._begun: dict[Mark, int] = {}
+        self._active: dict[Mark, tuple[Attempt, int]] = {}
+        self._started: dict[Mark, int] = {}
         self._overdue: set[Mark] = set()
         self._withdrawn: set[Mark] = set()
         self._cancelled: set[int] = set()
-        self._ahead = threads * _AHEAD_AT_FIRST
+        self._max_ahead = threads * _INITIAL_AHEAD
         self._pool: list[threading.Thread] = []
         self._loop: asyncio.AbstractEventLoop | None = None
         self._tasks: dict[Mark, asyncio.Task[None]] = {}
@@ -190,7 +190,7 @@ class PythonExecutor:
         on_loop: list[Attempt] = []
         asynchronous = {name for name, job in self.jobs.items() if inspect.iscoroutinefunction(job)}
         for attempt in batch:
-            self._taken[attempt.mark] = attempt, boot
+            self._active[attempt.mark] = attempt, boot
             if attempt.known.definition.job in asynchronous:
                 on_loop.append(attempt)
             else:
@@ -212,57 +212,59 @@ class PythonExecutor:
         except Empty:
             pass
         for item in ended:
-            self._taken.pop(item.attempt.mark, None)
+            self._active.pop(item.attempt.mark, None)
             self._overdue.discard(item.attempt.mark)
         if ended and self._queue.qsize() < self._threads:
             # The threads are nearly through with what was taken: jobs are short, so more may be taken at a time.
-            self._ahead = min(self._ahead * 2, MOST_AHEAD)
+            self._max_ahead = min(self._max_ahead * 2, MAX_CLAIMED_AHEAD)
         return ended
 
     def room(self, *, talks: bool = False) -> int:
         on_loop = len(self._tasks)  # they need no thread, so they are not in the way of others
-        return min(self._ahead - (len(self._taken) - on_loop), MOST_TASKS - on_loop)
+        return min(self._max_ahead - (len(self._active) - on_loop), MAX_ASYNC_TASKS - on_loop)
 
     def running(self) -> int:
-        return len(self._taken)
+        return len(self._active)
 
     def busy(self) -> bool:
-        return len(self._taken) > self._ended.qsize()
+        return len(self._active) > self._ended.qsize()
 
     def withdraw(self, *, everything: bool = False) -> list[Attempt]:
-        patience = -1 if everything else _SLOW_START_MS
+        max_wait_ms = -1 if everything else _SLOW_START_MS
         boot = self._clock.boot_ms()
         late = [
             attempt
-            for attempt, taken in list(self._taken.values())
-            if boot - taken > patience and attempt.mark not in self._begun and attempt.mark not in self._overdue
+            for attempt, submitted in list(self._active.values())
+            if boot - submitted > max_wait_ms
+            and attempt.mark not in self._started
+            and attempt.mark not in self._overdue
         ]
         if late:
-            self._ahead = self._threads  # jobs are long: take no more than can start
-        back: list[Attempt] = []
+            self._max_ahead = self._threads  # jobs are long: take no more than can start
+        withdrawn: list[Attempt] = []
         for attempt in late:
             self._withdrawn.add(attempt.mark)
-            if attempt.mark in self._begun:  # it began in this very moment
+            if attempt.mark in self._started:  # it began in this very moment
                 self._withdrawn.discard(attempt.mark)
             else:
-                self._taken.pop(attempt.mark, None)
-                back.append(attempt)
-        return back
+                self._active.pop(attempt.mark, None)
+                withdrawn.append(attempt)
+        return withdrawn
 
     def overdue(self) -> list[Attempt]:
         boot = self._clock.boot_ms()
         late: list[Attempt] = []
-        for mark, begun in list(self._begun.items()):
-            taken = self._taken.get(mark)
-            if taken is None or mark in self._overdue:
+        for mark, started in list(self._started.items()):
+            submitted = self._active.get(mark)
+            if submitted is None or mark in self._overdue:
                 continue
-            limit = taken[0].known.definition.timeout_ms
-            if limit is not None and boot - begun > limit:
+            limit = submitted[0].known.definition.timeout_ms
+            if limit is not None and boot - started > limit:
                 self._overdue.add(mark)
                 if mark in self._tasks:
-                    self.cancel({taken[0].run_id})
+                    self.cancel({submitted[0].run_id})
                 else:
-                    late.append(taken[0])
+                    late.append(submitted[0])
         return late
 
     def cancel(self, run_ids: set[int]) -> None:
@@ -282,15 +284,15 @@ class PythonExecutor:
 
     def _run_jobs(self) -> None:
         while (attempt := self._queue.get()) is not None:
-            self._begun[attempt.mark] = self._clock.boot_ms()
+            self._started[attempt.mark] = self._clock.boot_ms()
             if attempt.mark in self._withdrawn:
                 self._withdrawn.discard(attempt.mark)
-                self._begun.pop(attempt.mark, None)
+                self._started.pop(attempt.mark, None)
                 continue
             self._end(attempt, run_job(self, attempt))
 
     def _end(self, attempt: Attempt, outcome: Outcome) -> None:
-        self._begun.pop(attempt.mark, None)
+        self._started.pop(attempt.mark, None)
         if attempt.mark in self._overdue:
             outcome = Outcome(False, error=outcome.error or "it ended after its limit", timed_out=True)
         elif attempt.run_id in self._cancelled and not outcome.succeeded:
@@ -310,7 +312,7 @@ class PythonExecutor:
     def _begin_all(self, attempts: list[Attempt]) -> None:
         assert self._loop is not None
         for attempt in attempts:
-            self._begun[attempt.mark] = self._clock.boot_ms()
+            self._started[attempt.mark] = self._clock.boot_ms()
             self._tasks[attempt.mark] = self._loop.create_task(self._await(attempt))
 
     async def _await(self, attempt: Attempt) -> None:
@@ -333,16 +335,16 @@ def _serve(loop: asyncio.AbstractEventLoop) -> None:
 
 def _failed(error: BaseException) -> Outcome:
     limit = _limit(error) if isinstance(error, RateLimited) else None
-    return Outcome(False, error=_told(error), limit=limit, over_budget=isinstance(error, OverBudget))
+    return Outcome(False, error=_traceback_text(error), limit=limit, over_budget=isinstance(error, OverBudget))
 
 
 def _limit(error: RateLimited) -> ProviderLimit:
     """Jobs say all sorts of things: here it is as a store can hold it. When nobody knows the time, it is soon."""
     at: object = error.resets_at
     resets_at = to_ms(at) if isinstance(at, datetime) and at.tzinfo is not None else None
-    provider = kept_reason(str(error.provider or "unknown"))[:MAX_NAME_LENGTH]
-    return ProviderLimit(provider, resets_at, kept_reason(str(error.reason or "rate limited")))
+    provider = storable_reason(str(error.provider or "unknown"))[:MAX_NAME_LENGTH]
+    return ProviderLimit(provider, resets_at, storable_reason(str(error.reason or "rate limited")))
 
 
-def _told(error: BaseException) -> str:
+def _traceback_text(error: BaseException) -> str:
     return "".join(traceback.format_exception(error, limit=-20))[-8_000:]

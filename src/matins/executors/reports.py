@@ -15,7 +15,7 @@ from matins.executors.runners.events import without_escapes
 from matins.model.run import Conversation, Outcome, ProviderLimit, Usage
 from matins.model.thread import Landing
 
-_LONGEST_TEXT = 32_000
+_MAX_TEXT_LENGTH = 32_000
 _ENDED = {
     "wall": "it ran longer than it may",
     "idle": "it said nothing for longer than it may",
@@ -25,95 +25,102 @@ _ENDED = {
 }
 
 
-def outcome_of(call: Call, told: Told, fate: Fate, landing: Landing | None, policies: Policies, now: int) -> Outcome:
+def outcome_of(
+    call: Call, result: Told, process: Fate, landing: Landing | None, policies: Policies, now: int
+) -> Outcome:
     """What a run came to, from what its tool said and what became of its process."""
-    told = replace(told, session=told.session or call.session or call.new_session)
-    usage = usage_of(call, told, policies)
-    succeeded = told.succeeded and fate.kind == "finished" and fate.ended_by in (None, "after_final")
-    error = None if succeeded else _why(told, fate)
+    result = replace(result, session=result.session or call.session or call.new_session)
+    usage = usage_of(call, result, policies)
+    succeeded = result.succeeded and process.kind == "finished" and process.ended_by in (None, "after_final")
+    error = None if succeeded else _failure_text(result, process)
     limit = None
-    if told.limit is not None and not succeeded:
-        limit = ProviderLimit(told.limit.provider, told.limit.until(fate.ended_at or now), told.limit.reason)
+    if result.limit is not None and not succeeded:
+        limit = ProviderLimit(result.limit.provider, result.limit.until(process.ended_at or now), result.limit.reason)
     return Outcome(
         succeeded,
-        result=report(told, fate, landing, usage),
+        result=outcome_document(result, process, landing, usage),
         error=error,
-        timed_out=fate.ended_by in ("wall", "idle"),
-        cancelled=fate.ended_by == "asked",
+        timed_out=process.ended_by in ("wall", "idle"),
+        cancelled=process.ended_by == "asked",
         usage=usage,
         limit=limit,
-        over_budget=told.stopped_by == "money" or fate.ended_by == "budget",
-        told=Conversation(call.prompt, shown(told.text), told.session, _session_tokens(told, landing)),
-        lost=fate.kind in ("unknown", "orphaned"),
+        over_budget=result.stopped_by == "money" or process.ended_by == "budget",
+        told=Conversation(call.prompt, display_text(result.text), result.session, _session_tokens(result, landing)),
+        lost=process.kind in ("unknown", "orphaned"),
     )
 
 
-def unreadable(why: Exception, fate: Fate) -> Outcome:
+def unreadable(error: Exception, process: Fate) -> Outcome:
     """Of a run that is over, and nobody can tell how it went; that it was asked to end is known all the same."""
-    said = why.message if isinstance(why, MatinsError) else f"{type(why).__name__}: {why}"
-    ended = "It is over" if fate.exit_code is None else f"It ended with exit code {fate.exit_code}"
-    asked = fate.ended_by == "asked"
-    return Outcome(False, error=f"{ended}, but what it said cannot be read: {said}", cancelled=asked, lost=not asked)
+    text = error.message if isinstance(error, MatinsError) else f"{type(error).__name__}: {error}"
+    ended = "It is over" if process.exit_code is None else f"It ended with exit code {process.exit_code}"
+    was_cancelled = process.ended_by == "asked"
+    return Outcome(
+        False,
+        error=f"{ended}, but what it said cannot be read: {text}",
+        cancelled=was_cancelled,
+        lost=not was_cancelled,
+    )
 
 
-def usage_of(call: Call, told: Told, policies: Policies) -> Usage:
+def usage_of(call: Call, result: Told, policies: Policies) -> Usage:
     """The money that the tool told, else what the tokens come to by the price table."""
-    tokens = told.tokens_in + told.tokens_out + told.tokens_cached
-    if told.cost_usd is not None and told.cost_reported:
-        return Usage(round(told.cost_usd * 1_000_000), tokens)
-    model = call.model or told.model
+    tokens = result.tokens_in + result.tokens_out + result.tokens_cached
+    if result.cost_usd is not None and result.cost_reported:
+        return Usage(round(result.cost_usd * 1_000_000), tokens)
+    model = call.model or result.model
     price = price_of(model, policies.prices) if model else None
-    money = estimate(price, told.tokens_in, told.tokens_out, told.tokens_cached) if price else 0
+    money = estimate(price, result.tokens_in, result.tokens_out, result.tokens_cached) if price else 0
     return Usage(money, tokens, estimated=True)
 
 
-def report(told: Told, fate: Fate, landing: Landing | None, usage: Usage) -> dict[str, Any]:
+def outcome_document(result: Told, process: Fate, landing: Landing | None, usage: Usage) -> dict[str, Any]:
     """As it is kept with the run."""
     return {
-        "executed": told.executed,
-        "succeeded": told.succeeded,
-        "delivered": landing is not None and bool(told.text),
-        "declared": told.declared,
-        "reason": told.reason,
-        "session": told.session,
+        "executed": result.executed,
+        "succeeded": result.succeeded,
+        "delivered": landing is not None and bool(result.text),
+        "declared": result.declared,
+        "reason": result.reason,
+        "session": result.session,
         "thread": None if landing is None else str(landing.thread.id),
-        "turns": told.turns,
-        "tokens": {"in": told.tokens_in, "out": told.tokens_out, "cached": told.tokens_cached},
+        "turns": result.turns,
+        "tokens": {"in": result.tokens_in, "out": result.tokens_out, "cached": result.tokens_cached},
         "money": {"micro_dollars": usage.money, "estimated": usage.estimated},
-        "text": shown(told.text),
-        "structured": told.structured,
-        "denials": list(told.denials),
-        "transcript": fate.stdout_path or None,
-        "exit_code": fate.exit_code,
-        "ended_by": fate.ended_by,
-        "truncated": fate.truncated,
-        "leftovers": fate.leftovers,
+        "text": display_text(result.text),
+        "structured": result.structured,
+        "denials": list(result.denials),
+        "transcript": process.stdout_path or None,
+        "exit_code": process.exit_code,
+        "ended_by": process.ended_by,
+        "truncated": process.truncated,
+        "leftovers": process.leftovers,
     }
 
 
-def shown(text: str) -> str:
+def display_text(text: str) -> str:
     """Bounded, and without what would steer a terminal."""
-    return without_escapes(text)[:_LONGEST_TEXT]
+    return without_escapes(text)[:_MAX_TEXT_LENGTH]
 
 
-def _why(told: Told, fate: Fate) -> str:
-    if fate.error:
-        return f"It was not started: {fate.error}"
-    if fate.ended_by in _ENDED:
-        return f"{_ENDED[fate.ended_by].capitalize()}, and was ended"
-    if told.declared == "failed":
-        return f"It said that it failed: {told.reason or 'no reason given'}"
-    if told.error:
-        return shown(told.error)[:2_000]
-    if fate.signal is not None:
-        return f"It was ended by {signal.Signals(fate.signal).name}"
-    if not told.executed:
-        return f"It ended with exit code {fate.exit_code}, without its final event"
-    return f"It ended with exit code {fate.exit_code}"
+def _failure_text(result: Told, process: Fate) -> str:
+    if process.error:
+        return f"It was not started: {process.error}"
+    if process.ended_by in _ENDED:
+        return f"{_ENDED[process.ended_by].capitalize()}, and was ended"
+    if result.declared == "failed":
+        return f"It said that it failed: {result.reason or 'no reason given'}"
+    if result.error:
+        return display_text(result.error)[:2_000]
+    if process.signal is not None:
+        return f"It was ended by {signal.Signals(process.signal).name}"
+    if not result.executed:
+        return f"It ended with exit code {process.exit_code}, without its final event"
+    return f"It ended with exit code {process.exit_code}"
 
 
-def _session_tokens(told: Told, landing: Landing | None) -> tuple[int, int, int] | None:
+def _session_tokens(result: Told, landing: Landing | None) -> tuple[int, int, int] | None:
     """What the session had before, and what this run added."""
     before = landing.thread.tokens if landing and landing.thread.session else (0, 0, 0)
-    now = (told.tokens_in, told.tokens_out, told.tokens_cached)
+    now = (result.tokens_in, result.tokens_out, result.tokens_cached)
     return before[0] + now[0], before[1] + now[1], before[2] + now[2]

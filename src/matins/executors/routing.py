@@ -5,7 +5,7 @@ from __future__ import annotations
 from matins.runtime.attempt import Attempt, AttemptEnd, Executor
 
 
-class Executors:
+class ExecutorRouter:
     """Two as one."""
 
     def __init__(self, agents: Executor, jobs: Executor) -> None:
@@ -61,6 +61,6 @@ class Executors:
         return self._agents if attempt.known.talks else self._jobs
 
     def _sorted(self, attempts: list[Attempt]) -> list[tuple[Executor, list[Attempt]]]:
-        told = [attempt for attempt in attempts if attempt.known.talks]
-        others = attempts if not told else [attempt for attempt in attempts if not attempt.known.talks]
-        return [(part, some) for part, some in ((self._agents, told), (self._jobs, others)) if some]
+        for_agents = [attempt for attempt in attempts if attempt.known.talks]
+        for_jobs = attempts if not for_agents else [attempt for attempt in attempts if not attempt.known.talks]
+        return [(part, some) for part, some in ((self._agents, for_agents), (self._jobs, for_jobs)) if some]

@@ -21,7 +21,7 @@ class Environment(NamedTuple):
 def environment_of(
     pairs: Iterable[tuple[str, str]],
     add: Mapping[str, str],
-    drop: Iterable[str],
+    remove: Iterable[str],
     source: Mapping[str, str] = os.environ,
 ) -> Environment:
     """A small inherited environment, and what an agent is given beside it."""
@@ -32,7 +32,7 @@ def environment_of(
         if values[name] != text:
             secrets.append(values[name])
     values.update(add)
-    for name in drop:
+    for name in remove:
         values.pop(name, None)
     return Environment(values, tuple(secrets))
 
@@ -54,12 +54,12 @@ def resolve(text: str, name: str, source: Mapping[str, str] = os.environ) -> str
         try:
             return path.read_text(encoding="utf-8").rstrip("\n")
         except (OSError, UnicodeDecodeError) as error:
-            why = error.strerror if isinstance(error, OSError) else "it is not a text"
+            reason = error.strerror if isinstance(error, OSError) else "it is not a text"
             raise _unresolved(
-                name, text, f"{path} cannot be read: {why}", "check the path and who may read it"
+                name, text, f"{path} cannot be read: {reason}", "check the path and who may read it"
             ) from None
     return text
 
 
-def _unresolved(name: str, text: str, why: str, hint: str) -> InvalidInput:
-    return InvalidInput(f"{name} refers to {text}, but {why}", value=text, field="environment", hint=hint)
+def _unresolved(name: str, text: str, reason: str, hint: str) -> InvalidInput:
+    return InvalidInput(f"{name} refers to {text}, but {reason}", value=text, field="environment", hint=hint)

@@ -16,7 +16,7 @@ from matins.engine.when.definitions import instant_text
 from matins.engine.when.durations import parse_duration
 from matins.engine.when.triggers import Trigger, to_ms
 from matins.errors import Conflict, TriggerError
-from matins.executors.checks import Blocked, Guard
+from matins.executors.check_executor import Guard, OnBlocked
 from matins.runtime.clock import SystemClock
 from matins.seeds.records import ms_of, newest_first
 
@@ -61,7 +61,7 @@ def _milliseconds(value: str | int | None) -> int:
 
 class Guarding(TypedDict):
     guard: Guard
-    on_blocked: Blocked | None
+    on_blocked: OnBlocked | None
 
 
 def guarding(

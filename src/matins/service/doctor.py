@@ -11,7 +11,7 @@ from pathlib import Path
 from matins.api.results import Finding
 from matins.engine.policies import Policies
 from matins.errors import InvalidFile, MatinsError
-from matins.executors.findings import agent_findings
+from matins.executors.agent_checks import agent_problems
 from matins.executors.registry import runners
 from matins.model.principal import Principal
 from matins.ports import HistoryRows, Store, SubscriptionRows
@@ -182,11 +182,11 @@ def _agents(policies: Policies, workdir: str) -> Iterator[Finding]:
     known, hosts = runners(), policies.allowed_hosts
     for agent in policies.agents.values():
         what = f"agent {agent.name}"
-        found = agent_findings(agent, known, workdir=workdir, allowed_hosts=hosts, prices=policies.prices)
+        found = agent_problems(agent, known, workdir=workdir, allowed_hosts=hosts, prices=policies.prices)
         if not found:
             yield Finding(what, True, f"Its runner {agent.runner} is available")
         for wrong in found:
-            yield Finding(what, False, wrong.what, wrong.mend)
+            yield Finding(what, False, wrong.message, wrong.fix)
 
 
 def _webhooks(transaction: SubscriptionRows) -> Iterator[Finding]:

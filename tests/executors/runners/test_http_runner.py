@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from matins.errors import InvalidInput
+from matins.executors.endpoint_calls import EndpointCall, SpendingAllowance
 from matins.executors.processes.values import Limits
 from matins.executors.runners.base import Call, Occasion, Told
 from matins.executors.runners.http import Http
-from matins.executors.speaking import Allowance, CallLine
 from matins.model.run import Usage
 from matins.net.client import AddressRefused, Door
 from matins.net.signing import new_secret, verify
@@ -40,8 +40,8 @@ def call(endpoint: Endpoint, **words: Any) -> Call:
 def speak(wanted: Call, door: Door | None = None) -> Told:
     clock = SystemClock()
     Http().refuse(wanted)
-    allowance = Allowance(clock, list, lambda told: Usage())
-    line = CallLine(clock, door or Door(wanted.allowed_hosts), Limits(30_000, 30_000), allowance, wanted.secrets)
+    allowance = SpendingAllowance(clock, list, lambda told: Usage())
+    line = EndpointCall(clock, door or Door(wanted.allowed_hosts), Limits(30_000, 30_000), allowance, wanted.secrets)
     return Http().speak(wanted, line)
 
 

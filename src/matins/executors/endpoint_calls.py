@@ -22,13 +22,13 @@ from matins.runtime.attempt import Mark
 from matins.runtime.spending import Bound
 
 log = logging.getLogger("matins")
-_FOR_EVER_S = 86_400.0
-_LOOK_MS = 250
-_STUBBORN_MS = 5_000
+_NO_LIMIT_S = 86_400.0
+_REREAD_MS = 250
+_UNRESPONSIVE_MS = 5_000
 """So long after its wall limit a call that goes on is one that nobody can end."""
 
 
-class Allowance:
+class SpendingAllowance:
     """What a call may spend. Others spend too, so its bounds are read again while it goes on."""
 
     def __init__(self, clock: Clock, bounds: Callable[[], list[Bound]], usage: Callable[[Told], Usage]) -> None:
@@ -38,32 +38,32 @@ class Allowance:
         self._bounds = bounds()
         self._read_at = clock.boot_ms()
 
-    def too_much(self, told: Told) -> str | None:
+    def exceeded(self, result: Told) -> str | None:
         if not self._bounds:
             return None
-        if self._clock.boot_ms() - self._read_at >= _LOOK_MS:
+        if self._clock.boot_ms() - self._read_at >= _REREAD_MS:
             self._bounds, self._read_at = self._read(), self._clock.boot_ms()
-        usage = self._usage(told)
-        return next((why for bound in self._bounds if (why := bound.passed(usage))), None)
+        usage = self._usage(result)
+        return next((reason for bound in self._bounds if (reason := bound.passed(usage))), None)
 
 
-class CallLine:
+class EndpointCall:
     """One call's line: its own patience with the other side, and the hand that cuts it."""
 
     def __init__(
-        self, clock: Clock, door: Door, limits: Limits, allowance: Allowance, secrets: tuple[str, ...]
+        self, clock: Clock, client: Door, limits: Limits, allowance: SpendingAllowance, secrets: tuple[str, ...]
     ) -> None:
         self._clock = clock
-        self._door = door
+        self._client = client
         self._limits = limits
         self._allowance = allowance
         self._secrets = secrets
-        self._cutting = threading.Lock()
+        self._lock = threading.Lock()
         self._sock: socket.socket | None = None
         self._begun = clock.boot_ms()
-        self._waits_for: EndedBy | None = None
+        self._waiting_limit: EndedBy | None = None
         self.ended_by: EndedBy | None = None
-        self.why: str | None = None
+        self.reason: str | None = None
         """In words, where it has spent what it may."""
 
     # -- for the speaker
@@ -77,26 +77,26 @@ class CallLine:
 
     @contextmanager
     def post(self, url: str, body: bytes, headers: Mapping[str, str]) -> Generator[Reply]:
-        with self._door.open("POST", url, self, body=body, headers=headers, cleaned=self.cleaned) as reply:
+        with self._client.open("POST", url, self, body=body, headers=headers, cleaned=self.redacted) as reply:
             yield reply
 
     def spent_up(self, so_far: Told) -> bool:
-        self.why = self._allowance.too_much(so_far)
-        if self.why is not None:
+        self.reason = self._allowance.exceeded(so_far)
+        if self.reason is not None:
             self.end("budget")
-        return self.why is not None
+        return self.reason is not None
 
     # -- for whoever waits on the other side
 
     def left(self) -> float:
         """Each wait is for the next bytes: it may take as long as silence may, within the wall limit."""
         wall, idle = self._limits.wall_ms, self._limits.idle_ms
-        waits: list[tuple[float, EndedBy | None]] = [(_FOR_EVER_S, None)]
+        waits: list[tuple[float, EndedBy | None]] = [(_NO_LIMIT_S, None)]
         if wall is not None:
             waits.append(((self._begun + wall - self._clock.boot_ms()) / 1000, "wall"))
         if idle is not None:
             waits.append((idle / 1000, "idle"))
-        seconds, self._waits_for = min(waits, key=lambda wait: wait[0])
+        seconds, self._waiting_limit = min(waits, key=lambda wait: wait[0])
         if seconds <= 0:
             self.ran_out()
         if self.cut:
@@ -104,10 +104,10 @@ class CallLine:
         return seconds
 
     def ran_out(self) -> None:
-        self.ended_by = self.ended_by or self._waits_for
+        self.ended_by = self.ended_by or self._waiting_limit
 
     def holds(self, sock: socket.socket) -> None:
-        with self._cutting:
+        with self._lock:
             self._sock = sock
             if self.cut:
                 _shut(sock)
@@ -115,98 +115,104 @@ class CallLine:
     # -- for the executor
 
     def end(self, ended_by: EndedBy) -> None:
-        with self._cutting:
+        with self._lock:
             self.ended_by = self.ended_by or ended_by
             if self._sock is not None:
                 _shut(self._sock)
 
-    def stubborn(self) -> bool:
+    def unresponsive(self) -> bool:
         wall = self._limits.wall_ms
-        return wall is not None and self._clock.boot_ms() > self._begun + wall + _STUBBORN_MS
+        return wall is not None and self._clock.boot_ms() > self._begun + wall + _UNRESPONSIVE_MS
 
-    def cleaned(self, data: bytes) -> bytes:
+    def redacted(self, data: bytes) -> bytes:
         if not self._secrets:
             return data
         redactor = Redactor([secret.encode() for secret in self._secrets])
         return redactor.feed(data) + redactor.finish()
 
-    def cleaned_text(self, text: str) -> str:
-        return self.cleaned(text.encode(errors="replace")).decode(errors="replace")
+    def redacted_text(self, text: str) -> str:
+        return self.redacted(text.encode(errors="replace")).decode(errors="replace")
 
 
-class Speaking:
+class EndpointCalls:
     """The calls under way. `done` hears how each ended, in that call's thread."""
 
     def __init__(self, clock: Clock, done: Callable[[Mark, Told, Fate, str | None], None]) -> None:
         self._clock = clock
         self._done = done
-        self._lines: dict[Mark, CallLine] = {}
-        self._stubborn: set[Mark] = set()
+        self._connections: dict[Mark, EndpointCall] = {}
+        self._unresponsive: set[Mark] = set()
 
-    def begin(self, mark: Mark, speaker: Speaker, call: Call, line: CallLine) -> None:
-        self._lines[mark] = line
+    def begin(self, mark: Mark, runner: Speaker, call: Call, connection: EndpointCall) -> None:
+        self._connections[mark] = connection
         name = f"matins-call-{mark[0]}"
-        threading.Thread(target=self._speak, args=(mark, speaker, call, line), name=name, daemon=True).start()
+        threading.Thread(target=self._run, args=(mark, runner, call, connection), name=name, daemon=True).start()
 
     def end(self, mark: Mark) -> bool:
         """Whether it is one of ours."""
-        line = self._lines.get(mark)
-        if line is not None:
-            line.end("asked")
-        return line is not None
+        connection = self._connections.get(mark)
+        if connection is not None:
+            connection.end("asked")
+        return connection is not None
 
     def end_all(self) -> None:
-        for mark in list(self._lines):
+        for mark in list(self._connections):
             self.end(mark)
 
-    def stubborn(self) -> list[Mark]:
+    def unresponsive(self) -> list[Mark]:
         """Those that have gone past their limit since the last time, and that no cut line has ended."""
-        late = [mark for mark, line in list(self._lines.items()) if line.stubborn() and mark not in self._stubborn]
-        self._stubborn.update(late)
+        late = [
+            mark
+            for mark, connection in list(self._connections.items())
+            if connection.unresponsive() and mark not in self._unresponsive
+        ]
+        self._unresponsive.update(late)
         return late
 
-    def _speak(self, mark: Mark, speaker: Speaker, call: Call, line: CallLine) -> None:
+    def _run(self, mark: Mark, runner: Speaker, call: Call, connection: EndpointCall) -> None:
         began = self._clock.now_ms()
-        told = _cleaned(_told(speaker, call, line), line)
+        result = _redacted(_call_runner(runner, call, connection), connection)
         # What is done was done before anybody could cut it.
-        ended_by = None if told.succeeded else line.ended_by
-        fate = Fate("finished", ended_by=ended_by, started_at=began, ended_at=self._clock.now_ms())
-        self._lines.pop(mark, None)
-        self._stubborn.discard(mark)
-        self._done(mark, told, fate, line.why)
+        ended_by = None if result.succeeded else connection.ended_by
+        process = Fate("finished", ended_by=ended_by, started_at=began, ended_at=self._clock.now_ms())
+        self._connections.pop(mark, None)
+        self._unresponsive.discard(mark)
+        self._done(mark, result, process, connection.reason)
 
 
-def _told(speaker: Speaker, call: Call, line: CallLine) -> Told:
+def _call_runner(runner: Speaker, call: Call, connection: EndpointCall) -> Told:
     try:
-        return speaker.speak(call, line)
+        return runner.speak(call, connection)
     except MatinsError as error:
         hint = f" ({error.hint})" if error.hint else ""
         return Told(False, False, error=f"{error.message}{hint}")
     except Exception as error:  # somebody's runner may raise anything
-        log.error("the runner %s raised: %s", speaker.name, line.cleaned_text(traceback.format_exc()))
+        log.error("the runner %s raised: %s", runner.name, connection.redacted_text(traceback.format_exc()))
         return Told(False, False, error=f"{type(error).__name__}: {error}")
 
 
-def _cleaned(told: Told, line: CallLine) -> Told:
+def _redacted(result: Told, connection: EndpointCall) -> Told:
     """Without secrets, also those that came in pieces."""
     texts = {
-        name: line.cleaned_text(text)
+        name: connection.redacted_text(text)
         for name in ("text", "error", "reason", "session")
-        if isinstance(text := getattr(told, name), str)
+        if isinstance(text := getattr(result, name), str)
     }
-    limit = told.limit and told.limit._replace(reason=line.cleaned_text(told.limit.reason))
-    denials = tuple(line.cleaned_text(denial) for denial in told.denials)
-    return replace(told, **texts, limit=limit, denials=denials, structured=_cleaned_json(told.structured, line))
+    limit = result.limit and result.limit._replace(reason=connection.redacted_text(result.limit.reason))
+    denials = tuple(connection.redacted_text(denial) for denial in result.denials)
+    return replace(
+        result, **texts, limit=limit, denials=denials, structured=_redacted_json(result.structured, connection)
+    )
 
 
-def _cleaned_json(value: Any, line: CallLine) -> Any:
+def _redacted_json(value: Any, connection: EndpointCall) -> Any:
     if isinstance(value, str):
-        return line.cleaned_text(value)
+        return connection.redacted_text(value)
     if isinstance(value, list):
-        return [_cleaned_json(item, line) for item in cast("list[Any]", value)]
+        return [_redacted_json(item, connection) for item in cast("list[Any]", value)]
     if isinstance(value, dict):
         pairs = cast("dict[str, Any]", value).items()
-        return {line.cleaned_text(key): _cleaned_json(item, line) for key, item in pairs}
+        return {connection.redacted_text(key): _redacted_json(item, connection) for key, item in pairs}
     return value
 
 

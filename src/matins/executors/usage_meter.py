@@ -12,7 +12,7 @@ from matins.runtime.attempt import Attempt, Mark
 from matins.runtime.run_context import ContextLoader
 
 
-class Meter:
+class UsageMeter:
     def __init__(self, loader: ContextLoader) -> None:
         self._loader = loader
         self._before: dict[Mark, Usage] = {}
@@ -24,23 +24,23 @@ class Meter:
         money: str | None,
         tokens: int,
         model: str | None,
-        put_in: int,
-        got_out: int,
+        input_tokens: int,
+        output_tokens: int,
         cached: int,
     ) -> None:
         """Count what a run tells; at its cap it must stop."""
-        told = {"tokens": tokens, "input": put_in, "output": got_out, "cached": cached}
-        tokens, put_in, got_out, cached = (parse_tokens(count, word) for word, count in told.items())
+        counts = {"tokens": tokens, "input": input_tokens, "output": output_tokens, "cached": cached}
+        tokens, input_tokens, output_tokens, cached = (parse_tokens(count, name) for name, count in counts.items())
         spent, estimated = 0, False
         if money is not None:
             spent = parse_money(money, self._loader.policies().rates, "money")
         elif model is not None:
             price = price_of(model, self._loader.policies().prices)
-            spent, estimated = (estimate(price, put_in, got_out, cached), True) if price else (0, True)
+            spent, estimated = (estimate(price, input_tokens, output_tokens, cached), True) if price else (0, True)
         before = self.used.get(attempt.mark, Usage())
         now = Usage(
             before.money + spent,
-            before.tokens + (tokens or put_in + got_out + cached),
+            before.tokens + (tokens or input_tokens + output_tokens + cached),
             before.estimated or estimated,
         )
         self.used[attempt.mark] = now
@@ -48,14 +48,14 @@ class Meter:
 
     def _stop_at_cap(self, attempt: Attempt, now: Usage) -> None:
         """The cap is for the run: what its other attempts have spent counts."""
-        words = attempt.known.definition
-        if words.max_cost is None and words.max_tokens is None:
+        definition = attempt.known.definition
+        if definition.max_cost is None and definition.max_tokens is None:
             return
         if attempt.mark not in self._before:
             self._before[attempt.mark] = Usage() if attempt.epoch == 1 else self._loader.spent_before(attempt)
         before = self._before[attempt.mark]
         total = Usage(before.money + now.money, before.tokens + now.tokens)
-        if total.over(words.max_cost, words.max_tokens):
+        if total.over(definition.max_cost, definition.max_tokens):
             spent_so_far = f"{format_money(total.money)} and {format_tokens(total.tokens)} tokens"
             raise OverBudget(f"This run has spent {spent_so_far}: more than it may", hint="raise max_cost, or do less")
 

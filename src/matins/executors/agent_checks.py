@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from matins.engine.prices import Price, price_of
 from matins.errors import InvalidInput
-from matins.executors.preparing import check_workdir, folder_of, found_program, is_own_folder
+from matins.executors.preparation import check_workdir, find_program, folder_of, is_own_folder
 from matins.executors.runners.base import AnyRunner, Call, Speaker
 from matins.executors.secrets import environment_of, resolve
 from matins.model.agent import Agent
@@ -17,24 +17,24 @@ from matins.net.client import check_url
 _PROMPT = "Is anything in the way?"
 
 
-class Finding(NamedTuple):
-    what: str
-    mend: str
+class AgentProblem(NamedTuple):
+    message: str
+    fix: str
 
 
-def agent_findings(
+def agent_problems(
     agent: Agent,
     runners: Mapping[str, AnyRunner],
     *,
     workdir: str = ".",
     allowed_hosts: Collection[str] = (),
     prices: Mapping[str, Price] | None = None,
-) -> list[Finding]:
+) -> list[AgentProblem]:
     """All that is wrong, not only what comes first. `workdir` is that of agents which name none; with `prices`, also
     whether its limit of money can hold."""
     runner = runners.get(agent.runner)
     if runner is None:
-        return [Finding(f'There is no runner "{agent.runner}"', f"known: {', '.join(sorted(runners))}")]
+        return [AgentProblem(f'There is no runner "{agent.runner}"', f"known: {', '.join(sorted(runners))}")]
     folder = folder_of(agent, workdir)
     checks = list(_references(agent))
     if not is_own_folder(agent) or Path(folder).exists():
@@ -43,9 +43,9 @@ def agent_findings(
         checks.append(lambda: check_url(agent.url or "", allowed_hosts))
     checks.append(lambda: _check_call(agent, runner, folder, tuple(allowed_hosts)))
     if prices is not None:
-        checks.append(lambda: _check_cap(agent, runner, prices))
-    findings = [finding for check in checks if (finding := _tried(check)) is not None]
-    return list(dict.fromkeys(findings))
+        checks.append(lambda: _check_max_cost(agent, runner, prices))
+    problems = [problem for check in checks if (problem := _problem(check)) is not None]
+    return list(dict.fromkeys(problems))
 
 
 def _references(agent: Agent) -> Iterator[Callable[[], object]]:
@@ -55,8 +55,10 @@ def _references(agent: Agent) -> Iterator[Callable[[], object]]:
 
 def _check_call(agent: Agent, runner: AnyRunner, folder: str, allowed_hosts: tuple[str, ...]) -> None:
     """As it would be made, with whatever of its environment there is."""
-    there = [pair for pair, check in zip(agent.environment, _references(agent), strict=True) if _tried(check) is None]
-    given = environment_of(there, {}, ())
+    resolvable = [
+        pair for pair, check in zip(agent.environment, _references(agent), strict=True) if _problem(check) is None
+    ]
+    environment = environment_of(resolvable, {}, ())
     call = Call(
         _PROMPT,
         folder,
@@ -68,34 +70,34 @@ def _check_call(agent: Agent, runner: AnyRunner, folder: str, allowed_hosts: tup
         options=agent.options,
         url=agent.url,
         allowed_hosts=allowed_hosts,
-        environment=given.values,
-        secrets=given.secrets,
+        environment=environment.values,
+        secrets=environment.secrets,
     )
     runner.refuse(call)
     if not isinstance(runner, Speaker):
         command = runner.command(call)
-        found_program(command.argv[0], environment_of(there, command.env_add, command.env_drop).values.get("PATH"))
+        find_program(command.argv[0], environment_of(resolvable, command.env_add, command.env_drop).values.get("PATH"))
 
 
-def _check_cap(agent: Agent, runner: AnyRunner, prices: Mapping[str, Price]) -> None:
+def _check_max_cost(agent: Agent, runner: AnyRunner, prices: Mapping[str, Price]) -> None:
     """What a run has spent must be seen somehow: by the tool's word, or by tokens and their price."""
-    tells: Collection[str] = getattr(runner, "tells", ("money",))
-    if agent.max_cost is None or "money" in tells:
+    reports: Collection[str] = getattr(runner, "tells", ("money",))
+    if agent.max_cost is None or "money" in reports:
         return
-    why, mend = None, f'set_price("{agent.model}", input=…, output=…)'
-    if "tokens" not in tells:
-        why, mend = f"nobody can see what {runner.name} spends", "take it out"
+    reason, fix = None, f'set_price("{agent.model}", input=…, output=…)'
+    if "tokens" not in reports:
+        reason, fix = f"nobody can see what {runner.name} spends", "take it out"
     elif agent.model is not None and price_of(agent.model, prices) is None:
-        why = f'{runner.name} tells tokens only, and "{agent.model}" has no price'
-    elif agent.model is None and "model" not in tells:
-        why, mend = f"{runner.name} tells tokens only, and not of which model", 'name it: model="…"'
-    if why is not None:
-        raise InvalidInput(f'"max_cost" cannot hold: {why}', field="max_cost", hint=mend)
+        reason = f'{runner.name} tells tokens only, and "{agent.model}" has no price'
+    elif agent.model is None and "model" not in reports:
+        reason, fix = f"{runner.name} tells tokens only, and not of which model", 'name it: model="…"'
+    if reason is not None:
+        raise InvalidInput(f'"max_cost" cannot hold: {reason}', field="max_cost", hint=fix)
 
 
-def _tried(check: Callable[[], object]) -> Finding | None:
+def _problem(check: Callable[[], object]) -> AgentProblem | None:
     try:
         check()
     except InvalidInput as error:
-        return Finding(error.message, error.hint or error.allowed or "Change the agent: matins agents edit.")
+        return AgentProblem(error.message, error.hint or error.allowed or "Change the agent: matins agents edit.")
     return None

@@ -12,21 +12,21 @@ from copy import deepcopy
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from matins.executors.commands import CommandResult, hook_said, kept_reason, run_command
+from matins.executors.commands import CommandResult, hook_reply, run_command, storable_reason
 from matins.ports import Clock
 from matins.runtime.checks import Check, CheckCommand, Checked, Said
 
 log = logging.getLogger("matins")
 Guard = Callable[[dict[str, Any]], Any]
 """Told about a run; what it returns, or awaits to, blocks the run when it is true. A text says why."""
-Blocked = Callable[[dict[str, Any], str], Any]
-MOST_AT_ONCE = 32
+OnBlocked = Callable[[dict[str, Any], str], Any]
+MAX_CONCURRENT = 32
 _STOP_S = 3.0
-CALL_LIMIT_MS = 15_000
+GUARD_TIMEOUT_MS = 15_000
 """How long a guard may take."""
 
 
-class CommandChecks:
+class CheckExecutor:
     """Never delays the engine: each check has its thread, up to a number, and beyond it runs wait."""
 
     def __init__(
@@ -35,7 +35,7 @@ class CommandChecks:
         wake: Callable[[], None],
         *,
         guard: Guard | None = None,
-        on_blocked: Blocked | None = None,
+        on_blocked: OnBlocked | None = None,
         workdir: str | None = None,
     ) -> None:
         self._clock = clock
@@ -44,42 +44,42 @@ class CommandChecks:
         self._guard = guard
         self._on_blocked = on_blocked
         self._workdir = workdir
-        self._done: SimpleQueue[Checked] = SimpleQueue()
-        self._under_way = 0
+        self._results: SimpleQueue[Checked] = SimpleQueue()
+        self._running = 0
         self._counting = threading.Lock()
-        self._fewer = threading.Condition(self._counting)
+        self._ended = threading.Condition(self._counting)
         self._stopped = threading.Event()
 
     def room(self) -> int:
-        return MOST_AT_ONCE - self._under_way
+        return MAX_CONCURRENT - self._running
 
     def submit(self, batch: list[Check]) -> None:
         with self._counting:
-            self._under_way += len(batch)
+            self._running += len(batch)
         for check in batch:
             threading.Thread(target=self._run, args=(check,), name=f"matins-check-{check.run_id}", daemon=True).start()
 
     def drain(self) -> list[Checked]:
-        done: list[Checked] = []
+        results: list[Checked] = []
         try:
             while True:
-                done.append(self._done.get_nowait())
+                results.append(self._results.get_nowait())
         except Empty:
-            return done
+            return results
 
     def stop(self) -> None:
         """What is under way is ended; what it would have said is asked again by whoever runs next."""
         self._stopped.set()
-        with self._fewer:
-            self._fewer.wait_for(lambda: not self._under_way, timeout=_STOP_S)
+        with self._ended:
+            self._ended.wait_for(lambda: not self._running, timeout=_STOP_S)
 
     def _run(self, check: Check) -> None:
         try:
-            self._done.put(self.answer(check))
+            self._results.put(self.answer(check))
         finally:
             with self._counting:
-                self._under_way -= 1
-                self._fewer.notify_all()
+                self._running -= 1
+                self._ended.notify_all()
             self._wake()
 
     def answer(self, check: Check) -> Checked:
@@ -88,51 +88,53 @@ class CommandChecks:
             return self._check(check)
         except BaseException as error:
             log.exception("run %s could not be checked", check.run_id)
-            return Checked(check, (Said("guard", "block", kept_reason(f"it could not be checked: {error}")),))
+            return Checked(check, (Said("guard", "block", storable_reason(f"it could not be checked: {error}")),))
 
     def _check(self, check: Check) -> Checked:
         """One after the other, until one is against it."""
-        said: list[Said] = []
+        results: list[Said] = []
         if self._guard is not None:
-            said.append(self._ask_guard(self._guard, check.context))
+            results.append(self._call_guard(self._guard, check.context))
         for command in check.commands:
-            if said and said[-1].saying != "pass":
+            if results and results[-1].saying != "pass":
                 break
-            said.append(self._ask_command(command, check))
-        if self._on_blocked is not None and said and said[-1].saying == "block":
-            tell, reason = self._on_blocked, said[-1].reason or "blocked"
-            self._aside(lambda: tell(deepcopy(check.context), reason))
-        return Checked(check, tuple(said))
+            results.append(self._run_check(command, check))
+        if self._on_blocked is not None and results and results[-1].saying == "block":
+            on_blocked, reason = self._on_blocked, results[-1].reason or "blocked"
+            self._in_background(lambda: on_blocked(deepcopy(check.context), reason))
+        return Checked(check, tuple(results))
 
-    def _ask_guard(self, guard: Guard, context: dict[str, Any]) -> Said:
-        began = self._clock.boot_ms()
+    def _call_guard(self, guard: Guard, context: dict[str, Any]) -> Said:
+        started = self._clock.boot_ms()
         try:
-            answer = self._called(lambda: guard(deepcopy(context)))
+            answer = self._result_of(lambda: guard(deepcopy(context)))
         except BaseException as error:  # a guard that fails guards: nothing starts past it, and the reason is told
             log.exception("the guard failed")
             answer = f"the guard failed: {type(error).__name__}: {error}"
-        took = self._clock.boot_ms() - began
+        duration_ms = self._clock.boot_ms() - started
         if not answer:
-            return Said("guard", "pass", None, took)
-        return Said("guard", "block", kept_reason(answer) if isinstance(answer, str) else "the guard said no", took)
+            return Said("guard", "pass", None, duration_ms)
+        return Said(
+            "guard", "block", storable_reason(answer) if isinstance(answer, str) else "the guard said no", duration_ms
+        )
 
-    def _aside(self, function: Callable[[], Any]) -> None:
+    def _in_background(self, function: Callable[[], Any]) -> None:
         """Nobody waits for it."""
-        threading.Thread(target=tell_quietly, args=(function,), name="matins-blocked", daemon=True).start()
+        threading.Thread(target=call_logged, args=(function,), name="matins-blocked", daemon=True).start()
 
-    def _called(self, function: Callable[[], Any]) -> Any:
+    def _result_of(self, function: Callable[[], Any]) -> Any:
         """What a function returns or awaits to. One that does not return in time is left alone: no thread can be ended
         from outside."""
         future: Future[Any] = Future()
-        threading.Thread(target=_fulfil, args=(future, function), name="matins-guard", daemon=True).start()
+        threading.Thread(target=_complete, args=(future, function), name="matins-guard", daemon=True).start()
         try:
-            return future.result(CALL_LIMIT_MS / 1000)
+            return future.result(GUARD_TIMEOUT_MS / 1000)
         except TimeoutError:
             if future.done():  # its own error, of the same name
                 raise
-            raise TimeoutError(f"it did not answer within {CALL_LIMIT_MS / 1000:g} s") from None
+            raise TimeoutError(f"it did not answer within {GUARD_TIMEOUT_MS / 1000:g} s") from None
 
-    def _ask_command(self, command: CheckCommand, check: Check) -> Said:
+    def _run_check(self, command: CheckCommand, check: Check) -> Said:
         result = run_command(
             command.command,
             context=check.context,
@@ -141,9 +143,9 @@ class CommandChecks:
             limit_ms=command.limit_ms,
             stopped=self._stopped.is_set,
         )
-        said = hook_said(result)
-        saying = "skip" if said.cancelled else "pass"
-        return Said(command.kind, saying, said.reason, result.duration_ms, result.exit_code, printed(result))
+        reply = hook_reply(result)
+        verdict = "skip" if reply.cancelled else "pass"
+        return Said(command.kind, verdict, reply.reason, result.duration_ms, result.exit_code, printed(result))
 
 
 def printed(result: CommandResult) -> str:
@@ -166,14 +168,14 @@ def awaited(answer: Any) -> Any:
     return asyncio.run(answer) if inspect.iscoroutine(answer) else answer
 
 
-def tell_quietly(function: Callable[[], Any]) -> None:
+def call_logged(function: Callable[[], Any]) -> None:
     try:
         awaited(function())
     except BaseException:  # it is told, and changes nothing
         log.exception("the on_blocked callback failed")
 
 
-def _fulfil(future: Future[Any], function: Callable[[], Any]) -> None:
+def _complete(future: Future[Any], function: Callable[[], Any]) -> None:
     try:
         future.set_result(awaited(function()))
     except BaseException as error:

@@ -12,11 +12,11 @@ from typing import NamedTuple
 
 from matins.engine.prompts import build_prompt
 from matins.errors import InvalidInput, MatinsError
-from matins.executors.errands import Errand, claim, held
 from matins.executors.processes.values import Launch, Limits
 from matins.executors.runners.base import AnyRunner, Call, Command, Occasion, Reader, Speaker
 from matins.executors.runners.sessions import check_session
 from matins.executors.secrets import environment_of
+from matins.executors.work_items import HeldWorkItem, claim_item, find_held
 from matins.model.agent import Agent
 from matins.model.run import Outcome
 from matins.ports import Clock
@@ -26,7 +26,7 @@ from matins.runtime.run_context import ContextLoader, RunContext
 from matins.work.base import WorkSource, open_source
 
 log = logging.getLogger("matins")
-_EARLIER_ROOM = 200_000
+_MAX_EARLIER_LENGTH = 200_000
 _SESSIONS = uuid.UUID("6d617469-6e73-5e55-9e55-696f6e000000")
 _KEEPS_NO_SESSION = Command((), b"")
 
@@ -37,7 +37,7 @@ class Prepared(NamedTuple):
     context: RunContext
     call: Call
     limits: Limits
-    errand: Errand | None = None
+    held_item: HeldWorkItem | None = None
     command: Command | None = None
     """None where nothing is started, but called."""
     launch: Launch | None = None
@@ -67,26 +67,26 @@ class Preparation:
         self._workdir = workdir
 
     def prepare(self, attempt: Attempt, context: RunContext) -> Prepared:
-        agent, runner = self._who(attempt, context)
-        errand = self._errand(attempt, context)
+        agent, runner = self._agent_and_runner(attempt, context)
+        held_item = self._claim_item(attempt, context)
         try:
-            return self._prepared(attempt, context, agent, runner, errand)
+            return self._build(attempt, context, agent, runner, held_item)
         except MatinsError:
-            if errand is not None:  # nobody will work on it now
-                errand.report(Outcome(False, cancelled=True), self._clock)
+            if held_item is not None:  # nobody will work on it now
+                held_item.report(Outcome(False, cancelled=True), self._clock)
             raise
 
     def recall(self, attempt: Attempt, context: RunContext) -> Prepared:
         """Of a run that another engine has started: what reads its output, whatever has changed around it since."""
-        agent, runner = self._who(attempt, context)
+        agent, runner = self._agent_and_runner(attempt, context)
         if isinstance(runner, Speaker):
             call = self._call(attempt, agent, context, runner, None)
             return Prepared(attempt, runner, context, call, _limits(attempt, agent))
-        errand = self._errand_again(attempt, context)
-        call = self._call(attempt, agent, context, runner, errand)
-        return Prepared(attempt, runner, context, call, _limits(attempt, agent), errand, runner.command(call))
+        held_item = self._find_held_item(attempt, context)
+        call = self._call(attempt, agent, context, runner, held_item)
+        return Prepared(attempt, runner, context, call, _limits(attempt, agent), held_item, runner.command(call))
 
-    def _who(self, attempt: Attempt, context: RunContext) -> tuple[Agent, AnyRunner]:
+    def _agent_and_runner(self, attempt: Attempt, context: RunContext) -> tuple[Agent, AnyRunner]:
         agent = context.agent
         if agent is None:
             raise InvalidInput(
@@ -100,26 +100,26 @@ class Preparation:
             raise InvalidInput(f'There is no runner "{agent.runner}"', field="runner", hint=f"known: {known}")
         return agent, runner
 
-    def _prepared(
-        self, attempt: Attempt, context: RunContext, agent: Agent, runner: AnyRunner, errand: Errand | None
+    def _build(
+        self, attempt: Attempt, context: RunContext, agent: Agent, runner: AnyRunner, held_item: HeldWorkItem | None
     ) -> Prepared:
         limits = _limits(attempt, agent)
         folder = folder_of(agent, self._workdir)
         if is_own_folder(agent):
             make_folder(Path(folder))
         check_workdir(folder)
-        given = environment_of(agent.environment, {}, ())
-        call = self._call(attempt, agent, context, runner, errand)
-        call = replace(call, environment=given.values, secrets=given.secrets)
+        resolved = environment_of(agent.environment, {}, ())
+        call = self._call(attempt, agent, context, runner, held_item)
+        call = replace(call, environment=resolved.values, secrets=resolved.secrets)
         runner.refuse(call)
         if isinstance(runner, Speaker):
             if runner.chooses_session:
                 check_session(call, context.landing, _KEEPS_NO_SESSION)
-            return Prepared(attempt, runner, context, call, limits, errand)
+            return Prepared(attempt, runner, context, call, limits, held_item)
         command = runner.command(call)
         check_session(call, context.landing, command)
         environment = environment_of(agent.environment, command.env_add, command.env_drop)
-        argv = (found_program(command.argv[0], environment.values.get("PATH")), *command.argv[1:])
+        argv = (find_program(command.argv[0], environment.values.get("PATH")), *command.argv[1:])
         launch = Launch(
             attempt.run_id,
             attempt.epoch,
@@ -131,17 +131,17 @@ class Preparation:
             environment.secrets,
             command.finals,
         )
-        return Prepared(attempt, runner, context, call, limits, errand, command, launch)
+        return Prepared(attempt, runner, context, call, limits, held_item, command, launch)
 
-    def _errand(self, attempt: Attempt, context: RunContext) -> Errand | None:
+    def _claim_item(self, attempt: Attempt, context: RunContext) -> HeldWorkItem | None:
         source = self._source(attempt, context)
-        return None if source is None else claim(source, self._loader.run_key(attempt), self._clock)
+        return None if source is None else claim_item(source, self._loader.run_key(attempt), self._clock)
 
-    def _errand_again(self, attempt: Attempt, context: RunContext) -> Errand | None:
+    def _find_held_item(self, attempt: Attempt, context: RunContext) -> HeldWorkItem | None:
         """Its item, by its key. That somebody has taken it away is no reason to leave the run alone."""
         try:
             source = self._source(attempt, context)
-            return None if source is None else held(source, self._loader.run_key(attempt), self._clock)
+            return None if source is None else find_held(source, self._loader.run_key(attempt), self._clock)
         except MatinsError as error:
             log.warning("run %s goes on without its work item: %s", attempt.run_id, error)
             return None
@@ -157,14 +157,14 @@ class Preparation:
         return open_source(definition, self._workdir)
 
     def _call(
-        self, attempt: Attempt, agent: Agent, context: RunContext, runner: AnyRunner, errand: Errand | None
+        self, attempt: Attempt, agent: Agent, context: RunContext, runner: AnyRunner, held_item: HeldWorkItem | None
     ) -> Call:
-        known, words = attempt.known, attempt.known.definition
+        known, definition = attempt.known, attempt.known.definition
         session = context.landing.thread.session if context.landing else None
-        cap = min((cost for cost in (words.max_cost, agent.max_cost) if cost is not None), default=None)
+        cap = min((cost for cost in (definition.max_cost, agent.max_cost) if cost is not None), default=None)
         fire = fire_of(attempt, context.previous_state)
         return Call(
-            prompt=build_prompt(words.prompt, fire._replace(work=errand.item if errand else None)),
+            prompt=build_prompt(definition.prompt, fire._replace(work=held_item.item if held_item else None)),
             workdir=folder_of(agent, self._workdir),
             model=agent.model,
             session=session,
@@ -188,10 +188,10 @@ class Preparation:
         if context.landing is None:
             return ()
         kept: list[tuple[str, str]] = []
-        room = _EARLIER_ROOM
+        remaining = _MAX_EARLIER_LENGTH
         for message in reversed(self._loader.earlier_messages(context.landing.thread.id)):
-            room -= len(message.text)
-            if room < 0:
+            remaining -= len(message.text)
+            if remaining < 0:
                 break
             if message.run_id != attempt.run_id:
                 kept.append((message.role, message.text))
@@ -226,9 +226,11 @@ def make_folder(folder: Path) -> None:
     try:
         folder.mkdir(mode=0o700, exist_ok=True)
     except OSError as error:
-        why = error.strerror or str(error)
+        reason = error.strerror or str(error)
         hint = "Name another folder: workdir."
-        raise InvalidInput(f"{folder} cannot be made: {why}.", value=str(folder), field="workdir", hint=hint) from error
+        raise InvalidInput(
+            f"{folder} cannot be made: {reason}.", value=str(folder), field="workdir", hint=hint
+        ) from error
 
 
 def check_workdir(folder: str) -> None:
@@ -236,7 +238,7 @@ def check_workdir(folder: str) -> None:
         raise InvalidInput(f"{folder} is not a folder.", value=folder, field="workdir", hint=f"mkdir -p {folder}")
 
 
-def found_program(program: str, path: str | None) -> str:
+def find_program(program: str, path: str | None) -> str:
     found = shutil.which(program, path=path)
     if found is None:
         hint = "Install it, or give its full path."

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from commanding import run
 
-from matins.executors.commands import CommandResult, hook_said
+from matins.executors.commands import CommandResult, hook_reply
 
 GOES_ON = """
 true
@@ -44,23 +44,23 @@ its answer is too long to be read ← printf '{\n"cancel": true,\n"more": "%0200
 
 @pytest.mark.parametrize("command", GOES_ON.strip().splitlines())
 def test_p7_a_hook_that_ends_well_lets_the_run_go_on(command: str) -> None:
-    assert hook_said(run(command)) == (False, None)
+    assert hook_reply(run(command)) == (False, None)
 
 
 @pytest.mark.parametrize("case", CANCELS.strip().splitlines())
 def test_p7_a_hook_cancels_by_an_answer_or_by_its_end(case: str) -> None:
     reason, _, command = case.partition(" ← ")
-    assert hook_said(run(command)) == (True, None if reason == "None" else reason)
+    assert hook_reply(run(command)) == (True, None if reason == "None" else reason)
 
 
 def test_p7_a_reason_is_short() -> None:
-    assert hook_said(run("""printf '{"cancel": true, "reason": "%01000d"}' 0""")).reason == "0" * 499 + "…"
-    assert len(hook_said(run("printf '%01000d' 0 >&2; exit 1")).reason or "") == 500
+    assert hook_reply(run("""printf '{"cancel": true, "reason": "%01000d"}' 0""")).reason == "0" * 499 + "…"
+    assert len(hook_reply(run("printf '%01000d' 0 >&2; exit 1")).reason or "") == 500
 
 
 def test_p7_a_hook_that_is_cut_off_cancels() -> None:
     late = CommandResult(None, True, '{"cancel": false}', "", None, duration_ms=15_000)
-    assert hook_said(late) == (True, "it did not end within 15 s")
-    assert hook_said(late._replace(duration_ms=1_500)) == (True, "it did not end within 1.5 s")
+    assert hook_reply(late) == (True, "it did not end within 15 s")
+    assert hook_reply(late._replace(duration_ms=1_500)) == (True, "it did not end within 1.5 s")
     nameless = CommandResult(-35, False, "", "", None, duration_ms=3)
-    assert hook_said(nameless) == (True, "it was ended by signal 35")
+    assert hook_reply(nameless) == (True, "it was ended by signal 35")

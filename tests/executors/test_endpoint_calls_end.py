@@ -19,7 +19,7 @@ from office import Office
 from matins import SchedulerShutdownError, parse_trigger
 from matins.engine.policies import Policies
 from matins.engine.schedules import AGENT_JOB, encode
-from matins.executors.agents import MOST_AT_ONCE, AgentExecutor
+from matins.executors.agents import MAX_CONCURRENT, AgentExecutor
 from matins.executors.processes.supervisor import Supervisor
 from matins.executors.registry import runners
 from matins.executors.runners.base import Call, Line, Told
@@ -133,19 +133,19 @@ def test_no_more_are_called_at_once_than_there_is_room_for(office: Office, endpo
     """H10 B9: what is beyond that waits, and is not lost"""
     m = office.matins
     m.agents.set("ann", runner="openai", model="m", url=endpoint.url)
-    names = [f"s{number}" for number in range(MOST_AT_ONCE + 3)]
+    names = [f"s{number}" for number in range(MAX_CONCURRENT + 3)]
     m.add_many([{"name": n, "when": "every day at 09:00", "agent": "ann", "prompt": "fault:hang"} for n in names])
     for name in names:
         m.run(name)
-    endpoint.wait_for(MOST_AT_ONCE)
+    endpoint.wait_for(MAX_CONCURRENT)
     endpoint.go_on.set()
     assert {office.wait(name).state for name in names} == {"succeeded"}
 
 
-class Stubborn:
+class Unresponsive:
     """A runner of somebody else's that waits on nothing of ours."""
 
-    name = provider = "stubborn"
+    name = provider = "unresponsive"
     chooses_session = False
 
     def __init__(self) -> None:
@@ -163,17 +163,17 @@ class OfAnn(ContextLoader):
     """All runs are of one agent."""
 
     def run_context(self, attempt: Attempt) -> RunContext:
-        return RunContext(Agent("ann", "stubborn", timeout_ms=None), None, None, Policies())
+        return RunContext(Agent("ann", "unresponsive", timeout_ms=None), None, None, Policies())
 
 
 class Hall:
     """An executor of agents alone, with a runner that waits until it may go on."""
 
     def __init__(self) -> None:
-        self.clock, self.runner = ManualClock(), Stubborn()
+        self.clock, self.runner = ManualClock(), Unresponsive()
         self.woken = threading.Semaphore(0)
         self.executor = AgentExecutor(
-            {"stubborn": self.runner},
+            {"unresponsive": self.runner},
             self.no_processes,
             self.clock,
             self.woken.release,
@@ -213,20 +213,20 @@ def hall() -> Iterator[Hall]:
 
 def test_h10_what_has_no_place_waits_and_is_given_back(hall: Hall) -> None:
     """H10: after a while, since another engine may have one; all of it when this one stops"""
-    executor, works = hall.executor, hall.works(MOST_AT_ONCE + 5)
+    executor, works = hall.executor, hall.works(MAX_CONCURRENT + 5)
     executor.submit(works[:-1])
-    assert (executor.running(), executor.room()) == (MOST_AT_ONCE + 4, -4)
+    assert (executor.running(), executor.room()) == (MAX_CONCURRENT + 4, -4)
     assert executor.withdraw() == []
     hall.clock.advance(10_001)
     executor.submit(works[-1:])
-    assert executor.withdraw() == works[MOST_AT_ONCE:-1]
+    assert executor.withdraw() == works[MAX_CONCURRENT:-1]
     assert executor.withdraw(everything=True) == works[-1:]
-    assert (executor.running(), executor.room(), executor.busy()) == (MOST_AT_ONCE, 0, True)
+    assert (executor.running(), executor.room(), executor.busy()) == (MAX_CONCURRENT, 0, True)
 
 
 def test_h10_what_waits_begins_when_another_ends(hall: Hall) -> None:
     """H10"""
-    executor, works = hall.executor, hall.works(MOST_AT_ONCE + 5)
+    executor, works = hall.executor, hall.works(MAX_CONCURRENT + 5)
     executor.submit(works)
     hall.runner.go.set()
     assert {ended.attempt.run_id for ended in hall.ended(len(works))} == {work.run_id for work in works}
@@ -235,12 +235,12 @@ def test_h10_what_waits_begins_when_another_ends(hall: Hall) -> None:
 
 def test_what_is_cancelled_before_it_began_needs_no_place(hall: Hall) -> None:
     """B9: nothing is spent on it"""
-    executor, works = hall.executor, hall.works(MOST_AT_ONCE + 2)
+    executor, works = hall.executor, hall.works(MAX_CONCURRENT + 2)
     executor.submit(works)
     executor.cancel({works[-1].run_id})
     (ended,) = hall.ended(1)
     assert (ended.attempt, ended.outcome.cancelled) == (works[-1], True)
-    assert executor.running() == MOST_AT_ONCE + 1
+    assert executor.running() == MAX_CONCURRENT + 1
 
 
 def test_h11_what_has_not_begun_when_matins_stops_is_given_back(hall: Hall) -> None:
@@ -257,17 +257,17 @@ def test_b9_a_call_that_nobody_can_end_is_held_until_it_ends(
 ) -> None:
     """B9: with its place; and what it raises is its failure, without the secret"""
     monkeypatch.setenv("THE_KEY", KEY)
-    monkeypatch.setattr("matins.executors.speaking._STUBBORN_MS", 0)
-    stubborn = Stubborn()
-    monkeypatch.setitem(runners(), "stubborn", stubborn)
+    monkeypatch.setattr("matins.executors.endpoint_calls._UNRESPONSIVE_MS", 0)
+    unresponsive = Unresponsive()
+    monkeypatch.setitem(runners(), "unresponsive", unresponsive)
     m = office.matins
-    m.agents.set("ann", runner="stubborn", timeout="1s", environment={"A_KEY": "env:THE_KEY"})
+    m.agents.set("ann", runner="unresponsive", timeout="1s", environment={"A_KEY": "env:THE_KEY"})
     m.add("s", when="every day at 09:00", agent="ann", prompt="Hello")
     m.run("s")
     held = office.wait("s", lambda run: run.state == "held")
     assert held.reason == "timed_out"
     m.runs.cancel(held.id)
-    stubborn.go.set()
+    unresponsive.go.set()
     run = office.wait("s")
     assert "OSError" in run.outcome["error"]
     assert KEY not in run.outcome["error"] + caplog.text

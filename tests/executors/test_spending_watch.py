@@ -22,7 +22,7 @@ from matins.executors.runners.goose import Goose
 from matins.executors.runners.openai import OpenAI
 from matins.executors.runners.opencode import Opencode
 from matins.executors.runners.shell import Shell
-from matins.executors.watching import Watcher
+from matins.executors.spending_watch import SpendingWatch
 from matins.model.run import Usage
 from matins.runtime.attempt import Attempt
 from matins.runtime.spending import Bound
@@ -246,12 +246,12 @@ def watched(stream: Stream, most: int, given: list[tuple[bytes, int, int]]) -> s
     work = Attempt(7, 2, 1, None, 1, None, 0, cast("Any", None))
     stream.pieces = given
     bound = Bound(None, most, "allowed for one run")
-    watcher = Watcher(lambda: cast("Supervisor", stream), lambda work: [bound], every_s=0.001)
-    watcher.watch(work, Opencode().reader(), lambda told: Usage(0, told.tokens_in))
+    watch = SpendingWatch(lambda: cast("Supervisor", stream), lambda work: [bound], every_s=0.001)
+    watch.watch(work, Opencode().reader(), lambda told: Usage(0, told.tokens_in))
     while not stream.ended.is_set() and not stream.read.acquire(timeout=0.01):
         pass
-    why = watcher.forget(work.mark)
-    watcher.close()
+    why = watch.unwatch(work.mark)
+    watch.close()
     return why
 
 

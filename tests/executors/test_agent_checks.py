@@ -11,7 +11,7 @@ import pytest
 
 from matins.engine.policies import NONE
 from matins.engine.settings import ParseContext, parse_settings
-from matins.executors.findings import Finding, agent_findings
+from matins.executors.agent_checks import AgentProblem, agent_problems
 from matins.executors.registry import runners
 from matins.model.agent import Agent
 from matins.model.settings import settings_of
@@ -30,19 +30,19 @@ def ann(runner: str, **settings: Any) -> Agent:
     return Agent("ann", **parse_settings("An agent", settings_of(Agent), given, ParseContext(0)))
 
 
-def findings(runner: str, **settings: Any) -> list[Finding]:
-    return agent_findings(ann(runner, **settings), runners(), workdir="/")
+def problems(runner: str, **settings: Any) -> list[AgentProblem]:
+    return agent_problems(ann(runner, **settings), runners(), workdir="/")
 
 
 @pytest.mark.usefixtures("on_path")
 @pytest.mark.parametrize("runner", ["claude", "codex", "gemini", "goose", "opencode", "demo"])
 def test_b4_nothing_is_wrong(runner: str) -> None:
     """B4"""
-    assert findings(runner) == []
+    assert problems(runner) == []
 
 
 @pytest.mark.parametrize(
-    ("words", "what", "mend"),
+    ("words", "what", "fix"),
     [
         ({"runner": "claude", "environment": {"PATH": "/nowhere"}}, '"claude" is not on PATH', "Install it"),
         ({"runner": "shell", "command": ["no-such-tool"]}, '"no-such-tool" is not on PATH', "full path"),
@@ -56,22 +56,22 @@ def test_b4_nothing_is_wrong(runner: str) -> None:
         ({"runner": "sorcery"}, 'There is no runner "sorcery"', "known: claude"),
     ],
 )
-def test_b4_each_thing_that_is_wrong(words: dict[str, Any], what: str, mend: str) -> None:
+def test_b4_each_thing_that_is_wrong(words: dict[str, Any], what: str, fix: str) -> None:
     """B4"""
-    (finding,) = findings(**words)
-    assert what in finding.what
-    assert mend in finding.mend
-    assert finding.mend
+    (finding,) = problems(**words)
+    assert what in finding.message
+    assert fix in finding.fix
+    assert finding.fix
 
 
 def test_b4_everything_that_is_wrong_at_once(tmp_path: Path) -> None:
     """B4: and what is right is not told"""
     (tmp_path / "key").write_text("tok-4711")
     environment = {"A": "env:NOT_SET_HERE", "B": "file:/no/key", "C": f"file:{tmp_path}/key", "PATH": str(tmp_path)}
-    found = findings("codex", workdir=f"{tmp_path}/gone", environment=environment, url="http://127.0.0.1/")
+    found = problems("codex", workdir=f"{tmp_path}/gone", environment=environment, url="http://127.0.0.1/")
     assert len(found) == 5
     assert "tok-4711" not in str(found)
-    assert all(what and mend for what, mend in found)
+    assert all(what and fix for what, fix in found)
 
 
 @pytest.mark.usefixtures("on_path")
@@ -93,17 +93,17 @@ def test_b4_a_limit_of_money_that_cannot_hold(runner: str, model: str | None, wh
     words = {"model": model} if model else {"command": ["cat"]} if runner == "shell" else {}
     agent = ann(runner, **words)
     limited = replace(agent, max_cost=2_000_000)
-    assert agent_findings(agent, runners(), workdir="/", prices=NONE.prices) == []
-    found = agent_findings(limited, runners(), workdir="/", prices=NONE.prices)
-    assert [finding.what for finding in found] == ([] if what is None else [f'"max_cost" cannot hold: {what}'])
-    assert all(finding.mend for finding in found)
+    assert agent_problems(agent, runners(), workdir="/", prices=NONE.prices) == []
+    found = agent_problems(limited, runners(), workdir="/", prices=NONE.prices)
+    assert [finding.message for finding in found] == ([] if what is None else [f'"max_cost" cannot hold: {what}'])
+    assert all(finding.fix for finding in found)
 
 
 def test_an_owners_own_hosts_are_allowed() -> None:
     """B4"""
     agent = ann("demo", url="http://127.0.0.1:9000/")
-    assert len(agent_findings(agent, runners(), workdir="/")) == 1
-    assert agent_findings(agent, runners(), workdir="/", allowed_hosts=["127.0.0.1:9000"]) == []
+    assert len(agent_problems(agent, runners(), workdir="/")) == 1
+    assert agent_problems(agent, runners(), workdir="/", allowed_hosts=["127.0.0.1:9000"]) == []
 
 
 @pytest.mark.usefixtures("on_path")
@@ -112,5 +112,5 @@ def test_nothing_is_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     tool = tmp_path / "canary"
     tool.write_text(f"#!/bin/sh\ntouch {tmp_path}/started\n")
     tool.chmod(0o755)
-    assert findings("shell", command=[str(tool)]) == []
+    assert problems("shell", command=[str(tool)]) == []
     assert not (tmp_path / "started").exists()

@@ -14,10 +14,10 @@ from matins.runtime.spending import Bound
 
 log = logging.getLogger("matins")
 _CHUNK = 1 << 20
-_LONGEST_LINE = 8 * 1024 * 1024
+_MAX_LINE_BYTES = 8 * 1024 * 1024
 
 
-class Watcher:
+class SpendingWatch:
     """The thread is there while somebody is watched, and looks four times a second."""
 
     def __init__(
@@ -27,7 +27,7 @@ class Watcher:
         self._bounds = bounds
         self._every_s = every_s
         self._watches: dict[Mark, _Watch] = {}
-        self._why: dict[Mark, str] = {}
+        self._reasons: dict[Mark, str] = {}
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
         self._closed = False
@@ -42,15 +42,15 @@ class Watcher:
         with self._changed:
             self._watches[attempt.mark] = _Watch(attempt, reader, usage)
             if self._thread is None and not self._closed:
-                self._thread = threading.Thread(target=self._keep_looking, name="matins-meter", daemon=True)
+                self._thread = threading.Thread(target=self._run, name="matins-meter", daemon=True)
                 self._thread.start()
 
-    def forget(self, mark: Mark) -> str | None:
+    def unwatch(self, mark: Mark) -> str | None:
         """It is over; why we ended it, if we did."""
         with self._changed:
             self._watches.pop(mark, None)
             self._changed.notify()
-            return self._why.pop(mark, None)
+            return self._reasons.pop(mark, None)
 
     def close(self) -> None:
         with self._changed:
@@ -61,35 +61,35 @@ class Watcher:
         if thread is not None:
             thread.join()
 
-    def _keep_looking(self) -> None:
-        while self._goes_on():
+    def _run(self) -> None:
+        while self._wait():
             for mark, watch in list(self._watches.items()):
                 try:
-                    self._look(mark, watch)
+                    self._check(mark, watch)
                 except Exception:  # one run's trouble is not another's
                     log.exception("what run %s has spent so far cannot be seen", mark[0])
 
-    def _goes_on(self) -> bool:
+    def _wait(self) -> bool:
         with self._changed:
             if self._changed.wait_for(lambda: not self._watches, self._every_s):
                 self._thread = None
                 return False
             return True
 
-    def _look(self, mark: Mark, watch: _Watch) -> None:
-        told = watch.read(self._supervisor())
-        if told is None or (why := self._too_much(watch, told)) is None:
+    def _check(self, mark: Mark, watch: _Watch) -> None:
+        result = watch.read(self._supervisor())
+        if result is None or (reason := self._exceeded(watch, result)) is None:
             return
         with self._changed:
             if self._watches.pop(mark, None) is None:
                 return  # it has ended since
-            self._why[mark] = why
+            self._reasons[mark] = reason
         self._supervisor().end(*mark, "budget")
 
-    def _too_much(self, watch: _Watch, told: Told) -> str | None:
+    def _exceeded(self, watch: _Watch, result: Told) -> str | None:
         """The bounds may have moved since it began: others spend too."""
-        usage = watch.usage(told)
-        return next((why for bound in self._bounds(watch.attempt) if (why := bound.passed(usage))), None)
+        usage = watch.usage(result)
+        return next((reason for bound in self._bounds(watch.attempt) if (reason := bound.passed(usage))), None)
 
 
 class _Watch:
@@ -103,7 +103,7 @@ class _Watch:
         self._rest = b""
         self._skipping = False
         """To the end of a line whose beginning was missed, or that is too long."""
-        self._told: Told | None = None
+        self._last_result: Told | None = None
 
     def read(self, supervisor: Supervisor) -> Told | None:
         """What it told so far, when that is news; what stands in its final event is spent already."""
@@ -113,9 +113,9 @@ class _Watch:
         for line in self._lines(data, missed=at > self._offset):
             self._reader.feed(line)
         self._offset = at + len(data)
-        before, self._told = self._told, self._reader.so_far()
-        ended_now = self._told.executed and not (before and before.executed)
-        return None if ended_now or self._told == before else self._told
+        before, self._last_result = self._last_result, self._reader.so_far()
+        ended = self._last_result.executed and not (before and before.executed)
+        return None if ended or self._last_result == before else self._last_result
 
     def _lines(self, data: bytes, *, missed: bool) -> list[bytes]:
         if missed:
@@ -124,6 +124,6 @@ class _Watch:
         if self._skipping and lines:
             del lines[0]
             self._skipping = False
-        self._skipping = self._skipping or len(rest) > _LONGEST_LINE
+        self._skipping = self._skipping or len(rest) > _MAX_LINE_BYTES
         self._rest = b"" if self._skipping else rest
         return lines
