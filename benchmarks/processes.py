@@ -24,8 +24,8 @@ from random import Random
 from statistics import median
 
 from matins.executors.processes import proc
+from matins.executors.processes.launch import Launch
 from matins.executors.processes.supervisor import Supervisor
-from matins.executors.processes.values import Launch
 
 COMMAND = "/bin/true"
 BARE, CAPTURED, MATINS, MATINS_FSYNC = "asyncio, bare", "asyncio, output captured", "Matins", "Matins, fsync"
@@ -55,9 +55,9 @@ class OfMatins:
             if not self._rung.wait(PATIENCE_S):
                 raise TimeoutError
             self._rung.clear()
-            for _, _, fate in self._supervisor.ended():
-                if fate.exit_code != 0:
-                    raise RuntimeError(fate)
+            for _, _, outcome in self._supervisor.ended():
+                if outcome.exit_code != 0:
+                    raise RuntimeError(outcome)
                 ended += 1
                 if self._begun < last:
                     self._start()
@@ -73,9 +73,9 @@ class OfMatins:
         if not self._rung.wait(PATIENCE_S):
             raise TimeoutError
         self._rung.clear()
-        ((_, _, fate),) = self._supervisor.ended()
-        if fate.stdout_bytes != size:
-            raise RuntimeError(fate)
+        ((_, _, outcome),) = self._supervisor.ended()
+        if outcome.stdout_bytes != size:
+            raise RuntimeError(outcome)
         return round(sum(_memory_kb(pid, "VmHWM") - kb for pid, kb in before.items()) / 1000, 1)
 
     def left_by(self, count: int) -> tuple[int, int]:
@@ -83,7 +83,9 @@ class OfMatins:
         everybody = self._everybody()
         before = sum(map(_open_files, everybody))
         self(count, 4)
-        zombies = [pid for pid in _pids() if (found := proc.look(pid)) and found.over and found.parent in everybody]
+        zombies = [
+            pid for pid in _pids() if (found := proc.read_process(pid)) and found.over and found.parent in everybody
+        ]
         return len(zombies), sum(map(_open_files, everybody)) - before
 
     def _everybody(self) -> list[int]:
@@ -91,7 +93,7 @@ class OfMatins:
         return [os.getpid(), keeper, *(process.pid for process in proc.descendants(keeper))]
 
     def close(self) -> None:
-        self._supervisor.close(leave=False)
+        self._supervisor.close(leave_running=False)
 
 
 def _forget_peak(pid: int) -> int:

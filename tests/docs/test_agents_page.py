@@ -9,7 +9,7 @@ import pytest
 
 from matins.engine.prompts import FIELDS
 from matins.engine.targets import CURRENT
-from matins.executors.processes.values import Fate
+from matins.executors.processes.launch import ProcessOutcome
 from matins.executors.registry import runners
 from matins.executors.reports import outcome_document
 from matins.executors.runners.base import Told
@@ -18,7 +18,7 @@ from matins.model.run import Usage
 from matins.model.settings import settings_of
 
 PAGE = (Path(__file__).parents[2] / "docs" / "agents.md").read_text(encoding="utf-8")
-OUTCOME = outcome_document(Told(True, True), Fate("finished"), None, Usage())
+OUTCOME = outcome_document(Told(True, True), ProcessOutcome("finished"), None, Usage())
 
 
 def rows(title: str) -> str:

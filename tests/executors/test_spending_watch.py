@@ -12,7 +12,7 @@ from typing import Any, cast
 import pytest
 
 from matins import Matins, Run, SchedulerShutdownError
-from matins.executors.processes.reading import output_of
+from matins.executors.processes.output_chunks import read_output
 from matins.executors.processes.supervisor import Supervisor
 from matins.executors.runners.base import Metered, Runner
 from matins.executors.runners.claude import Claude
@@ -120,7 +120,7 @@ def test_b5_b9_an_adopted_run_is_watched_too(office: Office, tmp_path: Path) -> 
     """B5 B9: from its first line on; the limit that counts is the one of now"""
     m = office.matins
     run = office.wake("s", "opencode", model="anthropic/claude-opus-5-5")
-    while b"step_finish" not in output_of(tmp_path / "matins.db.runs", run.id, 1, 0, 100_000).data:
+    while b"step_finish" not in read_output(tmp_path / "matins.db.runs", run.id, 1, 0, 100_000).data:
         pass
     with pytest.raises(SchedulerShutdownError):
         m.stop(timeout=0.05, leave=True)
@@ -220,7 +220,7 @@ class Stream:
         self.ended = threading.Event()
         self.ends: list[tuple[int, int, str]] = []
 
-    def read_on(self, run_id: int, epoch: int, offset: int, limit: int) -> tuple[bytes, int, int]:
+    def read_after(self, run_id: int, epoch: int, offset: int, limit: int) -> tuple[bytes, int, int]:
         if not self.pieces:
             self.read.release()
             return b"", offset, 0

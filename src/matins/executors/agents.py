@@ -13,8 +13,8 @@ from matins.engine.when.triggers import to_ms
 from matins.errors import InvalidInput, RateLimited
 from matins.executors.endpoint_calls import EndpointCall, EndpointCalls, SpendingAllowance
 from matins.executors.preparation import Preparation, Prepared
+from matins.executors.processes.launch import ProcessOutcome
 from matins.executors.processes.supervisor import Supervisor
-from matins.executors.processes.values import Fate
 from matins.executors.reports import outcome_of, unreadable, usage_of
 from matins.executors.runners.base import AnyRunner, Reader, Speaker, Told
 from matins.executors.runners.complaints import heard
@@ -108,7 +108,7 @@ class AgentExecutor:
         self._spending_watch.close()
         self._endpoint_calls.end_all()
         if self._started_supervisor is not None:
-            self._started_supervisor.close(leave=True)
+            self._started_supervisor.close(leave_running=True)
             self._started_supervisor = None
 
     def interrupt(self) -> int:
@@ -245,7 +245,7 @@ class AgentExecutor:
         )
         return EndpointCall(self._clock, self._http_client[1], prepared.limits, allowance, prepared.call.secrets)
 
-    def _call_ended(self, mark: Mark, result: Told, process: Fate, end_reason: str | None) -> None:
+    def _call_ended(self, mark: Mark, result: Told, process: ProcessOutcome, end_reason: str | None) -> None:
         prepared = self._started.pop(mark, None)
         if isinstance(prepared, Prepared):
             self._conclude(prepared, process, lambda: result, end_reason)
@@ -288,7 +288,7 @@ class AgentExecutor:
     def _watch(self, started: Prepared) -> None:
         self._spending_watch.watch(started.attempt, started.reader(), _usage(started))
 
-    def _finish(self, started: StartedAttempt, process: Fate) -> None:
+    def _finish(self, started: StartedAttempt, process: ProcessOutcome) -> None:
         if isinstance(started, UnreadAttempt):
             started = self._recall(started.attempt)
         if isinstance(started, UnreadAttempt):
@@ -302,7 +302,9 @@ class AgentExecutor:
         attempt = started.attempt
         return b"" if started.command is None else self._supervisor.tail(attempt.run_id, attempt.epoch, stream=".err")
 
-    def _conclude(self, started: Prepared, process: Fate, read: Callable[[], Told], end_reason: str | None) -> None:
+    def _conclude(
+        self, started: Prepared, process: ProcessOutcome, read: Callable[[], Told], end_reason: str | None
+    ) -> None:
         attempt = started.attempt
         try:
             result = read()
@@ -335,7 +337,7 @@ class AgentExecutor:
             outcome = unreadable(error, process)
         self._end(attempt, outcome)
 
-    def _read(self, started: Prepared, process: Fate) -> Told:
+    def _read(self, started: Prepared, process: ProcessOutcome) -> Told:
         """Feed the reader all that is kept: the head, and where more was said than that, the tail as well."""
         attempt, reader = started.attempt, started.reader()
         rest, offset = b"", 0

@@ -12,8 +12,8 @@ from dataclasses import replace
 from typing import Any, cast
 
 from matins.errors import MatinsError
+from matins.executors.processes.launch import EndedBy, Limits, ProcessOutcome
 from matins.executors.processes.redaction import Redactor
-from matins.executors.processes.values import EndedBy, Fate, Limits
 from matins.executors.runners.base import Call, Speaker, Told
 from matins.model.run import Usage
 from matins.net.client import Door, Reply
@@ -137,7 +137,7 @@ class EndpointCall:
 class EndpointCalls:
     """The calls under way. `done` hears how each ended, in that call's thread."""
 
-    def __init__(self, clock: Clock, done: Callable[[Mark, Told, Fate, str | None], None]) -> None:
+    def __init__(self, clock: Clock, done: Callable[[Mark, Told, ProcessOutcome, str | None], None]) -> None:
         self._clock = clock
         self._done = done
         self._connections: dict[Mark, EndpointCall] = {}
@@ -174,7 +174,7 @@ class EndpointCalls:
         result = _redacted(_call_runner(runner, call, connection), connection)
         # What is done was done before anybody could cut it.
         ended_by = None if result.succeeded else connection.ended_by
-        process = Fate("finished", ended_by=ended_by, started_at=began, ended_at=self._clock.now_ms())
+        process = ProcessOutcome("finished", ended_by=ended_by, started_at=began, ended_at=self._clock.now_ms())
         self._connections.pop(mark, None)
         self._unresponsive.discard(mark)
         self._done(mark, result, process, connection.reason)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from matins.engine.prompts import build_prompt
 from matins.errors import InvalidInput, MatinsError
-from matins.executors.processes.values import Launch, Limits
+from matins.executors.processes.launch import Launch, Limits
 from matins.executors.runners.base import AnyRunner, Call, Command, Occasion, Reader, Speaker
 from matins.executors.runners.sessions import check_session
 from matins.executors.secrets import environment_of

@@ -9,7 +9,7 @@ from typing import Any
 from matins.engine.policies import Policies
 from matins.engine.prices import estimate, price_of
 from matins.errors import MatinsError
-from matins.executors.processes.values import Fate
+from matins.executors.processes.launch import ProcessOutcome
 from matins.executors.runners.base import Call, Told
 from matins.executors.runners.events import without_escapes
 from matins.model.run import Conversation, Outcome, ProviderLimit, Usage
@@ -26,7 +26,7 @@ _ENDED = {
 
 
 def outcome_of(
-    call: Call, result: Told, process: Fate, landing: Landing | None, policies: Policies, now: int
+    call: Call, result: Told, process: ProcessOutcome, landing: Landing | None, policies: Policies, now: int
 ) -> Outcome:
     """What a run came to, from what its tool said and what became of its process."""
     result = replace(result, session=result.session or call.session or call.new_session)
@@ -50,7 +50,7 @@ def outcome_of(
     )
 
 
-def unreadable(error: Exception, process: Fate) -> Outcome:
+def unreadable(error: Exception, process: ProcessOutcome) -> Outcome:
     """Of a run that is over, and nobody can tell how it went; that it was asked to end is known all the same."""
     text = error.message if isinstance(error, MatinsError) else f"{type(error).__name__}: {error}"
     ended = "It is over" if process.exit_code is None else f"It ended with exit code {process.exit_code}"
@@ -74,7 +74,7 @@ def usage_of(call: Call, result: Told, policies: Policies) -> Usage:
     return Usage(money, tokens, estimated=True)
 
 
-def outcome_document(result: Told, process: Fate, landing: Landing | None, usage: Usage) -> dict[str, Any]:
+def outcome_document(result: Told, process: ProcessOutcome, landing: Landing | None, usage: Usage) -> dict[str, Any]:
     """As it is kept with the run."""
     return {
         "executed": result.executed,
@@ -103,7 +103,7 @@ def display_text(text: str) -> str:
     return without_escapes(text)[:_MAX_TEXT_LENGTH]
 
 
-def _failure_text(result: Told, process: Fate) -> str:
+def _failure_text(result: Told, process: ProcessOutcome) -> str:
     if process.error:
         return f"It was not started: {process.error}"
     if process.ended_by in _ENDED:

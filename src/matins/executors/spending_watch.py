@@ -107,7 +107,7 @@ class _Watch:
 
     def read(self, supervisor: Supervisor) -> Told | None:
         """What it told so far, when that is news; what stands in its final event is spent already."""
-        data, at, _ = supervisor.read_on(*self.attempt.mark, self._offset, _CHUNK)
+        data, at, _ = supervisor.read_after(*self.attempt.mark, self._offset, _CHUNK)
         if not data:
             return None
         for line in self._lines(data, missed=at > self._offset):

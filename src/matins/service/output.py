@@ -16,7 +16,7 @@ from matins.api.results import Output
 from matins.engine.validation import check_number
 from matins.errors import NotFound, StoreError
 from matins.executors.processes.output import ERR, OUT
-from matins.executors.processes.reading import Piece, output_of
+from matins.executors.processes.output_chunks import OutputChunk, read_output
 from matins.model.principal import Principal
 from matins.model.run import RunRecord
 from matins.ports import Store
@@ -45,10 +45,10 @@ class Outputs:
         with self.core.store.reading() as transaction:
             run = self.core.run(transaction, run_id)
             identity = transaction.worker_of(run.id, run.epoch)
-        piece = output_of(run_folder(self.core.store), run.id, run.epoch, offset, limit, stream=_STREAMS[stream])
-        if piece.total == 0:
+        chunk = read_output(run_folder(self.core.store), run.id, run.epoch, offset, limit, stream=_STREAMS[stream])
+        if chunk.total == 0:
             _refuse_elsewhere(run, identity)
-        return _output(piece, run)
+        return _output(chunk, run)
 
 
 def run_folder(store: Store) -> Path:
@@ -69,11 +69,11 @@ def _own_folder(path: Path) -> Path:
     return path
 
 
-def _output(piece: Piece, run: RunRecord) -> Output:
-    end = piece.at + len(piece.data)
-    over = end >= piece.total and (piece.over or not run.state.live)
-    data = piece.data if over else _whole_characters(piece.data)
-    return Output(data.decode("utf-8", "replace"), piece.at, piece.at + len(data), piece.total, over)
+def _output(chunk: OutputChunk, run: RunRecord) -> Output:
+    end = chunk.at + len(chunk.data)
+    complete = end >= chunk.total and (chunk.complete or not run.state.live)
+    data = chunk.data if complete else _whole_characters(chunk.data)
+    return Output(data.decode("utf-8", "replace"), chunk.at, chunk.at + len(data), chunk.total, complete)
 
 
 def _whole_characters(data: bytes) -> bytes:

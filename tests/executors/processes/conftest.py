@@ -9,30 +9,30 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from process_desk import Desk, Gate, Held, Said, gone
+from process_harness import Gate, Harness, Held, Marks, gone
 
 from matins.executors.processes import proc
 
 
 @pytest.fixture
-def desk(desks: Callable[..., Desk]) -> Desk:
+def harness(desks: Callable[..., Harness]) -> Harness:
     return desks()
 
 
 @pytest.fixture
-def desks(tmp_path: Path) -> Iterator[Callable[..., Desk]]:
+def desks(tmp_path: Path) -> Iterator[Callable[..., Harness]]:
     """Several of them share a folder, as engines do that follow each other."""
-    made: list[Desk] = []
+    made: list[Harness] = []
     folder = tmp_path / "processes"
     numbers = itertools.count(1)
 
-    def make(**given: Any) -> Desk:
-        made.append(Desk(folder, numbers, **given))
+    def make(**given: Any) -> Harness:
+        made.append(Harness(folder, numbers, **given))
         return made[-1]
 
     yield make
-    for desk in made:
-        desk.supervisor.close(leave=False)
+    for harness in made:
+        harness.supervisor.close(leave_running=False)
     lock = folder / "keeper.lock"
     keeper = proc.find(*map(int, lock.read_text().split())) if lock.exists() else None
     assert keeper is None or gone(keeper), "the keeper stays"
@@ -42,8 +42,8 @@ def desks(tmp_path: Path) -> Iterator[Callable[..., Desk]]:
 
 
 @pytest.fixture
-def said(tmp_path: Path) -> Iterator[Said]:
-    with contextlib.closing(Said(tmp_path / "said")) as said:
+def said(tmp_path: Path) -> Iterator[Marks]:
+    with contextlib.closing(Marks(tmp_path / "said")) as said:
         yield said
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from process_desk import Desk, Gate, Said, kill
+from process_harness import Gate, Harness, Marks, kill
 from torture_engine import code_of, read_diary
 
 from matins.executors.processes import proc
@@ -32,37 +32,40 @@ ENGINE = str(Path(__file__).parent / "torture_engine.py")
 # -- many runs
 
 
-def endure(desk: Desk, runs: int) -> dict[str, Any]:
+def endure(harness: Harness, runs: int) -> dict[str, Any]:
     """Four at a time; afterwards nobody is left over, and nobody has more open than before."""
-    _hire(desk, LANES)
-    everybody = [desk.keeper(), *desk.wardens()]
+    _hire(harness, LANES)
+    everybody = [harness.keeper(), *harness.wardens()]
     before = [_open_files(process.pid) for process in everybody], _open_files(os.getpid())
     begun = 0
     ended = 0
     while ended < runs:
-        while begun < runs and desk.supervisor.running() < LANES:
-            desk.start("sh", "-c", "echo x", stdin=b"prompt")
+        while begun < runs and harness.supervisor.running() < LANES:
+            harness.start("sh", "-c", "echo x", stdin=b"prompt")
             begun += 1
-        desk.rung.wait(60)
-        ended += desk.collect()
-    assert all(fate[:2] == ("finished", 0) for fate in desk.fates.values())
+        harness.rung.wait(60)
+        ended += harness.collect()
+    assert all(outcome[:2] == ("finished", 0) for outcome in harness.outcomes.values())
     after = [_open_files(process.pid) for process in everybody], _open_files(os.getpid())
-    zombies = [process for process in _below(os.getpid(), *(process.pid for process in everybody)) if process.over]
+    zombies = [process for process in _below(os.getpid(), *(process.pid for process in everybody)) if process.is_zombie]
     assert not zombies
     assert after[1] <= before[1], "we have more files open"
     assert after[0] == before[0], "somebody has more files open"
     return {"runs": ended, "zombies": len(zombies), "wardens": len(everybody) - 1}
 
 
-def _hire(desk: Desk, count: int) -> None:
+def _hire(harness: Harness, count: int) -> None:
     """So many wardens, by keeping each of them busy until all are there."""
-    with contextlib.closing(Said(desk.folder / "said")) as said, contextlib.closing(Gate(desk.folder / "gate")) as gate:
-        runs = [desk.start("sh", "-c", f"echo > {said.path}; read x < {gate.path}") for _ in range(count)]
+    with (
+        contextlib.closing(Marks(harness.folder / "said")) as said,
+        contextlib.closing(Gate(harness.folder / "gate")) as gate,
+    ):
+        runs = [harness.start("sh", "-c", f"echo > {said.path}; read x < {gate.path}") for _ in range(count)]
         for _ in runs:
             said.line()
         gate(count)
         for run in runs:
-            assert desk.wait(run).exit_code == 0
+            assert harness.wait(run).exit_code == 0
 
 
 def _open_files(pid: int) -> int:
@@ -71,7 +74,7 @@ def _open_files(pid: int) -> int:
 
 def _below(*pids: int) -> Iterator[Process]:
     for path in Path("/proc").iterdir():
-        process = proc.look(int(path.name)) if path.name.isdigit() else None
+        process = proc.read_process(int(path.name)) if path.name.isdigit() else None
         if process is not None and process.parent in pids:
             yield process
 
@@ -79,20 +82,20 @@ def _below(*pids: int) -> Iterator[Process]:
 # -- a flood
 
 
-def flood(desk: Desk, size: int) -> dict[str, Any]:
+def flood(harness: Harness, size: int) -> dict[str, Any]:
     """Memory of the engine and of the warden; the file is capped, the end is there."""
-    assert desk.run("true").exit_code == 0
-    warden = desk.wardens()[-1]
+    assert harness.run("true").exit_code == 0
+    warden = harness.wardens()[-1]
     before = peak_kb(warden.pid) + peak_kb(os.getpid())
     script = f"echo first; yes 'a line of the flood' | head -c {size}; echo last"
-    run = desk.start("sh", "-c", script, head_bytes=1_000_000, secrets=("not there",))
-    fate = desk.wait(run)
+    run = harness.start("sh", "-c", script, head_bytes=1_000_000, secrets=("not there",))
+    outcome = harness.wait(run)
     took_kb = peak_kb(warden.pid) + peak_kb(os.getpid()) - before
-    assert (fate.exit_code, fate.stdout_bytes, fate.truncated) == (0, size + 11, True)
-    assert Path(fate.stdout_path).stat().st_size == 1_000_000
-    assert desk.output(run).startswith(b"first\na line of the flood\n")
-    assert desk.supervisor.tail(run, 1).endswith(b"last\n")
-    assert len(desk.supervisor.tail(run, 1)) == 262_144
+    assert (outcome.exit_code, outcome.stdout_bytes, outcome.truncated) == (0, size + 11, True)
+    assert Path(outcome.stdout_path).stat().st_size == 1_000_000
+    assert harness.output(run).startswith(b"first\na line of the flood\n")
+    assert harness.supervisor.tail(run, 1).endswith(b"last\n")
+    assert len(harness.supervisor.tail(run, 1)) == 262_144
     assert took_kb < 20_000, f"{took_kb} kB"
     return {"flood": size, "took_kb": took_kb}
 
@@ -166,17 +169,17 @@ class Deaths:
         diary = read_diary(self._folder)
         effects = Counter(int(line) for line in (self._folder / "effects").read_text().split())
         meant = {run for kind, run, *_ in diary if kind == "meant"}
-        fates: dict[int, set[tuple[str, int | None]]] = {}
+        outcomes: dict[int, set[tuple[str, int | None]]] = {}
         for kind, run, *more in diary:
             if kind == "fate":
-                fates.setdefault(run, set()).add((more[0], more[1]))
-        assert meant == set(fates), "a run has no end"
+                outcomes.setdefault(run, set()).add((more[0], more[1]))
+        assert meant == set(outcomes), "a run has no end"
         assert max(effects.values()) == 1, "a run was run twice"
-        for run, told in fates.items():
+        for run, told in outcomes.items():
             self._check(run, told, effects[run])
         assert not (left := self._left_over()), left
         found = Counter(more[0] for kind, _, *more in diary if kind == "reaped")
-        ends = Counter(kind for told in fates.values() for kind, _ in told)
+        ends = Counter(kind for told in outcomes.values() for kind, _ in told)
         return {"killed": dict(self.killed), "runs": len(meant), "found": dict(found), "ends": dict(ends)}
 
     def _check(self, run: int, told: set[tuple[str, int | None]], effect: int) -> None:
@@ -193,7 +196,7 @@ class Deaths:
         """Who does not go: a warden whose keeper was killed may have a moment's work left."""
         mine = str(self._folder).encode()
         ours = [process for process in proc.living() if mine in _words(process.pid)]
-        return [str(_words(process.pid)) for process in ours if not proc.gone_within(process, 20_000)]
+        return [str(_words(process.pid)) for process in ours if not proc.wait_gone(process, 20_000)]
 
 
 def _words(pid: int) -> bytes:
@@ -212,10 +215,10 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     asked = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="matins-torture-processes-"))
-    desk = Desk(folder / "desk")
-    for told in (endure(desk, asked.runs), flood(desk, asked.flood)):
+    harness = Harness(folder / "desk")
+    for told in (endure(harness, asked.runs), flood(harness, asked.flood)):
         print(json.dumps(told), flush=True)  # noqa: T201 - this is what the command is for
-    desk.supervisor.close(leave=False)
+    harness.supervisor.close(leave_running=False)
     for others in (False, True):
         deaths = Deaths(folder / f"deaths-{others}", asked.kills, asked.seed, others=others)
         print(json.dumps(deaths.run()), flush=True)  # noqa: T201

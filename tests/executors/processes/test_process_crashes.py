@@ -13,27 +13,27 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from process_desk import PATIENCE, Desk, Gate, Held, Said, gone, kill
+from process_harness import PATIENCE, Gate, Harness, Held, Marks, gone, kill
 
 from matins.executors.processes import journal, proc
-from matins.executors.processes.links import Link
-from matins.executors.processes.values import Limits
+from matins.executors.processes.channel import Channel
+from matins.executors.processes.launch import Limits
 
-Desks = Callable[..., Desk]
+Desks = Callable[..., Harness]
 
 
 # -- the engine goes
 
 
-def test_b9_a_run_that_goes_on_is_adopted(desks: Desks, said: Said, gate: Gate) -> None:
+def test_b9_a_run_that_goes_on_is_adopted(desks: Desks, said: Marks, gate: Gate) -> None:
     first = desks()
     run = first.sh(f"echo before; echo > {said.path}; read x < {gate.path}; echo after; exit 6")
     said.line()
-    first.supervisor.close(leave=True)
+    first.supervisor.close(leave_running=True)
     second = desks()
-    fate = second.supervisor.reap(run, 1)
-    assert fate.kind == "running"
-    assert fate.started_at is not None
+    outcome = second.supervisor.reap(run, 1)
+    assert outcome.kind == "running"
+    assert outcome.started_at is not None
     assert second.supervisor.running() == 1
     assert second.supervisor.reap(run, 1).kind == "running"
     gate()
@@ -43,12 +43,12 @@ def test_b9_a_run_that_goes_on_is_adopted(desks: Desks, said: Said, gate: Gate) 
     assert second.run("true").exit_code == 0
 
 
-def test_an_adopted_run_can_be_ended_and_keeps_its_limits(desks: Desks, said: Said) -> None:
+def test_an_adopted_run_can_be_ended_and_keeps_its_limits(desks: Desks, said: Marks) -> None:
     first = desks()
     stubborn = first.sh(f"trap '' TERM; echo > {said.path}; while :; do sleep 100; done", limits=Limits(grace_ms=50))
     limited = first.sh(f"echo > {said.path}; sleep 100", limits=Limits(wall_ms=1_500))
     said.line(), said.line()
-    first.supervisor.close(leave=True)
+    first.supervisor.close(leave_running=True)
     second = desks()
     second.supervisor.end(stubborn, 1)  # without being asked what became of it
     assert second.wait(stubborn)[:4] == ("finished", None, signal.SIGKILL, "asked")
@@ -58,31 +58,31 @@ def test_an_adopted_run_can_be_ended_and_keeps_its_limits(desks: Desks, said: Sa
     assert second.supervisor.reap(limited, 1).ended_by == "wall"
 
 
-def test_b9_a_run_that_ended_while_nobody_was_there_is_read(desks: Desks, said: Said, gate: Gate) -> None:
+def test_b9_a_run_that_ended_while_nobody_was_there_is_read(desks: Desks, said: Marks, gate: Gate) -> None:
     first = desks()
     run = first.sh(f"echo > {said.path}; read x < {gate.path}; echo done; exit 3")
     said.line()
     warden, keeper = first.warden(run), first.keeper()
-    first.supervisor.close(leave=True)
+    first.supervisor.close(leave_running=True)
     gate()
     assert gone(warden), "it has no engine and no run"
     assert gone(keeper), "it has no engine and no warden"
     second = desks()
-    fate = second.supervisor.reap(run, 1)
-    assert (fate.kind, fate.exit_code, fate.stdout_bytes) == ("finished", 3, 5)
-    assert Path(fate.stdout_path).read_bytes() == b"done\n"
+    outcome = second.supervisor.reap(run, 1)
+    assert (outcome.kind, outcome.exit_code, outcome.stdout_bytes) == ("finished", 3, 5)
+    assert Path(outcome.stdout_path).read_bytes() == b"done\n"
     second.supervisor.end(run, 1)
-    assert second.wait(run) == fate
+    assert second.wait(run) == outcome
 
 
 def test_b9_what_never_started_never_will(desks: Desks, tmp_path: Path) -> None:
-    desk = desks()
-    assert desk.supervisor.reap(7, 3).kind == "never_started"
-    assert desk.supervisor.reap(7, 3).kind == "never_started"
-    desk.sh(f"echo > {tmp_path}/canary", run_id=7, epoch=3)
-    assert desk.wait(7, 3).kind == "never_started"
+    harness = desks()
+    assert harness.supervisor.reap(7, 3).kind == "never_started"
+    assert harness.supervisor.reap(7, 3).kind == "never_started"
+    harness.sh(f"echo > {tmp_path}/canary", run_id=7, epoch=3)
+    assert harness.wait(7, 3).kind == "never_started"
     assert not (tmp_path / "canary").exists()
-    assert desk.run("true").exit_code == 0, "the warden that refused is free"
+    assert harness.run("true").exit_code == 0, "the warden that refused is free"
 
 
 def test_b9_a_launch_in_a_dead_engine_s_socket_is_fenced_off(desks: Desks, tmp_path: Path) -> None:
@@ -92,7 +92,7 @@ def test_b9_a_launch_in_a_dead_engine_s_socket_is_fenced_off(desks: Desks, tmp_p
     (warden,) = first.wardens()
     proc.send([warden], signal.SIGSTOP)
     run = first.sh(f"echo > {tmp_path}/canary")
-    first.supervisor.close(leave=True)
+    first.supervisor.close(leave_running=True)
     assert second.supervisor.reap(run, 1).kind == "never_started"
     proc.send([warden], signal.SIGCONT)
     assert gone(warden)
@@ -106,7 +106,7 @@ def test_a_launch_in_a_dead_engine_s_socket_runs_when_nobody_fenced_it_off(desks
     (warden,) = first.wardens()
     proc.send([warden], signal.SIGSTOP)
     run = first.sh("exit 5")
-    first.supervisor.close(leave=True)
+    first.supervisor.close(leave_running=True)
     proc.send([warden], signal.SIGCONT)
     assert gone(warden)
     assert second.supervisor.reap(run, 1).exit_code == 5
@@ -114,28 +114,28 @@ def test_a_launch_in_a_dead_engine_s_socket_runs_when_nobody_fenced_it_off(desks
 
 def test_what_waits_is_given_up_when_the_engine_closes(desks: Desks, tmp_path: Path) -> None:
     """Nobody has it any more, so that it may be tried again elsewhere."""
-    desk = desks()
-    runs = [desk.sh(f"echo >> {tmp_path}/canary") for _ in range(5)]
-    desk.supervisor.close(leave=False)
-    fates = [desk.wait(run) for run in runs]
+    harness = desks()
+    runs = [harness.sh(f"echo >> {tmp_path}/canary") for _ in range(5)]
+    harness.supervisor.close(leave_running=False)
+    outcomes = [harness.wait(run) for run in runs]
     ran = (tmp_path / "canary").read_text().count("\n") if (tmp_path / "canary").exists() else 0
-    assert [fate.kind for fate in fates].count("never_started") == 5 - ran
-    assert {fate.kind for fate in fates} <= {"never_started", "finished"}
+    assert [outcome.kind for outcome in outcomes].count("never_started") == 5 - ran
+    assert {outcome.kind for outcome in outcomes} <= {"never_started", "finished"}
 
 
 def test_two_engines_never_start_one_run_twice(desks: Desks, tmp_path: Path) -> None:
     """Both are told the same about each."""
     one, other = desks(), desks()
-    for desk in (one, other):
-        desk.run("true", run_id=1_000 + id(desk))
+    for harness in (one, other):
+        harness.run("true", run_id=1_000 + id(harness))
     begun = threading.Barrier(2)
 
-    def start_all(desk: Desk) -> None:
+    def start_all(harness: Harness) -> None:
         begun.wait(PATIENCE)
         for run in range(1, 41):
-            desk.sh(f"echo >> {tmp_path}/effect-{run}; exit {run}", run_id=run)
+            harness.sh(f"echo >> {tmp_path}/effect-{run}; exit {run}", run_id=run)
 
-    threads = [threading.Thread(target=start_all, args=(desk,)) for desk in (one, other)]
+    threads = [threading.Thread(target=start_all, args=(harness,)) for harness in (one, other)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -151,9 +151,9 @@ def test_two_engines_never_start_one_run_twice(desks: Desks, tmp_path: Path) -> 
 def test_two_keepers_are_one(desks: Desks) -> None:
     """Both engines find that there is none, at the same time."""
     one, other = desks(), desks()
-    runs = [(desk, desk.start("true", run_id=number)) for number, desk in enumerate((one, other, one, other))]
-    assert all(desk.wait(run).exit_code == 0 for desk, run in runs)
-    parents = {proc.look(warden.pid).parent for warden in one.wardens()}  # pyright: ignore[reportOptionalMemberAccess]
+    runs = [(harness, harness.start("true", run_id=number)) for number, harness in enumerate((one, other, one, other))]
+    assert all(harness.wait(run).exit_code == 0 for harness, run in runs)
+    parents = {proc.read_process(warden.pid).parent for warden in one.wardens()}  # pyright: ignore[reportOptionalMemberAccess]
     assert parents == {one.keeper().pid}
     assert len(one.wardens()) >= 2
 
@@ -161,46 +161,46 @@ def test_two_keepers_are_one(desks: Desks) -> None:
 # -- a warden or the keeper goes
 
 
-def test_b9_what_a_killed_warden_leaves_behind_is_ended(desk: Desk, said: Said, gate: Gate, held: Held) -> None:
+def test_b9_what_a_killed_warden_leaves_behind_is_ended(harness: Harness, said: Marks, gate: Gate, held: Held) -> None:
     """The keeper does it; a run under another warden goes on."""
-    spared = desk.sh(f"echo > {said.path}; read x < {gate.path}")
+    spared = harness.sh(f"echo > {said.path}; read x < {gate.path}")
     script = f"exec 9> {held.path}; trap '' TERM; (setsid sleep 1000 &); echo > {said.path}; sleep 1000"
-    run = desk.sh(script)
+    run = harness.sh(script)
     said.line(), said.line()
-    kill(desk.warden(run))
-    assert desk.wait(run).kind == "unknown"
+    kill(harness.warden(run))
+    assert harness.wait(run).kind == "unknown"
     assert held.is_let_go()
-    assert desk.supervisor.reap(run, 1).kind == "unknown"
+    assert harness.supervisor.reap(run, 1).kind == "unknown"
     gate()
-    assert desk.wait(spared).exit_code == 0
-    assert desk.run("true").exit_code == 0
+    assert harness.wait(spared).exit_code == 0
+    assert harness.run("true").exit_code == 0
 
 
-def test_a_killed_idle_warden_is_replaced(desk: Desk) -> None:
+def test_a_killed_idle_warden_is_replaced(harness: Harness) -> None:
     for _ in range(3):
-        assert desk.run("true").exit_code == 0
-        (warden,) = desk.wardens()
+        assert harness.run("true").exit_code == 0
+        (warden,) = harness.wardens()
         kill(warden)
-        while desk.wardens():
+        while harness.wardens():
             pass
 
 
-def test_runs_outlive_their_keeper(desk: Desk, said: Said, gate: Gate) -> None:
-    run = desk.sh(f"echo > {said.path}; read x < {gate.path}; exit 2")
+def test_runs_outlive_their_keeper(harness: Harness, said: Marks, gate: Gate) -> None:
+    run = harness.sh(f"echo > {said.path}; read x < {gate.path}; exit 2")
     said.line()
-    warden = desk.warden(run)
-    kill(desk.keeper())
-    later = [desk.start("true") for _ in range(3)]
-    assert all(desk.wait(number).exit_code == 0 for number in later)
-    assert desk.keeper().pid != warden.parent
+    warden = harness.warden(run)
+    kill(harness.keeper())
+    later = [harness.start("true") for _ in range(3)]
+    assert all(harness.wait(number).exit_code == 0 for number in later)
+    assert harness.keeper().pid != warden.parent
     gate()
-    assert desk.wait(run).exit_code == 2
-    assert desk.run("true").exit_code == 0
+    assert harness.wait(run).exit_code == 2
+    assert harness.run("true").exit_code == 0
 
 
 @pytest.mark.parametrize("ends", ["wait", "exit", "exec env -i sleep 1000"], ids=["tree", "daemon", "bare"])
 def test_what_nobody_watches_is_orphaned_and_can_be_ended(
-    desks: Desks, said: Said, gate: Gate, held: Held, ends: str
+    desks: Desks, said: Marks, gate: Gate, held: Held, ends: str
 ) -> None:
     """Keeper, warden and engine are dead; the command lives, or a daemon of it, or one that dropped its environment."""
     first, second = desks(), desks()
@@ -210,14 +210,14 @@ def test_what_nobody_watches_is_orphaned_and_can_be_ended(
     keeper, warden, command = first.keeper(), first.warden(run), first.command(run)
     proc.send([warden], signal.SIGSTOP)
     gate()
-    first.supervisor.close(leave=True)
+    first.supervisor.close(leave_running=True)
     while "env" in ends and command in proc.with_variable(f"MATINS_WARDEN={warden.pid}-{warden.start}"):
         pass
     assert ends != "exit" or gone(command)
     kill(keeper)
     kill(warden)
-    fate = second.supervisor.reap(run, 1)
-    assert (fate.kind, fate.exit_code) == ("orphaned", None)
+    outcome = second.supervisor.reap(run, 1)
+    assert (outcome.kind, outcome.exit_code) == ("orphaned", None)
     assert held.is_held()
     second.supervisor.end(run, 1)
     assert second.wait(run).kind == "unknown"
@@ -225,43 +225,43 @@ def test_what_nobody_watches_is_orphaned_and_can_be_ended(
     assert second.run("true").exit_code == 0
 
 
-def test_when_keeper_and_warden_die_their_engine_ends_what_is_left(desk: Desk, said: Said, held: Held) -> None:
-    run = desk.sh(f"exec 9> {held.path}; sleep 1000 & echo > {said.path}; wait")
+def test_when_keeper_and_warden_die_their_engine_ends_what_is_left(harness: Harness, said: Marks, held: Held) -> None:
+    run = harness.sh(f"exec 9> {held.path}; sleep 1000 & echo > {said.path}; wait")
     said.line()
-    warden, _ = desk.warden(run), desk.command(run)
-    kill(desk.keeper())
+    warden, _ = harness.warden(run), harness.command(run)
+    kill(harness.keeper())
     kill(warden)
-    assert desk.wait(run).kind == "unknown"
+    assert harness.wait(run).kind == "unknown"
     assert held.is_let_go()
-    assert desk.run("true").exit_code == 0
-    assert not (desk.folder / f"{warden.pid}-{warden.start}.sock").exists(), "the next keeper has cleared up"
+    assert harness.run("true").exit_code == 0
+    assert not (harness.folder / f"{warden.pid}-{warden.start}.sock").exists(), "the next keeper has cleared up"
 
 
-def test_term_to_a_warden_ends_its_run(desk: Desk, said: Said) -> None:
+def test_term_to_a_warden_ends_its_run(harness: Harness, said: Marks) -> None:
     """As when a whole service is stopped; the engine still hears how it ended."""
-    run = desk.sh(f"echo > {said.path}; exec sleep 1000")
+    run = harness.sh(f"echo > {said.path}; exec sleep 1000")
     said.line()
-    warden = desk.warden(run)
+    warden = harness.warden(run)
     proc.send([warden], signal.SIGTERM)
-    assert desk.wait(run)[:4] == ("finished", None, signal.SIGTERM, "asked")
+    assert harness.wait(run)[:4] == ("finished", None, signal.SIGTERM, "asked")
     assert gone(warden)
 
 
-def test_term_to_the_keeper_ends_every_run(desk: Desk, said: Said) -> None:
-    runs = [desk.sh(f"echo > {said.path}; exec sleep 1000") for _ in range(3)]
+def test_term_to_the_keeper_ends_every_run(harness: Harness, said: Marks) -> None:
+    runs = [harness.sh(f"echo > {said.path}; exec sleep 1000") for _ in range(3)]
     for _ in runs:
         said.line()
-    proc.send([desk.keeper()], signal.SIGTERM)
-    assert [desk.wait(run).ended_by for run in runs] == ["asked"] * 3
-    assert desk.run("true").exit_code == 0
+    proc.send([harness.keeper()], signal.SIGTERM)
+    assert [harness.wait(run).ended_by for run in runs] == ["asked"] * 3
+    assert harness.run("true").exit_code == 0
 
 
-def test_a_warden_that_does_not_answer_is_waited_for(desks: Desks, said: Said, gate: Gate) -> None:
+def test_a_warden_that_does_not_answer_is_waited_for(desks: Desks, said: Marks, gate: Gate) -> None:
     first = desks()
     run = first.sh(f"echo > {said.path}; read x < {gate.path}; exit 4")
     said.line()
     warden = first.warden(run)
-    first.supervisor.close(leave=True)
+    first.supervisor.close(leave_running=True)
     proc.send([warden], signal.SIGSTOP)
     second = desks()
     assert second.supervisor.reap(run, 1).kind == "running"
@@ -273,35 +273,35 @@ def test_a_warden_that_does_not_answer_is_waited_for(desks: Desks, said: Said, g
 # -- what a journal says
 
 
-def test_pids_of_others_are_not_taken_for_ours(desk: Desk) -> None:
+def test_pids_of_others_are_not_taken_for_ours(harness: Harness) -> None:
     """Given again, or from another boot: nobody is killed, and nothing is believed to run."""
-    me = proc.look(os.getpid())
+    me = proc.read_process(os.getpid())
     assert me is not None
     owner = {"boot": proc.boot_id(), "warden": [me.pid, me.start - 1], "nth": 1, "sock": "0-0.sock", "at": 5}
     for run, first in enumerate((owner, owner | {"boot": "another", "warden": [me.pid, me.start]})):
         lines = [first, {"pid": [me.pid, me.start - (run == 0)]}]
-        (desk.folder / "runs" / f"{run}-1").write_text("".join(json.dumps(line) + "\n" for line in lines))
-        assert desk.supervisor.reap(run, 1)[:5] == ("unknown", None, None, None, 5)
-        desk.supervisor.end(run, 1)
-        assert desk.wait(run).kind == "unknown"
+        (harness.folder / "runs" / f"{run}-1").write_text("".join(json.dumps(line) + "\n" for line in lines))
+        assert harness.supervisor.reap(run, 1)[:5] == ("unknown", None, None, None, 5)
+        harness.supervisor.end(run, 1)
+        assert harness.wait(run).kind == "unknown"
 
 
-def test_a_journal_lost_with_the_power_is_unknown(desk: Desk) -> None:
+def test_a_journal_lost_with_the_power_is_unknown(harness: Harness) -> None:
     """Without a line, and under another boot, nobody can know; and it stays so."""
-    assert desk.supervisor.reap(1, 1, boot="another").kind == "unknown"
-    assert desk.supervisor.reap(1, 1, boot=desk.supervisor.boot).kind == "unknown"
-    assert desk.supervisor.reap(2, 1, boot=desk.supervisor.boot).kind == "never_started"
+    assert harness.supervisor.reap(1, 1, boot="another").kind == "unknown"
+    assert harness.supervisor.reap(1, 1, boot=harness.supervisor.boot).kind == "unknown"
+    assert harness.supervisor.reap(2, 1, boot=harness.supervisor.boot).kind == "never_started"
 
 
 @pytest.mark.parametrize("torn", [b'{"boot": "x", "ward', b"\n{\n", b"\0\0\0\0", b"[1]\n", b""])
-def test_a_line_that_was_cut_short_is_no_line(desk: Desk, torn: bytes) -> None:
+def test_a_line_that_was_cut_short_is_no_line(harness: Harness, torn: bytes) -> None:
     """It neither owns the run nor swallows the line after it."""
-    (desk.folder / "runs" / "1-1").write_bytes(torn)
-    (desk.folder / "runs" / "2-1").write_bytes(torn)
-    assert desk.supervisor.reap(1, 1).kind == "never_started"
-    desk.sh("exit 3", run_id=2)
-    assert desk.wait(2).exit_code == 3
-    assert desk.supervisor.reap(2, 1).exit_code == 3
+    (harness.folder / "runs" / "1-1").write_bytes(torn)
+    (harness.folder / "runs" / "2-1").write_bytes(torn)
+    assert harness.supervisor.reap(1, 1).kind == "never_started"
+    harness.sh("exit 3", run_id=2)
+    assert harness.wait(2).exit_code == 3
+    assert harness.supervisor.reap(2, 1).exit_code == 3
 
 
 def test_one_of_many_is_the_first(tmp_path: Path) -> None:
@@ -330,10 +330,10 @@ def test_one_of_many_is_the_first(tmp_path: Path) -> None:
 # -- strangers at the door
 
 
-def test_noise_on_the_sockets_harms_nobody(desk: Desk, said: Said, gate: Gate) -> None:
-    run = desk.sh(f"echo > {said.path}; read x < {gate.path}")
+def test_noise_on_the_sockets_harms_nobody(harness: Harness, said: Marks, gate: Gate) -> None:
+    run = harness.sh(f"echo > {said.path}; read x < {gate.path}")
     said.line()
-    warden = desk.warden(run)
+    warden = harness.warden(run)
     for name in ("keeper.sock", f"{warden.pid}-{warden.start}.sock"):
         for noise in (
             b"",
@@ -346,17 +346,17 @@ def test_noise_on_the_sockets_harms_nobody(desk: Desk, said: Said, gate: Gate) -
             b"x" * 99_999,
         ):
             with socket.socket(socket.AF_UNIX) as stranger:
-                stranger.connect(f"/proc/self/fd/{desk.supervisor._home.folder}/{name}")  # pyright: ignore[reportPrivateUsage]
+                stranger.connect(f"/proc/self/fd/{harness.supervisor._run_folder.fd}/{name}")  # pyright: ignore[reportPrivateUsage]
                 stranger.sendall(noise)
     gate()
-    assert desk.wait(run).exit_code == 0
-    assert desk.run("true").exit_code == 0
+    assert harness.wait(run).exit_code == 0
+    assert harness.run("true").exit_code == 0
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
-def test_another_user_is_not_served(desk: Desk) -> None:
+def test_another_user_is_not_served(harness: Harness) -> None:
     """Even where the folder's mode would let it in."""
-    desk.run("true")
+    harness.run("true")
     script = (
         "import os, socket, sys\n"
         "folder = os.open(sys.argv[1], os.O_PATH); os.setgid(12345); os.setuid(12345)\n"
@@ -364,27 +364,27 @@ def test_another_user_is_not_served(desk: Desk) -> None:
         "try: s.send(b'{\"warden\": 1}\\n'); print(s.recv(100))\n"
         "except OSError: print(b'')"
     )
-    desk.folder.chmod(0o777)
-    (desk.folder / "keeper.sock").chmod(0o777)
-    told = subprocess.run([sys.executable, "-c", script, desk.folder], capture_output=True, text=True, check=True)
+    harness.folder.chmod(0o777)
+    (harness.folder / "keeper.sock").chmod(0o777)
+    told = subprocess.run([sys.executable, "-c", script, harness.folder], capture_output=True, text=True, check=True)
     assert told.stdout == "b''\n"
-    desk.folder.chmod(0o700)
-    assert len(desk.wardens()) == 1
+    harness.folder.chmod(0o700)
+    assert len(harness.wardens()) == 1
 
 
 def test_descriptors_wait_for_their_line() -> None:
     """A line may come in pieces; what came with its first byte is handed on with its last."""
     ours, theirs = socket.socketpair()
-    link = Link(theirs)
+    channel = Channel(theirs)
     reading, writing = os.pipe()
     socket.send_fds(ours, [b'{"a"'], [reading])
-    assert link.receive() == ([], [], True)
+    assert channel.receive() == ([], [], True)
     ours.send(b": 1}\n")
-    messages, fds, there = link.receive()
+    messages, fds, there = channel.receive()
     assert (messages, len(fds), there) == ([{"a": 1}], 1, True)
     assert not os.get_inheritable(fds[0])
     for fd in (reading, writing, *fds):
         os.close(fd)
     ours.close()
-    assert link.receive() == ([], [], False)
-    link.close()
+    assert channel.receive() == ([], [], False)
+    channel.close()

@@ -9,10 +9,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from process_desk import PYTHON, Desk, Gate, Held, Said, gone
+from process_harness import PYTHON, Gate, Harness, Held, Marks, gone
 
 from matins.executors.processes import proc
-from matins.executors.processes.values import Limits
+from matins.executors.processes.launch import Limits
 
 STUBBORN = "trap '' TERM HUP INT"
 DAEMON = (
@@ -30,32 +30,32 @@ DAEMON = (
 
 
 @pytest.mark.parametrize("limits", [Limits(wall_ms=100), Limits(idle_ms=100)], ids=["wall", "idle"])
-def test_b9_time_limits_end_a_run(desk: Desk, limits: Limits) -> None:
-    fate = desk.run("sleep", "1000", limits=limits)
-    assert fate.ended_by == ("wall" if limits.wall_ms else "idle")
-    assert (fate.kind, fate.exit_code, fate.signal) == ("finished", None, signal.SIGTERM)
-    assert fate.started_at is not None
-    assert fate.ended_at is not None
-    assert fate.ended_at - fate.started_at >= 100
+def test_b9_time_limits_end_a_run(harness: Harness, limits: Limits) -> None:
+    outcome = harness.run("sleep", "1000", limits=limits)
+    assert outcome.ended_by == ("wall" if limits.wall_ms else "idle")
+    assert (outcome.kind, outcome.exit_code, outcome.signal) == ("finished", None, signal.SIGTERM)
+    assert outcome.started_at is not None
+    assert outcome.ended_at is not None
+    assert outcome.ended_at - outcome.started_at >= 100
 
 
 DRIVEN = """
 import os, sys
-from matins.executors.processes import home, keeper, proc, run
+from matins.executors.processes import keeper, proc, process_tree, run_folder
 keeper.be_subreaper('driven')
 now = 0
 proc.boot_ms = lambda: now
 gate = os.open(sys.argv[2], os.O_RDWR)
 launch = dict(key='1-1', argv=['sh', '-c', sys.argv[3]], env=dict(os.environ), cwd='/', fsync=False)
 launch |= dict(secrets=[], finals=['final'], head_bytes=100, tail_bytes=100, limits={limits!r})
-it = run.Run(launch, None, home.Home(sys.argv[1]), [1, 1])
+it = process_tree.ProcessTree(launch, None, run_folder.RunFolder(sys.argv[1]), [1, 1])
 def hear(size):
     os.write(gate, b'\\n')
     pipes = list(it.outputs.items())
-    while sum(output.seen for _, output in pipes) < size:
+    while sum(output.total_bytes for _, output in pipes) < size:
         for pipe, _ in pipes: it.read(pipe)
     assert not it.advance(now)
-    return it.next_look()
+    return it.next_check_at()
 it.begin()
 {steps}
 it.end('asked')
@@ -85,7 +85,7 @@ def test_b9_who_talks_on_after_its_final_event_is_let(tmp_path: Path, gate: Gate
     command = "{gate}; echo final; {gate}; echo more; {gate}; echo more >&2; sleep 1000"
     steps = (
         "print(hear(6)); now = 900; print(hear(11)); now = 1800; print(hear(16))\n"
-        "now = 2799; it.advance(now); print(it.next_look()); now = 2800; it.advance(now)"
+        "now = 2799; it.advance(now); print(it.next_check_at()); now = 2800; it.advance(now)"
     )
     limits = Limits(wall_ms=100_000, idle_ms=50_000, after_final_ms=1_000)
     said = driven(tmp_path, gate, command, limits, steps).split()
@@ -95,82 +95,86 @@ def test_b9_who_talks_on_after_its_final_event_is_let(tmp_path: Path, gate: Gate
 def test_b9_after_its_final_event_nobody_minds_that_it_is_silent(tmp_path: Path, gate: Gate) -> None:
     """B9: it has as long as it may stay then, though it may be silent for less before"""
     limits = Limits(idle_ms=500, after_final_ms=1_000)
-    steps = "print(it.next_look(), hear(6)); now = 999; it.advance(now); now = 1000; it.advance(now)"
+    steps = "print(it.next_check_at(), hear(6)); now = 999; it.advance(now); now = 1000; it.advance(now)"
     said = driven(tmp_path, gate, "{gate}; echo final; sleep 1000", limits, steps).split()
     assert said == ["500", "1000", "after_final"]
 
 
-def test_b9_who_hangs_after_its_final_event_is_ended(desk: Desk) -> None:
+def test_b9_who_hangs_after_its_final_event_is_ended(harness: Harness) -> None:
     """B9: the needle comes in two writes."""
     script = r"""printf '{"type":"res'; sleep 0.05; printf 'ult"}\n'; sleep 1000"""
     final = (b'"type":"result"', b'"type":"error"')
-    fate = desk.run("sh", "-c", script, finals=final, limits=Limits(after_final_ms=100, idle_ms=60_000))
-    assert (fate.ended_by, fate.signal) == ("after_final", signal.SIGTERM)
+    outcome = harness.run("sh", "-c", script, finals=final, limits=Limits(after_final_ms=100, idle_ms=60_000))
+    assert (outcome.ended_by, outcome.signal) == ("after_final", signal.SIGTERM)
 
 
-def test_without_a_final_event_that_limit_does_not_begin(desk: Desk) -> None:
+def test_without_a_final_event_that_limit_does_not_begin(harness: Harness) -> None:
     """Also when the needle comes on stderr."""
     final = (b"result",)
-    fate = desk.run("sh", "-c", "echo resul; echo result >&2; sleep 0.3", finals=final, limits=Limits(after_final_ms=1))
-    assert (fate.exit_code, fate.ended_by) == (0, None)
+    outcome = harness.run(
+        "sh", "-c", "echo resul; echo result >&2; sleep 0.3", finals=final, limits=Limits(after_final_ms=1)
+    )
+    assert (outcome.exit_code, outcome.ended_by) == (0, None)
 
 
-def test_b9_who_ignores_term_is_killed(desk: Desk, said: Said) -> None:
-    run = desk.sh(f"{STUBBORN}; echo > {said.path}; while :; do sleep 1000; done", limits=Limits(grace_ms=50))
+def test_b9_who_ignores_term_is_killed(harness: Harness, said: Marks) -> None:
+    run = harness.sh(f"{STUBBORN}; echo > {said.path}; while :; do sleep 1000; done", limits=Limits(grace_ms=50))
     said.line()
-    fate = desk.end(run)
-    assert (fate.ended_by, fate.signal) == ("asked", signal.SIGKILL)
-    assert fate.leftovers >= 1
+    outcome = harness.end(run)
+    assert (outcome.ended_by, outcome.signal) == ("asked", signal.SIGKILL)
+    assert outcome.leftovers >= 1
 
 
-def test_who_hears_term_may_say_goodbye(desk: Desk, said: Said) -> None:
-    run = desk.sh(f"trap 'echo goodbye; exit 8' TERM; echo > {said.path}; while :; do sleep 0.02; done")
+def test_who_hears_term_may_say_goodbye(harness: Harness, said: Marks) -> None:
+    run = harness.sh(f"trap 'echo goodbye; exit 8' TERM; echo > {said.path}; while :; do sleep 0.02; done")
     said.line()
-    fate = desk.end(run)
-    assert (fate.exit_code, fate.ended_by) == (8, "asked")
-    assert desk.output(run) == b"goodbye\n"
+    outcome = harness.end(run)
+    assert (outcome.exit_code, outcome.ended_by) == (8, "asked")
+    assert harness.output(run) == b"goodbye\n"
 
 
-def test_who_is_stopped_hears_term_all_the_same(desk: Desk, said: Said) -> None:
-    run = desk.sh(f"trap 'exit 8' TERM; echo > {said.path}; kill -STOP $$; exit 9")
+def test_who_is_stopped_hears_term_all_the_same(harness: Harness, said: Marks) -> None:
+    run = harness.sh(f"trap 'exit 8' TERM; echo > {said.path}; kill -STOP $$; exit 9")
     said.line()
-    assert desk.end(run).exit_code in (8, 9)
+    assert harness.end(run).exit_code in (8, 9)
 
 
-def test_b9_why_it_was_ended_stands_in_the_journal(desk: Desk, said: Said) -> None:
+def test_b9_why_it_was_ended_stands_in_the_journal(harness: Harness, said: Marks) -> None:
     """B9: so that whoever adopts it knows, when the engine that ended it is gone."""
-    run = desk.sh(f"echo > {said.path}; sleep 1000")
+    run = harness.sh(f"echo > {said.path}; sleep 1000")
     said.line()
-    desk.supervisor.end(run, 1, "budget")
-    assert desk.wait(run).ended_by == "budget" == desk.records(run)[-1]["ended_by"]
+    harness.supervisor.end(run, 1, "budget")
+    assert harness.wait(run).ended_by == "budget" == harness.records(run)[-1]["ended_by"]
 
 
-def test_b9_daemons_end_with_their_run(desk: Desk, said: Said, gate: Gate, held: Held) -> None:
+def test_b9_daemons_end_with_their_run(harness: Harness, said: Marks, gate: Gate, held: Held) -> None:
     """A grandchild that forked twice, made a session of its own, closed everything, and ignores TERM."""
     daemon = [*PYTHON, DAEMON, str(held.path), str(said.path)]
-    run = desk.start("sh", "-c", f'"$@"; read x < {gate.path}; exit 4', "sh", *daemon, limits=Limits(grace_ms=50))
+    run = harness.start("sh", "-c", f'"$@"; read x < {gate.path}; exit 4', "sh", *daemon, limits=Limits(grace_ms=50))
     said.line()
     gate()
-    fate = desk.wait(run)
+    outcome = harness.wait(run)
     assert held.is_let_go()
-    assert (fate.exit_code, fate.ended_by, fate.leftovers) == (4, None, 1)
+    assert (outcome.exit_code, outcome.ended_by, outcome.leftovers) == (4, None, 1)
 
 
-def test_daemons_that_die_early_leave_no_zombie(desk: Desk, said: Said, gate: Gate) -> None:
+def test_daemons_that_die_early_leave_no_zombie(harness: Harness, said: Marks, gate: Gate) -> None:
     """They become the warden's children in the middle of the run, and it takes note of each."""
-    run = desk.sh(f"for n in 1 2 3 4 5; do (setsid true &); done; sleep 0.1; echo > {said.path}; read x < {gate.path}")
+    run = harness.sh(
+        f"for n in 1 2 3 4 5; do (setsid true &); done; sleep 0.1; echo > {said.path}; read x < {gate.path}"
+    )
     said.line()
-    warden = desk.warden(run)
-    command = desk.command(run)
+    warden = harness.warden(run)
+    command = harness.command(run)
     while _children(warden.pid) != {command.pid}:
         pass
     gate()
-    assert desk.wait(run).leftovers == 0
+    assert harness.wait(run).leftovers == 0
 
 
 def _children(pid: int) -> set[int]:
     """Zombies among them."""
-    everybody = (proc.look(int(path.name)) for path in Path("/proc").iterdir() if path.name.isdigit())
+    everybody = (proc.read_process(int(path.name)) for path in Path("/proc").iterdir() if path.name.isdigit())
     return {process.pid for process in everybody if process is not None and process.parent == pid}
 
 
@@ -178,13 +182,13 @@ def _children(pid: int) -> set[int]:
 def test_what_ends_by_itself_right_after_the_command_is_let(tmp_path: Path, gate: Gate, step: str, left: str) -> None:
     """A pipe's other side may still be writing; what goes on longer than that is ended."""
     steps = (
-        f"while it.next_look() != 200: it.advance(now)\n{step}\nwhile not it.advance(now): pass\n"
-        "out = it.outputs[min(it.outputs)]; it.drain(); print(it.last_record()['leftovers'], out.seen)"
+        f"while it.next_check_at() != 200: it.advance(now)\n{step}\nwhile not it.advance(now): pass\n"
+        "out = it.outputs[min(it.outputs)]; it.drain(); print(it.last_record()['leftovers'], out.total_bytes)"
     )
     assert driven(tmp_path, gate, "({gate}; echo late) & exit 0", Limits(), steps) == f"{left}\nNone\n"
 
 
-def test_b9_a_fork_bomb_is_bounded_and_ended(desk: Desk, held: Held) -> None:
+def test_b9_a_fork_bomb_is_bounded_and_ended(harness: Harness, held: Held) -> None:
     """Each forks two, which ignore TERM; left alone there would be 2,000 of them."""
     bomb = (
         "import os, signal, sys\n"
@@ -193,26 +197,26 @@ def test_b9_a_fork_bomb_is_bounded_and_ended(desk: Desk, held: Held) -> None:
         "for generation in range(11): os.fork()\n"
         "signal.pause()"
     )
-    fate = desk.run(*PYTHON, bomb, str(held.path), limits=Limits(processes=40, grace_ms=50))
+    outcome = harness.run(*PYTHON, bomb, str(held.path), limits=Limits(processes=40, grace_ms=50))
     assert held.is_let_go()
-    assert (fate.ended_by, fate.signal) == ("processes", signal.SIGKILL)
-    assert fate.leftovers >= 40
+    assert (outcome.ended_by, outcome.signal) == ("processes", signal.SIGKILL)
+    assert outcome.leftovers >= 40
 
 
-def test_a_tree_within_its_limits_is_left_alone(desk: Desk) -> None:
+def test_a_tree_within_its_limits_is_left_alone(harness: Harness) -> None:
     limits = Limits(60_000, 60_000, 60_000, 50, 1 << 30, 60, 200, 20)
     script = "for n in 1 2 3 4 5; do sleep 0.7 & done; wait; echo done"
-    fate = desk.run("sh", "-c", script, limits=limits)
-    assert (fate.exit_code, fate.ended_by, fate.leftovers) == (0, None, 0)
+    outcome = harness.run("sh", "-c", script, limits=limits)
+    assert (outcome.exit_code, outcome.ended_by, outcome.leftovers) == (0, None, 0)
 
 
-def test_the_memory_of_a_whole_tree_is_limited(desk: Desk) -> None:
+def test_the_memory_of_a_whole_tree_is_limited(harness: Harness) -> None:
     """Each process is within it; together they are not."""
     hog = "x = bytearray(b'1') * 60_000_000; import time; time.sleep(1000)"
     quoted = " ".join(PYTHON)
     script = f'for n in 1 2 3; do {quoted} "{hog}" & done; wait'
-    fate = desk.run("sh", "-c", script, limits=Limits(memory_bytes=128_000_000, grace_ms=50))
-    assert fate.ended_by == "memory"
+    outcome = harness.run("sh", "-c", script, limits=Limits(memory_bytes=128_000_000, grace_ms=50))
+    assert outcome.ended_by == "memory"
 
 
 @pytest.mark.parametrize(
@@ -223,30 +227,34 @@ def test_the_memory_of_a_whole_tree_is_limited(desk: Desk) -> None:
         (Limits(files=40), "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (60, 60))", "not allowed"),
     ],
 )
-def test_the_system_s_limits_hold_and_cannot_be_raised(desk: Desk, limits: Limits, script: str, word: str) -> None:
+def test_the_system_s_limits_hold_and_cannot_be_raised(
+    harness: Harness, limits: Limits, script: str, word: str
+) -> None:
     settle = "import os, resource\nwhile resource.getrlimit(resource.RLIMIT_NOFILE)[1] > 40 and {files}: pass\n"
     settle += "os.setuid(12345) if os.geteuid() == 0 else None\n"
-    run = desk.start(*PYTHON, settle.format(files=limits.files is not None) + script, limits=limits)
-    fate = desk.wait(run)
-    assert fate.exit_code == 1
-    assert word in desk.supervisor.tail(run, 1, stream=".err").decode()
+    run = harness.start(*PYTHON, settle.format(files=limits.files is not None) + script, limits=limits)
+    outcome = harness.wait(run)
+    assert outcome.exit_code == 1
+    assert word in harness.supervisor.tail(run, 1, stream=".err").decode()
 
 
-def test_cpu_time_is_limited(desk: Desk) -> None:
-    fate = desk.run(*PYTHON, "while True: pass", limits=Limits(cpu_s=1))
-    assert fate.signal in (signal.SIGXCPU, signal.SIGKILL)
-    assert 500 <= fate.user_ms + fate.system_ms < 4_000
+def test_cpu_time_is_limited(harness: Harness) -> None:
+    outcome = harness.run(*PYTHON, "while True: pass", limits=Limits(cpu_s=1))
+    assert outcome.signal in (signal.SIGXCPU, signal.SIGKILL)
+    assert 500 <= outcome.user_ms + outcome.system_ms < 4_000
 
 
-def test_a_warden_may_have_used_more_than_a_command_s_limit(desk: Desk) -> None:
+def test_a_warden_may_have_used_more_than_a_command_s_limit(harness: Harness) -> None:
     """The limit is its own for a moment, whatever it has used in its life."""
-    desk.run("true")
-    (warden,) = desk.wardens()
+    harness.run("true")
+    (warden,) = harness.wardens()
     while _cpu_s(warden.pid) < 1.2:
-        assert desk.run("sh", "-c", "yes aaaaaaaa | tr -d '\\n' | head -c 1000000", secrets=("a" * 20,)).exit_code == 0
+        assert (
+            harness.run("sh", "-c", "yes aaaaaaaa | tr -d '\\n' | head -c 1000000", secrets=("a" * 20,)).exit_code == 0
+        )
     for _ in range(3):
-        assert desk.run("true", limits=Limits(cpu_s=1)).exit_code == 0
-    assert desk.wardens() == [warden]
+        assert harness.run("true", limits=Limits(cpu_s=1)).exit_code == 0
+    assert harness.wardens() == [warden]
 
 
 def _cpu_s(pid: int) -> float:
@@ -254,32 +262,32 @@ def _cpu_s(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def test_limits_of_one_run_are_not_the_next_one_s(desk: Desk) -> None:
+def test_limits_of_one_run_are_not_the_next_one_s(harness: Harness) -> None:
     """The same warden takes them on for a moment only."""
-    limited = desk.start(
+    limited = harness.start(
         "sh", "-c", "ulimit -n; ulimit -t; ulimit -d", limits=Limits(memory_bytes=1 << 28, cpu_s=9, files=50)
     )
-    desk.wait(limited)
-    free = desk.start("sh", "-c", "ulimit -n; ulimit -t; ulimit -d")
-    desk.wait(free)
-    assert desk.records(limited)[0]["warden"] == desk.records(free)[0]["warden"]
-    assert desk.output(limited).split() == [b"50", b"9", b"%d" % (1 << 18)]
-    assert not set(desk.output(free).split()) & {b"50", b"9", b"%d" % (1 << 18)}
+    harness.wait(limited)
+    free = harness.start("sh", "-c", "ulimit -n; ulimit -t; ulimit -d")
+    harness.wait(free)
+    assert harness.records(limited)[0]["warden"] == harness.records(free)[0]["warden"]
+    assert harness.output(limited).split() == [b"50", b"9", b"%d" % (1 << 18)]
+    assert not set(harness.output(free).split()) & {b"50", b"9", b"%d" % (1 << 18)}
 
 
-def test_what_waits_for_a_warden_can_be_ended(desk: Desk) -> None:
+def test_what_waits_for_a_warden_can_be_ended(harness: Harness) -> None:
     """Before there is a keeper at all."""
-    canary = Path(desk.folder / "canary")
-    run = desk.sh(f"echo > {canary}; sleep 1000")
-    fate = desk.end(run)
-    assert fate.kind == "never_started" or (fate.ended_by == "asked" and fate.signal == signal.SIGTERM)
-    assert fate.kind == "finished" or not canary.exists()
+    canary = Path(harness.folder / "canary")
+    run = harness.sh(f"echo > {canary}; sleep 1000")
+    outcome = harness.end(run)
+    assert outcome.kind == "never_started" or (outcome.ended_by == "asked" and outcome.signal == signal.SIGTERM)
+    assert outcome.kind == "finished" or not canary.exists()
 
 
-def test_h11_close_ends_every_tree(desk: Desk, said: Said, held: Held) -> None:
+def test_h11_close_ends_every_tree(harness: Harness, said: Marks, held: Held) -> None:
     """H11: also those that do not want to; afterwards what became of them can be asked for."""
     runs = [
-        desk.sh(
+        harness.sh(
             f"{STUBBORN}; exec 9> {held.path}; echo > {said.path}; while :; do sleep 1000; done",
             limits=Limits(grace_ms=50),
         )
@@ -287,11 +295,11 @@ def test_h11_close_ends_every_tree(desk: Desk, said: Said, held: Held) -> None:
     ]
     for _ in runs:
         said.line()
-    wardens = desk.wardens()
-    desk.supervisor.close(leave=False)
+    wardens = harness.wardens()
+    harness.supervisor.close(leave_running=False)
     assert held.is_let_go()
-    assert desk.supervisor.running() == 0
-    assert [desk.wait(run).signal for run in runs] == [signal.SIGKILL] * 3
+    assert harness.supervisor.running() == 0
+    assert [harness.wait(run).signal for run in runs] == [signal.SIGKILL] * 3
     assert all(gone(warden) for warden in wardens)
 
 
@@ -299,15 +307,15 @@ def test_without_knowing_who_descends_from_whom_the_group_is_ended(tmp_path: Pat
     """As on macOS: TERM, then KILL to the process group; here in a process of its own, without a warden."""
     script = (
         "import os, sys\n"
-        "from matins.executors.processes import home, proc, run\n"
-        "from matins.executors.processes.values import Limits\n"
-        "proc.KNOWS_DESCENT = False\n"
+        "from matins.executors.processes import proc, process_tree, run_folder\n"
+        "from matins.executors.processes.launch import Limits\n"
+        "proc.HAS_PROC = False\n"
         "launch = dict(key='1-1', argv=['sh', '-c', sys.argv[2]], env=dict(os.environ), cwd='/', fsync=False)\n"
         "launch |= dict(secrets=[], finals=[], head_bytes=100, tail_bytes=100, limits=Limits(grace_ms=50)._asdict())\n"
-        "it = run.Run(launch, None, home.Home(sys.argv[1]), [1, 1])\n"
+        "it = process_tree.ProcessTree(launch, None, run_folder.RunFolder(sys.argv[1]), [1, 1])\n"
         "it.begin()\n"
         "out, output = next(iter(it.outputs.items()))\n"
-        "while output.seen < 3: it.read(out)\n"
+        "while output.total_bytes < 3: it.read(out)\n"
         "it.end('asked')\n"
         "while not it.advance(proc.boot_ms()): pass\n"
         "it.drain()\n"

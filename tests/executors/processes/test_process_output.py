@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from process_desk import PYTHON, Desk, Gate, Said, gone
+from process_harness import PYTHON, Gate, Harness, Marks, gone
 
 from matins.executors.processes import output, proc
+from matins.executors.processes.launch import Limits
 from matins.executors.processes.output import CHUNK, Output
 from matins.executors.processes.redaction import MARK, Redactor
-from matins.executors.processes.values import Limits
 
 # -- redaction
 
@@ -86,20 +86,20 @@ def test_head_and_tail_are_the_first_and_last_bytes(
     whole = b""
     for size in data.draw(st.lists(st.sampled_from([0, 1, 7, 999, 5_000, CHUNK - 1, CHUNK]), max_size=8)):
         chunk = bytes((len(whole) + n) % 120 for n in range(size))
-        kept.take(chunk)
+        kept.write(chunk)
         whole += chunk
         assert output.tail(f"{path}/1.out", tail) == whole[-tail:]
     kept.close()
     os.close(folder)
     assert output.read(f"{path}/1.out", 0, 10_000) == whole[:head]
     assert output.tail(f"{path}/1.out", tail) == whole[-tail:]
-    assert (kept.seen, kept.truncated) == (len(whole), len(whole) > head)
+    assert (kept.total_bytes, kept.truncated) == (len(whole), len(whole) > head)
     assert sum(file.stat().st_size for file in path.iterdir()) <= head + tail + CHUNK + 16
 
 
 def test_a_tail_begins_with_a_whole_character(tmp_path: Path, runs: int) -> None:
     kept = Output(runs, "1.out", 1_000, 10, [])
-    kept.take("x€€€€".encode())  # 13 bytes
+    kept.write("x€€€€".encode())  # 13 bytes
     kept.close()
     assert [output.tail(f"{tmp_path}/1.out", limit).decode() for limit in (13, 12, 11, 10, 9)] == [
         "x€€€€",
@@ -115,7 +115,7 @@ def test_a_reader_never_sees_what_was_never_there(tmp_path: Path, runs: int) -> 
     kept = Output(runs, "1.out", 0, 3 * CHUNK, [])
     numbers = iter(range(10**9))
     for _ in range(60):
-        kept.take(b"".join(b"%09d\n" % next(numbers) for _ in range(5_000)))
+        kept.write(b"".join(b"%09d\n" % next(numbers) for _ in range(5_000)))
         seen = [int(line) for line in output.tail(f"{tmp_path}/1.out", 3 * CHUNK).split(b"\n")[1:-1]]
         assert all(b - a == 1 for a, b in pairwise(seen))
     kept.close()
@@ -128,20 +128,20 @@ def test_a_full_disk_keeps_nobody_waiting(tmp_path: Path, runs: int) -> None:
     try:
         resource.setrlimit(resource.RLIMIT_FSIZE, (1_500, before[1]))
         for _ in range(50):
-            kept.take(b"early" * 100)
+            kept.write(b"early" * 100)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    kept.take(b"late" * 250)
+    kept.write(b"late" * 250)
     kept.close()
     assert output.read(f"{tmp_path}/1.out", 0, 100_000) == b"early" * 300
     assert output.tail(f"{tmp_path}/1.out", 1_000) == b"late" * 250
-    assert (kept.seen, kept.truncated) == (26_000, True)
+    assert (kept.total_bytes, kept.truncated) == (26_000, True)
 
 
 # -- with real commands
 
 
-def test_b9_secrets_are_redacted_across_writes_in_both_streams(desk: Desk) -> None:
+def test_b9_secrets_are_redacted_across_writes_in_both_streams(harness: Harness) -> None:
     """Split over two writes, inside JSON, on stdout and stderr; and a beginning that goes on otherwise is kept."""
     secret, quoted = "s3cr3t-t0k3n", 'pass"word\\1'
     script = (
@@ -151,19 +151,19 @@ def test_b9_secrets_are_redacted_across_writes_in_both_streams(desk: Desk) -> No
         "    for piece in (a[:5], a[5:], ' ', a[:6], 'x ', *a, ' ', json.dumps(b)):\n"
         "        os.write(end, piece.encode()); os.sched_yield()\n"
     )
-    run = desk.start(*PYTHON, script, env={"A": secret, "B": quoted}, secrets=(secret, quoted, ""))
-    fate = desk.wait(run)
-    assert fate.exit_code == 0
+    run = harness.start(*PYTHON, script, env={"A": secret, "B": quoted}, secrets=(secret, quoted, ""))
+    outcome = harness.wait(run)
+    assert outcome.exit_code == 0
     wanted = b'[redacted] s3cr3tx [redacted] "[redacted]"'
-    assert Path(fate.stdout_path).read_bytes() == wanted == Path(fate.stderr_path).read_bytes()
-    for file in desk.folder.rglob("*"):
+    assert Path(outcome.stdout_path).read_bytes() == wanted == Path(outcome.stderr_path).read_bytes()
+    for file in harness.folder.rglob("*"):
         if file.is_file():
             assert secret.encode() not in file.read_bytes(), file
 
 
-def test_secrets_stand_in_no_command_line(desk: Desk, said: Said, gate: Gate) -> None:
+def test_secrets_stand_in_no_command_line(harness: Harness, said: Marks, gate: Gate) -> None:
     """By environment they reach the command, and nobody's cmdline shows them."""
-    run = desk.sh(
+    run = harness.sh(
         f"echo $TOKEN > {said.path}; read x < {gate.path}", env={"TOKEN": "tok-12345678"}, secrets=("tok-12345678",)
     )
     assert said.line() == "tok-12345678"
@@ -171,68 +171,68 @@ def test_secrets_stand_in_no_command_line(desk: Desk, said: Said, gate: Gate) ->
         line = Path(f"/proc/{process.pid}/cmdline")
         assert b"tok-12345678" not in (line.read_bytes() if line.exists() else b""), process
     gate()
-    assert desk.wait(run).exit_code == 0
+    assert harness.wait(run).exit_code == 0
 
 
-def test_bytes_that_are_no_text_are_kept_as_they_are(desk: Desk) -> None:
+def test_bytes_that_are_no_text_are_kept_as_they_are(harness: Harness) -> None:
     """Wrong and partial UTF-8, NUL, ANSI."""
-    run = desk.sh(r"printf 'a\303'; printf '\251\377\000\033[1m\342\202'")
-    desk.wait(run)
-    assert desk.output(run) == b"a\xc3\xa9\xff\x00\x1b[1m\xe2\x82"
+    run = harness.sh(r"printf 'a\303'; printf '\251\377\000\033[1m\342\202'")
+    harness.wait(run)
+    assert harness.output(run) == b"a\xc3\xa9\xff\x00\x1b[1m\xe2\x82"
 
 
-def test_yes_goes_on_until_somebody_ends_it(desk: Desk) -> None:
+def test_yes_goes_on_until_somebody_ends_it(harness: Harness) -> None:
     """Both streams at once; while it floods, others run, its tail can be read, and its end is heard."""
-    run = desk.start("sh", "-c", "yes out & yes err >&2", head_bytes=10_000)
-    assert desk.run("true").exit_code == 0
-    while len(desk.supervisor.tail(run, 1)) < 200_000:
+    run = harness.start("sh", "-c", "yes out & yes err >&2", head_bytes=10_000)
+    assert harness.run("true").exit_code == 0
+    while len(harness.supervisor.tail(run, 1)) < 200_000:
         pass
-    assert b"out\nout\nout\n" in desk.supervisor.tail(run, 1)
-    fate = desk.end(run)
-    assert (fate.ended_by, fate.truncated) == ("asked", True)
-    assert fate.stderr_bytes > 10_000
+    assert b"out\nout\nout\n" in harness.supervisor.tail(run, 1)
+    outcome = harness.end(run)
+    assert (outcome.ended_by, outcome.truncated) == ("asked", True)
+    assert outcome.stderr_bytes > 10_000
 
 
-def test_a_full_disk_does_not_stop_a_run(desk: Desk, said: Said, gate: Gate) -> None:
+def test_a_full_disk_does_not_stop_a_run(harness: Harness, said: Marks, gate: Gate) -> None:
     """Neither the drain nor the end: the engine hears it, and the journal has it as soon as there is room."""
-    run = desk.sh(f"echo > {said.path}; read x < {gate.path}; yes | head -c 3000000; exit 7")
+    run = harness.sh(f"echo > {said.path}; read x < {gate.path}; yes | head -c 3000000; exit 7")
     said.line()
-    warden = desk.warden(run)
+    warden = harness.warden(run)
     hard = resource.prlimit(warden.pid, resource.RLIMIT_FSIZE)[1]
     resource.prlimit(warden.pid, resource.RLIMIT_FSIZE, (0, hard))
     gate()
-    fate = desk.wait(run)
-    assert (fate.exit_code, fate.stdout_bytes, fate.truncated) == (7, 3_000_000, True)
-    assert "exit" not in desk.records(run)[-1]
-    assert desk.supervisor.reap(run, 1) == fate, "the warden still knows"
+    outcome = harness.wait(run)
+    assert (outcome.exit_code, outcome.stdout_bytes, outcome.truncated) == (7, 3_000_000, True)
+    assert "exit" not in harness.records(run)[-1]
+    assert harness.supervisor.reap(run, 1) == outcome, "the warden still knows"
     resource.prlimit(warden.pid, resource.RLIMIT_FSIZE, (hard, hard))
     assert gone(warden)
-    assert desk.records(run)[-1]["exit"] == 7
-    assert desk.supervisor.reap(run, 1) == fate
+    assert harness.records(run)[-1]["exit"] == 7
+    assert harness.supervisor.reap(run, 1) == outcome
 
 
-def test_a_full_disk_before_the_first_line_starts_nothing(desks: Callable[..., Desk]) -> None:
-    desk = desks()
-    assert desk.run("true").exit_code == 0
-    (warden,) = desk.wardens()
+def test_a_full_disk_before_the_first_line_starts_nothing(desks: Callable[..., Harness]) -> None:
+    harness = desks()
+    assert harness.run("true").exit_code == 0
+    (warden,) = harness.wardens()
     hard = resource.prlimit(warden.pid, resource.RLIMIT_FSIZE)[1]
     resource.prlimit(warden.pid, resource.RLIMIT_FSIZE, (0, hard))
-    fate = desk.run("sh", "-c", f"echo > {desk.folder}/canary")
-    assert (fate.kind, fate.error) == ("never_started", "[Errno 27] File too large")
-    assert not (desk.folder / "canary").exists()
+    outcome = harness.run("sh", "-c", f"echo > {harness.folder}/canary")
+    assert (outcome.kind, outcome.error) == ("never_started", "[Errno 27] File too large")
+    assert not (harness.folder / "canary").exists()
     resource.prlimit(warden.pid, resource.RLIMIT_FSIZE, (hard, hard))
-    assert desk.run("true").exit_code == 0
+    assert harness.run("true").exit_code == 0
 
 
-def test_who_closes_its_output_still_runs(desk: Desk, said: Said, gate: Gate) -> None:
-    run = desk.sh(f"exec >&- 2>&-; echo > {said.path}; read x < {gate.path}; exit 5")
+def test_who_closes_its_output_still_runs(harness: Harness, said: Marks, gate: Gate) -> None:
+    run = harness.sh(f"exec >&- 2>&-; echo > {said.path}; read x < {gate.path}; exit 5")
     said.line()
-    assert desk.supervisor.running() == 1
+    assert harness.supervisor.running() == 1
     gate()
-    assert desk.wait(run).exit_code == 5
+    assert harness.wait(run).exit_code == 5
 
 
-def test_output_that_somebody_else_keeps_open_does_not_hold_a_run(desk: Desk, tmp_path: Path) -> None:
+def test_output_that_somebody_else_keeps_open_does_not_hold_a_run(harness: Harness, tmp_path: Path) -> None:
     """The pipe was handed to a process that is not of the tree."""
     receive = (
         "import socket, sys, os\n"
@@ -243,17 +243,17 @@ def test_output_that_somebody_else_keeps_open_does_not_hold_a_run(desk: Desk, tm
         "import socket, sys\n"
         "c = socket.socket(socket.AF_UNIX); c.connect(sys.argv[1]); socket.send_fds(c, [b'x'], [1]); c.recv(1)"
     )
-    other, path = Said(tmp_path / "up"), str(tmp_path / "s")
-    keeping = desk.start(*PYTHON, receive, path, str(other.path))
+    other, path = Marks(tmp_path / "up"), str(tmp_path / "s")
+    keeping = harness.start(*PYTHON, receive, path, str(other.path))
     other.line()
     other.close()
-    assert desk.run(*PYTHON, hand_over, path).exit_code == 0
-    assert desk.end(keeping).ended_by == "asked"
+    assert harness.run(*PYTHON, hand_over, path).exit_code == 0
+    assert harness.end(keeping).ended_by == "asked"
 
 
-def test_limits_on_output_hold_with_none_of_it_kept(desk: Desk) -> None:
-    run = desk.start("sh", "-c", "yes | head -c 1000000", head_bytes=0, tail_bytes=4, limits=Limits(idle_ms=60_000))
-    fate = desk.wait(run)
-    assert (fate.exit_code, fate.stdout_bytes, fate.truncated) == (0, 1_000_000, True)
-    assert desk.output(run) == b""
-    assert desk.supervisor.tail(run, 1, limit=4) == b"y\ny\n"
+def test_limits_on_output_hold_with_none_of_it_kept(harness: Harness) -> None:
+    run = harness.start("sh", "-c", "yes | head -c 1000000", head_bytes=0, tail_bytes=4, limits=Limits(idle_ms=60_000))
+    outcome = harness.wait(run)
+    assert (outcome.exit_code, outcome.stdout_bytes, outcome.truncated) == (0, 1_000_000, True)
+    assert harness.output(run) == b""
+    assert harness.supervisor.tail(run, 1, limit=4) == b"y\ny\n"

@@ -12,44 +12,46 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from process_desk import PYTHON, Desk, Gate, Said, gone
+from process_harness import PYTHON, Gate, Harness, Marks, gone
 
 from matins.errors import Conflict, InvalidInput, MatinsError
+from matins.executors.processes.launch import Limits
 from matins.executors.processes.supervisor import Supervisor
-from matins.executors.processes.values import Limits
 from matins.runtime.clock import SystemClock
 
 
-def test_b9_a_command_runs_and_everything_about_it_is_known(desk: Desk) -> None:
+def test_b9_a_command_runs_and_everything_about_it_is_known(harness: Harness) -> None:
     before = SystemClock().now_ms()
-    run = desk.sh("cat; echo out; echo err >&2; exit 3", stdin=b"the prompt\n")
-    fate = desk.wait(run)
-    assert (fate.kind, fate.exit_code, fate.signal, fate.ended_by) == ("finished", 3, None, None)
-    assert fate.started_at is not None
-    assert fate.ended_at is not None
-    assert before <= fate.started_at <= fate.ended_at <= SystemClock().now_ms()
-    assert Path(fate.stdout_path).read_bytes() == b"the prompt\nout\n" == desk.supervisor.tail(run, 1)
-    assert Path(fate.stderr_path).read_bytes() == b"err\n" == desk.supervisor.tail(run, 1, stream=".err")
-    assert (fate.stdout_bytes, fate.stderr_bytes, fate.truncated, fate.leftovers) == (15, 4, False, 0)
-    assert desk.supervisor.running() == 0
+    run = harness.sh("cat; echo out; echo err >&2; exit 3", stdin=b"the prompt\n")
+    outcome = harness.wait(run)
+    assert (outcome.kind, outcome.exit_code, outcome.signal, outcome.ended_by) == ("finished", 3, None, None)
+    assert outcome.started_at is not None
+    assert outcome.ended_at is not None
+    assert before <= outcome.started_at <= outcome.ended_at <= SystemClock().now_ms()
+    assert Path(outcome.stdout_path).read_bytes() == b"the prompt\nout\n" == harness.supervisor.tail(run, 1)
+    assert Path(outcome.stderr_path).read_bytes() == b"err\n" == harness.supervisor.tail(run, 1, stream=".err")
+    assert (outcome.stdout_bytes, outcome.stderr_bytes, outcome.truncated, outcome.leftovers) == (15, 4, False, 0)
+    assert harness.supervisor.running() == 0
 
 
-def test_b9_usage_is_that_of_the_whole_tree(desk: Desk) -> None:
+def test_b9_usage_is_that_of_the_whole_tree(harness: Harness) -> None:
     burn = "import os; x = b'1' * 150_000_000\nwhile os.times().user < 0.3: pass"
-    fate = desk.run("sh", "-c", f'{" ".join(PYTHON)} "{burn}" & wait', env={"PATH": os.environ["PATH"]})
-    assert fate.max_rss_kb > 140_000
-    assert fate.user_ms >= 300
+    outcome = harness.run("sh", "-c", f'{" ".join(PYTHON)} "{burn}" & wait', env={"PATH": os.environ["PATH"]})
+    assert outcome.max_rss_kb > 140_000
+    assert outcome.user_ms >= 300
 
 
 @pytest.mark.parametrize(
     ("script", "code", "number"), [("exit 0", 0, None), ("exit 255", 255, None), ("kill -9 $$", None, 9)]
 )
-def test_exit_codes_and_signals_are_told_apart(desk: Desk, script: str, code: int | None, number: int | None) -> None:
-    fate = desk.run("sh", "-c", script)
-    assert (fate.exit_code, fate.signal) == (code, number)
+def test_exit_codes_and_signals_are_told_apart(
+    harness: Harness, script: str, code: int | None, number: int | None
+) -> None:
+    outcome = harness.run("sh", "-c", script)
+    assert (outcome.exit_code, outcome.signal) == (code, number)
 
 
-def test_a_command_gets_its_own_environment_folder_and_session_and_no_more(desk: Desk, tmp_path: Path) -> None:
+def test_a_command_gets_its_own_environment_folder_and_session_and_no_more(harness: Harness, tmp_path: Path) -> None:
     """Nothing of the engine's environment, no descriptor but the three, a session of its own."""
     os.environ["MATINS_CANARY"] = "do not hand on"
     core = resource.getrlimit(resource.RLIMIT_CORE)
@@ -57,13 +59,13 @@ def test_a_command_gets_its_own_environment_folder_and_session_and_no_more(desk:
     status = 'grep -E "^(SigIgn|NoNewPrivs|NSsid)" /proc/$$/status'
     script = f"env; pwd; cat; ulimit -c; {status}; echo $$"
     try:
-        run = desk.sh(script, env={"PATH": "/bin:/usr/bin", "ONE": "1"}, cwd=str(tmp_path))
-        fate = desk.wait(run)
+        run = harness.sh(script, env={"PATH": "/bin:/usr/bin", "ONE": "1"}, cwd=str(tmp_path))
+        outcome = harness.wait(run)
     finally:
         del os.environ["MATINS_CANARY"]
         resource.setrlimit(resource.RLIMIT_CORE, core)
-    assert fate.exit_code == 0, desk.supervisor.tail(run, 1, stream=".err")
-    said = desk.output(run).decode().split("\n")
+    assert outcome.exit_code == 0, harness.supervisor.tail(run, 1, stream=".err")
+    said = harness.output(run).decode().split("\n")
     own = {"PWD", "OLDPWD", "SHLVL", "_"}  # the shell's
     assert {line.partition("=")[0] for line in said if "=" in line} - own == {"MATINS_WARDEN", "ONE", "PATH"}
     folder, core_blocks, *status, pid, _ = (line for line in said if "=" not in line)
@@ -71,20 +73,20 @@ def test_a_command_gets_its_own_environment_folder_and_session_and_no_more(desk:
     facts = dict(line.split(":\t") for line in status)
     assert (facts["NSsid"], facts["NoNewPrivs"]) == (pid, "1")
     assert not int(facts["SigIgn"], 16) & (1 << signal.SIGPIPE - 1 | 1 << signal.SIGXFSZ - 1)
-    run = desk.start("ls", "/proc/self/fd")
-    desk.wait(run)
-    assert desk.output(run).split() == [b"0", b"1", b"2", b"3"]  # the last one is the folder that it lists
+    run = harness.start("ls", "/proc/self/fd")
+    harness.wait(run)
+    assert harness.output(run).split() == [b"0", b"1", b"2", b"3"]  # the last one is the folder that it lists
 
 
-def test_the_program_is_looked_for_on_the_command_s_own_path(desk: Desk, tmp_path: Path) -> None:
+def test_the_program_is_looked_for_on_the_command_s_own_path(harness: Harness, tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
     tool = tmp_path / "bin" / "sometool"
     tool.write_text('#!/bin/sh\necho found "$@"\n')
     tool.chmod(0o700)
-    run = desk.start("sometool", "a b", "", "-c", env={"PATH": f"/nowhere:{tmp_path}/bin:/bin"})
-    assert desk.wait(run).exit_code == 0
-    assert desk.output(run) == b"found a b  -c\n"
-    assert desk.run("./sometool", cwd=str(tmp_path / "bin"), env={}).exit_code == 0
+    run = harness.start("sometool", "a b", "", "-c", env={"PATH": f"/nowhere:{tmp_path}/bin:/bin"})
+    assert harness.wait(run).exit_code == 0
+    assert harness.output(run) == b"found a b  -c\n"
+    assert harness.run("./sometool", cwd=str(tmp_path / "bin"), env={}).exit_code == 0
 
 
 @pytest.mark.parametrize(
@@ -96,11 +98,11 @@ def test_the_program_is_looked_for_on_the_command_s_own_path(desk: Desk, tmp_pat
         (["/etc/passwd"], "/", "Permission denied: /etc/passwd"),
     ],
 )
-def test_what_cannot_be_started_says_why(desk: Desk, argv: list[str], cwd: str, error: str) -> None:
-    fate = desk.run(*argv, cwd=cwd)
-    assert (fate.kind, fate.error) == ("never_started", error)
-    assert desk.supervisor.reap(1, 1)[:1] == ("never_started",)
-    assert desk.supervisor.reap(1, 1).error == error
+def test_what_cannot_be_started_says_why(harness: Harness, argv: list[str], cwd: str, error: str) -> None:
+    outcome = harness.run(*argv, cwd=cwd)
+    assert (outcome.kind, outcome.error) == ("never_started", error)
+    assert harness.supervisor.reap(1, 1)[:1] == ("never_started",)
+    assert harness.supervisor.reap(1, 1).error == error
 
 
 @pytest.mark.parametrize(
@@ -125,47 +127,49 @@ def test_what_cannot_be_started_says_why(desk: Desk, argv: list[str], cwd: str, 
         ({"limits": Limits(memory_bytes=1000)}, "memory_bytes"),
     ],
 )
-def test_bad_input_is_refused_before_anything_is_spent(desk: Desk, given: dict[str, Any], field: str) -> None:
-    launch = desk.launch("true")._replace(**given)
+def test_bad_input_is_refused_before_anything_is_spent(harness: Harness, given: dict[str, Any], field: str) -> None:
+    launch = harness.launch("true")._replace(**given)
     with pytest.raises(InvalidInput) as caught:
-        desk.supervisor.start(launch)
+        harness.supervisor.start(launch)
     assert caught.value.field == field
     assert caught.value.hint or caught.value.allowed
     assert "sk-12345678" not in str(caught.value) + str(caught.value.value)
-    assert not list((desk.folder / "runs").iterdir())
-    assert desk.supervisor.running() == 0
+    assert not list((harness.folder / "runs").iterdir())
+    assert harness.supervisor.running() == 0
 
 
-def test_a_launch_may_be_long(desk: Desk) -> None:
+def test_a_launch_may_be_long(harness: Harness) -> None:
     """Longer than a socket's buffer; what is on stdin too, whether it is read or not."""
     long = "x" * 100_000
-    run = desk.start("sh", "-c", 'echo "${#LONG} ${#1}"; wc -c', "sh", long, env={"LONG": long}, stdin=b"y" * 3_000_000)
-    assert desk.wait(run).exit_code == 0
-    assert desk.output(run).split() == [b"100000", b"100000", b"3000000"]
-    assert desk.run("true", stdin=b"y" * 3_000_000).exit_code == 0
+    run = harness.start(
+        "sh", "-c", 'echo "${#LONG} ${#1}"; wc -c', "sh", long, env={"LONG": long}, stdin=b"y" * 3_000_000
+    )
+    assert harness.wait(run).exit_code == 0
+    assert harness.output(run).split() == [b"100000", b"100000", b"3000000"]
+    assert harness.run("true", stdin=b"y" * 3_000_000).exit_code == 0
 
 
-def test_files_are_for_their_owner_only(desk: Desk) -> None:
+def test_files_are_for_their_owner_only(harness: Harness) -> None:
     """Whatever the umask is; and the command keeps the usual one."""
-    run = desk.start(
+    run = harness.start(
         "sh", "-c", "umask; yes | head -c 5000; yes | head -c 5000 >&2", head_bytes=1000, secrets=("hush",)
     )
-    assert desk.wait(run).exit_code == 0
-    names = sorted(path.name for path in (desk.folder / "runs").iterdir())
+    assert harness.wait(run).exit_code == 0
+    names = sorted(path.name for path in (harness.folder / "runs").iterdir())
     assert names == ["1-1", "1-1.err", "1-1.err.tail", "1-1.out", "1-1.out.tail"]
-    for path in desk.folder.rglob("*"):
+    for path in harness.folder.rglob("*"):
         if not path.is_socket():
             assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600), path
-    assert stat.S_IMODE(desk.folder.stat().st_mode) == 0o700
+    assert stat.S_IMODE(harness.folder.stat().st_mode) == 0o700
     mask = os.umask(0)
     os.umask(mask)
-    assert int(desk.output(run).split()[0], 8) == mask
+    assert int(harness.output(run).split()[0], 8) == mask
 
 
 def test_a_folder_that_others_could_read_is_closed_to_them(tmp_path: Path) -> None:
     folder = tmp_path / "open"
     folder.mkdir(mode=0o755)
-    Supervisor(folder, lambda: None).close(leave=False)
+    Supervisor(folder, lambda: None).close(leave_running=False)
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
 
 
@@ -180,72 +184,72 @@ def test_somebody_else_s_folder_is_refused(tmp_path: Path) -> None:
 
 def test_a_folder_may_have_a_long_name(tmp_path: Path) -> None:
     """Longer than the 107 bytes of a socket's address."""
-    desk = Desk(tmp_path / ("x" * 120) / ("y" * 120))
-    assert desk.run("true").exit_code == 0
-    keeper = desk.keeper()
-    desk.supervisor.close(leave=False)
+    harness = Harness(tmp_path / ("x" * 120) / ("y" * 120))
+    assert harness.run("true").exit_code == 0
+    keeper = harness.keeper()
+    harness.supervisor.close(leave_running=False)
     assert gone(keeper)
 
 
-def test_output_can_be_read_as_it_comes(desk: Desk, said: Said, gate: Gate) -> None:
-    run = desk.sh(f"echo one; echo > {said.path}; read x < {gate.path}; echo two")
+def test_output_can_be_read_as_it_comes(harness: Harness, said: Marks, gate: Gate) -> None:
+    run = harness.sh(f"echo one; echo > {said.path}; read x < {gate.path}; echo two")
     said.line()
-    while not (seen := desk.supervisor.read_output(run, 1, 0, 100)):
+    while not (seen := harness.supervisor.read_output(run, 1, 0, 100)):
         pass
-    assert seen == b"one\n" == desk.supervisor.tail(run, 1)
+    assert seen == b"one\n" == harness.supervisor.tail(run, 1)
     gate()
-    desk.wait(run)
-    assert desk.supervisor.read_output(run, 1, 4, 100) == b"two\n"
-    assert desk.supervisor.read_output(run, 1, 8, 100) == b""
-    assert desk.supervisor.read_output(99, 1, 0, 100) == b"" == desk.supervisor.tail(99, 1)
+    harness.wait(run)
+    assert harness.supervisor.read_output(run, 1, 4, 100) == b"two\n"
+    assert harness.supervisor.read_output(run, 1, 8, 100) == b""
+    assert harness.supervisor.read_output(99, 1, 0, 100) == b"" == harness.supervisor.tail(99, 1)
 
 
-def test_many_run_side_by_side(desk: Desk, said: Said, gate: Gate) -> None:
-    runs = [desk.sh(f"echo > {said.path}; read x < {gate.path}; exit {n}") for n in range(20)]
-    assert desk.supervisor.running() == 20
+def test_many_run_side_by_side(harness: Harness, said: Marks, gate: Gate) -> None:
+    runs = [harness.sh(f"echo > {said.path}; read x < {gate.path}; exit {n}") for n in range(20)]
+    assert harness.supervisor.running() == 20
     for _ in runs:
         said.line()
-    assert len({desk.warden(run) for run in runs}) == 20
+    assert len({harness.warden(run) for run in runs}) == 20
     gate(20)
-    assert [desk.wait(run).exit_code for run in runs] == list(range(20))
-    assert desk.supervisor.running() == 0
+    assert [harness.wait(run).exit_code for run in runs] == list(range(20))
+    assert harness.supervisor.running() == 0
 
 
-def test_wardens_are_reused_and_a_surplus_goes(desk: Desk, said: Said, gate: Gate) -> None:
-    runs = [desk.sh(f"echo > {said.path}; read x < {gate.path}") for _ in range(12)]
+def test_wardens_are_reused_and_a_surplus_goes(harness: Harness, said: Marks, gate: Gate) -> None:
+    runs = [harness.sh(f"echo > {said.path}; read x < {gate.path}") for _ in range(12)]
     for _ in runs:
         said.line()
-    at_first = desk.wardens()
+    at_first = harness.wardens()
     gate(12)
     for run in runs:
-        desk.wait(run)
-    later = desk.start("true")
-    desk.wait(later)
-    assert tuple(desk.records(later)[0]["warden"]) in {(warden.pid, warden.start) for warden in at_first}
+        harness.wait(run)
+    later = harness.start("true")
+    harness.wait(later)
+    assert tuple(harness.records(later)[0]["warden"]) in {(warden.pid, warden.start) for warden in at_first}
     assert len(at_first) == 12
-    while len(desk.wardens()) > 8:
+    while len(harness.wardens()) > 8:
         pass
 
 
-def test_one_run_is_not_started_twice_by_one_engine(desk: Desk, gate: Gate) -> None:
-    run = desk.sh(f"read x < {gate.path}")
+def test_one_run_is_not_started_twice_by_one_engine(harness: Harness, gate: Gate) -> None:
+    run = harness.sh(f"read x < {gate.path}")
     with pytest.raises(Conflict, match="Run 1 has been started with epoch 1"):
-        desk.sh("true", run_id=run)
+        harness.sh("true", run_id=run)
     gate()
-    assert desk.wait(run).exit_code == 0
-    del desk.fates[run, 1]
-    assert desk.sh("exit 9", run_id=run) == run
-    assert desk.wait(run).exit_code == 0, "what became of it is told again"
-    assert desk.sh("exit 9", run_id=run, epoch=2) == run
-    assert desk.wait(run, 2).exit_code == 9
+    assert harness.wait(run).exit_code == 0
+    del harness.outcomes[run, 1]
+    assert harness.sh("exit 9", run_id=run) == run
+    assert harness.wait(run).exit_code == 0, "what became of it is told again"
+    assert harness.sh("exit 9", run_id=run, epoch=2) == run
+    assert harness.wait(run, 2).exit_code == 9
 
 
-def test_what_is_forgotten_leaves_no_file(desk: Desk) -> None:
-    run = desk.start("sh", "-c", "yes | head -c 9000; echo >&2", head_bytes=10)
-    desk.wait(run)
-    desk.supervisor.forget(run, 1)
-    desk.supervisor.forget(run, 1)
-    assert not list((desk.folder / "runs").iterdir())
+def test_what_is_forgotten_leaves_no_file(harness: Harness) -> None:
+    run = harness.start("sh", "-c", "yes | head -c 9000; echo >&2", head_bytes=10)
+    harness.wait(run)
+    harness.supervisor.delete_files(run, 1)
+    harness.supervisor.delete_files(run, 1)
+    assert not list((harness.folder / "runs").iterdir())
 
 
 @pytest.mark.parametrize(
@@ -256,27 +260,27 @@ def test_what_is_forgotten_leaves_no_file(desk: Desk) -> None:
     ],
 )
 def test_a_keeper_that_cannot_be_started_is_told(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch, python: str, why: str
+    harness: Harness, monkeypatch: pytest.MonkeyPatch, python: str, why: str
 ) -> None:
     monkeypatch.setattr(sys, "executable", python)
-    fate = desk.run("true")
-    assert fate.kind == "never_started"
-    assert fate.error is not None
-    assert why in fate.error
+    outcome = harness.run("true")
+    assert outcome.kind == "never_started"
+    assert outcome.error is not None
+    assert why in outcome.error
     monkeypatch.undo()
-    assert desk.run("true").exit_code == 0
+    assert harness.run("true").exit_code == 0
 
 
-def test_nothing_starts_after_the_end(desks: Callable[..., Desk]) -> None:
-    desk = desks()
-    desk.supervisor.close(leave=True)
-    desk.supervisor.close(leave=True)
+def test_nothing_starts_after_the_end(desks: Callable[..., Harness]) -> None:
+    harness = desks()
+    harness.supervisor.close(leave_running=True)
+    harness.supervisor.close(leave_running=True)
     with pytest.raises(MatinsError, match="closed"):
-        desk.start("true")
+        harness.start("true")
 
 
-def test_with_fsync_the_journal_says_the_same(desks: Callable[..., Desk]) -> None:
-    desk = desks(fsync=True)
-    run = desk.start("sh", "-c", "exit 4")
-    assert desk.wait(run).exit_code == 4
-    assert [next(iter(record)) for record in desk.records(run)] == ["boot", "pid", "exit"]
+def test_with_fsync_the_journal_says_the_same(desks: Callable[..., Harness]) -> None:
+    harness = desks(fsync=True)
+    run = harness.start("sh", "-c", "exit 4")
+    assert harness.wait(run).exit_code == 4
+    assert [next(iter(record)) for record in harness.records(run)] == ["boot", "pid", "exit"]

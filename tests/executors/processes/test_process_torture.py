@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from process_desk import Desk
+from process_harness import Harness
 from process_torture import Deaths, endure, flood
 
 
-def test_b9_after_many_runs_nobody_and_nothing_is_left_over(desk: Desk) -> None:
+def test_b9_after_many_runs_nobody_and_nothing_is_left_over(harness: Harness) -> None:
     """1,000 here, 10,000 in the torture."""
-    told = endure(desk, 1_000)
+    told = endure(harness, 1_000)
     assert told["runs"] == 1_000
     assert told["wardens"] >= 1
 
 
-def test_b9_a_flood_costs_little_memory(desk: Desk) -> None:
+def test_b9_a_flood_costs_little_memory(harness: Harness) -> None:
     """100 MB here, 1 GB in the torture; and it does not grow with the flood."""
-    assert flood(desk, 100_000_000)["took_kb"] < 5_000
+    assert flood(harness, 100_000_000)["took_kb"] < 5_000
 
 
 def test_b9_engines_killed_at_any_moment_lose_and_repeat_nothing(tmp_path: Path) -> None:

@@ -12,8 +12,8 @@ import threading
 from pathlib import Path
 from typing import Any
 
+from matins.executors.processes.launch import Launch, Limits, ProcessOutcome
 from matins.executors.processes.supervisor import Supervisor
-from matins.executors.processes.values import Fate, Launch, Limits
 
 AT_ONCE = 6
 SCRIPT = 'echo "$KEY" >> effects; case $HOW in daemon) (setsid sleep 300 &);; slow) sleep 0.05;; esac; exit $CODE'
@@ -42,22 +42,22 @@ class Engine:
         for kind, run_id, *_ in read_diary(self._folder):
             (told if kind == "fate" else meant).add(run_id)
         for run_id in sorted(meant - told):
-            fate = self._supervisor.reap(run_id, 1)
-            self.note("reaped", run_id, fate.kind)
-            if fate.kind == "orphaned":
+            outcome = self._supervisor.reap(run_id, 1)
+            self.note("reaped", run_id, outcome.kind)
+            if outcome.kind == "orphaned":
                 self._supervisor.end(run_id, 1)
-            elif fate.kind != "running":
-                self.tell(run_id, fate)
+            elif outcome.kind != "running":
+                self.tell(run_id, outcome)
         return max(meant, default=0)
 
-    def tell(self, run_id: int, fate: Fate) -> None:
-        self.note("fate", run_id, fate.kind, fate.exit_code)
+    def tell(self, run_id: int, outcome: ProcessOutcome) -> None:
+        self.note("fate", run_id, outcome.kind, outcome.exit_code)
 
     def collect(self) -> None:
         self._rung.wait()
         self._rung.clear()
-        for run_id, _, fate in self._supervisor.ended():
-            self.tell(run_id, fate)
+        for run_id, _, outcome in self._supervisor.ended():
+            self.tell(run_id, outcome)
 
     def start(self, run_id: int) -> None:
         how = HOWS[run_id % len(HOWS)]
@@ -81,9 +81,9 @@ class Engine:
         self.reap()
         while self._supervisor.running():
             self.collect()
-        for run_id, _, fate in self._supervisor.ended():
-            self.tell(run_id, fate)
-        self._supervisor.close(leave=False)
+        for run_id, _, outcome in self._supervisor.ended():
+            self.tell(run_id, outcome)
+        self._supervisor.close(leave_running=False)
 
 
 def read_diary(folder: Path) -> list[list[Any]]:

@@ -10,7 +10,7 @@ import pytest
 
 from matins.errors import InvalidInput
 from matins.executors.endpoint_calls import EndpointCall, SpendingAllowance
-from matins.executors.processes.values import Limits
+from matins.executors.processes.launch import Limits
 from matins.executors.runners.base import Call, Occasion, Told
 from matins.executors.runners.http import Http
 from matins.model.run import Usage

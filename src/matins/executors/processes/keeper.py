@@ -21,52 +21,52 @@ import traceback
 from collections.abc import Callable
 
 from matins.executors.processes import proc
-from matins.executors.processes.home import KEEPER, LOCK, LOG, Home, accept
+from matins.executors.processes.channel import Channel, close_all, try_send
 from matins.executors.processes.journal import warden_name
-from matins.executors.processes.links import Link, close_all, tell
+from matins.executors.processes.run_folder import KEEPER, LOCK, LOG, RunFolder, accept
 from matins.executors.processes.warden import Warden, signals_as_bytes
 
 READY = b"ready\n"
-_PATIENCE_MS = 10_000
+_TIMEOUT_MS = 10_000
 _PAUSE_S = 0.01
 _SET_NAME, _SET_SUBREAPER, _SET_NO_NEW_PRIVS = 15, 36, 38
 
 
 def main(path: str) -> None:
     """Become the keeper of this folder, unless it has one; say on stdout when it can be reached."""
-    home = Home(path)
+    run_folder = RunFolder(path)
     if os.fork():
         os._exit(0)  # whoever called waits for this one only
     os.setsid()
-    lock = _lock_unless_kept(home)
+    lock = _acquire_lock(run_folder)
     if lock is not None:
-        _settle(home)
-        keeper = Keeper(home, lock)
-        _say_ready()
+        _prepare_process(run_folder)
+        keeper = Keeper(run_folder, lock)
+        _announce_ready()
         keeper.serve()
     else:
-        _say_ready()
+        _announce_ready()
 
 
-def _lock_unless_kept(home: Home) -> int | None:
+def _acquire_lock(run_folder: RunFolder) -> int | None:
     """None when somebody else has the lock, and answers."""
-    lock = os.open(LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600, dir_fd=home.folder)
-    for _ in range(round(_PATIENCE_MS / 1000 / _PAUSE_S)):
+    lock = os.open(LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600, dir_fd=run_folder.fd)
+    for _ in range(round(_TIMEOUT_MS / 1000 / _PAUSE_S)):
         with contextlib.suppress(BlockingIOError):
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             os.truncate(lock, 0)
             os.write(lock, b"%d %d\n" % (os.getpid(), proc.start_of(os.getpid())))
             return lock
         with contextlib.suppress(OSError):
-            home.connect(KEEPER).close()
+            run_folder.connect(KEEPER).close()
             return None
         time.sleep(_PAUSE_S)  # it is about to listen, or about to go
     sys.exit("another keeper has the lock, and does not answer")
 
 
-def _settle(home: Home) -> None:
+def _prepare_process(run_folder: RunFolder) -> None:
     """What holds for every warden and every command."""
-    log = os.open(LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600, dir_fd=home.folder)
+    log = os.open(LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600, dir_fd=run_folder.fd)
     os.dup2(log, 2)
     os.close(log)
     os.chdir("/")
@@ -74,21 +74,21 @@ def _settle(home: Home) -> None:
     be_subreaper("matins-keeper")
     prctl(_SET_NO_NEW_PRIVS, 1)
     signal.signal(signal.SIGXCPU, signal.SIG_IGN)  # a command's limit is a warden's for a moment
-    for name in _dead_sockets(home):
-        home.remove(name)
+    for name in _dead_sockets(run_folder):
+        run_folder.remove(name)
 
 
-def _dead_sockets(home: Home) -> list[str]:
-    with os.scandir(home.folder) as entries:
+def _dead_sockets(run_folder: RunFolder) -> list[str]:
+    with os.scandir(run_folder.fd) as entries:
         names = [entry.name for entry in entries if re.fullmatch(r"\d+-\d+\.sock", entry.name)]
     return [name for name in names if proc.find(*map(int, name.removesuffix(".sock").split("-"))) is None]
 
 
-def _say_ready() -> None:
+def _announce_ready() -> None:
     os.write(1, READY)
-    nothing = os.open(os.devnull, os.O_RDWR)
-    os.dup2(nothing, 1)
-    os.close(nothing)
+    devnull = os.open(os.devnull, os.O_RDWR)
+    os.dup2(devnull, 1)
+    os.close(devnull)
 
 
 def be_subreaper(name: str) -> None:
@@ -102,12 +102,12 @@ def prctl(option: int, value: int | bytes) -> None:
 
 
 class Keeper:
-    def __init__(self, home: Home, lock: int) -> None:
-        self._home = home
+    def __init__(self, run_folder: RunFolder, lock: int) -> None:
+        self._run_folder = run_folder
         self._lock = lock
-        self._listener = home.listen(KEEPER)
+        self._listener = run_folder.listen(KEEPER)
         self._signals = signals_as_bytes()
-        self._engines: dict[int, Link] = {}
+        self._engines: dict[int, Channel] = {}
         self._wardens: dict[int, int] = {}
         """Start time by pid."""
         self._expecting = True
@@ -119,42 +119,42 @@ class Keeper:
     def serve(self) -> None:
         gc.freeze()  # so that a warden's collector does not touch, and copy, what they share
         handlers: dict[int, Callable[[], None]] = {
-            self._listener.fileno(): self._let_in,
-            self._signals[0].fileno(): self._hear_signals,
+            self._listener.fileno(): self._accept,
+            self._signals[0].fileno(): self._on_signals,
         }
         while self._engines or self._wardens or self._expecting:
-            ready = self._poll.poll(_PATIENCE_MS)
+            ready = self._poll.poll(_TIMEOUT_MS)
             self._expecting = self._expecting and bool(ready)
             for fd, _ in ready:
                 if fd in handlers:
                     handlers[fd]()
                 elif fd in self._engines:
-                    self._hear_engine(fd)
-        self._home.remove(KEEPER)
+                    self._on_engine_message(fd)
+        self._run_folder.remove(KEEPER)
 
-    def _let_in(self) -> None:
+    def _accept(self) -> None:
         sock = accept(self._listener)
         if sock is not None:
             self._expecting = False
-            self._engines[sock.fileno()] = Link(sock)
+            self._engines[sock.fileno()] = Channel(sock)
             self._poll.register(sock, select.POLLIN)
 
-    def _hear_engine(self, fd: int) -> None:
-        messages, fds, there = self._engines[fd].receive()
+    def _on_engine_message(self, fd: int) -> None:
+        messages, fds, connected = self._engines[fd].receive()
         close_all(fds)
         for message in messages:
-            there = "warden" in message and self._provide(self._engines[fd]) and there
-        if not there:
+            connected = "warden" in message and self._provide(self._engines[fd]) and connected
+        if not connected:
             self._poll.unregister(fd)
             self._engines.pop(fd).close()
 
-    def _provide(self, engine: Link) -> bool:
+    def _provide(self, engine: Channel) -> bool:
         """One warden more; whether the engine could be told."""
         try:
             with self._fork() as theirs:
-                return tell(engine, {"warden": True}, [theirs.fileno()])
+                return try_send(engine, {"warden": True}, [theirs.fileno()])
         except OSError as error:
-            return tell(engine, {"error": f"no warden could be made: {error.strerror}"})
+            return try_send(engine, {"error": f"no warden could be made: {error.strerror}"})
 
     def _fork(self) -> socket.socket:
         """A warden, by the engine's end of its socket."""
@@ -177,27 +177,27 @@ class Keeper:
                 end.close()
             os.close(self._lock)
             be_subreaper("matins-warden")
-            Warden(self._home, engine).serve()
+            Warden(self._run_folder, engine).serve()
             code = 0
         except BaseException:
             traceback.print_exc()
         finally:
             os._exit(code)
 
-    def _hear_signals(self) -> None:
+    def _on_signals(self) -> None:
         if signal.SIGTERM in self._signals[0].recv(4096):
             for pid in self._wardens:
                 os.kill(pid, signal.SIGTERM)
-        well = True
+        clean = True
         with contextlib.suppress(ChildProcessError):
             while (ended := os.waitpid(-1, os.WNOHANG))[0]:
-                well = self._bury(*ended) and well
-        if not well:
+                clean = self._forget_warden(*ended) and clean
+        if not clean:
             proc.kill_all(lambda: proc.descendants(os.getpid(), sparing=self._wardens))
 
-    def _bury(self, pid: int, status: int) -> bool:
+    def _forget_warden(self, pid: int, status: int) -> bool:
         """Whether it was a warden whose runs were over. What was below another is below us now, and must go."""
         start = self._wardens.pop(pid, None)
         if start is not None and status != 0:
-            self._home.remove(f"{warden_name(pid, start)}.sock")
+            self._run_folder.remove(f"{warden_name(pid, start)}.sock")
         return start is not None and status == 0

@@ -23,30 +23,30 @@ class Output:
     def __init__(self, runs: int, name: str, head_bytes: int, tail_bytes: int, secrets: Iterable[bytes]) -> None:
         self._runs = runs
         self._name = name
-        self._room = head_bytes
+        self._head_left = head_bytes
         self._head: int | None = None
         self._ring = _Ring(runs, name + _RING, tail_bytes)
         self._redactor = Redactor(secrets)
-        self.seen = 0
+        self.total_bytes = 0
         """Bytes that the command has written."""
         self.truncated = False
 
-    def take(self, chunk: bytes) -> None:
-        self.seen += len(chunk)
-        self._keep(self._redactor.feed(chunk))
+    def write(self, chunk: bytes) -> None:
+        self.total_bytes += len(chunk)
+        self._store(self._redactor.feed(chunk))
 
     def close(self) -> None:
-        self._keep(self._redactor.finish())
+        self._store(self._redactor.finish())
         self._ring.close()
         if self._head is not None:
             os.close(self._head)
 
-    def _keep(self, data: bytes) -> None:
+    def _store(self, data: bytes) -> None:
         if not data:
             return
-        kept = self._write_head(data[: self._room]) if self._room else 0
+        kept = self._write_head(data[: self._head_left]) if self._head_left else 0
         if kept < len(data):
-            self.truncated, self._room = True, 0
+            self.truncated, self._head_left = True, 0
             self._ring.write(data[kept:])
 
     def _write_head(self, data: bytes) -> int:
@@ -57,7 +57,7 @@ class Output:
             kept = os.write(self._head, data)
         except OSError:
             return 0
-        self._room -= kept
+        self._head_left -= kept
         return kept
 
 
@@ -67,7 +67,7 @@ class _Ring:
     def __init__(self, runs: int, name: str, tail_bytes: int) -> None:
         self._runs = runs
         self._name = name
-        self._room = tail_bytes + CHUNK
+        self._capacity = tail_bytes + CHUNK
         self._passed = 0
         self._file: int | None = None
 
@@ -79,12 +79,12 @@ class _Ring:
                 self._write_chunk(self._file, data[begin : begin + CHUNK])
 
     def _write_chunk(self, file: int, data: bytes) -> None:
-        at = self._passed % self._room
-        first = data[: self._room - at]
+        at = self._passed % self._capacity
+        first = data[: self._capacity - at]
         os.pwrite(file, first, _HEADER.size + at)
         os.pwrite(file, data[len(first) :], _HEADER.size)
         self._passed += len(data)
-        os.pwrite(file, _HEADER.pack(self._room, self._passed), 0)
+        os.pwrite(file, _HEADER.pack(self._capacity, self._passed), 0)
 
     def close(self) -> None:
         if self._file is not None:
@@ -105,7 +105,7 @@ def read(path: str, offset: int, limit: int) -> bytes:
         os.close(file)
 
 
-def read_on(path: str, offset: int, limit: int) -> tuple[bytes, int, int]:
+def read_after(path: str, offset: int, limit: int) -> tuple[bytes, int, int]:
     """What has come from an offset on, where that begins, and how much there is by now.
 
     It begins later than asked for where it lies between what the file and the ring keep.
@@ -127,7 +127,7 @@ def tail(path: str, limit: int) -> bytes:
     return last if len(last) < limit else _from_whole_character(last)
 
 
-def names(name: str) -> list[str]:
+def file_names(name: str) -> list[str]:
     """Of every file that there may be for a run."""
     return [name + suffix + ring for suffix in (OUT, ERR) for ring in ("", _RING)]
 
@@ -159,15 +159,15 @@ def _read_ring(path: str) -> tuple[bytes, int, int]:
     if file is None:
         return b"", 0, 0
     try:
-        room, passed = _header(file)
-        data = os.pread(file, room, _HEADER.size)
+        capacity, passed = _header(file)
+        data = os.pread(file, capacity, _HEADER.size)
         _, passed_since = _header(file)
     finally:
         os.close(file)
-    if room == 0:  # it has just been made
+    if capacity == 0:  # it has just been made
         return b"", 0, 0
-    first = max(0, passed_since + CHUNK - room)  # somebody may be writing a chunk that is not told yet
-    turned = data[first % room :] + data[: first % room] if first else data
+    first = max(0, passed_since + CHUNK - capacity)  # somebody may be writing a chunk that is not told yet
+    turned = data[first % capacity :] + data[: first % capacity] if first else data
     return turned[: max(0, passed - first)], first, max(passed, first)
 
 

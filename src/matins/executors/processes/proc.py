@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 _BOOT_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
-_LARGEST_ENVIRONMENT = 4 * 1024 * 1024
-KNOWS_DESCENT = sys.platform == "linux"
+_MAX_ENVIRONMENT_BYTES = 4 * 1024 * 1024
+HAS_PROC = sys.platform == "linux"
 
 
 class Process(NamedTuple):
@@ -25,7 +25,7 @@ class Process(NamedTuple):
     start: int
     """In ticks since boot."""
     parent: int
-    over: bool
+    is_zombie: bool
     """A zombie: it has ended, and nobody has taken note yet."""
 
 
@@ -40,13 +40,13 @@ def boot_ms() -> int:
 
 def boot_id() -> str:
     """Of this boot, and of this container: elsewhere our pids mean nothing."""
-    told = _read("/proc/sys/kernel/random/boot_id")
-    if told is None:
+    text = _read("/proc/sys/kernel/random/boot_id")
+    if text is None:
         return "unknown"
-    return f"{told.decode().strip()} {os.stat('/proc/self/ns/pid').st_ino}"  # noqa: PTH116 - no pathlib needed for it
+    return f"{text.decode().strip()} {os.stat('/proc/self/ns/pid').st_ino}"  # noqa: PTH116 - no pathlib needed for it
 
 
-def look(pid: int) -> Process | None:
+def read_process(pid: int) -> Process | None:
     stat = _read(f"/proc/{pid}/stat")
     if not stat:
         return None
@@ -56,24 +56,24 @@ def look(pid: int) -> Process | None:
 
 def start_of(pid: int) -> int:
     """0 where the system does not tell."""
-    process = look(pid)
+    process = read_process(pid)
     return 0 if process is None else process.start
 
 
 def find(pid: int, start: int) -> Process | None:
     """That very process, while it lives."""
-    process = look(pid)
-    return process if process and process.start == start and not process.over else None
+    process = read_process(pid)
+    return process if process and process.start == start and not process.is_zombie else None
 
 
 def living() -> Iterator[Process]:
-    if not KNOWS_DESCENT:
+    if not HAS_PROC:
         return
     with os.scandir("/proc") as entries:
         pids = [int(entry.name) for entry in entries if entry.name.isdigit()]
     for pid in pids:
-        process = look(pid)
-        if process is not None and not process.over:
+        process = read_process(pid)
+        if process is not None and not process.is_zombie:
             yield process
 
 
@@ -121,7 +121,7 @@ def with_variable(variable: str) -> list[Process]:
 
 
 def _environment(pid: int) -> list[bytes]:
-    return (_read(f"/proc/{pid}/environ", _LARGEST_ENVIRONMENT) or b"").split(b"\0")
+    return (_read(f"/proc/{pid}/environ", _MAX_ENVIRONMENT_BYTES) or b"").split(b"\0")
 
 
 def anonymous_bytes(processes: Iterable[Process]) -> int:
@@ -135,26 +135,26 @@ def anonymous_bytes(processes: Iterable[Process]) -> int:
     return pages * _PAGE_BYTES
 
 
-def crowd() -> int:
+def thread_count() -> int:
     """How many threads there are on the machine: quick to ask."""
-    told = _read("/proc/loadavg")
-    return int(told.split()[3].partition(b"/")[2]) if told else 0
+    text = _read("/proc/loadavg")
+    return int(text.split()[3].partition(b"/")[2]) if text else 0
 
 
-def _read(path: str, most: int = 4096) -> bytes | None:
+def _read(path: str, max_bytes: int = 4096) -> bytes | None:
     try:
         fd = os.open(path, os.O_RDONLY)
     except OSError:
         return None
     try:
-        return os.read(fd, most)
+        return os.read(fd, max_bytes)
     except ProcessLookupError:
         return None
     finally:
         os.close(fd)
 
 
-def gone_within(process: Process, limit_ms: int) -> bool:
+def wait_gone(process: Process, limit_ms: int) -> bool:
     """Wait for its end, but no longer than this."""
     try:
         handle = os.pidfd_open(process.pid)

@@ -22,19 +22,19 @@ class Redactor:
         if not self._secrets:
             return chunk
         data = self._held + chunk
-        return self._let_out(data, len(data) - self._open_end(data))
+        return self._release(data, len(data) - self._open_end(data))
 
     def finish(self) -> bytes:
-        return self._let_out(self._held, len(self._held))
+        return self._release(self._held, len(self._held))
 
-    def _let_out(self, data: bytes, until: int) -> bytes:
-        spans = _merged([(0, self._covered), *self._found(data)])
+    def _release(self, data: bytes, until: int) -> bytes:
+        spans = _merged([(0, self._covered), *self._matches(data)])
         out = b"".join(self._pieces(data, spans, until))
         self._held = data[until:]
         self._covered = max((end - until for start, end in spans if start < until < end), default=0)
         return out
 
-    def _found(self, data: bytes) -> Iterator[tuple[int, int]]:
+    def _matches(self, data: bytes) -> Iterator[tuple[int, int]]:
         for secret in self._secrets:
             at = data.find(secret)
             while at >= 0:

@@ -11,11 +11,11 @@ from matins.errors import InvalidInput
 
 HEAD_BYTES = 10_000_000
 TAIL_BYTES = 262_144
-LONG_SECRET = 8
+MIN_SECRET_LENGTH = 8
 """A shorter one stands in a command line by chance."""
-_LEAST = {"grace_ms": 0, "head_bytes": 0, "files": 32, "memory_bytes": 32 * 1024 * 1024}
+_MINIMUMS = {"grace_ms": 0, "head_bytes": 0, "files": 32, "memory_bytes": 32 * 1024 * 1024}
 """With less than this no command could be started."""
-Kind = Literal["finished", "running", "never_started", "orphaned", "unknown"]
+OutcomeKind = Literal["finished", "running", "never_started", "orphaned", "unknown"]
 EndedBy = Literal["wall", "idle", "after_final", "asked", "budget", "memory", "processes"]
 
 
@@ -56,10 +56,10 @@ class Launch(NamedTuple):
     tail_bytes: int = TAIL_BYTES
 
 
-class Fate(NamedTuple):
+class ProcessOutcome(NamedTuple):
     """What became of a run."""
 
-    kind: Kind
+    kind: OutcomeKind
     exit_code: int | None = None
     """None when a signal ended it, or when it did not end."""
     signal: int | None = None
@@ -83,7 +83,7 @@ class Fate(NamedTuple):
     """Why it could not be started."""
 
 
-def check(launch: Launch) -> None:
+def check_launch(launch: Launch) -> None:
     """Raise InvalidInput for what no system could start, and for a secret where everybody can read it."""
     if not launch.argv or not launch.argv[0]:
         raise InvalidInput("There is no command to run", value=launch.argv, field="argv", hint="name a program")
@@ -95,7 +95,7 @@ def check(launch: Launch) -> None:
         if not name or "=" in name:
             raise InvalidInput(f'"{name}" cannot be a variable\'s name', value=name, field="env", hint='no "=" in it')
     for secret in launch.secrets:
-        if len(secret) >= LONG_SECRET and any(secret in word for word in launch.argv):
+        if len(secret) >= MIN_SECRET_LENGTH and any(secret in word for word in launch.argv):
             hint = "hand it over by environment or stdin"
             raise InvalidInput(
                 "A secret stands in the command line, where everybody can read it", field="argv", hint=hint
@@ -125,6 +125,6 @@ def _texts(launch: Launch) -> Iterator[tuple[str, str]]:
 def _check_numbers(launch: Launch) -> None:
     numbers = launch.limits._asdict() | {"head_bytes": launch.head_bytes, "tail_bytes": launch.tail_bytes}
     for field, value in numbers.items():
-        least = _LEAST.get(field, 1)
+        least = _MINIMUMS.get(field, 1)
         if value is not None and value < least:
             raise InvalidInput(f"{field} cannot be {value}", value=value, field=field, allowed=f"{least} or more")

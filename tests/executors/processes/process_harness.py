@@ -14,21 +14,21 @@ from pathlib import Path
 from typing import Any
 
 from matins.executors.processes import proc
+from matins.executors.processes.launch import Launch, ProcessOutcome
 from matins.executors.processes.proc import Process
 from matins.executors.processes.supervisor import Supervisor
-from matins.executors.processes.values import Fate, Launch
 
 PATIENCE = 60
 PYTHON = (sys.executable, "-I", "-S", "-c")
 
 
-class Desk:
+class Harness:
     def __init__(self, folder: Path, numbers: Iterator[int] | None = None, **given: Any) -> None:
         self.folder = folder
         self._numbers = numbers or itertools.count(1)
         self.rung = threading.Event()
         self.supervisor = Supervisor(folder, self.rung.set, **given)
-        self.fates: dict[tuple[int, int], Fate] = {}
+        self.outcomes: dict[tuple[int, int], ProcessOutcome] = {}
 
     def launch(self, *argv: str, **given: Any) -> Launch:
         if "run_id" not in given:
@@ -44,24 +44,24 @@ class Desk:
     def sh(self, script: str, **given: Any) -> int:
         return self.start("sh", "-c", script, **given)
 
-    def wait(self, run_id: int, epoch: int = 1) -> Fate:
-        while (run_id, epoch) not in self.fates:
+    def wait(self, run_id: int, epoch: int = 1) -> ProcessOutcome:
+        while (run_id, epoch) not in self.outcomes:
             assert self.rung.wait(PATIENCE), f"run {run_id} did not end"
             self.collect()
-        return self.fates[run_id, epoch]
+        return self.outcomes[run_id, epoch]
 
     def collect(self) -> int:
         self.rung.clear()
         ended = self.supervisor.ended()
-        for run_id, epoch, fate in ended:
-            assert (run_id, epoch) not in self.fates, "it ended twice"
-            self.fates[run_id, epoch] = fate
+        for run_id, epoch, outcome in ended:
+            assert (run_id, epoch) not in self.outcomes, "it ended twice"
+            self.outcomes[run_id, epoch] = outcome
         return len(ended)
 
-    def run(self, *argv: str, **given: Any) -> Fate:
+    def run(self, *argv: str, **given: Any) -> ProcessOutcome:
         return self.wait(self.start(*argv, **given))
 
-    def end(self, run_id: int) -> Fate:
+    def end(self, run_id: int) -> ProcessOutcome:
         self.supervisor.end(run_id, 1)
         return self.wait(run_id)
 
@@ -103,10 +103,10 @@ def kill(process: Process) -> None:
 
 
 def gone(process: Process) -> bool:
-    return proc.gone_within(process, PATIENCE * 1000)
+    return proc.wait_gone(process, PATIENCE * 1000)
 
 
-class Said:
+class Marks:
     """Commands write lines to it, and tests read them; nobody has to sleep."""
 
     def __init__(self, path: Path) -> None:

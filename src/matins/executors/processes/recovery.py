@@ -6,53 +6,55 @@ import os
 import select
 
 from matins.executors.processes import journal, proc
-from matins.executors.processes.home import Home
+from matins.executors.processes.channel import Channel, Message, try_send
 from matins.executors.processes.journal import WARDEN, Record, warden_name
-from matins.executors.processes.links import Link, Message, tell
+from matins.executors.processes.launch import OutcomeKind, ProcessOutcome
 from matins.executors.processes.output import ERR, OUT
-from matins.executors.processes.values import Fate, Kind
+from matins.executors.processes.run_folder import RunFolder
 
-_ANSWER_MS = 2_000
-_DYING_MS = 1_000
+_REPLY_TIMEOUT_MS = 2_000
+_EXIT_TIMEOUT_MS = 1_000
 
 
-def find(home: Home, key: str, boot: str | None = None) -> tuple[Fate, Link | None]:
+def find_outcome(run_folder: RunFolder, key: str, boot: str | None = None) -> tuple[ProcessOutcome, Channel | None]:
     """A run that goes on comes with a link to its warden. What nobody had begun, nobody will begin any more.
 
     `boot` is the boot of the machine under which it was to be started, if that is known.
     """
-    records = _fenced(home, key, "never_started" if boot in (None, proc.boot_id()) else "unknown")
-    if (fate := told(home, key, records)) is not None:
-        return fate, None
-    link, answer = _ask(home, records[0]["sock"], key)
-    if link is not None:
-        return at(home, key, Fate("running", started_at=records[0]["at"])), link
-    kind: Kind = "orphaned" if _is_alive(records, answered=bool(answer)) else "unknown"
+    records = _fenced(run_folder, key, "never_started" if boot in (None, proc.boot_id()) else "unknown")
+    if (outcome := outcome_from(run_folder, key, records)) is not None:
+        return outcome, None
+    channel, answer = _attach(run_folder, records[0]["sock"], key)
+    if channel is not None:
+        return with_paths(run_folder, key, ProcessOutcome("running", started_at=records[0]["at"])), channel
+    kind: OutcomeKind = "orphaned" if _is_alive(records, answered=bool(answer)) else "unknown"
     # Whoever died wrote its last line before: so this is read after looking who lives.
-    records = _read(home, key) + ([answer["ended"]] if "ended" in answer else [])
-    return told(home, key, records) or at(home, key, Fate(kind, started_at=records[0]["at"])), None
+    records = _read(run_folder, key) + ([answer["ended"]] if "ended" in answer else [])
+    return outcome_from(run_folder, key, records) or with_paths(
+        run_folder, key, ProcessOutcome(kind, started_at=records[0]["at"])
+    ), None
 
 
-def end_orphans(home: Home, key: str) -> None:
+def end_orphans(run_folder: RunFolder, key: str) -> None:
     """What lives on after keeper and warden are gone."""
-    records = _read(home, key)
+    records = _read(run_folder, key)
     proc.kill_all(lambda: _strays(records))
 
 
-def told(home: Home, key: str, records: list[Record]) -> Fate | None:
+def outcome_from(run_folder: RunFolder, key: str, records: list[Record]) -> ProcessOutcome | None:
     """What the lines alone say; None while the run is open."""
     if "fenced" in records[0]:
-        return at(home, key, Fate(records[0]["fenced"]))
+        return with_paths(run_folder, key, ProcessOutcome(records[0]["fenced"]))
     last = next((record for record in records if "exit" in record or "failed" in record), None)
-    return None if last is None else told_last(home, key, last)
+    return None if last is None else outcome_from_last(run_folder, key, last)
 
 
-def told_last(home: Home, key: str, last: Record) -> Fate:
+def outcome_from_last(run_folder: RunFolder, key: str, last: Record) -> ProcessOutcome:
     if "failed" in last:
-        return at(home, key, Fate("never_started", ended_at=last["at"], error=last["failed"]))
+        return with_paths(run_folder, key, ProcessOutcome("never_started", ended_at=last["at"], error=last["failed"]))
     max_rss_kb, user_ms, system_ms = last["usage"]
     stdout_bytes, stderr_bytes = last["bytes"]
-    fate = Fate(
+    outcome = ProcessOutcome(
         "finished",
         last["exit"],
         last["signal"],
@@ -67,54 +69,54 @@ def told_last(home: Home, key: str, last: Record) -> Fate:
         truncated=last["truncated"],
         leftovers=last["leftovers"],
     )
-    return at(home, key, fate)
+    return with_paths(run_folder, key, outcome)
 
 
-def at(home: Home, key: str, fate: Fate) -> Fate:
-    return fate._replace(stdout_path=home.run_path(key + OUT), stderr_path=home.run_path(key + ERR))
+def with_paths(run_folder: RunFolder, key: str, outcome: ProcessOutcome) -> ProcessOutcome:
+    return outcome._replace(stdout_path=run_folder.run_path(key + OUT), stderr_path=run_folder.run_path(key + ERR))
 
 
-def _read(home: Home, key: str) -> list[Record]:
-    file = journal.open_run(home.runs, key)
+def _read(run_folder: RunFolder, key: str) -> list[Record]:
+    file = journal.open_run(run_folder.runs_fd, key)
     try:
         return journal.records(file)
     finally:
         os.close(file)
 
 
-def _fenced(home: Home, key: str, kind: Kind) -> list[Record]:
+def _fenced(run_folder: RunFolder, key: str, kind: OutcomeKind) -> list[Record]:
     """The lines, of which the first one is our fence when there was none."""
-    records = _read(home, key)
+    records = _read(run_folder, key)
     if records:
         return records
-    file = journal.open_run(home.runs, key)
+    file = journal.open_run(run_folder.runs_fd, key)
     try:
         journal.append(file, {"fenced": kind, "at": proc.wall_ms()})
     finally:
         os.close(file)
-    return _read(home, key)
+    return _read(run_folder, key)
 
 
-def _ask(home: Home, sock: str, key: str) -> tuple[Link | None, Message]:
+def _attach(run_folder: RunFolder, sock: str, key: str) -> tuple[Channel | None, Message]:
     """A link when its warden is on this run; else what it says, if it says anything."""
     try:
-        link = Link(home.connect(sock))
+        channel = Channel(run_folder.connect(sock))
     except OSError:
         return None, {}
-    answer = _answer(link) if tell(link, {"attach": key}) else {}
+    answer = _wait_for_reply(channel) if try_send(channel, {"attach": key}) else {}
     if answer is None or answer.get("on"):
-        return link, {}
-    link.close()
+        return channel, {}
+    channel.close()
     return None, answer
 
 
-def _answer(link: Link) -> Message | None:
+def _wait_for_reply(channel: Channel) -> Message | None:
     """None when it takes too long: it is there, and busy. Empty when it is gone."""
     poll = select.poll()
-    poll.register(link, select.POLLIN)
-    while poll.poll(_ANSWER_MS):
-        messages, _, there = link.receive()
-        if messages or not there:
+    poll.register(channel, select.POLLIN)
+    while poll.poll(_REPLY_TIMEOUT_MS):
+        messages, _, connected = channel.receive()
+        if messages or not connected:
             return messages[-1] if messages else {}
     return None
 
@@ -125,7 +127,7 @@ def _is_alive(records: list[Record], *, answered: bool) -> bool:
     if answered or owner["boot"] != proc.boot_id():
         return False
     warden = proc.find(*owner["warden"])
-    if warden is not None and not proc.gone_within(warden, _DYING_MS):
+    if warden is not None and not proc.wait_gone(warden, _EXIT_TIMEOUT_MS):
         return True
     return bool(_strays(records))
 

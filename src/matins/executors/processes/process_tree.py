@@ -10,19 +10,19 @@ import signal
 from collections.abc import Mapping
 from typing import Any
 
-from matins.executors.processes import journal, limits, proc
-from matins.executors.processes.home import Home
+from matins.executors.processes import journal, proc, resource_limits
 from matins.executors.processes.output import CHUNK, ERR, OUT, Output
+from matins.executors.processes.run_folder import RunFolder
 
 _LINGER_MS = 200
 """What it leaves behind may end by itself for so long before it is asked to."""
-_AGAIN_MS = 100
+_REPEAT_KILL_MS = 100
 _IGNORED_BY_US = [signal.SIGPIPE, signal.SIGXFSZ, signal.SIGXCPU]
-_MOST_READS = 64
+_MAX_READS = 64
 
 
-class Run:
-    def __init__(self, launch: dict[str, Any], stdin: int | None, home: Home, warden: list[int]) -> None:
+class ProcessTree:
+    def __init__(self, launch: dict[str, Any], stdin: int | None, run_folder: RunFolder, warden: list[int]) -> None:
         self.key: str = launch["key"]
         self.failed: str | None = None
         """Why it could not be started."""
@@ -31,9 +31,9 @@ class Run:
         self._launch = launch
         self._limits: dict[str, Any] = launch["limits"]
         self._stdin = stdin
-        self._home = home
+        self._run_folder = run_folder
         self._mark = {journal.WARDEN: journal.warden_name(*warden)}
-        self._journal = journal.open_run(home.runs, self.key)
+        self._journal = journal.open_run(run_folder.runs_fd, self.key)
         self._out, self._err = (self._output(suffix) for suffix in (OUT, ERR))
         self._finals = _Finals([needle.encode("latin-1") for needle in launch["finals"]])
         self._pid: int | None = None
@@ -41,18 +41,18 @@ class Run:
         self._usage = [0, 0.0, 0.0]
         self._others: set[int] = set()
         self._ended_by: str | None = None
-        self._began = self._heard = proc.boot_ms()
+        self._started_boot_ms = self._last_output_at = proc.boot_ms()
         self._started_at = proc.wall_ms()
         self._finished = False
         """Its final event has come by."""
         self._term_at: int | None = None
         self._kill_at: int | None = None
-        self._watch = limits.Watch(self._limits, self._began)
+        self._watch = resource_limits.TreeWatch(self._limits, self._started_boot_ms)
 
     def _output(self, suffix: str) -> Output:
         secrets = [secret.encode("latin-1") for secret in self._launch["secrets"]]
-        room = self._launch["head_bytes"], self._launch["tail_bytes"]
-        return Output(self._home.runs, self.key + suffix, *room, secrets)
+        sizes = self._launch["head_bytes"], self._launch["tail_bytes"]
+        return Output(self._run_folder.runs_fd, self.key + suffix, *sizes, secrets)
 
     # -- the journal
 
@@ -60,7 +60,7 @@ class Run:
         """Whether the run is ours: the first complete line says so, and stays the first."""
         self.append(owner)
         if self._launch["fsync"]:
-            os.fsync(self._home.runs)
+            os.fsync(self._run_folder.runs_fd)
         return journal.records(self._journal)[0] == owner
 
     def append(self, record: journal.Record) -> None:
@@ -79,7 +79,7 @@ class Run:
             try:
                 self._start([self._piped(output, ours) for output in (self._out, self._err)])
             except (OSError, ValueError, MemoryError) as error:
-                self.failed = _why(error)
+                self.failed = _error_text(error)
 
     def _piped(self, output: Output, ours: contextlib.ExitStack) -> int:
         """The end for the command; ours goes when it has been handed over."""
@@ -91,22 +91,22 @@ class Run:
 
     def _start(self, ends: list[int]) -> None:
         argv, env = self._launch["argv"], self._launch["env"] | self._mark
-        given = [0 if self._stdin is None else self._stdin, *ends]  # our own 0 is /dev/null
+        files = [0 if self._stdin is None else self._stdin, *ends]  # our own 0 is /dev/null
         os.chdir(self._launch["cwd"])
         try:
-            program = _found(argv[0], env)
-            with limits.inherited(self._limits):
+            program = _find_program(argv[0], env)
+            with resource_limits.inherited(self._limits):
                 self._pid = os.posix_spawn(
                     program,
                     argv,
                     env,
-                    file_actions=[(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(given)],
+                    file_actions=[(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(files)],
                     setsid=True,
                     setsigdef=_IGNORED_BY_US,
                 )
         finally:
             os.chdir("/")
-        limits.harden(self._pid, self._limits)
+        resource_limits.harden(self._pid, self._limits)
         with contextlib.suppress(OSError):  # a full disk: without this line it can still be run, and ended
             journal.append(self._journal, {"pid": [self._pid, proc.start_of(self._pid)]})
 
@@ -121,10 +121,10 @@ class Run:
             os.close(pipe)
             del self.outputs[pipe]
             return False
-        output.take(chunk)
-        self._heard = proc.boot_ms()
+        output.write(chunk)
+        self._last_output_at = proc.boot_ms()
         if output is self._out and not self._finished:
-            self._finished = self._finals.seen(chunk)
+            self._finished = self._finals.feed(chunk)
         return True
 
     def advance(self, now: int) -> bool:
@@ -142,12 +142,12 @@ class Run:
             self._terminate(now)
         return False
 
-    def next_look(self) -> int | None:
+    def next_check_at(self) -> int | None:
         """When it must be advanced again, whatever happens."""
         instants = [self._term_at if self._kill_at is None else None, self._kill_at]
         if self._kill_at is None and self._status is None:
             instants += [at for _, at in self._deadlines()]
-            instants.append(self._watch.next_glance)
+            instants.append(self._watch.next_check)
         return min((at for at in instants if at is not None), default=None)
 
     def end(self, reason: str) -> None:
@@ -159,8 +159,8 @@ class Run:
     # -- how it ends
 
     def _deadlines(self) -> list[tuple[str, int]]:
-        over = self._finished and self._limits["after_final_ms"] is not None
-        since = {"wall": self._began, "after_final" if over else "idle": self._heard}
+        after_final = self._finished and self._limits["after_final_ms"] is not None
+        since = {"wall": self._started_boot_ms, "after_final" if after_final else "idle": self._last_output_at}
         limits = ((name, at, self._limits[f"{name}_ms"]) for name, at in since.items())
         return [(name, at + limit) for name, at, limit in limits if limit is not None]
 
@@ -177,13 +177,13 @@ class Run:
         self._signal_group(signal.SIGTERM)
 
     def _kill(self, now: int) -> None:
-        self._kill_at = now + _AGAIN_MS
+        self._kill_at = now + _REPEAT_KILL_MS
         self._others.update(process.pid for process in proc.kill_all(lambda: proc.descendants(os.getpid())))
         self._signal_group(signal.SIGKILL)
 
     def _signal_group(self, number: int) -> None:
         """All that can be done where no system tells who descends from whom."""
-        if not proc.KNOWS_DESCENT and self._pid is not None and self._status is None:
+        if not proc.HAS_PROC and self._pid is not None and self._status is None:
             os.killpg(self._pid, number)
 
     def _reap(self) -> bool:
@@ -207,11 +207,11 @@ class Run:
         """What is still in the pipes. Bounded: somebody else may have been given the other end."""
         for pipe, output in self.outputs.items():
             with contextlib.suppress(BlockingIOError):
-                for _ in range(_MOST_READS):
+                for _ in range(_MAX_READS):
                     chunk = os.read(pipe, CHUNK)
                     if not chunk:
                         break
-                    output.take(chunk)
+                    output.write(chunk)
             os.close(pipe)
         self.outputs = {}
         self._out.close()
@@ -230,7 +230,7 @@ class Run:
             "from": self._started_at,
             "at": proc.wall_ms(),
             "usage": [int(rss), round(1000 * user), round(1000 * system)],
-            "bytes": [self._out.seen, self._err.seen],
+            "bytes": [self._out.total_bytes, self._err.total_bytes],
             "truncated": self._out.truncated,
             "leftovers": len(self._others - {self._pid}),
         }
@@ -244,7 +244,7 @@ class _Finals:
         self._carried = max(map(len, needles), default=0) - 1
         self._before = b""
 
-    def seen(self, chunk: bytes) -> bool:
+    def feed(self, chunk: bytes) -> bool:
         if not self._needles:
             return False
         data = self._before + chunk
@@ -252,17 +252,17 @@ class _Finals:
         return any(needle in data for needle in self._needles)
 
 
-def _found(program: str, env: Mapping[str, str]) -> str:
+def _find_program(program: str, env: Mapping[str, str]) -> str:
     """By its own PATH, not by ours."""
     if "/" in program:
         return program
-    found = shutil.which(program, path=os.pathsep.join(os.get_exec_path(env)))
-    if found is None:
+    program_path = shutil.which(program, path=os.pathsep.join(os.get_exec_path(env)))
+    if program_path is None:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), program)
-    return found
+    return program_path
 
 
-def _why(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     if isinstance(error, OSError) and error.filename:
         return f"{error.strerror}: {os.fsdecode(error.filename)}"
     return str(error) or type(error).__name__

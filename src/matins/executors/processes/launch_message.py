@@ -10,24 +10,24 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from matins.executors.processes.channel import close_all, encode
 from matins.executors.processes.journal import name_of
-from matins.executors.processes.links import as_line, close_all
-from matins.executors.processes.values import Launch
+from matins.executors.processes.launch import Launch
 
-_LONGEST_LINE = 16_384
+_MAX_LINE_BYTES = 16_384
 
 
-class Parcel:
+class LaunchMessage:
     """stdin is a file, so that a command which does not read it keeps nobody waiting; so is a launch that is long."""
 
     def __init__(self, launch: Launch, *, fsync: bool) -> None:
         self.files: list[int] = []
-        told = _told(launch, fsync)
-        self.line = as_line({"start": told})
+        document = _document(launch, fsync)
+        self.line = encode({"start": document})
         try:
-            if len(self.line) > _LONGEST_LINE:
-                self.line = as_line({"start": None})
-                self._add(as_line(told))
+            if len(self.line) > _MAX_LINE_BYTES:
+                self.line = encode({"start": None})
+                self._add(encode(document))
             if launch.stdin:
                 self._add(launch.stdin)
         except OSError:
@@ -38,14 +38,14 @@ class Parcel:
         close_all(self.files)
 
     def _add(self, data: bytes) -> None:
-        self.files.append(_nameless())
+        self.files.append(_anonymous_file())
         rest = memoryview(data)
         while rest:
             rest = rest[os.write(self.files[-1], rest) :]
         os.lseek(self.files[-1], 0, os.SEEK_SET)
 
 
-def _nameless() -> int:
+def _anonymous_file() -> int:
     if sys.platform == "linux":
         return os.memfd_create("matins")
     file, path = tempfile.mkstemp()
@@ -53,7 +53,7 @@ def _nameless() -> int:
     return file
 
 
-def _told(launch: Launch, fsync: bool) -> dict[str, Any]:
+def _document(launch: Launch, fsync: bool) -> dict[str, Any]:
     return {
         "key": name_of(launch.run_id, launch.epoch),
         "argv": launch.argv,

@@ -11,8 +11,8 @@ from typing import Any
 from matins.executors.processes import proc
 
 _CPU_GRACE_S = 2
-_GLANCE_MS = 50
-_LOOK_MS = 500
+_QUICK_CHECK_MS = 50
+_FULL_CHECK_MS = 500
 _SPARE_THREADS = 500
 
 
@@ -40,12 +40,12 @@ def harden(pid: int, limits: dict[str, Any]) -> None:
     wanted = _by_system(limits)
     if limits["processes"] is not None:
         # It counts everything that the user runs, so it is only a brake until the next look.
-        most = proc.crowd() + 2 * limits["processes"] + _SPARE_THREADS
-        wanted[resource.RLIMIT_NPROC] = most, most
+        maximum = proc.thread_count() + 2 * limits["processes"] + _SPARE_THREADS
+        wanted[resource.RLIMIT_NPROC] = maximum, maximum
     with contextlib.suppress(ProcessLookupError, PermissionError):
         for which, (soft, hard) in wanted.items():
-            most = resource.prlimit(pid, which)[1]
-            resource.prlimit(pid, which, (_within(soft, most), _within(hard, most)))
+            maximum = resource.prlimit(pid, which)[1]
+            resource.prlimit(pid, which, (_within(soft, maximum), _within(hard, maximum)))
 
 
 def _by_system(limits: dict[str, Any]) -> dict[int, tuple[int, int]]:
@@ -59,32 +59,32 @@ def _by_system(limits: dict[str, Any]) -> dict[int, tuple[int, int]]:
     return wanted
 
 
-def _within(wanted: int, most: int) -> int:
-    return wanted if most == resource.RLIM_INFINITY else min(wanted, most)
+def _within(wanted: int, maximum: int) -> int:
+    return wanted if maximum == resource.RLIM_INFINITY else min(wanted, maximum)
 
 
-class Watch:
+class TreeWatch:
     """Looks at the whole tree twice a second, and sooner when the machine has become much fuller."""
 
     def __init__(self, limits: dict[str, Any], now: int) -> None:
         self._memory: int | None = limits["memory_bytes"]
         self._processes: int | None = limits["processes"]
-        self.next_glance = None if self._memory is None and self._processes is None else now + _GLANCE_MS
-        self._next_look = now + _LOOK_MS
-        self._crowd = 0 if self.next_glance is None else proc.crowd()
+        self.next_check = None if self._memory is None and self._processes is None else now + _QUICK_CHECK_MS
+        self._next_full_check = now + _FULL_CHECK_MS
+        self._thread_count = 0 if self.next_check is None else proc.thread_count()
 
     def exceeded(self, now: int) -> str | None:
         """Which limit the tree has passed."""
-        if self.next_glance is None or now < self.next_glance:
+        if self.next_check is None or now < self.next_check:
             return None
-        self.next_glance = now + _GLANCE_MS
-        crowd = proc.crowd()
-        if now < self._next_look and crowd - self._crowd <= (self._processes or crowd) // 2:
+        self.next_check = now + _QUICK_CHECK_MS
+        threads = proc.thread_count()
+        if now < self._next_full_check and threads - self._thread_count <= (self._processes or threads) // 2:
             return None
-        self._next_look, self._crowd = now + _LOOK_MS, crowd
-        return self._look()
+        self._next_full_check, self._thread_count = now + _FULL_CHECK_MS, threads
+        return self._full_check()
 
-    def _look(self) -> str | None:
+    def _full_check(self) -> str | None:
         tree = proc.descendants(os.getpid())
         if self._processes is not None and len(tree) > self._processes:
             return "processes"

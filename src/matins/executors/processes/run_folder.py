@@ -16,25 +16,25 @@ _BACKLOG = 64
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 
-class Home:
+class RunFolder:
     def __init__(self, path: str) -> None:
         self.path = os.path.abspath(path)  # noqa: PTH100 - symlinks stay as they are
         for folder in (self.path, f"{self.path}/{_RUNS}"):
             os.makedirs(folder, mode=0o700, exist_ok=True)  # noqa: PTH103
-        self.folder = os.open(self.path, _FOLDER)
-        self.runs = os.open(_RUNS, _FOLDER, dir_fd=self.folder)
+        self.fd = os.open(self.path, _FOLDER)
+        self.runs_fd = os.open(_RUNS, _FOLDER, dir_fd=self.fd)
 
     def run_path(self, name: str) -> str:
         return path_in(self.path, name)
 
     def connect(self, name: str) -> socket.socket:
-        link = socket.socket(socket.AF_UNIX)
+        sock = socket.socket(socket.AF_UNIX)
         try:
-            link.connect(self._address(name))
+            sock.connect(self._address(name))
         except BaseException:
-            link.close()
+            sock.close()
             raise
-        return link
+        return sock
 
     def listen(self, name: str) -> socket.socket:
         """Under its name when it can be connected to, and not before."""
@@ -43,20 +43,20 @@ class Home:
         listener.bind(self._address(f"{name}.new"))
         listener.listen(_BACKLOG)
         listener.setblocking(False)
-        os.rename(f"{name}.new", name, src_dir_fd=self.folder, dst_dir_fd=self.folder)
+        os.rename(f"{name}.new", name, src_dir_fd=self.fd, dst_dir_fd=self.fd)
         return listener
 
     def remove(self, name: str) -> None:
         with contextlib.suppress(FileNotFoundError):
-            os.unlink(name, dir_fd=self.folder)
+            os.unlink(name, dir_fd=self.fd)
 
     def close(self) -> None:
-        os.close(self.runs)
-        os.close(self.folder)
+        os.close(self.runs_fd)
+        os.close(self.fd)
 
     def _address(self, name: str) -> str:
         # An address holds 107 bytes; by way of a descriptor every folder is near.
-        return f"/proc/self/fd/{self.folder}/{name}" if sys.platform == "linux" else f"{self.path}/{name}"
+        return f"/proc/self/fd/{self.fd}/{name}" if sys.platform == "linux" else f"{self.path}/{name}"
 
 
 def path_in(folder: str, name: str) -> str:
@@ -67,12 +67,12 @@ def path_in(folder: str, name: str) -> str:
 def accept(listener: socket.socket) -> socket.socket | None:
     """Whoever knocks, if it is the user whose processes these are."""
     try:
-        link, _ = listener.accept()
+        sock, _ = listener.accept()
     except OSError:
         return None
     if sys.platform == "linux":
-        told = link.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-        if struct.unpack("3i", told)[1] != os.geteuid():
-            link.close()
+        credentials = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+        if struct.unpack("3i", credentials)[1] != os.geteuid():
+            sock.close()
             return None
-    return link
+    return sock

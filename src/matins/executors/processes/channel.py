@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from typing import Any
 
 Message = dict[str, Any]
-_ROOM = 65_536
-_MOST_FDS = 4
+_MAX_BYTES = 65_536
+_MAX_FDS = 4
 
 
-class Link:
+class Channel:
     def __init__(self, sock: socket.socket) -> None:
         sock.setblocking(False)
         self._socket = sock
@@ -26,7 +26,7 @@ class Link:
         return self._socket.fileno()
 
     def send(self, message: Message, fds: Sequence[int] = ()) -> None:
-        self.send_line(as_line(message), fds)
+        self.send_line(encode(message), fds)
 
     def send_line(self, line: bytes, fds: Sequence[int] = ()) -> None:
         """Lines are short, so one that does not fit at once has nobody who reads: an OSError, as for a dead peer."""
@@ -37,7 +37,7 @@ class Link:
     def receive(self) -> tuple[list[Message], list[int], bool]:
         """What has come, the descriptors with it, and whether the other end is still there."""
         try:
-            data, fds, _, _ = socket.recv_fds(self._socket, _ROOM, _MOST_FDS)
+            data, fds, _, _ = socket.recv_fds(self._socket, _MAX_BYTES, _MAX_FDS)
         except BlockingIOError:
             return [], [], True
         except OSError:
@@ -59,14 +59,14 @@ class Link:
         close_all(self._fds)
 
 
-def as_line(message: Message) -> bytes:
+def encode(message: Message) -> bytes:
     return json.dumps(message).encode("ascii") + b"\n"
 
 
-def tell(link: Link, message: Message, fds: Sequence[int] = ()) -> bool:
+def try_send(channel: Channel, message: Message, fds: Sequence[int] = ()) -> bool:
     """Whether it could be sent; whoever does not read is not waited for."""
     try:
-        link.send(message, fds)
+        channel.send(message, fds)
     except OSError:
         return False
     return True

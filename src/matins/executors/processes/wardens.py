@@ -11,114 +11,114 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from matins.executors.processes.home import KEEPER, Home
+from matins.executors.processes.channel import Channel, try_send
 from matins.executors.processes.keeper import READY
-from matins.executors.processes.links import Link, tell
+from matins.executors.processes.run_folder import KEEPER, RunFolder
 
-_MOST_LOSSES = 3
+_MAX_LOSSES = 3
 _SOURCE = str(Path(__file__).parents[3])
 _PROGRAM = (
     "import sys; sys.path.append(sys.argv[1]); from matins.executors.processes.keeper import main; main(sys.argv[2])"
 )
-_NEEDED = ("LD_LIBRARY_PATH", "PATH", "TZ")
+_INHERITED = ("LD_LIBRARY_PATH", "PATH", "TZ")
 """Of our own environment; what is in the rest is nobody's business, and commands bring their own."""
 
 
-class Hiring:
+class WardenPool:
     """Driven by the supervisor's thread, and by nobody else."""
 
     def __init__(
         self,
-        home: Home,
+        run_folder: RunFolder,
         selector: selectors.BaseSelector,
-        hired: Callable[[Link], None],
-        failed: Callable[[str], None],
+        on_warden: Callable[[Channel], None],
+        on_failure: Callable[[str], None],
     ) -> None:
-        self._home = home
+        self._run_folder = run_folder
         self._selector = selector
-        self._hired = hired
-        self._failed = failed
+        self._on_warden = on_warden
+        self._on_failure = on_failure
         self._starting: subprocess.Popen[bytes] | None = None
-        self._keeper: Link | None = None
-        self._asked = 0
+        self._keeper: Channel | None = None
+        self._requested = 0
         self._losses = 0
 
-    def want(self, count: int) -> None:
+    def ensure(self, count: int) -> None:
         """See to it that so many are on their way."""
-        if self._asked >= count or self._starting is not None:
+        if self._requested >= count or self._starting is not None:
             return
         try:
             if self._keeper is None and not self._connect():
                 self._start()
         except OSError as error:
-            self._failed(f"no keeper could be started or reached: {error}")
-        while self._keeper is not None and self._asked < count:
-            if not tell(self._keeper, {"warden": 1}):
+            self._on_failure(f"no keeper could be started or reached: {error}")
+        while self._keeper is not None and self._requested < count:
+            if not try_send(self._keeper, {"warden": 1}):
                 return  # it is going, and its end will be heard
-            self._asked += 1
+            self._requested += 1
 
     def close(self) -> None:
-        self._forget()
+        self._disconnect()
         if self._starting is not None:
-            self._heard_start()
+            self._on_started()
             with contextlib.suppress(OSError):
-                self._home.connect(KEEPER).close()  # it waits for whoever had it started
+                self._run_folder.connect(KEEPER).close()  # it waits for whoever had it started
 
     def _connect(self) -> bool:
         """Whether there is one."""
         try:
-            self._keeper = Link(self._home.connect(KEEPER))
+            self._keeper = Channel(self._run_folder.connect(KEEPER))
         except (FileNotFoundError, ConnectionRefusedError):
             return False
-        self._selector.register(self._keeper, selectors.EVENT_READ, self._hear)
+        self._selector.register(self._keeper, selectors.EVENT_READ, self._on_message)
         return True
 
     def _start(self) -> None:
         """In a process that goes as soon as the keeper is on its own, so that it is nobody's child."""
         self._starting = subprocess.Popen(
-            [sys.executable, "-I", "-S", "-X", "utf8", "-c", _PROGRAM, _SOURCE, self._home.path],
+            [sys.executable, "-I", "-S", "-X", "utf8", "-c", _PROGRAM, _SOURCE, self._run_folder.path],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            env={name: os.environ[name] for name in _NEEDED if name in os.environ},
+            env={name: os.environ[name] for name in _INHERITED if name in os.environ},
             cwd="/",
         )
         assert self._starting.stdout is not None
-        self._selector.register(self._starting.stdout, selectors.EVENT_READ, self._heard_start)
+        self._selector.register(self._starting.stdout, selectors.EVENT_READ, self._on_started)
 
-    def _heard_start(self) -> None:
+    def _on_started(self) -> None:
         assert self._starting is not None
         assert self._starting.stdout is not None
         with self._starting, self._starting.stdout as pipe:
-            said = pipe.read()
+            output = pipe.read()
             self._selector.unregister(pipe)
         self._starting = None
-        if not said.startswith(READY):
-            self._failed(f"no keeper could be started: {said.decode(errors='replace').strip()[-500:]}")
+        if not output.startswith(READY):
+            self._on_failure(f"no keeper could be started: {output.decode(errors='replace').strip()[-500:]}")
 
-    def _hear(self) -> None:
+    def _on_message(self) -> None:
         assert self._keeper is not None
-        messages, fds, there = self._keeper.receive()
+        messages, fds, connected = self._keeper.receive()
         for message in messages:
-            self._asked -= 1
+            self._requested -= 1
             if "warden" in message:
                 self._losses = 0
-                self._hired(Link(socket.socket(fileno=fds.pop(0))))
+                self._on_warden(Channel(socket.socket(fileno=fds.pop(0))))
             else:
-                self._failed(str(message.get("error")))
-        if not there:
-            self._lose()
+                self._on_failure(str(message.get("error")))
+        if not connected:
+            self._on_lost()
 
-    def _lose(self) -> None:
+    def _on_lost(self) -> None:
         """It has gone, or was killed: the next one is started when there is need of it."""
-        self._forget()
+        self._disconnect()
         self._losses += 1
-        if self._losses > _MOST_LOSSES:
+        if self._losses > _MAX_LOSSES:
             self._losses = 0
-            self._failed("the keeper ends as soon as it has begun")
+            self._on_failure("the keeper ends as soon as it has begun")
 
-    def _forget(self) -> None:
-        self._asked = 0
+    def _disconnect(self) -> None:
+        self._requested = 0
         if self._keeper is not None:
             self._selector.unregister(self._keeper)
             self._keeper.close()
