@@ -25,7 +25,7 @@ from matins.api.results import Run
 from matins.engine.when.triggers import to_datetime, to_ms
 from matins.executors.check_executor import CheckExecutor, awaited, call_logged
 from matins.executors.python import PythonExecutor, run_job
-from matins.executors.runners.proving import check_runner
+from matins.executors.runners.conformance import check_runner
 from matins.library import Matins
 from matins.runtime.attempt import Attempt, AttemptEnd
 from matins.runtime.checks import Check, Checked

@@ -12,13 +12,13 @@ from matins.engine.targets import CURRENT
 from matins.executors.processes.launch import ProcessOutcome
 from matins.executors.registry import runners
 from matins.executors.reports import outcome_document
-from matins.executors.runners.base import Told
+from matins.executors.runners.protocol import RunnerResult
 from matins.model.agent import Agent
 from matins.model.run import Usage
 from matins.model.settings import settings_of
 
 PAGE = (Path(__file__).parents[2] / "docs" / "agents.md").read_text(encoding="utf-8")
-OUTCOME = outcome_document(Told(True, True), ProcessOutcome("finished"), None, Usage())
+OUTCOME = outcome_document(RunnerResult(True, True), ProcessOutcome("finished"), None, Usage())
 
 
 def rows(title: str) -> str:

@@ -80,11 +80,11 @@ def test_a_sync_job(hall: Hall) -> None:
 
 def test_what_a_job_is_told(hall: Hall) -> None:
     """S4 V7"""
-    told: list[JobContext] = []
-    hall.jobs["work"] = told.append
+    result: list[JobContext] = []
+    hall.jobs["work"] = result.append
     hall.submit("work", 5, payload={"a": 1}, slots=2)
     hall.wait()
-    (run,) = told
+    (run,) = result
     assert (run.id, run.schedule, run.agent, run.attempt) == (5, "morning", "scout", 1)
     assert run.key == f"{hall.store.store_id}-5"
     assert (run.payload, run.lateness, run.slots, run.previous_state) == ({"a": 1}, 1.5, 2, "failed")

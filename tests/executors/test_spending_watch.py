@@ -14,13 +14,13 @@ import pytest
 from matins import Matins, Run, SchedulerShutdownError
 from matins.executors.processes.output_chunks import read_output
 from matins.executors.processes.supervisor import Supervisor
-from matins.executors.runners.base import Metered, Runner
 from matins.executors.runners.claude import Claude
 from matins.executors.runners.codex import Codex
 from matins.executors.runners.gemini import Gemini
 from matins.executors.runners.goose import Goose
 from matins.executors.runners.openai import OpenAI
 from matins.executors.runners.opencode import Opencode
+from matins.executors.runners.protocol import Metered, Runner
 from matins.executors.runners.shell import Shell
 from matins.executors.spending_watch import SpendingWatch
 from matins.model.run import Usage
@@ -184,8 +184,8 @@ def test_b4_who_tells_no_tokens_has_used_what_it_said(tool: str) -> None:
     assert isinstance(reader, Metered)
     for event in events:
         reader.feed(json.dumps(event).encode())
-    so_far, told = reader.so_far(), reader.close(None)
-    assert (so_far.tokens_in, so_far.tokens_out) == (told.tokens_in, told.tokens_out) == (2_000, 1_000)
+    so_far, result = reader.so_far(), reader.close(None)
+    assert (so_far.tokens_in, so_far.tokens_out) == (result.tokens_in, result.tokens_out) == (2_000, 1_000)
 
 
 def test_b4_what_is_told_holds_when_the_end_has_come() -> None:
@@ -194,8 +194,8 @@ def test_b4_what_is_told_holds_when_the_end_has_come() -> None:
     usage = {"input_tokens": 10, "cached_input_tokens": 4, "output_tokens": 3}
     for event in (*UNTOLD["codex"][1], {"type": "turn.completed", "usage": usage}):
         reader.feed(json.dumps(event).encode())
-    told = reader.so_far()
-    assert (told.tokens_in, told.tokens_out, told.tokens_cached) == (6, 3, 4)
+    result = reader.so_far()
+    assert (result.tokens_in, result.tokens_out, result.tokens_cached) == (6, 3, 4)
 
 
 def test_b4_every_tool_but_a_command_is_metered() -> None:
@@ -247,7 +247,7 @@ def watched(stream: Stream, most: int, given: list[tuple[bytes, int, int]]) -> s
     stream.pieces = given
     bound = Bound(None, most, "allowed for one run")
     watch = SpendingWatch(lambda: cast("Supervisor", stream), lambda work: [bound], every_s=0.001)
-    watch.watch(work, Opencode().reader(), lambda told: Usage(0, told.tokens_in))
+    watch.watch(work, Opencode().reader(), lambda result: Usage(0, result.tokens_in))
     while not stream.ended.is_set() and not stream.read.acquire(timeout=0.01):
         pass
     why = watch.unwatch(work.mark)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from matins.engine.prices import Price, price_of
 from matins.errors import InvalidInput
 from matins.executors.preparation import check_workdir, find_program, folder_of, is_own_folder
-from matins.executors.runners.base import AnyRunner, Call, Speaker
+from matins.executors.runners.protocol import AnyRunner, Call, EndpointRunner
 from matins.executors.secrets import environment_of, resolve
 from matins.model.agent import Agent
 from matins.net.client import check_url
@@ -73,15 +73,17 @@ def _check_call(agent: Agent, runner: AnyRunner, folder: str, allowed_hosts: tup
         environment=environment.values,
         secrets=environment.secrets,
     )
-    runner.refuse(call)
-    if not isinstance(runner, Speaker):
+    runner.check(call)
+    if not isinstance(runner, EndpointRunner):
         command = runner.command(call)
-        find_program(command.argv[0], environment_of(resolvable, command.env_add, command.env_drop).values.get("PATH"))
+        find_program(
+            command.argv[0], environment_of(resolvable, command.env_add, command.env_remove).values.get("PATH")
+        )
 
 
 def _check_max_cost(agent: Agent, runner: AnyRunner, prices: Mapping[str, Price]) -> None:
     """What a run has spent must be seen somehow: by the tool's word, or by tokens and their price."""
-    reports: Collection[str] = getattr(runner, "tells", ("money",))
+    reports: Collection[str] = getattr(runner, "reports", ("money",))
     if agent.max_cost is None or "money" in reports:
         return
     reason, fix = None, f'set_price("{agent.model}", input=…, output=…)'

@@ -16,9 +16,9 @@ from matins.executors.preparation import Preparation, Prepared
 from matins.executors.processes.launch import ProcessOutcome
 from matins.executors.processes.supervisor import Supervisor
 from matins.executors.reports import outcome_of, unreadable, usage_of
-from matins.executors.runners.base import AnyRunner, Reader, Speaker, Told
-from matins.executors.runners.complaints import heard
-from matins.executors.runners.sessions import session_gone
+from matins.executors.runners.protocol import AnyRunner, EndpointRunner, Reader, RunnerResult
+from matins.executors.runners.stderr_reasons import with_stderr_reason
+from matins.executors.runners.tool_sessions import session_gone
 from matins.executors.spending_watch import SpendingWatch
 from matins.executors.work_items import NoWork
 from matins.model.run import Outcome, ProviderLimit, Usage
@@ -233,7 +233,7 @@ class AgentExecutor:
         if prepared.launch is not None:
             self._watch(prepared)
             self._supervisor.start(prepared.launch)
-        elif isinstance(runner, Speaker):
+        elif isinstance(runner, EndpointRunner):
             self._endpoint_calls.begin(mark, runner, prepared.call, self._endpoint_call(prepared))
 
     def _endpoint_call(self, prepared: Prepared) -> EndpointCall:
@@ -245,7 +245,7 @@ class AgentExecutor:
         )
         return EndpointCall(self._clock, self._http_client[1], prepared.limits, allowance, prepared.call.secrets)
 
-    def _call_ended(self, mark: Mark, result: Told, process: ProcessOutcome, end_reason: str | None) -> None:
+    def _call_ended(self, mark: Mark, result: RunnerResult, process: ProcessOutcome, end_reason: str | None) -> None:
         prepared = self._started.pop(mark, None)
         if isinstance(prepared, Prepared):
             self._conclude(prepared, process, lambda: result, end_reason)
@@ -270,7 +270,7 @@ class AgentExecutor:
         del self._started[attempt.mark]
         if process.kind != "never_started":
             self._finish(started, process)
-        elif isinstance(started, Prepared) and isinstance(started.runner, Speaker):
+        elif isinstance(started, Prepared) and isinstance(started.runner, EndpointRunner):
             self._end(attempt, _LOST)
         else:
             self._release(attempt)
@@ -303,17 +303,17 @@ class AgentExecutor:
         return b"" if started.command is None else self._supervisor.tail(attempt.run_id, attempt.epoch, stream=".err")
 
     def _conclude(
-        self, started: Prepared, process: ProcessOutcome, read: Callable[[], Told], end_reason: str | None
+        self, started: Prepared, process: ProcessOutcome, read: Callable[[], RunnerResult], end_reason: str | None
     ) -> None:
         attempt = started.attempt
         try:
             result = read()
             stderr = self._stderr_tail(started) if not result.succeeded else b""
-            gone = session_gone(started.call, result, started.gone, stderr)
+            gone = session_gone(started.call, result, started.session_unknown, stderr)
             if started.ends_by_itself:
-                result = heard(result, None, stderr)
+                result = with_stderr_reason(result, None, stderr)
             elif not result.executed:
-                result = heard(result, started.runner.provider, stderr)
+                result = with_stderr_reason(result, started.runner.provider, stderr)
             elif result.succeeded and process.ended_by is not None:  # what is done was done before anybody could end it
                 process = process._replace(ended_by="after_final")
             now = self._clock.now_ms()
@@ -337,7 +337,7 @@ class AgentExecutor:
             outcome = unreadable(error, process)
         self._end(attempt, outcome)
 
-    def _read(self, started: Prepared, process: ProcessOutcome) -> Told:
+    def _read(self, started: Prepared, process: ProcessOutcome) -> RunnerResult:
         """Feed the reader all that is kept: the head, and where more was said than that, the tail as well."""
         attempt, reader = started.attempt, started.reader()
         rest, offset = b"", 0
@@ -369,7 +369,7 @@ def _feed(reader: Reader, data: bytes) -> bytes:
     return rest
 
 
-def _of_run(started: Prepared, result: Told) -> Told:
+def _of_run(started: Prepared, result: RunnerResult) -> RunnerResult:
     landing = started.context.landing if started.call.session else None  # a new session counts from nothing
     return result.of_run(landing.thread.tokens if landing else (0, 0, 0))
 
@@ -383,8 +383,8 @@ def _with_provider(started: Prepared, outcome: Outcome) -> Outcome:
     return replace(outcome, limit=outcome.limit._replace(provider=provider))
 
 
-def _usage(started: Prepared) -> Callable[[Told], Usage]:
-    def usage(result: Told) -> Usage:
+def _usage(started: Prepared) -> Callable[[RunnerResult], Usage]:
+    def usage(result: RunnerResult) -> Usage:
         return usage_of(started.call, _of_run(started, result), started.context.policies)
 
     return usage

@@ -14,7 +14,7 @@ from typing import Any, cast
 from matins.errors import MatinsError
 from matins.executors.processes.launch import EndedBy, Limits, ProcessOutcome
 from matins.executors.processes.redaction import Redactor
-from matins.executors.runners.base import Call, Speaker, Told
+from matins.executors.runners.protocol import Call, EndpointRunner, RunnerResult
 from matins.model.run import Usage
 from matins.net.client import Door, Reply
 from matins.ports import Clock
@@ -31,14 +31,14 @@ _UNRESPONSIVE_MS = 5_000
 class SpendingAllowance:
     """What a call may spend. Others spend too, so its bounds are read again while it goes on."""
 
-    def __init__(self, clock: Clock, bounds: Callable[[], list[Bound]], usage: Callable[[Told], Usage]) -> None:
+    def __init__(self, clock: Clock, bounds: Callable[[], list[Bound]], usage: Callable[[RunnerResult], Usage]) -> None:
         self._clock = clock
         self._read = bounds
         self._usage = usage
         self._bounds = bounds()
         self._read_at = clock.boot_ms()
 
-    def exceeded(self, result: Told) -> str | None:
+    def exceeded(self, result: RunnerResult) -> str | None:
         if not self._bounds:
             return None
         if self._clock.boot_ms() - self._read_at >= _REREAD_MS:
@@ -69,7 +69,7 @@ class EndpointCall:
     # -- for the speaker
 
     @property
-    def cut(self) -> bool:
+    def closed(self) -> bool:
         return self.ended_by is not None
 
     def now_s(self) -> int:
@@ -80,7 +80,7 @@ class EndpointCall:
         with self._client.open("POST", url, self, body=body, headers=headers, cleaned=self.redacted) as reply:
             yield reply
 
-    def spent_up(self, so_far: Told) -> bool:
+    def over_budget(self, so_far: RunnerResult) -> bool:
         self.reason = self._allowance.exceeded(so_far)
         if self.reason is not None:
             self.end("budget")
@@ -99,7 +99,7 @@ class EndpointCall:
         seconds, self._waiting_limit = min(waits, key=lambda wait: wait[0])
         if seconds <= 0:
             self.ran_out()
-        if self.cut:
+        if self.closed:
             raise TimeoutError
         return seconds
 
@@ -109,7 +109,7 @@ class EndpointCall:
     def holds(self, sock: socket.socket) -> None:
         with self._lock:
             self._sock = sock
-            if self.cut:
+            if self.closed:
                 _shut(sock)
 
     # -- for the executor
@@ -137,13 +137,13 @@ class EndpointCall:
 class EndpointCalls:
     """The calls under way. `done` hears how each ended, in that call's thread."""
 
-    def __init__(self, clock: Clock, done: Callable[[Mark, Told, ProcessOutcome, str | None], None]) -> None:
+    def __init__(self, clock: Clock, done: Callable[[Mark, RunnerResult, ProcessOutcome, str | None], None]) -> None:
         self._clock = clock
         self._done = done
         self._connections: dict[Mark, EndpointCall] = {}
         self._unresponsive: set[Mark] = set()
 
-    def begin(self, mark: Mark, runner: Speaker, call: Call, connection: EndpointCall) -> None:
+    def begin(self, mark: Mark, runner: EndpointRunner, call: Call, connection: EndpointCall) -> None:
         self._connections[mark] = connection
         name = f"matins-call-{mark[0]}"
         threading.Thread(target=self._run, args=(mark, runner, call, connection), name=name, daemon=True).start()
@@ -169,7 +169,7 @@ class EndpointCalls:
         self._unresponsive.update(late)
         return late
 
-    def _run(self, mark: Mark, runner: Speaker, call: Call, connection: EndpointCall) -> None:
+    def _run(self, mark: Mark, runner: EndpointRunner, call: Call, connection: EndpointCall) -> None:
         began = self._clock.now_ms()
         result = _redacted(_call_runner(runner, call, connection), connection)
         # What is done was done before anybody could cut it.
@@ -180,18 +180,18 @@ class EndpointCalls:
         self._done(mark, result, process, connection.reason)
 
 
-def _call_runner(runner: Speaker, call: Call, connection: EndpointCall) -> Told:
+def _call_runner(runner: EndpointRunner, call: Call, connection: EndpointCall) -> RunnerResult:
     try:
-        return runner.speak(call, connection)
+        return runner.call(call, connection)
     except MatinsError as error:
         hint = f" ({error.hint})" if error.hint else ""
-        return Told(False, False, error=f"{error.message}{hint}")
+        return RunnerResult(False, False, error=f"{error.message}{hint}")
     except Exception as error:  # somebody's runner may raise anything
         log.error("the runner %s raised: %s", runner.name, connection.redacted_text(traceback.format_exc()))
-        return Told(False, False, error=f"{type(error).__name__}: {error}")
+        return RunnerResult(False, False, error=f"{type(error).__name__}: {error}")
 
 
-def _redacted(result: Told, connection: EndpointCall) -> Told:
+def _redacted(result: RunnerResult, connection: EndpointCall) -> RunnerResult:
     """Without secrets, also those that came in pieces."""
     texts = {
         name: connection.redacted_text(text)

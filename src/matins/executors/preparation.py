@@ -13,8 +13,8 @@ from typing import NamedTuple
 from matins.engine.prompts import build_prompt
 from matins.errors import InvalidInput, MatinsError
 from matins.executors.processes.launch import Launch, Limits
-from matins.executors.runners.base import AnyRunner, Call, Command, Occasion, Reader, Speaker
-from matins.executors.runners.sessions import check_session
+from matins.executors.runners.protocol import AnyRunner, Call, Command, EndpointRunner, Reader, RunInfo
+from matins.executors.runners.tool_sessions import check_session
 from matins.executors.secrets import environment_of
 from matins.executors.work_items import HeldWorkItem, claim_item, find_held
 from matins.model.agent import Agent
@@ -49,12 +49,12 @@ class Prepared(NamedTuple):
         return self.command is not None and not self.command.finals
 
     @property
-    def gone(self) -> tuple[bytes, ...]:
+    def session_unknown(self) -> tuple[bytes, ...]:
         """How its tool says that it does not know a session."""
-        return () if self.command is None else self.command.gone
+        return () if self.command is None else self.command.session_unknown
 
     def reader(self) -> Reader:
-        if isinstance(self.runner, Speaker):
+        if isinstance(self.runner, EndpointRunner):
             raise InvalidInput(f"its agent's runner is {self.runner.name} now, which starts no process", field="runner")
         return self.runner.reader()
 
@@ -79,7 +79,7 @@ class Preparation:
     def recall(self, attempt: Attempt, context: RunContext) -> Prepared:
         """Of a run that another engine has started: what reads its output, whatever has changed around it since."""
         agent, runner = self._agent_and_runner(attempt, context)
-        if isinstance(runner, Speaker):
+        if isinstance(runner, EndpointRunner):
             call = self._call(attempt, agent, context, runner, None)
             return Prepared(attempt, runner, context, call, _limits(attempt, agent))
         held_item = self._find_held_item(attempt, context)
@@ -111,14 +111,14 @@ class Preparation:
         resolved = environment_of(agent.environment, {}, ())
         call = self._call(attempt, agent, context, runner, held_item)
         call = replace(call, environment=resolved.values, secrets=resolved.secrets)
-        runner.refuse(call)
-        if isinstance(runner, Speaker):
+        runner.check(call)
+        if isinstance(runner, EndpointRunner):
             if runner.chooses_session:
                 check_session(call, context.landing, _KEEPS_NO_SESSION)
             return Prepared(attempt, runner, context, call, limits, held_item)
         command = runner.command(call)
         check_session(call, context.landing, command)
-        environment = environment_of(agent.environment, command.env_add, command.env_drop)
+        environment = environment_of(agent.environment, command.env_add, command.env_remove)
         argv = (find_program(command.argv[0], environment.values.get("PATH")), *command.argv[1:])
         launch = Launch(
             attempt.run_id,
@@ -175,12 +175,12 @@ class Preparation:
             max_cost_usd=None if cap is None else cap / 1_000_000,
             extra_args=agent.command + agent.arguments,
             options=agent.options,
-            occasion=Occasion(
+            run_info=RunInfo(
                 attempt.run_id, known.schedule_id, known.name, fire.slot, attempt.number, self._loader.run_key(attempt)
             ),
             url=agent.url,
             allowed_hosts=context.policies.allowed_hosts,
-            earlier=self._earlier(attempt, context) if isinstance(runner, Speaker) else (),
+            earlier=self._earlier(attempt, context) if isinstance(runner, EndpointRunner) else (),
         )
 
     def _earlier(self, attempt: Attempt, context: RunContext) -> tuple[tuple[str, str], ...]:

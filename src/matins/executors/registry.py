@@ -6,7 +6,7 @@ import logging
 from functools import cache
 from importlib.metadata import entry_points
 
-from matins.executors.runners.base import AnyRunner
+from matins.executors.runners.protocol import AnyRunner
 
 log = logging.getLogger("matins")
 GROUP = "matins.executors"

@@ -10,8 +10,8 @@ from matins.engine.policies import Policies
 from matins.engine.prices import estimate, price_of
 from matins.errors import MatinsError
 from matins.executors.processes.launch import ProcessOutcome
-from matins.executors.runners.base import Call, Told
-from matins.executors.runners.events import without_escapes
+from matins.executors.runners.protocol import Call, RunnerResult
+from matins.executors.runners.tool_events import without_escapes
 from matins.model.run import Conversation, Outcome, ProviderLimit, Usage
 from matins.model.thread import Landing
 
@@ -26,7 +26,7 @@ _ENDED = {
 
 
 def outcome_of(
-    call: Call, result: Told, process: ProcessOutcome, landing: Landing | None, policies: Policies, now: int
+    call: Call, result: RunnerResult, process: ProcessOutcome, landing: Landing | None, policies: Policies, now: int
 ) -> Outcome:
     """What a run came to, from what its tool said and what became of its process."""
     result = replace(result, session=result.session or call.session or call.new_session)
@@ -63,7 +63,7 @@ def unreadable(error: Exception, process: ProcessOutcome) -> Outcome:
     )
 
 
-def usage_of(call: Call, result: Told, policies: Policies) -> Usage:
+def usage_of(call: Call, result: RunnerResult, policies: Policies) -> Usage:
     """The money that the tool told, else what the tokens come to by the price table."""
     tokens = result.tokens_in + result.tokens_out + result.tokens_cached
     if result.cost_usd is not None and result.cost_reported:
@@ -74,7 +74,9 @@ def usage_of(call: Call, result: Told, policies: Policies) -> Usage:
     return Usage(money, tokens, estimated=True)
 
 
-def outcome_document(result: Told, process: ProcessOutcome, landing: Landing | None, usage: Usage) -> dict[str, Any]:
+def outcome_document(
+    result: RunnerResult, process: ProcessOutcome, landing: Landing | None, usage: Usage
+) -> dict[str, Any]:
     """As it is kept with the run."""
     return {
         "executed": result.executed,
@@ -103,7 +105,7 @@ def display_text(text: str) -> str:
     return without_escapes(text)[:_MAX_TEXT_LENGTH]
 
 
-def _failure_text(result: Told, process: ProcessOutcome) -> str:
+def _failure_text(result: RunnerResult, process: ProcessOutcome) -> str:
     if process.error:
         return f"It was not started: {process.error}"
     if process.ended_by in _ENDED:
@@ -119,7 +121,7 @@ def _failure_text(result: Told, process: ProcessOutcome) -> str:
     return f"It ended with exit code {process.exit_code}"
 
 
-def _session_tokens(result: Told, landing: Landing | None) -> tuple[int, int, int] | None:
+def _session_tokens(result: RunnerResult, landing: Landing | None) -> tuple[int, int, int] | None:
     """What the session had before, and what this run added."""
     before = landing.thread.tokens if landing and landing.thread.session else (0, 0, 0)
     now = (result.tokens_in, result.tokens_out, result.tokens_cached)

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 
 from matins.executors.processes.supervisor import Supervisor
-from matins.executors.runners.base import Metered, Reader, Told
+from matins.executors.runners.protocol import Metered, Reader, RunnerResult
 from matins.model.run import Usage
 from matins.runtime.attempt import Attempt, Mark
 from matins.runtime.spending import Bound
@@ -32,7 +32,7 @@ class SpendingWatch:
         self._thread: threading.Thread | None = None
         self._closed = False
 
-    def watch(self, attempt: Attempt, reader: Reader, usage: Callable[[Told], Usage]) -> None:
+    def watch(self, attempt: Attempt, reader: Reader, usage: Callable[[RunnerResult], Usage]) -> None:
         """From its first line on, also when another engine has started it; whoever has no bounds is left alone.
 
         `usage` says what the tokens and the money that its tool told come to for this run.
@@ -86,7 +86,7 @@ class SpendingWatch:
             self._reasons[mark] = reason
         self._supervisor().end(*mark, "budget")
 
-    def _exceeded(self, watch: _Watch, result: Told) -> str | None:
+    def _exceeded(self, watch: _Watch, result: RunnerResult) -> str | None:
         """The bounds may have moved since it began: others spend too."""
         usage = watch.usage(result)
         return next((reason for bound in self._bounds(watch.attempt) if (reason := bound.passed(usage))), None)
@@ -95,7 +95,7 @@ class SpendingWatch:
 class _Watch:
     """How far one run has been read."""
 
-    def __init__(self, attempt: Attempt, reader: Metered, usage: Callable[[Told], Usage]) -> None:
+    def __init__(self, attempt: Attempt, reader: Metered, usage: Callable[[RunnerResult], Usage]) -> None:
         self.attempt = attempt
         self.usage = usage
         self._reader = reader
@@ -103,9 +103,9 @@ class _Watch:
         self._rest = b""
         self._skipping = False
         """To the end of a line whose beginning was missed, or that is too long."""
-        self._last_result: Told | None = None
+        self._last_result: RunnerResult | None = None
 
-    def read(self, supervisor: Supervisor) -> Told | None:
+    def read(self, supervisor: Supervisor) -> RunnerResult | None:
         """What it told so far, when that is news; what stands in its final event is spent already."""
         data, at, _ = supervisor.read_after(*self.attempt.mark, self._offset, _CHUNK)
         if not data:

@@ -28,11 +28,11 @@ def _complete(agent: Agent, context: RecordContext) -> Agent:
 
 def default_provider(agent: Agent) -> str:
     from matins.executors.registry import runners
-    from matins.executors.runners.endpoints import place_of
+    from matins.executors.runners.endpoints import endpoint_host
 
     runner = runners().get(agent.runner)
     own = None if runner is None else runner.provider
-    return own or place_of(agent.url) or agent.runner
+    return own or endpoint_host(agent.url) or agent.runner
 
 
 def _as_written(agent: Agent) -> Agent:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from driving import TOOLS, Driver
 
-from matins.executors.runners.base import Runner
+from matins.executors.runners.protocol import Runner
 
 
 @pytest.fixture

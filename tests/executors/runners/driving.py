@@ -10,12 +10,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from matins.executors.runners.base import Call, Command, Reader, Runner, Told
 from matins.executors.runners.claude import Claude
 from matins.executors.runners.codex import Codex
 from matins.executors.runners.gemini import Gemini
 from matins.executors.runners.goose import Goose
 from matins.executors.runners.opencode import Opencode
+from matins.executors.runners.protocol import Call, Command, Reader, Runner, RunnerResult
 
 STANDINS = Path(__file__).parents[2] / "standins"
 PATIENCE = 60
@@ -24,7 +24,7 @@ NESTED = {"CLAUDECODE": "1", "CODEX_THREAD_ID": "t", "GEMINI_CLI": "1", "AGENT":
 
 
 class Driven(NamedTuple):
-    told: Told
+    told: RunnerResult
     lines: list[bytes]
     exit_code: int
     errors: str
@@ -44,7 +44,7 @@ class Driver:
 
     def run(self, runner: Runner, prompt: str = "Water the plants", *, fault: str = "", **words: Any) -> Driven:
         call = self.call(prompt, **words)
-        runner.refuse(call)
+        runner.check(call)
         command = runner.command(call)
         ended = subprocess.run(
             command.argv,
@@ -56,8 +56,8 @@ class Driver:
             check=False,
         )
         lines = ended.stdout.splitlines(keepends=True)
-        told = read(runner.reader(), lines, ended.returncode)
-        return Driven(told, lines, ended.returncode, ended.stderr.decode("utf-8", "replace"))
+        result = read(runner.reader(), lines, ended.returncode)
+        return Driven(result, lines, ended.returncode, ended.stderr.decode("utf-8", "replace"))
 
     @contextmanager
     def running(self, runner: Runner, prompt: str, fault: str) -> Iterator[subprocess.Popen[bytes]]:
@@ -89,16 +89,16 @@ class Driver:
             "PWD": str(self.home),
             **NESTED,
         }
-        kept = {name: value for name, value in mine.items() if name not in command.env_drop}
+        kept = {name: value for name, value in mine.items() if name not in command.env_remove}
         return {**kept, **command.env_add}
 
 
-def read(reader: Reader, lines: list[bytes], exit_code: int | None) -> Told:
+def read(reader: Reader, lines: list[bytes], exit_code: int | None) -> RunnerResult:
     for line in lines:
         reader.feed(line)
     return reader.close(exit_code)
 
 
-def tell(runner: Runner, *events: dict[str, Any], exit_code: int | None = 0) -> Told:
+def tell(runner: Runner, *events: dict[str, Any], exit_code: int | None = 0) -> RunnerResult:
     """What a reader makes of these events."""
     return read(runner.reader(), [json.dumps(event).encode() for event in events], exit_code)

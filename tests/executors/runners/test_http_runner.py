@@ -11,8 +11,8 @@ import pytest
 from matins.errors import InvalidInput
 from matins.executors.endpoint_calls import EndpointCall, SpendingAllowance
 from matins.executors.processes.launch import Limits
-from matins.executors.runners.base import Call, Occasion, Told
 from matins.executors.runners.http import Http
+from matins.executors.runners.protocol import Call, RunInfo, RunnerResult
 from matins.model.run import Usage
 from matins.net.client import AddressRefused, Door
 from matins.net.signing import new_secret, verify
@@ -20,7 +20,7 @@ from matins.runtime.clock import SystemClock
 from standins.endpoint import Endpoint, Request
 
 SECRET = new_secret()
-OCCASION = Occasion(841, 7, "morning", "2026-03-27T09:00:00+00:00", 2, "store-841")
+RUN_INFO = RunInfo(841, 7, "morning", "2026-03-27T09:00:00+00:00", 2, "store-841")
 
 
 @pytest.fixture
@@ -31,21 +31,21 @@ def endpoint() -> Iterator[Endpoint]:
 
 
 def call(endpoint: Endpoint, **words: Any) -> Call:
-    given = {"prompt": "Wake up", "workdir": "/", "url": f"{endpoint.url}/wake", "occasion": OCCASION}
+    given = {"prompt": "Wake up", "workdir": "/", "url": f"{endpoint.url}/wake", "occasion": RUN_INFO}
     environment = {"WEBHOOK_SECRET": SECRET}
     allowed = (f"127.0.0.1:{endpoint.port}",)
     return Call(**{**given, "environment": environment, "secrets": (SECRET,), "allowed_hosts": allowed, **words})
 
 
-def speak(wanted: Call, door: Door | None = None) -> Told:
+def speak(wanted: Call, door: Door | None = None) -> RunnerResult:
     clock = SystemClock()
-    Http().refuse(wanted)
-    allowance = SpendingAllowance(clock, list, lambda told: Usage())
+    Http().check(wanted)
+    allowance = SpendingAllowance(clock, list, lambda result: Usage())
     line = EndpointCall(clock, door or Door(wanted.allowed_hosts), Limits(30_000, 30_000), allowance, wanted.secrets)
-    return Http().speak(wanted, line)
+    return Http().call(wanted, line)
 
 
-def answered(endpoint: Endpoint, status: int, body: Any, headers: dict[str, str] | None = None) -> Told:
+def answered(endpoint: Endpoint, status: int, body: Any, headers: dict[str, str] | None = None) -> RunnerResult:
     raw = body if isinstance(body, bytes) else json.dumps(body).encode()
     endpoint.answer = lambda request: (status, headers or {}, raw)
     return speak(call(endpoint))
@@ -80,7 +80,7 @@ def test_a_signature_is_for_these_very_bytes(endpoint: Endpoint) -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "body", "told"),
+    ("status", "body", "result"),
     [
         (200, b"All done", {"succeeded": True, "text": "All done", "structured": None}),
         (202, b"", {"succeeded": True, "executed": True, "text": ""}),
@@ -107,10 +107,10 @@ def test_a_signature_is_for_these_very_bytes(endpoint: Endpoint) -> None:
         (304, b"", {"succeeded": False, "error": "the endpoint answered 304"}),
     ],
 )  # fmt: skip
-def test_b4_what_an_answer_means(endpoint: Endpoint, status: int, body: Any, told: dict[str, Any]) -> None:
+def test_b4_what_an_answer_means(endpoint: Endpoint, status: int, body: Any, result: dict[str, Any]) -> None:
     """B4: from 200 to 299 it is a success, unless the answer says otherwise"""
     found = answered(endpoint, status, body)
-    assert {word: getattr(found, word) for word in told} == told
+    assert {word: getattr(found, word) for word in result} == result
 
 
 @pytest.mark.parametrize(
@@ -119,9 +119,9 @@ def test_b4_what_an_answer_means(endpoint: Endpoint, status: int, body: Any, tol
 )
 def test_b6_not_now_is_a_limit(endpoint: Endpoint, status: int, headers: dict[str, str], wait_ms: int | None) -> None:
     """B6"""
-    told = answered(endpoint, status, b"", headers)
-    assert told.limit is not None
-    assert (told.succeeded, told.limit.wait_ms) == (False, wait_ms)
+    result = answered(endpoint, status, b"", headers)
+    assert result.limit is not None
+    assert (result.succeeded, result.limit.wait_ms) == (False, wait_ms)
 
 
 def test_b9_a_long_answer_is_cut(endpoint: Endpoint) -> None:
@@ -131,8 +131,8 @@ def test_b9_a_long_answer_is_cut(endpoint: Endpoint) -> None:
 
 def test_the_secret_comes_back_in_nothing(endpoint: Endpoint) -> None:
     """B9"""
-    told = answered(endpoint, 200, {"text": SECRET, "structured": {SECRET: [f'a"{SECRET}']}, "session": SECRET})
-    assert SECRET not in repr(told)
+    result = answered(endpoint, 200, {"text": SECRET, "structured": {SECRET: [f'a"{SECRET}']}, "session": SECRET})
+    assert SECRET not in repr(result)
     assert SECRET not in repr(answered(endpoint, 500, SECRET.encode()))
     assert SECRET not in repr(call(endpoint))
 
@@ -195,6 +195,6 @@ def test_a_name_that_leads_elsewhere_the_second_time(endpoint: Endpoint) -> None
 def test_what_cannot_be_called(endpoint: Endpoint, words: dict[str, Any], field: str) -> None:
     """B4"""
     with pytest.raises(InvalidInput) as caught:
-        Http().refuse(call(endpoint, **words))
+        Http().check(call(endpoint, **words))
     assert caught.value.field == field
     assert SECRET not in f"{caught.value} {caught.value.hint} {caught.value.value}"

@@ -11,8 +11,8 @@ import pytest
 import postgres_fixtures
 from matins.engine.when.triggers import to_datetime
 from matins.errors import InvalidInput
-from matins.executors.runners.base import Call, Line
 from matins.executors.runners.message import Message
+from matins.executors.runners.protocol import Call, EndpointConnection
 from matins.runtime.limits import Free
 from matins.runtime.messages import emit
 from matins.seeds import syris
@@ -164,8 +164,8 @@ def test_a_template_with_an_unknown_field_is_refused(bench: Sandbox) -> None:
 
 def test_a_run_that_was_claimed_for_another_runner_is_not_lost_in_silence() -> None:
     """S5: its agent became a message between the claim and the start"""
-    told = Message().speak(Call(prompt="x", workdir="/"), cast("Line", None))
-    assert (told.executed, told.succeeded) == (False, False)
-    assert "run it again" in (told.error or "")
+    result = Message().call(Call(prompt="x", workdir="/"), cast("EndpointConnection", None))
+    assert (result.executed, result.succeeded) == (False, False)
+    assert "run it again" in (result.error or "")
     with pytest.raises(InvalidInput, match="NUL"):
-        Message().refuse(Call(prompt="a\0b", workdir="/"))
+        Message().check(Call(prompt="a\0b", workdir="/"))

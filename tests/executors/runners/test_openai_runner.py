@@ -11,8 +11,8 @@ from collections.abc import Iterator
 import pytest
 from driving import PATIENCE, STANDINS, read
 
-from matins.executors.runners.base import Call, Limit, Told
 from matins.executors.runners.openai import OpenAI
+from matins.executors.runners.protocol import Call, Limit, RunnerResult
 
 ENDPOINT = OpenAI("local")
 
@@ -25,7 +25,7 @@ def port() -> Iterator[int]:
         process.terminate()
 
 
-def ask(port: int, prompt: str, *, thread: tuple[dict[str, str], ...] = (), model: str | None = "m") -> Told:
+def ask(port: int, prompt: str, *, thread: tuple[dict[str, str], ...] = (), model: str | None = "m") -> RunnerResult:
     body = ENDPOINT.request(Call(prompt=prompt, workdir="/", model=model), thread)
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
     try:
@@ -38,11 +38,11 @@ def ask(port: int, prompt: str, *, thread: tuple[dict[str, str], ...] = (), mode
 
 
 def test_b4_an_answer_is_told_like_any_other(port: int) -> None:
-    told = ask(port, 'Water the "plants"\n-now 🪴')
-    assert (told.executed, told.succeeded, told.error) == (True, True, None)
-    assert told.text == 'I was asked: Water the "plants"\n-now 🪴\nBefore that: nothing'
-    assert (told.tokens_in, told.tokens_out, told.tokens_cached) == (40, 30, 60)
-    assert (told.turns, told.session, told.cost_usd, told.cost_reported) == (1, None, None, False)
+    result = ask(port, 'Water the "plants"\n-now 🪴')
+    assert (result.executed, result.succeeded, result.error) == (True, True, None)
+    assert result.text == 'I was asked: Water the "plants"\n-now 🪴\nBefore that: nothing'
+    assert (result.tokens_in, result.tokens_out, result.tokens_cached) == (40, 30, 60)
+    assert (result.turns, result.session, result.cost_usd, result.cost_reported) == (1, None, None, False)
 
 
 def test_a_thread_is_sent_again(port: int) -> None:
@@ -51,21 +51,21 @@ def test_a_thread_is_sent_again(port: int) -> None:
 
 
 def test_b6_too_many_requests_is_a_limit(port: int) -> None:
-    told = ask(port, "fault:rate_limit")
-    assert (told.executed, told.succeeded) == (False, False)
-    assert told.error == "the endpoint answered 429: Rate limit reached for requests"
-    assert told.limit == Limit("local", None, told.error, 30_000)
+    result = ask(port, "fault:rate_limit")
+    assert (result.executed, result.succeeded) == (False, False)
+    assert result.error == "the endpoint answered 429: Rate limit reached for requests"
+    assert result.limit == Limit("local", None, result.error, 30_000)
 
 
 def test_b6_unavailable_until_a_date_is_a_limit(port: int) -> None:
-    told = ask(port, "fault:unavailable")
-    assert told.limit is not None
-    assert told.limit.resets_at == 1_794_733_200_000
+    result = ask(port, "fault:unavailable")
+    assert result.limit is not None
+    assert result.limit.resets_at == 1_794_733_200_000
 
 
 def test_a_failure_of_the_server_is_none(port: int) -> None:
-    told = ask(port, "fault:fails")
-    assert (told.succeeded, told.error, told.limit) == (
+    result = ask(port, "fault:fails")
+    assert (result.succeeded, result.error, result.limit) == (
         False,
         "the endpoint answered 500: The server had an error",
         None,
@@ -73,27 +73,27 @@ def test_a_failure_of_the_server_is_none(port: int) -> None:
 
 
 def test_a_stream_that_is_cut_is_no_success(port: int) -> None:
-    told = ask(port, "fault:cut")
-    assert (told.executed, told.succeeded, told.error) == (False, False, "the stream was cut before its end")
-    assert told.text.startswith("I was asked")
+    result = ask(port, "fault:cut")
+    assert (result.executed, result.succeeded, result.error) == (False, False, "the stream was cut before its end")
+    assert result.text.startswith("I was asked")
 
 
 def test_chunks_that_are_none_are_passed_over(port: int) -> None:
-    told = ask(port, "fault:garbage")
-    assert told.succeeded
-    assert told.text == "I was asked: fault:garbage\nBefore that: nothing"
+    result = ask(port, "fault:garbage")
+    assert result.succeeded
+    assert result.text == "I was asked: fault:garbage\nBefore that: nothing"
 
 
 def test_b6_a_limit_in_the_middle_of_a_stream(port: int) -> None:
-    told = ask(port, "fault:in_stream_error")
-    assert (told.executed, told.succeeded) == (False, False)
-    assert told.limit == Limit("local", None, "Rate limit reached, try again in 20s", 20_000)
+    result = ask(port, "fault:in_stream_error")
+    assert (result.executed, result.succeeded) == (False, False)
+    assert result.limit == Limit("local", None, "Rate limit reached, try again in 20s", 20_000)
 
 
 def test_an_answer_that_was_cut_short_is_no_success(port: int) -> None:
-    told = ask(port, "fault:length")
-    assert (told.executed, told.succeeded) == (True, False)
-    assert "cut short" in (told.error or "")
+    result = ask(port, "fault:length")
+    assert (result.executed, result.succeeded) == (True, False)
+    assert "cut short" in (result.error or "")
 
 
 def test_a_request_that_the_server_refuses_says_so(port: int) -> None:
@@ -110,32 +110,32 @@ def lines(*chunks: object) -> list[bytes]:
 def test_usage_in_every_chunk_counts_once() -> None:
     """B4"""
     usage = [{"choices": [], "usage": {"prompt_tokens": 5, "completion_tokens": count}} for count in (1, 2, 3)]
-    told = read(ENDPOINT.reader(), lines(*usage, b"[DONE]"), None)
-    assert (told.tokens_in, told.tokens_out) == (5, 3)
+    result = read(ENDPOINT.reader(), lines(*usage, b"[DONE]"), None)
+    assert (result.tokens_in, result.tokens_out) == (5, 3)
 
 
 def test_a_refusal_is_no_success() -> None:
-    told = read(
+    result = read(
         ENDPOINT.reader(), lines({"choices": [{"index": 0, "delta": {"refusal": "I cannot"}}]}, b"[DONE]"), None
     )
-    assert (told.succeeded, told.error) == (False, "I cannot")
+    assert (result.succeeded, result.error) == (False, "I cannot")
 
 
 def test_only_the_first_choice_is_read_and_a_space_after_data_is_free() -> None:
     choices = [{"index": index, "delta": {"content": str(index)}} for index in (0, 1)]
-    told = read(ENDPOINT.reader(), [b"data:" + json.dumps({"choices": choices}).encode(), b"data:[DONE]\r\n"], None)
-    assert (told.succeeded, told.text) == (True, "0")
+    result = read(ENDPOINT.reader(), [b"data:" + json.dumps({"choices": choices}).encode(), b"data:[DONE]\r\n"], None)
+    assert (result.succeeded, result.text) == (True, "0")
 
 
 @pytest.mark.parametrize(("status", "limited"), [(429, True), (503, False), (500, False), (401, False)])
 def test_b6_without_the_header_only_429_is_a_limit(status: int, limited: bool) -> None:
-    told = read(ENDPOINT.reader(status), [b"no JSON"], None)
-    assert told.error == f"the endpoint answered {status}: no JSON"
-    assert (told.limit is not None) == limited
+    result = read(ENDPOINT.reader(status), [b"no JSON"], None)
+    assert result.error == f"the endpoint answered {status}: no JSON"
+    assert (result.limit is not None) == limited
 
 
 def test_b6_a_429_may_say_in_words_how_long() -> None:
     body = [b'{"error":\n', b'{"message": "Rate limit reached. Please try again in 1m30s."}}']
-    told = read(ENDPOINT.reader(429), body, None)
-    assert told.limit is not None
-    assert told.limit.wait_ms == 90_000
+    result = read(ENDPOINT.reader(429), body, None)
+    assert result.limit is not None
+    assert result.limit.wait_ms == 90_000

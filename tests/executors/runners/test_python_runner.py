@@ -12,7 +12,7 @@ from driving import PATIENCE, Driver
 
 from matins.errors import InvalidInput
 from matins.executors.functions import calling
-from matins.executors.runners.base import Call, Limit, Occasion, Told
+from matins.executors.runners.protocol import Call, Limit, RunInfo, RunnerResult
 from matins.executors.runners.python import Python
 
 MODULE = """
@@ -75,12 +75,12 @@ def garden(driver: Driver) -> Driver:
     return driver
 
 
-def call(garden: Driver, name: str, **words: Any) -> Told:
+def call(garden: Driver, name: str, **words: Any) -> RunnerResult:
     return garden.run(Python(), "Wake up", extra_args=(f"garden:{name}",), **words).told
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "result"),
     [
         ("Garden.water", {"succeeded": True, "executed": True, "text": "watered: Wake up", "structured": None}),
         ("later", {"succeeded": True, "text": '{"later": "Wake up"}', "structured": {"later": "Wake up"}}),
@@ -98,10 +98,10 @@ def call(garden: Driver, name: str, **words: Any) -> Told:
         ("unknown", {"succeeded": False}),
     ],
 )  # fmt: skip
-def test_b4_what_it_returns_is_the_answer(garden: Driver, name: str, told: dict[str, Any]) -> None:
+def test_b4_what_it_returns_is_the_answer(garden: Driver, name: str, result: dict[str, Any]) -> None:
     """B4: and what it raises is the failure; success needs the final event"""
     found = call(garden, name)
-    assert {word: getattr(found, word) for word in told} == told
+    assert {word: getattr(found, word) for word in result} == result
 
 
 def test_b6_a_provider_limit_is_one(garden: Driver) -> None:
@@ -119,8 +119,8 @@ def test_b9_an_answer_is_bounded(garden: Driver) -> None:
 
 def test_it_is_told_which_run_it_is(garden: Driver) -> None:
     """B4"""
-    occasion = Occasion(9, 1, "morning", None, 3, "store-9")
-    assert call(garden, "told", occasion=occasion).text == "morning 3 store-9"
+    run_info = RunInfo(9, 1, "morning", None, 3, "store-9")
+    assert call(garden, "told", run_info=run_info).text == "morning 3 store-9"
 
 
 def test_our_own_folder_is_not_on_its_path(garden: Driver) -> None:
@@ -135,8 +135,8 @@ def test_another_python_needs_nothing_of_ours(garden: Driver) -> None:
     bare = garden.home / "python"
     bare.write_text(f'#!/bin/sh\nexec {sys.executable} -I -S "$@"\n')
     bare.chmod(0o700)
-    told = call(garden, "answer", options={"interpreter": str(bare)})
-    assert told.succeeded, told.error
+    result = call(garden, "answer", options={"interpreter": str(bare)})
+    assert result.succeeded, result.error
 
 
 @pytest.mark.parametrize(
@@ -159,22 +159,22 @@ def test_another_python_needs_nothing_of_ours(garden: Driver) -> None:
 def test_what_cannot_be_called_is_found_first(garden: Driver, words: dict[str, Any], field: str) -> None:
     """B4: without running a line of it"""
     with pytest.raises(InvalidInput) as caught:
-        Python().refuse(Call(**{"prompt": "Wake up", "workdir": str(garden.workdir), **words}))
+        Python().check(Call(**{"prompt": "Wake up", "workdir": str(garden.workdir), **words}))
     assert caught.value.field == field
 
 
 @pytest.mark.parametrize("name", ["garden:answer", "pack.inner:water", "matins.testing:Sandbox", "os.path:join"])
 def test_what_can_be_found_is_not_imported(garden: Driver, name: str) -> None:
     """B4: `pack` would raise"""
-    Python().refuse(Call(prompt="x", workdir=str(garden.workdir), extra_args=(name,)))
+    Python().check(Call(prompt="x", workdir=str(garden.workdir), extra_args=(name,)))
     assert "garden" not in sys.modules
     assert "pack" not in sys.modules
 
 
 def test_a_module_that_cannot_be_imported_says_so(garden: Driver) -> None:
     """B4"""
-    told = garden.run(Python(), "x", extra_args=("pack.inner:water",)).told
-    assert told.error == "pack.inner:water cannot be imported: ZeroDivisionError:"
+    result = garden.run(Python(), "x", extra_args=("pack.inner:water",)).told
+    assert result.error == "pack.inner:water cannot be imported: ZeroDivisionError:"
 
 
 def test_it_is_run_by_its_path_alone(garden: Driver) -> None:

@@ -9,8 +9,8 @@ import pytest
 from driving import TOOLS
 
 from matins.errors import InvalidInput
-from matins.executors.runners.base import Call, Runner
 from matins.executors.runners.openai import OpenAI
+from matins.executors.runners.protocol import Call, Runner
 from matins.executors.runners.shell import Shell
 
 URL = "https://example.com"
@@ -22,7 +22,7 @@ def call(prompt: str = "Water the plants", **words: Any) -> Call:
 
 
 def argv(name: str, **words: Any) -> str:
-    TOOLS[name].refuse(call(**words))
+    TOOLS[name].check(call(**words))
     return " ".join(TOOLS[name].command(call(**words)).argv)
 
 
@@ -101,7 +101,7 @@ def test_opencode_is_told_its_folder() -> None:
 
 
 def test_what_tells_a_tool_that_it_is_nested_is_dropped() -> None:
-    drops = {name: tool.command(call()).env_drop for name, tool in TOOLS.items()}
+    drops = {name: tool.command(call()).env_remove for name, tool in TOOLS.items()}
     assert {"CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT"} <= set(drops["claude"])
     assert all(drops.values())
 
@@ -145,7 +145,7 @@ def test_only_some_tools_take_the_id_of_a_fresh_session() -> None:
 )
 def test_what_no_tool_takes(words: dict[str, Any], field: str, message: str, tool: Runner) -> None:
     with pytest.raises(InvalidInput, match=re.escape(message)) as refused:
-        tool.refuse(call(**words))
+        tool.check(call(**words))
     assert refused.value.field == field
     assert refused.value.hint
 
@@ -167,7 +167,7 @@ def test_what_no_tool_takes(words: dict[str, Any], field: str, message: str, too
 )
 def test_further_arguments_cannot_undo_what_matins_gives(name: str, argument: str) -> None:
     with pytest.raises(InvalidInput, match="by Matins") as refused:
-        TOOLS[name].refuse(call(extra_args=("--ok", argument)))
+        TOOLS[name].check(call(extra_args=("--ok", argument)))
     assert (refused.value.field, refused.value.value) == ("extra_args", argument)
 
 
@@ -193,13 +193,13 @@ def test_further_arguments_cannot_undo_what_matins_gives(name: str, argument: st
 def test_what_one_tool_cannot_do(name: str, words: dict[str, Any], field: str, hint: str) -> None:
     """Found before anything is spent, with the way to mend it."""
     with pytest.raises(InvalidInput) as refused:
-        TOOLS[name].refuse(call(**words))
+        TOOLS[name].check(call(**words))
     assert refused.value.field == field
     assert hint in (refused.value.hint or "")
 
 
 def test_money_is_not_refused_where_only_matins_can_hold_it(tool: Runner) -> None:
-    tool.refuse(call(max_cost_usd=2.0))
+    tool.check(call(max_cost_usd=2.0))
 
 
 # -- those without a tool
@@ -209,25 +209,25 @@ def test_money_is_not_refused_where_only_matins_can_hold_it(tool: Runner) -> Non
 def test_a_command_has_no_use_for_an_agents_words(field: str) -> None:
     value = {"allowed_tools": ("a",), "max_turns": 3}.get(field, "word")
     with pytest.raises(InvalidInput, match="no use for") as refused:
-        Shell().refuse(call(extra_args=("true",), **{field: value}))
+        Shell().check(call(extra_args=("true",), **{field: value}))
     assert refused.value.field == field
 
 
 def test_a_command_may_be_given_the_id_of_a_new_session_like_the_others() -> None:
-    Shell().refuse(call(extra_args=("true",), new_session=SESSION))
+    Shell().check(call(extra_args=("true",), new_session=SESSION))
 
 
 @pytest.mark.parametrize("arguments", [(), ("",), (" ",)])
 def test_a_command_needs_a_program(arguments: tuple[str, ...]) -> None:
     with pytest.raises(InvalidInput, match="at least the program"):
-        Shell().refuse(call(extra_args=arguments))
+        Shell().check(call(extra_args=arguments))
 
 
 def test_an_endpoint_needs_a_model_and_takes_no_tools() -> None:
     with pytest.raises(InvalidInput, match="told the model"):
-        OpenAI().refuse(call(url=URL))
+        OpenAI().check(call(url=URL))
     for words in ({"allowed_tools": ("a",)}, {"max_turns": 3}, {"permission_mode": "auto"}, {"extra_args": ("-x",)}):
         with pytest.raises(InvalidInput, match="endpoint") as refused:
-            OpenAI().refuse(call(model="m", url=URL, **words))
+            OpenAI().check(call(model="m", url=URL, **words))
         assert refused.value.field in words
-    OpenAI().refuse(call(model="m", url=URL))
+    OpenAI().check(call(model="m", url=URL))

@@ -6,10 +6,19 @@ import json
 
 import pytest
 
-from matins.executors.runners.base import Told
-from matins.executors.runners.events import LINE_ROOM, NOTE_ROOM, TEXT_ROOM, Text, action, brief, read_event, read_json
-from matins.executors.runners.limits import instant, limit_in, retry_after
-from matins.executors.runners.outcomes import MOST_DENIALS, Declaration, Noted, declaration
+from matins.executors.runners.outcomes import MAX_DENIALS, Declaration, StreamNotes, declaration
+from matins.executors.runners.protocol import RunnerResult
+from matins.executors.runners.provider_limits import find_limit, instant, retry_after
+from matins.executors.runners.tool_events import (
+    MAX_LINE_BYTES,
+    MAX_NOTE_LENGTH,
+    MAX_TEXT_LENGTH,
+    Text,
+    action,
+    read_event,
+    read_json,
+    shorten,
+)
 
 FAILED = '{"matins": {"outcome": "failed", "reason": "why"}}'
 NOTHING = '{"matins": {"outcome": "nothing"}}'
@@ -58,7 +67,7 @@ def test_any_other_text_declares_nothing_and_stays(text: str) -> None:
 def test_a_long_reason_is_cut() -> None:
     declared = declaration('{"matins": {"outcome": "failed", "reason": "' + "x" * 2_000 + '"}}')
     assert declared.reason is not None
-    assert len(declared.reason) == NOTE_ROOM
+    assert len(declared.reason) == MAX_NOTE_LENGTH
     assert declared.reason.endswith("…")
 
 
@@ -69,22 +78,22 @@ def test_b9_of_a_long_text_the_end_is_kept() -> None:
     text = Text()
     for number in range(4_000):
         text.add(f"{number:04}" + "x" * 996)
-    kept = text.last_words()
-    assert len(kept) == TEXT_ROOM
+    kept = text.final_text()
+    assert len(kept) == MAX_TEXT_LENGTH
     assert kept.startswith("…")
     assert kept.endswith("3999" + "x" * 996)
     text.begin()
-    assert text.last_words() == kept
+    assert text.final_text() == kept
     text.add("new")
-    assert text.last_words() == "new"
+    assert text.final_text() == "new"
 
 
 def test_b9_denials_and_notes_are_bounded() -> None:
-    noted = Noted()
+    notes = StreamNotes()
     for number in range(1_000):
-        noted.deny(str(number))
-    assert len(noted.denials) == MOST_DENIALS
-    assert len(brief("word " * 1_000)) == NOTE_ROOM
+        notes.deny(str(number))
+    assert len(notes.denials) == MAX_DENIALS
+    assert len(shorten("word " * 1_000)) == MAX_NOTE_LENGTH
     assert action("Bash", {"command": "x" * 10_000}).startswith('Bash {"command": "xxx')
     assert action(None, None) == "a tool"
 
@@ -104,7 +113,7 @@ def test_b9_denials_and_notes_are_bounded() -> None:
         b"debug {}",
         b"{" * 100_000,
         b"9" * 10_000,
-        b'{"a":"' + b"x" * LINE_ROOM + b'"}',
+        b'{"a":"' + b"x" * MAX_LINE_BYTES + b'"}',
     ],
 )
 def test_what_is_not_an_object_is_no_event(line: bytes) -> None:
@@ -129,13 +138,13 @@ def test_an_event_is_found_in_what_a_terminal_adds(line: bytes, text: str) -> No
     event = read_event(line)
     assert event is not None
     assert event.text("a") == text
-    assert (event.number("n"), event.number("i"), event.number("big"), event.whole("n")) == (None, None, None, 0)
+    assert (event.number("n"), event.number("i"), event.number("big"), event.count("n")) == (None, None, None, 0)
 
 
 def test_counts_are_whole_and_within_reason() -> None:
     event = read_event(b'{"a":3,"b":-3,"c":true,"d":"3","e":1e15,"f":1e16,"g":2.7,"h":[1]}')
     assert event is not None
-    assert [event.whole(key) for key in "abcdefgh"] == [3, 0, 0, 0, 10**15, 0, 2, 0]
+    assert [event.count(key) for key in "abcdefgh"] == [3, 0, 0, 0, 10**15, 0, 2, 0]
 
 
 @pytest.mark.parametrize(
@@ -149,7 +158,7 @@ def test_counts_are_whole_and_within_reason() -> None:
         ("1", None),
         ('"x"', None),
         ("{} {}", None),
-        ("[" + "1," * TEXT_ROOM + "1]", None),
+        ("[" + "1," * MAX_TEXT_LENGTH + "1]", None),
     ],
 )
 def test_a_structured_result_can_be_stored(text: str, value: object) -> None:
@@ -159,10 +168,12 @@ def test_a_structured_result_can_be_stored(text: str, value: object) -> None:
 
 
 def test_a_counter_that_went_back_has_begun_anew() -> None:
-    told = Told(executed=True, succeeded=True, tokens_in=10, tokens_out=5, tokens_cached=3, cumulative=True)
-    assert told.of_run((4, 2, 1)) == Told(executed=True, succeeded=True, tokens_in=6, tokens_out=3, tokens_cached=2)
-    assert told.of_run((4, 6, 1)).tokens_in == 10
-    assert Told(executed=True, succeeded=True, tokens_in=10).of_run((4, 0, 0)).tokens_in == 10
+    result = RunnerResult(executed=True, succeeded=True, tokens_in=10, tokens_out=5, tokens_cached=3, cumulative=True)
+    assert result.of_run((4, 2, 1)) == RunnerResult(
+        executed=True, succeeded=True, tokens_in=6, tokens_out=3, tokens_cached=2
+    )
+    assert result.of_run((4, 6, 1)).tokens_in == 10
+    assert RunnerResult(executed=True, succeeded=True, tokens_in=10).of_run((4, 0, 0)).tokens_in == 10
 
 
 # -- limits in words
@@ -188,7 +199,7 @@ def test_a_counter_that_went_back_has_begun_anew() -> None:
     ],
 )
 def test_b6_limits_are_read_from_words(words: str, until: int | None) -> None:
-    limit = limit_in("p", words)
+    limit = find_limit("p", words)
     assert limit is not None
     assert (limit.provider, limit.until(0), limit.reason) == ("p", until, words)
 
@@ -208,12 +219,12 @@ def test_b6_limits_are_read_from_words(words: str, until: int | None) -> None:
     ],
 )
 def test_b6_other_failures_are_the_agents_own(words: str) -> None:
-    assert limit_in("p", words) is None
+    assert find_limit("p", words) is None
 
 
 def test_waits_beyond_reason_are_none() -> None:
     for wait in ("9999 days", "3 parsecs", "0 seconds"):
-        limit = limit_in("p", f"rate limit: try again in {wait}")
+        limit = find_limit("p", f"rate limit: try again in {wait}")
         assert limit is not None
         assert limit.wait_ms is None
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from driving import TOOLS, tell
 
-from matins.executors.runners.base import Limit
+from matins.executors.runners.protocol import Limit
 
 CLAUDE, CODEX, GEMINI, GOOSE, OPENCODE = TOOLS.values()
 
@@ -17,8 +17,8 @@ CLAUDE, CODEX, GEMINI, GOOSE, OPENCODE = TOOLS.values()
 
 def result(**words: Any) -> dict[str, Any]:
     usage = {"input_tokens": 1, "cache_creation_input_tokens": 2, "cache_read_input_tokens": 4, "output_tokens": 8}
-    told = {"type": "result", "subtype": "success", "is_error": False, "result": "done", "session_id": "s"}
-    return {**told, "num_turns": 1, "total_cost_usd": 0.5, "usage": usage, "permission_denials": [], **words}
+    outcome = {"type": "result", "subtype": "success", "is_error": False, "result": "done", "session_id": "s"}
+    return {**outcome, "num_turns": 1, "total_cost_usd": 0.5, "usage": usage, "permission_denials": [], **words}
 
 
 def said(text: str, identity: str = "m1", out: int = 5, **words: Any) -> dict[str, Any]:
@@ -37,8 +37,8 @@ def limited(status: str, **info: Any) -> dict[str, Any]:
 
 def test_claude_may_fail_beside_success() -> None:
     """B4"""
-    told = tell(CLAUDE, result(is_error=True, result="Credit balance is too low"))
-    assert (told.executed, told.succeeded, told.error) == (True, False, "Credit balance is too low")
+    outcome = tell(CLAUDE, result(is_error=True, result="Credit balance is too low"))
+    assert (outcome.executed, outcome.succeeded, outcome.error) == (True, False, "Credit balance is too low")
 
 
 @pytest.mark.parametrize("wrong", ["true", 1, [], {}])
@@ -50,36 +50,38 @@ def test_claude_must_say_plainly_that_there_was_no_error(wrong: Any) -> None:
 def test_claude_speaks_again_when_work_in_the_background_ends() -> None:
     """B4: tokens, turns and denials of the turns add up, and the money already is that of all of them."""
     denied = {"tool_name": "Bash", "tool_input": {"command": "x"}}
-    told = tell(
+    outcome = tell(
         CLAUDE,
         result(result="waiting", uuid="1", permission_denials=[denied]),
         said("more", "m2"),
         result(result="all done", uuid="2", num_turns=3, total_cost_usd=0.75),
     )
-    assert (told.succeeded, told.text, told.turns, told.cost_usd) == (True, "all done", 4, 0.75)
-    assert (told.tokens_in, told.tokens_out, told.tokens_cached) == (6, 16, 8)
-    assert told.denials == ('Bash {"command": "x"}',)
+    assert (outcome.succeeded, outcome.text, outcome.turns, outcome.cost_usd) == (True, "all done", 4, 0.75)
+    assert (outcome.tokens_in, outcome.tokens_out, outcome.tokens_cached) == (6, 16, 8)
+    assert outcome.denials == ('Bash {"command": "x"}',)
 
 
 def test_a_later_success_of_claude_does_not_hide_a_failure() -> None:
-    told = tell(CLAUDE, result(is_error=True, result="broken", uuid="1"), result(result="fine", uuid="2"))
-    assert (told.succeeded, told.error, told.text) == (False, "broken", "broken")
+    outcome = tell(CLAUDE, result(is_error=True, result="broken", uuid="1"), result(result="fine", uuid="2"))
+    assert (outcome.succeeded, outcome.error, outcome.text) == (False, "broken", "broken")
 
 
 def test_claude_repeats_the_usage_of_a_message_in_each_of_its_parts() -> None:
     """B4: a run that was cut has spent what its messages say, each counted once."""
-    told = tell(CLAUDE, said("a", "m1", 3), said("b", "m1", 9), said("c", "m2", 4), said("d", "m1", 9), exit_code=None)
-    assert (told.executed, told.tokens_out, told.text, told.cost_reported) == (False, 13, "d", False)
+    outcome = tell(
+        CLAUDE, said("a", "m1", 3), said("b", "m1", 9), said("c", "m2", 4), said("d", "m1", 9), exit_code=None
+    )
+    assert (outcome.executed, outcome.tokens_out, outcome.text, outcome.cost_reported) == (False, 13, "d", False)
 
 
 def test_the_words_of_a_helper_of_claude_are_not_its_answer() -> None:
-    told = tell(CLAUDE, said("the answer"), said("a helper's", "m2", parent_tool_use_id="toolu_1"), exit_code=None)
-    assert told.text == "the answer"
+    outcome = tell(CLAUDE, said("the answer"), said("a helper's", "m2", parent_tool_use_id="toolu_1"), exit_code=None)
+    assert outcome.text == "the answer"
 
 
 def test_claude_takes_nothing_from_its_messages_after_its_result() -> None:
-    told = tell(CLAUDE, said("hello", out=3), result(), said("late", "m9", 100))
-    assert (told.text, told.tokens_out) == ("done", 8)
+    outcome = tell(CLAUDE, said("hello", out=3), result(), said("late", "m9", 100))
+    assert (outcome.text, outcome.tokens_out) == ("done", 8)
 
 
 @pytest.mark.parametrize(
@@ -87,9 +89,9 @@ def test_claude_takes_nothing_from_its_messages_after_its_result() -> None:
     [("error_max_turns", "turns"), ("error_max_budget_usd", "money"), ("error_during_execution", None)],
 )
 def test_claude_says_what_stopped_it(subtype: str, stopped_by: str | None) -> None:
-    told = tell(CLAUDE, said("half way"), result(subtype=subtype, is_error=True, result=None))
-    assert (told.succeeded, told.stopped_by, told.text) == (False, stopped_by, "half way")
-    assert told.error
+    outcome = tell(CLAUDE, said("half way"), result(subtype=subtype, is_error=True, result=None))
+    assert (outcome.succeeded, outcome.stopped_by, outcome.text) == (False, stopped_by, "half way")
+    assert outcome.error
 
 
 def test_claude_gives_structured_output_apart() -> None:
@@ -103,8 +105,8 @@ def test_b6_a_limit_of_claude_names_its_end() -> None:
     rejected = limited("rejected", resetsAt=1_900_000_000, rateLimitType="seven_day")
     synthetic = said("You've hit your limit")
     synthetic["message"]["model"] = "<synthetic>"
-    told = tell(CLAUDE, rejected, synthetic, refused)
-    assert told.limit == Limit("anthropic", 1_900_000_000_000, "seven day limit reached")
+    outcome = tell(CLAUDE, rejected, synthetic, refused)
+    assert outcome.limit == Limit("anthropic", 1_900_000_000_000, "seven day limit reached")
     assert tell(CLAUDE, limited("rejected", resetsAt=1_900_000_000_123), refused).limit == Limit(
         "anthropic", 1_900_000_000_123, "rate limit reached"
     )
@@ -124,16 +126,16 @@ def test_a_limit_that_is_over_is_none() -> None:
 def test_claude_that_is_cut_while_it_waits_for_its_provider_is_limited() -> None:
     """B6"""
     retry = {"type": "system", "subtype": "api_retry", "error_status": 529, "retry_delay_ms": 8_000, "session_id": "s"}
-    told = tell(CLAUDE, retry, exit_code=None)
-    assert told.limit is not None
-    assert told.limit.until(0) == 8_000
+    outcome = tell(CLAUDE, retry, exit_code=None)
+    assert outcome.limit is not None
+    assert outcome.limit.until(0) == 8_000
     assert tell(CLAUDE, {**retry, "error_status": 500}, exit_code=None).limit is None
 
 
 def test_claude_in_an_older_form() -> None:
-    told = tell(CLAUDE, result(is_error=True, result="Claude AI usage limit reached|1900000000"))
-    assert told.limit is not None
-    assert told.limit.resets_at == 1_900_000_000_000
+    outcome = tell(CLAUDE, result(is_error=True, result="Claude AI usage limit reached|1900000000"))
+    assert outcome.limit is not None
+    assert outcome.limit.resets_at == 1_900_000_000_000
     assert tell(CLAUDE, {"type": "system", "sessionId": "old"}, exit_code=1).session == "old"
 
 
@@ -141,21 +143,21 @@ def test_claude_in_an_older_form() -> None:
 
 
 def test_codex_gets_over_errors_of_its_connection() -> None:
-    told = tell(
+    outcome = tell(
         CODEX, {"type": "error", "message": "Reconnecting... 1/5"}, {"type": "turn.completed", "usage": {}}, exit_code=0
     )
-    assert (told.succeeded, told.error) == (True, None)
+    assert (outcome.succeeded, outcome.error) == (True, None)
 
 
 def test_an_error_of_codex_without_an_end_is_the_reason() -> None:
-    told = tell(CODEX, {"type": "error", "message": "model not supported"}, exit_code=1)
-    assert (told.executed, told.succeeded, told.error) == (False, False, "model not supported")
+    outcome = tell(CODEX, {"type": "error", "message": "model not supported"}, exit_code=1)
+    assert (outcome.executed, outcome.succeeded, outcome.error) == (False, False, "model not supported")
 
 
 def test_the_last_words_of_codex_are_its_answer() -> None:
     words = [{"type": "item.completed", "item": {"type": "agent_message", "text": text}} for text in ("one", "two", "")]
-    told = tell(CODEX, *words, {"type": "turn.completed", "usage": {"input_tokens": 5, "cached_input_tokens": 9}})
-    assert (told.text, told.tokens_in, told.tokens_cached) == ("two", 0, 5)
+    outcome = tell(CODEX, *words, {"type": "turn.completed", "usage": {"input_tokens": 5, "cached_input_tokens": 9}})
+    assert (outcome.text, outcome.tokens_in, outcome.tokens_cached) == ("two", 0, 5)
 
 
 def test_a_turn_of_codex_that_failed_stays_failed() -> None:
@@ -166,8 +168,8 @@ def test_a_turn_of_codex_that_failed_stays_failed() -> None:
 
 def test_b6_codex_says_how_long() -> None:
     words = "You've hit your usage limit. Try again in 2 days 3 hours 5 minutes."
-    told = tell(CODEX, {"type": "turn.failed", "error": {"message": words}})
-    assert told.limit == Limit("openai", None, words, ((2 * 24 + 3) * 60 + 5) * 60_000)
+    outcome = tell(CODEX, {"type": "turn.failed", "error": {"message": words}})
+    assert outcome.limit == Limit("openai", None, words, ((2 * 24 + 3) * 60 + 5) * 60_000)
 
 
 # -- gemini
@@ -177,9 +179,9 @@ def test_b6_codex_says_how_long() -> None:
     ("code", "words"), [(41, "not logged in"), (42, "input"), (52, "settings"), (53, "turns"), (130, "cancelled")]
 )
 def test_gemini_says_by_its_exit_code_why_nothing_was_told(code: int, words: str) -> None:
-    told = tell(GEMINI, exit_code=code)
-    assert words in (told.error or "")
-    assert told.stopped_by == ("turns" if code == 53 else None)
+    outcome = tell(GEMINI, exit_code=code)
+    assert words in (outcome.error or "")
+    assert outcome.stopped_by == ("turns" if code == 53 else None)
 
 
 def test_the_words_of_gemini_after_its_last_tool_are_its_answer() -> None:
@@ -216,8 +218,8 @@ COMPLETE = {"type": "complete", "total_tokens": 7}
 
 def test_goose_completes_after_an_error_too() -> None:
     """B4"""
-    told = tell(GOOSE, {"type": "error", "error": "it broke"}, COMPLETE)
-    assert (told.executed, told.succeeded, told.error) == (True, False, "it broke")
+    outcome = tell(GOOSE, {"type": "error", "error": "it broke"}, COMPLETE)
+    assert (outcome.executed, outcome.succeeded, outcome.error) == (True, False, "it broke")
 
 
 @pytest.mark.parametrize(
@@ -228,16 +230,16 @@ def test_goose_completes_after_an_error_too() -> None:
     ],
 )
 def test_goose_puts_its_failures_into_the_agents_mouth(words: str) -> None:
-    told = tell(GOOSE, spoken("I look."), spoken(words, "m2"), COMPLETE)
-    assert (told.executed, told.succeeded) == (True, False)
-    assert told.error == " ".join(words.split())
+    outcome = tell(GOOSE, spoken("I look."), spoken(words, "m2"), COMPLETE)
+    assert (outcome.executed, outcome.succeeded) == (True, False)
+    assert outcome.error == " ".join(words.split())
 
 
 def test_goose_without_credits_fails() -> None:
     notice = {"type": "systemNotification", "notificationType": "creditsExhausted", "msg": "Please add credits"}
     message = {"id": "n", "role": "assistant", "content": [notice]}
-    told = tell(GOOSE, {"type": "message", "message": message}, COMPLETE)
-    assert (told.succeeded, told.error) == (False, "Please add credits")
+    outcome = tell(GOOSE, {"type": "message", "message": message}, COMPLETE)
+    assert (outcome.succeeded, outcome.error) == (False, "Please add credits")
 
 
 def test_pieces_of_a_message_of_goose_belong_together() -> None:
@@ -269,21 +271,21 @@ def test_opencode_is_done_when_a_step_does_not_ask_for_tools() -> None:
 
 def test_steps_of_opencode_add_up_once_each() -> None:
     """B4"""
-    told = tell(OPENCODE, step("tool-calls"), step("tool-calls"), step("stop", "p2"))
-    assert (told.tokens_in, told.tokens_out, told.tokens_cached) == (34, 12, 16)
-    assert (told.cost_usd, told.cost_reported, told.turns) == (0.5, True, 2)
+    outcome = tell(OPENCODE, step("tool-calls"), step("tool-calls"), step("stop", "p2"))
+    assert (outcome.tokens_in, outcome.tokens_out, outcome.tokens_cached) == (34, 12, 16)
+    assert (outcome.cost_usd, outcome.cost_reported, outcome.turns) == (0.5, True, 2)
     assert not tell(OPENCODE, step("stop", cost=None)).cost_reported
     assert tell(OPENCODE, step("stop", cost=0)).cost_reported
 
 
 def test_what_opencode_tried_again_with_success_is_no_failure() -> None:
-    told = tell(OPENCODE, broken("ECONNRESET"), step("stop"), exit_code=1)
-    assert (told.succeeded, told.error) == (True, None)
+    outcome = tell(OPENCODE, broken("ECONNRESET"), step("stop"), exit_code=1)
+    assert (outcome.succeeded, outcome.error) == (True, None)
 
 
 def test_an_error_at_the_end_of_opencode_is_a_failure() -> None:
-    told = tell(OPENCODE, step("stop"), broken("it broke"))
-    assert (told.executed, told.succeeded, told.error) == (True, False, "it broke")
+    outcome = tell(OPENCODE, step("stop"), broken("it broke"))
+    assert (outcome.executed, outcome.succeeded, outcome.error) == (True, False, "it broke")
     assert tell(OPENCODE, {"type": "error", "error": {"type": "unknown", "message": "no model"}}).error == "no model"
 
 
@@ -299,5 +301,5 @@ def test_parts_of_a_message_of_opencode_belong_together() -> None:
     def words(text: str, message: str) -> dict[str, Any]:
         return {"type": "text", "part": {"messageID": message, "type": "text", "text": text}}
 
-    told = tell(OPENCODE, words("I look.", "m1"), words("It is ", "m2"), words("there", "m2"), step("stop"))
-    assert told.text == "It is there"
+    outcome = tell(OPENCODE, words("I look.", "m1"), words("It is ", "m2"), words("there", "m2"), step("stop"))
+    assert outcome.text == "It is there"

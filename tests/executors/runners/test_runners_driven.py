@@ -10,7 +10,7 @@ import uuid
 import pytest
 from driving import TOOLS, Driver, read
 
-from matins.executors.runners.base import Limit, Runner, Told
+from matins.executors.runners.protocol import Limit, Runner, RunnerResult
 
 PROMPT = "Water the plants"
 FRESH = {name: str(uuid.UUID(int=7)) if name in ("claude", "goose") else None for name in TOOLS}
@@ -29,19 +29,19 @@ def text_of(driver: Driver, prompt: str = PROMPT, before: str = "nothing") -> st
     return f"I was asked: {prompt}\nBefore that: {before}\nIn: {driver.workdir}"
 
 
-def spent(told: Told) -> tuple[int, int, int, float | None]:
-    return told.tokens_in, told.tokens_out, told.tokens_cached, told.cost_usd
+def spent(result: RunnerResult) -> tuple[int, int, int, float | None]:
+    return result.tokens_in, result.tokens_out, result.tokens_cached, result.cost_usd
 
 
 def test_b4_one_vocabulary_for_what_every_tool_tells(tool: Runner, driver: Driver) -> None:
     driven = driver.run(tool, new_session=FRESH[tool.name])
-    told = driven.told
-    assert (told.executed, told.succeeded, told.error, told.limit) == (True, True, None, None)
-    assert told.text == text_of(driver)
-    assert spent(told) == SPENT[tool.name]
-    assert told.cost_reported == (SPENT[tool.name][3] is not None)
-    assert told.turns == TURNS[tool.name]
-    assert (told.denials, told.declared, told.reason, told.structured) == ((), None, None, None)
+    result = driven.told
+    assert (result.executed, result.succeeded, result.error, result.limit) == (True, True, None, None)
+    assert result.text == text_of(driver)
+    assert spent(result) == SPENT[tool.name]
+    assert result.cost_reported == (SPENT[tool.name][3] is not None)
+    assert result.turns == TURNS[tool.name]
+    assert (result.denials, result.declared, result.reason, result.structured) == ((), None, None, None)
     assert driven.exit_code == 0
 
 
@@ -59,9 +59,9 @@ def test_a_prompt_arrives_as_it_is_and_never_in_the_arguments(prompt: str, tool:
     command = tool.command(driver.call(prompt))
     assert command.stdin == prompt.encode()
     assert command.argv == tool.command(driver.call("something else")).argv
-    told = driver.run(tool, prompt).told
-    assert told.succeeded
-    assert told.text == text_of(driver, prompt)
+    result = driver.run(tool, prompt).told
+    assert result.succeeded
+    assert result.text == text_of(driver, prompt)
     assert list(driver.workdir.iterdir()) == []
 
 
@@ -87,9 +87,9 @@ def test_b4_a_failure_is_one_whatever_the_exit_code(fault: str, tool: Runner, dr
 def test_noise_changes_nothing_that_is_told(fault: str, tool: Runner, driver: Driver) -> None:
     """B4, B9: nor is anything counted twice."""
     driven = driver.run(tool, fault=fault)
-    told = driven.told
-    assert (told.succeeded, told.text, spent(told)) == (True, text_of(driver), SPENT[tool.name])
-    assert (told.turns, told.denials, told.limit) == (TURNS[tool.name], (), None)
+    result = driven.told
+    assert (result.succeeded, result.text, spent(result)) == (True, text_of(driver), SPENT[tool.name])
+    assert (result.turns, result.denials, result.limit) == (TURNS[tool.name], (), None)
     finals = tool.command(driver.call(PROMPT)).finals
     assert sum(any(needle in line for needle in finals) for line in driven.lines) == 1 + (fault == "repeats_final")
 
@@ -103,23 +103,23 @@ def test_bytes_that_are_not_utf8_stay_inside_their_text(tool: Runner, driver: Dr
 
 
 def test_b6_a_provider_that_refuses_is_a_limit(tool: Runner, driver: Driver) -> None:
-    told = driver.run(tool, fault="rate_limit").told
-    assert not told.succeeded
-    assert told.limit is not None
-    assert told.limit.provider == tool.provider
-    assert told.limit.reason
+    result = driver.run(tool, fault="rate_limit").told
+    assert not result.succeeded
+    assert result.limit is not None
+    assert result.limit.provider == tool.provider
+    assert result.limit.reason
     if tool.name == "opencode":  # it is told how long to wait, not until when
-        assert told.limit.until(1_000) == 91_000
+        assert result.limit.until(1_000) == 91_000
     else:
-        assert told.limit.until(1_000) == told.limit.resets_at == RESETS_AT
+        assert result.limit.until(1_000) == result.limit.resets_at == RESETS_AT
 
 
 def test_what_was_denied_is_listed(tool: Runner, driver: Driver) -> None:
-    told = driver.run(tool, fault="denial").told
-    assert told.succeeded
-    assert len(told.denials) == 1
-    assert "rm -rf build" in told.denials[0]
-    assert told.text == text_of(driver)
+    result = driver.run(tool, fault="denial").told
+    assert result.succeeded
+    assert len(result.denials) == 1
+    assert "rm -rf build" in result.denials[0]
+    assert result.text == text_of(driver)
 
 
 @pytest.mark.parametrize(
@@ -132,11 +132,11 @@ def test_what_was_denied_is_listed(tool: Runner, driver: Driver) -> None:
 def test_b4_an_agent_declares_how_it_went(
     fault: str, succeeded: bool, declared: str, reason: str, tool: Runner, driver: Driver
 ) -> None:
-    told = driver.run(tool, fault=fault).told
-    assert (told.executed, told.succeeded) == (True, succeeded)
-    assert (told.declared, told.reason) == (declared, reason)
-    assert told.error == (None if succeeded else reason)
-    assert told.text == text_of(driver)
+    result = driver.run(tool, fault=fault).told
+    assert (result.executed, result.succeeded) == (True, succeeded)
+    assert (result.declared, result.reason) == (declared, reason)
+    assert result.error == (None if succeeded else reason)
+    assert result.text == text_of(driver)
 
 
 def test_a_tool_that_never_exits_has_told_everything(tool: Runner, driver: Driver) -> None:
@@ -150,24 +150,24 @@ def test_a_tool_that_never_exits_has_told_everything(tool: Runner, driver: Drive
             if any(needle in line for needle in finals):
                 break
         assert process.poll() is None
-        told = read(tool.reader(), lines, None)
-    assert told.succeeded
-    assert spent(told) == SPENT[tool.name]
+        result = read(tool.reader(), lines, None)
+    assert result.succeeded
+    assert spent(result) == SPENT[tool.name]
 
 
 def test_a_tool_that_hangs_is_not_executed(tool: Runner, driver: Driver) -> None:
     with driver.running(tool, PROMPT, "hang") as process:
         assert process.stdout is not None
         first = process.stdout.readline()
-    told = read(tool.reader(), [first], None)
-    assert (told.executed, told.succeeded) == (False, False)
-    assert told.error == f"{tool.name} was ended before its final event"
+    result = read(tool.reader(), [first], None)
+    assert (result.executed, result.succeeded) == (False, False)
+    assert result.error == f"{tool.name} was ended before its final event"
 
 
 def test_a_child_may_fork_away(tool: Runner, driver: Driver) -> None:
     """B9: the stand-in leaves a process behind, in a session of its own, for whoever owns the tree to find."""
-    told = driver.run(tool, fault="forks_away").told
-    assert told.succeeded
+    result = driver.run(tool, fault="forks_away").told
+    assert result.succeeded
     daemon = int((driver.home / "daemon.pid").read_text(encoding="ascii"))
     try:
         assert os.getsid(daemon) not in (os.getsid(0), daemon)
@@ -230,14 +230,14 @@ def test_an_unknown_flag_is_a_usage_error(tool: Runner, driver: Driver) -> None:
 
 @pytest.mark.parametrize("name", ["claude", "goose"])
 def test_a_limit_of_turns_says_what_stopped_it(name: str, driver: Driver) -> None:
-    told = driver.run(TOOLS[name], "use a tool", max_turns=1).told
-    assert (told.executed, told.succeeded, told.stopped_by) == (True, False, "turns")
-    assert told.error
+    result = driver.run(TOOLS[name], "use a tool", max_turns=1).told
+    assert (result.executed, result.succeeded, result.stopped_by) == (True, False, "turns")
+    assert result.error
 
 
 def test_goose_may_tell_only_a_total(driver: Driver) -> None:
-    told = driver.run(TOOLS["goose"], model="only-a-total").told
-    assert spent(told) == (550, 0, 0, None)
+    result = driver.run(TOOLS["goose"], model="only-a-total").told
+    assert spent(result) == (550, 0, 0, None)
 
 
 def test_limits_add_to_now_or_stand_for_themselves() -> None:

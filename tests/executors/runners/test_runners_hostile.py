@@ -12,11 +12,11 @@ from driving import TOOLS, Driver
 from hypothesis import given
 from hypothesis import strategies as st
 
-from matins.executors.runners.base import Reader, Runner, Told
 from matins.executors.runners.demo import Demo
-from matins.executors.runners.events import TEXT_ROOM
 from matins.executors.runners.openai import OpenAI
+from matins.executors.runners.protocol import Reader, Runner, RunnerResult
 from matins.executors.runners.shell import Shell
+from matins.executors.runners.tool_events import MAX_TEXT_LENGTH
 
 READERS: dict[str, Callable[[], Reader]] = {
     **{name: tool.reader for name, tool in TOOLS.items()},
@@ -76,18 +76,25 @@ def read_all(reader: Reader, lines: list[bytes], exit_code: int | None, *, prefi
     holds_together(reader.close(exit_code))
 
 
-def holds_together(told: Told) -> None:
+def holds_together(result: RunnerResult) -> None:
     """B4: one vocabulary, whose words do not contradict each other."""
-    assert not told.succeeded or (told.executed and told.error is None and told.limit is None)
-    assert told.succeeded or told.error
-    assert min(told.tokens_in, told.tokens_out, told.tokens_cached) >= 0
-    assert told.cost_reported == (told.cost_usd is not None)
-    assert told.cost_usd is None or told.cost_usd >= 0
-    assert told.turns is None or told.turns >= 0
-    assert len(told.text) <= TEXT_ROOM
-    texts = [told.text, told.error, told.reason, told.session, *told.denials, told.limit and told.limit.reason]
+    assert not result.succeeded or (result.executed and result.error is None and result.limit is None)
+    assert result.succeeded or result.error
+    assert min(result.tokens_in, result.tokens_out, result.tokens_cached) >= 0
+    assert result.cost_reported == (result.cost_usd is not None)
+    assert result.cost_usd is None or result.cost_usd >= 0
+    assert result.turns is None or result.turns >= 0
+    assert len(result.text) <= MAX_TEXT_LENGTH
+    texts = [
+        result.text,
+        result.error,
+        result.reason,
+        result.session,
+        *result.denials,
+        result.limit and result.limit.reason,
+    ]
     assert all("\x00" not in text and text.encode() is not None for text in texts if text)
-    json.dumps(told.structured, allow_nan=False, ensure_ascii=False).encode()
+    json.dumps(result.structured, allow_nan=False, ensure_ascii=False).encode()
 
 
 @pytest.mark.parametrize("name", READERS)

@@ -19,16 +19,16 @@ ECHO = "import sys; sys.stdout.buffer.write(sys.stdin.buffer.read())"
 
 @pytest.mark.parametrize("prompt", ["Water the plants", "", "-n", 'a "b" $HOME\n', "schön\n\n🪴"])
 def test_a_command_reads_the_prompt_and_its_output_is_the_text(prompt: str, driver: Driver) -> None:
-    told = driver.run(Shell(), prompt, extra_args=(PYTHON, "-c", ECHO)).told
-    assert (told.executed, told.succeeded, told.error) == (True, True, None)
-    assert told.text.strip("\n") == prompt.strip("\n")
-    assert (told.session, told.turns, told.cost_usd, told.limit) == (None, None, None, None)
+    result = driver.run(Shell(), prompt, extra_args=(PYTHON, "-c", ECHO)).told
+    assert (result.executed, result.succeeded, result.error) == (True, True, None)
+    assert result.text.strip("\n") == prompt.strip("\n")
+    assert (result.session, result.turns, result.cost_usd, result.limit) == (None, None, None, None)
 
 
 def test_b4_the_exit_code_of_a_command_decides(driver: Driver) -> None:
-    told = driver.run(Shell(), extra_args=("sh", "-c", "echo half; exit 3")).told
-    assert (told.executed, told.succeeded) == (True, False)
-    assert (told.error, told.text) == ("the command ended with exit code 3", "half\n")
+    result = driver.run(Shell(), extra_args=("sh", "-c", "echo half; exit 3")).told
+    assert (result.executed, result.succeeded) == (True, False)
+    assert (result.error, result.text) == ("the command ended with exit code 3", "half\n")
 
 
 def test_a_command_that_was_killed_is_not_executed(driver: Driver) -> None:
@@ -41,14 +41,14 @@ def test_a_command_that_was_killed_is_not_executed(driver: Driver) -> None:
 def test_a_script_file_runs_in_the_workdir(driver: Driver) -> None:
     script = driver.workdir / "report.sh"
     script.write_text("pwd; cat", encoding="utf-8")
-    told = driver.run(Shell(), "hello", extra_args=("sh", "report.sh")).told
-    assert told.text == f"{driver.workdir}\nhello\n"
+    result = driver.run(Shell(), "hello", extra_args=("sh", "report.sh")).told
+    assert result.text == f"{driver.workdir}\nhello\n"
 
 
 def test_no_shell_reads_the_words_of_a_command(driver: Driver) -> None:
     hostile = "$(touch canary) `touch canary`; touch canary & > canary"
-    told = driver.run(Shell(), extra_args=("printf", "%s", hostile)).told
-    assert told.text == hostile + "\n"
+    result = driver.run(Shell(), extra_args=("printf", "%s", hostile)).told
+    assert result.text == hostile + "\n"
     assert list(driver.workdir.iterdir()) == []
 
 
@@ -57,9 +57,9 @@ def test_no_shell_reads_the_words_of_a_command(driver: Driver) -> None:
 )
 def test_b4_a_command_declares_too(outcome: str, code: int, succeeded: bool, driver: Driver) -> None:
     words = f'echo did it; echo \'{{"matins": {{"outcome": "{outcome}"}}}}\'; exit {code}'
-    told = driver.run(Shell(), extra_args=("sh", "-c", words)).told
-    assert (told.executed, told.succeeded, told.declared) == (True, succeeded, outcome)
-    assert (told.text, bool(told.error)) == ("did it", not succeeded)
+    result = driver.run(Shell(), extra_args=("sh", "-c", words)).told
+    assert (result.executed, result.succeeded, result.declared) == (True, succeeded, outcome)
+    assert (result.text, bool(result.error)) == ("did it", not succeeded)
 
 
 def test_output_that_is_json_is_structured(driver: Driver) -> None:
@@ -68,9 +68,9 @@ def test_output_that_is_json_is_structured(driver: Driver) -> None:
 
 def test_b9_a_flood_keeps_its_end(driver: Driver) -> None:
     words = "i=0; while [ $i -lt 3000 ]; do printf '%01000d\\n' $i; i=$((i+1)); done; echo the end"
-    told = driver.run(Shell(), extra_args=("sh", "-c", words)).told
-    assert len(told.text) == 1_000_000
-    assert told.text.endswith("2999\nthe end\n")
+    result = driver.run(Shell(), extra_args=("sh", "-c", words)).told
+    assert len(result.text) == 1_000_000
+    assert result.text.endswith("2999\nthe end\n")
 
 
 def test_bytes_that_are_not_utf8_are_shown_as_such(driver: Driver) -> None:
@@ -83,19 +83,19 @@ def test_bytes_that_are_not_utf8_are_shown_as_such(driver: Driver) -> None:
 def test_the_demo_agent_runs_without_any_tool(driver: Driver) -> None:
     """C3, B4: it is woken with the prompt, and reports."""
     driven = driver.run(Demo(), "[Scheduled Task] Water the plants")
-    told = driven.told
+    result = driven.told
     assert (driven.exit_code, driven.errors) == (0, "")
-    assert (told.executed, told.succeeded, told.turns) == (True, True, 1)
-    assert (told.tokens_in, told.tokens_out, told.tokens_cached, told.cost_usd, told.cost_reported) == (
+    assert (result.executed, result.succeeded, result.turns) == (True, True, 1)
+    assert (result.tokens_in, result.tokens_out, result.tokens_cached, result.cost_usd, result.cost_reported) == (
         0,
         0,
         0,
         0,
         True,
     )
-    assert "“[Scheduled Task] Water the plants”" in told.text
-    assert told.session
-    assert driver.run(Demo(), "[Scheduled Task] Water the plants").told == told
+    assert "“[Scheduled Task] Water the plants”" in result.text
+    assert result.session
+    assert driver.run(Demo(), "[Scheduled Task] Water the plants").told == result
 
 
 def test_the_demo_agent_keeps_the_session_it_is_given(driver: Driver) -> None:
@@ -125,5 +125,5 @@ def test_what_the_demo_agent_says() -> None:
 @pytest.mark.parametrize("word", ["model", "permission_mode", "extra_args"])
 def test_the_demo_agent_has_no_use_for_the_words_of_others(word: str, driver: Driver) -> None:
     with pytest.raises(InvalidInput, match="no use for") as refused:
-        Demo().refuse(driver.call("x", **{word: ("x",) if word == "extra_args" else "x"}))
+        Demo().check(driver.call("x", **{word: ("x",) if word == "extra_args" else "x"}))
     assert refused.value.field == word

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from matins.executors.runners.base import Call, Command
-from matins.executors.runners.checks import check_call, check_mode, check_own, refuse_word
-from matins.executors.runners.events import Event, brief
+from matins.executors.runners.call_checks import check_call, check_extra_args, check_mode, check_unused
 from matins.executors.runners.outcomes import EventReader, Tokens
+from matins.executors.runners.protocol import Call, Command
+from matins.executors.runners.tool_events import Event, shorten
 
 MODES = ("read-only", "workspace-write", "danger-full-access")
 _OWN = ("--json", "--experimental-json", "--sandbox", "-s", "--skip-git-repo-check", "--model", "-m", "--cd", "-C",
@@ -18,15 +18,15 @@ class Codex:
     program = "codex"
     provider = "openai"
     chooses_session = False
-    tells = ("tokens",)
+    reports = ("tokens",)
 
-    def refuse(self, call: Call) -> None:
+    def check(self, call: Call) -> None:
         check_call(call)
         check_mode(call, self.program, MODES)
-        check_own(call, self.program, _OWN)
+        check_extra_args(call, self.program, _OWN)
         hint = "say what it may do with permission_mode: " + ", ".join(MODES)
-        refuse_word("allowed_tools", call.allowed_tools, self.program, "has no list of allowed tools", hint)
-        refuse_word("max_turns", call.max_turns, self.program, "has no limit of turns", "give it a limit of time")
+        check_unused("allowed_tools", call.allowed_tools, self.program, "has no list of allowed tools", hint)
+        check_unused("max_turns", call.max_turns, self.program, "has no limit of turns", "give it a limit of time")
 
     def command(self, call: Call) -> Command:
         # Options stand before `resume`: after it, codex does not know them all.
@@ -40,9 +40,9 @@ class Codex:
         return Command(
             (*argv, "-"),
             call.prompt.encode(),
-            env_drop=_NESTED,
+            env_remove=_NESTED,
             finals=(b'{"type":"turn.completed"', b'{"type":"turn.failed"'),
-            gone=(b"no rollout found for thread id", b"no rollout found for conversation id"),
+            session_unknown=(b"no rollout found for thread id", b"no rollout found for conversation id"),
         )
 
     def reader(self) -> CodexReader:
@@ -52,34 +52,34 @@ class Codex:
 class CodexReader(EventReader):
     """Tokens are those of the whole thread, also of a resumed one; an `error` alone may be one that it gets over."""
 
-    def take(self, event: Event) -> None:
-        noted = self.noted
+    def handle(self, event: Event) -> None:
+        notes = self.notes
         match event.text("type"):
             case "thread.started":
-                noted.session = event.word("thread_id") or noted.session
+                notes.session = event.name("thread_id") or notes.session
             case "item.completed":
-                self._take_item(event.inner("item"))
+                self._handle_item(event.inner("item"))
             case "turn.completed":
-                noted.executed = noted.cumulative = True
-                noted.tokens = _tokens(event.inner("usage"))
+                notes.executed = notes.cumulative = True
+                notes.tokens = _tokens(event.inner("usage"))
             case "turn.failed":
-                noted.executed = noted.failed = True
-                noted.error = brief(event.inner("error").text("message") or noted.error or "the turn failed")
+                notes.executed = notes.failed = True
+                notes.error = shorten(event.inner("error").text("message") or notes.error or "the turn failed")
             case "error":
-                noted.error = brief(event.text("message") or "an error without a message")
+                notes.error = shorten(event.text("message") or "an error without a message")
             case _:
                 pass
 
-    def _take_item(self, item: Event) -> None:
-        self.noted.show(item.text("command"), item.text("aggregated_output"))
+    def _handle_item(self, item: Event) -> None:
+        self.notes.show(item.text("command"), item.text("aggregated_output"))
         if item.text("type") == "agent_message":
-            self.noted.text.begin()
-            self.noted.text.add(item.text("text") or "")
+            self.notes.text.begin()
+            self.notes.text.add(item.text("text") or "")
         elif item.text("status") == "declined":
-            self.noted.deny(brief(item.text("command") or item.text("tool") or item.text("type") or "a tool"))
+            self.notes.deny(shorten(item.text("command") or item.text("tool") or item.text("type") or "a tool"))
 
 
 def _tokens(usage: Event) -> Tokens:
     """What came from the cache is part of the input there, and not here."""
-    cached = min(usage.whole("cached_input_tokens"), usage.whole("input_tokens"))
-    return usage.whole("input_tokens") - cached, usage.whole("output_tokens"), cached
+    cached = min(usage.count("cached_input_tokens"), usage.count("input_tokens"))
+    return usage.count("input_tokens") - cached, usage.count("output_tokens"), cached

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 
-from matins.executors.runners.base import Call, Command
-from matins.executors.runners.checks import check_call, refuse_word
+from matins.executors.runners.call_checks import check_call, check_unused
 from matins.executors.runners.claude import ClaudeReader
+from matins.executors.runners.protocol import Call, Command
 
 
 class Demo:
@@ -17,11 +17,11 @@ class Demo:
     provider = "demo"
     chooses_session = True
 
-    def refuse(self, call: Call) -> None:
+    def check(self, call: Call) -> None:
         check_call(call)
         hint = "it only says what it was woken for; take this out, or choose another runner"
         for field in ("model", "permission_mode", "allowed_tools", "max_turns", "extra_args"):
-            refuse_word(field, getattr(call, field), "The demo agent", f'has no use for "{field}"', hint)
+            check_unused(field, getattr(call, field), "The demo agent", f'has no use for "{field}"', hint)
 
     def command(self, call: Call) -> Command:
         session = call.session or call.new_session

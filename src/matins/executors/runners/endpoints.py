@@ -8,14 +8,14 @@ from http import HTTPStatus
 from urllib.parse import urlsplit
 
 from matins.errors import InvalidInput
-from matins.executors.runners.base import Call
-from matins.executors.runners.events import NOTE_ROOM, Event, brief, read_event
-from matins.executors.runners.limits import limit_in, retry_after
-from matins.executors.runners.outcomes import Noted
+from matins.executors.runners.outcomes import StreamNotes
+from matins.executors.runners.protocol import Call
+from matins.executors.runners.provider_limits import find_limit, retry_after
+from matins.executors.runners.tool_events import MAX_NOTE_LENGTH, Event, read_event, shorten
 from matins.net.client import check_url
 
-BODY_ROOM = 64 * 1024
-_KIND = {str: "a text", int: "a whole number", float: "a number", list: "a list", dict: "a mapping"}
+MAX_BODY_BYTES = 64 * 1024
+_KIND_NAMES = {str: "a text", int: "a whole number", float: "a number", list: "a list", dict: "a mapping"}
 Kinds = Mapping[str, tuple[type, ...]]
 
 
@@ -33,7 +33,7 @@ def check_options(call: Call, kinds: Kinds) -> None:
             message = f'The runner has no option "{name}"'
             raise InvalidInput(message, value=name, field="options", allowed=known, hint=f"known: {known}")
         if isinstance(value, bool) or not isinstance(value, kinds[name]):
-            allowed = " or ".join(_KIND[kind] for kind in kinds[name])
+            allowed = " or ".join(_KIND_NAMES[kind] for kind in kinds[name])
             message = f'The option "{name}" must be {allowed}, got {reprlib.repr(value)}'
             raise InvalidInput(message, value=value, field="options", allowed=allowed, hint=f'check "{name}"')
 
@@ -55,7 +55,7 @@ def check_secret(call: Call, name: str, *, needed: str | None = None) -> str | N
     return secret
 
 
-def place_of(url: str | None) -> str:
+def endpoint_host(url: str | None) -> str:
     """Who is called there, for the limits that are theirs: host and port."""
     try:
         return urlsplit(url or "").netloc.rpartition("@")[2].lower()
@@ -63,15 +63,15 @@ def place_of(url: str | None) -> str:
         return ""
 
 
-def note_refusal(noted: Noted, provider: str, status: int, retry: str | None, body: bytes) -> None:
+def record_refusal(notes: StreamNotes, provider: str, status: int, retry: str | None, body: bytes) -> None:
     """An answer that is none: 429 is the provider's limit, and so is any other that says when to come again."""
-    found = read_event(body)
-    said = body.decode("utf-8", "replace") if found is None else _message(found)
-    noted.failed = True
-    error = noted.error = brief(f"the endpoint answered {status}: {said[:NOTE_ROOM]}".rstrip(": "))
+    body_event = read_event(body)
+    message = body.decode("utf-8", "replace") if body_event is None else _message(body_event)
+    notes.failed = True
+    error = notes.error = shorten(f"the endpoint answered {status}: {message[:MAX_NOTE_LENGTH]}".rstrip(": "))
     if status == HTTPStatus.TOO_MANY_REQUESTS or (status > 499 and retry is not None):
-        spoken = limit_in(provider, said) if retry is None else None
-        noted.limit = spoken or retry_after(provider, retry, error)
+        limit = find_limit(provider, message) if retry is None else None
+        notes.limit = limit or retry_after(provider, retry, error)
 
 
 def _message(body: Event) -> str:

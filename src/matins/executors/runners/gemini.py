@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
-from matins.executors.runners.base import Call, Command, Told
-from matins.executors.runners.checks import check_call, check_mode, check_own, refuse_word
-from matins.executors.runners.events import Event, action, brief
+from matins.executors.runners.call_checks import check_call, check_extra_args, check_mode, check_unused
 from matins.executors.runners.outcomes import EventReader, Tokens
+from matins.executors.runners.protocol import Call, Command, RunnerResult
+from matins.executors.runners.tool_events import Event, action, shorten
 
 MODES = ("default", "auto_edit", "plan", "yolo")
 _OWN = ("-p", "--prompt", "-i", "--prompt-interactive", "-o", "--output-format", "--approval-mode", "-y", "--yolo",
@@ -24,7 +24,7 @@ _EXITS = {
 }
 _TURNS_EXIT = 53
 _DENIED = re.compile(r"denied by policy|requires (?:user )?confirmation", re.IGNORECASE)
-_MOST_CALLS = 10_000
+_MAX_CALLS = 10_000
 
 
 class Gemini:
@@ -32,14 +32,14 @@ class Gemini:
     program = "gemini"
     provider = "google"
     chooses_session = False
-    tells = ("tokens", "model")
+    reports = ("tokens", "model")
 
-    def refuse(self, call: Call) -> None:
+    def check(self, call: Call) -> None:
         check_call(call)
         check_mode(call, self.program, MODES)
-        check_own(call, self.program, _OWN)
+        check_extra_args(call, self.program, _OWN)
         hint = "set model.maxSessionTurns in its settings.json, or give it a limit of time"
-        refuse_word("max_turns", call.max_turns, self.program, "takes no limit of turns on its command line", hint)
+        check_unused("max_turns", call.max_turns, self.program, "takes no limit of turns on its command line", hint)
 
     def command(self, call: Call) -> Command:
         argv = [self.program, "--output-format=stream-json"]
@@ -55,9 +55,9 @@ class Gemini:
             call.prompt.encode(),
             # Headless, it does not start in a folder that nobody has trusted; naming the workdir did.
             env_add={"GEMINI_CLI_TRUST_WORKSPACE": "true"},
-            env_drop=("GEMINI_CLI",),
+            env_remove=("GEMINI_CLI",),
             finals=(b'{"type":"result"',),
-            gone=(b"Error resuming session",),
+            session_unknown=(b"Error resuming session",),
         )
 
     def reader(self) -> GeminiReader:
@@ -71,56 +71,58 @@ class GeminiReader(EventReader):
         super().__init__(program, provider)
         self._calls: dict[str, str] = {}
 
-    def take(self, event: Event) -> None:
-        noted = self.noted
+    def handle(self, event: Event) -> None:
+        notes = self.notes
         match event.text("type"):
             case "init":
-                noted.session, noted.model = event.word("session_id") or noted.session, event.word("model")
+                notes.session, notes.model = event.name("session_id") or notes.session, event.name("model")
             case "message" if event.text("role") == "assistant":
-                self._take_words(event)
+                self._handle_text(event)
             case "tool_use":
-                self._take_tool_use(event)
+                self._handle_tool_use(event)
             case "tool_result":
-                self._take_tool_result(event)
+                self._handle_tool_result(event)
             case "error" if event.text("severity") != "warning":
-                noted.error = brief(event.text("message") or "an error without a message")
+                notes.error = shorten(event.text("message") or "an error without a message")
             case "result":
-                self._take_result(event)
+                self._handle_result(event)
             case _:
                 pass
 
-    def close(self, exit_code: int | None) -> Told:
-        if not self.noted.executed and exit_code in _EXITS:
-            self.noted.error = self.noted.error or f"gemini ended before its final event: {_EXITS[exit_code]}"
-            self.noted.stopped_by = "turns" if exit_code == _TURNS_EXIT else None
+    def close(self, exit_code: int | None) -> RunnerResult:
+        if not self.notes.executed and exit_code in _EXITS:
+            self.notes.error = self.notes.error or f"gemini ended before its final event: {_EXITS[exit_code]}"
+            self.notes.stopped_by = "turns" if exit_code == _TURNS_EXIT else None
         return super().close(exit_code)
 
-    def _take_words(self, event: Event) -> None:
+    def _handle_text(self, event: Event) -> None:
         if not event.flag("delta"):
-            self.noted.text.begin()
-        self.noted.text.add(event.text("content") or "")
+            self.notes.text.begin()
+        self.notes.text.add(event.text("content") or "")
 
-    def _take_tool_use(self, event: Event) -> None:
-        self.noted.text.begin()
-        if len(self._calls) < _MOST_CALLS:
-            self._calls[event.word("tool_id") or ""] = action(event.word("tool_name"), event.raw.get("parameters"))
+    def _handle_tool_use(self, event: Event) -> None:
+        self.notes.text.begin()
+        if len(self._calls) < _MAX_CALLS:
+            self._calls[event.name("tool_id") or ""] = action(event.name("tool_name"), event.raw.get("parameters"))
 
-    def _take_tool_result(self, event: Event) -> None:
-        self.noted.show(event.text("output"))
+    def _handle_tool_result(self, event: Event) -> None:
+        self.notes.show(event.text("output"))
         error = event.inner("error")
         if error.text("type") == "policy_violation" or _DENIED.search(error.text("message") or ""):
-            self.noted.deny(self._calls.get(event.word("tool_id") or "", "a tool"))
+            self.notes.deny(self._calls.get(event.name("tool_id") or "", "a tool"))
 
-    def _take_result(self, result: Event) -> None:
-        noted = self.noted
-        noted.executed = True
-        noted.tokens = _tokens(result.inner("stats"))
+    def _handle_result(self, result: Event) -> None:
+        notes = self.notes
+        notes.executed = True
+        notes.tokens = _tokens(result.inner("stats"))
         if result.text("status") != "success":
-            noted.failed = True
-            noted.error = brief(result.inner("error").text("message") or noted.error or "it failed and did not say why")
+            notes.failed = True
+            notes.error = shorten(
+                result.inner("error").text("message") or notes.error or "it failed and did not say why"
+            )
 
 
 def _tokens(stats: Event) -> Tokens:
     """What came from the cache is part of the input there, and not here."""
-    cached = min(stats.whole("cached"), stats.whole("input_tokens"))
-    return stats.whole("input_tokens") - cached, stats.whole("output_tokens"), cached
+    cached = min(stats.count("cached"), stats.count("input_tokens"))
+    return stats.count("input_tokens") - cached, stats.count("output_tokens"), cached

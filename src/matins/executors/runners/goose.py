@@ -6,10 +6,10 @@ failed.
 
 from __future__ import annotations
 
-from matins.executors.runners.base import Call, Command, StoppedBy, Told
-from matins.executors.runners.checks import check_call, check_mode, check_own, refuse_word
-from matins.executors.runners.events import Event, action, brief
+from matins.executors.runners.call_checks import check_call, check_extra_args, check_mode, check_unused
 from matins.executors.runners.outcomes import EventReader, Tokens
+from matins.executors.runners.protocol import Call, Command, RunnerResult, StoppedBy
+from matins.executors.runners.tool_events import Event, action, shorten
 
 MODES = ("auto", "chat")
 _OWN = ("-i", "--instructions", "-t", "--text", "--recipe", "-q", "--quiet", "--output-format", "-n", "--name",
@@ -20,7 +20,7 @@ _FAILED = "Ran into this error:"
 _UNREACHED = "Please resend your message to try again."
 _TURNS = "I've reached the maximum number of actions I can do without user input"
 _DECLINED = "declined to run this tool"
-_MOST_CALLS = 10_000
+_MAX_CALLS = 10_000
 
 
 class Goose:
@@ -28,15 +28,15 @@ class Goose:
     program = "goose"
     provider = "goose"
     chooses_session = True
-    tells = ("tokens",)
+    reports = ("tokens",)
 
-    def refuse(self, call: Call) -> None:
+    def check(self, call: Call) -> None:
         check_call(call)
         hint = "it has nobody to ask when it runs unattended: auto or chat"
         check_mode(call, self.program, MODES, hint if call.permission_mode in ("approve", "smart_approve") else None)
-        check_own(call, self.program, _OWN)
+        check_extra_args(call, self.program, _OWN)
         hint = 'choose its extensions with extra_args: "--no-profile", "--with-builtin=developer"'
-        refuse_word("allowed_tools", call.allowed_tools, self.program, "has no list of allowed tools", hint)
+        check_unused("allowed_tools", call.allowed_tools, self.program, "has no list of allowed tools", hint)
 
     def command(self, call: Call) -> Command:
         argv = [self.program, "run", "--instructions=-", "--quiet", "--output-format=stream-json"]
@@ -53,9 +53,9 @@ class Goose:
             (*argv, *call.extra_args),
             call.prompt.encode(),
             env_add=mode,
-            env_drop=_NESTED,
+            env_remove=_NESTED,
             finals=(b'{"type":"complete"',),
-            gone=(b"No session found with name",),
+            session_unknown=(b"No session found with name",),
         )
 
     def reader(self) -> GooseReader:
@@ -69,69 +69,69 @@ class GooseReader(EventReader):
     def __init__(self, program: str, provider: str) -> None:
         super().__init__(program, provider)
         self._calls: dict[str, str] = {}
-        self._speaking: tuple[str | None, str | None] | None = None
+        self._message_key: tuple[str | None, str | None] | None = None
 
-    def take(self, event: Event) -> None:
-        noted = self.noted
+    def handle(self, event: Event) -> None:
+        notes = self.notes
         match event.text("type"):
             case "message":
-                self._take_message(event.inner("message"))
+                self._handle_message(event.inner("message"))
             case "error":
-                noted.failed = True
-                noted.error = brief(event.text("error") or "an error without a message")
+                notes.failed = True
+                notes.error = shorten(event.text("error") or "an error without a message")
             case "complete":
-                noted.executed = noted.cumulative = True
-                noted.tokens = _tokens(event)
+                notes.executed = notes.cumulative = True
+                notes.tokens = _tokens(event)
             case _:
                 pass
 
-    def close(self, exit_code: int | None) -> Told:
-        words = self.noted.text.last_words().strip()
-        if words.startswith(_TURNS):
-            self._fail(words, "turns")
-        elif words.startswith(_FAILED) or words.endswith(_UNREACHED):
-            self._fail(words)
+    def close(self, exit_code: int | None) -> RunnerResult:
+        text = self.notes.text.final_text().strip()
+        if text.startswith(_TURNS):
+            self._fail(text, "turns")
+        elif text.startswith(_FAILED) or text.endswith(_UNREACHED):
+            self._fail(text)
         return super().close(exit_code)
 
-    def _fail(self, words: str, stopped_by: StoppedBy | None = None) -> None:
-        self.noted.failed = True
-        self.noted.stopped_by = stopped_by
-        self.noted.error = self.noted.error or brief(words)
+    def _fail(self, text: str, stopped_by: StoppedBy | None = None) -> None:
+        self.notes.failed = True
+        self.notes.stopped_by = stopped_by
+        self.notes.error = self.notes.error or shorten(text)
 
-    def _take_message(self, message: Event) -> None:
-        speaking = (message.word("role"), message.word("id"))
-        if speaking != self._speaking:
-            self._speaking = speaking
-            self.noted.text.begin()
+    def _handle_message(self, message: Event) -> None:
+        message_key = (message.name("role"), message.name("id"))
+        if message_key != self._message_key:
+            self._message_key = message_key
+            self.notes.text.begin()
         for part in message.inners("content"):
-            self._take_part(part, by_agent=speaking[0] == "assistant")
+            self._handle_part(part, by_agent=message_key[0] == "assistant")
 
-    def _take_part(self, part: Event, *, by_agent: bool) -> None:
+    def _handle_part(self, part: Event, *, by_agent: bool) -> None:
         match part.text("type"):
             case "text" if by_agent:
-                self.noted.text.add(part.text("text") or "")
-            case "toolRequest" if len(self._calls) < _MOST_CALLS:
+                self.notes.text.add(part.text("text") or "")
+            case "toolRequest" if len(self._calls) < _MAX_CALLS:
                 value = part.inner("toolCall").inner("value")
-                self._calls[part.word("id") or ""] = action(value.word("name"), value.raw.get("arguments"))
+                self._calls[part.name("id") or ""] = action(value.name("name"), value.raw.get("arguments"))
             case "toolResponse":
-                self._take_response(part)
+                self._handle_response(part)
             case "systemNotification" if part.text("notificationType") == "creditsExhausted":
                 self._fail(part.text("msg") or "its provider's credits are used up")
             case _:
                 pass
 
-    def _take_response(self, part: Event) -> None:
+    def _handle_response(self, part: Event) -> None:
         texts = _texts(part.inner("toolResult"))
-        self.noted.show(*texts)
+        self.notes.show(*texts)
         if any(_DECLINED in text for text in texts):
-            self.noted.deny(self._calls.get(part.word("id") or "", "a tool"))
+            self.notes.deny(self._calls.get(part.name("id") or "", "a tool"))
 
 
 def _texts(result: Event) -> list[str]:
     parts = [*result.inners("value"), *result.inner("value").inners("content")]
-    return [said for said in (result.text("error"), *(part.text("text") for part in parts)) if said]
+    return [text for text in (result.text("error"), *(part.text("text") for part in parts)) if text]
 
 
 def _tokens(complete: Event) -> Tokens:
-    told = complete.whole("input_tokens"), complete.whole("output_tokens")
-    return (*told, 0) if any(told) else (complete.whole("total_tokens"), 0, 0)
+    tokens = complete.count("input_tokens"), complete.count("output_tokens")
+    return (*tokens, 0) if any(tokens) else (complete.count("total_tokens"), 0, 0)

@@ -7,17 +7,23 @@ from typing import Any
 
 import orjson
 
-from matins.executors.runners.base import Call, Declared, Line, Told
-from matins.executors.runners.checks import check_call, refuse_word
-from matins.executors.runners.endpoints import BODY_ROOM, check_endpoint, check_options, check_secret, note_refusal
-from matins.executors.runners.events import TEXT_ROOM, Event, brief, clean, read_event, storable
-from matins.executors.runners.outcomes import Noted, Tokens, conclude
+from matins.executors.runners.call_checks import check_call, check_unused
+from matins.executors.runners.endpoints import (
+    MAX_BODY_BYTES,
+    check_endpoint,
+    check_options,
+    check_secret,
+    record_refusal,
+)
+from matins.executors.runners.outcomes import StreamNotes, Tokens, conclude
+from matins.executors.runners.protocol import Call, Declared, EndpointConnection, RunnerResult
+from matins.executors.runners.tool_events import MAX_TEXT_LENGTH, Event, read_event, shorten, storable, storable_text
 from matins.net.client import Reply
 from matins.net.signing import sign
 
 SECRET = "WEBHOOK_SECRET"
 _MAKE_ONE = 'echo "whsec_$(openssl rand -base64 32)" makes one'
-_WORDS = ("text", "succeeded", "error", "declared", "structured", "tokens", "cost_usd", "session")
+_FIELDS = ("text", "succeeded", "error", "declared", "structured", "tokens", "cost_usd", "session")
 
 
 class Http:
@@ -27,26 +33,26 @@ class Http:
     provider = ""
     chooses_session = False
 
-    def refuse(self, call: Call) -> None:
+    def check(self, call: Call) -> None:
         check_call(call)
         check_endpoint(call, "https://example.com/wake")
         hint = "tell it in the prompt, or in the url"
         for field in ("permission_mode", "allowed_tools", "max_turns", "extra_args"):
-            refuse_word(field, getattr(call, field), "An http agent", f'has no use for "{field}"', hint)
+            check_unused(field, getattr(call, field), "An http agent", f'has no use for "{field}"', hint)
         check_options(call, {})
         secret = check_secret(call, SECRET, needed=_MAKE_ONE)
         sign(secret or "", "id", 0, b"")  # finds one that cannot sign
 
-    def speak(self, call: Call, line: Line) -> Told:
-        body = orjson.dumps(_asked(call))
-        signed = sign(call.environment[SECRET], call.occasion.key, line.now_s(), body)
-        headers = {**signed, "content-type": "application/json", "idempotency-key": call.occasion.key}
-        with line.post(call.url or "", body, headers) as reply:
-            return _told(reply)
+    def call(self, call: Call, connection: EndpointConnection) -> RunnerResult:
+        body = orjson.dumps(_request(call))
+        signed = sign(call.environment[SECRET], call.run_info.key, connection.now_s(), body)
+        headers = {**signed, "content-type": "application/json", "idempotency-key": call.run_info.key}
+        with connection.post(call.url or "", body, headers) as reply:
+            return _result(reply)
 
 
-def _asked(call: Call) -> dict[str, Any]:
-    run_id, schedule_id, schedule, slot, attempt, key = call.occasion
+def _request(call: Call) -> dict[str, Any]:
+    run_id, schedule_id, schedule, slot, attempt, key = call.run_info
     return {
         "run_id": str(run_id),
         "schedule_id": str(schedule_id),
@@ -61,54 +67,54 @@ def _asked(call: Call) -> dict[str, Any]:
     }
 
 
-def _told(reply: Reply) -> Told:
-    noted = Noted(metered=False)
+def _result(reply: Reply) -> RunnerResult:
+    notes = StreamNotes(metered=False)
     if not 200 <= reply.status < 300:
-        note_refusal(noted, "", reply.status, reply.headers.get("retry-after"), reply.read(BODY_ROOM))
-        return conclude(noted, "the endpoint", "", None)
-    noted.executed = True
-    body = reply.read(TEXT_ROOM)
+        record_refusal(notes, "", reply.status, reply.headers.get("retry-after"), reply.read(MAX_BODY_BYTES))
+        return conclude(notes, "the endpoint", "", None)
+    notes.executed = True
+    body = reply.read(MAX_TEXT_LENGTH)
     answer = read_event(body)
-    if answer is None or not any(word in answer.raw for word in _WORDS):
-        noted.text.add(clean(body.decode("utf-8", "replace")))
-        return conclude(noted, "the endpoint", "", None)
-    _note(noted, answer)
-    return _declared(conclude(noted, "the endpoint", "", None), answer)
+    if answer is None or not any(field in answer.raw for field in _FIELDS):
+        notes.text.add(storable_text(body.decode("utf-8", "replace")))
+        return conclude(notes, "the endpoint", "", None)
+    _note(notes, answer)
+    return _declared(conclude(notes, "the endpoint", "", None), answer)
 
 
-def _note(noted: Noted, answer: Event) -> None:
-    noted.text.add(answer.text("text") or "")
-    noted.failed = answer.raw.get("succeeded") is False
-    if noted.failed:
-        noted.error = brief(answer.text("error") or "the endpoint says that it failed")
-    noted.session = answer.word("session")
-    noted.tokens = _tokens(answer)
-    noted.cost_usd = answer.number("cost_usd")
-    noted.structured = storable(answer.raw.get("structured"))
+def _note(notes: StreamNotes, answer: Event) -> None:
+    notes.text.add(answer.text("text") or "")
+    notes.failed = answer.raw.get("succeeded") is False
+    if notes.failed:
+        notes.error = shorten(answer.text("error") or "the endpoint says that it failed")
+    notes.session = answer.name("session")
+    notes.tokens = _tokens(answer)
+    notes.cost_usd = answer.number("cost_usd")
+    notes.structured = storable(answer.raw.get("structured"))
 
 
 def _tokens(answer: Event) -> Tokens:
     """A mapping, or all of them in one number."""
     tokens = answer.inner("tokens")
-    return (tokens.whole("in") or answer.whole("tokens"), tokens.whole("out"), tokens.whole("cached"))
+    return (tokens.count("in") or answer.count("tokens"), tokens.count("out"), tokens.count("cached"))
 
 
-def _declared(told: Told, answer: Event) -> Told:
+def _declared(result: RunnerResult, answer: Event) -> RunnerResult:
     """In a word, or with a reason: {"outcome": "failed", "reason": "…"}."""
     inner = answer.inner("declared")
     outcome = _outcome(answer.text("declared") or inner.text("outcome"))
     if outcome is None:
-        return told
+        return result
     reason = inner.text("reason")
-    told = replace(told, declared=outcome, reason=None if reason is None else brief(reason))
-    if outcome == "failed" and told.succeeded:
-        told = replace(told, succeeded=False, error=told.reason or "the agent says that it failed")
-    return told
+    result = replace(result, declared=outcome, reason=None if reason is None else shorten(reason))
+    if outcome == "failed" and result.succeeded:
+        result = replace(result, succeeded=False, error=result.reason or "the agent says that it failed")
+    return result
 
 
-def _outcome(word: str | None) -> Declared | None:
-    match word:
+def _outcome(field: str | None) -> Declared | None:
+    match field:
         case "failed" | "nothing":
-            return word
+            return field
         case _:
             return None

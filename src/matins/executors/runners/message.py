@@ -6,8 +6,8 @@ The event is written in the transaction that starts the run and ends it (`runtim
 from __future__ import annotations
 
 from matins.engine.schedules import MESSAGE_JOB
-from matins.executors.runners.base import Call, Line, Told
-from matins.executors.runners.checks import check_call
+from matins.executors.runners.call_checks import check_call
+from matins.executors.runners.protocol import Call, EndpointConnection, RunnerResult
 
 
 class Message:
@@ -15,9 +15,9 @@ class Message:
     provider = MESSAGE_JOB
     chooses_session = False
 
-    def refuse(self, call: Call) -> None:
+    def check(self, call: Call) -> None:
         check_call(call)
 
-    def speak(self, call: Call, line: Line) -> Told:
+    def call(self, call: Call, connection: EndpointConnection) -> RunnerResult:
         """Only a run that was claimed for another runner comes here: its agent became this one a moment ago."""
-        return Told(False, False, error="its agent was given another runner while it began: run it again")
+        return RunnerResult(False, False, error="its agent was given another runner while it began: run it again")

@@ -10,12 +10,18 @@ from urllib.parse import urlsplit
 import orjson
 
 from matins.errors import InvalidInput
-from matins.executors.runners.base import Call, Line, Told
-from matins.executors.runners.checks import check_call, refuse_word
-from matins.executors.runners.endpoints import BODY_ROOM, check_endpoint, check_options, check_secret, note_refusal
-from matins.executors.runners.events import TEXT_ROOM, Event, brief, read_event
-from matins.executors.runners.limits import limit_in, retry_after
-from matins.executors.runners.outcomes import Noted, Tokens, conclude
+from matins.executors.runners.call_checks import check_call, check_unused
+from matins.executors.runners.endpoints import (
+    MAX_BODY_BYTES,
+    check_endpoint,
+    check_options,
+    check_secret,
+    record_refusal,
+)
+from matins.executors.runners.outcomes import StreamNotes, Tokens, conclude
+from matins.executors.runners.protocol import Call, EndpointConnection, RunnerResult
+from matins.executors.runners.provider_limits import find_limit, retry_after
+from matins.executors.runners.tool_events import MAX_TEXT_LENGTH, Event, read_event, shorten
 from matins.net.client import Unreachable
 
 KEY = "OPENAI_API_KEY"
@@ -47,12 +53,12 @@ class OpenAI:
 
     name = "openai"
     chooses_session = True
-    tells = ("tokens",)
+    reports = ("tokens",)
 
     def __init__(self, provider: str = "") -> None:
         self.provider = provider
 
-    def refuse(self, call: Call) -> None:
+    def check(self, call: Call) -> None:
         check_call(call)
         check_endpoint(call, "https://api.openai.com")
         if call.model is None:
@@ -60,24 +66,24 @@ class OpenAI:
             raise InvalidInput(message, value=None, field="model", hint='give the agent a model="…"')
         hint = "it only answers: it uses no tools and takes one turn"
         for field in ("permission_mode", "allowed_tools", "max_turns"):
-            refuse_word(field, getattr(call, field), "An endpoint", f'has no use for "{field}"', hint)
-        refuse_word("extra_args", call.extra_args, "An endpoint", "has no command line", "take them out")
+            check_unused(field, getattr(call, field), "An endpoint", f'has no use for "{field}"', hint)
+        check_unused("extra_args", call.extra_args, "An endpoint", "has no command line", "take them out")
         check_options(call, _OPTIONS)
         check_secret(call, KEY)
 
-    def speak(self, call: Call, line: Line) -> Told:
+    def call(self, call: Call, connection: EndpointConnection) -> RunnerResult:
         messages = [{"role": role, "content": text} for role, text in call.earlier]
         body = orjson.dumps(self.request(call, messages))
-        with line.post(endpoint_of(call.url or ""), body, _headers(call)) as reply:
+        with connection.post(endpoint_of(call.url or ""), body, _headers(call)) as reply:
             reader = self.reader(reply.status, reply.headers)
-            reader.asked(sum(len(text) for _, text in call.earlier) + len(call.prompt))
+            reader.set_prompt_length(sum(len(text) for _, text in call.earlier) + len(call.prompt))
             try:
-                for text in reply.lines(TEXT_ROOM):
+                for text in reply.lines(MAX_TEXT_LENGTH):
                     reader.feed(text)
-                    if reader.over or line.spent_up(reader.so_far()):
+                    if reader.complete or connection.over_budget(reader.so_far()):
                         break
             except Unreachable as error:
-                reader.break_off(error)
+                reader.interrupt(error)
             return reader.close(None)
 
     def request(self, call: Call, messages: Sequence[Mapping[str, str]]) -> dict[str, Any]:
@@ -85,11 +91,11 @@ class OpenAI:
         options = dict(call.options)
         system = options.pop("system", None)
         first = [] if system is None else [{"role": "system", "content": system}]
-        said = _alternating([*messages, {"role": "user", "content": call.prompt}])
+        merged = _alternating([*messages, {"role": "user", "content": call.prompt}])
         return {
             **options,
             "model": call.model,
-            "messages": [*first, *said],
+            "messages": [*first, *merged],
             "stream": True,
             "stream_options": {"include_usage": True},
         }
@@ -107,72 +113,74 @@ class OpenAIReader:
         self._status = status
         self._retry_after = headers.get("retry-after")
         self._body = b""
-        self._noted = Noted(turns=1)
+        self._notes = StreamNotes(turns=1)
 
     @property
-    def over(self) -> bool:
+    def complete(self) -> bool:
         """Whether nothing that matters can come any more."""
-        return self._noted.executed or len(self._body) >= BODY_ROOM
+        return self._notes.executed or len(self._body) >= MAX_BODY_BYTES
 
-    def asked(self, characters: int) -> None:
+    def set_prompt_length(self, characters: int) -> None:
         """How much was put in, for as long as nobody tells the tokens."""
         if self._status == _OK:
-            self._noted.shown = characters
+            self._notes.shown_length = characters
 
-    def break_off(self, error: Unreachable) -> None:
+    def interrupt(self, error: Unreachable) -> None:
         """No more lines come."""
-        if not self._noted.executed and self._noted.error is None:
-            self._noted.error = brief(f"the stream was cut before its end: {error.message}")
+        if not self._notes.executed and self._notes.error is None:
+            self._notes.error = shorten(f"the stream was cut before its end: {error.message}")
 
     def feed(self, line: bytes) -> None:
         stripped = line.strip()
         if self._status != _OK:
-            self._body = (self._body + stripped)[:BODY_ROOM]
+            self._body = (self._body + stripped)[:MAX_BODY_BYTES]
         elif stripped.startswith(_DATA):
-            self._take_data(stripped[len(_DATA) :].strip())
+            self._handle_data(stripped[len(_DATA) :].strip())
 
-    def so_far(self) -> Told:
-        return self._noted.so_far()
+    def so_far(self) -> RunnerResult:
+        return self._notes.so_far()
 
-    def close(self, exit_code: int | None) -> Told:
+    def close(self, exit_code: int | None) -> RunnerResult:
         if self._status != _OK:
-            note_refusal(self._noted, self._provider, self._status, self._retry_after, self._body)
-        elif not self._noted.executed and self._noted.error is None:
-            self._noted.error = "the stream was cut before its end"
-        return conclude(self._noted, "the endpoint", self._provider, exit_code)
+            record_refusal(self._notes, self._provider, self._status, self._retry_after, self._body)
+        elif not self._notes.executed and self._notes.error is None:
+            self._notes.error = "the stream was cut before its end"
+        return conclude(self._notes, "the endpoint", self._provider, exit_code)
 
-    def _take_data(self, data: bytes) -> None:
+    def _handle_data(self, data: bytes) -> None:
         if data == _DONE:
-            self._noted.executed = True
+            self._notes.executed = True
             return
         chunk = read_event(data)
         if chunk is not None:
-            self._take_chunk(chunk)
+            self._handle_chunk(chunk)
 
-    def _take_chunk(self, chunk: Event) -> None:
+    def _handle_chunk(self, chunk: Event) -> None:
         if chunk.raw.get("error"):
-            self._take_error(chunk)
+            self._handle_error(chunk)
         if chunk.raw.get("usage"):
-            self._noted.tokens = _tokens(chunk.inner("usage"))
+            self._notes.tokens = _tokens(chunk.inner("usage"))
         for choice in chunk.inners("choices"):
-            if choice.whole("index") == 0:
-                self._take_choice(choice)
+            if choice.count("index") == 0:
+                self._handle_choice(choice)
 
-    def _take_choice(self, choice: Event) -> None:
+    def _handle_choice(self, choice: Event) -> None:
         delta = choice.inner("delta")
-        self._noted.text.add(delta.text("content") or "")
+        self._notes.text.add(delta.text("content") or "")
         cut = delta.text("refusal") or _CUT_SHORT.get(choice.text("finish_reason") or "")
         if cut is not None:
-            self._noted.failed = True
-            self._noted.error = brief(self._noted.error or cut)
+            self._notes.failed = True
+            self._notes.error = shorten(self._notes.error or cut)
 
-    def _take_error(self, chunk: Event) -> None:
+    def _handle_error(self, chunk: Event) -> None:
         error = chunk.inner("error")
-        said = error.text("message") or chunk.text("error") or "an error without a message"
-        self._noted.failed = True
-        self._noted.error = brief(said)
-        if error.whole("code") == HTTPStatus.TOO_MANY_REQUESTS or "rate_limit" in (error.text("type") or ""):
-            self._noted.limit = limit_in(self._provider, said) or retry_after(self._provider, None, self._noted.error)
+        message = error.text("message") or chunk.text("error") or "an error without a message"
+        self._notes.failed = True
+        self._notes.error = shorten(message)
+        if error.count("code") == HTTPStatus.TOO_MANY_REQUESTS or "rate_limit" in (error.text("type") or ""):
+            self._notes.limit = find_limit(self._provider, message) or retry_after(
+                self._provider, None, self._notes.error
+            )
 
 
 def endpoint_of(url: str) -> str:
@@ -191,16 +199,16 @@ def _headers(call: Call) -> dict[str, str]:
 
 def _alternating(messages: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
     """Some models take no two messages of the same side in a row: a run that failed leaves a question unanswered."""
-    said: list[dict[str, str]] = []
+    merged: list[dict[str, str]] = []
     for message in messages:
-        if said and said[-1]["role"] == message["role"]:
-            said[-1]["content"] += "\n\n" + message["content"]
+        if merged and merged[-1]["role"] == message["role"]:
+            merged[-1]["content"] += "\n\n" + message["content"]
         else:
-            said.append(dict(message))
-    return said
+            merged.append(dict(message))
+    return merged
 
 
 def _tokens(usage: Event) -> Tokens:
     """What came from the cache is part of the prompt there, and not of the input here."""
-    cached = min(usage.inner("prompt_tokens_details").whole("cached_tokens"), usage.whole("prompt_tokens"))
-    return usage.whole("prompt_tokens") - cached, usage.whole("completion_tokens"), cached
+    cached = min(usage.inner("prompt_tokens_details").count("cached_tokens"), usage.count("prompt_tokens"))
+    return usage.count("prompt_tokens") - cached, usage.count("completion_tokens"), cached

@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 
 from matins.errors import InvalidInput
-from matins.executors.runners.base import Call, Command
-from matins.executors.runners.checks import check_call, check_mode, check_own, refuse_word
-from matins.executors.runners.events import Event, action, brief
-from matins.executors.runners.limits import LIMITED, retry_after
+from matins.executors.runners.call_checks import check_call, check_extra_args, check_mode, check_unused
 from matins.executors.runners.outcomes import EventReader, Tokens
+from matins.executors.runners.protocol import Call, Command
+from matins.executors.runners.provider_limits import LIMIT_STATUSES, retry_after
+from matins.executors.runners.tool_events import Event, action, shorten
 
 MODES = ("default", "auto")
 _OWN = ("--format", "-s", "--session", "-c", "--continue", "-m", "--model", "--dir", "--attach", "--server", "--fork",
@@ -22,7 +22,7 @@ _NESTED = ("OPENCODE", "OPENCODE_PID", "OPENCODE_SERVER", "AGENT")
 _GOES_ON = ("tool-calls", "unknown")
 _DENIED = re.compile(r"reject\w* permission|permission.{0,60}(?:rejected|denied)|request was rejected", re.IGNORECASE)
 _SESSION = "ses"
-_MOST_STEPS = 20_000
+_MAX_STEPS = 20_000
 
 
 class Opencode:
@@ -31,13 +31,13 @@ class Opencode:
     provider = "opencode"
     chooses_session = False
 
-    def refuse(self, call: Call) -> None:
+    def check(self, call: Call) -> None:
         check_call(call)
         check_mode(call, self.program, MODES)
-        check_own(call, self.program, _OWN)
+        check_extra_args(call, self.program, _OWN)
         hint = 'set "permission" in its opencode.json'
-        refuse_word("allowed_tools", call.allowed_tools, self.program, "has no list of allowed tools", hint)
-        refuse_word("max_turns", call.max_turns, self.program, "has no limit of turns", "give it a limit of time")
+        check_unused("allowed_tools", call.allowed_tools, self.program, "has no list of allowed tools", hint)
+        check_unused("max_turns", call.max_turns, self.program, "has no limit of turns", "give it a limit of time")
         self._refuse_forms(call)
 
     def _refuse_forms(self, call: Call) -> None:
@@ -60,9 +60,9 @@ class Opencode:
             (*argv, *call.extra_args),
             call.prompt.encode(),
             env_add={"PWD": call.workdir},  # it believes this before the folder that it is in
-            env_drop=_NESTED,
+            env_remove=_NESTED,
             finals=(b'"reason":"stop"',),
-            gone=(b"Session not found",),
+            session_unknown=(b"Session not found",),
         )
 
     def reader(self) -> OpencodeReader:
@@ -77,66 +77,66 @@ class OpencodeReader(EventReader):
         self._steps: set[str] = set()
         self._message: str | None = None
 
-    def take(self, event: Event) -> None:
-        self.noted.session = event.word("sessionID") or self.noted.session
+    def handle(self, event: Event) -> None:
+        self.notes.session = event.name("sessionID") or self.notes.session
         part = event.inner("part")
         match event.text("type"):
             case "text":
-                self._take_words(part)
+                self._handle_text(part)
             case "tool_use":
-                self._take_tool(part)
+                self._handle_tool(part)
             case "step_finish":
-                self._take_step(part)
+                self._handle_step(part)
             case "error":
-                self._take_error(event.inner("error"))
+                self._handle_error(event.inner("error"))
             case _:
                 pass
 
-    def _take_words(self, part: Event) -> None:
-        message = part.word("messageID")
+    def _handle_text(self, part: Event) -> None:
+        message = part.name("messageID")
         if message is None or message != self._message:
-            self.noted.text.begin()
+            self.notes.text.begin()
             self._message = message
-        self.noted.text.add(part.text("text") or "")
+        self.notes.text.add(part.text("text") or "")
 
-    def _take_tool(self, part: Event) -> None:
+    def _handle_tool(self, part: Event) -> None:
         state = part.inner("state")
-        if state.text("status") == "error" and _DENIED.search(brief(state.text("error") or "")):
-            self.noted.deny(action(part.word("tool"), state.raw.get("input")))
+        if state.text("status") == "error" and _DENIED.search(shorten(state.text("error") or "")):
+            self.notes.deny(action(part.name("tool"), state.raw.get("input")))
 
-    def _take_step(self, part: Event) -> None:
-        self._take_usage(part)
+    def _handle_step(self, part: Event) -> None:
+        self._handle_usage(part)
         reason = part.text("reason") or "unknown"
         if reason in _GOES_ON:
             return
-        self.noted.executed = True
-        self.noted.failed = reason != "stop"
-        self.noted.error = None if reason == "stop" else f"it stopped before it was done: {brief(reason)}"
-        self.noted.limit = None
+        self.notes.executed = True
+        self.notes.failed = reason != "stop"
+        self.notes.error = None if reason == "stop" else f"it stopped before it was done: {shorten(reason)}"
+        self.notes.limit = None
 
-    def _take_usage(self, part: Event) -> None:
-        identity = part.word("id")
+    def _handle_usage(self, part: Event) -> None:
+        identity = part.name("id")
         if identity in self._steps:
             return
-        if identity is not None and len(self._steps) < _MOST_STEPS:
+        if identity is not None and len(self._steps) < _MAX_STEPS:
             self._steps.add(identity)
-        noted, cost = self.noted, part.number("cost")
-        noted.turns = (noted.turns or 0) + 1
-        noted.spend(_tokens(part.inner("tokens")))
+        notes, cost = self.notes, part.number("cost")
+        notes.turns = (notes.turns or 0) + 1
+        notes.spend(_tokens(part.inner("tokens")))
         if cost is not None:
-            noted.cost_usd = (noted.cost_usd or 0) + cost
+            notes.cost_usd = (notes.cost_usd or 0) + cost
 
-    def _take_error(self, error: Event) -> None:
-        data, noted = error.inner("data"), self.noted
-        said = data.text("message") or error.text("message") or error.text("name") or "an error without a message"
-        noted.failed = True
-        noted.error = brief(said)
+    def _handle_error(self, error: Event) -> None:
+        data, notes = error.inner("data"), self.notes
+        message = data.text("message") or error.text("message") or error.text("name") or "an error without a message"
+        notes.failed = True
+        notes.error = shorten(message)
         wait = data.inner("responseHeaders").text("retry-after")
-        limited = data.whole("statusCode") in LIMITED
-        noted.limit = retry_after(self.provider, wait, noted.error) if limited else None
+        limited = data.count("statusCode") in LIMIT_STATUSES
+        notes.limit = retry_after(self.provider, wait, notes.error) if limited else None
 
 
 def _tokens(tokens: Event) -> Tokens:
     cache = tokens.inner("cache")
-    fresh = tokens.whole("input") + cache.whole("write")
-    return fresh, tokens.whole("output") + tokens.whole("reasoning"), cache.whole("read")
+    fresh = tokens.count("input") + cache.count("write")
+    return fresh, tokens.count("output") + tokens.count("reasoning"), cache.count("read")

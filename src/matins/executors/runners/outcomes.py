@@ -17,14 +17,14 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, cast
 
-from matins.executors.runners.base import Declared, Limit, StoppedBy, Told
-from matins.executors.runners.events import Event, Text, brief, read_event, read_json
-from matins.executors.runners.limits import limit_in
+from matins.executors.runners.protocol import Declared, Limit, RunnerResult, StoppedBy
+from matins.executors.runners.provider_limits import find_limit
+from matins.executors.runners.tool_events import Event, Text, read_event, read_json, shorten
 
-MOST_DENIALS = 100
+MAX_DENIALS = 100
 _FENCE = "```"
-_LONGEST_DECLARATION = 10_000
-_TOKEN = 4
+_MAX_DECLARATION_LENGTH = 10_000
+_CHARACTERS_PER_TOKEN = 4
 """So many characters of a text are a token at most."""
 Tokens = tuple[int, int, int]
 """In, out, cached."""
@@ -37,7 +37,7 @@ class Declaration(NamedTuple):
 
 
 @dataclass(slots=True)
-class Noted:
+class StreamNotes:
     """What a reader has noted so far."""
 
     executed: bool = False
@@ -54,31 +54,35 @@ class Noted:
     error: str | None = None
     stopped_by: StoppedBy | None = None
     model: str | None = None
-    shown: int = 0
+    shown_length: int = 0
     """Characters that tools have shown to the model."""
     metered: bool = True
     """A model speaks, and its words cost tokens."""
 
     def deny(self, action: str) -> None:
-        if len(self.denials) < MOST_DENIALS:
+        if len(self.denials) < MAX_DENIALS:
             self.denials.append(action)
 
     def spend(self, tokens: Tokens) -> None:
-        self.tokens = plus(self.tokens, tokens)
+        self.tokens = add_tokens(self.tokens, tokens)
 
     def show(self, *texts: str | None) -> None:
-        self.shown += sum(len(text) for text in texts if text)
+        self.shown_length += sum(len(text) for text in texts if text)
 
     def spent(self) -> Tokens:
         """As told; before the final event, which some tools wait for, at least what was said and shown comes to."""
         if self.executed or not self.metered:
             return self.tokens
         fresh, out, cached = self.tokens
-        return max(fresh, self.shown // _TOKEN), max(out, self.text.heard // _TOKEN), cached
+        return (
+            max(fresh, self.shown_length // _CHARACTERS_PER_TOKEN),
+            max(out, self.text.length // _CHARACTERS_PER_TOKEN),
+            cached,
+        )
 
-    def so_far(self) -> Told:
+    def so_far(self) -> RunnerResult:
         fresh, out, cached = self.spent()
-        return Told(
+        return RunnerResult(
             self.executed,
             False,
             tokens_in=fresh,
@@ -97,49 +101,49 @@ class EventReader(ABC):
     def __init__(self, program: str, provider: str) -> None:
         self.program = program
         self.provider = provider
-        self.noted = Noted()
+        self.notes = StreamNotes()
 
     def feed(self, line: bytes) -> None:
         event = read_event(line)
         if event is not None:
-            self.take(event)
+            self.handle(event)
 
     @abstractmethod
-    def take(self, event: Event) -> None: ...
+    def handle(self, event: Event) -> None: ...
 
-    def so_far(self) -> Told:
-        return self.noted.so_far()
+    def so_far(self) -> RunnerResult:
+        return self.notes.so_far()
 
-    def close(self, exit_code: int | None) -> Told:
-        return conclude(self.noted, self.program, self.provider, exit_code)
+    def close(self, exit_code: int | None) -> RunnerResult:
+        return conclude(self.notes, self.program, self.provider, exit_code)
 
 
-def conclude(noted: Noted, program: str, provider: str, exit_code: int | None) -> Told:
-    declared = declaration(noted.text.last_words())
-    fresh, out, cached = noted.spent()
-    well = noted.executed and not noted.failed
-    fault = None if well else noted.error or _unfinished(noted, program, exit_code)
-    error = fault or _declared_error(declared)
-    return Told(
-        executed=noted.executed,
+def conclude(notes: StreamNotes, program: str, provider: str, exit_code: int | None) -> RunnerResult:
+    declared = declaration(notes.text.final_text())
+    fresh, out, cached = notes.spent()
+    succeeded = notes.executed and not notes.failed
+    problem = None if succeeded else notes.error or _unfinished(notes, program, exit_code)
+    error = problem or _declared_error(declared)
+    return RunnerResult(
+        executed=notes.executed,
         succeeded=error is None,
-        session=noted.session,
-        turns=noted.turns,
+        session=notes.session,
+        turns=notes.turns,
         tokens_in=fresh,
         tokens_out=out,
         tokens_cached=cached,
-        cost_usd=noted.cost_usd,
-        cost_reported=noted.cost_usd is not None,
+        cost_usd=notes.cost_usd,
+        cost_reported=notes.cost_usd is not None,
         text=declared.text,
-        structured=read_json(declared.text) if noted.structured is None else noted.structured,
-        denials=tuple(noted.denials),
-        limit=None if fault is None else noted.limit or limit_in(provider, fault),
+        structured=read_json(declared.text) if notes.structured is None else notes.structured,
+        denials=tuple(notes.denials),
+        limit=None if problem is None else notes.limit or find_limit(provider, problem),
         error=error,
         declared=declared.outcome,
         reason=declared.reason,
-        stopped_by=None if well else noted.stopped_by,
-        cumulative=noted.cumulative,
-        model=noted.model,
+        stopped_by=None if succeeded else notes.stopped_by,
+        cumulative=notes.cumulative,
+        model=notes.model,
     )
 
 
@@ -147,18 +151,18 @@ def declaration(text: str) -> Declaration:
     """The outcome that the last line declares, and the text without it."""
     lines = text.split("\n")
     last = _last_line(lines)
-    if last is None or len(lines[last]) > _LONGEST_DECLARATION:
+    if last is None or len(lines[last]) > _MAX_DECLARATION_LENGTH:
         return Declaration(text)
-    said = _said(lines[last])
-    if said is None:
+    declared = _declared(lines[last])
+    if declared is None:
         return Declaration(text)
     kept = lines[:last]
     if _is_fence("".join(lines[last + 1 :])) and kept and _is_fence(kept[-1]):
         kept.pop()
-    return Declaration("\n".join(kept).rstrip(), *said)
+    return Declaration("\n".join(kept).rstrip(), *declared)
 
 
-def plus(one: Tokens, other: Tokens) -> Tokens:
+def add_tokens(one: Tokens, other: Tokens) -> Tokens:
     return one[0] + other[0], one[1] + other[1], one[2] + other[2]
 
 
@@ -170,13 +174,13 @@ def _is_fence(line: str) -> bool:
     return line.strip().startswith(_FENCE)
 
 
-def _said(line: str) -> tuple[Declared, str | None] | None:
-    said = read_json(line)
-    told = Event(cast("dict[str, Any]", said) if isinstance(said, dict) else {}).inner("matins")
-    reason = told.text("reason")
-    match told.text("outcome"):
+def _declared(line: str) -> tuple[Declared, str | None] | None:
+    document = read_json(line)
+    declared = Event(cast("dict[str, Any]", document) if isinstance(document, dict) else {}).inner("matins")
+    reason = declared.text("reason")
+    match declared.text("outcome"):
         case "failed" | "nothing" as outcome:
-            return outcome, None if reason is None else brief(reason)
+            return outcome, None if reason is None else shorten(reason)
         case _:
             return None
 
@@ -185,8 +189,8 @@ def _declared_error(declared: Declaration) -> str | None:
     return None if declared.outcome != "failed" else declared.reason or "the agent says that it failed"
 
 
-def _unfinished(noted: Noted, program: str, exit_code: int | None) -> str:
-    if noted.executed:
+def _unfinished(notes: StreamNotes, program: str, exit_code: int | None) -> str:
+    if notes.executed:
         return f"{program} failed and did not say why"
     how = "was ended" if exit_code is None else f"ended with exit code {exit_code}"
     return f"{program} {how} before its final event"

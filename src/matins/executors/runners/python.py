@@ -13,12 +13,12 @@ from pathlib import Path
 
 from matins.errors import InvalidInput
 from matins.executors.functions import calling
-from matins.executors.runners.base import Call, Command, Limit, Told
-from matins.executors.runners.checks import check_call, refuse_word
+from matins.executors.runners.call_checks import check_call, check_unused
 from matins.executors.runners.endpoints import check_options
-from matins.executors.runners.events import Event, brief, read_event, storable
-from matins.executors.runners.limits import instant
-from matins.executors.runners.outcomes import Noted, conclude
+from matins.executors.runners.outcomes import StreamNotes, conclude
+from matins.executors.runners.protocol import Call, Command, Limit, RunnerResult
+from matins.executors.runners.provider_limits import instant
+from matins.executors.runners.tool_events import Event, read_event, shorten, storable
 
 _NAME = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
 _EXAMPLE = 'command=["package.module:function"]'
@@ -29,23 +29,23 @@ class Python:
     program = sys.executable
     provider = "python"
     chooses_session = False
-    tells = ()
+    reports = ()
 
-    def refuse(self, call: Call) -> None:
+    def check(self, call: Call) -> None:
         check_call(call)
         if len(call.extra_args) != 1 or not _NAME.fullmatch(call.extra_args[0]):
             message = f"A Python agent's command is the one function to call, got {list(call.extra_args)}"
             raise InvalidInput(message, value=call.extra_args, field="command", hint=_EXAMPLE)
         hint = "the function is given the prompt, and its environment"
         for field in ("model", "session", "permission_mode", "allowed_tools", "max_turns"):
-            refuse_word(field, getattr(call, field), "A function", f'has no use for "{field}"', hint)
+            check_unused(field, getattr(call, field), "A function", f'has no use for "{field}"', hint)
         check_options(call, {"interpreter": (str,)})
         if self._interpreter(call) == self.program:  # what another one can import only it can say
-            _check_module(call.extra_args[0].partition(":")[0], _places(call))
+            _check_module(call.extra_args[0].partition(":")[0], _search_paths(call))
 
     def command(self, call: Call) -> Command:
-        run_id, _, schedule, slot, attempt, key = call.occasion
-        told = {
+        run_id, _, schedule, slot, attempt, key = call.run_info
+        variables = {
             "MATINS_RUN_ID": str(run_id),
             "MATINS_SCHEDULE": schedule,
             "MATINS_SLOT": slot or "",
@@ -53,7 +53,7 @@ class Python:
             "MATINS_KEY": key,
         }
         argv = (self._interpreter(call), calling.__file__, *call.extra_args)
-        return Command(argv, call.prompt.encode(), env_add=told, finals=(calling.RETURNED, calling.RAISED))
+        return Command(argv, call.prompt.encode(), env_add=variables, finals=(calling.RETURNED, calling.RAISED))
 
     def reader(self) -> PythonReader:
         return PythonReader()
@@ -66,41 +66,41 @@ class PythonReader:
     """What a function prints is its transcript; the last line is ours, and says what it returned or raised."""
 
     def __init__(self) -> None:
-        self._noted = Noted(metered=False)
+        self._notes = StreamNotes(metered=False)
 
     def feed(self, line: bytes) -> None:
         if line.startswith((calling.RETURNED, calling.RAISED)) and (event := read_event(line)) is not None:
-            self._take(event)
+            self._handle(event)
 
-    def close(self, exit_code: int | None) -> Told:
-        return conclude(self._noted, "the function", "python", exit_code)
+    def close(self, exit_code: int | None) -> RunnerResult:
+        return conclude(self._notes, "the function", "python", exit_code)
 
-    def _take(self, event: Event) -> None:
-        noted = self._noted = Noted(metered=False, executed=True)
-        noted.text.add(event.text("text") or "")
-        noted.structured = storable(event.raw.get("value"))
+    def _handle(self, event: Event) -> None:
+        notes = self._notes = StreamNotes(metered=False, executed=True)
+        notes.text.add(event.text("text") or "")
+        notes.structured = storable(event.raw.get("value"))
         error = event.text("raised")
         if error is not None:
-            noted.failed, noted.error, noted.limit = True, brief(error), _limit(event.inner("limit"))
+            notes.failed, notes.error, notes.limit = True, shorten(error), _limit(event.inner("limit"))
 
 
-def _limit(told: Event) -> Limit | None:
-    provider = told.word("provider")
-    return None if provider is None else Limit(provider, instant(told.number("resets_at")), told.text("reason") or "")
+def _limit(event: Event) -> Limit | None:
+    provider = event.name("provider")
+    return None if provider is None else Limit(provider, instant(event.number("resets_at")), event.text("reason") or "")
 
 
-def _places(call: Call) -> list[str]:
+def _search_paths(call: Call) -> list[str]:
     given = call.environment.get("PYTHONPATH", "")
-    return [call.workdir, *(place for place in given.split(os.pathsep) if place)]
+    return [call.workdir, *(path for path in given.split(os.pathsep) if path)]
 
 
-def _check_module(name: str, places: Sequence[str]) -> None:
+def _check_module(name: str, paths: Sequence[str]) -> None:
     """Whether it can be found, without running a line of it."""
     if name in sys.modules:
         return
     importlib.invalidate_caches()
     first, *rest = name.split(".")
-    spec = _spec(first, places)
+    spec = _spec(first, paths)
     for part in rest:
         within = [] if spec is None else list(spec.submodule_search_locations or [])
         spec = PathFinder.find_spec(f"{first}.{part}", within) if within else None
@@ -112,9 +112,9 @@ def _check_module(name: str, places: Sequence[str]) -> None:
         raise InvalidInput(f'There is no module "{name}"', value=name, field="command", hint=hint)
 
 
-def _spec(name: str, places: Sequence[str]) -> ModuleSpec | None:
+def _spec(name: str, paths: Sequence[str]) -> ModuleSpec | None:
     try:
         found = importlib.util.find_spec(name)
     except (ValueError, ImportError):  # a module that is loaded and says nothing of where it comes from
         found = None
-    return found or PathFinder.find_spec(name, list(places))
+    return found or PathFinder.find_spec(name, list(paths))

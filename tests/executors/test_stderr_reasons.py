@@ -8,8 +8,8 @@ import office as offices
 import pytest
 from office import Office
 
-from matins.executors.runners.base import Told
-from matins.executors.runners.complaints import heard
+from matins.executors.runners.protocol import RunnerResult
+from matins.executors.runners.stderr_reasons import with_stderr_reason
 
 office = offices.office
 
@@ -20,9 +20,9 @@ def test_b4_a_tool_that_refuses_its_arguments_says_which(office: Office, tmp_pat
     m.agents.set("ann", runner="codex", arguments=["--no-such-flag"], environment={"STANDIN_HOME": str(tmp_path)})
     m.add("s", when="1d", agent="ann", prompt="Hello")
     run = office.fire("s")
-    said = "codex ended with exit code 2 before its final event: error: unrecognized arguments: --no-such-flag"
+    reason = "codex ended with exit code 2 before its final event: error: unrecognized arguments: --no-such-flag"
     assert run.state == "failed"
-    assert run.outcome["error"].startswith(said)
+    assert run.outcome["error"].startswith(reason)
     assert run.outcome["result"]["tokens"] == {"in": 0, "out": 0, "cached": 0}
 
 
@@ -39,17 +39,17 @@ def test_b4_a_command_that_fails_says_why(office: Office, monkeypatch: pytest.Mo
 
 def test_b6_a_limit_that_is_told_on_stderr() -> None:
     """B6: not the agent's failure there either; but whose limit a command of one's own speaks of, nobody knows"""
-    told = heard(FAILED, "google", b"error: status 429, try again in 30s\n")
-    assert told.limit is not None
-    assert (told.limit.provider, told.limit.until(1_000)) == ("google", 31_000)
-    assert heard(FAILED, None, b"error: status 429, try again in 30s\n").limit is None
+    result = with_stderr_reason(FAILED, "google", b"error: status 429, try again in 30s\n")
+    assert result.limit is not None
+    assert (result.limit.provider, result.limit.until(1_000)) == ("google", 31_000)
+    assert with_stderr_reason(FAILED, None, b"error: status 429, try again in 30s\n").limit is None
 
 
-FAILED = Told(False, False, error="it ended")
+FAILED = RunnerResult(False, False, error="it ended")
 
 
 @pytest.mark.parametrize(
-    ("complaint", "error"),
+    ("stderr", "error"),
     [
         (b"", "it ended"),
         (b"\n \n", "it ended"),
@@ -63,12 +63,12 @@ FAILED = Told(False, False, error="it ended")
         (b"x" * 10_000, "it ended: " + "x" * 499 + "…"),
     ],
 )
-def test_the_line_that_tells_most(complaint: bytes, error: str) -> None:
+def test_the_line_that_tells_most(stderr: bytes, error: str) -> None:
     """B4"""
-    assert heard(FAILED, "p", complaint).error == error
+    assert with_stderr_reason(FAILED, "p", stderr).error == error
 
 
 def test_what_went_well_has_no_complaint() -> None:
     """B4"""
-    told = Told(True, True)
-    assert heard(told, "p", b"warning: something\n") is told
+    result = RunnerResult(True, True)
+    assert with_stderr_reason(result, "p", b"warning: something\n") is result

@@ -11,8 +11,8 @@ import pytest
 from driving import TOOLS, Driver
 
 from matins.errors import InvalidInput
-from matins.executors.runners.base import Call, Command, Runner, Told
 from matins.executors.runners.demo import Demo
+from matins.executors.runners.protocol import Call, Command, Runner, RunnerResult
 from matins.executors.runners.python import Python
 from matins.executors.runners.shell import Shell
 from matins.testing import check_runner
@@ -49,8 +49,8 @@ class Reader:
             self.text = event["text"].encode(errors="replace").decode().replace("\0", "")[-1_000_000:]
         self.done = self.done or (isinstance(event, dict) and event.get("type") == "done")
 
-    def close(self, exit_code: int | None) -> Told:
-        return Told(self.done, self.done, text=self.text, error=None if self.done else "it was cut short")
+    def close(self, exit_code: int | None) -> RunnerResult:
+        return RunnerResult(self.done, self.done, text=self.text, error=None if self.done else "it was cut short")
 
 
 class Cobbler:
@@ -58,7 +58,7 @@ class Cobbler:
     provider = "leather"
     chooses_session = False
 
-    def refuse(self, call: Call) -> None:
+    def check(self, call: Call) -> None:
         if "\0" in call.prompt or "\ud83e" in call.prompt:
             raise InvalidInput("It cannot be told", field="prompt")
 
@@ -85,7 +85,7 @@ class PromptLost(Cobbler):
 
 
 class TakesNul(Cobbler):
-    def refuse(self, call: Call) -> None:
+    def check(self, call: Call) -> None:
         pass
 
     def command(self, call: Call) -> Command:
@@ -114,13 +114,13 @@ def reading(change: Callable[[Reader], None]) -> type[Cobbler]:
 
 
 def believes_exit_codes(reader: Reader) -> None:
-    reader.close = lambda code: Told(True, code == 0, error=None if code == 0 else "failed")  # type: ignore[method-assign]
+    reader.close = lambda code: RunnerResult(True, code == 0, error=None if code == 0 else "failed")  # type: ignore[method-assign]
 
 
 def believes_any_words(reader: Reader) -> None:
     close = reader.close
 
-    def believe(code: int | None) -> Told:
+    def believe(code: int | None) -> RunnerResult:
         reader.done = bool(reader.text)
         return close(code)
 
@@ -149,12 +149,12 @@ def keeps_everything(reader: Reader) -> None:
 
 
 def fails_silently(reader: Reader) -> None:
-    reader.close = lambda code: Told(reader.done, reader.done)  # type: ignore[method-assign]
+    reader.close = lambda code: RunnerResult(reader.done, reader.done)  # type: ignore[method-assign]
 
 
 def tells_nul(reader: Reader) -> None:
     close = reader.close
-    reader.close = lambda code: Told(True, True, text="\0") if reader.done else close(code)  # type: ignore[method-assign]
+    reader.close = lambda code: RunnerResult(True, True, text="\0") if reader.done else close(code)  # type: ignore[method-assign]
 
 
 def is_led_astray(reader: Reader) -> None:

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any, cast
 
-from matins.executors.runners.base import Told
+from matins.executors.runners.protocol import RunnerResult
 
-LONGEST_TEXT = 1_000_000
-MOST_CUTS = 1_500
+MAX_TEXT_LENGTH = 1_000_000
+MAX_CUTS = 1_500
 PADDING = 512 * 1024
-_MOST_SPOILT = 600
+_MAX_SPOILT = 600
 CANARY = "canary-5f3759df"
 _SECRETS = ("API_KEY", "TOKEN", "AUTH_TOKEN", "PASSWORD", "SECRET")
 PROMPTS = (
@@ -31,7 +31,21 @@ NOISE = (
     b"", b"not json at all", b'{"type":', b"[1, 2, 3]", b'"result"', b"null", b"42", b'{"type": 7}', b"{}", b"\x00" * 9,
     b"\xe2\x82", b"\xff\xfe\xfd", b"\x1b[?1004l", b'{"a": NaN, "b": 1e999}', b"{" * 2_000, b'{"a":' * 2_000,
 )  # fmt: skip
-_WRONG: tuple[Any, ...] = (None, True, -1, 1e308, 10**400, "", "\0", "\ud800", "text", [], [[]], {}, {"type": []})
+_WRONG_VALUES: tuple[Any, ...] = (
+    None,
+    True,
+    -1,
+    1e308,
+    10**400,
+    "",
+    "\0",
+    "\ud800",
+    "text",
+    [],
+    [[]],
+    {},
+    {"type": []},
+)
 
 
 def secret_names(*owners: str) -> set[str]:
@@ -39,36 +53,36 @@ def secret_names(*owners: str) -> set[str]:
     return {f"{owner.upper()}_{kind}" for owner in owners for kind in _SECRETS} | {*_SECRETS}
 
 
-def _texts(told: Told) -> list[str | None]:
-    limit = told.limit.reason if told.limit else None
-    return [told.text, told.error, told.reason, told.session, told.model, *told.denials, limit]
+def _texts(result: RunnerResult) -> list[str | None]:
+    limit = result.limit.reason if result.limit else None
+    return [result.text, result.error, result.reason, result.session, result.model, *result.denials, limit]
 
 
-def _storable(told: Told) -> bool:
+def _storable(result: RunnerResult) -> bool:
     try:
-        json.dumps(told.structured, allow_nan=False, ensure_ascii=False).encode()
-        return b"\0" not in "".join(text for text in _texts(told) if text).encode()
+        json.dumps(result.structured, allow_nan=False, ensure_ascii=False).encode()
+        return b"\0" not in "".join(text for text in _texts(result) if text).encode()
     except (ValueError, TypeError, RecursionError):
         return False
 
 
-CONSISTENT: dict[str, Callable[[Told], bool]] = {
-    "a success was executed, and has no error and no limit": lambda told: (
-        not told.succeeded or (told.executed and told.error is None and told.limit is None)
+CONSISTENT: dict[str, Callable[[RunnerResult], bool]] = {
+    "a success was executed, and has no error and no limit": lambda result: (
+        not result.succeeded or (result.executed and result.error is None and result.limit is None)
     ),
-    "a failure says why": lambda told: told.succeeded or bool(told.error),
-    "tokens, money and turns are not negative": lambda told: (
-        min(told.tokens_in, told.tokens_out, told.tokens_cached, told.cost_usd or 0, told.turns or 0) >= 0
+    "a failure says why": lambda result: result.succeeded or bool(result.error),
+    "tokens, money and turns are not negative": lambda result: (
+        min(result.tokens_in, result.tokens_out, result.tokens_cached, result.cost_usd or 0, result.turns or 0) >= 0
     ),
-    "money that was reported is there": lambda told: told.cost_reported == (told.cost_usd is not None),
-    f"a text has at most {LONGEST_TEXT:,} characters": lambda told: len(told.text) <= LONGEST_TEXT,
+    "money that was reported is there": lambda result: result.cost_reported == (result.cost_usd is not None),
+    f"a text has at most {MAX_TEXT_LENGTH:,} characters": lambda result: len(result.text) <= MAX_TEXT_LENGTH,
     "every text can be stored (no NUL, no half characters, JSON is JSON)": _storable,
 }
 
 
 def spoilt(line: bytes) -> Iterator[bytes]:
     """The line with each of its values replaced by each of the wrong ones: the first few hundred such lines."""
-    return islice(_all_spoilt(line), _MOST_SPOILT)
+    return islice(_all_spoilt(line), _MAX_SPOILT)
 
 
 def _all_spoilt(line: bytes) -> Iterator[bytes]:
@@ -77,14 +91,14 @@ def _all_spoilt(line: bytes) -> Iterator[bytes]:
         event = json.loads(line[begin:]) if begin >= 0 else None
     except ValueError:
         return
-    for put in _places(event):
-        for wrong in _WRONG:
-            kept = put(wrong)
+    for set_value in _setters(event):
+        for wrong in _WRONG_VALUES:
+            before = set_value(wrong)
             yield line[:begin] + json.dumps(event).encode() + b"\n"
-            put(kept)
+            set_value(before)
 
 
-def _places(value: Any) -> Iterator[Callable[[Any], Any]]:
+def _setters(value: Any) -> Iterator[Callable[[Any], Any]]:
     """For every place in a value: what puts another thing there, and returns what was."""
     if isinstance(value, dict):
         items = list(cast("dict[Any, Any]", value).items())
@@ -93,13 +107,13 @@ def _places(value: Any) -> Iterator[Callable[[Any], Any]]:
 
     for key, inner in items:
 
-        def put(new: Any, key: Any = key) -> Any:
+        def set_value(new: Any, key: Any = key) -> Any:
             old = cast("Any", value[key])
             value[key] = new
             return old
 
-        yield put
-        yield from _places(inner)
+        yield set_value
+        yield from _setters(inner)
 
 
 def padded(line: bytes) -> bytes:

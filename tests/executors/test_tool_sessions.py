@@ -11,8 +11,8 @@ import office as offices
 import pytest
 from office import Office
 
-from matins.executors.runners.base import Call, Told
-from matins.executors.runners.sessions import session_gone
+from matins.executors.runners.protocol import Call, RunnerResult
+from matins.executors.runners.tool_sessions import session_gone
 
 office = offices.office
 TOOLS = ("claude", "codex", "gemini", "goose", "opencode")
@@ -117,9 +117,9 @@ def test_c5_a_tool_without_sessions_of_its_own(office: Office) -> None:
 def test_c5_only_a_tool_that_spent_nothing_can_have_lost_its_session() -> None:
     """C5: an agent that quotes the words has not"""
     words, call = (b"no such session",), Call("Go on", "/", session="s")
-    told = Told(executed=True, succeeded=False)
-    assert session_gone(call, told, words, b"error: no such session s")
-    assert session_gone(call, Told(False, False, error="no such session"), words, b"")
-    assert not session_gone(call, Told(True, False, tokens_out=1), words, b"error: no such session s")
-    assert not session_gone(Call("Go on", "/"), told, words, b"error: no such session s")
-    assert not session_gone(call, told, words, b"another error")
+    result = RunnerResult(executed=True, succeeded=False)
+    assert session_gone(call, result, words, b"error: no such session s")
+    assert session_gone(call, RunnerResult(False, False, error="no such session"), words, b"")
+    assert not session_gone(call, RunnerResult(True, False, tokens_out=1), words, b"error: no such session s")
+    assert not session_gone(Call("Go on", "/"), result, words, b"error: no such session s")
+    assert not session_gone(call, result, words, b"another error")

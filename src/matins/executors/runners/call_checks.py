@@ -8,19 +8,19 @@ import reprlib
 from collections.abc import Collection
 
 from matins.errors import InvalidInput
-from matins.executors.runners.base import Call
+from matins.executors.runners.protocol import Call
 
-LONGEST_PROMPT = 4_000_000
-LONGEST_WORD = 500
+MAX_PROMPT_LENGTH = 4_000_000
+MAX_SETTING_LENGTH = 500
 
 
 def check_call(call: Call, *, blank: bool = False) -> None:
     """Raise what is wrong with a call whatever the tool; `blank`: the prompt may be."""
     _check_prompt(call.prompt, blank)
     for name in ("model", "session", "new_session", "permission_mode", "workdir"):
-        _check_word(name, getattr(call, name))
+        _check_setting(name, getattr(call, name))
     for tool in call.allowed_tools:
-        _check_word("allowed_tools", tool)
+        _check_setting("allowed_tools", tool)
     for argument in call.extra_args:
         _check_argument(argument)
     _check_numbers(call)
@@ -30,25 +30,25 @@ def check_call(call: Call, *, blank: bool = False) -> None:
 
 
 def check_mode(call: Call, program: str, modes: Collection[str], hint: str | None = None) -> None:
-    given = call.permission_mode
-    if given is None or given in modes:
+    mode = call.permission_mode
+    if mode is None or mode in modes:
         return
-    close = difflib.get_close_matches(given, modes, n=1)
+    close = difflib.get_close_matches(mode, modes, n=1)
     known = ", ".join(modes)
     raise InvalidInput(
-        f'{program} has no permission mode "{given}"',
-        value=given,
+        f'{program} has no permission mode "{mode}"',
+        value=mode,
         field="permission_mode",
         allowed=known,
         hint=hint or (f'did you mean "{close[0]}"?' if close else f"known: {known}"),
     )
 
 
-def check_own(call: Call, program: str, own: Collection[str]) -> None:
+def check_extra_args(call: Call, program: str, taken: Collection[str]) -> None:
     """Refuse further arguments that Matins gives itself, or that would turn the rest into something else."""
     for argument in call.extra_args:
         name = argument.partition("=")[0]
-        if name in own or argument in ("-", "--"):
+        if name in taken or argument in ("-", "--"):
             raise InvalidInput(
                 f'"{name}" is given to {program} by Matins and cannot be given again',
                 value=argument,
@@ -57,7 +57,7 @@ def check_own(call: Call, program: str, own: Collection[str]) -> None:
             )
 
 
-def refuse_word(field: str, value: object, program: str, what: str, hint: str) -> None:
+def check_unused(field: str, value: object, program: str, what: str, hint: str) -> None:
     """Refuse a word of the call that the tool has no way to honour."""
     if value is not None and value != ():
         raise InvalidInput(f"{program} {what}", value=value, field=field, hint=hint)
@@ -77,24 +77,24 @@ def _check_prompt(prompt: str, blank: bool) -> None:
     if not _encodable(prompt):
         message = "The prompt has half of a character (a lone surrogate) and cannot be written as UTF-8"
         raise InvalidInput(message, value=reprlib.repr(prompt), field="prompt", hint="take it out")
-    if len(prompt) > LONGEST_PROMPT:
+    if len(prompt) > MAX_PROMPT_LENGTH:
         raise InvalidInput(
-            f"The prompt has {len(prompt):,} characters; a tool takes {LONGEST_PROMPT:,} at the most",
+            f"The prompt has {len(prompt):,} characters; a tool takes {MAX_PROMPT_LENGTH:,} at the most",
             value=reprlib.repr(prompt),
             field="prompt",
-            allowed=f"up to {LONGEST_PROMPT:,} characters",
+            allowed=f"up to {MAX_PROMPT_LENGTH:,} characters",
             hint="put the long part into a file in the workdir and name it in the prompt",
         )
 
 
-def _check_word(name: str, word: str | None) -> None:
-    if word is None:
+def _check_setting(name: str, value: str | None) -> None:
+    if value is None:
         return
-    if word.strip() and word.isprintable() and len(word) <= LONGEST_WORD and not word.startswith("-"):
+    if value.strip() and value.isprintable() and len(value) <= MAX_SETTING_LENGTH and not value.startswith("-"):
         return
-    allowed = f"1 to {LONGEST_WORD} printable characters, the first of them not a dash"
-    message = f'"{name}" must have {allowed}, got {reprlib.repr(word)}'
-    raise InvalidInput(message, value=word, field=name, allowed=allowed, hint=f'check "{name}" of the agent')
+    allowed = f"1 to {MAX_SETTING_LENGTH} printable characters, the first of them not a dash"
+    message = f'"{name}" must have {allowed}, got {reprlib.repr(value)}'
+    raise InvalidInput(message, value=value, field=name, allowed=allowed, hint=f'check "{name}" of the agent')
 
 
 def _check_argument(argument: str) -> None:

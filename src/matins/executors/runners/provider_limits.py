@@ -7,10 +7,10 @@ from datetime import datetime
 from email.utils import parsedate_to_datetime
 
 from matins.engine.when.durations import DAY_MS
-from matins.executors.runners.base import Limit
-from matins.executors.runners.events import brief
+from matins.executors.runners.protocol import Limit
+from matins.executors.runners.tool_events import shorten
 
-LIMITED = (429, 529)
+LIMIT_STATUSES = (429, 529)
 """HTTP statuses of a provider that has had enough."""
 _LIMITED = re.compile(
     r"too many requests|\brate.?limit|usage.?limit|(?:hit|reached|exceed\w*) your .{0,40}(?:limit|quota)"
@@ -24,20 +24,20 @@ _WAIT = re.compile(
     re.IGNORECASE,
 )
 _SECONDS = re.compile(r"(?:resets?_in_seconds|retry.?after)\"?\s*[:=]\s*\"?(\d{1,8})\b", re.IGNORECASE)
-_PIECE = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]+)", re.IGNORECASE)
+_DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]+)", re.IGNORECASE)
 _UNITS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-_LONGEST_MESSAGE = 10_000
-_LONGEST_MS = 366 * DAY_MS
+_MAX_MESSAGE_LENGTH = 10_000
+_MAX_WAIT_MS = 366 * DAY_MS
 _EARLIEST_S, _LATEST_S = 10**9, 4 * 10**9
 
 
-def limit_in(provider: str, words: str) -> Limit | None:
+def find_limit(provider: str, text: str) -> Limit | None:
     """The limit that an error message speaks of, if it speaks of one."""
-    words = words[:_LONGEST_MESSAGE]
-    if not _LIMITED.search(words):
+    text = text[:_MAX_MESSAGE_LENGTH]
+    if not _LIMITED.search(text):
         return None
-    at = _RESETS_AT.search(words)
-    return Limit(provider, instant(float(at[1])) if at else None, brief(words), _wait(words))
+    at = _RESETS_AT.search(text)
+    return Limit(provider, instant(float(at[1])) if at else None, shorten(text), _wait(text))
 
 
 def instant(stamp: float | None) -> int | None:
@@ -50,33 +50,33 @@ def instant(stamp: float | None) -> int | None:
 
 def retry_after(provider: str, header: str | None, reason: str) -> Limit:
     """From the header of that name: seconds, or a date."""
-    given = (header or "").strip()
-    if given.isascii() and given.isdigit() and len(given) <= 8:
-        return Limit(provider, None, reason, _bounded(int(given) * 1_000))
-    when = _http_date(given)
+    header_text = (header or "").strip()
+    if header_text.isascii() and header_text.isdigit() and len(header_text) <= 8:
+        return Limit(provider, None, reason, _bounded(int(header_text) * 1_000))
+    when = _http_date(header_text)
     return Limit(provider, None if when is None else instant(when.timestamp()), reason)
 
 
-def _wait(words: str) -> int | None:
-    told = _WAIT.search(words)
-    if told:
-        pieces = [(float(number), _unit(unit)) for number, unit in _PIECE.findall(told[1])]
+def _wait(text: str) -> int | None:
+    match = _WAIT.search(text)
+    if match:
+        pieces = [(float(number), _unit(unit)) for number, unit in _DURATION_PART.findall(match[1])]
         return _bounded(round(sum(number * unit for number, unit in pieces)))
-    seconds = _SECONDS.search(words)
+    seconds = _SECONDS.search(text)
     return _bounded(int(seconds[1]) * 1_000) if seconds else None
 
 
-def _unit(word: str) -> int:
-    lower = word.lower()
+def _unit(unit: str) -> int:
+    lower = unit.lower()
     return _UNITS["ms"] if lower in ("ms", "millis", "milliseconds") else _UNITS.get(lower[0], 0)
 
 
 def _bounded(wait_ms: int) -> int | None:
-    return wait_ms if 0 < wait_ms <= _LONGEST_MS else None
+    return wait_ms if 0 < wait_ms <= _MAX_WAIT_MS else None
 
 
-def _http_date(given: str) -> datetime | None:
+def _http_date(header_text: str) -> datetime | None:
     try:
-        return parsedate_to_datetime(given) if len(given) <= 40 else None
+        return parsedate_to_datetime(header_text) if len(header_text) <= 40 else None
     except (ValueError, TypeError, IndexError, OverflowError):
         return None

@@ -13,11 +13,10 @@ from typing import Any, NamedTuple, cast
 from unittest.mock import patch
 
 from matins.errors import InvalidInput, MatinsError
-from matins.executors.runners.base import Call, Occasion, Speaker, Told
-from matins.executors.runners.faults import (
+from matins.executors.runners.known_faults import (
     CANARY,
     CONSISTENT,
-    MOST_CUTS,
+    MAX_CUTS,
     NOISE,
     PROMPTS,
     UNUSABLE,
@@ -25,11 +24,12 @@ from matins.executors.runners.faults import (
     secret_names,
     spoilt,
 )
+from matins.executors.runners.protocol import Call, EndpointRunner, RunInfo, RunnerResult
 from matins.net.client import Reply, Unreachable
 
 _REFUSALS = (400, 401, 404, HTTPStatus.TOO_MANY_REQUESTS, 500, 503)
 _FLOOD = 64
-_OCCASION = Occasion(841, 7, "garden", None, 1, "841")
+_RUN_INFO = RunInfo(841, 7, "garden", None, 1, "841")
 
 
 class _Sent(NamedTuple):
@@ -39,7 +39,7 @@ class _Sent(NamedTuple):
 
     def holds(self, text: str) -> bool:
         try:
-            return any(text in word for word in _words(json.loads(self.body)))
+            return any(text in part for part in _texts(json.loads(self.body)))
         except ValueError:
             return text.encode() in self.body
 
@@ -68,10 +68,10 @@ class _Answer(Reply):
             raise Unreachable("the connection broke off")
 
 
-class _PlayedLine:
+class _PlayedConnection:
     """Answers whatever is asked with the same."""
 
-    cut = False
+    closed = False
 
     def __init__(self, body: bytes, status: int = 200, headers: Mapping[str, str] | None = None, *, torn: bool) -> None:
         self.sent: list[_Sent] = []
@@ -85,101 +85,105 @@ class _PlayedLine:
         self.sent.append(_Sent(url, body, headers))
         yield _Answer(*self._answer)
 
-    def spent_up(self, so_far: Told) -> bool:
+    def over_budget(self, so_far: RunnerResult) -> bool:
         return False
 
 
-def check_speaker(runner: Speaker, answers: Iterable[bytes], call: Call) -> None:
-    runner.refuse(call)
-    proof = _Proof(runner, call if call.occasion.key else replace(call, occasion=_OCCASION))
-    heard = list(answers)
-    proof.check_prompts(heard[0] if heard else b"")
-    proof.check_refusals(heard[0] if heard else b"")
-    for answer in heard:
+def check_endpoint_runner(runner: EndpointRunner, answers: Iterable[bytes], call: Call) -> None:
+    runner.check(call)
+    proof = _Check(runner, call if call.run_info.key else replace(call, run_info=_RUN_INFO))
+    bodies = list(answers)
+    proof.check_prompts(bodies[0] if bodies else b"")
+    proof.check_refusals(bodies[0] if bodies else b"")
+    for answer in bodies:
         proof.check_answer(answer)
 
 
-class _Proof:
-    def __init__(self, runner: Speaker, call: Call) -> None:
+class _Check:
+    def __init__(self, runner: EndpointRunner, call: Call) -> None:
         self._runner = runner
         self._call = call
 
     def check_prompts(self, answer: bytes) -> None:
         plain = self._sent(self._call, answer)
         for prompt in PROMPTS:
-            call, shown = replace(self._call, prompt=prompt), repr(prompt[:40])
-            self._runner.refuse(call)
+            call, preview = replace(self._call, prompt=prompt), repr(prompt[:40])
+            self._runner.check(call)
             sent = self._sent(call, answer)
             same = [one.url for one in sent] == [one.url for one in plain]
-            self._hold(same, "the prompt stays out of the address", f"{shown} changed the url")
+            self._require(same, "the prompt stays out of the address", f"{preview} changed the url")
             arrived = not sent or any(one.holds(prompt) for one in sent)
-            self._hold(arrived, "the prompt arrives as it is", f"{shown} is in no request")
+            self._require(arrived, "the prompt arrives as it is", f"{preview} is in no request")
         for what, prompt in UNUSABLE.items():
             self._check_unusable(what, replace(self._call, prompt=prompt))
         with patch.dict(os.environ, dict.fromkeys(secret_names(self._runner.name, self._runner.provider), CANARY)):
             seen = [one.url for one in self._sent(self._call, answer) if CANARY in repr(one)]
-        self._hold(not seen, "secrets come by the agent's environment", f"one was taken from ours, for {seen}")
+        self._require(not seen, "secrets come by the agent's environment", f"one was taken from ours, for {seen}")
 
     def check_refusals(self, answer: bytes) -> None:
         for status in _REFUSALS:
             for body in (b"", answer, *NOISE):
-                told = self._told(body, status, {"retry-after": "30"} if status == HTTPStatus.TOO_MANY_REQUESTS else {})
-                self._hold(not told.succeeded, "who is turned away has not succeeded", f"with {status} it did")
-                limited = status != HTTPStatus.TOO_MANY_REQUESTS or told.limit is not None
-                self._hold(limited, "429 is a limit of the provider, and not a failure", f"it was not: {told.error}")
-        self._hold(not self._told(b"", torn=True).succeeded, "no answer is no success", "it succeeded without one")
+                result = self._read(
+                    body, status, {"retry-after": "30"} if status == HTTPStatus.TOO_MANY_REQUESTS else {}
+                )
+                self._require(not result.succeeded, "who is turned away has not succeeded", f"with {status} it did")
+                limited = status != HTTPStatus.TOO_MANY_REQUESTS or result.limit is not None
+                self._require(
+                    limited, "429 is a limit of the provider, and not a failure", f"it was not: {result.error}"
+                )
+        self._require(not self._read(b"", torn=True).succeeded, "no answer is no success", "it succeeded without one")
 
     def check_answer(self, answer: bytes) -> None:
-        clean = self._told(answer)
-        self._hold(clean.succeeded, "its own answer is a success", f"it was read as a failure: {clean.error}")
-        for end in range(0, len(answer), max(1, len(answer) // MOST_CUTS)):
-            self._told(answer[:end])
-            self._told(answer[:end], torn=True)
+        clean = self._read(answer)
+        self._require(clean.succeeded, "its own answer is a success", f"it was read as a failure: {clean.error}")
+        for end in range(0, len(answer), max(1, len(answer) // MAX_CUTS)):
+            self._read(answer[:end])
+            self._read(answer[:end], torn=True)
         lines = answer.splitlines(keepends=True)
-        self._told(b"".join(noise + b"\n" + line for line in lines for noise in NOISE))
-        self._told(b"".join(padded(line) for line in lines for _ in range(_FLOOD // len(lines) + 1)))
+        self._read(b"".join(noise + b"\n" + line for line in lines for noise in NOISE))
+        self._read(b"".join(padded(line) for line in lines for _ in range(_FLOOD // len(lines) + 1)))
         for number, line in enumerate(lines):
             for wrong in spoilt(line):
-                self._told(b"".join([*lines[:number], wrong, *lines[number + 1 :]]))
+                self._read(b"".join([*lines[:number], wrong, *lines[number + 1 :]]))
 
     def _check_unusable(self, what: str, call: Call) -> None:
         try:
-            self._runner.refuse(call)
+            self._runner.check(call)
         except InvalidInput:
             return
-        self._hold(False, "what cannot be told is refused before anything is spent", f"a prompt with {what} was not")
+        self._require(False, "what cannot be told is refused before anything is spent", f"a prompt with {what} was not")
 
     def _sent(self, call: Call, answer: bytes) -> list[_Sent]:
-        line = _PlayedLine(answer, torn=False)
-        self._spoken(call, line)
-        return line.sent
+        connection = _PlayedConnection(answer, torn=False)
+        self._call_runner(call, connection)
+        return connection.sent
 
-    def _told(
+    def _read(
         self, body: bytes, status: int = 200, headers: Mapping[str, str] | None = None, *, torn: bool = False
-    ) -> Told:
-        return self._spoken(self._call, _PlayedLine(body, status, headers, torn=torn))
+    ) -> RunnerResult:
+        return self._call_runner(self._call, _PlayedConnection(body, status, headers, torn=torn))
 
-    def _spoken(self, call: Call, line: _PlayedLine) -> Told:
+    def _call_runner(self, call: Call, connection: _PlayedConnection) -> RunnerResult:
         try:
-            told = self._runner.speak(call, line)
+            result = self._runner.call(call, connection)
         except MatinsError as error:
-            return Told(False, False, error=error.message)
+            return RunnerResult(False, False, error=error.message)
         except Exception as error:
             promise = "a speaker raises nothing but what Matins raises"
             raise AssertionError(f"{self._runner.name}: {promise}: {error!r}") from error
         for broken, holds in CONSISTENT.items():
-            self._hold(holds(told), "what is told holds together", f"{broken}: {told!r:.500}")
-        return told
+            self._require(holds(result), "what is told holds together", f"{broken}: {result!r:.500}")
+        return result
 
-    def _hold(self, holds: bool, promise: str, broken: str) -> None:
+    def _require(self, holds: bool, promise: str, broken: str) -> None:
         if not holds:
             raise AssertionError(f"{self._runner.name}: {promise}: {broken}")
 
 
-def _words(value: Any) -> Iterator[str]:
+def _texts(value: Any) -> Iterator[str]:
     """Every text in a value of JSON."""
     if isinstance(value, str):
         yield value
     inner = cast("dict[str, Any]", value).values() if isinstance(value, dict) else value
     for item in cast("Iterable[Any]", inner) if isinstance(value, (list, dict)) else ():
-        yield from _words(item)
+        yield from _texts(item)

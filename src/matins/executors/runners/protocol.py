@@ -13,7 +13,7 @@ Declared = Literal["failed", "nothing"]
 StoppedBy = Literal["turns", "money"]
 
 
-class Occasion(NamedTuple):
+class RunInfo(NamedTuple):
     """Which run an agent is woken for."""
 
     run_id: int = 0
@@ -37,7 +37,7 @@ class Call:
     session: str | None = None
     """Go on with this one."""
     new_session: str | None = None
-    """The id of a fresh one, for the tools that let us choose it; `Told.session` says what it became."""
+    """The id of a fresh one, for the tools that let us choose it; `RunnerResult.session` says what it became."""
     permission_mode: str | None = None
     """In the tool's own words."""
     allowed_tools: tuple[str, ...] = ()
@@ -48,7 +48,7 @@ class Call:
     """Further arguments of the tool's own; of `shell`, the whole command."""
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """What only this runner knows."""
-    occasion: Occasion = field(default_factory=Occasion)
+    run_info: RunInfo = field(default_factory=RunInfo)
     url: str | None = None
     allowed_hosts: tuple[str, ...] = ()
     """Those of the owner's own network that may be called."""
@@ -67,11 +67,11 @@ class Command(NamedTuple):
     stdin: bytes
     """All of it; then the end of file."""
     env_add: Mapping[str, str] = {}
-    env_drop: tuple[str, ...] = ()
+    env_remove: tuple[str, ...] = ()
     """What would tell the tool that it runs inside another of its kind."""
     finals: tuple[bytes, ...] = ()
     """A line of stdout with one of these is the final event."""
-    gone: tuple[bytes, ...] = ()
+    session_unknown: tuple[bytes, ...] = ()
     """With one of these, on stdout or stderr, the tool says that it does not know the session."""
 
 
@@ -92,7 +92,7 @@ class Limit(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class RunnerResult:
     """What a tool's stream said, all of it."""
 
     executed: bool
@@ -125,7 +125,7 @@ class Told:
     model: str | None = None
     """Which one the tool says it used."""
 
-    def of_run(self, before: tuple[int, int, int]) -> Told:
+    def of_run(self, before: tuple[int, int, int]) -> RunnerResult:
         """With the tokens of this run alone, given those (in, out, cached) that its session had before."""
         now = (self.tokens_in, self.tokens_out, self.tokens_cached)
         if not self.cumulative or any(new < old for new, old in zip(now, before, strict=True)):
@@ -141,7 +141,7 @@ class Reader(Protocol):
         """The next line of stdout, with or without its end."""
         ...
 
-    def close(self, exit_code: int | None) -> Told:
+    def close(self, exit_code: int | None) -> RunnerResult:
         """None when it did not end by itself."""
         ...
 
@@ -150,7 +150,7 @@ class Reader(Protocol):
 class Metered(Reader, Protocol):
     """A reader that can be asked before the end; what others spend is known only afterwards."""
 
-    def so_far(self) -> Told:
+    def so_far(self) -> RunnerResult:
         """The tokens and the money of the lines up to here; the rest is nobody's business yet."""
         ...
 
@@ -164,7 +164,7 @@ class Runner(Protocol):
     chooses_session: bool
     """Whether the id of a fresh session is ours to give."""
 
-    def refuse(self, call: Call) -> None:
+    def check(self, call: Call) -> None:
         """Raise InvalidInput for what the tool cannot do, before anything is spent."""
         ...
 
@@ -175,11 +175,11 @@ class Runner(Protocol):
     def reader(self) -> Reader: ...
 
 
-class Line(Protocol):
+class EndpointConnection(Protocol):
     """What a speaker speaks through. It is cut at the limits of a call, and when somebody wants it to end."""
 
     @property
-    def cut(self) -> bool:
+    def closed(self) -> bool:
         """Whether it is: whoever does not wait on the line should look now and then, and return."""
         ...
 
@@ -191,13 +191,13 @@ class Line(Protocol):
         """Through the one door, which judges where a URL leads. Secrets of the call are taken out of what comes."""
         ...
 
-    def spent_up(self, so_far: Told) -> bool:
+    def over_budget(self, so_far: RunnerResult) -> bool:
         """Whether the call has spent what it may, given its tokens and money up to here: then it must stop."""
         ...
 
 
 @runtime_checkable
-class Speaker(Protocol):
+class EndpointRunner(Protocol):
     """A runner that starts no process: it is called in a thread of ours. After a crash nobody knows how that went."""
 
     name: str
@@ -205,10 +205,10 @@ class Speaker(Protocol):
     """Whose limits hold it back; empty where that is whoever is at the agent's url."""
     chooses_session: bool
 
-    def refuse(self, call: Call) -> None: ...
-    def speak(self, call: Call, line: Line) -> Told:
+    def check(self, call: Call) -> None: ...
+    def call(self, call: Call, connection: EndpointConnection) -> RunnerResult:
         """Of a call that was not refused; a MatinsError is its failure."""
         ...
 
 
-AnyRunner = Runner | Speaker
+AnyRunner = Runner | EndpointRunner

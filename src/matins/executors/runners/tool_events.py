@@ -10,13 +10,13 @@ from typing import Any, cast
 
 from matins.engine.validation import UNSTORABLE
 
-LINE_ROOM = 8 * 1024 * 1024
+MAX_LINE_BYTES = 8 * 1024 * 1024
 """A longer line is passed over: no event that we need is as long."""
-TEXT_ROOM = 1_000_000
-NOTE_ROOM = 500
-_MOST = 10**15
+MAX_TEXT_LENGTH = 1_000_000
+MAX_NOTE_LENGTH = 500
+_MAX_NUMBER = 10**15
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
-_MOST_WHOLE = 2**63 - 1
+_MAX_INTEGER = 2**63 - 1
 _BEFORE_JSON = re.compile(r"(?:\x1b\[[0-9;?]*[A-Za-z]|[\x00-\x20\ufeff])*")
 
 
@@ -29,14 +29,14 @@ class Event:
     def text(self, key: str) -> str | None:
         """A text that says something."""
         value = self.raw.get(key)
-        return clean(value) if isinstance(value, str) and value else None
+        return storable_text(value) if isinstance(value, str) and value else None
 
-    def word(self, key: str) -> str | None:
+    def name(self, key: str) -> str | None:
         """A name or an id: a text that is not long."""
         value = self.raw.get(key)
-        return clean(value) if isinstance(value, str) and 0 < len(value) <= NOTE_ROOM else None
+        return storable_text(value) if isinstance(value, str) and 0 < len(value) <= MAX_NOTE_LENGTH else None
 
-    def whole(self, key: str) -> int:
+    def count(self, key: str) -> int:
         """A count; 0 where there is none."""
         value = self.number(key)
         return 0 if value is None else int(value)
@@ -46,7 +46,7 @@ class Event:
         value = self.raw.get(key)
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             return None
-        return value if 0 <= value <= _MOST else None
+        return value if 0 <= value <= _MAX_NUMBER else None
 
     def flag(self, key: str) -> bool:
         return self.raw.get(key) is True
@@ -67,12 +67,12 @@ class Event:
         """The texts of a list inside."""
         value = self.raw.get(key)
         listed = cast("list[Any]", value) if isinstance(value, list) else []
-        return [clean(item) for item in listed if isinstance(item, str) and item]
+        return [storable_text(item) for item in listed if isinstance(item, str) and item]
 
 
 def read_event(line: bytes) -> Event | None:
     """None for what is not an object; escape sequences of a terminal may stand before it."""
-    if len(line) > LINE_ROOM or b"{" not in line:
+    if len(line) > MAX_LINE_BYTES or b"{" not in line:
         return None
     text = line.decode("utf-8", "replace")
     begin = _BEFORE_JSON.match(text)
@@ -95,7 +95,7 @@ def read_json(text: str) -> Any | None:
 def storable(value: Any) -> Any | None:
     """A value of JSON as every database holds it; None where it is too long or too deep."""
     try:
-        return _storable(value) if len(json.dumps(value)) <= TEXT_ROOM else None
+        return _storable(value) if len(json.dumps(value)) <= MAX_TEXT_LENGTH else None
     except (ValueError, TypeError, RecursionError):
         return None
 
@@ -105,26 +105,26 @@ def without_escapes(text: str) -> str:
     return _ESCAPES.sub("", text)
 
 
-def clean(text: str) -> str:
+def storable_text(text: str) -> str:
     """Without NUL and half characters."""
     return UNSTORABLE.sub("\ufffd", text)
 
 
-def brief(text: str) -> str:
+def shorten(text: str) -> str:
     """One line, and not a long one."""
-    line = " ".join(clean(text[: 10 * NOTE_ROOM]).split())
-    return line if len(line) <= NOTE_ROOM else line[: NOTE_ROOM - 1] + "…"
+    line = " ".join(storable_text(text[: 10 * MAX_NOTE_LENGTH]).split())
+    return line if len(line) <= MAX_NOTE_LENGTH else line[: MAX_NOTE_LENGTH - 1] + "…"
 
 
-def action(name: str | None, given: Any) -> str:
+def action(name: str | None, arguments: Any) -> str:
     """A tool and what it was asked for."""
-    if not given:
-        return brief(name or "a tool")
+    if not arguments:
+        return shorten(name or "a tool")
     try:
-        words = json.dumps(given, ensure_ascii=False)
+        text = json.dumps(arguments, ensure_ascii=False)
     except (ValueError, TypeError, RecursionError):
-        words = "…"
-    return brief(clean(f"{name or 'a tool'} {words}"))
+        text = "…"
+    return shorten(storable_text(f"{name or 'a tool'} {text}"))
 
 
 class Text:
@@ -134,26 +134,26 @@ class Text:
         self._parts: list[str] = []
         self._size = 0
         self._before = ""
-        self.heard = 0
+        self.length = 0
         """Characters, also of what was replaced or cut."""
 
     def add(self, part: str) -> None:
-        self.heard += len(part)
+        self.length += len(part)
         self._parts.append(part)
         self._size += len(part)
-        if self._size > 2 * TEXT_ROOM:
-            self._parts = [self.last_words()]
+        if self._size > 2 * MAX_TEXT_LENGTH:
+            self._parts = [self.final_text()]
             self._size = len(self._parts[0])
 
     def begin(self) -> None:
         """What comes next replaces what came before, if anything does come."""
         if self._parts:
-            self._before = self.last_words()
+            self._before = self.final_text()
             self._parts, self._size = [], 0
 
-    def last_words(self) -> str:
+    def final_text(self) -> str:
         text = "".join(self._parts) or self._before
-        return text if len(text) <= TEXT_ROOM else "…" + text[1 - TEXT_ROOM :]
+        return text if len(text) <= MAX_TEXT_LENGTH else "…" + text[1 - MAX_TEXT_LENGTH :]
 
 
 def _decoded(text: str, begin: int) -> Any:
@@ -167,13 +167,13 @@ def _decoded(text: str, begin: int) -> Any:
 
 def _storable(value: Any) -> Any:
     if isinstance(value, str):
-        return clean(value)
+        return storable_text(value)
     if isinstance(value, list):
         return [_storable(item) for item in cast("list[Any]", value)]
     if isinstance(value, dict):
-        return {clean(key): _storable(item) for key, item in cast("dict[str, Any]", value).items()}
-    if isinstance(value, int) and abs(value) > _MOST_WHOLE:
-        return clean(str(value))
+        return {storable_text(key): _storable(item) for key, item in cast("dict[str, Any]", value).items()}
+    if isinstance(value, int) and abs(value) > _MAX_INTEGER:
+        return storable_text(str(value))
     return value if value not in (math.inf, -math.inf) else None
 
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from matins.errors import InvalidInput
-from matins.executors.runners.base import Call, Limit, Line, Told
 from matins.executors.runners.http import Http
 from matins.executors.runners.openai import OpenAI
+from matins.executors.runners.protocol import Call, EndpointConnection, Limit, RunnerResult
 from matins.testing import check_runner
 
 SECRET = "whsec_" + "A" * 43 + "="
@@ -44,7 +44,7 @@ class Cobbler:
 
     name, provider, chooses_session = "cobbler", "leather", False
 
-    def refuse(self, call: Call) -> None:
+    def check(self, call: Call) -> None:
         if "\0" in call.prompt or "\ud83e" in call.prompt:
             raise InvalidInput("It cannot be told", field="prompt")
 
@@ -57,15 +57,15 @@ class Cobbler:
     def headers(self) -> dict[str, str]:
         return {}
 
-    def read(self, body: bytes) -> Told:
-        return Told(True, True, text=body.decode(errors="replace").replace("\0", "")[:1000])
+    def read(self, body: bytes) -> RunnerResult:
+        return RunnerResult(True, True, text=body.decode(errors="replace").replace("\0", "")[:1000])
 
-    def turned_away(self, status: int) -> Told:
+    def turned_away(self, status: int) -> RunnerResult:
         limit = Limit(self.provider, None, "later", 30_000) if status == 429 else None
-        return Told(False, False, error=f"it answered {status}", limit=limit)
+        return RunnerResult(False, False, error=f"it answered {status}", limit=limit)
 
-    def speak(self, call: Call, line: Line) -> Told:
-        with line.post(self.address(call), self.body(call), self.headers()) as reply:
+    def call(self, call: Call, connection: EndpointConnection) -> RunnerResult:
+        with connection.post(self.address(call), self.body(call), self.headers()) as reply:
             return self.read(reply.read(1_000_000)) if reply.status == 200 else self.turned_away(reply.status)
 
 
@@ -80,7 +80,7 @@ class PromptLost(Cobbler):
 
 
 class TakesNul(Cobbler):
-    def refuse(self, call: Call) -> None:
+    def check(self, call: Call) -> None:
         pass
 
 
@@ -90,36 +90,36 @@ class SecretOfOurs(Cobbler):
 
 
 class BelievesAnyStatus(Cobbler):
-    def turned_away(self, status: int) -> Told:
-        return Told(True, True)
+    def turned_away(self, status: int) -> RunnerResult:
+        return RunnerResult(True, True)
 
 
 class TakesLimitsForFailures(Cobbler):
-    def turned_away(self, status: int) -> Told:
-        return Told(False, False, error="it failed")
+    def turned_away(self, status: int) -> RunnerResult:
+        return RunnerResult(False, False, error="it failed")
 
 
 class BelievesNothing(Cobbler):
-    def speak(self, call: Call, line: Line) -> Told:
+    def call(self, call: Call, connection: EndpointConnection) -> RunnerResult:
         try:
-            return super().speak(call, line)
+            return super().call(call, connection)
         except Exception:
-            return Told(True, True)
+            return RunnerResult(True, True)
 
 
 class RaisesAtHalfCharacters(Cobbler):
-    def read(self, body: bytes) -> Told:
-        return Told(True, True, text=body.decode()[:1000])
+    def read(self, body: bytes) -> RunnerResult:
+        return RunnerResult(True, True, text=body.decode()[:1000])
 
 
 class KeepsAll(Cobbler):
-    def read(self, body: bytes) -> Told:
-        return Told(True, True, text=body.decode(errors="replace").replace("\0", "") * 2)
+    def read(self, body: bytes) -> RunnerResult:
+        return RunnerResult(True, True, text=body.decode(errors="replace").replace("\0", "") * 2)
 
 
 class FailsAlways(Cobbler):
-    def read(self, body: bytes) -> Told:
-        return Told(True, False, error="no")
+    def read(self, body: bytes) -> RunnerResult:
+        return RunnerResult(True, False, error="no")
 
 
 def test_b4_a_speaker_of_ones_own_that_keeps_them() -> None:

@@ -1,0 +1,28 @@
+"""Sessions that a tool does not know: not a failure, but a place that is gone."""
+
+from __future__ import annotations
+
+from matins.engine.landing import ASKED_FOR
+from matins.errors import InvalidInput
+from matins.executors.runners.protocol import Call, Command, RunnerResult
+from matins.model.thread import Landing
+
+
+def check_session(call: Call, assignment: Landing | None, command: Command) -> None:
+    """Refuse a session that was never spoken in here when the tool has no way to say whether it knows it."""
+    requested = assignment is not None and assignment.how == ASKED_FOR
+    if call.session is not None and requested and not command.session_unknown:
+        message = f'Nobody has spoken in the session "{call.session}" here, and its tool keeps none'
+        raise InvalidInput(message, value=call.session, field="session", hint="name a thread, or a channel")
+
+
+def session_gone(call: Call, result: RunnerResult, unknown_session: tuple[bytes, ...], stderr: bytes) -> bool:
+    """Whether a tool that failed says that it does not know the session; then it has spent nothing."""
+    spent = result.tokens_in + result.tokens_out + result.tokens_cached
+    text = stderr + (result.error or "").encode()
+    return (
+        call.session is not None
+        and not result.succeeded
+        and not spent
+        and any(phrase in text for phrase in unknown_session)
+    )
