@@ -9,8 +9,8 @@ from work_sources import parse_source
 from matins.errors import InvalidInput
 from matins.model.work_source import WorkSourceDefinition
 from matins.records.work_sources import WORK_SOURCES
-from matins.work.base import open_source
 from matins.work.github_issues import GitHubIssues
+from matins.work.sources import open_source
 from matins.work.tasks_file import TasksFile
 
 GITHUB = {"kind": "github", "repo": "octo-org/garden"}

@@ -17,7 +17,7 @@ from tasks_desk import LATER, NOW, claimed
 from matins.errors import InvalidInput
 from matins.texts import whole_file
 from matins.work import tasks_file
-from matins.work.base import WorkSourceUnavailable
+from matins.work.sources import WorkSourceUnavailable
 from matins.work.tasks_file import TasksFile
 from matins.work.tasks_yaml import read_tasks
 
@@ -98,7 +98,7 @@ def _lock_of(path: Path) -> Iterator[None]:
 
 def test_the_lock_of_another_is_honoured(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """C3: claim with a lock"""
-    monkeypatch.setattr(tasks_file, "_PATIENCE_S", 0)
+    monkeypatch.setattr(tasks_file, "_LOCK_TIMEOUT_S", 0)
     path.write_text("- title: a\n")
     with _lock_of(path), pytest.raises(WorkSourceUnavailable, match="holds the lock") as refused:
         claimed(path)

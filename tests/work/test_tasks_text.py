@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from matins.errors import InvalidInput
 from matins.texts.yaml_nodes import parse, plain
-from matins.work.base import readable
-from matins.work.tasks_yaml import changed, read_tasks
+from matins.work.sources import readable
+from matins.work.tasks_yaml import read_tasks, with_changes
 
 SET = {"status": "claimed", "claimed_by": "run 7", "claimed_at": "2026-03-27T09:00:00Z"}
 
@@ -129,12 +129,12 @@ tasks:
 later: [~, null, yes]
 """
     tasks = read_tasks(text)
-    assert _differences(text, changed(tasks, tasks.tasks[0], SET)) == [
+    assert _differences(text, with_changes(tasks, tasks.tasks[0], SET)) == [
         "+         status: claimed\n",
         '+         claimed_by: "run 7"\n',
         "+         claimed_at: 2026-03-27T09:00:00Z\n",
     ]
-    assert changed(tasks, tasks.tasks[1], {"status": "done"}).replace("        status: done\n", "") == text
+    assert with_changes(tasks, tasks.tasks[1], {"status": "done"}).replace("        status: done\n", "") == text
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ later: [~, null, yes]
 def test_a_status_is_set_in_any_style(before: str, after: str) -> None:
     """C3: block and flow style, JSON, CRLF, a byte order mark"""
     tasks = read_tasks(before)
-    assert changed(tasks, tasks.tasks[0], {"status": "claimed"}) == after
+    assert with_changes(tasks, tasks.tasks[0], {"status": "claimed"}) == after
 
 
 def test_a_file_of_json_stays_one() -> None:
@@ -168,7 +168,7 @@ def test_a_file_of_json_stays_one() -> None:
     text = json.dumps([{"title": "a"}, {"title": "b", "note": None}], indent=1)
     tasks = read_tasks(text)
     note = 'He said "no"\n\tand {{left}} 😀 \\ # – :'
-    after = changed(tasks, tasks.tasks[1], {"note": note, "claimed_by": None})
+    after = with_changes(tasks, tasks.tasks[1], {"note": note, "claimed_by": None})
     assert json.loads(after) == [{"title": "a"}, {"title": "b", "note": note}]
 
 
@@ -179,7 +179,7 @@ def test_what_would_damage_the_file_is_not_written(text: str) -> None:
     """C3: a field of ours that is a list or a mapping by hand, a name in a style of its own"""
     tasks = read_tasks(text)
     with pytest.raises(InvalidInput, match=r"line 1, column 3: task .* cannot be changed safely"):
-        changed(tasks, tasks.tasks[0], {"note": "new"})
+        with_changes(tasks, tasks.tasks[0], {"note": "new"})
 
 
 _words = st.text(st.characters(codec="utf-8"), max_size=12).map(lambda text: readable(text, 100))
@@ -210,7 +210,7 @@ def test_any_file_says_the_same_after_a_change(file: tuple[list[str], str], note
     """C3: one task is changed, as it was said; all lines of the others, and all comments, are kept"""
     tasks = read_tasks("\n".join(file[0]) + file[1])
     at = data.draw(st.integers(0, len(file[0]) - 1))
-    after = changed(tasks, tasks.tasks[at], {"status": "done", "note": note or None})
+    after = with_changes(tasks, tasks.tasks[at], {"status": "done", "note": note or None})
     assert dict(plain(read_tasks(after).tasks[at].node))["status"] == "done"
     assert dict(plain(read_tasks(after).tasks[at].node)).get("note") == (note or None)
     others = "\n".join(file[0][:at]), "\n".join(file[0][at + 1 :]) + file[1]

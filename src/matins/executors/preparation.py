@@ -23,7 +23,7 @@ from matins.ports import Clock
 from matins.runtime.attempt import Attempt
 from matins.runtime.messages import fire_of
 from matins.runtime.run_context import ContextLoader, RunContext
-from matins.work.base import WorkSource, open_source
+from matins.work.sources import WorkSource, open_source
 
 log = logging.getLogger("matins")
 _MAX_EARLIER_LENGTH = 200_000

@@ -9,7 +9,7 @@ from matins.engine.prompts import WorkItem
 from matins.errors import MatinsError
 from matins.model.run import Outcome
 from matins.ports import Clock
-from matins.work.base import WorkSource
+from matins.work.sources import WorkSource
 
 log = logging.getLogger("matins")
 _MAX_REPORT_LENGTH = 4_000

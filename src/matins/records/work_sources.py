@@ -8,7 +8,7 @@ from matins.records.storage import POLICIES
 
 
 def _check(source: WorkSourceDefinition, context: RecordContext) -> WorkSourceDefinition:
-    from matins.work.base import check_work_source
+    from matins.work.sources import check_work_source
 
     return check_work_source(source)
 

@@ -28,7 +28,7 @@ from matins.runtime.run_changes import RunChange, apply, end_runs
 from matins.service.core import MAX_ID, Core
 from matins.service.permissions import check_own
 from matins.service.threads import thread_result
-from matins.work.base import open_source
+from matins.work.sources import open_source
 
 _OUTCOMES = {"succeeded": SUCCEED, "failed": FAIL, "unknown": LOSE, "retry": RETRY}
 _PAGE = 1_000

@@ -16,7 +16,7 @@ from urllib.parse import quote
 from matins.engine.when.triggers import EPOCH
 from matins.errors import InvalidInput, MatinsError, NotFound, RateLimited
 from matins.model.work_source import WorkSourceDefinition
-from matins.work.base import WorkSourceUnavailable, readable
+from matins.work.sources import WorkSourceUnavailable, readable
 
 if TYPE_CHECKING:
     from githubkit import GitHub, Response
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _VERSION = {"X-GitHub-Api-Version": "2022-11-28"}
 _PAGE = 100
-_MOST_PAGES = 30
+_MAX_PAGES = 30
 _TIMEOUT_S = 15
 # Anybody may comment on a public issue; what strangers write there must not count as a claim.
 _TRUSTED = ("OWNER", "MEMBER", "COLLABORATOR")
 _LIMITED_MS = 60_000
-_LONGEST_TEXT = 100_000
+_MAX_TEXT_LENGTH = 100_000
 _SECONDS = re.compile(r"[0-9]{1,10}")
 
 
@@ -51,7 +51,7 @@ class Comment(NamedTuple):
 
 
 @contextmanager
-def calling(definition: WorkSourceDefinition, now: int) -> Generator[Api]:
+def open_api(definition: WorkSourceDefinition, now: int) -> Generator[Api]:
     """Calls over one connection. Without cache and retries: an old answer would be a wrong one."""
     token = read_token(definition.token)
     github = _githubkit()(
@@ -84,15 +84,15 @@ def _githubkit() -> type[GitHub[Any]]:
 
 def read_token(reference: str, environment: Mapping[str, str] = os.environ) -> str:
     """What the reference stands for; it is never part of an error."""
-    kind, _, where = reference.partition(":")
+    kind, _, location = reference.partition(":")
     try:
-        text = environment[where] if kind == "env" else Path(where).expanduser().read_text(encoding="utf-8")
+        text = environment[location] if kind == "env" else Path(location).expanduser().read_text(encoding="utf-8")
     except (KeyError, OSError, UnicodeDecodeError):
         text = ""
     token = text.strip()
     if token and token.isascii() and token.isprintable() and " " not in token:
         return token
-    hint = f"export {where}=…" if kind == "env" else "check the path, and who may read it"
+    hint = f"export {location}=…" if kind == "env" else "check the path, and who may read it"
     raise InvalidInput(f"token refers to {reference}, where no token is", value=reference, field="token", hint=hint)
 
 
@@ -105,17 +105,17 @@ class Api:
     def ready_issues(self) -> list[Issue]:
         """Those that are open and have the labels, the oldest first; of more than three thousand the oldest."""
         labels = ",".join(self._definition.labels)
-        asked = {"state": "open", "labels": labels, "sort": "created", "direction": "asc"}
-        return self._pages("issues", asked, _issue)
+        params = {"state": "open", "labels": labels, "sort": "created", "direction": "asc"}
+        return self._pages("issues", params, _issue)
 
     def issue(self, number: str) -> Issue:
-        return self._understood(_issue, self._call("GET", f"issues/{number}"))
+        return self._parse(_issue, self._call("GET", f"issues/{number}"))
 
     def comments(self, number: str) -> list[Comment]:
         return self._pages(f"issues/{number}/comments", {}, _comment)
 
     def comment(self, number: str, body: str) -> Comment:
-        return self._understood(_comment, self._call("POST", f"issues/{number}/comments", {"body": body}))
+        return self._parse(_comment, self._call("POST", f"issues/{number}/comments", {"body": body}))
 
     def withdraw_comment(self, comment_id: int) -> None:
         self._call("DELETE", f"issues/comments/{comment_id}", missing_ok=True)
@@ -129,12 +129,12 @@ class Api:
     def close(self, number: str) -> None:
         self._call("PATCH", f"issues/{number}", {"state": "closed", "state_reason": "completed"})
 
-    def _pages(self, path: str, asked: Mapping[str, str], read: Callable[[Any], T]) -> list[T]:
+    def _pages(self, path: str, params: Mapping[str, str], read: Callable[[Any], T]) -> list[T]:
         found: list[T] = []
-        for page in range(1, _MOST_PAGES + 1):
-            answer = self._call("GET", path, asked={**asked, "per_page": str(_PAGE), "page": str(page)})
-            batch = self._understood(_list, answer)
-            found += [self._understood(read, one) for one in batch]
+        for page in range(1, _MAX_PAGES + 1):
+            answer = self._call("GET", path, params={**params, "per_page": str(_PAGE), "page": str(page)})
+            batch = self._parse(_list, answer)
+            found += [self._parse(read, one) for one in batch]
             if len(batch) < _PAGE:
                 break
         return found
@@ -145,23 +145,23 @@ class Api:
         path: str,
         body: Mapping[str, Any] | None = None,
         *,
-        asked: Mapping[str, str] | None = None,
+        params: Mapping[str, str] | None = None,
         missing_ok: bool = False,
     ) -> Any:
         from githubkit.exception import GitHubException, RequestFailed
 
         url = f"/repos/{self._definition.repo}/{path}"
         try:
-            answer = self._request(method, url, params=asked, json=body, headers=_VERSION)
+            answer = self._request(method, url, params=params, json=body, headers=_VERSION)
             return answer.json() if answer.content else None
         except RequestFailed as error:
             if missing_ok and error.response.status_code in (404, 410):
                 return None
-            raise self._refusal(error.response, path) from error
+            raise self._error_for(error.response, path) from error
         except (GitHubException, ValueError, OverflowError) as error:  # not JSON, or a header that is no number
             raise self._unavailable(str(getattr(error, "exc", error))[:200]) from error
 
-    def _refusal(self, response: Response[Any], path: str) -> MatinsError:
+    def _error_for(self, response: Response[Any], path: str) -> MatinsError:
         """What a status above 400 means here."""
         status = response.status_code
         if _is_limit(response):
@@ -183,21 +183,23 @@ class Api:
         at = until or self._now + _LIMITED_MS if waits is None else self._now + waits
         return EPOCH + timedelta(milliseconds=at)
 
-    def _understood(self, read: Callable[[Any], T], answer: Any) -> T:
+    def _parse(self, read: Callable[[Any], T], answer: Any) -> T:
         try:
             return read(answer)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise self._unavailable("its answer is not what GitHub gives") from error
 
-    def _unavailable(self, why: str) -> WorkSourceUnavailable:
-        return WorkSourceUnavailable(f"{self._definition.base_url} cannot be used now: {why}", hint="try again later")
+    def _unavailable(self, reason: str) -> WorkSourceUnavailable:
+        return WorkSourceUnavailable(
+            f"{self._definition.base_url} cannot be used now: {reason}", hint="try again later"
+        )
 
 
 def _is_limit(response: Response[Any]) -> bool:
     if response.status_code not in (403, 429):
         return False
-    told = response.headers.get("x-ratelimit-remaining") == "0" or "retry-after" in response.headers
-    return told or response.status_code == 429 or "rate limit" in _message(response)
+    limited = response.headers.get("x-ratelimit-remaining") == "0" or "retry-after" in response.headers
+    return limited or response.status_code == 429 or "rate limit" in _message(response)
 
 
 def _seconds(headers: Mapping[str, str], name: str) -> int | None:
@@ -216,8 +218,8 @@ def _message(response: Response[Any]) -> str:
 def _issue(data: Any) -> Issue:
     return Issue(
         number=int(data["number"]),
-        title=readable(" ".join(str(data["title"]).split()), _LONGEST_TEXT),
-        body=readable(data.get("body") or "", _LONGEST_TEXT),
+        title=readable(" ".join(str(data["title"]).split()), _MAX_TEXT_LENGTH),
+        body=readable(data.get("body") or "", _MAX_TEXT_LENGTH),
         url=str(data["html_url"]),
         labels=tuple(str(label if isinstance(label, str) else label["name"]) for label in data["labels"]),
         created=str(data["created_at"]),

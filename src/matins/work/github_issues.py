@@ -11,16 +11,16 @@ from matins.engine.prompts import WorkItem
 from matins.engine.validation import check_name, invalid
 from matins.errors import Conflict, InvalidInput
 from matins.model.work_source import WorkSourceDefinition
-from matins.work.base import not_held, readable
-from matins.work.github_api import Api, Comment, Issue, calling
+from matins.work.github_api import Api, Comment, Issue, open_api
+from matins.work.sources import not_held, readable
 
 CLAIMED = "matins-claimed"
 FAILED = "matins-failed"
 # At the very beginning only: reports, which may hold anything, stand further down.
 _MARK = re.compile(r"<!-- matins (claim|done|failed|release) (\S+) -->")
 _TICKS = re.compile(r"`+")
-_LONGEST_REPORT = 30_000
-_SAID = {
+_MAX_REPORT_LENGTH = 30_000
+_COMMENT_TEXTS = {
     "claim": "Claimed by",
     "done": "Done by",
     "failed": f"It is tried again when `{FAILED}` is taken off. Failed in",
@@ -37,7 +37,7 @@ class GitHubIssues:
 
     def claim(self, run_key: str, now: int) -> WorkItem | None:
         check_name("run_key", run_key)
-        with calling(self._definition, now) as api:
+        with open_api(self._definition, now) as api:
             free: list[Issue] = []
             for issue in filter(self._is_work, api.ready_issues()):
                 holder = _claims(api.comments(str(issue.number))).holder if _has(issue, CLAIMED) else None
@@ -49,38 +49,38 @@ class GitHubIssues:
             return next((self._item(issue) for issue in taken if issue is not None), None)
 
     def held(self, run_key: str, now: int) -> WorkItem | None:
-        with calling(self._definition, now) as api:
+        with open_api(self._definition, now) as api:
             for issue in filter(self._is_work, api.ready_issues()):
                 if _has(issue, CLAIMED) and _claims(api.comments(str(issue.number))).holder == run_key:
                     return self._item(issue)
         return None
 
     def done(self, item: WorkItem, run_key: str, report: str, now: int) -> None:
-        with calling(self._definition, now) as api:
+        with open_api(self._definition, now) as api:
             if _holds(api, item.id, run_key, "done"):
                 api.close(item.id)
                 api.remove_label(item.id, CLAIMED)
-                api.comment(item.id, _told("done", run_key, report))
+                api.comment(item.id, _comment_text("done", run_key, report))
 
     def failed(self, item: WorkItem, run_key: str, report: str, now: int) -> None:
-        with calling(self._definition, now) as api:
+        with open_api(self._definition, now) as api:
             if _holds(api, item.id, run_key, "failed"):
                 api.add_label(item.id, FAILED)
                 api.remove_label(item.id, CLAIMED)
-                api.comment(item.id, _told("failed", run_key, report))
+                api.comment(item.id, _comment_text("failed", run_key, report))
 
     def release(self, item_id: str, run_key: str, now: int) -> None:
-        with calling(self._definition, now) as api:
+        with open_api(self._definition, now) as api:
             if _claims(api.comments(_number(item_id))).holder == run_key:
                 api.remove_label(item_id, CLAIMED)
-                api.comment(item_id, _told("release", run_key))
+                api.comment(item_id, _comment_text("release", run_key))
 
     def _take(self, api: Api, number: str, run_key: str) -> Issue | None:
         """Claim it; None when another was first, or when it is no longer work."""
         if _claims(api.comments(number)).holder is not None:
             return None
         api.add_label(number, CLAIMED)
-        claim = api.comment(number, _told("claim", run_key))
+        claim = api.comment(number, _comment_text("claim", run_key))
         holder = _claims({*api.comments(number), claim}).holder
         issue = api.issue(number)
         if holder == run_key and self._is_work(issue):
@@ -146,13 +146,13 @@ def _holds(api: Api, item_id: str, run_key: str, word: str) -> bool:
     raise Conflict(not_held(item_id, run_key, how), value=item_id, field="id", hint="it was changed meanwhile")
 
 
-def _told(word: str, run_key: str, report: str = "") -> str:
+def _comment_text(word: str, run_key: str, report: str = "") -> str:
     """A report is fenced: it names nobody, links nothing and is no mark of ours."""
     key = quote(run_key, safe="").replace("-", "%2D")  # a comment in HTML has no two dashes
-    text = readable(report, _LONGEST_REPORT)
+    text = readable(report, _MAX_REPORT_LENGTH)
     fence = "`" * max(3, 1 + max(map(len, _TICKS.findall(text)), default=0))
     block = f"\n\n{fence}text\n{text}\n{fence}" if text else ""
-    said = f"{_SAID[word]} run `{run_key.replace('`', chr(39))}`."
+    said = f"{_COMMENT_TEXTS[word]} run `{run_key.replace('`', chr(39))}`."
     return f"<!-- matins {word} {key} -->\n{said}{block}"
 
 

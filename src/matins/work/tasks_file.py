@@ -14,13 +14,13 @@ from matins.engine.validation import check_name
 from matins.engine.when.definitions import instant_text
 from matins.errors import Conflict, InvalidInput, NotFound
 from matins.texts.whole_file import TextFile, read, replaced, resolved, unusable
-from matins.work.base import WorkSourceUnavailable, not_held, readable
-from matins.work.tasks_yaml import Task, Tasks, changed, read_tasks
+from matins.work.sources import WorkSourceUnavailable, not_held, readable
+from matins.work.tasks_yaml import Task, Tasks, read_tasks, with_changes
 
-_PATIENCE_S = 30
-_LOOK_S = 0.01
+_LOCK_TIMEOUT_S = 30
+_RETRY_S = 0.01
 _TRIES = 100
-_LONGEST_NOTE = 4_000
+_MAX_NOTE_LENGTH = 4_000
 Changes = Mapping[str, str | None]
 _Choice = tuple[Task, Changes] | None
 
@@ -50,13 +50,13 @@ class TasksFile:
         self._end(item.id, run_key, "failed", report, now)
 
     def release(self, item_id: str, run_key: str, now: int) -> None:
-        def given_back(tasks: Tasks) -> _Choice:
+        def released(tasks: Tasks) -> _Choice:
             task = _find(tasks, item_id)
             if task is None or task.status != "claimed" or task.claimed_by != run_key:
                 return None
             return task, {"status": "open", "claimed_by": None, "claimed_at": None}
 
-        self._rewrite(given_back)
+        self._rewrite(released)
 
     def _end(self, item_id: str, run_key: str, status: str, report: str, now: int) -> None:
         self._rewrite(lambda tasks: _ended(tasks, item_id, run_key, status, report, now))
@@ -70,7 +70,7 @@ class TasksFile:
                 with _named(path):
                     tasks = read_tasks(file.text)
                     choice = choose(tasks)
-                    text = changed(tasks, *choice) if choice and choice[1] else None
+                    text = with_changes(tasks, *choice) if choice and choice[1] else None
                 if text is None or _replaced(path, file, text):
                     return choice[0] if choice else None
         raise WorkSourceUnavailable(f"{path} changes all the time", hint="let whoever writes it come to an end")
@@ -107,7 +107,7 @@ def _ended(tasks: Tasks, item_id: str, run_key: str, status: str, report: str, n
         raise Conflict(not_held(item_id, run_key, how), value=item_id, field="id", hint="it was changed meanwhile")
     if task.status == status:
         return task, {}
-    note = readable(report, _LONGEST_NOTE) or None
+    note = readable(report, _MAX_NOTE_LENGTH) or None
     return task, {"status": status, "done_at": instant_text(now), "note": note}
 
 
@@ -133,20 +133,20 @@ def _replaced(path: Path, before: TextFile, text: str) -> bool:
 @contextmanager
 def _locked(path: Path) -> Generator[None]:
     """The lock is a file of its own, since the other one is replaced; it stays, so that all lock the same one."""
-    beside = Path(f"{path}.lock")
+    other_content = Path(f"{path}.lock")
     try:
-        file = os.open(beside, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+        file = os.open(other_content, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
     except OSError as error:
-        raise unusable(beside, error.strerror or str(error)) from None
+        raise unusable(other_content, error.strerror or str(error)) from None
     try:
-        _win(file, path)
+        _acquire(file, path)
         yield
     finally:
         os.close(file)
 
 
-def _win(file: int, path: Path) -> None:
-    deadline = time.monotonic() + _PATIENCE_S
+def _acquire(file: int, path: Path) -> None:
+    deadline = time.monotonic() + _LOCK_TIMEOUT_S
     while True:
         try:
             return fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -154,7 +154,7 @@ def _win(file: int, path: Path) -> None:
             if time.monotonic() >= deadline:
                 message = f"Somebody else holds the lock of {path}"
                 raise WorkSourceUnavailable(message, hint=f"fuser {path}.lock tells who") from None
-        time.sleep(_LOOK_S)
+        time.sleep(_RETRY_S)
 
 
 @contextmanager

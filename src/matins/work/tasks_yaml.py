@@ -21,11 +21,11 @@ from matins.texts.yaml_nodes import Entries, Items, Node, Place, Scalar, parse, 
 STATUSES = ("open", "claimed", "done", "failed")
 PRIORITIES = {"high": 10, "medium": 0, "low": -10}
 _WRITTEN_BY_PEOPLE = ("id", "title", "body", "priority", "created", "status", "labels", "url")
-_LONGEST_TITLE = 1_000
+_MAX_TITLE_LENGTH = 1_000
 _NUMBER = re.compile(r"[+-]?[0-9]{1,6}")
 _UNUSABLE = re.compile(r"[\0\ud800-\udfff]")
 _NEARLY = 0.8
-_LONGEST_BODY = MAX_PROMPT_LENGTH // 2
+_MAX_BODY_LENGTH = MAX_PROMPT_LENGTH // 2
 
 
 class Task(NamedTuple):
@@ -46,7 +46,7 @@ class Task(NamedTuple):
 class Tasks(NamedTuple):
     text: str
     tasks: tuple[Task, ...]
-    beside: Sequence[Any]
+    other_content: Sequence[Any]
     """What else the file says."""
 
 
@@ -57,32 +57,36 @@ def read_tasks(text: str) -> Tasks:
     root = parse(text)
     if root is None:
         return Tasks(text, (), ())
-    listed, beside = _listed(root)
+    listed, other_content = _listed(root)
     nodes = [_mapping(node) for node in listed]
     fields = [_fields(node) for node in nodes]
     ids = _ids(fields)
     tasks = [_task(node, at, fields[at], ids[at]) for at, node in enumerate(nodes)]
-    return Tasks(text, tuple(tasks), beside)
+    return Tasks(text, tuple(tasks), other_content)
 
 
-def changed(tasks: Tasks, task: Task, changes: Mapping[str, str | None]) -> str:
+def with_changes(tasks: Tasks, task: Task, changes: Mapping[str, str | None]) -> str:
     """The text with these fields of one task set. It is read again: all the rest must say what it said."""
     expected = [_values(known) for known in tasks.tasks]
     expected[task.position] |= {
         name: value for name, value in changes.items() if value or name in expected[task.position]
     }
     try:
-        text = with_fields(tasks.text, task.node, _last_of_ours(task), changes)
+        text = with_fields(tasks.text, task.node, _last_own_field(task), changes)
         after = read_tasks(text)
     except InvalidInput:
         text, after = "", None
-    if after is None or after.beside != tasks.beside or [_values(known) for known in after.tasks] != expected:
+    if (
+        after is None
+        or after.other_content != tasks.other_content
+        or [_values(known) for known in after.tasks] != expected
+    ):
         raise refusal(task.node.place, f"task {task.id} is written in a way that cannot be changed safely",
                       hint="write its fields on lines of their own, one below the other")  # fmt: skip
     return text
 
 
-def _last_of_ours(task: Task) -> str:
+def _last_own_field(task: Task) -> str:
     """What is new shall stand behind it, so it must end on its line; the title always does."""
     ends = {plain(key) for key, value in task.node.entries if isinstance(value, Scalar) and value.ends_on_its_line}
     return next(name for name in ("claimed_at", "status", "title") if name in ends)
@@ -93,19 +97,19 @@ def _values(task: Task) -> dict[str, Any]:
 
 
 def _listed(root: Node) -> tuple[tuple[Node, ...], Sequence[Any]]:
-    beside: list[Any] = []
+    other_content: list[Any] = []
     listed = root
     if isinstance(root, Entries):
         found = [value for key, value in root.entries if plain(key) == "tasks"]
-        beside = [(plain(key), plain(value)) for key, value in root.entries if plain(key) != "tasks"]
+        other_content = [(plain(key), plain(value)) for key, value in root.entries if plain(key) != "tasks"]
         if len(found) != 1:
             raise refusal(root.place, f'"tasks" stands there {len(found)} times', field="tasks", hint="write it once")
         listed = found[0]
     if isinstance(listed, Scalar) and listed.value is None:
-        return (), beside
+        return (), other_content
     if not isinstance(listed, Items):
         raise refusal(listed.place, "a list of tasks must stand here", field="tasks", hint="- title: Mend the door")
-    return listed.items, beside
+    return listed.items, other_content
 
 
 def _mapping(node: Node) -> Entries:
@@ -143,30 +147,35 @@ def _task(node: Entries, position: int, fields: Mapping[str, Node], task_id: str
         id=task_id,
         has_id=_text(fields, "id", MAX_NAME_LENGTH) is not None,
         title=_title(fields),
-        body=_text(fields, "body", _LONGEST_BODY) or "",
+        body=_text(fields, "body", _MAX_BODY_LENGTH) or "",
         priority=_priority(fields),
         created=_created(fields),
         status=_status(fields),
         claimed_by=_text(fields, "claimed_by", MAX_NAME_LENGTH),
         labels=_labels(fields),
-        url=_text(fields, "url", _LONGEST_TITLE),
+        url=_text(fields, "url", _MAX_TITLE_LENGTH),
     )
 
 
-def _text(fields: Mapping[str, Node], name: str, longest: int) -> str | None:
+def _text(fields: Mapping[str, Node], name: str, max_length: int) -> str | None:
     node = fields.get(name)
     if node is None or (isinstance(node, Scalar) and node.value is None):
         return None
-    if not isinstance(node, Scalar) or node.value is None or len(node.value) > longest or _UNUSABLE.search(node.value):
-        raise _wrong(node, name, f"a text of at most {longest} characters, without NUL and half characters")
+    if (
+        not isinstance(node, Scalar)
+        or node.value is None
+        or len(node.value) > max_length
+        or _UNUSABLE.search(node.value)
+    ):
+        raise _invalid(node, name, f"a text of at most {max_length} characters, without NUL and half characters")
     return node.value
 
 
 def _title(fields: Mapping[str, Node]) -> str:
-    title = _text(fields, "title", _LONGEST_TITLE)
+    title = _text(fields, "title", _MAX_TITLE_LENGTH)
     node = fields["title"]
     if title is None or not title.strip() or (isinstance(node, Scalar) and node.block):
-        raise _wrong(node, "title", "a text on the line of its name")
+        raise _invalid(node, "title", "a text on the line of its name")
     return " ".join(title.split())
 
 
@@ -176,7 +185,7 @@ def _priority(fields: Mapping[str, Node]) -> int:
         return PRIORITIES[text]
     if _NUMBER.fullmatch(text):
         return int(text)
-    raise _wrong(fields["priority"], "priority", f"{', '.join(PRIORITIES)}, or a whole number of at most six digits")
+    raise _invalid(fields["priority"], "priority", f"{', '.join(PRIORITIES)}, or a whole number of at most six digits")
 
 
 def _created(fields: Mapping[str, Node]) -> int | None:
@@ -187,13 +196,13 @@ def _created(fields: Mapping[str, Node]) -> int | None:
         moment = datetime.fromisoformat(text)
         return to_ms(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
     except ValueError:
-        raise _wrong(fields["created"], "created", "an instant", "created: 2026-03-27T09:00:00Z") from None
+        raise _invalid(fields["created"], "created", "an instant", "created: 2026-03-27T09:00:00Z") from None
 
 
 def _status(fields: Mapping[str, Node]) -> str:
     text = _text(fields, "status", MAX_NAME_LENGTH) or "open"
     if text not in STATUSES:
-        raise _wrong(fields["status"], "status", " or ".join(STATUSES))
+        raise _invalid(fields["status"], "status", " or ".join(STATUSES))
     return text
 
 
@@ -217,26 +226,26 @@ def _ids(tasks: Sequence[Mapping[str, Node]]) -> list[str]:
                 raise refusal(place, what, value=task_id, field="id", hint="give each task its own, or none")
             written[task_id] = place
     taken = set(written)
-    return [_id(fields) or _made_id(fields, taken) for fields in tasks]
+    return [_id(fields) or _generated_id(fields, taken) for fields in tasks]
 
 
 def _id(fields: Mapping[str, Node]) -> str | None:
     task_id = _text(fields, "id", MAX_NAME_LENGTH)
     if task_id is not None and not (task_id.strip() and task_id.isprintable()):
-        raise _wrong(fields["id"], "id", "printable characters")
+        raise _invalid(fields["id"], "id", "printable characters")
     return task_id
 
 
-def _made_id(fields: Mapping[str, Node], taken: set[str]) -> str:
+def _generated_id(fields: Mapping[str, Node], taken: set[str]) -> str:
     """The same as long as title and body are; a twin gets another one."""
-    words = f"{_text(fields, 'title', _LONGEST_TITLE)}\0{_text(fields, 'body', _LONGEST_BODY)}"
-    made = (sha256(f"{words}\0{twin}".encode(errors="surrogatepass")).hexdigest()[:8] for twin in count())
-    free = next(task_id for task_id in made if task_id not in taken)
+    text = f"{_text(fields, 'title', _MAX_TITLE_LENGTH)}\0{_text(fields, 'body', _MAX_BODY_LENGTH)}"
+    candidates = (sha256(f"{text}\0{number}".encode(errors="surrogatepass")).hexdigest()[:8] for number in count())
+    free = next(task_id for task_id in candidates if task_id not in taken)
     taken.add(free)
     return free
 
 
-def _wrong(node: Node, name: str, allowed: str, hint: str | None = None) -> InvalidInput:
+def _invalid(node: Node, name: str, allowed: str, hint: str | None = None) -> InvalidInput:
     value = node.value if isinstance(node, Scalar) else plain(node)
     return refusal(
         node.place, f'"{name}" must be {allowed}, got {preview_of(value)}', value=value, field=name, hint=hint

@@ -48,9 +48,9 @@ class WorkSource(Protocol):
 
 def check_work_source(source: WorkSourceDefinition) -> WorkSourceDefinition:
     """The source with its URL tidied; raise where settings of another kind are given, or one is wrong."""
-    usual = WorkSourceDefinition(source.name, source.kind)
+    defaults = WorkSourceDefinition(source.name, source.kind)
     for name in settings_of(WorkSourceDefinition):
-        if name not in ("kind", *KIND_SETTINGS[source.kind]) and getattr(source, name) != getattr(usual, name):
+        if name not in ("kind", *KIND_SETTINGS[source.kind]) and getattr(source, name) != getattr(defaults, name):
             message = f'A work source of kind {source.kind} has no setting "{name}".'
             hint = f"Known: {', '.join(KIND_SETTINGS[source.kind])}."
             raise InvalidInput(message, value=name, field=name, hint=hint)
@@ -83,14 +83,14 @@ def open_source(definition: WorkSourceDefinition, workdir: str | Path | None) ->
     return GitHubIssues(definition)
 
 
-def readable(text: str, longest: int) -> str:
+def readable(text: str, max_length: int) -> str:
     """Without what no text file should hold, and not longer than said."""
     clean = _UNREADABLE.sub("", text).strip()
-    return clean if len(clean) <= longest else f"{clean[: longest - 1]}…"
+    return clean if len(clean) <= max_length else f"{clean[: max_length - 1]}…"
 
 
-def not_held(item_id: str, run_key: str, how_it_is: str) -> str:
-    return f"Work item {item_id} is not held by run {run_key}: {how_it_is}"
+def not_held(item_id: str, run_key: str, state: str) -> str:
+    return f"Work item {item_id} is not held by run {run_key}: {state}"
 
 
 def _base_url(text: str) -> str:
