@@ -6,7 +6,7 @@ from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
-from matins.config.meaning import Entry, Interpretation, interpret
+from matins.config.interpretation import Entry, Interpretation, interpret
 from matins.config.problems import invalid_file
 from matins.config.reader import read
 from matins.records.kind import RecordContext

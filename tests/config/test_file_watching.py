@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from matins.config.watching import FileWatch
+from matins.config.watcher import FileWatch
 
 PATIENCE_S = 90
 

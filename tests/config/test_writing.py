@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from matins.config.reader import Spot, read
+from matins.config.reader import Location, read
 from matins.config.writer import edit_settings, remove_item, set_settings
 from matins.errors import Conflict
 
@@ -58,8 +58,8 @@ _LAYOUTS = {
 }
 
 
-def spot_of(text: str, name: str, kind: str = "agent") -> Spot:
-    return next(item for item in read(text).items if (item.kind, item.name) == (kind, name)).block.spot
+def location_of(text: str, name: str, kind: str = "agent") -> Location:
+    return next(item for item in read(text).items if (item.kind, item.name) == (kind, name)).block.location
 
 
 def settings_of(text: str, name: str) -> dict[str, Any]:
@@ -77,21 +77,21 @@ def test_whatever_is_set_is_read_again(layout: str, settings: dict[str, Any], ne
     for name, value in settings.get("environment", {}).items():
         if name in ("API_KEY", "LANG"):
             settings["environment"][name] = f"env:{value}"
-    new = set_settings(text, spot_of(text, "it"), settings)
+    new = set_settings(text, location_of(text, "it"), settings)
     assert settings_of(new, "it") == {setting: value for setting, value in settings.items() if value != {}}
     assert new.startswith(before)
     assert new.endswith(after)
     assert new.count("\n") == new.count(newline)
     if "schedules:" in layout:
         with pytest.raises(Conflict, match="cannot be changed safely"):
-            remove_item(new, spot_of(new, "it"))
+            remove_item(new, location_of(new, "it"))
     else:
-        assert remove_item(new, spot_of(new, "it")) == before + after
+        assert remove_item(new, location_of(new, "it")) == before + after
 
 
 def test_with_comments_and_no_more_settings_than_asked() -> None:
     text = _BEFORE + _LAYOUTS["below one another"] + _AFTER
-    new = set_settings(text, spot_of(text, "it"), {"runner": "shell", "options": {"a": 2}})
+    new = set_settings(text, location_of(text, "it"), {"runner": "shell", "options": {"a": 2}})
     lines = "  it: # this one\n    # what wakes it\n    runner: shell # r\n    # how far\n    options: {a: 2}\n"
     assert new == _BEFORE + lines + _AFTER
 
@@ -108,32 +108,32 @@ def test_with_comments_and_no_more_settings_than_asked() -> None:
 )  # fmt: skip
 def test_no_comment_is_lost_and_nothing_is_guessed(text: str, settings: dict[str, Any]) -> None:
     with pytest.raises(Conflict, match=r"agents\.it, line \d+ of the file"):
-        set_settings(text, spot_of(text, "it"), settings)
+        set_settings(text, location_of(text, "it"), settings)
 
 
 def test_a_truth_is_no_number() -> None:
     """To Python they are the same"""
     text = "schedules:\n  s: {when: 5m, job: work, payload: {a: 1, b: null}}\n"
-    spot = spot_of(text, "s", "schedule")
-    assert edit_settings(text, spot, {"payload": {"a": True, "b": None}}) == text.replace(
+    location = location_of(text, "s", "schedule")
+    assert edit_settings(text, location, {"payload": {"a": True, "b": None}}) == text.replace(
         "{a: 1, b: null}", '{"a": true, "b": null}'
     )
-    assert edit_settings(text, spot, {"payload": {"a": 1}}) == text.replace("{a: 1, b: null}", '{"a": 1}')
+    assert edit_settings(text, location, {"payload": {"a": 1}}) == text.replace("{a: 1, b: null}", '{"a": 1}')
     text = text.replace(", b: null", ", b: 2")
-    assert edit_settings(text, spot, {"payload": {"a": True, "b": 2}}) == text.replace("a: 1", "a: true")
+    assert edit_settings(text, location, {"payload": {"a": True, "b": 2}}) == text.replace("a: 1", "a: true")
 
 
 @pytest.mark.parametrize("name", ["null", "a: b", "- a", "#", "'", "x\n    model: y", "é"])
 def test_names_in_a_mapping_are_quoted_where_they_must_be(name: str) -> None:
     text = "agents:\n  it:\n    runner: demo\n    options:\n      a: 1 # one\n"
-    new = set_settings(text, spot_of(text, "it"), {"runner": "demo", "options": {"a": 1, name: 2}})
+    new = set_settings(text, location_of(text, "it"), {"runner": "demo", "options": {"a": 1, name: 2}})
     assert settings_of(new, "it")["options"] == {"a": 1, name: 2}
     assert new.startswith(text)
 
 
 def test_names_that_hold_dots_are_told_apart() -> None:
     text = "agents:\n  a:\n    runner: demo\n    schedules:\n      s: {when: 5m}\n  a.schedules.s: {runner: demo}\n"
-    new = set_settings(text, spot_of(text, "a.schedules.s"), {"runner": "shell"})
+    new = set_settings(text, location_of(text, "a.schedules.s"), {"runner": "shell"})
     assert new == text.replace("s: {runner: demo}", 's: {runner: "shell"}')
 
 
@@ -142,6 +142,6 @@ def test_v6_what_reads_otherwise_than_it_looks_is_escaped(hostile: str) -> None:
     """V6: no line breaks of other kinds, and nothing that turns the rest of a line round; as an item and as a name"""
     text = "agents:\n  it:\n    runner: demo\n    tools:\n    - a\n    options:\n      a: 1\n      b: {c: 1}\n"
     settings = {"runner": "demo", "tools": ["a", hostile], "options": {"a": 1, "b": {"c": 1, hostile: 2}, hostile: 2}}
-    new = set_settings(text, spot_of(text, "it"), settings)
+    new = set_settings(text, location_of(text, "it"), settings)
     assert settings_of(new, "it") == settings
     assert all(line.isprintable() for line in new.split("\n"))

@@ -138,7 +138,7 @@ _JSON = st.recursive(
 @given(payload=_JSON.filter(lambda value: value is not None), retries=st.integers(0, 100))
 def test_whatever_is_written_back_is_read_again(payload: Any, retries: int) -> None:
     """Round trips: the file says what was given, and the rest of the text stays."""
-    spot = next(item for item in read(BACK).items if item.name == "often").block.spot
+    spot = next(item for item in read(BACK).items if item.name == "often").block.location
     text = edit_settings(BACK, spot, {"payload": payload, "retries": retries})
     after = next(item for item in read(text).items if item.name == "often").block.values
     assert (after["payload"], after["retries"]) == (payload, retries)

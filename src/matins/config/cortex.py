@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from matins.config.problems import Problem
-from matins.config.reader import Block, FileItem, ParsedFile, Spot
-from matins.config.soundness import twins, unfit
+from matins.config.reader import FileItem, Location, ParsedFile, SettingsBlock
+from matins.config.structure import duplicate_keys, structure_problems
 from matins.engine.english.words import DAYS
 from matins.engine.reasons import rfc3339
 from matins.engine.validation import nearest
@@ -27,9 +27,9 @@ _TIMED = {
     "weekly": ("time", "dayOfWeek"),
     "once": ("runAt",),
 }
-_MADE = "createdAt"
-COMPUTED = ("nextRun", _MADE, "lastRun", "lastSkipped", "pausedAt", "pausedBy")
-_KNOWN = ("id", "type", *_READ, "channel", "intervalMs", "time", "dayOfWeek", "runAt", "isPaused", *COMPUTED)
+_COMPUTED_FIELDS = "createdAt"
+COMPUTED = ("nextRun", _COMPUTED_FIELDS, "lastRun", "lastSkipped", "pausedAt", "pausedBy")
+_KNOWN_FIELDS = ("id", "type", *_READ, "channel", "intervalMs", "time", "dayOfWeek", "runAt", "isPaused", *COMPUTED)
 THROTTLE = "throttle"
 _THROTTLED = "rate-limit"
 
@@ -45,7 +45,7 @@ def read(text: str) -> ParsedFile:
         return ParsedFile({}, None, (), (problem,))
     if root is None:
         return ParsedFile({}, None, (), (), True)
-    unsound = (*unfit(root), *twins(root))
+    unsound = (*structure_problems(root), *duplicate_keys(root))
     return ParsedFile({}, None, (), unsound) if unsound else _tasks(root)
 
 
@@ -54,17 +54,17 @@ def _tasks(root: Node) -> ParsedFile:
     if listed is None:
         problem = Problem(root.place, "tasks", "must be a list of tasks", hint='{"tasks": []}')
         return ParsedFile({}, None, (), (problem,))
-    said: list[FileItem] = []
+    name: list[FileItem] = []
     problems: list[Problem] = []
     for number, node in enumerate(listed):
-        spot = Spot(f"tasks[{number}]", node, node)
+        location = Location(f"tasks[{number}]", node, node)
         try:
-            said.append(_task(spot))
+            name.append(_task(location))
         except InvalidInput as error:
-            place = _field_place(node, error.field)
-            path = f"{spot.path}.{error.field}" if error.field else spot.path
+            place = _field_position(node, error.field)
+            path = f"{location.path}.{error.field}" if error.field else location.path
             problems.append(Problem(place, path, error.message, error.value, error.allowed, error.hint))
-    return ParsedFile({"preset": "cortex"}, None, tuple(said), tuple(problems))
+    return ParsedFile({"preset": "cortex"}, None, tuple(name), tuple(problems))
 
 
 def _task_nodes(root: Node) -> tuple[Node, ...] | None:
@@ -76,40 +76,45 @@ def _task_nodes(root: Node) -> tuple[Node, ...] | None:
     return None
 
 
-def _field_place(node: Node, field: str | None) -> Any:
+def _field_position(node: Node, field: str | None) -> Any:
     for key, value in node.entries if isinstance(node, Entries) else ():
         if isinstance(key, Scalar) and key.value == field:
             return value.place
     return node.place
 
 
-def _task(spot: Spot) -> FileItem:
-    if not isinstance(spot.node, Entries):
+def _task(location: Location) -> FileItem:
+    if not isinstance(location.node, Entries):
         raise InvalidInput("must be an object.", hint='{"id": "d6f1bb1e", "type": "interval", …}')
-    given: dict[str, Any] = meant(spot.node)
-    for word in given:
-        if word not in _KNOWN:
-            raise InvalidInput(f'a task has no "{word}".', field=word, allowed=", ".join(_KNOWN),
-                               hint=nearest(word, _KNOWN))  # fmt: skip
+    given: dict[str, Any] = meant(location.node)
+    for text in given:
+        if text not in _KNOWN_FIELDS:
+            raise InvalidInput(f'a task has no "{text}".', field=text, allowed=", ".join(_KNOWN_FIELDS),
+                               hint=nearest(text, _KNOWN_FIELDS))  # fmt: skip
     task_id = given.get("id")
     if not isinstance(task_id, str) or not _ID.fullmatch(task_id):
         raise InvalidInput(
             f"must be 8 hexadecimal digits, not {task_id!r}.", value=task_id, field="id", hint='"id": "d6f1bb1e"'
         )
-    words = {word: given[theirs] for theirs, word in _READ.items() if given.get(theirs) is not None}
-    words |= {"when": _when(given), "target": _target(given)}
+    texts = {text: given[theirs] for theirs, text in _READ.items() if given.get(theirs) is not None}
+    texts |= {"when": _when(given), "target": _target(given)}
     if given.get("isPaused") is True and given.get("pausedBy") != _THROTTLED:
-        words["paused"] = True
-    spots = {_READ.get(word, word): inner for word, inner in _spots(spot).items()}
+        texts["paused"] = True
+    locations = {_READ.get(text, text): inner for text, inner in _locations(location).items()}
     for theirs in ("intervalMs", "time", "runAt"):
-        if theirs in spots:
-            spots["when"] = spots[theirs]
-    return FileItem("schedule", task_id, "", Block(Spot(spot.path, spots["id"].key, spot.node), words, spots))
+        if theirs in locations:
+            locations["when"] = locations[theirs]
+    return FileItem(
+        "schedule",
+        task_id,
+        "",
+        SettingsBlock(Location(location.path, locations["id"].key, location.node), texts, locations),
+    )
 
 
-def _spots(spot: Spot) -> dict[str, Spot]:
-    entries = spot.node.entries if isinstance(spot.node, Entries) else ()
-    return {str(k.value): Spot(f"{spot.path}.{k.value}", k, v) for k, v in entries if isinstance(k, Scalar)}
+def _locations(location: Location) -> dict[str, Location]:
+    entries = location.node.entries if isinstance(location.node, Entries) else ()
+    return {str(k.value): Location(f"{location.path}.{k.value}", k, v) for k, v in entries if isinstance(k, Scalar)}
 
 
 def _when(given: Mapping[str, Any]) -> str:
@@ -123,9 +128,9 @@ def _when(given: Mapping[str, Any]) -> str:
             allowed=allowed,
             hint=f"Use one of: {allowed}.",
         )
-    for word in _TIMED[kind]:
-        if given.get(word) is None:
-            raise InvalidInput(f'type {kind} needs "{word}".', field=word, hint=f'"{word}": …')
+    for text in _TIMED[kind]:
+        if given.get(text) is None:
+            raise InvalidInput(f'type {kind} needs "{text}".', field=text, hint=f'"{text}": …')
     if kind == "interval":
         return f"{_seconds(given['intervalMs'])}s"
     if kind == "once":
@@ -160,14 +165,14 @@ def _day(value: Any) -> str:
 def _target(given: Mapping[str, Any]) -> Any:
     """A task's channel is where a fresh one lands too."""
     target, channel = given.get("target") or "fresh", given.get("channel")
-    words = {"kind": target} if isinstance(target, str) else target
-    return {"channel": channel, **words} if channel is not None and isinstance(words, dict) else words
+    texts = {"kind": target} if isinstance(target, str) else target
+    return {"channel": channel, **texts} if channel is not None and isinstance(texts, dict) else texts
 
 
 # what is written back
 
 
-def with_computed(text: str, computed: Mapping[str, Mapping[str, Any]], throttle: Mapping[str, Any] | None) -> str:
+def write_computed(text: str, computed: Mapping[str, Mapping[str, Any]], throttle: Mapping[str, Any] | None) -> str:
     """The text with these fields of tasks set, and no other byte changed; None takes the place of what is no more."""
     root = parse(text)
     nodes = _task_nodes(root) if root is not None else None
@@ -181,13 +186,13 @@ def with_computed(text: str, computed: Mapping[str, Mapping[str, Any]], throttle
 
 def _changes(fields: Mapping[str, Any], computed: Mapping[str, Any]) -> dict[str, Any]:
     """Nothing is said of what never was, and when a task was made only where nobody has said it."""
-    said = {word: value for word, value in computed.items() if (word != _MADE if word in fields else value)}
-    return {word: value for word, value in said.items() if word not in fields or fields[word] != value}
+    name = {text: value for text, value in computed.items() if (text != _COMPUTED_FIELDS if text in fields else value)}
+    return {text: value for text, value in name.items() if text not in fields or fields[text] != value}
 
 
 def _with_throttle(text: str, throttle: Mapping[str, Any] | None) -> str:
     root = parse(text)
-    said = {plain(key): meant(value) for key, value in root.entries} if isinstance(root, Entries) else {}
-    if not isinstance(root, Entries) or said.get(THROTTLE) == throttle:
+    name = {plain(key): meant(value) for key, value in root.entries} if isinstance(root, Entries) else {}
+    if not isinstance(root, Entries) or name.get(THROTTLE) == throttle:
         return text
     return with_fields(text, root, "tasks", {THROTTLE: throttle})

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from matins.config import cortex, reader
-from matins.config.meaning import Interpretation, interpret
+from matins.config.interpretation import Interpretation, interpret
 from matins.config.reader import ParsedFile
 from matins.errors import Conflict, InvalidInput, StoreUnavailable
 from matins.records.kind import RecordContext

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from matins.errors import InvalidFile, InvalidInput
 from matins.texts.yaml_nodes import Place
 
-_MOST_SHOWN = 20
+_MAX_SHOWN = 20
 _HINT = "Correct the file; until then nothing is changed."
 
 
@@ -34,8 +34,8 @@ def invalid_file(file: Path, problems: Iterable[Problem]) -> InvalidFile:
     """One error for all of them, which are its `problems`."""
     errors = [p.error(file) for p in sorted(problems, key=lambda p: (p.place.line, p.place.column))]
     lines = [f"{error.message}{f' ({error.hint})' if error.hint and len(errors) > 1 else ''}" for error in errors]
-    if len(lines) > _MOST_SHOWN:
-        lines[_MOST_SHOWN:] = [f"and {len(lines) - _MOST_SHOWN} more"]
+    if len(lines) > _MAX_SHOWN:
+        lines[_MAX_SHOWN:] = [f"and {len(lines) - _MAX_SHOWN} more"]
     first = errors[0]
     hint = first.hint if len(errors) == 1 and first.hint else _HINT
     raised = InvalidFile("\n".join(lines), value=first.value, field=first.field, allowed=first.allowed, hint=hint)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from matins.config.nodes import read_node
 from matins.config.problems import Problem
 from matins.config.sections import DEFAULTS, SCHEDULE, SCHEDULES, TOP, sections, singles, top_level
-from matins.config.soundness import twins, unfit
+from matins.config.structure import duplicate_keys, structure_problems
 from matins.engine.schedules import SETTINGS
 from matins.engine.settings import default_hint
 from matins.engine.validation import nearest
@@ -18,7 +18,7 @@ from matins.records.kind import RecordKind
 from matins.texts.yaml_nodes import Entries, Items, Node, Place, Scalar, parse
 
 
-class Spot(NamedTuple):
+class Location(NamedTuple):
     """Where something is."""
 
     path: str
@@ -26,12 +26,12 @@ class Spot(NamedTuple):
     node: Node
 
 
-class Block(NamedTuple):
+class SettingsBlock(NamedTuple):
     """A mapping of settings, read."""
 
-    spot: Spot
+    location: Location
     values: dict[str, Any]
-    spots: dict[str, Spot]
+    locations: dict[str, Location]
     """Of each setting that is there, also where its value is wrong."""
 
 
@@ -42,18 +42,18 @@ class FileItem(NamedTuple):
     name: str
     agent: str
     """Of a schedule that is below it."""
-    block: Block
+    block: SettingsBlock
 
 
 class ParsedFile(NamedTuple):
     """What a file says, before it is interpreted."""
 
     simple: dict[str, Any]
-    defaults: Block | None
+    defaults: SettingsBlock | None
     items: tuple[FileItem, ...]
     problems: tuple[Problem, ...]
     empty: bool = False
-    top: Mapping[str, Spot] = {}
+    top: Mapping[str, Location] = {}
     """Where the keys of the file itself are."""
 
 
@@ -85,74 +85,76 @@ class _Reader:
         if not isinstance(root, Entries):
             self._add(root, "", "must be a mapping", hint="schedules:\n  morning:\n    when: every day at 9am")
             return ParsedFile({}, None, (), tuple(self.problems))
-        self.problems += unfit(root)
+        self.problems += structure_problems(root)
         if self.problems:
             return ParsedFile({}, None, (), tuple(self.problems))
-        self.problems += twins(root)
+        self.problems += duplicate_keys(root)
         top = self._entries(root, "", top_level())
         simple = {name: self._value(top[name], TOP[name]) for name in TOP if name in top}
         defaults = self._block(top[DEFAULTS], SETTINGS) if DEFAULTS in top else None
         items = [item for name in top for item in self._items(name, top[name])]
         return ParsedFile(simple, defaults, tuple(items), tuple(self.problems), top=top)
 
-    def _items(self, name: str, spot: Spot) -> Iterator[FileItem]:
+    def _items(self, name: str, location: Location) -> Iterator[FileItem]:
         if name == SCHEDULES:
-            yield from self._schedules("", spot)
+            yield from self._schedules("", location)
         elif name in singles():
-            yield from self._record(singles()[name], name, spot)
+            yield from self._record(singles()[name], name, location)
         elif name in sections():
             kind = sections()[name]
-            for key, inner in self._named(spot, kind):
+            for key, inner in self._named(location, kind):
                 yield from self._record(kind, key, inner)
 
-    def _record(self, kind: RecordKind[Any], name: str, spot: Spot) -> Iterator[FileItem]:
-        if kind.alone and not isinstance(spot.node, Entries):
-            value = self._value(spot, kind.table[kind.alone])
+    def _record(self, kind: RecordKind[Any], name: str, location: Location) -> Iterator[FileItem]:
+        if kind.alone and not isinstance(location.node, Entries):
+            value = self._value(location, kind.table[kind.alone])
             if value is not None:
-                yield FileItem(kind.kind, name, "", Block(spot, {kind.alone: value}, {kind.alone: spot}))
+                yield FileItem(
+                    kind.kind, name, "", SettingsBlock(location, {kind.alone: value}, {kind.alone: location})
+                )
             return
         agent = kind.noun == "agents"
-        yield FileItem(kind.kind, name, "", self._block(spot, kind.table, (SCHEDULES, "name") if agent else ()))
-        for key, node in spot.node.entries if agent and isinstance(spot.node, Entries) else ():
+        yield FileItem(kind.kind, name, "", self._block(location, kind.table, (SCHEDULES, "name") if agent else ()))
+        for key, node in location.node.entries if agent and isinstance(location.node, Entries) else ():
             if _is(key, SCHEDULES):
-                yield from self._schedules(name, Spot(f"{spot.path}.{SCHEDULES}", key, node))
+                yield from self._schedules(name, Location(f"{location.path}.{SCHEDULES}", key, node))
 
-    def _schedules(self, agent: str, spot: Spot) -> Iterator[FileItem]:
-        for name, inner in self._named(spot, None):
+    def _schedules(self, agent: str, location: Location) -> Iterator[FileItem]:
+        for name, inner in self._named(location, None):
             yield FileItem("schedule", name, agent, self._block(inner, SCHEDULE))
 
-    def _named(self, spot: Spot, kind: RecordKind[Any] | None) -> Iterable[tuple[str, Spot]]:
+    def _named(self, location: Location, kind: RecordKind[Any] | None) -> Iterable[tuple[str, Location]]:
         """By name; agents may be a list, in which each has its own."""
-        if not isinstance(spot.node, Items):
-            return self._entries(spot.node, spot.path, kind.keys if kind else ()).items()
+        if not isinstance(location.node, Items):
+            return self._entries(location.node, location.path, kind.keys if kind else ()).items()
         listed = kind is not None and kind.noun == "agents"
-        found: list[tuple[str, Spot]] = []
-        for number, item in enumerate(spot.node.items):
-            path = f"{spot.path}[{number}]"
+        found: list[tuple[str, Location]] = []
+        for number, item in enumerate(location.node.items):
+            path = f"{location.path}[{number}]"
             names = [value for key, value in item.entries if _is(key, "name")] if isinstance(item, Entries) else []
             if listed and names and isinstance(names[0], Scalar) and names[0].value:
                 if names[0].value in dict(found):
                     self._add(names[0], path, f'"{names[0].value}" is there twice', hint="Remove one of them.")
-                found.append((names[0].value, Spot(path, names[0], item)))
+                found.append((names[0].value, Location(path, names[0], item)))
             else:
                 hint = "- name: scout" if listed else "Write each as name: with its settings below."
                 self._add(item, path, "must have a name", hint=hint)
         return found
 
-    def _block(self, spot: Spot, table: Table, extra: tuple[str, ...] = ()) -> Block:
-        spots = self._entries(spot.node, spot.path, (*table, *extra))
-        values = {name: self._value(inner, table[name]) for name, inner in spots.items() if name in table}
-        return Block(spot, values, spots)
+    def _block(self, location: Location, table: Table, extra: tuple[str, ...] = ()) -> SettingsBlock:
+        locations = self._entries(location.node, location.path, (*table, *extra))
+        values = {name: self._value(inner, table[name]) for name, inner in locations.items() if name in table}
+        return SettingsBlock(location, values, locations)
 
-    def _value(self, spot: Spot, declared: Declared) -> Any:
+    def _value(self, location: Location, declared: Declared) -> Any:
         try:
-            return read_node(spot.node, declared.kind)
+            return read_node(location.node, declared.kind)
         except InvalidInput as error:
-            hint = error.hint or default_hint(declared).replace(f"{declared.name}=", _key(spot, declared))
-            self._add(spot.node, spot.path, error.message, error.value, error.allowed, hint)
+            hint = error.hint or default_hint(declared).replace(f"{declared.name}=", _key(location, declared))
+            self._add(location.node, location.path, error.message, error.value, error.allowed, hint)
             return None
 
-    def _entries(self, node: Node, path: str, names: Iterable[str]) -> dict[str, Spot]:
+    def _entries(self, node: Node, path: str, names: Iterable[str]) -> dict[str, Location]:
         """By name; where only some names are known, others are reported and left out."""
         if isinstance(node, Scalar) and node.value is None:
             return {}
@@ -160,13 +162,13 @@ class _Reader:
             self._add(node, path, "must be a mapping", hint="Write name: value on the lines below it.")
             return {}
         names = tuple(names)
-        found: dict[str, Spot] = {}
+        found: dict[str, Location] = {}
         for key, value in node.entries:
             name = str(key.value) if isinstance(key, Scalar) else ""
             if names and name not in names:
                 self._add(key, path, f'there is no "{name}"', name, ", ".join(names), nearest(name, names))
             else:
-                found.setdefault(name, Spot(f"{path}.{name}" if path else name, key, value))
+                found.setdefault(name, Location(f"{path}.{name}" if path else name, key, value))
         return found
 
     def _add(
@@ -175,9 +177,9 @@ class _Reader:
         self.problems.append(Problem(node.place, path, what, value, allowed, hint))
 
 
-def _key(spot: Spot, declared: Declared) -> str:
+def _key(location: Location, declared: Declared) -> str:
     """How the setting begins here: `name: `, or nothing where its value stands alone."""
-    return f"{declared.name}: " if spot.path.rpartition(".")[2] == declared.name else ""
+    return f"{declared.name}: " if location.path.rpartition(".")[2] == declared.name else ""
 
 
 def _is(key: Node, name: str) -> bool:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from matins.config.reader import FileItem, ParsedFile, Spot, read
-from matins.config.splicing import holder, reworded, same, set_value, with_nulls, without_field, without_item
+from matins.config.reader import FileItem, Location, ParsedFile, read
+from matins.config.text_edits import holder, replace_settings, same, set_value, with_nulls, without_field, without_item
 from matins.engine.schedules import SETTINGS
 from matins.engine.settings import REFERENCES
 from matins.engine.validation import check_names_known
@@ -19,68 +19,68 @@ _EDITABLE = ("when", *SETTINGS)
 Records = dict[tuple[str, str, str], Mapping[str, Any]]
 
 
-def edit_settings(text: str, spot: Spot, changes: Mapping[str, Any]) -> str:
+def edit_settings(text: str, location: Location, changes: Mapping[str, Any]) -> str:
     """The text with these settings of one schedule changed; None is written as null, which means the default."""
     check_names_known("A schedule", changes, _EDITABLE)
     parsed = read(text)
-    item = _item(parsed, spot)
-    others = [name for name in ("type", "interval", "expression") if name in item.block.spots]
+    item = _item(parsed, location)
+    others = [name for name in ("type", "interval", "expression") if name in item.block.locations]
     if "when" in changes and others:
-        raise _unsafe(spot, f'the file uses "{others[0]}" instead of "when"')
+        raise _unsafe(location, f'the file uses "{others[0]}" instead of "when"')
     settings = {**item.block.values, **changes}
-    new = _written(spot, lambda: _replaced(text, item, settings))
-    missing = [name for name, value in changes.items() if value is None and name not in item.block.spots]
+    new = _written(location, lambda: _replaced(text, item, settings))
+    missing = [name for name, value in changes.items() if value is None and name not in item.block.locations]
     if missing:
-        new = _written(spot, lambda: _with_nulls(new, spot, missing))
+        new = _written(location, lambda: _with_nulls(new, location, missing))
     _check(parsed, new, item, settings)
     return new
 
 
 def set_settings(
-    text: str, spot: Spot, settings: Mapping[str, Any], *, only: bool = True, zone: str | None = None
+    text: str, location: Location, settings: Mapping[str, Any], *, only: bool = True, zone: str | None = None
 ) -> str:
     """The text in which a record that is no schedule has these settings: `only` these, or beside its others; None
     removes one. `zone`: its time zone, written where it would else be that of the defaults. The caller checks whether
     all of it means what was wanted."""
     parsed = read(text)
-    item = _item(parsed, spot)
+    item = _item(parsed, location)
     wanted = settings if only else {**item.block.values, **settings}
     wanted = {name: value for name, value in wanted.items() if value is not None}
     if zone and parsed.defaults and parsed.defaults.values.get("timezone"):
         wanted.setdefault("timezone", zone)
     _check_secrets(item, wanted)
-    new = _written(spot, lambda: _replaced(text, item, wanted))
+    new = _written(location, lambda: _replaced(text, item, wanted))
     _check(parsed, new, item)
     return new
 
 
-def remove_item(text: str, spot: Spot) -> str:
+def remove_item(text: str, location: Location) -> str:
     """The text without one record: its name and what is below it; comments of others stay."""
     parsed = read(text)
-    item = _item(parsed, spot)
-    new = _written(spot, lambda: _removed(text, spot))
-    _check(parsed, new, item, gone=True)
+    item = _item(parsed, location)
+    new = _written(location, lambda: _removed(text, location))
+    _check(parsed, new, item, removed=True)
     return new
 
 
-def write_back_failed(spot: Spot) -> Conflict:
+def write_back_failed(location: Location) -> Conflict:
     """For a change that the file would take for something else."""
-    return _unsafe(spot, "written to the file, the change would have another meaning")
+    return _unsafe(location, "written to the file, the change would have another meaning")
 
 
-def _written(spot: Spot, write: Callable[[], str]) -> str:
+def _written(location: Location, write: Callable[[], str]) -> str:
     try:
         return write()
     except InvalidInput as error:
-        raise _unsafe(spot, error.message) from None
+        raise _unsafe(location, error.message) from None
     except TypeError as error:
-        raise _unsafe(spot, f"the value cannot be written: {error}") from None
+        raise _unsafe(location, f"the value cannot be written: {error}") from None
 
 
 def _replaced(text: str, item: FileItem, settings: Mapping[str, Any]) -> str:
-    node, before = item.block.spot.node, item.block.values
+    node, before = item.block.location.node, item.block.values
     if isinstance(node, Entries) and node.entries:
-        return reworded(text, node, before, settings)
+        return replace_settings(text, node, before, settings)
     return set_value(text, node, None, _alone(item.kind, settings), flow=False) if not same(settings, before) else text
 
 
@@ -90,27 +90,27 @@ def _alone(kind: str, settings: Mapping[str, Any]) -> Any:
     return settings[alone] if alone and [*settings] == [alone] else dict(settings)
 
 
-def _removed(text: str, spot: Spot) -> str:
-    held = holder(parse(text), spot.key.place)
-    assert held is not None, spot.path
+def _removed(text: str, location: Location) -> str:
+    held = holder(parse(text), location.key.place)
+    assert held is not None, location.path
     mapping, number = held
     if isinstance(mapping, Items):
         return without_item(text, mapping, number)
     return without_field(text, mapping, number, last=number + 1 == len(mapping.entries))
 
 
-def _with_nulls(text: str, spot: Spot, names: list[str]) -> str:
+def _with_nulls(text: str, location: Location, names: list[str]) -> str:
     """What was not there, and shall be the default although `defaults` has another value, is written too."""
-    node = _item(read(text), spot).block.spot.node
-    assert isinstance(node, Entries), spot.path
+    node = _item(read(text), location).block.location.node
+    assert isinstance(node, Entries), location.path
     return with_nulls(text, node, names)
 
 
-def _item(parsed: ParsedFile, spot: Spot) -> FileItem:
+def _item(parsed: ParsedFile, location: Location) -> FileItem:
     for item in parsed.items:
-        if item.block.spot.key.place == spot.key.place:
+        if item.block.location.key.place == location.key.place:
             return item
-    raise _unsafe(spot, "it is part of the preset", "Add it to the file, under limits.")
+    raise _unsafe(location, "it is part of the preset", "Add it to the file, under limits.")
 
 
 def _check_secrets(item: FileItem, settings: Mapping[str, Any]) -> None:
@@ -119,12 +119,14 @@ def _check_secrets(item: FileItem, settings: Mapping[str, Any]) -> None:
     after: Mapping[str, str] = settings.get("environment") or {}
     for name in before.keys() & after.keys():
         if before[name].startswith(REFERENCES) and not after[name].startswith(REFERENCES):
-            spot = item.block.spots["environment"]
-            raise _unsafe(spot, f"{name} refers to its value and cannot be set to one", "Use env:NAME or file:/path.")
+            location = item.block.locations["environment"]
+            raise _unsafe(
+                location, f"{name} refers to its value and cannot be set to one", "Use env:NAME or file:/path."
+            )
 
 
 def _check(
-    before: ParsedFile, text: str, item: FileItem, settings: Mapping[str, Any] | None = None, *, gone: bool = False
+    before: ParsedFile, text: str, item: FileItem, settings: Mapping[str, Any] | None = None, *, removed: bool = False
 ) -> None:
     """Read again, all the rest must be as it was, and the record itself have these settings, where they are given."""
     parsed = read(text)
@@ -132,8 +134,8 @@ def _check(
     old.pop(key)
     found = new.pop(key, None)
     wrong = settings is not None and not same(found, settings)
-    if parsed.problems or wrong or (found is None) != gone or new != old:
-        raise _unsafe(item.block.spot, "its form in the file cannot be changed safely")
+    if parsed.problems or wrong or (found is None) != removed or new != old:
+        raise _unsafe(item.block.location, "its form in the file cannot be changed safely")
 
 
 def _records(parsed: ParsedFile) -> Records:
@@ -144,6 +146,6 @@ def _records(parsed: ParsedFile) -> Records:
     return {**defaults, **simple, **items}
 
 
-def _unsafe(spot: Spot, why: str, hint: str = "Change it in the file.") -> Conflict:
-    message = f"{spot.path}, line {spot.key.place.line} of the file: {why}."
-    return Conflict(message, value=spot.path, field="name", hint=hint)
+def _unsafe(location: Location, reason: str, hint: str = "Change it in the file.") -> Conflict:
+    message = f"{location.path}, line {location.key.place.line} of the file: {reason}."
+    return Conflict(message, value=location.path, field="name", hint=hint)

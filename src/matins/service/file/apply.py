@@ -11,7 +11,7 @@ import orjson
 
 from matins.api.results import FilePlan
 from matins.config.file import ConfigFile, Content, FileState
-from matins.config.meaning import Entry, Interpretation, when_changed
+from matins.config.interpretation import Entry, Interpretation, when_changed
 from matins.config.problems import invalid_file
 from matins.engine.planning import Rule
 from matins.engine.schedules import encode
@@ -53,9 +53,9 @@ class File:
     def plan(self, principal: Principal) -> FilePlan:
         file = self.named_file()
         content = file.read()
-        meaning = self.interpret(file, content)
+        interpretation = self.interpret(file, content)
         with self.core.store.reading() as transaction:
-            plan = self.plan_in(transaction, file, content, meaning)
+            plan = self.plan_in(transaction, file, content, interpretation)
         return plan.result(whole=governs(principal))
 
     def apply(self, principal: Principal, *, digest: str | None = None) -> FilePlan:
@@ -86,13 +86,15 @@ class File:
             context = self._context(transaction, with_schedules=by_name)
         return file.interpret(content.text, context)
 
-    def plan_in(self, transaction: Transaction, file: ConfigFile, content: Content, meaning: Interpretation) -> Plan:
+    def plan_in(
+        self, transaction: Transaction, file: ConfigFile, content: Content, interpretation: Interpretation
+    ) -> Plan:
         """All that is wrong with it is raised at once."""
         policies = self.core.catalog.policies(transaction)
-        problems = [*meaning.problems, *conflicts(transaction, policies, meaning)]
+        problems = [*interpretation.problems, *conflicts(transaction, policies, interpretation)]
         if problems:
             raise invalid_file(file.path, problems)
-        plan = make_plan(transaction, policies, file.path, content, meaning, self.core.clock.now_ms())
+        plan = make_plan(transaction, policies, file.path, content, interpretation, self.core.clock.now_ms())
         self._check_removals(transaction, plan)
         return plan
 
@@ -141,13 +143,13 @@ class File:
     ) -> Plan:
         """In one transaction. It is interpreted before, and what stands in its way is looked at again inside."""
         now = self.core.clock.now_ms()
-        meaning = self.interpret(file, content)
+        interpretation = self.interpret(file, content)
         with self.core.store.reading() as transaction:
-            ahead = self.plan_in(transaction, file, content, meaning)
+            ahead = self.plan_in(transaction, file, content, interpretation)
         with self._discarding(), self.core.store.transaction(now) as transaction:
             self._lock(transaction, ahead, now)
             transaction.lock_policies()  # by now nobody else applies it
-            plan = self.plan_in(transaction, file, content, meaning)
+            plan = self.plan_in(transaction, file, content, interpretation)
             if plan.moves:
                 self._carry_out(transaction, principal, plan, now)
             self._keep_entries(transaction, plan, now)

@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from matins.config.cortex import with_computed
+from matins.config.cortex import write_computed
 from matins.config.file import ConfigFile, Content
 from matins.engine.gates.paused import BY_BUDGET, BY_FAILURES
 from matins.engine.policies import Policies
@@ -36,7 +36,7 @@ def refresh(store: Store, clock: Clock, file: ConfigFile) -> bool:
         found = [find_schedule(transaction, name) for name in names]
         now = clock.now_ms()
         computed = {s.name: _computed(transaction, s, policies, now) for s in found if s is not None}
-    text = with_computed(content.text, computed, _throttle(policies, now))
+    text = write_computed(content.text, computed, _throttle(policies, now))
     if text == content.text:
         return False
     with file.writing():
@@ -47,10 +47,10 @@ def refresh(store: Store, clock: Clock, file: ConfigFile) -> bool:
 def _note(store: Store, clock: Clock, file: ConfigFile, content: Content) -> None:
     """That a task is paused is said in the file too: it is no change when it is read again."""
     now = clock.now_ms()
-    meaning = file.interpret(content.text, RecordContext(now, clock.local_zone(), {"USD": 1.0}))
+    interpretation = file.interpret(content.text, RecordContext(now, clock.local_zone(), {"USD": 1.0}))
     with store.transaction(now) as transaction:
         known = {entry.name: entry for entry in transaction.file_entries() if entry.kind == "schedule"}
-        entries = [FileEntry(e.kind, e.name, str(file.path), e.line, e.digest) for e in meaning.entries]
+        entries = [FileEntry(e.kind, e.name, str(file.path), e.line, e.digest) for e in interpretation.entries]
         transaction.put_file_entries(e for e in entries if e.name in known and known[e.name] != e)
         transaction.put_policy(*APPLIED, orjson.dumps(content.text).decode(), now, file.path.name)
 

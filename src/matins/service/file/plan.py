@@ -10,7 +10,7 @@ import orjson
 
 from matins.api.results import FileChange, FilePlan, SettingChange
 from matins.config.file import Content
-from matins.config.meaning import Entry, Interpretation
+from matins.config.interpretation import Entry, Interpretation
 from matins.config.problems import Problem
 from matins.engine.policies import Policies
 from matins.engine.schedules import schedule_settings
@@ -101,19 +101,19 @@ def defined_by(transaction: FileRows, path: Path) -> bool:
 
 
 def make_plan(
-    transaction: Transaction, policies: Policies, path: Path, content: Content, meaning: Interpretation, now: int
+    transaction: Transaction, policies: Policies, path: Path, content: Content, interpretation: Interpretation, now: int
 ) -> Plan:
     """Nothing is written, and what the file says as before is not looked at twice."""
     known = {(entry.kind, entry.name): entry for entry in transaction.file_entries()}
-    said = {entry.key: entry for entry in meaning.entries}
-    changes = [_change(transaction, policies, entry, known.get(entry.key), now) for entry in meaning.entries]
+    said = {entry.key: entry for entry in interpretation.entries}
+    changes = [_change(transaction, policies, entry, known.get(entry.key), now) for entry in interpretation.entries]
     for key, before in known.items():
         if key not in said:
             held = settings_before(transaction, policies, *key)
             settings = tuple((setting, value, None) for setting, value in held.items())
             changes.append(Change(*key, "removed", before.line, settings, None, before))
     plan = Plan(path, content, tuple(changes), None)
-    return plan._replace(waits=_waits(transaction, plan, meaning, known))
+    return plan._replace(waits=_waits(transaction, plan, interpretation, known))
 
 
 def _change(transaction: Transaction, policies: Policies, entry: Entry, known: FileEntry | None, now: int) -> Change:
@@ -129,13 +129,13 @@ def _change(transaction: Transaction, policies: Policies, entry: Entry, known: F
 
 
 def _waits(
-    transaction: Transaction, plan: Plan, meaning: Interpretation, known: Mapping[tuple[str, str], FileEntry]
+    transaction: Transaction, plan: Plan, interpretation: Interpretation, known: Mapping[tuple[str, str], FileEntry]
 ) -> str | None:
     if not plan.moves or not known:
         return None
     if plan.content.file is None:
         return "the file is gone"
-    if meaning.empty:
+    if interpretation.empty:
         return "the file is empty"
     total, dropped = sum(1 for kind, _ in known if kind == "schedule"), plan.count("removed", "schedule")
     if total >= 2 and dropped * 2 > total:
@@ -161,10 +161,10 @@ def find_schedule(transaction: ScheduleRows, name: str) -> ScheduleRecord | None
     return None if row is None else schedule_of(row)
 
 
-def conflicts(transaction: Transaction, policies: Policies, meaning: Interpretation) -> Iterator[Problem]:
+def conflicts(transaction: Transaction, policies: Policies, interpretation: Interpretation) -> Iterator[Problem]:
     """What exists already, and was made elsewhere."""
     known = {(entry.kind, entry.name) for entry in transaction.file_entries()}
-    for entry in meaning.entries:
+    for entry in interpretation.entries:
         if entry.key in known:
             continue
         by = _author(transaction, policies, entry)
@@ -172,7 +172,7 @@ def conflicts(transaction: Transaction, policies: Policies, meaning: Interpretat
             one = "schedule" if entry.kind == "schedule" else kinds_by_name()[entry.kind].one
             what = f'there is a {one} "{entry.name.removeprefix("/")}" already{by}'
             hint = "Delete that one, or use another name here."
-            yield Problem(entry.spot.key.place, entry.spot.path, what, entry.name, hint=hint)
+            yield Problem(entry.location.key.place, entry.location.path, what, entry.name, hint=hint)
 
 
 def _author(transaction: Transaction, policies: Policies, entry: Entry) -> str | None:

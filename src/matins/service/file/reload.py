@@ -7,7 +7,7 @@ import threading
 
 from matins.api.use_case import USE_CASES, Caller
 from matins.config.file import ConfigFile, FileState
-from matins.config.watching import FileWatch
+from matins.config.watcher import FileWatch
 from matins.errors import InvalidFile, MatinsError, Stale, StoreError
 from matins.model.principal import Principal
 from matins.ports import Clock, Store

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import orjson
 
 from matins.config.file import FileState
-from matins.config.meaning import Entry, Interpretation
-from matins.config.reader import Spot
+from matins.config.interpretation import Entry, Interpretation
+from matins.config.reader import Location
 from matins.config.writer import edit_settings, remove_item, set_settings, write_back_failed
 from matins.engine.reasons import rfc3339
 from matins.engine.schedules import SETTINGS
@@ -33,8 +33,8 @@ class Edited(NamedTuple):
 
     settings: Mapping[str, Any]
 
-    def write(self, text: str, spot: Spot) -> str:
-        return edit_settings(text, spot, {name: _as_text(name, value) for name, value in self.settings.items()})
+    def write(self, text: str, location: Location) -> str:
+        return edit_settings(text, location, {name: _as_text(name, value) for name, value in self.settings.items()})
 
     def holds(self, kind: str, entry: Entry | None) -> bool:
         return entry is not None
@@ -47,17 +47,17 @@ class Replaced(NamedTuple):
     value: Any
     only: bool = True
 
-    def write(self, text: str, spot: Spot) -> str:
+    def write(self, text: str, location: Location) -> str:
         zone = getattr(self.value, "timezone", None)
-        return set_settings(text, spot, self.settings, only=self.only, zone=zone)
+        return set_settings(text, location, self.settings, only=self.only, zone=zone)
 
     def holds(self, kind: str, entry: Entry | None) -> bool:
         return entry is not None and _comparable(kind, entry.meant) == _comparable(kind, self.value)
 
 
 class Deleted(NamedTuple):
-    def write(self, text: str, spot: Spot) -> str:
-        return remove_item(text, spot)
+    def write(self, text: str, location: Location) -> str:
+        return remove_item(text, location)
 
     def holds(self, kind: str, entry: Entry | None) -> bool:
         return entry is None
@@ -99,21 +99,21 @@ class FileWriter:
         """Into the text, and from there into the store: the file stays the one place where it is defined."""
         file = self.core.local.file
         content = file.read() if file is not None and not file.cortex else None
-        meaning = self.file.interpret(file, content) if file and content and content.file else None
+        interpretation = self.file.interpret(file, content) if file and content and content.file else None
         key = known.kind, known.name
-        entry = _entry(meaning, key)
-        if not file or not content or not meaning or entry is None or meaning.edits != "write_back":
+        entry = _entry(interpretation, key)
+        if not file or not content or not interpretation or entry is None or interpretation.edits != "write_back":
             raise managed_by_file(known)
         with self.core.store.reading() as transaction:
-            if self.file.plan_in(transaction, file, content, meaning).moves:
+            if self.file.plan_in(transaction, file, content, interpretation).moves:
                 message = f"{file.path} has changes that are not applied."
                 raise Conflict(message, value=str(file.path), hint="Apply it first: matins apply.")
         with self.core.store.transaction(self.core.clock.now_ms()) as transaction:
             check(transaction)
-        new = content._replace(text=change.write(content.text, entry.spot))
+        new = content._replace(text=change.write(content.text, entry.location))
         after = self.file.interpret(file, new)
         if not after.problems and not change.holds(known.kind, _entry(after, key)):  # problems are raised below
-            raise write_back_failed(entry.spot)
+            raise write_back_failed(entry.location)
         with file.writing():
             self.file.apply_content(principal, file, new, lambda: file.replace(content, new.text))
             file.state = FileState("applied", digest=file.written or "")
@@ -132,8 +132,8 @@ def managed_by_file(entry: FileEntry) -> ManagedByFile:
     return ManagedByFile(message, value=entry.path, field="name", hint=hint)
 
 
-def _entry(meaning: Interpretation | None, key: tuple[str, str]) -> Entry | None:
-    return next((entry for entry in meaning.entries if entry.key == key), None) if meaning else None
+def _entry(interpretation: Interpretation | None, key: tuple[str, str]) -> Entry | None:
+    return next((entry for entry in interpretation.entries if entry.key == key), None) if interpretation else None
 
 
 def _comparable(kind: str, value: Any) -> bytes:

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from matins.config.file_schedules import parse_file_schedule, resolve
 from matins.config.presets import PRESETS
 from matins.config.problems import Problem
-from matins.config.reader import Block, FileItem, ParsedFile, Spot
-from matins.config.scheduling import parse_file_schedule, resolve
+from matins.config.reader import FileItem, Location, ParsedFile, SettingsBlock
 from matins.config.sections import SCHEDULES
 from matins.engine.schedules import AGENT_JOB, OWN_SETTINGS, TRIGGER_SETTINGS
 from matins.engine.validation import nearest
@@ -39,14 +39,14 @@ class Entry(NamedTuple):
     settings: Mapping[str, Any]
     """As they are written."""
     digest: str
-    spot: Spot
+    location: Location
     meant: Any
     """The record's value; of a schedule, `FileSchedule`."""
     paused: bool | str = False
 
     @property
     def line(self) -> int:
-        return self.spot.key.place.line
+        return self.location.key.place.line
 
     @property
     def key(self) -> tuple[str, str]:
@@ -98,8 +98,8 @@ class _Interpreter:
         limited = {item.name for item in self.parsed.items if item.kind == "limit"}
         for scope, size in PRESETS[self.preset].limits.items() if self.preset else ():
             if scope not in limited:
-                spot = self.parsed.top["preset"]
-                yield FileItem("limit", scope, "", Block(spot, {"size": size}, {"size": spot}))
+                location = self.parsed.top["preset"]
+                yield FileItem("limit", scope, "", SettingsBlock(location, {"size": size}, {"size": location}))
 
     def _record(self, item: FileItem) -> Entry | None:
         kind, settings = kinds_by_name()[item.kind], dict(item.block.values)
@@ -109,7 +109,7 @@ class _Interpreter:
         meant = self._try(item, settings, lambda given: kind.parse(item.name, given, self.context))
         if meant is None:
             return None
-        return Entry(item.kind, item.name, settings, _digest(settings), item.block.spot, meant)
+        return Entry(item.kind, item.name, settings, _digest(settings), item.block.location, meant)
 
     def _schedule(self, item: FileItem) -> Entry | None:
         try:
@@ -123,7 +123,7 @@ class _Interpreter:
         if meant is None:
             return None
         name, digest = f"{meant.agent}/{meant.name}", _schedule_digest(settings, paused)
-        return Entry("schedule", name, settings, digest, item.block.spot, meant, paused)
+        return Entry("schedule", name, settings, digest, item.block.location, meant, paused)
 
     def _try(self, item: FileItem, settings: dict[str, Any], parse: Callable[[Mapping[str, Any]], Any]) -> Any:
         """Parsed, or None. A setting that is wrong is reported, and the others are checked without it."""
@@ -146,12 +146,12 @@ class _Interpreter:
 
     def _report(self, item: FileItem, error: InvalidInput) -> str | None:
         """Add the problem where it is; the setting that it is about."""
-        name, spot = _spot_of(item.block, self.parsed.defaults, error)
-        known = any(f"{p.path}.".startswith(f"{spot.path}.") for p in self.parsed.problems)
+        name, location = _location_of(item.block, self.parsed.defaults, error)
+        known = any(f"{p.path}.".startswith(f"{location.path}.") for p in self.parsed.problems)
         if not known:
             hint = error.hint and _ARGUMENT.sub(r"\1: ", error.hint)
             self.problems.append(
-                Problem(_place(spot, error), spot.path, error.message, error.value, error.allowed, hint)
+                Problem(_position_of(location, error), location.path, error.message, error.value, error.allowed, hint)
             )
         return name
 
@@ -165,7 +165,7 @@ class _Interpreter:
     def _duplicate(self, entry: Entry, other: Entry) -> None:
         what = f'{entry.kind} "{entry.name}" is defined on line {other.line} too'
         self.problems.append(
-            Problem(entry.spot.key.place, entry.spot.path, what, entry.name, hint="Remove one of them.")
+            Problem(entry.location.key.place, entry.location.path, what, entry.name, hint="Remove one of them.")
         )
 
     def _check_references(self) -> None:
@@ -194,16 +194,16 @@ class _Interpreter:
             return
         if not _agent_of(item) and item.block.values.get("prompt") is not None:
             known = ", ".join(sorted(self._known("agents")))
-            self._add(item.block.spot, "the schedule has a prompt but no agent", None, known, "agent: NAME")
+            self._add(item.block.location, "the schedule has a prompt but no agent", None, known, "agent: NAME")
         elif not item.agent:
             self._refer(item.block, "agent", "agents")
 
-    def _refer(self, block: Block, setting: str, noun: str) -> None:
+    def _refer(self, block: SettingsBlock, setting: str, noun: str) -> None:
         name, known = block.values.get(setting), self._known(noun)
         if name is not None and name not in known:
             one = "schedule" if noun == SCHEDULES else next(k.one for k in kinds_by_name().values() if k.noun == noun)
             hint = nearest(name, sorted(known)) if known else f"Define it under {noun}."
-            self._add(block.spots[setting], f'there is no {one} "{name}"', name, ", ".join(sorted(known)), hint)
+            self._add(block.locations[setting], f'there is no {one} "{name}"', name, ", ".join(sorted(known)), hint)
 
     def _check_limits_twice(self, entries: Mapping[tuple[str, str], Entry]) -> None:
         for entry in entries.values():
@@ -211,41 +211,47 @@ class _Interpreter:
             if entry.kind == "agent" and other is not None and entry.meant.max_concurrent is not None:
                 self._duplicate(entry._replace(kind="limit", name=other.name), other)
 
-    def _add(self, spot: Spot, what: str, value: Any, allowed: str | None, hint: str | None) -> None:
-        self.problems.append(Problem(_place(spot), spot.path, what, value, allowed, hint))
+    def _add(self, location: Location, what: str, value: Any, allowed: str | None, hint: str | None) -> None:
+        self.problems.append(Problem(_position_of(location), location.path, what, value, allowed, hint))
 
 
 def _agent_of(item: FileItem) -> str:
     return item.agent or item.block.values.get("agent") or ""
 
 
-def _spot_of(block: Block, defaults: Block | None, error: InvalidInput) -> tuple[str | None, Spot]:
+def _location_of(
+    block: SettingsBlock, defaults: SettingsBlock | None, error: InvalidInput
+) -> tuple[str | None, Location]:
     """The setting that an error is about, and where it is: there, among the defaults, or at least whose it is."""
     field = (error.field or "").partition("[")[0].partition(".")[0]
     for name in (field, "when"):
-        spot = _find_spot(block, defaults, name) if name != "when" or _about_time(error, field) else None
-        if spot is not None:
-            return name, spot
-    return None, block.spot
+        location = _find_location(block, defaults, name) if name != "when" or _about_time(error, field) else None
+        if location is not None:
+            return name, location
+    return None, block.location
 
 
 def _about_time(error: InvalidInput, field: str) -> bool:
     return field == "when" or (isinstance(error, TriggerError) and error.code != "timezone_invalid")
 
 
-def _find_spot(block: Block, defaults: Block | None, name: str) -> Spot | None:
+def _find_location(block: SettingsBlock, defaults: SettingsBlock | None, name: str) -> Location | None:
     for candidate in ("when", "expression", "interval") if name == "when" else (name,):
-        if candidate in block.spots:
-            return block.spots[candidate]
-    return defaults.spots.get(name) if defaults is not None else None
+        if candidate in block.locations:
+            return block.locations[candidate]
+    return defaults.locations.get(name) if defaults is not None else None
 
 
-def _place(spot: Spot, error: InvalidInput | None = None) -> Place:
+def _position_of(location: Location, error: InvalidInput | None = None) -> Place:
     """Of the value; of the name, where the value is a mapping or nothing at all."""
     number = (error.field or "").partition("[")[2].partition("]")[0] if error is not None else ""
-    if isinstance(spot.node, Items) and number.isdecimal() and int(number) < len(spot.node.items):
-        return spot.node.items[int(number)].place
-    return spot.node.place if isinstance(spot.node, Scalar) and spot.node.value is not None else spot.key.place
+    if isinstance(location.node, Items) and number.isdecimal() and int(number) < len(location.node.items):
+        return location.node.items[int(number)].place
+    return (
+        location.node.place
+        if isinstance(location.node, Scalar) and location.node.value is not None
+        else location.key.place
+    )
 
 
 def _digest(settings: Any) -> str:

@@ -9,11 +9,11 @@ from pathlib import Path
 
 log = logging.getLogger("matins")
 DEBOUNCE_MS = 300
-_MOST_WAITS = 10
+_MAX_WAITS = 10
 """Who goes on saving without rest is looked at all the same."""
-_MOST_TICKS = 100
+_MAX_TICKS = 100
 _FIRST_WAIT_S = 1.0
-_LONGEST_WAIT_S = 30.0
+_MAX_WAIT_S = 30.0
 
 
 class FileWatch:
@@ -50,7 +50,7 @@ class FileWatch:
                 log.warning("%s cannot be watched; retrying in %.0f s", self._path, wait, exc_info=True)
                 self._call()
                 self._stop.wait(wait)
-                wait = min(wait * 2, _LONGEST_WAIT_S)
+                wait = min(wait * 2, _MAX_WAIT_S)
             finally:
                 self.watching.clear()
 
@@ -64,7 +64,7 @@ class FileWatch:
         seen = watch(
             *folders,
             watch_filter=lambda _, path: Path(path).name in names,
-            debounce=_MOST_WAITS * self._debounce_ms,
+            debounce=_MAX_WAITS * self._debounce_ms,
             step=self._debounce_ms,
             rust_timeout=self._debounce_ms,
             yield_on_timeout=True,
@@ -92,7 +92,7 @@ class FileWatch:
     def _call_again(self) -> bool:
         """After a failure, at longer and longer intervals."""
         self._ticks += 1
-        return bool(self._failures) and self._ticks >= min(2**self._failures, _MOST_TICKS)
+        return bool(self._failures) and self._ticks >= min(2**self._failures, _MAX_TICKS)
 
 
 def _steps(path: Path) -> Iterable[Path]:

@@ -12,17 +12,17 @@ from matins.texts.yaml_nodes import Entries, Items, Node, Place, Scalar, plain, 
 
 _COMMENT = re.compile(r"(^|\s)#", re.MULTILINE)
 _BARE = re.compile(r"(?!(null|Null|NULL)$)[A-Za-z_][A-Za-z0-9_-]*")
-_HERE = "here"
+_KEY = "here"
 
 
-def reworded(text: str, mapping: Entries, before: Mapping[str, Any], words: Mapping[str, Any]) -> str:
+def replace_settings(text: str, mapping: Entries, before: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
     """The text in which a mapping, which says `before`, says these words and no others. From the last to the first, so
     that the places of those to come stay true."""
     names = [plain(key) for key, _ in mapping.entries]
-    new = {word: value for word, value in words.items() if word not in names and value is not None}
-    stays = [name in words or before.get(name) is None for name in names]
+    new = {name: value for name, value in settings.items() if name not in names and value is not None}
+    stays = [name in settings or before.get(name) is None for name in names]
     if mapping.flow and not any(stays):
-        return set_value(text, mapping, None, dict(words), flow=True)
+        return set_value(text, mapping, None, dict(settings), flow=True)
     behind = _behind(mapping, stays) if new else None
     for number, (_, node) in reversed(list(enumerate(mapping.entries))):
         name = names[number]
@@ -30,21 +30,21 @@ def reworded(text: str, mapping: Entries, before: Mapping[str, Any], words: Mapp
             text = _with_new(text, mapping, node, new)
         if not stays[number]:
             text = without_field(text, mapping, number, last=not any(stays[number:]))
-        elif not same(words.get(name), before.get(name)):
-            text = set_value(text, node, before.get(name), words[name], flow=mapping.flow)
+        elif not same(settings.get(name), before.get(name)):
+            text = set_value(text, node, before.get(name), settings[name], flow=mapping.flow)
     return text
 
 
 def set_value(text: str, node: Node, before: Any, value: Any, *, flow: bool) -> str:
     """The text with another value in the place of this one; of a mapping, only what differs."""
     if isinstance(node, Entries) and node.entries and _has_no_null(before) and _has_no_null(value):
-        return reworded(text, node, before, value)
+        return replace_settings(text, node, before, value)
     if isinstance(node, Items) and not node.flow and value is not None:
         return _set_items(text, node, value)
     if not isinstance(node, Scalar):
-        _keep_comments(text[node.place.start : node.place.end])
-    alone = Entries(node.place, ((Scalar(node.place, _HERE), node),), flow)
-    return with_fields(text, alone, _HERE, {_HERE: value})
+        _check_no_comments(text[node.place.start : node.place.end])
+    alone = Entries(node.place, ((Scalar(node.place, _KEY), node),), flow)
+    return with_fields(text, alone, _KEY, {_KEY: value})
 
 
 def same(one: Any, other: Any) -> bool:
@@ -74,7 +74,7 @@ def _set_items(text: str, node: Items, value: Any) -> str:
 
 def _set_lines(text: str, node: Items, lines: Sequence[str]) -> str:
     start, end = _dash(text, node, 0), content_end(text, node)
-    _keep_comments(text[start : _line_end(text, end)])
+    _check_no_comments(text[start : _line_end(text, end)])
     return text[:start] + ((_newline(text) + " " * _column(text, start)).join(lines) or "[]") + text[end:]
 
 
@@ -106,13 +106,13 @@ def _with_new(text: str, mapping: Entries, behind: Node, new: Mapping[str, Any])
     return with_fields(text, alone, plain(first), named)
 
 
-def with_nulls(text: str, mapping: Entries, words: Sequence[str]) -> str:
+def with_nulls(text: str, mapping: Entries, settings: Sequence[str]) -> str:
     """The text with new words that say nothing, each on a line of its own."""
     if mapping.flow:
         raise InvalidInput("it is written on one line")
     indent = " " * (mapping.entries[0][0].place.column - 1)
     behind = mapping.entries[_behind(mapping, [True] * len(mapping.entries))][1]
-    return _with_lines(text, _line_end(text, content_end(text, behind)), [f"{indent}{word}: null" for word in words])
+    return _with_lines(text, _line_end(text, content_end(text, behind)), [f"{indent}{word}: null" for word in settings])
 
 
 def without_field(text: str, mapping: Entries, number: int, *, last: bool) -> str:
@@ -122,7 +122,7 @@ def without_field(text: str, mapping: Entries, number: int, *, last: bool) -> st
         return _without_lines(text, key.place.start, node)
     start = content_end(text, mapping.entries[number - 1][1]) if last and number else key.place.start
     end = content_end(text, node) if last else mapping.entries[number + 1][0].place.start
-    _keep_comments(text[start:end])
+    _check_no_comments(text[start:end])
     return text[:start] + text[end:]
 
 
@@ -174,7 +174,7 @@ def content_end(text: str, node: Node) -> int:
     return node.place.start + len(text[node.place.start : node.place.end].rstrip())
 
 
-def _keep_comments(part: str) -> None:
+def _check_no_comments(part: str) -> None:
     if "\n" in part and _COMMENT.search(part):  # within a line, none can stand
         raise InvalidInput("the change would delete comments")
 

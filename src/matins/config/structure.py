@@ -9,7 +9,7 @@ from matins.engine.validation import UNSTORABLE
 from matins.texts.yaml_nodes import Entries, Items, Node, Place, Scalar
 
 
-def unfit(node: Node, path: str = "") -> Iterator[Problem]:
+def structure_problems(node: Node, path: str = "") -> Iterator[Problem]:
     """What no store can hold, and what has no name: nothing can be made of it."""
     match node:
         case Scalar(value=str(text)) if UNSTORABLE.search(text):
@@ -19,14 +19,14 @@ def unfit(node: Node, path: str = "") -> Iterator[Problem]:
                 if not isinstance(key, Scalar) or key.value is None:
                     yield Problem(key.place, path, "this has no name", hint="Write name: value.")
                 else:
-                    yield from unfit(key, path)
+                    yield from structure_problems(key, path)
         case _:
             pass
     for inner, below in _below(node, path):
-        yield from unfit(inner, below)
+        yield from structure_problems(inner, below)
 
 
-def twins(node: Node, path: str = "") -> Iterator[Problem]:
+def duplicate_keys(node: Node, path: str = "") -> Iterator[Problem]:
     """A name twice in one mapping, wherever it is: one of them would be lost."""
     seen: dict[str | None, Place] = {}
     for key, _ in node.entries if isinstance(node, Entries) else ():
@@ -36,7 +36,7 @@ def twins(node: Node, path: str = "") -> Iterator[Problem]:
             yield Problem(key.place, _joined(path, key), what, name, hint="Remove one of them.")
         seen[name] = key.place
     for inner, below in _below(node, path):
-        yield from twins(inner, below)
+        yield from duplicate_keys(inner, below)
 
 
 def _below(node: Node, path: str) -> Iterator[tuple[Node, str]]:

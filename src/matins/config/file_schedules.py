@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from matins.config.presets import PRESETS, Preset
-from matins.config.reader import Block, FileItem
+from matins.config.reader import FileItem, SettingsBlock
 from matins.engine.prompts import DEFAULT_PROMPT
 from matins.engine.schedules import OWN_SETTINGS, TRIGGER_SETTINGS, check_approval, parse_schedule
 from matins.engine.settings import ParseContext, parse_setting
@@ -27,7 +27,7 @@ _SPELLINGS = {"interval": "interval", "cron": "expression"}
 _COMMANDS = tuple(name for name, declared in OWN_SETTINGS.items() if isinstance(declared.kind, Command))
 
 
-class Resolved(NamedTuple):
+class ResolvedSettings(NamedTuple):
     """All settings of a schedule, its own and those that apply to it."""
 
     name: str
@@ -43,7 +43,7 @@ class FileSchedule(NamedTuple):
     trigger: Trigger
 
 
-def resolve(item: FileItem, defaults: Block | None, preset: str | None) -> Resolved:
+def resolve(item: FileItem, defaults: SettingsBlock | None, preset: str | None) -> ResolvedSettings:
     """The file's preset, its defaults, the schedule's own preset and its own settings: the later one counts."""
     own = {name: value for name, value in item.block.values.items() if name not in ("preset", "agent")}
     own_preset = item.block.values.get("preset")
@@ -51,8 +51,8 @@ def resolve(item: FileItem, defaults: Block | None, preset: str | None) -> Resol
     general = PRESETS[preset] if preset else Preset()
     special = PRESETS[own_preset] if own_preset else Preset()
     kind = _kind(when)
-    usual = {} if defaults is None else defaults.values
-    settings = {**_preset_settings(general, kind), **usual, **_preset_settings(special, kind), **own}
+    default_settings = {} if defaults is None else defaults.values
+    settings = {**_preset_settings(general, kind), **default_settings, **_preset_settings(special, kind), **own}
     agent = item.agent or item.block.values.get("agent") or ""
     if item.agent and item.block.values.get("agent") not in (None, item.agent):
         message = f'"agent" is "{item.agent}" already: the schedule is listed below it.'
@@ -60,7 +60,7 @@ def resolve(item: FileItem, defaults: Block | None, preset: str | None) -> Resol
     if agent and settings.get("job") is None and settings.get("prompt") is None:
         settings["prompt"] = DEFAULT_PROMPT
     settings = {name: value for name, value in settings.items() if value is not None}
-    return Resolved(item.name, agent, settings, (special,) if own_preset else (general,))
+    return ResolvedSettings(item.name, agent, settings, (special,) if own_preset else (general,))
 
 
 def _when(own: dict[str, Any]) -> str:
@@ -106,7 +106,7 @@ def _preset_settings(preset: Preset, kind: type[Any] | None) -> dict[str, Any]:
     return {**preset.settings, **(more or {})}
 
 
-def parse_file_schedule(given: Mapping[str, Any], resolved: Resolved, context: RecordContext) -> FileSchedule:
+def parse_file_schedule(given: Mapping[str, Any], resolved: ResolvedSettings, context: RecordContext) -> FileSchedule:
     """An error names the setting and what to write."""
     check_name("name", resolved.name)
     if resolved.agent:
