@@ -30,7 +30,7 @@ class FileState(NamedTuple):
     """What became of the file when it was last looked at."""
 
     state: Literal["unread", "applied", "waits", "invalid"]
-    says: str = ""
+    message: str = ""
     digest: str = ""
 
 

@@ -46,7 +46,7 @@ class Approvals:
 
     def get(self, principal: Principal, approval_id: int) -> Approval:
         with self.core.store.reading() as transaction:
-            return approval_result(_found(transaction.approval(approval_id), approval_id))
+            return approval_result(_get(transaction.approval(approval_id), approval_id))
 
     def approve(
         self,
@@ -85,22 +85,22 @@ class Approvals:
         check_note(note)
         now = self.core.clock.now_ms()
         with self.core.store.transaction(now) as transaction:
-            asked = _found(transaction.approval(approval_id), approval_id)
+            asked = _get(transaction.approval(approval_id), approval_id)
             others = stopped_with(transaction, self.core.catalog.policies(transaction), asked, now)
             transaction.due_rows({asked.schedule_id, *others})  # cursors are locked before anything else
-            asked = _found(transaction.locked_approval(approval_id), approval_id)
-            self._refuse_answer(transaction, asked, principal, digest, now)
+            asked = _get(transaction.locked_approval(approval_id), approval_id)
+            self._check_answer(transaction, asked, principal, digest, now)
             if edits:
                 asked = self._with_edits(transaction, asked, principal, edits, now)
             if why_not(asked, principal) is None:  # else these are their own words now
                 self._vote(transaction, asked, principal, Vote(principal.name, vote, now, note, asked.digest))
-            asked = _found(transaction.approval(asked.id), asked.id)
+            asked = _get(transaction.approval(asked.id), asked.id)
         self.core.notify()
         return asked
 
     def _vote(self, transaction: Transaction, asked: model.Approval, principal: Principal, vote: Vote) -> None:
         transaction.put_vote(asked.id, vote)
-        asked = _found(transaction.approval(asked.id), asked.id)
+        asked = _get(transaction.approval(asked.id), asked.id)
         told = {"vote": vote.vote, "by": vote.voter, "note": vote.note, "digest": vote.digest}
         data = {"approval": str(asked.id), **told}
         transaction.events.append(NewEvent(vote.at, "approval.voted", asked.schedule_id, asked.run_id, data))
@@ -108,7 +108,7 @@ class Approvals:
         if outcome != "pending":
             self._decide(transaction, asked, outcome == "approved", principal, vote.at)
 
-    def _refuse_answer(
+    def _check_answer(
         self, transaction: Transaction, asked: model.Approval, principal: Principal, digest: str | None, now: int
     ) -> None:
         if asked.run_id is not None and asked.kind == "run":
@@ -189,17 +189,17 @@ class Approvals:
         given = self._checked_edits(principal, asked, edits)
         schedule = self.core.schedule(transaction, asked.schedule_id)
         policies: Policies = self.core.catalog.policies(transaction)
-        base = self._as_asked(transaction, schedule, asked)
+        base = self._as_requested(transaction, schedule, asked)
         definition, trigger = apply_edit(base, given, now, policies.rates, self.core.clock.local_zone())
         definition = self.proposals.check_edit(transaction, principal, schedule, definition, trigger, now)
         transaction.settle_approval(asked.id, "pending", "void", now)
         known = self._revised(transaction, schedule, asked, definition, principal, now)
-        new = _asked_anew(asked, known, policies, principal, now)
-        _refuse_unanswerable(new, principal)
+        new = _requested_again(asked, known, policies, principal, now)
+        _check_answerable(new, principal)
         number = transaction.insert_approval(new)
         data = {"approval": str(number), "instead_of": str(asked.id), "by": principal.name, "settings": sorted(edits)}
         transaction.events.append(NewEvent(now, "approval.edited", schedule.id, asked.run_id, data))
-        return _found(transaction.approval(number), number)
+        return _get(transaction.approval(number), number)
 
     def _checked_edits(
         self, principal: Principal, asked: model.Approval, edits: Mapping[str, Any]
@@ -235,7 +235,9 @@ class Approvals:
         assert isinstance(known, Known)
         return known
 
-    def _as_asked(self, transaction: Transaction, schedule: ScheduleRecord, asked: model.Approval) -> ScheduleRecord:
+    def _as_requested(
+        self, transaction: Transaction, schedule: ScheduleRecord, asked: model.Approval
+    ) -> ScheduleRecord:
         known = self.core.catalog.get(transaction, [(schedule.id, asked.rev)])[schedule.id, asked.rev]
         if not isinstance(known, Known):
             raise Conflict(
@@ -244,7 +246,7 @@ class Approvals:
         return replace(schedule, definition=known.definition)
 
 
-def _asked_anew(
+def _requested_again(
     asked: model.Approval, known: Known, policies: Policies, principal: Principal, now: int
 ) -> model.Approval:
     """The question that takes the place of one whose words were changed."""
@@ -257,7 +259,7 @@ def _asked_anew(
     return asked._replace(rev=known.rev, digest=digest, requested_at=now, request=request)
 
 
-def _refuse_unanswerable(asked: model.Approval, principal: Principal) -> None:
+def _check_answerable(asked: model.Approval, principal: Principal) -> None:
     if principal.role != "owner" and able(asked) < asked.needed:
         raise NotAllowed(
             "Too few approvers would be left: you cannot approve your own change.",
@@ -273,7 +275,7 @@ _HINTS = {
 }
 
 
-def _found(approval: model.Approval | None, approval_id: int) -> model.Approval:
+def _get(approval: model.Approval | None, approval_id: int) -> model.Approval:
     if approval is None:
         raise NotFound(f"There is no approval {approval_id}.", value=approval_id, field="approval")
     return approval

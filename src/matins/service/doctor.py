@@ -20,11 +20,11 @@ from matins.runtime.deadman import MOST_LAG_MS
 from matins.service.core import LEASE_MS, Core
 from matins.service.file.apply import File
 from matins.service.file.plan import defined_by
+from matins.service.host import clock_is_synchronized, zone_data
 from matins.service.jobs import missing_jobs
-from matins.service.machine import clock_is_kept, zone_data
 
-_LEAST_FREE_BYTES = 500 << 20
-_BACK_MS = 1_000
+_MIN_FREE_BYTES = 500 << 20
+_MAX_STEP_BACK_MS = 1_000
 _APART_MS = 1_000
 _NAMED = 5
 _YEAR_MS = 31_557_600_000
@@ -86,12 +86,12 @@ class Doctor:
 
 
 def _clock(transaction: HistoryRows, now: int) -> Iterator[Finding]:
-    if clock_is_kept():
+    if clock_is_synchronized():
         yield Finding("clock", True, "The clock is synchronized")
     else:  # that of a virtual machine may be kept from outside
         yield Finding("clock", None, "The clock is not known to be synchronized", "timedatectl set-ntp true")
     behind = transaction.last_written() - now
-    if behind > _BACK_MS:
+    if behind > _MAX_STEP_BACK_MS:
         sentence = f"The clock is {behind // 1000} s behind the last record: it went back"
         yield Finding("clock", False, sentence, "timedatectl status")
 
@@ -145,7 +145,7 @@ def _store(store: Store) -> Iterator[Finding]:
         yield Finding("store", True, f"{store.about()}{where}")
     if store.path is not None:
         disk = shutil.disk_usage(store.path.parent)
-        low = disk.free < _LEAST_FREE_BYTES
+        low = disk.free < _MIN_FREE_BYTES
         sentence = f"{disk.free >> 20} MB are free on the disk of the store"
         yield Finding(
             "disk", not low, sentence, f"Free some space: du -xh {store.path.parent} | sort -h" if low else None

@@ -24,7 +24,7 @@ from matins.runtime.rows import run_of
 from matins.service.gate_reports import gate_report, state_report
 
 _HORIZON_DAYS = 28
-_FEW, _MOST_STEPS = 2_000, 20_000
+_FEW, _MAX_STEPS = 2_000, 20_000
 
 
 class _Start(NamedTuple):
@@ -81,7 +81,7 @@ def _nearer(rule: Rule, start: ForecastStart, at: int) -> ForecastStart:
 def slot_of(rule: Rule, seen: ForecastSlot, *, held: GateReport | None = None, earliest: bool = False) -> Slot:
     zone = rule.definition.trigger.timezone
     gates = [gate_report(gate, verdict, seen.candidate, FUTURE) for gate, verdict in seen.verdicts]
-    word, text = seen.word, _told(seen, zone, earliest=earliest)
+    word, text = seen.word, _report(seen, zone, earliest=earliest)
     if held is not None and held.evidence is not None:
         word, text = held.evidence["state"], held.sentence
     local, utc = rfc3339(seen.slot, zone), rfc3339(seen.slot)
@@ -98,7 +98,7 @@ def slot_of(rule: Rule, seen: ForecastSlot, *, held: GateReport | None = None, e
     )
 
 
-def _told(seen: ForecastSlot, zone: str, *, earliest: bool) -> str:
+def _report(seen: ForecastSlot, zone: str, *, earliest: bool) -> str:
     if seen.verdict is None:
         at = f" at {moment(seen.due_at, zone)}" if seen.due_at != seen.slot else ""
         return f"Runs{at}" + (
@@ -149,7 +149,7 @@ def _runs_per_day(rule: Rule, start: ForecastStart) -> float:
     few = rule.trigger.count(start.now, start.now + _HORIZON_DAYS * DAY_MS) <= _FEW
     days = _HORIZON_DAYS if few else 1
     runs, last = 0, start.now
-    for seen in islice(forecast(rule, start), _MOST_STEPS):
+    for seen in islice(forecast(rule, start), _MAX_STEPS):
         if seen.slot > start.now + days * DAY_MS:
             return runs / days
         runs, last = runs + seen.runs, seen.slot

@@ -8,7 +8,7 @@ from matins.errors import Conflict, InvalidInput
 from matins.model.principal import Principal
 from matins.ports import Clock, Store
 
-KEPT_MS = 24 * 3_600_000
+RETENTION_MS = 24 * 3_600_000
 _CUT_OFF_MS = 120_000
 """A request that takes longer has lost its server. What it asked for may be done, so it is left alone for a while."""
 _SWEEP_MS = 600_000
@@ -32,15 +32,15 @@ class IdempotencyStore:
     def begin(self, principal: Principal, key: str, digest: str) -> StoredResponse | None:
         """The response of an earlier request; None when this one is to be answered now. `digest`: of the request."""
         _check_key(key)
-        now, who = self._clock.now_ms(), _who(principal)
+        now, who = self._clock.now_ms(), _owner_of(principal)
         with self._store.transaction(now) as transaction:
             if now >= self._next_sweep:
-                transaction.drop_requests(now - KEPT_MS)
+                transaction.drop_requests(now - RETENTION_MS)
                 self._next_sweep = now + _SWEEP_MS
             if transaction.open_request(who, key, digest, now):
                 return None
             found = transaction.answered(who, key)
-            if found is None or now - found.at >= (KEPT_MS if found.status is not None else _CUT_OFF_MS):
+            if found is None or now - found.at >= (RETENTION_MS if found.status is not None else _CUT_OFF_MS):
                 transaction.drop_request(who, key)
                 transaction.open_request(who, key, digest, now)
                 return None
@@ -54,15 +54,15 @@ class IdempotencyStore:
 
     def store(self, principal: Principal, key: str, response: StoredResponse) -> None:
         with self._store.transaction(self._clock.now_ms()) as transaction:
-            transaction.answer_request(_who(principal), key, response.status, response.body)
+            transaction.answer_request(_owner_of(principal), key, response.status, response.body)
 
     def discard(self, principal: Principal, key: str) -> None:
         """The request was not answered, and may be repeated."""
         with self._store.transaction(self._clock.now_ms()) as transaction:
-            transaction.drop_request(_who(principal), key)
+            transaction.drop_request(_owner_of(principal), key)
 
 
-def _who(principal: Principal) -> str:
+def _owner_of(principal: Principal) -> str:
     return f"{principal.role}:{principal.name}"
 
 

@@ -47,7 +47,7 @@ class Outputs:
             identity = transaction.worker_of(run.id, run.epoch)
         chunk = read_output(run_folder(self.core.store), run.id, run.epoch, offset, limit, stream=_STREAMS[stream])
         if chunk.total == 0:
-            _refuse_elsewhere(run, identity)
+            _check_local(run, identity)
         return _output(chunk, run)
 
 
@@ -87,7 +87,7 @@ def _whole_characters(data: bytes) -> bytes:
     return data
 
 
-def _refuse_elsewhere(run: RunRecord, identity: str | None) -> None:
+def _check_local(run: RunRecord, identity: str | None) -> None:
     host = _host(identity or "")
     if host not in (None, socket.gethostname()):
         hint = f"Run there: matins logs {run.id}"

@@ -42,7 +42,7 @@ class Records:
     def set(self, kind: RecordKind[Any], principal: Principal, key: str = "", /, **settings: Any) -> Any:
         key, settings = _key_of(kind, key, settings)
         value = kind.parse(key, settings, self.context())
-        held = self._put(kind, principal, key, lambda transaction: value, Replaced(settings, value))
+        held = self._set(kind, principal, key, lambda transaction: value, Replaced(settings, value))
         return self.result(kind, principal, key, held)
 
     def edit(self, kind: RecordKind[Any], principal: Principal, key: str = "", /, **settings: Any) -> Any:
@@ -54,7 +54,7 @@ class Records:
 
         with self.core.store.reading() as transaction:
             value = edited(transaction)
-        held = self._put(kind, principal, key, edited, Replaced(settings, value, only=False))
+        held = self._set(kind, principal, key, edited, Replaced(settings, value, only=False))
         return self.result(kind, principal, key, held)
 
     def get(self, kind: RecordKind[Any], principal: Principal, key: str = "", /, **named: Any) -> Any:
@@ -67,8 +67,8 @@ class Records:
             held = self.changes.read(transaction, kind)
             if kind.listed is not None:
                 held = {**kind.listed(self.core.catalog.policies(transaction)), **held}
-            shown = [value for value in held.values() if kind.holds is None or kind.holds(value, now)]
-            documents = [self._document(kind, principal, transaction, value, now) for value in shown]
+            visible = [value for value in held.values() if kind.holds is None or kind.holds(value, now)]
+            documents = [self._document(kind, principal, transaction, value, now) for value in visible]
         return [_typed(kind, document) for document in sorted(documents, key=lambda document: document[kind.key])]
 
     def delete(self, kind: RecordKind[Any], principal: Principal, key: str = "", /, **named: Any) -> bool:
@@ -101,7 +101,7 @@ class Records:
             allowed_hosts=policies.allowed_hosts,
         )
 
-    def _put(
+    def _set(
         self, kind: RecordKind[Any], principal: Principal, key: str, value: Callable[[Transaction], Any],
         in_file: Replaced,
     ) -> Any:  # fmt: skip

@@ -8,7 +8,7 @@ from typing import Any
 from matins.engine.validation import UNSTORABLE
 from matins.errors import InvalidInput
 
-_LARGEST = 1 << 63
+_MAX_INTEGER = 1 << 63
 
 
 def check_storable(arguments: Mapping[str, Any]) -> None:
@@ -23,5 +23,5 @@ def _check(field: str, value: Any) -> None:
         raise InvalidInput(
             f'"{field}" contains a NUL or half a character.', value=shown, field=field, hint="Remove it."
         )
-    if isinstance(value, int) and not -_LARGEST <= value < _LARGEST:
+    if isinstance(value, int) and not -_MAX_INTEGER <= value < _MAX_INTEGER:
         raise InvalidInput(f'"{field}" is too large a number.', value=value, field=field, hint="Use at most 64 bits.")

@@ -22,7 +22,7 @@ from matins.runtime.rows import run_of
 from matins.service.file.plan import APPLIED, applied_text, find_schedule
 
 _RUNS = 100
-_NEWEST = 1 << 62
+_MAX_ID = 1 << 62
 
 
 def refresh(store: Store, clock: Clock, file: ConfigFile) -> bool:
@@ -56,7 +56,7 @@ def _note(store: Store, clock: Clock, file: ConfigFile, content: Content) -> Non
 
 
 def _computed(transaction: RunRows, schedule: ScheduleRecord, policies: Policies, now: int) -> dict[str, Any]:
-    runs = [run_of(row) for row in transaction.runs_of(schedule.id, _NEWEST, _RUNS)]
+    runs = [run_of(row) for row in transaction.runs_of(schedule.id, _MAX_ID, _RUNS)]
     ran = next((run.started_at for run in runs if run.state is RunState.SUCCEEDED), None)
     skipped = next((r.ended_at for r in runs if r.state is RunState.SKIPPED and r.reason == "pre_check"), None)
     by, at = _pause(schedule, policies, now)
@@ -85,10 +85,10 @@ def _pause(schedule: ScheduleRecord, policies: Policies, now: int) -> tuple[str 
 def _throttle(policies: Policies, now: int) -> dict[str, Any] | None:
     """The one that lasts longest."""
     lasting = [throttle for throttle in policies.throttles.values() if throttle.resets_at > now]
-    return _told(max(lasting, key=lambda throttle: throttle.resets_at)) if lasting else None
+    return _document(max(lasting, key=lambda throttle: throttle.resets_at)) if lasting else None
 
 
-def _told(throttle: Throttle) -> dict[str, Any]:
+def _document(throttle: Throttle) -> dict[str, Any]:
     return {
         "resetsAt": throttle.resets_at,
         "activatedAt": throttle.activated_at,

@@ -37,7 +37,7 @@ class Reloader:
         self.check()
         self._watch.start()
         if self._file.cortex:
-            self._refresher = threading.Thread(target=self._keep_fresh, name="matins-file-back", daemon=True)
+            self._refresher = threading.Thread(target=self._run, name="matins-file-back", daemon=True)
             self._refresher.start()
 
     def stop(self) -> None:
@@ -54,7 +54,7 @@ class Reloader:
         with self._looking:
             return refresh(self._store, self._clock, self._file)
 
-    def _keep_fresh(self) -> None:
+    def _run(self) -> None:
         while not self._stopped.wait(_REFRESH_S):
             try:
                 self.refresh()
@@ -64,15 +64,15 @@ class Reloader:
     def check(self) -> FileState:
         """Invalid or doubtful: nothing changes, and it is told once for each content."""
         with self._looking:
-            before, state = self._file.state, self._looked()
+            before, state = self._file.state, self._check()
             self._file.state = state
             if state.state in ("invalid", "waits") and state != before:
                 level = logging.ERROR if state.state == "invalid" else logging.WARNING
-                for line in state.says.split("\n"):
+                for line in state.message.split("\n"):
                     log.log(level, "%s", line)
             return state
 
-    def _looked(self) -> FileState:
+    def _check(self) -> FileState:
         try:
             content = self._file.read()
             if content.file is None and not self._defines_something():
@@ -83,8 +83,8 @@ class Reloader:
             self._file.written = None  # somebody else has the last word: were ours to come again, it is news
             plan = self._caller.call(self._principal, USE_CASES["file.plan"], {})
             if plan.waits:
-                says = f"{plan.path} waits: {plan.waits}; look at it with matins plan, then matins apply"
-                return FileState("waits", says, plan.digest)
+                message = f"{plan.path} waits: {plan.waits}; look at it with matins plan, then matins apply"
+                return FileState("waits", message, plan.digest)
             if plan.state == "ready" or plan.digest != self._file.state.digest:  # what only moved has other lines
                 self._caller.call(self._principal, USE_CASES["file.apply"], {"digest": plan.digest})
             if plan.state == "ready":

@@ -20,7 +20,7 @@ class ZoneData(NamedTuple):
     renew: str
 
 
-def clock_is_kept() -> bool | None:
+def clock_is_synchronized() -> bool | None:
     """Whether the kernel knows of somebody who keeps the clock; None where it does not say."""
     if sys.platform != "linux":
         return None
