@@ -35,9 +35,9 @@ def serve(folder: Path, schedules: int, firing: int) -> None:
     from matins.service.idempotency import IdempotencyStore
     from matins.service.tokens import TokenVerifier
     from matins.surfaces.http.app import build_app
+    from matins.surfaces.http.browser_sessions import BrowserSessions
     from matins.surfaces.http.health import Health
     from matins.surfaces.http.server import Server, bind
-    from matins.surfaces.http.sessions import BrowserSessions
 
     late: list[float] = []
     matins = Matins(f"sqlite:///{folder}/matins.db")

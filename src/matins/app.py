@@ -82,11 +82,11 @@ class App:
         file: str | Path | None = None,
     ) -> Http | InProcess:
         """A transport to the given or running daemon; without one, to the store, which is opened on first use."""
-        from matins.surfaces.home import Home, shown, whole
+        from matins.surfaces.home import Home, absolute_url, redacted_url
 
         at = Home(home)
         running = at.running()
-        if url is None and running is not None and (store is None or whole(store) == running.store):
+        if url is None and running is not None and (store is None or absolute_url(store) == running.store):
             url = running.url
         if url is not None:
             from matins.surfaces.transports.http_client import Http
@@ -95,8 +95,8 @@ class App:
             return Http(url, token or (at.token() if here else None))
         from matins.surfaces.transports.in_process import InProcess
 
-        own = LazyStore(whole(store or at.store), file or at.file, named=store is not None)
-        return InProcess(own, described=f"the store {shown(own.url)}")
+        own = LazyStore(absolute_url(store or at.store), file or at.file, named=store is not None)
+        return InProcess(own, described=f"the store {redacted_url(own.url)}")
 
     def up(
         self,

@@ -158,7 +158,7 @@ class Matins(Api):
         engine.wrote_events = self.outbox.wake
         with self._owning:
             if not self._store.own():
-                raise taken(self._store)
+                raise engine_running(self._store)
             self._loop = loop = Loop(engine)
         self._service.local.jobs = self.jobs
         loop.start(self._executor(loop), self._checks(CheckExecutor, loop.wake))
@@ -226,7 +226,7 @@ class Matins(Api):
             self.outbox.wake()
 
 
-def taken(store: Store) -> StoreBusy:
+def engine_running(store: Store) -> StoreBusy:
     pid = store.owner_pid()
     who, stop = ("", "") if pid is None else (f" (process {pid})", f": kill {pid}")
     message = f"Another engine is running on this store{who}. A SQLite file can have only one."

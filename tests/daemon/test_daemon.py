@@ -207,14 +207,14 @@ def test_no_token_is_in_any_file_or_line(house: Start) -> None:
 def test_whoever_takes_its_port_is_not_sent_the_token(tmp_path: Path) -> None:
     """A daemon that was killed leaves its address behind; who listens there now is somebody else."""
     home = Home(tmp_path)
-    home.enter()
+    home.lock()
     with socket.socket() as thief:
         thief.bind(("127.0.0.1", 0))
         thief.listen()
         said = {"url": f"http://127.0.0.1:{thief.getsockname()[1]}", "pid": os.getpid(), "started_at": "", "file": None}
         (tmp_path / "daemon.json").write_text(json.dumps({**said, "store": home.store}))
         assert home.running() is not None
-        home.hush()
+        home.withdraw()
         assert home.running() is None
         (tmp_path / "daemon.json").write_text(json.dumps({**said, "store": home.store}))
         os.close(home._held or 0)

@@ -15,7 +15,7 @@ from matins.api.schedules import Api
 from matins.app import App
 from matins.daemon.unit import systemd_unit
 from matins.errors import StoreError
-from matins.surfaces.home import Home, default_home, path_of, shown, whole
+from matins.surfaces.home import Home, absolute_url, default_home, path_of, redacted_url
 
 
 def read(text: str) -> dict[str, dict[str, str]]:
@@ -108,13 +108,13 @@ def test_a_home_in_which_others_may_write_is_not_used(tmp_path: Path) -> None:
     ],
 )
 def test_a_password_is_not_told(store: str, told: str) -> None:
-    assert shown(store) == told
+    assert redacted_url(store) == told
 
 
 def test_the_same_store_wherever_one_stands() -> None:
-    assert whole("sqlite:///x.db") == f"sqlite:///{Path.cwd()}/x.db"
-    assert whole("sqlite:////x.db") == "sqlite:////x.db"
-    assert whole("postgresql://db/x") == "postgresql://db/x"
+    assert absolute_url("sqlite:///x.db") == f"sqlite:///{Path.cwd()}/x.db"
+    assert absolute_url("sqlite:////x.db") == "sqlite:////x.db"
+    assert absolute_url("postgresql://db/x") == "postgresql://db/x"
     assert path_of("sqlite://") is None
 
 

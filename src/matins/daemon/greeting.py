@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from matins._version import __version__
-from matins.surfaces.home import Running
+from matins.surfaces.home import RunningDaemon
 
 
 class Whereabouts(NamedTuple):
-    running: Running
+    running: RunningDaemon
     home: str
     link: str
     """Link that logs a browser in, once."""

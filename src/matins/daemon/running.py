@@ -21,16 +21,16 @@ from matins.daemon.listening import PORT, bound, name_of, url_of
 from matins.daemon.unit import notify
 from matins.engine.reasons import rfc3339
 from matins.errors import NotFound, SchedulerShutdownError, StoreError
-from matins.library import Matins, taken
+from matins.library import Matins, engine_running
 from matins.model.principal import OWNER
 from matins.runtime.signals import Signals
 from matins.service.idempotency import IdempotencyStore
 from matins.service.tokens import TokenVerifier
-from matins.surfaces.home import Home, Running, private_files, shown, usual_home, whole
+from matins.surfaces.home import Home, RunningDaemon, absolute_url, private_files, redacted_url, user_data_home
 from matins.surfaces.http.app import HttpApp, build_app
+from matins.surfaces.http.browser_sessions import BrowserSessions
 from matins.surfaces.http.health import Health
 from matins.surfaces.http.server import Server
-from matins.surfaces.http.sessions import BrowserSessions
 
 log = logging.getLogger("matins")
 HEARTBEAT = "MATINS_HEARTBEAT_URL"
@@ -59,7 +59,7 @@ class Daemon:
     ) -> None:
         self._home = Home(home or DEMO_HOME if demo else home)
         self._demo = demo
-        self._store = whole(store) if store else self._home.store
+        self._store = absolute_url(store) if store else self._home.store
         self._file = Path(file).expanduser().absolute() if file else self._home.file
         self._file_named = file is not None
         self._host = host
@@ -84,14 +84,14 @@ class Daemon:
         """Start the parts. They are stopped in reverse order, also when a later one cannot start."""
         with private_files():
             self._home.make()
-            self._home.enter()
+            self._home.lock()
             if self._demo and not self._home.file.exists():
                 self._home.file.write_text(demo_file(), encoding="utf-8")
-            stack.callback(self._home.leave)
+            stack.callback(self._home.unlock)
             self._matins = matins = Matins(self._store, heartbeat_url=os.environ.get(HEARTBEAT))
         stack.callback(matins.close)
         if not matins.store.own():
-            raise taken(matins.store)
+            raise engine_running(matins.store)
         listener = stack.enter_context(bound(self._host, self._port))
         matins.subscribe(logs.tell)
         self._watch_file(stack)  # first, so that nothing fires with outdated settings
@@ -105,7 +105,7 @@ class Daemon:
         server.start()
         stack.callback(server.stop)
         self._let_in(keys)
-        stack.callback(self._home.hush)
+        stack.callback(self._home.withdraw)
         self._announce(listener)
 
     def _watch_file(self, stack: ExitStack) -> None:
@@ -138,13 +138,13 @@ class Daemon:
         """Create a token for the owner's commands, unless there is a valid one."""
         there = self._home.token()
         if there is None or keys.principal_of(there) is None:
-            self._home.keep_token(self._matins.tokens.create(OWNER.name).token)
+            self._home.write_token(self._matins.tokens.create(OWNER.name).token)
 
     def _announce(self, listener: socket.socket) -> None:
         url = url_of(self._host, listener)
         file = str(self._file) if self._file.exists() else None
         started = rfc3339(self._matins.clock.now_ms())
-        running = Running(url, os.getpid(), started, shown(self._store), file)
+        running = RunningDaemon(url, os.getpid(), started, redacted_url(self._store), file)
         self._home.announce(running)
         link = f"{url}/login?code={self._sessions.create_code(OWNER)}"
         moved = self._port is None and listener.getsockname()[1] != PORT
@@ -161,7 +161,7 @@ class Daemon:
             program = f"{sys.executable} -m matins"
         path = self._home.path
         near = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
-        return program if path == usual_home() else f"{program} --home {shlex.quote(str(near))}"
+        return program if path == user_data_home() else f"{program} --home {shlex.quote(str(near))}"
 
     # -- life
 

@@ -8,7 +8,7 @@ import socket
 import sys
 from pathlib import Path
 
-from matins.surfaces.home import Home, shown, whole
+from matins.surfaces.home import Home, absolute_url, redacted_url
 
 _OF_ALL = """\
 Restart=on-failure
@@ -54,8 +54,8 @@ def systemd_unit(
     system = os.geteuid() == 0 if system is None else system
     folder = str(Home(home).path) if home or not system else "/var/lib/matins"
     words = [sys.executable, "-m", "matins", "--home", folder, "up"]
-    secret = store is not None and shown(store) != store
-    words += ["--store", whole(store)] if store and not secret else []
+    secret = store is not None and redacted_url(store) != store
+    words += ["--store", absolute_url(store)] if store and not secret else []
     words += ["--file", str(Path(file).absolute())] if file else []
     place = "/etc/systemd/system" if system else "~/.config/systemd/user"
     ctl = "systemctl" if system else "systemctl --user"

@@ -17,11 +17,11 @@ from urllib.parse import urlsplit
 from matins.errors import StoreBusy, StoreError
 
 _PASSWORD = re.compile(r"([?&](?:ssl)?password=)[^&]*")
-_PATIENCE = 50
-_LOOK_S = 0.02
+_LOCK_ATTEMPTS = 50
+_RETRY_S = 0.02
 
 
-class Running(NamedTuple):
+class RunningDaemon(NamedTuple):
     """A running daemon, as `daemon.json` describes it."""
 
     url: str
@@ -43,26 +43,26 @@ class Home:
         self.path = (Path(path).expanduser() if path else default_home()).absolute()
         self.store = f"sqlite:///{self.path}/matins.db"
         self.file = self.path / "matins.yaml"
-        self._said = self.path / "daemon.json"
-        self._key = self.path / "token"
-        self._held: int | None = None
+        self._description = self.path / "daemon.json"
+        self._token = self.path / "token"
+        self._lock_fd: int | None = None
 
-    def running(self) -> Running | None:
+    def running(self) -> RunningDaemon | None:
         """The running daemon; None when there is none, or it does not answer yet."""
         try:
-            file = os.open(self._said, os.O_RDONLY | os.O_CLOEXEC)
+            file = os.open(self._description, os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
             return None
         except OSError as error:
-            hint = f"Check its owner and mode: ls -l {shlex.quote(str(self._said))}"
-            raise StoreError(f"{self._said} cannot be read: {error.strerror}.", hint=hint) from error
+            hint = f"Check its owner and mode: ls -l {shlex.quote(str(self._description))}"
+            raise StoreError(f"{self._description} cannot be read: {error.strerror}.", hint=hint) from error
         with os.fdopen(file, "rb") as opened:
             if _lock(file, fcntl.LOCK_SH):
                 return None
             return _parsed(opened.read())
 
     def token(self) -> str | None:
-        return self._key.read_text(encoding="ascii").strip() if self._key.exists() else None
+        return self._token.read_text(encoding="ascii").strip() if self._token.exists() else None
 
     # -- for the daemon
 
@@ -71,60 +71,60 @@ class Home:
 
         self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
         status = self.path.stat()
-        if why := strangers(status.st_uid, status.st_mode):  # their link would make us empty another file
+        if reason := strangers(status.st_uid, status.st_mode):  # their link would make us empty another file
             hint = f"Make it yours (chown, chmod go= {shlex.quote(str(self.path))}), or use another: --home DIR"
-            raise StoreError(f"The directory {self.path} is not safe: {why}.", hint=hint)
+            raise StoreError(f"The directory {self.path} is not safe: {reason}.", hint=hint)
 
-    def enter(self) -> None:
+    def lock(self) -> None:
         """Become the daemon of this directory. What a killed one left in `daemon.json` is cleared."""
-        for _ in range(_PATIENCE):  # commands take the lock for a moment too
-            file = os.open(self._said, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            if _lock(file, fcntl.LOCK_EX) and _is_still(file, self._said):
+        for _ in range(_LOCK_ATTEMPTS):  # commands take the lock for a moment too
+            file = os.open(self._description, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            if _lock(file, fcntl.LOCK_EX) and _is_still(file, self._description):
                 os.ftruncate(file, 0)
-                self._held = file
+                self._lock_fd = file
                 return
             os.close(file)
-            time.sleep(_LOOK_S)
-        raise self._taken()
+            time.sleep(_RETRY_S)
+        raise self._in_use()
 
-    def announce(self, running: Running) -> None:
+    def announce(self, running: RunningDaemon) -> None:
         """Publish the daemon, once it answers."""
-        assert self._held is not None
-        os.pwrite(self._held, json.dumps(running._asdict()).encode(), 0)
+        assert self._lock_fd is not None
+        os.pwrite(self._lock_fd, json.dumps(running._asdict()).encode(), 0)
 
-    def hush(self) -> None:
+    def withdraw(self) -> None:
         """Clear what was published: the daemon stops."""
-        if self._held is not None:
-            os.ftruncate(self._held, 0)
+        if self._lock_fd is not None:
+            os.ftruncate(self._lock_fd, 0)
 
-    def keep_token(self, token: str) -> None:
+    def write_token(self, token: str) -> None:
         """Write the owner's token atomically, readable by the owner only."""
-        new = self._key.with_suffix(".new")
+        new = self._token.with_suffix(".new")
         new.unlink(missing_ok=True)
         with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
             file.write(token + "\n")
-        new.replace(self._key)
+        new.replace(self._token)
 
-    def leave(self) -> None:
-        if self._held is not None:
-            self._said.unlink(missing_ok=True)
-            os.close(self._held)
-            self._held = None
+    def unlock(self) -> None:
+        if self._lock_fd is not None:
+            self._description.unlink(missing_ok=True)
+            os.close(self._lock_fd)
+            self._lock_fd = None
 
-    def _taken(self) -> StoreBusy:
-        there = self.running()
-        who = "Another daemon" if there is None else f"A daemon (process {there.pid})"
-        stop = "" if there is None else f"stop it (kill {there.pid}), "
+    def _in_use(self) -> StoreBusy:
+        daemon = self.running()
+        who = "Another daemon" if daemon is None else f"A daemon (process {daemon.pid})"
+        stop = "" if daemon is None else f"stop it (kill {daemon.pid}), "
         hint = f"Use it (matins list), {stop}or use another directory: --home DIR"
         return StoreBusy(f"{who} already runs in {self.path}.", hint=hint)
 
 
 def default_home() -> Path:
-    said = os.environ.get("MATINS_HOME")
-    return Path(said).expanduser() if said else usual_home()
+    home = os.environ.get("MATINS_HOME")
+    return Path(home).expanduser() if home else user_data_home()
 
 
-def usual_home() -> Path:
+def user_data_home() -> Path:
     """The directory where neither `--home` nor MATINS_HOME is given."""
     data = os.environ.get("XDG_DATA_HOME", "")
     return (Path(data) if data.startswith("/") else Path.home() / ".local/share") / "matins"
@@ -141,17 +141,17 @@ def private_files() -> Generator[None]:
         os.umask(before)
 
 
-def whole(store: str) -> str:
+def absolute_url(store: str) -> str:
     """The URL of a store with an absolute path."""
     path = path_of(store)
     return store if path is None else f"sqlite:///{path}"
 
 
-def shown(store: str) -> str:
+def redacted_url(store: str) -> str:
     """The URL of a store without its password."""
     secret = urlsplit(store).password
-    told = store if not secret else store.replace(f":{secret}@", ":…@", 1)
-    return _PASSWORD.sub(r"\1…", told)
+    text = store if not secret else store.replace(f":{secret}@", ":…@", 1)
+    return _PASSWORD.sub(r"\1…", text)
 
 
 def path_of(store: str) -> Path | None:
@@ -160,9 +160,9 @@ def path_of(store: str) -> Path | None:
     return None if name in ("", store) else Path(name).expanduser().absolute()
 
 
-def _lock(file: int, how: int) -> bool:
+def _lock(file: int, mode: int) -> bool:
     try:
-        fcntl.flock(file, how | fcntl.LOCK_NB)
+        fcntl.flock(file, mode | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     return True
@@ -176,9 +176,9 @@ def _is_still(file: int, path: Path) -> bool:
         return False
 
 
-def _parsed(text: bytes) -> Running | None:
+def _parsed(text: bytes) -> RunningDaemon | None:
     try:
-        said: dict[str, Any] = json.loads(text)
-        return Running(**said)
+        document: dict[str, Any] = json.loads(text)
+        return RunningDaemon(**document)
     except (ValueError, TypeError):
         return None  # it is not published yet

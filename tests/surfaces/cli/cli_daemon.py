@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from matins.service.idempotency import IdempotencyStore
 from matins.service.tokens import TokenVerifier
 from matins.surfaces.http.app import build_app
+from matins.surfaces.http.browser_sessions import BrowserSessions
 from matins.surfaces.http.health import Health
 from matins.surfaces.http.server import Server, bind
-from matins.surfaces.http.sessions import BrowserSessions
 from matins.surfaces.transports.http_client import Http
 from matins.testing import Sandbox
 

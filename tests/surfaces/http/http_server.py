@@ -13,9 +13,9 @@ from matins.service.idempotency import IdempotencyStore
 from matins.service.tokens import TokenVerifier
 from matins.surfaces.client import Client
 from matins.surfaces.http.app import build_app
+from matins.surfaces.http.browser_sessions import BrowserSessions
 from matins.surfaces.http.health import Health
 from matins.surfaces.http.server import Server, bind
-from matins.surfaces.http.sessions import BrowserSessions
 
 YEARLY = "0 0 1 1 *"
 

@@ -9,7 +9,7 @@ import pytest
 from http_server import YEARLY, HttpServer, Reply
 
 from matins.model.principal import OWNER
-from matins.surfaces.http.sessions import CODE_MS, COOKIE, SESSION_MS, BrowserSessions
+from matins.surfaces.http.browser_sessions import CODE_MS, COOKIE, SESSION_MS, BrowserSessions
 from matins.testing import ManualClock
 
 OPEN = {"/livez", "/readyz", "/login"}

@@ -229,7 +229,7 @@ def test_who_cannot_keep_up_reads_again_and_loses_nothing() -> None:
     async def scene() -> None:
         shelf = Shelf()
         shelf.happen(10)
-        feed = Feed(shelf.read, look_s=0.001)
+        feed = Feed(shelf.read, poll_s=0.001)
         slow, quick = await feed.listen(None, ()), await feed.listen(None, ("t",))
         told: list[int] = []
         for _ in range(20):

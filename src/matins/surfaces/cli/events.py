@@ -15,7 +15,7 @@ from matins.surfaces.cli.paging import limit_option
 from matins.surfaces.cli.terminal_text import fitted, one_line, plain
 from matins.surfaces.cli.times import local
 
-_LOOK_S = 0.5
+_POLL_S = 0.5
 _TYPE_WIDTH = 22
 _INSTANTS = ("slot", "until", "not_before")
 
@@ -62,7 +62,7 @@ def _followed(context: CliContext, wanted: Mapping[str, Any], after: str | None,
         if found:
             at = found[-1]["id"]
         else:
-            context.wait(_LOOK_S)
+            context.wait(_POLL_S)
 
 
 def _line(context: CliContext, event: Document) -> str:

@@ -13,7 +13,7 @@ from matins.surfaces.cli.terminal_text import without_codes
 from matins.surfaces.cli.transcript import Transcript
 
 _CHUNK_BYTES = 65_536
-_LOOK_S = 0.3
+_POLL_S = 0.3
 
 
 @root_command("logs")
@@ -57,7 +57,7 @@ def _chunks(context: CliContext, run_id: str, stream: str, *, follow: bool) -> I
         if chunk["over"] or not (more or follow):
             return
         if not more:
-            context.wait(_LOOK_S)
+            context.wait(_POLL_S)
 
 
 def _joined(chunks: list[Document]) -> Document:

@@ -8,7 +8,7 @@ from matins.surfaces.cli import times
 from matins.surfaces.cli.context import CliContext, Document
 from matins.surfaces.cli.states import run_state, waits_for_approval
 
-_FIRST_LOOK_S, _SLOWEST_LOOK_S = 0.1, 1.0
+_FIRST_POLL_S, _MAX_POLL_S = 0.1, 1.0
 
 
 class Waited(NamedTuple):
@@ -20,7 +20,7 @@ class Waited(NamedTuple):
 
 def wait_for(context: CliContext, run: Document, timeout: float | None) -> Waited:
     """Wait until a run is over, or needs a person."""
-    begun, pause, noted = times.now(), _FIRST_LOOK_S, ""
+    begun, pause, noted = times.now(), _FIRST_POLL_S, ""
     while run["live"] and run["state"] != "held":
         noted = _note_state(context, run, noted)
         if waits_for_approval(run):
@@ -28,7 +28,7 @@ def wait_for(context: CliContext, run: Document, timeout: float | None) -> Waite
         if timeout is not None and (times.now() - begun).total_seconds() >= timeout:
             return Waited(run, timed_out=True)
         context.wait(pause)
-        pause = min(pause * 1.5, _SLOWEST_LOOK_S)
+        pause = min(pause * 1.5, _MAX_POLL_S)
         run = context.call("runs.get", run_id=run["id"])
     return Waited(run)
 

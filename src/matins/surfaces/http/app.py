@@ -13,12 +13,12 @@ from matins.api.use_case import USE_CASES, Caller
 from matins.service.idempotency import IdempotencyStore
 from matins.service.tokens import TokenVerifier
 from matins.surfaces.http.authentication import Authenticator
+from matins.surfaces.http.browser_sessions import BrowserSessions
 from matins.surfaces.http.endpoint import Endpoint, EndpointContext
 from matins.surfaces.http.health import Health, Metrics
 from matins.surfaces.http.host_check import HostCheck
 from matins.surfaces.http.routing import Route, Router
 from matins.surfaces.http.server_routes import ServerRoutes
-from matins.surfaces.http.sessions import BrowserSessions
 from matins.surfaces.http.stream import HEARTBEAT_S, Stream
 
 THREADS = 4

@@ -7,8 +7,8 @@ from typing import Any
 
 from matins.model.principal import Principal
 from matins.service.tokens import TokenVerifier
+from matins.surfaces.http.browser_sessions import COOKIE, BrowserSessions
 from matins.surfaces.http.problems import HttpError
-from matins.surfaces.http.sessions import COOKIE, BrowserSessions
 
 CSRF = b"x-matins-csrf"
 SAFE = frozenset({"GET", "HEAD"})

@@ -54,9 +54,9 @@ class Listener:
 
 
 class Feed:
-    def __init__(self, read: Read, look_s: float = 0.25) -> None:
+    def __init__(self, read: Read, poll_s: float = 0.25) -> None:
         self._read = read
-        self._look_s = look_s
+        self._poll_s = poll_s
         self._listeners: set[Listener] = set()
         self._head = 0
         self._wake = asyncio.Event()
@@ -139,7 +139,7 @@ class Feed:
                     listener.offer(frames)
             if len(events) < PAGE:
                 with suppress(TimeoutError):
-                    async with asyncio.timeout(self._look_s):
+                    async with asyncio.timeout(self._poll_s):
                         await self._wake.wait()
                 self._wake.clear()
 

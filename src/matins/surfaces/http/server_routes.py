@@ -16,11 +16,11 @@ from starlette.types import Receive, Scope, Send
 from matins.api.use_case import USE_CASES
 from matins.service.permissions import check_right
 from matins.surfaces.http.authentication import Authenticator, session_of
+from matins.surfaces.http.browser_sessions import COOKIE, SESSION_MS, BrowserSessions
 from matins.surfaces.http.health import Health, Metrics
 from matins.surfaces.http.openapi import openapi
 from matins.surfaces.http.problems import HttpError, problem
 from matins.surfaces.http.routing import Route
-from matins.surfaces.http.sessions import COOKIE, SESSION_MS, BrowserSessions
 
 _PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 _WELCOME = b'<!doctype html><title>Matins</title><p>You are logged in. <a href="/v1/whoami">Continue</a>'

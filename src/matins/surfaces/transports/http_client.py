@@ -69,12 +69,12 @@ class Http:
 
     def document(self, use_case: UseCase, arguments: Mapping[str, Any]) -> Any:
         """Of a collection: the items of one page."""
-        return _items(use_case, self._ask(use_case, arguments))
+        return _items(use_case, self._fetch(use_case, arguments))
 
     def pages(self, use_case: UseCase, arguments: Mapping[str, Any]) -> Iterator[list[Any]]:
         """A whole collection as documents, page by page."""
         while True:
-            found = self._ask(use_case, arguments)
+            found = self._fetch(use_case, arguments)
             yield _items(use_case, found)
             if found["next"] is None:
                 return
@@ -82,7 +82,7 @@ class Http:
             if use_case.page is not None:
                 arguments.pop(use_case.page[0], None)
 
-    def _ask(self, use_case: UseCase, arguments: Mapping[str, Any]) -> Any:
+    def _fetch(self, use_case: UseCase, arguments: Mapping[str, Any]) -> Any:
         path, body, headers = _request(use_case, arguments)
         key = headers.get("Idempotency-Key")
         for _ in range(_ANSWERING):

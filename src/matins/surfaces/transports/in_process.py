@@ -10,7 +10,7 @@ from matins.api.codec import to_document
 from matins.api.use_case import Caller, UseCase
 from matins.model.principal import OWNER, Principal
 
-_LOOK_S = 0.5
+_POLL_S = 0.5
 
 
 class InProcess:
@@ -58,4 +58,4 @@ def follow(
         if items:
             given[cursor] = id_of(items[-1])
         else:
-            wait(_LOOK_S)
+            wait(_POLL_S)
