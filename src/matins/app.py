@@ -117,7 +117,7 @@ class App:
         self, store: str | None = None, file: str | Path | None = None, home: str | Path | None = None
     ) -> str:
         """The text of a systemd unit that runs the daemon."""
-        from matins.daemon.unit import systemd_unit
+        from matins.daemon.systemd import systemd_unit
 
         return systemd_unit(store=store, file=file, home=home)
 

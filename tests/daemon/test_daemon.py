@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 from house import House, environment
 
-from matins.daemon import listening
+from matins.daemon import address
 from matins.errors import MatinsError
 from matins.surfaces.home import Home
 
@@ -160,10 +160,10 @@ def test_a_port_that_is_taken(house: Start) -> None:
 
 def test_the_usual_port_or_another(monkeypatch: pytest.MonkeyPatch) -> None:
     """The usual one of this test, which nobody else on the machine lets go meanwhile."""
-    with listening.bound("127.0.0.1", 0) as taken:
-        monkeypatch.setattr(listening, "PORT", taken.getsockname()[1])
-        with listening.bound("127.0.0.1", None) as other:
-            assert other.getsockname()[1] not in (0, listening.PORT)
+    with address.bind_address("127.0.0.1", 0) as taken:
+        monkeypatch.setattr(address, "PORT", taken.getsockname()[1])
+        with address.bind_address("127.0.0.1", None) as other:
+            assert other.getsockname()[1] not in (0, address.PORT)
 
 
 def get(url: str, **headers: str) -> tuple[int, Any]:

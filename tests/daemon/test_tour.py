@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from house import PATIENCE_S, House
 
-from matins.daemon.running import DEMO_HOME
+from matins.daemon.daemon import DEMO_HOME
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"

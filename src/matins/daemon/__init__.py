@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from matins.daemon.running import Daemon
+from matins.daemon.daemon import Daemon
 
 __all__ = ["Daemon"]

@@ -47,40 +47,40 @@ class Lines(logging.Formatter):
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - its name in the standard library
         loud = record.levelno >= logging.WARNING
-        text = _harmless(record.message)
+        text = _printable(record.message)
         return f"{record.asctime} {record.levelname.lower()}: {text}" if loud else f"{record.asctime} {text}"
 
     def formatException(self, ei: Any) -> str:  # noqa: N802
-        return "\n".join(map(_harmless, super().formatException(ei).split("\n")))
+        return "\n".join(map(_printable, super().formatException(ei).split("\n")))
 
 
 class Documents(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        told: dict[str, Any] = {
+        document: dict[str, Any] = {
             "at": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "message": record.getMessage(),
         }
-        told |= getattr(record, "event", {})
+        document |= getattr(record, "event", {})
         if record.exc_info:
-            told["trace"] = self.formatException(record.exc_info)
-        return json.dumps(told)  # in ASCII: without control characters
+            document["trace"] = self.formatException(record.exc_info)
+        return json.dumps(document)  # in ASCII: without control characters
 
 
-def tell(event: dict[str, Any]) -> None:
+def log_event(event: dict[str, Any]) -> None:
     """Log an event: its type, schedule, run and reason."""
     kind = str(event["type"]).removeprefix("matins.")
     if kind in _QUIET or kind.partition(".")[0] not in _LOUD:
         return
     data: dict[str, Any] = event["data"]
-    whom = event.get("schedulename") or data.get("schedule") or data.get("name") or ""
+    subject = event.get("schedulename") or data.get("schedule") or data.get("name") or ""
     run = f" (run {event['runid']})" if "runid" in event else ""
-    said = next((str(data[word]) for word in ("note", "reason", "error") if data.get(word)), "")
-    why = f": {said.replace('_', ' ')}" if said and said not in kind else ""
-    fields = {"event": {"type": kind, "schedule": whom or None, "run_id": event.get("runid"), "id": event["id"]}}
-    logging.getLogger("matins.events").info("%s", f"{kind} {whom}{run}{why}", extra=fields)
+    text = next((str(data[name]) for name in ("note", "reason", "error") if data.get(name)), "")
+    reason = f": {text.replace('_', ' ')}" if text and text not in kind else ""
+    fields = {"event": {"type": kind, "schedule": subject or None, "run_id": event.get("runid"), "id": event["id"]}}
+    logging.getLogger("matins.events").info("%s", f"{kind} {subject}{run}{reason}", extra=fields)
 
 
-def _harmless(text: str) -> str:
+def _printable(text: str) -> str:
     """The text without line breaks and control characters."""
-    return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)
+    return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text)

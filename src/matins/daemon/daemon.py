@@ -16,9 +16,9 @@ from queue import SimpleQueue
 from urllib.parse import urlsplit
 
 from matins.daemon import logs
-from matins.daemon.greeting import Whereabouts, greeting
-from matins.daemon.listening import PORT, bound, name_of, url_of
-from matins.daemon.unit import notify
+from matins.daemon.address import PORT, bind_address, host_in_url, url_of
+from matins.daemon.banner import Banner, banner_text
+from matins.daemon.systemd import notify
 from matins.engine.reasons import rfc3339
 from matins.errors import NotFound, SchedulerShutdownError, StoreError
 from matins.library import Matins, engine_running
@@ -72,7 +72,7 @@ class Daemon:
         """Run until SIGTERM or SIGINT. SIGHUP reads the file again. A second SIGTERM or SIGINT exits immediately."""
         logs.set_up(self._log)
         with ExitStack() as stack:
-            stack.enter_context(Signals((signal.SIGTERM, signal.SIGINT, signal.SIGHUP), self._hear))
+            stack.enter_context(Signals((signal.SIGTERM, signal.SIGINT, signal.SIGHUP), self._on_signal))
             self._start(stack)
             self._serve()
             notify("STOPPING=1")
@@ -92,8 +92,8 @@ class Daemon:
         stack.callback(matins.close)
         if not matins.store.own():
             raise engine_running(matins.store)
-        listener = stack.enter_context(bound(self._host, self._port))
-        matins.subscribe(logs.tell)
+        listener = stack.enter_context(bind_address(self._host, self._port))
+        matins.subscribe(logs.log_event)
         self._watch_file(stack)  # first, so that nothing fires with outdated settings
         matins.start()
         stack.callback(_stopped, matins)
@@ -104,7 +104,7 @@ class Daemon:
         server = Server(app, listener, self._end)
         server.start()
         stack.callback(server.stop)
-        self._let_in(keys)
+        self._ensure_token(keys)
         stack.callback(self._home.withdraw)
         self._announce(listener)
 
@@ -119,7 +119,7 @@ class Daemon:
 
     def _app(self, keys: TokenVerifier, listener: socket.socket) -> HttpApp:
         matins, port = self._matins, listener.getsockname()[1]
-        hosts = [f"{name}:{port}" for name in (*_LOCAL, name_of(self._host))]
+        hosts = [f"{name}:{port}" for name in (*_LOCAL, host_in_url(self._host))]
         origins = [f"http://{host}" for host in hosts]
         if public := os.environ.get(PUBLIC):
             origins.append(public.rstrip("/"))
@@ -134,10 +134,10 @@ class Daemon:
             sessions=self._sessions,
         )
 
-    def _let_in(self, keys: TokenVerifier) -> None:
+    def _ensure_token(self, keys: TokenVerifier) -> None:
         """Create a token for the owner's commands, unless there is a valid one."""
-        there = self._home.token()
-        if there is None or keys.principal_of(there) is None:
+        token = self._home.token()
+        if token is None or keys.principal_of(token) is None:
             self._home.write_token(self._matins.tokens.create(OWNER.name).token)
 
     def _announce(self, listener: socket.socket) -> None:
@@ -149,8 +149,8 @@ class Daemon:
         link = f"{url}/login?code={self._sessions.create_code(OWNER)}"
         moved = self._port is None and listener.getsockname()[1] != PORT
         tries = _DEMO_TRIES if self._demo else _TRIES
-        told = Whereabouts(running, str(self._home.path), link, moved, self._command(), tries)
-        sys.stdout.write(greeting(told) + "\n")
+        told = Banner(running, str(self._home.path), link, moved, self._command(), tries)
+        sys.stdout.write(banner_text(told) + "\n")
         sys.stdout.flush()
         notify("READY=1")
 
@@ -177,7 +177,7 @@ class Daemon:
         log.error("The HTTP server ended unexpectedly.")
         os.kill(os.getpid(), signal.SIGTERM)
 
-    def _hear(self, number: int) -> None:
+    def _on_signal(self, number: int) -> None:
         if number != signal.SIGHUP:
             if self._ending:
                 os._exit(128 + number)  # a second signal: runs continue, and the next start takes them over

@@ -10,7 +10,7 @@ from matins.surfaces.http.server import bind
 PORT = 7411
 
 
-def bound(host: str, port: int | None) -> socket.socket:
+def bind_address(host: str, port: int | None) -> socket.socket:
     """A socket on the given port; without one on the default port, or on any free port."""
     if port is not None:
         return _bind(host, port)
@@ -33,9 +33,9 @@ def _bind(host: str, port: int) -> socket.socket:
 
 
 def url_of(host: str, listening: socket.socket) -> str:
-    return f"http://{name_of(host)}:{listening.getsockname()[1]}"
+    return f"http://{host_in_url(host)}:{listening.getsockname()[1]}"
 
 
-def name_of(host: str) -> str:
+def host_in_url(host: str) -> str:
     """The host as it is written in a URL."""
     return f"[{host}]" if ":" in host else host

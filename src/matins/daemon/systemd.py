@@ -10,7 +10,7 @@ from pathlib import Path
 
 from matins.surfaces.home import Home, absolute_url, redacted_url
 
-_OF_ALL = """\
+_COMMON = """\
 Restart=on-failure
 RestartSec=2
 # The daemon gives runs 30 seconds to finish; then it stops them.
@@ -26,7 +26,7 @@ _ENVIRONMENT = """\
 # Every user can read a unit, and the URL of the store has a password: set MATINS_STORE=… in this private file.
 EnvironmentFile={folder}/environment
 """
-_OF_SYSTEM = """\
+_SYSTEM_ONLY = """\
 User=matins
 StateDirectory=matins
 StateDirectoryMode=0700
@@ -53,15 +53,15 @@ def systemd_unit(
     """A unit for the current user: agents need that user's keys and directories. For root, a unit with its own user."""
     system = os.geteuid() == 0 if system is None else system
     folder = str(Home(home).path) if home or not system else "/var/lib/matins"
-    words = [sys.executable, "-m", "matins", "--home", folder, "up"]
+    argv = [sys.executable, "-m", "matins", "--home", folder, "up"]
     secret = store is not None and redacted_url(store) != store
-    words += ["--store", absolute_url(store)] if store and not secret else []
-    words += ["--file", str(Path(file).absolute())] if file else []
-    place = "/etc/systemd/system" if system else "~/.config/systemd/user"
+    argv += ["--store", absolute_url(store)] if store and not secret else []
+    argv += ["--file", str(Path(file).absolute())] if file else []
+    directory = "/etc/systemd/system" if system else "~/.config/systemd/user"
     ctl = "systemctl" if system else "systemctl --user"
     steps = "" if system else "# To run it while you are logged out: loginctl enable-linger\n"
     return f"""\
-# {place}/matins.service
+# {directory}/matins.service
 # Then: {ctl} daemon-reload && {ctl} enable --now matins
 {steps}
 [Unit]
@@ -70,10 +70,10 @@ After=network.target
 
 [Service]
 Type=notify
-ExecStart={" ".join(map(_quoted, words))}
+ExecStart={" ".join(map(_quoted, argv))}
 ExecReload=/bin/kill -HUP $MAINPID
 Environment={_quoted(f"PATH={os.environ.get('PATH', os.defpath)}")}
-{_ENVIRONMENT.format(folder=folder) if secret else ""}{_OF_SYSTEM if system else ""}{_OF_ALL}
+{_ENVIRONMENT.format(folder=folder) if secret else ""}{_SYSTEM_ONLY if system else ""}{_COMMON}
 [Install]
 WantedBy={"multi-user.target" if system else "default.target"}
 """
@@ -83,12 +83,16 @@ def notify(state: str) -> None:
     """Notify systemd, if it started this process with Type=notify."""
     address = os.environ.get("NOTIFY_SOCKET")
     if address:
-        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as link:
-            link.connect(f"\0{address[1:]}" if address.startswith("@") else address)
-            link.sendall(state.encode())
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sock:
+            sock.connect(f"\0{address[1:]}" if address.startswith("@") else address)
+            sock.sendall(state.encode())
 
 
-def _quoted(word: str) -> str:
+def _quoted(argument: str) -> str:
     """The argument, quoted for systemd, which expands percent and dollar signs."""
-    word = word.replace("%", "%%").replace("$", "$$")
-    return word if shlex.quote(word) == word else '"' + word.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    argument = argument.replace("%", "%%").replace("$", "$$")
+    return (
+        argument
+        if shlex.quote(argument) == argument
+        else '"' + argument.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    )

@@ -13,7 +13,7 @@ import pytest
 
 from matins.api.schedules import Api
 from matins.app import App
-from matins.daemon.unit import systemd_unit
+from matins.daemon.systemd import systemd_unit
 from matins.errors import StoreError
 from matins.surfaces.home import Home, absolute_url, default_home, path_of, redacted_url
 

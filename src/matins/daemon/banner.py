@@ -8,7 +8,7 @@ from matins._version import __version__
 from matins.surfaces.home import RunningDaemon
 
 
-class Whereabouts(NamedTuple):
+class Banner(NamedTuple):
     running: RunningDaemon
     home: str
     link: str
@@ -21,17 +21,17 @@ class Whereabouts(NamedTuple):
     """Commands to try."""
 
 
-def greeting(at: Whereabouts) -> str:
-    said = at.running
+def banner_text(at: Banner) -> str:
+    daemon = at.running
     port = "  (the default port is in use)" if at.moved else ""
-    file = said.file or f"none; create {at.home}/matins.yaml to use one"
-    tries = "\n".join(f"  {at.command} {words}" for words in at.try_)
+    file = daemon.file or f"none; create {at.home}/matins.yaml to use one"
+    tries = "\n".join(f"  {at.command} {arguments}" for arguments in at.try_)
     return f"""\
-Matins {__version__} is running (process {said.pid}).
+Matins {__version__} is running (process {daemon.pid}).
 
-  store  {said.store}
+  store  {daemon.store}
   file   {file}
-  API    {said.url}{port}
+  API    {daemon.url}{port}
   link   {at.link}  (works once, for 10 minutes)
   token  {at.home}/token
   log    stderr
