@@ -9,7 +9,7 @@ import pytest
 
 from matins import JobContext
 from matins.errors import Conflict, IntervalParseError, RateLimited, TriggerError
-from matins.seeds import records
+from matins.seeds import run_views
 from matins.seeds.cortex import (
     ThrottleState,
     guarding,
@@ -190,7 +190,7 @@ def test_c6_precheck_learns_of_the_last_run_in_the_data_folder(bench: Sandbox, t
 
 def test_c6_however_long_ago(bench: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     """C6: lastRun and lastSkipped are found behind many other records"""
-    monkeypatch.setattr(records, "_PAGE", 2)
+    monkeypatch.setattr(run_views, "_PAGE", 2)
     bench.add("gpu", when=EVERY_TEN, job="task", pre_check="false")
     bench.run_until(NOW + timedelta(minutes=15))
     bench.edit("gpu", pre_check=None)

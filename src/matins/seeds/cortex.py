@@ -18,7 +18,7 @@ from matins.engine.when.triggers import Trigger, to_ms
 from matins.errors import Conflict, TriggerError
 from matins.executors.check_executor import Guard, OnBlocked
 from matins.runtime.clock import SystemClock
-from matins.seeds.records import ms_of, newest_first
+from matins.seeds.run_views import ms_of, newest_first
 
 TYPES = ("interval", "daily", "weekly", "once")
 PausedBy = Literal["user", "rate-limit", "failures", "budget"]
@@ -137,8 +137,8 @@ def _last(m: Api, schedule: Schedule, wanted: Callable[[Run], bool]) -> Run | No
 def _pause_of(m: Api, schedule: Schedule) -> tuple[PausedBy | None, int | None]:
     """A user's own pause comes first, so that no throttle that ends can seem to lift it."""
     if schedule.state == "paused":
-        words: dict[str | None, PausedBy] = {BY_FAILURES: "failures", BY_BUDGET: "budget"}
-        return words.get(schedule.paused_by, "user"), ms_of(schedule.paused_at)
+        settings: dict[str | None, PausedBy] = {BY_FAILURES: "failures", BY_BUDGET: "budget"}
+        return settings.get(schedule.paused_by, "user"), ms_of(schedule.paused_at)
     for throttle in m.throttles.list():
         if schedule.state == "active" and not _is_once(schedule) and _holds_for(throttle, schedule):
             return "rate-limit", to_ms(throttle.activated_at)

@@ -23,7 +23,7 @@ from matins.executors.python import Job, JobContext
 from matins.library import Matins
 from matins.model.run import APPROVED
 from matins.model.schedule import ApprovalPolicy
-from matins.seeds.records import error_of, newest_first, text_of
+from matins.seeds.run_views import error_of, newest_first, text_of
 
 MIN_SCHEDULE_INTERVAL_MS = 300_000
 MAX_CONCURRENT_EXECUTIONS = 2
@@ -56,9 +56,9 @@ def validate_schedule_frequency(
 ) -> None:
     """Refuse what fires more often than the minimum, by the smallest gap of its whole cycle."""
     if cron_expression is not None:
-        _refuse_short(_smallest_gap(cron_expression), cron_expression, minimum_ms)
+        _check_length(_smallest_gap(cron_expression), cron_expression, minimum_ms)
     if interval_ms is not None:
-        _refuse_short(interval_ms, interval_ms, minimum_ms)
+        _check_length(interval_ms, interval_ms, minimum_ms)
 
 
 def _smallest_gap(expression: str) -> int:
@@ -73,7 +73,7 @@ def _smallest_gap(expression: str) -> int:
     return round(gap.total_seconds() * 1000)
 
 
-def _refuse_short(gap_ms: int, value: object, minimum_ms: int) -> None:
+def _check_length(gap_ms: int, value: object, minimum_ms: int) -> None:
     if gap_ms < minimum_ms:
         gap, minimum = format_duration(gap_ms), format_duration(minimum_ms)
         raise IntervalParseError(
@@ -161,8 +161,8 @@ def _result(run: Run) -> str | None:
     if run.state != "succeeded":
         return None if run.live else error_of(run)
     outcome: dict[str, Any] = run.outcome or {}
-    told = outcome.get("result")
-    return told if told is None or isinstance(told, str) else orjson.dumps(told).decode()
+    document = outcome.get("result")
+    return document if document is None or isinstance(document, str) else orjson.dumps(document).decode()
 
 
 # -- the service
@@ -249,13 +249,13 @@ class SchedulerService:
         return row is not None and bool(row.cleared & APPROVED)
 
     def _event(self, event: dict[str, Any]) -> dict[str, Any]:
-        told: dict[str, Any] = {"type": event["type"].removeprefix(PREFIX), "data": event["data"]}
+        document: dict[str, Any] = {"type": event["type"].removeprefix(PREFIX), "data": event["data"]}
         execution = self.get_execution(event.get("runid", ""))
         if execution is not None:
-            told["execution"] = execution
-            if told["type"] == "approval.requested" and told["data"]["kind"] == "run":
-                told["type"] = "schedule_approval_request"
-        return told
+            document["execution"] = execution
+            if document["type"] == "approval.requested" and document["data"]["kind"] == "run":
+                document["type"] = "schedule_approval_request"
+        return document
 
 
 def _run_id(execution_id: str) -> int | None:

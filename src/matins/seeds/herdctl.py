@@ -22,7 +22,7 @@ from matins.errors import (
 )
 from matins.library import Matins
 from matins.runtime.clock import SystemClock
-from matins.seeds.records import error_of, last_started, text_of, under_way
+from matins.seeds.run_views import error_of, last_started, text_of, under_way
 
 __all__ = [
     "CronParseError",

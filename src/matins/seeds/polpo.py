@@ -10,7 +10,7 @@ from matins.api.schedules import Api
 from matins.engine.policies import BEFORE
 from matins.engine.when.triggers import to_datetime
 from matins.errors import InvalidInput
-from matins.seeds.records import last_started, newest_first, text_of, under_way
+from matins.seeds.run_views import last_started, newest_first, text_of, under_way
 
 MissionStatus = Literal["scheduled", "recurring", "active", "paused", "completed"]
 _PREFIX = "sched-"
@@ -55,10 +55,10 @@ def load_hooks(m: Api, data: Mapping[str, Any]) -> None:
         if event != BEFORE:
             raise InvalidInput(f'There is no hook "{event}"', value=event, field="hooks", allowed=BEFORE, hint=_SHAPE)
     if BEFORE in hooks:
-        words = _mapping(hooks[BEFORE], f"hooks.{BEFORE}")
-        if list(words) != ["command"]:
-            raise _misshapen(f"hooks.{BEFORE}", words)
-        m.hooks.set(BEFORE, command=words["command"])
+        settings = _mapping(hooks[BEFORE], f"hooks.{BEFORE}")
+        if list(settings) != ["command"]:
+            raise _misshapen(f"hooks.{BEFORE}", settings)
+        m.hooks.set(BEFORE, command=settings["command"])
 
 
 def _mapping(value: object, field: str) -> Mapping[str, Any]:

@@ -34,8 +34,8 @@ def under_way(run: Run | None) -> bool:
 def error_of(run: Run) -> str | None:
     """What a failed run said last; where it said nothing, why it failed."""
     outcome: dict[str, Any] = run.outcome or {}
-    told: str | None = outcome.get("error") or run.reason
-    return told and told.strip().rpartition("\n")[2]
+    document: str | None = outcome.get("error") or run.reason
+    return document and document.strip().rpartition("\n")[2]
 
 
 def text_of(at: datetime | None) -> str | None:
