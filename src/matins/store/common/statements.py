@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, Protocol, Self, TypeVar
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any, TypeVar
 
-
-class _Row(Protocol):
-    """A named tuple: its fields are the columns of its statements."""
-
-    @classmethod
-    def _make(cls, iterable: Iterable[Any], /) -> Self: ...
-
-
-R = TypeVar("R", bound=_Row)
+Row = TypeVar("Row", bound=tuple[Any, ...])
+"""A named tuple whose fields are the columns of its statements."""
 
 
 class Statements:
@@ -31,11 +25,14 @@ class Statements:
         """A list as one value of a statement."""
         raise NotImplementedError
 
-    def _rows(self, row: type[R], query: str, /, **values: Any) -> list[R]:
-        return list(map(row._make, self._all(query, **values)))  # pyright: ignore[reportPrivateUsage]
+    def _rows(self, row: type[Row], query: str, /, **values: Any) -> list[Row]:
+        # It takes half the time of a call of the class.
+        made: Callable[[Any], Row] = partial(tuple.__new__, row)  # pyright: ignore[reportUnknownMemberType]
+        return list(map(made, self._all(query, **values)))
 
-    def _row(self, row: type[R], query: str, /, **values: Any) -> R | None:
-        return next(iter(self._rows(row, query, **values)), None)
+    def _row(self, row: type[Row], query: str, /, **values: Any) -> Row | None:
+        rows = self._all(query, **values)
+        return row(*rows[0]) if rows else None
 
     def _column(self, query: str, /, **values: Any) -> list[Any]:
         """The first column."""
@@ -43,7 +40,8 @@ class Statements:
 
     def _value(self, query: str, /, **values: Any) -> Any:
         """The first column of the first row; None when there is no row."""
-        return next(iter(self._column(query, **values)), None)
+        rows = self._all(query, **values)
+        return rows[0][0] if rows else None
 
     def _raised(self, changed: list[Any]) -> list[Any]:
         """The same rows, after the revision of the policies is raised if there are any."""
