@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from matins.api.use_case import UseCase
     from matins.engine.when.triggers import Trigger
     from matins.library import Matins
-    from matins.model.principal import Principal
+    from matins.model.access import Principal
     from matins.model.trigger import Anchor, DstGap, DstOverlap, First
     from matins.runtime.clock import SystemClock
     from matins.surfaces.transports.http_client import Http

@@ -22,7 +22,7 @@ from matins.executors.processes.supervisor import Supervisor
 from matins.executors.python import Job, PythonExecutor
 from matins.executors.registry import runners
 from matins.executors.routing import ExecutorRouter
-from matins.model.principal import OWNER, Principal
+from matins.model.access import OWNER, Principal
 from matins.ports import Clock, Store
 from matins.runtime.catalog import Catalog
 from matins.runtime.clock import SystemClock

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
 from matins.engine.schedules import SETTINGS, parse_schedule
-from matins.model.settings import Choice, Duration, Whole
+from matins.model.settings import Choice, Duration, Int
 
 ALONE = ("strict", "prompt", "job", "approvals_required")
 """What does not go with any of the others."""
@@ -23,7 +23,7 @@ ALONE = ("strict", "prompt", "job", "approvals_required")
 
 def _value(name: str) -> st.SearchStrategy[Any]:
     kind = SETTINGS[name].kind
-    if isinstance(kind, Whole):
+    if isinstance(kind, Int):
         return st.integers(kind.low, min(kind.high, 10**6))
     if isinstance(kind, Choice) and name != "approval":
         return st.sampled_from(kind.values)

@@ -15,9 +15,9 @@ from matins.engine.schedules import AGENT_JOB, parse_schedule
 from matins.engine.spending import Draw, Shortage
 from matins.model.agent import Agent
 from matins.model.hook import Hook
-from matins.model.policy import Throttle
 from matins.model.run import RunState
 from matins.model.schedule import ScheduleDefinition
+from matins.model.throttle import Throttle
 
 HOUR_MS = 3_600_000
 NOW = 1_000 * HOUR_MS

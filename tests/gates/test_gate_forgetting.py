@@ -9,7 +9,7 @@ import pytest
 from gate_records import START, at
 
 from matins.errors import InvalidInput
-from matins.model.principal import Principal
+from matins.model.access import Principal
 from matins.testing import Sandbox, instant
 
 DAY = 86_400_000

@@ -10,7 +10,7 @@ import pytest
 from gate_records import START, at, last, lines, moment, times, told
 
 from matins.errors import Conflict, InvalidInput
-from matins.model.principal import Principal
+from matins.model.access import Principal
 from matins.runtime.attempt import Attempt
 from matins.testing import Sandbox, instant, iso
 

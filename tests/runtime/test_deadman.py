@@ -12,7 +12,7 @@ import pytest
 
 from matins import Matins
 from matins.errors import StoreUnavailable
-from matins.model.principal import Principal
+from matins.model.access import Principal
 from matins.net.client import AddressRefused, Answer, Unreachable
 from matins.runtime.deadman import MOST_LAG_MS, MOST_STILL_MS, Deadman, Figures, ailments, well
 from matins.runtime.engine import Settings

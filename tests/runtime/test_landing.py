@@ -11,8 +11,8 @@ import pytest
 import postgres_fixtures
 from matins.api.results import Run
 from matins.errors import InvalidInput
-from matins.model.principal import OWNER, Principal
-from matins.model.run import Conversation, Outcome
+from matins.model.access import OWNER, Principal
+from matins.model.run import AgentTurn, Outcome
 from matins.runtime.attempt import Attempt, AttemptEnd
 from matins.testing import InlineExecutor, ManualClock, Sandbox
 
@@ -38,7 +38,7 @@ class Tool(InlineExecutor):
             return Outcome(False, error="no such session", target_gone=True)
         session = session or f"s-{work.run_id}"
         self.known.add(session)
-        return Outcome(True, told=Conversation("asked", "answered", session))
+        return Outcome(True, turn=AgentTurn("asked", "answered", session))
 
 
 class Conversations(Sandbox):
@@ -164,7 +164,7 @@ def test_c5_another_attempt_of_a_fresh_conversation_begins_anew_when_it_must(in_
     """C5: a first attempt that died before its tool kept anything"""
     bench = in_memory
     bench.schedule("s", retries=1, retry_delay="1s")
-    answers = [Outcome(False, error="died", told=Conversation("asked", "", "never kept"))]
+    answers = [Outcome(False, error="died", turn=AgentTurn("asked", "", "never kept"))]
     answer = bench.tool._answer
     bench.tool._answer = lambda work: answers.pop() if answers else answer(work)  # type: ignore[method-assign]
     run = bench.fire("s")
@@ -179,7 +179,7 @@ def test_c5_a_run_that_fell_back_stays_there_for_another_attempt(in_memory: Conv
     """C5"""
     bench = in_memory
     bench.schedule("s", {"kind": "thread", "thread": 99}, retries=1, retry_delay="1s")
-    answers = [Outcome(False, error="no luck", told=Conversation("asked", "", None))]
+    answers = [Outcome(False, error="no luck", turn=AgentTurn("asked", "", None))]
     answer = bench.tool._answer
     bench.tool._answer = lambda work: answers.pop() if answers else answer(work)  # type: ignore[method-assign]
     run = bench.fire("s")

@@ -12,7 +12,7 @@ from matins.api.schedules import Api
 from matins.engine.approvals import DESTRUCTIVE, HARMLESS, needs_approval
 from matins.executors.python import JobContext
 from matins.model import policy
-from matins.model.principal import Principal
+from matins.model.access import Principal
 from matins.runtime.asking import digest_of, run_digest
 from matins.runtime.attempt import Attempt
 from matins.runtime.rows import schedule_of

@@ -9,7 +9,7 @@ from security_cast import ADA, ROVER, SCOUT, Watched, at, propose
 from security_rows import everything
 
 from matins.errors import Conflict, NotAllowed, NotFound
-from matins.model.principal import Principal
+from matins.model.access import Principal
 
 PLAIN = {"when": "5 * * * *", "job": "work"}
 

@@ -10,7 +10,7 @@ from security_rows import everything
 
 from matins.errors import InvalidInput, NotAllowed
 from matins.executors.python import JobContext
-from matins.model.principal import Principal
+from matins.model.access import Principal
 
 PLAIN = {"when": "5 * * * *", "job": "work"}
 

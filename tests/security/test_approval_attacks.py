@@ -10,7 +10,7 @@ from security_rows import everything
 
 from matins.engine.events import canonical
 from matins.errors import Conflict, InvalidInput, NotAllowed, NotFound
-from matins.model.principal import Principal
+from matins.model.access import Principal
 
 
 def waiting(bench: Watched, **words: Any) -> str:

@@ -9,7 +9,7 @@ from security_cast import ADA, BOB, CYN, OWNER, WAITING, Watched, at
 from security_rows import everything
 
 from matins.errors import NotAllowed
-from matins.model.principal import Principal
+from matins.model.access import Principal
 
 
 def waiting(bench: Watched, approvers: list[str], **words: Any) -> str:

@@ -14,7 +14,7 @@ from test_rights_matrix import ROLES, Thing, allowed, ask, build
 import postgres_fixtures
 from matins.api.use_case import USE_CASES
 from matins.errors import Conflict, InvalidInput
-from matins.model.desk import Token
+from matins.model.access import Token
 from matins.model.rows import StoredEvent
 
 url = postgres_fixtures.every_url

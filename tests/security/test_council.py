@@ -10,8 +10,8 @@ from security_rows import everything
 
 from matins.engine.approvals import tally, why_not
 from matins.errors import Conflict, InvalidInput, NotAllowed
-from matins.model.policy import Vote
-from matins.model.principal import Principal
+from matins.model.access import Principal
+from matins.model.approval import Vote
 
 COUNCIL = {
     "when": "5 * * * *",

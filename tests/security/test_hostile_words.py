@@ -22,7 +22,7 @@ from matins.api.results import Snapshot
 from matins.api.use_case import USE_CASES
 from matins.engine.schedules import SETTINGS
 from matins.errors import InvalidInput
-from matins.model.principal import Principal
+from matins.model.access import Principal
 
 STRINGS = 10_000
 COMMANDS = ("pre_check", "before_run", "after_run")

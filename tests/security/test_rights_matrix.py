@@ -15,7 +15,7 @@ import matins
 from matins.api.schedules import Api
 from matins.api.use_case import NOUNS, USE_CASES, Noun
 from matins.errors import InvalidInput, MatinsError, NotAllowed
-from matins.model.principal import Principal
+from matins.model.access import Principal
 from matins.records import record_kinds
 from matins.service import Service
 from matins.service.permissions import GRANTS

@@ -11,7 +11,7 @@ import pytest
 import postgres_fixtures
 from matins import Matins
 from matins.errors import Conflict, InvalidInput, NotAllowed, StoreCorrupt, StoreError
-from matins.model.principal import Principal
+from matins.model.access import Principal
 from matins.testing import ManualClock, Sandbox
 
 postgres_server, postgres_url = postgres_fixtures.postgres_server, postgres_fixtures.postgres_url

@@ -14,7 +14,7 @@ from file_steps import FILE, Desk
 from matins.api.results import FilePlan
 from matins.errors import Conflict, InvalidFile, InvalidInput, ManagedByFile, NotAllowed, Stale
 from matins.executors.deliveries import Webhooks
-from matins.model.principal import Principal
+from matins.model.access import Principal
 from matins.net.signing import new_secret, verify
 from matins.testing import ManualClock, Sandbox, iso
 from matins.texts.whole_file import strangers

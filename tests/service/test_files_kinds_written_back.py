@@ -12,7 +12,7 @@ import pytest
 from file_steps import Desk
 
 from matins.errors import Conflict, InvalidFile, InvalidInput, ManagedByFile, NotAllowed
-from matins.model.principal import Principal
+from matins.model.access import Principal
 from matins.testing import Sandbox
 
 postgres_server, postgres_url, url = every_store.postgres_server, every_store.postgres_url, every_store.url

@@ -14,7 +14,7 @@ from file_steps import FILE, Desk
 
 from matins.api.results import FilePlan, SettingChange
 from matins.errors import InvalidInput, ManagedByFile
-from matins.model.principal import Principal
+from matins.model.access import Principal
 from matins.testing import ManualClock, Sandbox
 
 postgres_server, postgres_url, url = every_store.postgres_server, every_store.postgres_url, every_store.url

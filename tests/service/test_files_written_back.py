@@ -18,7 +18,7 @@ from matins import parse_trigger
 from matins.config.reader import read
 from matins.config.writer import edit_settings
 from matins.errors import Conflict, InvalidInput, NotAllowed, Stale
-from matins.model.principal import Principal
+from matins.model.access import Principal
 from matins.testing import Sandbox
 
 in_memory = every_store.in_memory

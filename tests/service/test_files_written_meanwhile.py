@@ -14,7 +14,7 @@ from matins.api.use_case import USE_CASES
 from matins.config import reader
 from matins.config.file import ConfigFile, Content
 from matins.errors import Conflict, InvalidInput, Stale
-from matins.model.principal import OWNER
+from matins.model.access import OWNER
 from matins.testing import Sandbox
 
 postgres_server, postgres_url, url = every_store.postgres_server, every_store.postgres_url, every_store.url

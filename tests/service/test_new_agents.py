@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from matins.errors import Conflict, InvalidInput, NotAllowed, NotFound
-from matins.model.principal import Principal
+from matins.model.access import Principal
 from matins.testing import Sandbox
 
 OPERATOR = Principal("operator", "olga")

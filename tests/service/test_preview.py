@@ -12,7 +12,7 @@ import pytest
 import postgres_fixtures
 from matins.api.results import Forecast, Run, Slot
 from matins.errors import InvalidInput
-from matins.model.principal import Principal
+from matins.model.access import Principal
 from matins.testing import Sandbox, iso
 
 url = postgres_fixtures.url

@@ -17,7 +17,7 @@ import pytest
 from matins import Matins
 from matins.api.results import Stats, Throttled
 from matins.executors.python import JobContext
-from matins.model.principal import Principal
+from matins.model.access import Principal
 from matins.testing import ManualClock, Sandbox
 
 postgres_server, postgres_url, url = every_store.postgres_server, every_store.postgres_url, every_store.url

@@ -14,7 +14,7 @@ from matins import Matins
 from matins.api.codec import to_document
 from matins.engine.when.triggers import to_ms
 from matins.errors import InvalidInput, NotAllowed, StoreUnavailable
-from matins.model.principal import OWNER, Principal
+from matins.model.access import OWNER, Principal
 from matins.service.tokens import TokenVerifier
 from matins.testing import ManualClock, Sandbox
 

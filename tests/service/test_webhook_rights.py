@@ -9,7 +9,7 @@ from webhook_steps import answer, deliver
 
 from matins.engine.settings import REDACTED
 from matins.errors import Conflict, InvalidInput, NotAllowed, NotFound
-from matins.model.principal import Principal
+from matins.model.access import Principal
 from matins.testing import Sandbox
 from net.sites import Site, http_site
 

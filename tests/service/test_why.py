@@ -16,7 +16,7 @@ from matins.api.use_case import USE_CASES
 from matins.engine.gates import GATES
 from matins.errors import NotFound, RateLimited
 from matins.executors.python import JobContext
-from matins.model.principal import Principal
+from matins.model.access import Principal
 from matins.testing import Sandbox, instant
 
 url = postgres_fixtures.url

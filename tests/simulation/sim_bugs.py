@@ -9,7 +9,7 @@ from unittest.mock import patch
 
 from matins.engine import gates, planning
 from matins.engine.gates import BITS, quiet_hours
-from matins.model.policy import Purse
+from matins.model.budget import BudgetUsage
 from matins.model.run import Usage
 from matins.runtime import asking, pausing, run_changes, spending
 from matins.runtime.checks import Checked
@@ -214,7 +214,7 @@ def spent_twice() -> Planted:
         settled(transaction, policies, spender, held, now)
         usage = spender.usage or Usage()
         for purse in held:
-            transaction.fill_purse(Purse(*purse[:3], usage.money, usage.tokens, 0, 0))
+            transaction.fill_purse(BudgetUsage(*purse[:3], usage.money, usage.tokens, 0, 0))
 
     return patch.object(spending, "_settle", twice)
 

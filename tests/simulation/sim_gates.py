@@ -12,7 +12,7 @@ from sim_violation import require
 
 from matins.engine.budgets import Budget
 from matins.engine.policies import BEFORE
-from matins.model.run import CHECKED, RunState
+from matins.model.run import GatesPassed, RunState
 from matins.model.schedule import ScheduleDefinition
 from matins.model.trigger import Once
 
@@ -100,7 +100,7 @@ class GateRules:
         """`throttles` are those of before the commit."""
         for old, new in commit.runs:
             self._count(old, new)
-            if new.cleared & CHECKED and not (old and old.cleared & CHECKED):
+            if new.cleared & GatesPassed.CHECKED and not (old and old.cleared & GatesPassed.CHECKED):
                 self._check_checked(old, new)
         for _, new in commit.claims:
             rule = self._reader.rule(new.schedule_id, new.rev)
@@ -143,7 +143,7 @@ class GateRules:
         quiet = run.slot is not None and self._in_force.quiet(definition.quiet_hours, now)
         require(10, not quiet, f"started in quiet hours, at {now}: {run}")
         needs = definition.pre_check or definition.before_run or self._in_force.hooked or self.guarded
-        require(10, not needs or bool(run.cleared & CHECKED), f"started unchecked: {run}")
+        require(10, not needs or bool(run.cleared & GatesPassed.CHECKED), f"started unchecked: {run}")
 
     def _check_schedule(self, run: RunRow, cursor: CursorRow) -> None:
         if run.id in self._began:

@@ -15,7 +15,7 @@ from sim_rows import Commit, CursorRow, EventRow, Reader, RunRow, claimed
 from sim_violation import require
 
 from matins.model.rows import AuditRows, SealRow, StoredEvent, WriterRow
-from matins.model.run import CHECKED, RunState
+from matins.model.run import GatesPassed, RunState
 from matins.runtime.attempt import Attempt
 from matins.store.chain import faults as chain_faults
 
@@ -257,7 +257,7 @@ def _check_change(old: RunRow, new: RunRow, *, told: bool) -> None:
 def _check_epoch(old: RunRow, new: RunRow, *, told: bool) -> None:
     """It rises when a run is claimed, sent to be checked, was checked, waited for that in vain, or has other words."""
     if new.rev != old.rev:
-        may = old.state in WAITING and new.state in WAITING and not new.cleared & CHECKED
+        may = old.state in WAITING and new.state in WAITING and not new.cleared & GatesPassed.CHECKED
         require(8, may, f"a run that was cleared goes by other words: {old} became {new}")
         require(4, new.epoch > old.epoch, f"other words under the same epoch: {old} became {new}")
         return

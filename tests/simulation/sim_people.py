@@ -11,7 +11,7 @@ from matins.api.approvals import Approvals
 from matins.api.results import Approval
 from matins.engine.policies import BEFORE
 from matins.errors import InvalidInput
-from matins.model.principal import OWNER, Principal
+from matins.model.access import OWNER, Principal
 from matins.testing import ManualClock
 
 ADA, GRACE, VERA = Principal("operator", "ada"), Principal("operator", "grace"), Principal("viewer", "vera")

@@ -12,7 +12,7 @@ from sim_worker import Actor
 
 from matins.api.schedules import Api
 from matins.errors import InvalidInput, StoreUnavailable
-from matins.model.principal import OWNER, Principal
+from matins.model.access import OWNER, Principal
 from matins.model.run import RunState
 from matins.service import Service
 from matins.surfaces.transports.in_process import InProcess

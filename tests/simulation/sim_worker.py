@@ -141,7 +141,7 @@ def _outcome(job: Job) -> Outcome:
     words, usage = job.attempt.known.definition, job.usage
     if job.overdue:
         return Outcome(False, error=error, timed_out=True, usage=usage)
-    if usage is not None and usage.over(words.max_cost, words.max_tokens):
+    if usage is not None and usage.exceeds(words.max_cost, words.max_tokens):
         return Outcome(False, error=error, over_budget=True, usage=usage)
     if job.limit is not None:
         return Outcome(False, error=error, limit=job.limit, usage=usage)

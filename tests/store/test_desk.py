@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from store_records import NOW
 
-from matins.model.desk import FileEntry, Token
+from matins.model.access import Token
+from matins.model.file import FileEntry
 from matins.ports import Store
 
 
@@ -39,7 +40,7 @@ def test_a_request_is_answered_once(store: Store) -> None:
     with store.transaction(NOW) as transaction:
         found = transaction.answered("ann", "k")
         assert found is not None
-        assert (found.status, found.answer) == (201, '{"id": "1"}')
+        assert (found.status, found.response) == (201, '{"id": "1"}')
         assert transaction.answered("bob", "k") is None
         transaction.drop_requests(NOW)
         assert transaction.answered("ann", "k") is not None

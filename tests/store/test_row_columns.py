@@ -10,7 +10,7 @@ import pytest
 from store_records import NOW
 
 from matins.model import rows
-from matins.model.policy import Approval
+from matins.model.approval import Approval
 from matins.ports import Store, Transaction
 from matins.store.postgres.store import PostgresStore
 from matins.store.sqlite.store import SqliteStore

@@ -28,7 +28,7 @@ from matins import (
 from matins.api.schedules import Api
 from matins.api.use_case import USE_CASES
 from matins.errors import NotAllowed
-from matins.model.principal import Principal
+from matins.model.access import Principal
 from matins.surfaces.transports.socket import OwnerSocket, OwnerSocketServer, answer
 
 YEARLY = "0 0 1 1 *"

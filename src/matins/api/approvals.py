@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from matins.api.arguments import Id, Limit
     from matins.api.results import Approval, Run
-    from matins.model.policy import ApprovalState
+    from matins.model.approval import ApprovalState
 
 
 class Approvals(Noun, noun="approvals"):

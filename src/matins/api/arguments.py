@@ -243,16 +243,16 @@ _KINDS: Mapping[str, ArgumentKind] = {
 
 def _choices() -> dict[str, tuple[str, ...]]:
     from matins.api import results
-    from matins.model import policy, principal, schedule, subscription, trigger
+    from matins.model import access, approval, schedule, subscription, trigger
 
     states = tuple(state for state in get_args(schedule.ScheduleState) if state != "removed")
     return {
         "ScheduleState": states,
         "RunStateName": get_args(results.RunStateName),
         "RunOutcome": get_args(RunOutcome),
-        "ApprovalState": get_args(policy.ApprovalState),
+        "ApprovalState": get_args(approval.ApprovalState),
         "DeliveryState": get_args(subscription.DeliveryState),
-        "Role": get_args(principal.Role),
+        "Role": get_args(access.Role),
         "DstGap": get_args(trigger.DstGap),
         "DstOverlap": get_args(trigger.DstOverlap),
     }

@@ -63,7 +63,7 @@ TYPE: Mapping[type[Kind], Callable[[Declared], str]] = {
     **dict.fromkeys((kinds.Labels, kinds.Variables), _always(_MAPPING)),
     kinds.Choice: _literal,
     kinds.Flag: _always("bool"),
-    kinds.Whole: _always("int"),
+    kinds.Int: _always("int"),
     kinds.Decimal: _always("float"),
     kinds.Instant: _always("Instant"),
     kinds.Tokens: _always("int | str"),

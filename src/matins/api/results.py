@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from matins.model.policy import ApprovalKind, ApprovalState
-from matins.model.principal import Role
+from matins.model.access import Role
+from matins.model.approval import ApprovalKind, ApprovalState
 from matins.model.schedule import ScheduleState
 from matins.model.subscription import DeliveryState, SubscriptionState
 from matins.model.thread import ThreadState

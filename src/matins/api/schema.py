@@ -54,7 +54,7 @@ _TEXTS = (
 _SHARED: Mapping[type[Kind], Callable[[Kind], Schema]] = {
     kinds.Choice: _choice,
     kinds.Flag: _always({"type": "boolean"}),
-    kinds.Whole: _whole,
+    kinds.Int: _whole,
     kinds.Decimal: _decimal,
     kinds.Duration: _duration,
     kinds.Tokens: _always({"type": ["string", "integer"]}),

@@ -11,7 +11,7 @@ from matins.api.use_case import Noun, use_case
 if TYPE_CHECKING:
     from matins.api.arguments import FilePath, Id, Instant, Limit
     from matins.api.results import Backup, FilePlan, Finding, Jobs, Message, NewToken, Stats, Thread, Token, Whoami
-    from matins.model.principal import Role
+    from matins.model.access import Role
 
 
 class System(Noun, noun="system"):

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property, wraps
 from typing import Any, ClassVar, Literal, Protocol, TypeVar
 
-from matins.model.principal import Principal, Right
+from matins.model.access import Principal, Right
 
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 F = TypeVar("F", bound=Callable[..., Any])

@@ -144,7 +144,7 @@ READ: Mapping[type[Kind], Callable[[Node, Kind], Any]] = {
     **dict.fromkeys((kinds.Labels, kinds.Options), _mapping),
     kinds.Choice: _choice,
     kinds.Flag: _flag,
-    kinds.Whole: _whole,
+    kinds.Int: _whole,
     kinds.Decimal: _decimal,
     kinds.Command: _command,
     kinds.Variables: _variables,

@@ -22,7 +22,7 @@ from matins.daemon.systemd import notify
 from matins.engine.reasons import rfc3339
 from matins.errors import NotFound, SchedulerShutdownError, StoreError
 from matins.library import Matins, engine_running
-from matins.model.principal import OWNER
+from matins.model.access import OWNER
 from matins.runtime.signals import Signals
 from matins.service.idempotency import IdempotencyStore
 from matins.service.tokens import TokenVerifier

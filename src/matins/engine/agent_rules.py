@@ -9,7 +9,7 @@ from matins.engine.when.triggers import Trigger
 from matins.errors import NotAllowed
 from matins.model.agent import Target
 from matins.model.schedule import ScheduleDefinition
-from matins.model.settings import Duration, Flag, Names, Setting, Whole
+from matins.model.settings import Duration, Flag, Int, Names, Setting
 from matins.model.trigger import Once
 
 ALL_AGENTS = "*"
@@ -21,10 +21,10 @@ class AgentRules:
 
     agent: str
     max_schedules: Annotated[
-        int, Setting(Whole(0, 10_000), "Maximum number of schedules that the agent has made.", 5)
+        int, Setting(Int(0, 10_000), "Maximum number of schedules that the agent has made.", 5)
     ] = 20
     max_depth: Annotated[
-        int, Setting(Whole(0, 10_000), "How deep schedules may make schedules: 1 for those that people made.", 1)
+        int, Setting(Int(0, 10_000), "How deep schedules may make schedules: 1 for those that people made.", 1)
     ] = 1
     min_interval_ms: Annotated[int, Setting(Duration(), "Shortest interval of a schedule.", "10m", "min_interval")] = (
         300_000

@@ -9,9 +9,9 @@ import orjson
 
 from matins.engine.schedules import encode
 from matins.engine.settings import dump_settings, redact
+from matins.model.access import Principal
 from matins.model.agent import Agent
-from matins.model.policy import Approval
-from matins.model.principal import Principal
+from matins.model.approval import Approval
 from matins.model.schedule import ScheduleDefinition
 from matins.model.settings import settings_of
 
@@ -58,7 +58,7 @@ def agent_fingerprint(agent: Agent) -> dict[str, Any]:
 
 def why_not(approval: Approval, principal: Principal) -> str | None:
     """Why this principal may not answer; None when it may."""
-    if not principal.human:
+    if not principal.is_human:
         return "agents cannot approve"
     if principal.role == "viewer":
         return "viewers cannot approve"

@@ -14,14 +14,14 @@ from matins.engine.prices import DEFAULT_PRICES, Price
 from matins.engine.quiet_hours import QuietHours
 from matins.engine.settings import load_settings
 from matins.model.agent import Agent
-from matins.model.hook import EVENTS, Hook
-from matins.model.policy import Throttle
+from matins.model.hook import HOOK_EVENTS, Hook
 from matins.model.rows import PolicyRow
 from matins.model.run import Usage
 from matins.model.settings import settings_of
+from matins.model.throttle import Throttle
 from matins.model.work_source import WorkSourceDefinition
 
-BEFORE, AFTER = HOOKS = EVENTS
+BEFORE, AFTER = HOOKS = HOOK_EVENTS
 _VALUES: Mapping[str, type[Any]] = {
     "quiet_hours": QuietHours,
     "budget": Budget,

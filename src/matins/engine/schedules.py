@@ -38,7 +38,7 @@ TRIGGER_SETTINGS: Table = settings_of(TriggerSettings)
 SETTINGS: Table = settings_of(ScheduleDefinition, TriggerSettings)
 OWNER_ONLY = tuple(name for name, declared in SETTINGS.items() if declared.setting.owner_only)
 """Settings that only the owner sets; agents propose them."""
-REACHING = tuple(name for name, declared in SETTINGS.items() if declared.setting.owner_only or declared.setting.reach)
+REACHING = tuple(name for name, declared in SETTINGS.items() if declared.setting.owner_only or declared.setting.notable)
 """Settings that reach beyond an agent's own prompt and place: pointed out where it proposes them."""
 UNREADABLE = ScheduleDefinition(TriggerDefinition(Once(0)), job="")
 """Stands for a definition that the store gives back damaged."""

@@ -166,11 +166,11 @@ def example_hint(declared: Declared) -> str:
 
 def _text(declared: Declared, value: Any, context: ParseContext) -> str:
     kind = cast("kinds.Text", declared.kind)
-    fits = isinstance(value, str) and value.strip() and len(value) <= kind.longest
+    fits = isinstance(value, str) and value.strip() and len(value) <= kind.max_length
     if fits and (kind.lines or value.isprintable()):
         return value
     raise invalid(
-        declared.name, value, f"text of 1 to {kind.longest} {'characters' if kind.lines else 'printable characters'}"
+        declared.name, value, f"text of 1 to {kind.max_length} {'characters' if kind.lines else 'printable characters'}"
     )
 
 
@@ -375,7 +375,7 @@ PARSE: Mapping[type[Kind], Parse] = {
     kinds.Names: _names,
     kinds.Choice: _choice,
     kinds.Flag: _flag,
-    kinds.Whole: _whole,
+    kinds.Int: _whole,
     kinds.Decimal: _decimal,
     kinds.Duration: _duration,
     kinds.Instant: _instant,
@@ -432,7 +432,7 @@ def _target_of(value: list[Any]) -> Target:
 
 
 _PLAIN = (
-    kinds.Text, kinds.Template, kinds.Name, kinds.Choice, kinds.Flag, kinds.Whole, kinds.Decimal, kinds.Zone,
+    kinds.Text, kinds.Template, kinds.Name, kinds.Choice, kinds.Flag, kinds.Int, kinds.Decimal, kinds.Zone,
     kinds.Tokens, kinds.Labels, kinds.Url, kinds.Options, kinds.Json, kinds.Pause,
 )  # fmt: skip
 _LISTS = (kinds.Names, kinds.Command, kinds.Arguments)

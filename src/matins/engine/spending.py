@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from matins.engine.budgets import Budget, Lack, Spent, period_end, period_of, room
 from matins.engine.money import format_money, format_tokens
-from matins.model.policy import Purse
+from matins.model.budget import BudgetUsage
 from matins.model.run import Usage
 
 
@@ -18,13 +18,13 @@ class Draw(NamedTuple):
     whose: str
     period: str
 
-    def lack(self, purse: Purse, wanted: Usage) -> Lack | None:
+    def lack(self, purse: BudgetUsage, wanted: Usage) -> Lack | None:
         reserved = Spent(purse.money_reserved, purse.tokens_reserved)
         return room(self.budget, Spent(purse.money, purse.tokens), reserved, Spent(wanted.money, wanted.tokens))
 
-    def overspent(self, purse: Purse) -> bool:
+    def overspent(self, purse: BudgetUsage) -> bool:
         """Whether what was really spent is more than the budget allows."""
-        return Usage(purse.money, purse.tokens).over(self.budget.max_cost, self.budget.max_tokens)
+        return Usage(purse.money, purse.tokens).exceeds(self.budget.max_cost, self.budget.max_tokens)
 
 
 class Shortage(NamedTuple):
@@ -55,7 +55,7 @@ def draws(budgets: Iterable[Budget], schedule_id: int, agent: str, name: str, no
     return found
 
 
-def shortage(draw: Draw, purse: Purse, wanted: Usage, now: int) -> Shortage | None:
+def shortage(draw: Draw, purse: BudgetUsage, wanted: Usage, now: int) -> Shortage | None:
     lack = draw.lack(purse, wanted)
     return None if lack is None else Shortage(draw, lack, period_end(draw.budget, now))
 

@@ -12,8 +12,8 @@ from matins.errors import MatinsError
 from matins.executors.processes.launch import ProcessOutcome
 from matins.executors.runners.protocol import Call, RunnerResult
 from matins.executors.runners.tool_events import without_escapes
-from matins.model.run import Conversation, Outcome, ProviderLimit, Usage
-from matins.model.thread import Landing
+from matins.model.run import AgentTurn, Outcome, ProviderLimit, Usage
+from matins.model.thread import ThreadAssignment
 
 _MAX_TEXT_LENGTH = 32_000
 _ENDED = {
@@ -26,7 +26,12 @@ _ENDED = {
 
 
 def outcome_of(
-    call: Call, result: RunnerResult, process: ProcessOutcome, landing: Landing | None, policies: Policies, now: int
+    call: Call,
+    result: RunnerResult,
+    process: ProcessOutcome,
+    landing: ThreadAssignment | None,
+    policies: Policies,
+    now: int,
 ) -> Outcome:
     """What a run came to, from what its tool said and what became of its process."""
     result = replace(result, session=result.session or call.session or call.new_session)
@@ -45,7 +50,7 @@ def outcome_of(
         usage=usage,
         limit=limit,
         over_budget=result.stopped_by == "money" or process.ended_by == "budget",
-        told=Conversation(call.prompt, display_text(result.text), result.session, _session_tokens(result, landing)),
+        turn=AgentTurn(call.prompt, display_text(result.text), result.session, _session_tokens(result, landing)),
         lost=process.kind in ("unknown", "orphaned"),
     )
 
@@ -75,7 +80,7 @@ def usage_of(call: Call, result: RunnerResult, policies: Policies) -> Usage:
 
 
 def outcome_document(
-    result: RunnerResult, process: ProcessOutcome, landing: Landing | None, usage: Usage
+    result: RunnerResult, process: ProcessOutcome, landing: ThreadAssignment | None, usage: Usage
 ) -> dict[str, Any]:
     """As it is kept with the run."""
     return {
@@ -121,7 +126,7 @@ def _failure_text(result: RunnerResult, process: ProcessOutcome) -> str:
     return f"It ended with exit code {process.exit_code}"
 
 
-def _session_tokens(result: RunnerResult, landing: Landing | None) -> tuple[int, int, int] | None:
+def _session_tokens(result: RunnerResult, landing: ThreadAssignment | None) -> tuple[int, int, int] | None:
     """What the session had before, and what this run added."""
     before = landing.thread.tokens if landing and landing.thread.session else (0, 0, 0)
     now = (result.tokens_in, result.tokens_out, result.tokens_cached)

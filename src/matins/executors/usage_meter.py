@@ -55,7 +55,7 @@ class UsageMeter:
             self._before[attempt.mark] = Usage() if attempt.epoch == 1 else self._loader.spent_before(attempt)
         before = self._before[attempt.mark]
         total = Usage(before.money + now.money, before.tokens + now.tokens)
-        if total.over(definition.max_cost, definition.max_tokens):
+        if total.exceeds(definition.max_cost, definition.max_tokens):
             spent_so_far = f"{format_money(total.money)} and {format_tokens(total.tokens)} tokens"
             raise OverBudget(f"This run has spent {spent_so_far}: more than it may", hint="raise max_cost, or do less")
 

@@ -29,7 +29,7 @@ class HeldWorkItem(NamedTuple):
     def report(self, outcome: Outcome, clock: Clock, *, will_retry: bool = False) -> str | None:
         """Tell the source how it went; what went wrong with that, if anything did. A run that `will_retry` gives
         its item back, and claims it again: should that never be, nobody has to find out."""
-        now, turn = clock.now_ms(), outcome.told
+        now, turn = clock.now_ms(), outcome.turn
         text = ((turn.text if turn else "") or outcome.error or "")[:_MAX_REPORT_LENGTH]
         try:
             if outcome.succeeded:

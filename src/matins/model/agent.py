@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 from matins.model.settings import (
     Arguments,
     Duration,
+    Int,
     Money,
     Name,
     Names,
@@ -14,7 +15,6 @@ from matins.model.settings import (
     Text,
     Url,
     Variables,
-    Whole,
 )
 from matins.model.settings import Target as TargetKind_
 
@@ -54,7 +54,7 @@ class Agent:
     tools: Annotated[tuple[str, ...], Setting(Names(), "Tools that the agent may use.", ["Read", "Grep"])] = ()
     permission_mode: Annotated[str | None,
         Setting(Name(), "Permission mode, by the runner's name for it.", "acceptEdits")] = None
-    max_turns: Annotated[int | None, Setting(Whole(1, 10_000), "Maximum number of turns in one run.", 20)] = None
+    max_turns: Annotated[int | None, Setting(Int(1, 10_000), "Maximum number of turns in one run.", 20)] = None
     timeout_ms: Annotated[int | None,
         Setting(Duration(none=True), "Longest duration of a run; `none` for no limit.", "1h", "timeout")] = 3_600_000
     idle_timeout_ms: Annotated[int | None,
@@ -65,7 +65,7 @@ class Agent:
                 "exit_timeout")] = 30_000
     max_cost: Annotated[int | None, Setting(Money(), "Cost at which a run of the agent is stopped.", "$1.50")] = None
     max_concurrent: Annotated[int | None,
-        Setting(Whole(1, 10_000), "Maximum number of concurrent runs of the agent.", 2)] = None
+        Setting(Int(1, 10_000), "Maximum number of concurrent runs of the agent.", 2)] = None
     provider: Annotated[str | None,
         Setting(Name(), "Provider whose rate limits apply; default: the runner's.", "anthropic")] = None
     target: Annotated[Target,

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from matins.model.settings import Command, Duration, Setting
 
-EVENTS = ("before:schedule:trigger", "after:run")
+HOOK_EVENTS = ("before:schedule:trigger", "after:run")
 """What hooks are for: the name of each is its event."""
 
 

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import IntEnum
+from enum import IntEnum, IntFlag
 from typing import Any, NamedTuple
 
-CHECKED, APPROVED = 1, 2
+
+class GatesPassed(IntFlag):
+    """Gates that need a check or a person, and that a run has passed."""
+
+    CHECKED = 1
+    APPROVED = 2
 
 
 class RunState(IntEnum):
@@ -65,15 +70,15 @@ class RunRecord:
     evidence: dict[str, Any] | None
     outcome: Any
     cleared: int = 0
-    """Gates with effects that the run has passed: CHECKED, APPROVED."""
+    """The `GatesPassed` of the run."""
 
     @property
     def status(self) -> str:
         """The state as text; for a waiting run, what it waits for."""
-        return self.reason or "waiting" if self.state is RunState.WAITING else self.said
+        return self.reason or "waiting" if self.state is RunState.WAITING else self.display_state
 
     @property
-    def said(self) -> str:
+    def display_state(self) -> str:
         """The state as people see it: a run that a worker holds is running."""
         return RunState.RUNNING.label if self.state is RunState.STARTING else self.state.label
 
@@ -86,7 +91,7 @@ class Usage(NamedTuple):
     estimated: bool = False
     """Whether the money is computed from the price table, not reported by the provider."""
 
-    def over(self, money: int | None, tokens: int | None) -> bool:
+    def exceeds(self, money: int | None, tokens: int | None) -> bool:
         return (money is not None and self.money > money) or (tokens is not None and self.tokens > tokens)
 
 
@@ -98,7 +103,7 @@ class ProviderLimit(NamedTuple):
     reason: str
 
 
-class Conversation(NamedTuple):
+class AgentTurn(NamedTuple):
     """A prompt to an agent, and its answer."""
 
     prompt: str
@@ -124,7 +129,7 @@ class Outcome:
     """The provider's rate limit; not a failure of the agent."""
     over_budget: bool = False
     """The attempt was stopped because it spent more than it may."""
-    told: Conversation | None = None
+    turn: AgentTurn | None = None
     interrupted: bool = False
     """The attempt was stopped because Matins was stopped."""
     lost: bool = False

@@ -11,6 +11,7 @@ from matins.model.settings import (
     Duration,
     Flag,
     Instant,
+    Int,
     Json,
     Labels,
     Money,
@@ -20,7 +21,6 @@ from matins.model.settings import (
     Template,
     Text,
     Tokens,
-    Whole,
     Zone,
 )
 from matins.model.settings import Target as TargetKind
@@ -58,22 +58,22 @@ class ScheduleDefinition:
                 "Summarise my open PRs", short="-p")] = None
     target: Annotated[Target | None,
         Setting(TargetKind(), "Where runs happen: a new conversation, or a channel, session or thread.",
-                {"kind": "channel", "channel": "C07ABCDEF"}, reach=True)] = None
+                {"kind": "channel", "channel": "C07ABCDEF"}, notable=True)] = None
     """None: the default of the agent."""
     payload: Annotated[Any, Setting(Json(), "JSON value passed to the job.", {"depth": 3})] = None
     work_source: Annotated[str | None,
-        Setting(Name("work_sources"), "Source of work items, by name.", "backlog", reach=True)] = None
+        Setting(Name("work_sources"), "Source of work items, by name.", "backlog", notable=True)] = None
     overlap: Annotated[Overlap,
         Setting(_choice(Overlap), "What to do when the previous run has not finished.", "queue")] = "skip"
-    queue_limit: Annotated[int, Setting(Whole(1, 100_000), "Maximum number of queued runs.", 10)] = 100
+    queue_limit: Annotated[int, Setting(Int(1, 100_000), "Maximum number of queued runs.", 10)] = 100
     at_capacity: Annotated[AtCapacity,
         Setting(_choice(AtCapacity), "What to do when a concurrency limit is reached.", "skip")] = "wait"
     catch_up: Annotated[CatchUp,
         Setting(_choice(CatchUp), "What to do with slots missed while no engine was running.", "run_once")] = "skip"
-    catch_up_limit: Annotated[int, Setting(Whole(1, 1_000), "Maximum number of runs for one missed window.", 3)] = 10
+    catch_up_limit: Annotated[int, Setting(Int(1, 1_000), "Maximum number of runs for one missed window.", 3)] = 10
     grace_ms: Annotated[int | None, Setting(Duration(), "How late a slot may still start.", "2h", "grace")] = None
     """None: a day for one-shots, else half a period and at most 2 h."""
-    retries: Annotated[int, Setting(Whole(0, 100), "Number of retries after a failure.", 2)] = 0
+    retries: Annotated[int, Setting(Int(0, 100), "Number of retries after a failure.", 2)] = 0
     retry_delay_ms: Annotated[int,
         Setting(Duration(), "Delay before the first retry; it doubles each time.", "30s", "retry_delay")] = 10_000
     max_retry_delay_ms: Annotated[int,
@@ -87,9 +87,9 @@ class ScheduleDefinition:
         Setting(Decimal(0, 10, unit="percent"), "Random delay, as a percentage of the period.", 5)] = 0
     ends_at: Annotated[int | None, Setting(Instant(), "Time after which no run starts.", "2099-12-31T18:00")] = None
     max_executions: Annotated[int | None,
-        Setting(Whole(1, 1 << 53), "Number of runs after which the schedule is complete.", 30)] = None
+        Setting(Int(1, 1 << 53), "Number of runs after which the schedule is complete.", 30)] = None
     pause_after_failures: Annotated[int | None,
-        Setting(Whole(1, 1_000), "Consecutive failures after which the schedule is paused.", 5)] = None
+        Setting(Int(1, 1_000), "Consecutive failures after which the schedule is paused.", 5)] = None
     quiet_hours: Annotated[str | None,
         Setting(Name("quiet_hours"), "Quiet hours to observe, by name.", "nights", owner_only=True)] = None
     provider: Annotated[str | None,
@@ -112,7 +112,7 @@ class ScheduleDefinition:
                 owner_only=True)] = ()
     approvers: Annotated[tuple[str, ...],
         Setting(Names(), "Who may approve; default: the owner.", ["ada", "grace"], owner_only=True)] = ()
-    approvals_required: Annotated[int, Setting(Whole(1, 100), "Number of approvals required.", 1, owner_only=True)] = 1
+    approvals_required: Annotated[int, Setting(Int(1, 100), "Number of approvals required.", 1, owner_only=True)] = 1
     approval_timeout_ms: Annotated[int,
         Setting(Duration(), "How long a request stays open.", "12h", "approval_timeout", owner_only=True)] = 86_400_000
     approval_default: Annotated[ApprovalDefault,

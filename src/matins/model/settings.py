@@ -19,7 +19,7 @@ class Kind:
 
 @dataclass(frozen=True, slots=True)
 class Text(Kind):
-    longest: int = MAX_NAME_LENGTH
+    max_length: int = MAX_NAME_LENGTH
     lines: bool = False
     """Whether the text may have several lines."""
 
@@ -56,7 +56,7 @@ class Flag(Kind):
 
 
 @dataclass(frozen=True, slots=True)
-class Whole(Kind):
+class Int(Kind):
     low: int
     high: int
 
@@ -185,7 +185,7 @@ class Setting:
     required: bool = False
     owner_only: bool = False
     """Only the owner sets it; others propose it."""
-    reach: bool = False
+    notable: bool = False
     """Whether a proposal highlights it, because it affects more than the agent's own prompt and target."""
     short: str | None = None
     """The short option of the command line: `-z`."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, NamedTuple
 
-HOOKS = "hooks"
+HOOKS_SUBSCRIPTION = "hooks"
 """The subscription that runs the hooks after a run."""
 SubscriptionKind = Literal["webhook", "hook", "function"]
 SubscriptionState = Literal["active", "paused"]

@@ -30,7 +30,7 @@ class Message(NamedTuple):
     at: int
 
 
-class Landing(NamedTuple):
+class ThreadAssignment(NamedTuple):
     """The thread of a run, and how it was chosen: as requested, or by a fallback."""
 
     run_id: int

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from matins.engine.budgets import Budget, check_budget, period_of
 from matins.engine.when.durations import DAY_MS
-from matins.model.policy import Purse
+from matins.model.budget import BudgetUsage
 from matins.records.kind import Column, Document, RecordChange, RecordContext, RecordKind
 from matins.records.storage import POLICIES
 
@@ -36,7 +36,7 @@ def _recount(budget: Budget, before: Budget | None, change: RecordChange) -> Non
         schedule = transaction.schedule(spent.schedule_id)
         name = schedule.name if schedule else ""
         for draw in draws([budget], spent.schedule_id, spent.agent, name, change.now):
-            transaction.fill_purse(Purse(budget.name, draw.whose, draw.period, spent.money, spent.tokens, 0, 0))
+            transaction.fill_purse(BudgetUsage(budget.name, draw.whose, draw.period, spent.money, spent.tokens, 0, 0))
 
 
 def _period_start(budget: Budget, now: int) -> int:
@@ -58,7 +58,7 @@ def _usage(budget: Budget, transaction: Transaction, now: int) -> dict[str, Any]
     return {"usage": [_usage_document(purse) for purse in purses]}
 
 
-def _usage_document(purse: Purse) -> Document:
+def _usage_document(purse: BudgetUsage) -> Document:
     from matins.engine.money import format_money
 
     money = {"money": format_money(purse.money), "money_reserved": format_money(purse.money_reserved)}

@@ -4,7 +4,7 @@ import shlex
 from dataclasses import replace
 from typing import Any
 
-from matins.model.hook import EVENTS, Hook
+from matins.model.hook import HOOK_EVENTS, Hook
 from matins.records.kind import Column, RecordContext, RecordKind
 from matins.records.storage import POLICIES
 
@@ -25,7 +25,7 @@ HOOKS = RecordKind(
     noun="hooks",
     one="hook",
     key="event",
-    keys=EVENTS,
+    keys=HOOK_EVENTS,
     value=Hook,
     help="Manage commands that run before or after every run.",
     file_help="Commands for every schedule, by event.",

@@ -13,7 +13,7 @@ from matins.model.settings import Table, settings_of
 if TYPE_CHECKING:  # commands print their help from kinds, and load no engine for it
     from matins.engine.policies import Policies
     from matins.engine.settings import ParseContext
-    from matins.model.principal import Principal, Right
+    from matins.model.access import Principal, Right
     from matins.ports import Transaction
 
 V = TypeVar("V")

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 from matins.errors import InvalidInput
-from matins.model.settings import Setting, Whole
+from matins.model.settings import Int, Setting
 from matins.records.kind import Column, RecordContext, RecordKind
 from matins.records.storage import LimitStorage
 
@@ -17,7 +17,7 @@ _AGENT = "agent:"
 @dataclass(frozen=True, slots=True)
 class Limit:
     scope: str
-    size: Annotated[int, Setting(Whole(1, 10_000), "Maximum number of concurrent runs.", 4, required=True)]
+    size: Annotated[int, Setting(Int(1, 10_000), "Maximum number of concurrent runs.", 4, required=True)]
 
 
 def scope_of(agent: str) -> str:

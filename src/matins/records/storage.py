@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from matins.errors import Conflict
-from matins.model.policy import Throttle
 from matins.model.rows import NewEvent
 from matins.model.subscription import Subscription
+from matins.model.throttle import Throttle
 from matins.records.kind import RecordChange, RecordKind
 
 if TYPE_CHECKING:

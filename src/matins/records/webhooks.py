@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from matins.errors import Conflict, InvalidInput
 from matins.model.settings import Names, Secret, Setting, Url
-from matins.model.subscription import HOOKS
+from matins.model.subscription import HOOKS_SUBSCRIPTION
 from matins.records.kind import Column, Document, RecordContext, RecordKind
 from matins.records.storage import WebhookStorage, find_subscription
 
@@ -35,8 +35,8 @@ def _complete(hook: Webhook, context: RecordContext) -> Webhook:
     from matins.engine.events import canonical_types
     from matins.net.client import check_url
 
-    if hook.name == HOOKS:
-        message = f'The name "{HOOKS}" is reserved for hooks.'
+    if hook.name == HOOKS_SUBSCRIPTION:
+        message = f'The name "{HOOKS_SUBSCRIPTION}" is reserved for hooks.'
         raise Conflict(message, value=hook.name, field="name", hint="Use another name.")
     if hook.secret is None:
         hint = 'For example: secret="env:HOOK_SECRET"; `webhooks.add` makes one.'

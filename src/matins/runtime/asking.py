@@ -11,7 +11,7 @@ from matins.engine.policies import Policies
 from matins.engine.settings import dump_settings
 from matins.engine.when.durations import DAY_MS
 from matins.model.agent import Agent
-from matins.model.policy import Approval, ApprovalKind
+from matins.model.approval import Approval, ApprovalKind
 from matins.model.rows import NewEvent
 from matins.model.settings import settings_of
 from matins.ports import ApprovalRows, Transaction

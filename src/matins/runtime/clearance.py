@@ -11,9 +11,9 @@ from matins.engine.gates.budget import BUDGET
 from matins.engine.policies import BEFORE, NONE, Policies
 from matins.engine.transitions import AFTER_VERDICT, ASK, BLOCK, CHECK, CLEAR, DEFER, MISS, SKIP, SUSPEND
 from matins.model.agent import FRESH
-from matins.model.policy import Approval
+from matins.model.approval import Approval
 from matins.model.rows import CheckRow, NewEvent, ReadyRun
-from matins.model.run import APPROVED, CHECKED
+from matins.model.run import GatesPassed
 from matins.model.trigger import Once
 from matins.ports import Transaction
 from matins.runtime import asking, spending
@@ -96,7 +96,7 @@ class Clearance:
 
     def _checked(self, transaction: Transaction, row: ReadyRun, item: Known, now: int) -> bool:
         """Whether the run has passed its checks. If not, they are to start, all in one go."""
-        if row.cleared & CHECKED:
+        if row.cleared & GatesPassed.CHECKED:
             return True
         if self.room <= 0:  # deferred, so that runs without checks can start
             transaction.put_off(row.id, row.epoch, now + _SOON_MS)
@@ -132,7 +132,7 @@ class Clearance:
     def _leave(self, transaction: Transaction, row: ReadyRun, item: Known, now: int) -> Approval | None:
         """The approval that a run may start with: for its present settings, and not expired at its first attempt."""
         digest = asking.run_digest(item, self.policies)
-        for approval in transaction.approvals_of_run(row.id) if row.cleared & APPROVED else ():
+        for approval in transaction.approvals_of_run(row.id) if row.cleared & GatesPassed.APPROVED else ():
             fresh = now <= (approval.decided_at or 0) + item.definition.approval_timeout_ms
             good = approval.state in ("approved", "used") if fresh else approval.state == "used" and row.attempt > 0
             if good and approval.kind == "run" and approval.digest == digest:
@@ -152,7 +152,15 @@ def record_checks(transaction: Transaction, checked: list[Checked], now: int) ->
             transaction.insert_check(row)
         # A new epoch, so that a verdict is used once, even if the result of this commit is lost.
         change = RunChange(
-            check.run_id, check.epoch, check.slot, check.known, CLEAR, now, now, cleared=CHECKED, renewed=True
+            check.run_id,
+            check.epoch,
+            check.slot,
+            check.known,
+            CLEAR,
+            now,
+            now,
+            cleared=GatesPassed.CHECKED,
+            renewed=True,
         )
         if against is not None:
             change = _turned_down(change, against, now)

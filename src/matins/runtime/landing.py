@@ -6,7 +6,7 @@ from matins.engine.landing import ASKED_FOR, GONE, Found, Landed, Wait, land
 from matins.engine.transitions import DEFER, SKIP
 from matins.model.agent import Target
 from matins.model.rows import NewEvent, ReadyRun
-from matins.model.thread import Landing, Thread
+from matins.model.thread import Thread, ThreadAssignment
 from matins.ports import ThreadRows, Transaction
 from matins.runtime.catalog import Known
 from matins.runtime.run_changes import RunChange, apply
@@ -43,7 +43,7 @@ def _patience(waited: int, deadline: int) -> int:
     return min(max(_GONE_MS, min(waited // 2, _GONE_MOST_MS)), max(1, deadline - waited))
 
 
-def _look(transaction: Transaction, agent: str, target: Target, run_id: int, already: Landing | None) -> Found:
+def _look(transaction: Transaction, agent: str, target: Target, run_id: int, already: ThreadAssignment | None) -> Found:
     if already is not None and already.how == GONE:
         if target.kind not in ("fresh", "channel"):
             return Found(None, gone=True)
@@ -53,7 +53,7 @@ def _look(transaction: Transaction, agent: str, target: Target, run_id: int, alr
     return Found(thread, busy)
 
 
-def _thread(transaction: ThreadRows, agent: str, target: Target, already: Landing | None) -> Thread | None:
+def _thread(transaction: ThreadRows, agent: str, target: Target, already: ThreadAssignment | None) -> Thread | None:
     if already is not None:  # a further attempt continues in the same thread
         return transaction.locked_thread(already.thread.id)
     if target.kind == "channel" and target.channel is not None:

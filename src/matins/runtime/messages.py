@@ -10,7 +10,7 @@ from matins.engine.prompts import Fire, build_prompt, fill
 from matins.engine.schedules import MESSAGE_JOB
 from matins.errors import InvalidInput
 from matins.model.rows import NewEvent
-from matins.model.run import Conversation, Outcome, RunState
+from matins.model.run import AgentTurn, Outcome, RunState
 from matins.ports import Transaction
 from matins.runtime import recorder
 from matins.runtime.attempt import Attempt, AttemptEnd
@@ -59,7 +59,7 @@ def _emitted(transaction: Transaction, attempt: Attempt, now: int) -> Outcome:
         return Outcome(False, error=f"The message was not emitted: {error.message} ({error.hint})")
     transaction.events.append(NewEvent(now, "message.emitted", known.schedule_id, attempt.run_id, data))
     said = str(data.get("text", ""))
-    return Outcome(True, {"message": data}, told=Conversation(said, "", None) if known.talks else None)
+    return Outcome(True, {"message": data}, turn=AgentTurn(said, "", None) if known.talks else None)
 
 
 def _rendered(known: Known, fire: Fire) -> dict[str, Any]:

@@ -69,14 +69,14 @@ def _change_of(attempt: Attempt, outcome: Outcome, now: int) -> RunChange:
     if outcome.succeeded:
         result = None if outcome.result is None else {"result": outcome.result}
         return RunChange(
-            run_id, epoch, slot, known, SUCCEED, now, None, None, result, None, 0, False, usage, None, outcome.told
+            run_id, epoch, slot, known, SUCCEED, now, None, None, result, None, 0, False, usage, None, outcome.turn
         )
     return _unsuccessful(RunChange(run_id, epoch, slot, known, FAIL, now, usage=usage), number, outcome)
 
 
 def _unsuccessful(change: RunChange, number: int, outcome: Outcome) -> RunChange:
     report = {} if outcome.result is None else {"result": outcome.result}
-    change = change._replace(outcome={"error": outcome.error, **report}, told=outcome.told)
+    change = change._replace(outcome={"error": outcome.error, **report}, turn=outcome.turn)
     if outcome.lost:
         return _lost(change)
     if outcome.interrupted:

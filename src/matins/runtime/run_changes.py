@@ -30,10 +30,10 @@ from matins.engine.transitions import (
     Transition,
 )
 from matins.engine.when.triggers import compile_trigger
-from matins.model.policy import Throttle
 from matins.model.rows import NewEvent, NextSlot, StartedRun, StateChange
-from matins.model.run import Conversation, ProviderLimit, RunState, Usage
-from matins.model.thread import Landing
+from matins.model.run import AgentTurn, ProviderLimit, RunState, Usage
+from matins.model.thread import ThreadAssignment
+from matins.model.throttle import Throttle
 from matins.ports import Transaction
 from matins.runtime import asking, spending
 from matins.runtime.catalog import Catalog, Known
@@ -63,7 +63,7 @@ class RunChange(NamedTuple):
     renewed: bool = False
     usage: Usage | None = None
     limit: ProviderLimit | None = None
-    told: Conversation | None = None
+    told: AgentTurn | None = None
 
 
 def apply(transaction: Transaction, changes: Sequence[RunChange], now: int, *, limited: bool = True) -> int:
@@ -247,17 +247,17 @@ def _record_turn(transaction: Transaction, change: RunChange, now: int) -> None:
     assignment = transaction.landing(change.run_id)
     if change.transition is RETRY and change.reason == "target_gone":
         _reject_session(transaction, change.run_id, assignment, now)
-    elif assignment is not None and change.told is None:
+    elif assignment is not None and change.turn is None:
         transaction.set_thread(assignment.thread.id, "waiting", now)
-    elif assignment is not None and change.told is not None:
-        thread, turn = assignment.thread.id, change.told
+    elif assignment is not None and change.turn is not None:
+        thread, turn = assignment.thread.id, change.turn
         for role, text in (("user", turn.prompt), ("assistant", turn.text)):
             if text:
                 transaction.insert_message(thread, change.run_id, role, text, now)
         transaction.set_thread(thread, "waiting", now, turn.session, turn.session_tokens)
 
 
-def _reject_session(transaction: Transaction, run_id: int, assignment: Landing | None, now: int) -> None:
+def _reject_session(transaction: Transaction, run_id: int, assignment: ThreadAssignment | None, now: int) -> None:
     """Handle a session that the tool does not know: the attempt does not count, and the thread is chosen again."""
     transaction.forgive_attempt(run_id)
     if assignment is None:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from matins.engine.policies import Policies
 from matins.model.agent import Agent
 from matins.model.run import RunState, Usage
-from matins.model.thread import Landing, Message
+from matins.model.thread import Message, ThreadAssignment
 from matins.ports import Clock, RunRows, Store
 from matins.runtime.asking import still_approved
 from matins.runtime.attempt import Attempt
@@ -25,7 +25,7 @@ class RunContext(NamedTuple):
     """What the store says about a run that an agent is about to start or to continue."""
 
     agent: Agent | None
-    landing: Landing | None
+    landing: ThreadAssignment | None
     previous_state: RunState | None
     policies: Policies
     approved: bool = True

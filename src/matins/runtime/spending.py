@@ -10,7 +10,8 @@ from matins.engine.gates.paused import BY_BUDGET
 from matins.engine.money import format_money, format_tokens
 from matins.engine.policies import USUAL_RESERVATION, Policies, read_policies
 from matins.engine.spending import Draw, Shortage, draws, shortage
-from matins.model.policy import Approval, Purse
+from matins.model.approval import Approval
+from matins.model.budget import BudgetUsage
 from matins.model.rows import NewEvent
 from matins.model.run import Usage
 from matins.ports import ApprovalRows, PolicyRows, SpendingRows, Transaction
@@ -62,7 +63,7 @@ def bounds(transaction: Transaction, policies: Policies, known: Known, run_id: i
     return [bound for bound in found if bound.money is not None or bound.tokens is not None]
 
 
-def _bound(transaction: SpendingRows, draw: Draw, held: Purse | None) -> Bound:
+def _bound(transaction: SpendingRows, draw: Draw, held: BudgetUsage | None) -> Bound:
     budget, period = draw.budget, held.period if held else draw.period
     purse = transaction.purse(budget.name, draw.whose, period)
     money, tokens = purse.money + purse.money_reserved, purse.tokens + purse.tokens_reserved
@@ -108,7 +109,7 @@ def reserve(transaction: Transaction, policies: Policies, known: Known, run_id: 
         if lacking is not None:
             return lacking
     for purse in purses:
-        transaction.fill_purse(Purse(purse.budget, purse.of, purse.period, 0, 0, need.money, need.tokens))
+        transaction.fill_purse(BudgetUsage(purse.budget, purse.of, purse.period, 0, 0, need.money, need.tokens))
         transaction.insert_reservation(run_id, purse, need)
     transaction.reserve(run_id, known.schedule_id, known.agent, now, need)
     return None
@@ -131,7 +132,7 @@ def release(transaction: Transaction, run_ids: Iterable[int]) -> None:
                 transaction.fill_purse(_given_back(held, _NOTHING))
 
 
-def _settle(transaction: Transaction, policies: Policies, spender: Spender, held: list[Purse], now: int) -> None:
+def _settle(transaction: Transaction, policies: Policies, spender: Spender, held: list[BudgetUsage], now: int) -> None:
     known, usage = spender.known, spender.usage or _NOTHING
     if spender.lost and spender.usage is None:  # it may have spent all of its reservation
         reserved = [Usage(purse.money_reserved, purse.tokens_reserved, True) for purse in held]
@@ -144,7 +145,7 @@ def _settle(transaction: Transaction, policies: Policies, spender: Spender, held
     drawn = [draw._replace(period=periods.get(draw.budget.name, draw.period)) for draw in _draws(policies, known, now)]
     for draw in drawn:
         if draw.budget.name not in periods:  # the budget was created during the run
-            fresh = Purse(draw.budget.name, draw.whose, draw.period, usage.money, usage.tokens, 0, 0)
+            fresh = BudgetUsage(draw.budget.name, draw.whose, draw.period, usage.money, usage.tokens, 0, 0)
             transaction.fill_purse(fresh)
     if spender.usage is not None and _capped(transaction, policies, spender):
         _breach(transaction, spender, None, now)
@@ -160,7 +161,7 @@ def _capped(transaction: SpendingRows, policies: Policies, spender: Spender) -> 
     money, tokens = _caps(policies, spender.known)
     if money is None and tokens is None:
         return False
-    return (transaction.spend_of(spender.run_id) or _NOTHING).over(money, tokens)
+    return (transaction.spend_of(spender.run_id) or _NOTHING).exceeds(money, tokens)
 
 
 def _caps(policies: Policies, known: Known) -> tuple[int | None, int | None]:
@@ -170,9 +171,9 @@ def _caps(policies: Policies, known: Known) -> tuple[int | None, int | None]:
     return min((cap for cap in caps if cap is not None), default=None), known.definition.max_tokens
 
 
-def _given_back(held: Purse, usage: Usage) -> Purse:
+def _given_back(held: BudgetUsage, usage: Usage) -> BudgetUsage:
     taken = (usage.money, usage.tokens, -held.money_reserved, -held.tokens_reserved)
-    return Purse(held.budget, held.of, held.period, *taken)
+    return BudgetUsage(held.budget, held.of, held.period, *taken)
 
 
 def _breach(transaction: Transaction, spender: Spender, draw: Draw | None, now: int) -> None:

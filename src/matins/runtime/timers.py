@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from matins.engine.gates import Candidate, Facts, judge
 from matins.engine.transitions import AFTER_VERDICT, CLEAR, EXPIRE, SUSPEND, Transition
-from matins.model.policy import Approval
+from matins.model.approval import Approval
 from matins.model.rows import NewEvent, StartedRun, StateChange, WaitingRun
-from matins.model.run import APPROVED, RunState
+from matins.model.run import GatesPassed, RunState
 from matins.ports import Transaction, WaitingRows
 from matins.runtime import spending
 from matins.runtime.catalog import Catalog, Known
@@ -142,7 +142,9 @@ def answer_run(
     change = RunChange(row.id, row.epoch, row.slot, item, denied, now, None, reason, None, evidence)
     if granted:
         paused = is_paused(transaction, approval.schedule_id)
-        change = RunChange(row.id, row.epoch, row.slot, item, SUSPEND if paused else CLEAR, now, now, cleared=APPROVED)
+        change = RunChange(
+            row.id, row.epoch, row.slot, item, SUSPEND if paused else CLEAR, now, now, cleared=GatesPassed.APPROVED
+        )
         change = change._replace(reason="paused" if paused else None, evidence=evidence)
     return apply(transaction, [change], now) > 0
 

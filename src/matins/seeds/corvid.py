@@ -21,7 +21,7 @@ from matins.engine.when.triggers import Trigger, to_ms
 from matins.errors import CronParseError, IntervalParseError, InvalidInput, NotFound
 from matins.executors.python import Job, JobContext
 from matins.library import Matins
-from matins.model.run import APPROVED
+from matins.model.run import GatesPassed
 from matins.model.schedule import ApprovalPolicy
 from matins.seeds.run_views import error_of, newest_first, text_of
 
@@ -246,7 +246,7 @@ class SchedulerService:
         """Whether it has passed its approval; no use case tells."""
         with self._matins.store.reading() as transaction:
             row = transaction.run(int(run.id))
-        return row is not None and bool(row.cleared & APPROVED)
+        return row is not None and bool(row.cleared & GatesPassed.APPROVED)
 
     def _event(self, event: dict[str, Any]) -> dict[str, Any]:
         document: dict[str, Any] = {"type": event["type"].removeprefix(PREFIX), "data": event["data"]}

@@ -16,9 +16,10 @@ from matins.engine.schedules import encode
 from matins.engine.transitions import DENY
 from matins.engine.when.triggers import to_datetime
 from matins.errors import Conflict, InvalidInput, NotAllowed, NotFound, Stale
-from matins.model import policy as model
-from matins.model.policy import ApprovalState, Purse, Vote
-from matins.model.principal import Principal
+from matins.model import approval as model
+from matins.model.access import Principal
+from matins.model.approval import ApprovalState, Vote
+from matins.model.budget import BudgetUsage
 from matins.model.rows import NewEvent
 from matins.model.schedule import ScheduleDefinition, ScheduleRecord
 from matins.ports import Transaction
@@ -180,7 +181,7 @@ class Approvals:
         for budget in policies.budgets:
             if budget.name == place.get("budget"):
                 amount = (-(budget.max_cost or 0), -(budget.max_tokens or 0), 0, 0)
-                transaction.fill_purse(Purse(budget.name, place["whose"], place["period"], *amount))
+                transaction.fill_purse(BudgetUsage(budget.name, place["whose"], place["period"], *amount))
 
     def _with_edits(
         self, transaction: Transaction, asked: model.Approval, principal: Principal, edits: Mapping[str, Any], now: int

@@ -10,7 +10,7 @@ from typing import Literal
 from matins.config.file import ConfigFile
 from matins.engine.policies import Policies
 from matins.errors import Conflict, NotFound
-from matins.model.principal import Principal
+from matins.model.access import Principal
 from matins.model.run import RunRecord
 from matins.model.schedule import ScheduleRecord
 from matins.ports import Clock, RunRows, ScheduleRows, Store, Transaction

@@ -13,7 +13,7 @@ from matins.engine.policies import Policies
 from matins.errors import InvalidFile, MatinsError
 from matins.executors.agent_checks import agent_problems
 from matins.executors.registry import runners
-from matins.model.principal import Principal
+from matins.model.access import Principal
 from matins.ports import HistoryRows, Store, SubscriptionRows
 from matins.runtime.clock import SystemClock
 from matins.runtime.deadman import MOST_LAG_MS

@@ -23,8 +23,8 @@ from matins.engine.targets import CURRENT, context_of, parse_context, resolve_cu
 from matins.engine.validation import UNSTORABLE, check_name
 from matins.engine.when.triggers import Trigger, compile_trigger
 from matins.errors import Conflict, InvalidInput
+from matins.model.access import Principal
 from matins.model.agent import Target
-from matins.model.principal import Principal
 from matins.model.rows import NewSchedule
 from matins.model.schedule import ScheduleDefinition, ScheduleRecord
 from matins.model.trigger import TriggerDefinition

@@ -14,7 +14,7 @@ from matins.api.results import Event
 from matins.engine.events import canonical_types
 from matins.engine.when.triggers import to_datetime
 from matins.errors import InvalidInput
-from matins.model.principal import Principal
+from matins.model.access import Principal
 from matins.model.rows import StoredEvent
 from matins.ports import ScheduleRows, Store
 from matins.service.core import Core

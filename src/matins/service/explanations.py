@@ -10,7 +10,7 @@ from matins.api.results import AttemptSummary, Explanation, GateReport, RunDetai
 from matins.engine.policies import Policies
 from matins.engine.reasons import moment, story
 from matins.engine.when.triggers import to_datetime
-from matins.model.principal import Principal
+from matins.model.access import Principal
 from matins.model.run import RunRecord
 from matins.model.schedule import ScheduleRecord
 from matins.model.trigger import Interval

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from matins.errors import Conflict, InvalidInput
-from matins.model.principal import Principal
+from matins.model.access import Principal
 from matins.ports import Clock, Store
 
 RETENTION_MS = 24 * 3_600_000
@@ -50,7 +50,7 @@ class IdempotencyStore:
         if found.status is None:
             message = "A request with this Idempotency-Key is being answered."
             raise Conflict(message, value=key, field=_FIELD, hint="Try again in a moment.")
-        return StoredResponse(found.status, found.answer or "")
+        return StoredResponse(found.status, found.response or "")
 
     def store(self, principal: Principal, key: str, response: StoredResponse) -> None:
         with self._store.transaction(self._clock.now_ms()) as transaction:

@@ -11,8 +11,8 @@ from typing import Any
 from matins.engine.schedules import AGENT_JOB
 from matins.errors import NotFound
 from matins.executors.registry import runners
+from matins.model.access import Principal
 from matins.model.agent import Agent
-from matins.model.principal import Principal
 from matins.ports import Transaction
 from matins.records.agents import AGENTS
 from matins.records.kind import RecordContext

@@ -17,7 +17,7 @@ from matins.engine.validation import check_number
 from matins.errors import NotFound, StoreError
 from matins.executors.processes.output import ERR, OUT
 from matins.executors.processes.output_chunks import OutputChunk, read_output
-from matins.model.principal import Principal
+from matins.model.access import Principal
 from matins.model.run import RunRecord
 from matins.ports import Store
 from matins.service.core import Core

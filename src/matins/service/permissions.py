@@ -9,7 +9,7 @@ from matins.api.use_case import UseCase
 from matins.engine.gates.paused import BY_BUDGET, BY_FAILURES
 from matins.engine.schedules import SETTINGS
 from matins.errors import NotAllowed
-from matins.model.principal import Principal, Right, Role
+from matins.model.access import Principal, Right, Role
 from matins.model.schedule import ScheduleRecord
 
 GRANTS: Mapping[Role, frozenset[Right]] = {

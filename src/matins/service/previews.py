@@ -17,7 +17,7 @@ from matins.engine.settings import format_setting
 from matins.engine.when.parse import parse_trigger
 from matins.engine.when.triggers import Trigger, compile_trigger, to_datetime
 from matins.errors import InvalidInput
-from matins.model.principal import OWNER, Principal
+from matins.model.access import OWNER, Principal
 from matins.model.run import RunState
 from matins.model.schedule import ScheduleDefinition, ScheduleRecord
 from matins.model.trigger import DstGap, DstOverlap

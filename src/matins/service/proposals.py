@@ -14,9 +14,9 @@ from matins.engine.validation import nearest
 from matins.engine.when.triggers import Trigger
 from matins.errors import InvalidInput, NotAllowed
 from matins.executors.commands import check_command
+from matins.model.access import Principal
 from matins.model.agent import Target
-from matins.model.policy import Approval
-from matins.model.principal import Principal
+from matins.model.approval import Approval
 from matins.model.rows import NewSchedule
 from matins.model.run import RunState
 from matins.model.schedule import ScheduleDefinition, ScheduleRecord

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from matins.engine.schedules import AGENT_JOB, references
-from matins.model.principal import Principal
+from matins.model.access import Principal
 from matins.model.schedule import ScheduleRecord
 from matins.ports import Transaction
 from matins.records.kind import RecordChange, RecordKind

@@ -12,7 +12,7 @@ import msgspec
 from matins.api import _results
 from matins.engine.validation import nearest
 from matins.errors import Conflict, NotFound
-from matins.model.principal import Principal
+from matins.model.access import Principal
 from matins.ports import Transaction
 from matins.records import record_kinds
 from matins.records.kind import Document, RecordContext, RecordKind

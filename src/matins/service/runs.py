@@ -14,7 +14,7 @@ from matins.engine.schedules import decode, schedule_settings
 from matins.engine.transitions import BORN, FAIL, LOSE, RETRY, SUCCEED
 from matins.engine.when.triggers import to_datetime
 from matins.errors import Conflict, InvalidInput
-from matins.model.principal import Principal
+from matins.model.access import Principal
 from matins.model.rows import NewEvent
 from matins.model.run import RunRecord, RunState
 from matins.model.schedule import ScheduleRecord
@@ -48,7 +48,7 @@ class Runs:
                 transaction, principal, name, agent
             )  # overlap and key are decided under the lock
             _check_approved(schedule)
-            if not principal.human:
+            if not principal.is_human:
                 _check_not_over(schedule)
             existing = transaction.run_by_request(schedule.id, key)
             if existing is not None:
@@ -82,12 +82,12 @@ class Runs:
         policies = self.core.catalog.policies(transaction)
         live = live_runs(transaction, [known.schedule_id]).get(known.schedule_id, [])
         definition = known.definition
-        if principal.human and definition.quiet_hours is not None and definition.overlap != "cancel_other":
+        if principal.is_human and definition.quiet_hours is not None and definition.overlap != "cancel_other":
             # What sleeps is in nobody's way; where the newer one wins, it ends.
             asleep = {row.id for row in transaction.parked_for("quiet_hours")}
             live = [(run, state) for run, state in live if run not in asleep]
         short = spending.forecast(transaction, policies, known, now)
-        facts = Facts(live, False, known.agent, policies, short, manual=principal.human)
+        facts = Facts(live, False, known.agent, policies, short, manual=principal.is_human)
         return judge(Candidate(known.definition, None, facts, 0, False, now))
 
     def cancel(self, principal: Principal, run_id: int, *, reason: str = "cancelled") -> Run:
@@ -160,7 +160,7 @@ class Runs:
                 else:
                     rows = transaction.runs_of(one, cursor, size)
                 records = [run_of(row) for row in rows]
-                found += [run_result(record) for record in records if state in (None, record.said)]
+                found += [run_result(record) for record in records if state in (None, record.display_state)]
                 if len(rows) < size:
                     break
                 cursor = records[-1].id
@@ -208,7 +208,7 @@ def run_result(run: RunRecord) -> Run:
         schedule_id=str(run.schedule_id),
         schedule=run.schedule,
         rev=run.rev,
-        state=run.said,  # type: ignore[arg-type]
+        state=run.display_state,  # type: ignore[arg-type]
         status=run.status,
         live=run.state.live,
         slot=to_datetime(run.slot),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from matins.engine.planning import Rule
 from matins.engine.schedules import encode
 from matins.engine.when.triggers import Trigger
-from matins.model.principal import Principal
+from matins.model.access import Principal
 from matins.model.rows import NewEvent
 from matins.model.schedule import ScheduleDefinition, ScheduleRecord
 from matins.ports import Transaction

@@ -13,7 +13,7 @@ from matins.engine.schedules import UNREADABLE, schedule_settings, trigger_text
 from matins.engine.when.definitions import to_dict
 from matins.engine.when.triggers import to_datetime
 from matins.errors import Conflict, InvalidInput, NotFound, Stale
-from matins.model.principal import Principal
+from matins.model.access import Principal
 from matins.model.run import RunRecord
 from matins.model.schedule import ScheduleDefinition, ScheduleRecord, ScheduleState
 from matins.ports import Transaction

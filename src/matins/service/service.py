@@ -7,7 +7,7 @@ from typing import Any
 
 from matins.api.arguments import read_arguments
 from matins.api.use_case import UseCase
-from matins.model.principal import Principal
+from matins.model.access import Principal
 from matins.ports import Clock, Store
 from matins.service.approvals import Approvals
 from matins.service.core import Core

@@ -14,9 +14,15 @@ from matins.engine.validation import check_name, nearest
 from matins.engine.when.triggers import to_datetime
 from matins.errors import Conflict, InvalidInput, NotFound
 from matins.model import subscription as model
-from matins.model.principal import Principal
+from matins.model.access import Principal
 from matins.model.rows import NewEvent, StoredEvent
-from matins.model.subscription import HOOKS, DeliveryState, Subscription, SubscriptionKind, SubscriptionState
+from matins.model.subscription import (
+    HOOKS_SUBSCRIPTION,
+    DeliveryState,
+    Subscription,
+    SubscriptionKind,
+    SubscriptionState,
+)
 from matins.net.signing import new_secret, sign
 from matins.ports import HistoryRows, SubscriptionRows, Transaction
 from matins.records.kind import RecordChange
@@ -163,8 +169,13 @@ def subscribe(
     core: Core, principal: Principal, name: str, kind: SubscriptionKind, target: dict[str, Any], types: tuple[str, ...]
 ) -> Subscription:
     check_name("name", name)
-    if name == HOOKS:
-        raise Conflict(f'The name "{HOOKS}" is reserved for hooks.', value=name, field="name", hint="Use another name.")
+    if name == HOOKS_SUBSCRIPTION:
+        raise Conflict(
+            f'The name "{HOOKS_SUBSCRIPTION}" is reserved for hooks.',
+            value=name,
+            field="name",
+            hint="Use another name.",
+        )
     now = core.clock.now_ms()
     with core.store.transaction(now) as transaction:
         horizon = transaction.event_horizon()

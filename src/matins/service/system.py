@@ -12,7 +12,7 @@ from matins.engine.when.durations import DAY_MS
 from matins.engine.when.triggers import to_datetime
 from matins.engine.when.zones import load_zone
 from matins.errors import Conflict, InvalidInput
-from matins.model.principal import Principal
+from matins.model.access import Principal
 from matins.model.rows import NewEvent
 from matins.runtime.catalog import GLOBAL
 from matins.service.core import LEASE_MS, Core

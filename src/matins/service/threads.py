@@ -9,7 +9,7 @@ from matins.api.results import Message, Thread
 from matins.engine.when.triggers import to_datetime
 from matins.errors import NotFound
 from matins.model import thread as model
-from matins.model.principal import Principal
+from matins.model.access import Principal
 from matins.service.core import MAX_ID, Core
 
 

@@ -17,8 +17,7 @@ from matins.api.results import NewToken
 from matins.engine.validation import check_name, check_strings
 from matins.engine.when.triggers import to_datetime
 from matins.errors import InvalidInput, NotAllowed, StoreError
-from matins.model.desk import Token
-from matins.model.principal import Principal, Role
+from matins.model.access import Principal, Role, Token
 from matins.model.rows import NewEvent
 from matins.ports import Clock, Store
 from matins.service.core import Core

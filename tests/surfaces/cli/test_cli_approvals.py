@@ -7,7 +7,7 @@ from textwrap import dedent
 import pytest
 from cli_user import User
 
-from matins.model.principal import Principal
+from matins.model.access import Principal
 from matins.surfaces.cli.context import CliContext
 from matins.testing import Sandbox
 

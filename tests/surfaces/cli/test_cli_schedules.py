@@ -9,7 +9,7 @@ import pytest
 from cli_user import User
 
 from matins.engine.schedules import SETTINGS
-from matins.model.principal import Principal
+from matins.model.access import Principal
 from matins.service.drafts import name_from_text
 from matins.surfaces.cli.schedule_settings import add, edit
 from matins.testing import Sandbox

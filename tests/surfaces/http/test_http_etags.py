@@ -11,7 +11,7 @@ from http_server import YEARLY, HttpServer, Reply
 
 from matins.api.use_case import UseCase
 from matins.errors import Stale
-from matins.model.principal import Principal
+from matins.model.access import Principal
 from matins.records import record_kinds
 from matins.runtime.catalog import Catalog
 

@@ -13,7 +13,7 @@ from http_server import YEARLY, HttpServer
 
 from matins import Conflict, InvalidInput, StoreUnavailable
 from matins.api.use_case import USE_CASES
-from matins.model.principal import OWNER, Principal
+from matins.model.access import OWNER, Principal
 from matins.service.idempotency import KEPT_MS, IdempotencyStore, StoredResponse
 from matins.testing import ManualClock
 

@@ -8,7 +8,7 @@ import socket
 import pytest
 from http_server import YEARLY, HttpServer, Reply
 
-from matins.model.principal import OWNER
+from matins.model.access import OWNER
 from matins.surfaces.http.browser_sessions import CODE_MS, COOKIE, SESSION_MS, BrowserSessions
 from matins.testing import ManualClock
 

@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 
 from matins.engine.policies import NONE, Policies
 from matins.engine.spending import Draw, Shortage
-from matins.model.policy import Purse
+from matins.model.budget import BudgetUsage
 from matins.model.run import RunState, Usage
 from matins.model.schedule import ScheduleDefinition, ScheduleRecord
 
@@ -30,7 +30,7 @@ class Standing(NamedTuple):
     schedule: ScheduleRecord
     limits: Mapping[str, Mapping[str, int]]
     """`size` and `taken` of the limits that apply, by scope."""
-    purses: Sequence[tuple[Draw, Purse]]
+    purses: Sequence[tuple[Draw, BudgetUsage]]
     """The budgets that apply."""
     wanted: Usage
     """What a run reserves in them."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from matins.engine.landing import ASKED_FOR
 from matins.errors import InvalidInput
 from matins.executors.runners.protocol import Call, Command, RunnerResult
-from matins.model.thread import Landing
+from matins.model.thread import ThreadAssignment
 
 
-def check_session(call: Call, assignment: Landing | None, command: Command) -> None:
+def check_session(call: Call, assignment: ThreadAssignment | None, command: Command) -> None:
     """Refuse a session that was never spoken in here when the tool has no way to say whether it knows it."""
     requested = assignment is not None and assignment.how == ASKED_FOR
     if call.session is not None and requested and not command.session_unknown:

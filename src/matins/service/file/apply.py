@@ -17,8 +17,8 @@ from matins.engine.planning import Rule
 from matins.engine.schedules import encode
 from matins.engine.when.triggers import compile_trigger
 from matins.errors import Conflict, InvalidInput, Stale
-from matins.model.desk import FileEntry
-from matins.model.principal import Principal
+from matins.model.access import Principal
+from matins.model.file import FileEntry
 from matins.model.rows import NewEvent
 from matins.model.schedule import ScheduleRecord
 from matins.ports import Transaction

@@ -10,10 +10,10 @@ from matins.config.cortex import write_computed
 from matins.config.file import ConfigFile, Content
 from matins.engine.gates.paused import BY_BUDGET, BY_FAILURES
 from matins.engine.policies import Policies
-from matins.model.desk import FileEntry
-from matins.model.policy import Throttle
+from matins.model.file import FileEntry
 from matins.model.run import RunState
 from matins.model.schedule import ScheduleRecord
+from matins.model.throttle import Throttle
 from matins.model.trigger import Once
 from matins.ports import Clock, RunRows, Store
 from matins.records.kind import RecordContext

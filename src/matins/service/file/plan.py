@@ -15,7 +15,7 @@ from matins.config.problems import Problem
 from matins.engine.policies import Policies
 from matins.engine.schedules import schedule_settings
 from matins.engine.settings import origin
-from matins.model.desk import FileEntry
+from matins.model.file import FileEntry
 from matins.model.schedule import ScheduleRecord
 from matins.model.settings import Url
 from matins.ports import FileRows, PolicyRows, ScheduleRows, Transaction

@@ -9,7 +9,7 @@ from matins.api.use_case import USE_CASES, Caller
 from matins.config.file import ConfigFile, FileState
 from matins.config.watcher import FileWatch
 from matins.errors import InvalidFile, MatinsError, Stale, StoreError
-from matins.model.principal import Principal
+from matins.model.access import Principal
 from matins.ports import Clock, Store
 from matins.service.file.cortex import refresh
 from matins.service.file.plan import defined_by

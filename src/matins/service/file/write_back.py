@@ -17,8 +17,8 @@ from matins.engine.reasons import rfc3339
 from matins.engine.schedules import SETTINGS
 from matins.engine.settings import ParseContext, parse_setting
 from matins.errors import Conflict, ManagedByFile
-from matins.model.desk import FileEntry
-from matins.model.principal import Principal
+from matins.model.access import Principal
+from matins.model.file import FileEntry
 from matins.model.settings import Instant
 from matins.ports import Transaction
 from matins.records import kinds_by_name

@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from matins.model.policy import Approval, Vote
+from matins.model.approval import Approval, Vote
 from matins.store.common.statements import Statements
 
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import orjson
 
-from matins.model.desk import Answered, FileEntry, Token
+from matins.model.access import IdempotentRequest, Token
+from matins.model.file import FileEntry
 from matins.model.rows import RunRow, StoredEvent
 from matins.store.common.statements import Statements
 
@@ -32,8 +33,8 @@ class Desk(Statements):
     def use_token(self, token_id: str, now: int) -> None:
         self._all("use_token", id=token_id, now=now)
 
-    def answered(self, principal: str, key: str) -> Answered | None:
-        return self._row(Answered, "answered", principal=principal, key=key)
+    def answered(self, principal: str, key: str) -> IdempotentRequest | None:
+        return self._row(IdempotentRequest, "answered", principal=principal, key=key)
 
     def open_request(self, principal: str, key: str, digest: str, now: int) -> bool:
         return bool(self._all("open_request", principal=principal, key=key, digest=digest, now=now))

@@ -6,8 +6,8 @@ from typing import Any
 
 import orjson
 
-from matins.model.policy import Throttle
 from matins.model.rows import AttemptRow, CheckRow, Figures, PolicyRow, ScheduleChange, WaitingRun
+from matins.model.throttle import Throttle
 from matins.store.common.statements import Statements
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from matins.model.policy import Purse
+from matins.model.budget import BudgetUsage
 from matins.model.rows import SpendingRow
 from matins.model.run import Usage
 from matins.store.common.statements import Statements
@@ -12,18 +12,18 @@ class Ledger(Statements):
     def past_spend(self, schedule_id: int, limit: int) -> list[Usage]:
         return [Usage(*row) for row in self._all("past_spend", id=schedule_id, limit=limit)]
 
-    def purse(self, budget: str, whose: str, period: str) -> Purse:
-        found = self._row(Purse, "purse", budget=budget, whose=whose, period=period)
-        return found or Purse(budget, whose, period, 0, 0, 0, 0)
+    def purse(self, budget: str, whose: str, period: str) -> BudgetUsage:
+        found = self._row(BudgetUsage, "purse", budget=budget, whose=whose, period=period)
+        return found or BudgetUsage(budget, whose, period, 0, 0, 0, 0)
 
-    def locked_purse(self, budget: str, whose: str, period: str) -> Purse:
+    def locked_purse(self, budget: str, whose: str, period: str) -> BudgetUsage:
         self._all("open_purse", budget=budget, whose=whose, period=period)
-        return self._rows(Purse, "lock_purse", budget=budget, whose=whose, period=period)[0]
+        return self._rows(BudgetUsage, "lock_purse", budget=budget, whose=whose, period=period)[0]
 
-    def purses(self, since: str) -> list[Purse]:
-        return self._rows(Purse, "purses", since=since)
+    def purses(self, since: str) -> list[BudgetUsage]:
+        return self._rows(BudgetUsage, "purses", since=since)
 
-    def fill_purse(self, change: Purse) -> None:
+    def fill_purse(self, change: BudgetUsage) -> None:
         self._all("open_purse", budget=change.budget, whose=change.of, period=change.period)
         values = change._asdict()
         self._all("fill_purse", whose=values.pop("of"), **values)
@@ -39,14 +39,14 @@ class Ledger(Statements):
         values = {"run_id": run_id, "schedule_id": schedule_id, "agent": agent, "now": now}
         self._all("reserve_spend", money=usage.money, tokens=usage.tokens, **values)
 
-    def insert_reservation(self, run_id: int, purse: Purse, usage: Usage) -> None:
+    def insert_reservation(self, run_id: int, purse: BudgetUsage, usage: Usage) -> None:
         place = {"budget": purse.budget, "whose": purse.of, "period": purse.period}
         self._all("insert_reservation", run_id=run_id, money=usage.money, tokens=usage.tokens, **place)
 
-    def reservations(self, run_id: int) -> list[Purse]:
+    def reservations(self, run_id: int) -> list[BudgetUsage]:
         return [_reserved(*row) for row in self._all("reservations", run_id=run_id)]
 
-    def take_reservations(self, run_id: int) -> list[Purse]:
+    def take_reservations(self, run_id: int) -> list[BudgetUsage]:
         return [_reserved(*row) for row in self._all("take_reservations", run_id=run_id)]
 
     def settle_spend(self, run_id: int, schedule_id: int, agent: str, now: int, usage: Usage) -> None:
@@ -62,5 +62,5 @@ class Ledger(Statements):
         return self._rows(SpendingRow, "spend_since", since=since)
 
 
-def _reserved(budget: str, whose: str, period: str, money: int, tokens: int) -> Purse:
-    return Purse(budget, whose, period, 0, 0, money, tokens)
+def _reserved(budget: str, whose: str, period: str, money: int, tokens: int) -> BudgetUsage:
+    return BudgetUsage(budget, whose, period, 0, 0, money, tokens)

@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from matins.model.thread import Landing, Message, Thread
+from matins.model.thread import Message, Thread, ThreadAssignment
 from matins.store.common.statements import Statements
 
 
@@ -51,9 +51,9 @@ class Threads(Statements):
     def forget_session(self, thread_id: int, state: str) -> None:
         self._all("forget_session", id=thread_id, state=state)
 
-    def landing(self, run_id: int) -> Landing | None:
+    def landing(self, run_id: int) -> ThreadAssignment | None:
         for number, how, *thread in self._all("landing", run_id=run_id):
-            return Landing(number, _thread(thread), how)
+            return ThreadAssignment(number, _thread(thread), how)
         return None
 
     def adopt(self, run_id: int, epoch: int, owner: int) -> bool:

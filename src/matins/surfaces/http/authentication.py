@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from matins.model.principal import Principal
+from matins.model.access import Principal
 from matins.service.tokens import TokenVerifier
 from matins.surfaces.http.browser_sessions import COOKIE, BrowserSessions
 from matins.surfaces.http.problems import HttpError

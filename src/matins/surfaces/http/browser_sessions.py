@@ -7,7 +7,7 @@ import secrets
 import threading
 from typing import NamedTuple
 
-from matins.model.principal import Principal
+from matins.model.access import Principal
 from matins.ports import Clock
 
 COOKIE = "matins_session"

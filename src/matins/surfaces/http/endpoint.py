@@ -19,7 +19,7 @@ from matins.api.paging import next_cursor
 from matins.api.results import Schedule
 from matins.api.use_case import USE_CASES, Caller, UseCase
 from matins.errors import MatinsError, NotFound
-from matins.model.principal import OWNER, Principal
+from matins.model.access import OWNER, Principal
 from matins.records import record_kinds
 from matins.service.idempotency import IdempotencyStore, StoredResponse
 from matins.service.permissions import check_right

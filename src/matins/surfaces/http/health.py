@@ -9,7 +9,7 @@ from typing import Any
 from matins.api.results import Stats
 from matins.api.use_case import USE_CASES, Caller
 from matins.errors import MatinsError
-from matins.model.principal import OWNER
+from matins.model.access import OWNER
 from matins.ports import Clock
 
 MAX_LAG_MS = 30_000

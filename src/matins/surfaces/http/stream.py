@@ -13,7 +13,7 @@ from matins.api import codec
 from matins.api.use_case import USE_CASES, Caller
 from matins.engine.events import canonical_types
 from matins.errors import InvalidInput
-from matins.model.principal import OWNER, Principal
+from matins.model.access import OWNER, Principal
 from matins.surfaces.http.authentication import Authenticator, header
 from matins.surfaces.http.feed import EventFrame, Feed, Listener, Read
 from matins.surfaces.http.problems import HttpError, problem

@@ -8,7 +8,7 @@ from typing import Any
 
 from matins.api.codec import to_document
 from matins.api.use_case import Caller, UseCase
-from matins.model.principal import OWNER, Principal
+from matins.model.access import OWNER, Principal
 
 _POLL_S = 0.5
 

@@ -25,7 +25,7 @@ from matins.api import codec
 from matins.api.use_case import USE_CASES, Caller, UseCase
 from matins.engine.when.triggers import Trigger
 from matins.errors import InvalidInput, MatinsError, StoreUnavailable
-from matins.model.principal import OWNER
+from matins.model.access import OWNER
 from matins.surfaces.transports.in_process import follow
 
 log = logging.getLogger("matins")

@@ -1,23 +1,13 @@
-"""Throttles of providers, requests for approval, and the usage of budgets."""
+"""Requests for approval, and the votes on them."""
 
 from __future__ import annotations
 
 from typing import Any, Literal, NamedTuple
 
 ApprovalKind = Literal["run", "schedule", "budget"]
+
+
 ApprovalState = Literal["pending", "approved", "used", "denied", "expired", "void"]
-
-
-class Throttle(NamedTuple):
-    """A provider whose rate limit ends at `resets_at`."""
-
-    provider: str
-    resets_at: int
-    activated_at: int
-    affects: tuple[str, ...]
-    """The agents that it applies to; empty for all."""
-    reason: str
-    by: str
 
 
 class Approval(NamedTuple):
@@ -52,15 +42,3 @@ class Vote(NamedTuple):
     note: str | None
     digest: str
     """The digest of what this voter saw; it differs after an approval with edits."""
-
-
-class Purse(NamedTuple):
-    """The usage of a budget in one period."""
-
-    budget: str
-    of: str
-    period: str
-    money: int
-    tokens: int
-    money_reserved: int
-    tokens_reserved: int

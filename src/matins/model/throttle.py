@@ -1,0 +1,17 @@
+"""Throttles of providers."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Throttle(NamedTuple):
+    """A provider whose rate limit ends at `resets_at`."""
+
+    provider: str
+    resets_at: int
+    activated_at: int
+    affects: tuple[str, ...]
+    """The agents that it applies to; empty for all."""
+    reason: str
+    by: str
