@@ -12,7 +12,7 @@ import durable_adapter as adapter
 from durable_adapter import Task, in_own_process
 
 from matins import Matins
-from matins.engine.policies import NONE
+from matins.engine.policies import NO_POLICIES
 from matins.runtime.catalog import Catalog
 from matins.runtime.clearance import Clearance
 from matins.runtime.clock import SystemClock
@@ -91,7 +91,7 @@ class OfMatins(adapter.Contestant):
 
 def take_gates_out() -> None:
     """What is left of the engine when nothing is asked between due and started: policies, gates, checks and waits."""
-    Catalog.policies = lambda self, transaction: NONE
+    Catalog.policies = lambda self, transaction: NO_POLICIES
     Clearance.begin = lambda self, policies, *, guarded, room: None
     Clearance.gates_to_start = lambda self, item: 0
     Timers.turn = lambda self, transaction, now: None

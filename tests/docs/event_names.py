@@ -13,7 +13,9 @@ _ALIASES = re.compile(r"(\| theirs \| ours \|\n\| --- \| --- \|\n)(?:\|.*\n)*")
 
 
 def rendered(page: str) -> str:
-    names = "".join(f"| `{kind.type}` | {kind.help} |{' yes' if kind.ends else ''} |\n" for kind in EVENTS.values())
+    names = "".join(
+        f"| `{kind.type}` | {kind.help} |{' yes' if kind.is_terminal else ''} |\n" for kind in EVENTS.values()
+    )
     aliases = "".join(f"| `{theirs}` | `{ours}` |\n" for theirs, ours in ALIASES.items())
     return _ALIASES.sub(lambda match: match[1] + aliases, _NAMES.sub(lambda match: match[1] + names, page))
 

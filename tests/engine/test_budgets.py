@@ -10,16 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from matins.engine.budgets import (
-    MOST_PAST,
+    MAX_PAST_RUNS,
     Budget,
-    Lack,
+    Shortfall,
     Spent,
     percentile,
     period_end,
     period_of,
     projected_per_day,
     reservation,
-    room,
+    shortfall,
 )
 
 HOUR = 3_600_000
@@ -78,17 +78,17 @@ def limited(money: int | None, tokens: int | None) -> Budget:
     ("budget", "settled", "reserved", "wanted", "lack"),
     [
         (limited(100, 50), Spent(40, 20), Spent(30, 10), Spent(30, 20), None),
-        (limited(100, 50), Spent(40, 20), Spent(30, 10), Spent(31, 20), Lack("money", 100, 70, 31)),
-        (limited(100, 50), Spent(40, 20), Spent(30, 10), Spent(30, 21), Lack("tokens", 50, 30, 21)),
-        (limited(100, 50), Spent(40, 20), Spent(30, 10), Spent(31, 21), Lack("money", 100, 70, 31)),
+        (limited(100, 50), Spent(40, 20), Spent(30, 10), Spent(31, 20), Shortfall("money", 100, 70, 31)),
+        (limited(100, 50), Spent(40, 20), Spent(30, 10), Spent(30, 21), Shortfall("tokens", 50, 30, 21)),
+        (limited(100, 50), Spent(40, 20), Spent(30, 10), Spent(31, 21), Shortfall("money", 100, 70, 31)),
         (limited(None, 50), Spent(10**9, 0), Spent(0, 0), Spent(10**9, 50), None),
         (limited(100, None), Spent(0, 10**9), Spent(0, 0), Spent(100, 10**9), None),
         (limited(100, None), Spent(100, 0), Spent(0, 0), Spent(0, 0), None),
-        (limited(100, None), Spent(101, 0), Spent(0, 0), Spent(0, 0), Lack("money", 100, 101, 0)),
+        (limited(100, None), Spent(101, 0), Spent(0, 0), Spent(0, 0), Shortfall("money", 100, 101, 0)),
     ],
 )
-def test_b5_what_fits(budget: Budget, settled: Spent, reserved: Spent, wanted: Spent, lack: Lack | None) -> None:
-    assert room(budget, settled, reserved, wanted) == lack
+def test_b5_what_fits(budget: Budget, settled: Spent, reserved: Spent, wanted: Spent, lack: Shortfall | None) -> None:
+    assert shortfall(budget, settled, reserved, wanted) == lack
 
 
 @given(st.integers(1, 10**12), st.integers(1, 10**9), COSTS, COSTS, COSTS, COSTS)
@@ -97,8 +97,8 @@ def test_b5_what_fits_would_fit_with_less(
 ) -> None:
     budget = limited(money, tokens)
     smaller = Spent(min(wanted.money, less.money), min(wanted.tokens, less.tokens))
-    if room(budget, settled, reserved, wanted) is None:
-        assert room(budget, settled, reserved, smaller) is None
+    if shortfall(budget, settled, reserved, wanted) is None:
+        assert shortfall(budget, settled, reserved, smaller) is None
         assert settled.money + reserved.money + wanted.money <= money
         assert settled.tokens + reserved.tokens + wanted.tokens <= tokens
 
@@ -125,8 +125,8 @@ def test_b5_what_is_set_aside(cap: Spent | None, past: list[Spent], set_aside: S
 
 def test_b5_only_the_newest_hundred_count() -> None:
     old = [Spent(1_000_000, 1_000_000)] * 50
-    assert reservation(None, [Spent(1, 1)] * MOST_PAST + old, USUAL) == Spent(1, 1)
-    assert MOST_PAST == 100
+    assert reservation(None, [Spent(1, 1)] * MAX_PAST_RUNS + old, USUAL) == Spent(1, 1)
+    assert MAX_PAST_RUNS == 100
 
 
 @pytest.mark.parametrize(

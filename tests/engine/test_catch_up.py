@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from trigger_calls import counted
 
-from matins.engine.catch_up import DAY_MS, MOST_RECORDS, Covered, Decision, decide, grace_of
+from matins.engine.catch_up import DAY_MS, MAX_RECORDS, CatchUpPlan, SlotRange, grace_of, plan_catch_up
 from matins.engine.schedules import parse_schedule
 from matins.engine.when.triggers import Trigger
 from matins.model.schedule import ScheduleDefinition
@@ -24,45 +24,45 @@ def defined(when: str = "* * * * *", **words: Any) -> tuple[ScheduleDefinition, 
     return parse_schedule(when, {"job": "job", **words}, NINE)
 
 
-def decided(late: int, when: str = "* * * * *", used: int = 0, **words: Any) -> Decision:
+def decided(late: int, when: str = "* * * * *", used: int = 0, **words: Any) -> CatchUpPlan:
     """What is decided when the slot of nine o'clock is looked at this late."""
     definition, trigger = defined(when, **words)
-    return decide(definition, trigger, NINE, NINE + late, used)
+    return plan_catch_up(definition, trigger, NINE, NINE + late, used)
 
 
-def slots(first: int, last: int, step: int = MINUTE) -> list[Covered]:
-    return [Covered(slot, slot, 1) for slot in range(NINE + first, NINE + last + 1, step)]
+def slots(first: int, last: int, step: int = MINUTE) -> list[SlotRange]:
+    return [SlotRange(slot, slot, 1) for slot in range(NINE + first, NINE + last + 1, step)]
 
 
 def test_on_time() -> None:
     """B1 S4"""
-    assert decided(0) == Decision([], [], NINE, NINE + MINUTE, 0)
+    assert decided(0) == CatchUpPlan([], [], NINE, NINE + MINUTE, 0)
 
 
 @pytest.mark.parametrize("policy", ["skip", "run_once", "run_all_capped"])
 def test_a_slot_within_its_grace_is_on_time_under_every_policy(policy: str) -> None:
     """S4"""
-    assert decided(30 * SECOND, catch_up=policy) == Decision([], [], NINE, NINE + MINUTE, 0)
+    assert decided(30 * SECOND, catch_up=policy) == CatchUpPlan([], [], NINE, NINE + MINUTE, 0)
 
 
 def test_skip_leaves_one_record_a_slot_and_runs_what_is_due_now() -> None:
     """S4: one `schedule.missed` per slot"""
-    assert decided(5 * MINUTE, catch_up="skip") == Decision(
+    assert decided(5 * MINUTE, catch_up="skip") == CatchUpPlan(
         slots(0, 4 * MINUTE), [], NINE + 5 * MINUTE, NINE + 6 * MINUTE, 0
     )
 
 
 def test_skip_beyond_the_last_slots_grace_runs_nothing() -> None:
     """S4"""
-    assert decided(5 * MINUTE + 31 * SECOND) == Decision(slots(0, 5 * MINUTE), [], None, NINE + 6 * MINUTE, 0)
+    assert decided(5 * MINUTE + 31 * SECOND) == CatchUpPlan(slots(0, 5 * MINUTE), [], None, NINE + 6 * MINUTE, 0)
 
 
 def test_run_once_is_one_run_for_the_window_and_the_slot_that_is_due_now() -> None:
     """S4: the slot count is in the record"""
     on_time = decided(5 * MINUTE, catch_up="run_once")
-    assert on_time == Decision([], [Covered(NINE + 5 * MINUTE, NINE, 6)], None, NINE + 6 * MINUTE, 0)
+    assert on_time == CatchUpPlan([], [SlotRange(NINE + 5 * MINUTE, NINE, 6)], None, NINE + 6 * MINUTE, 0)
     between = decided(5 * MINUTE + 31 * SECOND, catch_up="run_once")
-    assert between == Decision([], [Covered(NINE + 5 * MINUTE, NINE, 6)], None, NINE + 6 * MINUTE, 0)
+    assert between == CatchUpPlan([], [SlotRange(NINE + 5 * MINUTE, NINE, 6)], None, NINE + 6 * MINUTE, 0)
 
 
 def test_run_all_capped_runs_the_newest_of_the_window_oldest_first() -> None:
@@ -103,13 +103,13 @@ def test_grace_by_default_is_half_a_period_two_hours_at_most_and_a_day_for_one_s
     """S4"""
     assert decided(grace, when).on_time == NINE
     assert decided(grace + 1, when).on_time is None
-    assert decided(grace + 1, when).missed[0] == Covered(NINE, NINE, 1)
+    assert decided(grace + 1, when).missed[0] == SlotRange(NINE, NINE, 1)
 
 
 def test_grace_can_be_said() -> None:
     """C12: more than a minute overdue is missed"""
     assert decided(MINUTE, "2026-03-27T09:00:00Z", grace="1m").on_time == NINE
-    assert decided(MINUTE + 1, "2026-03-27T09:00:00Z", grace="1m").missed == [Covered(NINE, NINE, 1)]
+    assert decided(MINUTE + 1, "2026-03-27T09:00:00Z", grace="1m").missed == [SlotRange(NINE, NINE, 1)]
 
 
 def test_what_jitter_adds_is_not_late() -> None:
@@ -122,15 +122,15 @@ def test_what_jitter_adds_is_not_late() -> None:
 def test_an_elapsed_interval_misses_one_slot_and_goes_on_from_now(late: int) -> None:
     """H3"""
     found = decided(late, "10m")
-    assert found == Decision([Covered(NINE, NINE, 1)], [], None, NINE + late + 10 * MINUTE, 0)
+    assert found == CatchUpPlan([SlotRange(NINE, NINE, 1)], [], None, NINE + late + 10 * MINUTE, 0)
     once = decided(late, "10m", catch_up="run_once")
-    assert once.late == [Covered(NINE, NINE, 1)]
+    assert once.late == [SlotRange(NINE, NINE, 1)]
 
 
 def test_the_last_slot_of_all_leaves_no_cursor() -> None:
     """S4"""
     assert decided(0, "2026-03-27T09:00:00Z").next_slot is None
-    assert decided(2 * DAY_MS, "2026-03-27T09:00:00Z", catch_up="run_once").late == [Covered(NINE, NINE, 1)]
+    assert decided(2 * DAY_MS, "2026-03-27T09:00:00Z", catch_up="run_once").late == [SlotRange(NINE, NINE, 1)]
 
 
 @pytest.mark.parametrize(
@@ -141,14 +141,14 @@ def test_a_month_down_is_arithmetic_and_one_range(policy: str, runs: int, missed
     """S4 B1 S8"""
     definition, trigger = defined(catch_up=policy)
     calls = counted(trigger)
-    found = decide(definition, trigger, NINE, NINE + 30 * DAY_MS + 31 * SECOND)
+    found = plan_catch_up(definition, trigger, NINE, NINE + 30 * DAY_MS + 31 * SECOND)
     assert (len(found.late), len(found.missed)) == (runs, missed)
     assert sum(covered.slots for covered in found.missed + found.late) == 43_201
     assert calls.total() <= most_calls
     assert found.next_slot == NINE + 30 * DAY_MS + MINUTE
 
 
-@pytest.mark.parametrize(("slots", "records"), [(MOST_RECORDS, MOST_RECORDS), (MOST_RECORDS + 1, 1)])
+@pytest.mark.parametrize(("slots", "records"), [(MAX_RECORDS, MAX_RECORDS), (MAX_RECORDS + 1, 1)])
 def test_above_a_thousand_missed_slots_there_is_one_record(slots: int, records: int) -> None:
     """B1"""
     found = decided((slots - 1) * MINUTE + 31 * SECOND)
@@ -178,9 +178,9 @@ def test_every_slot_has_exactly_one_record(
     cursor = trigger.next_ms(NINE - 1)
     assert cursor is not None
     now = cursor + late
-    found = decide(definition, trigger, cursor, now, used)
+    found = plan_catch_up(definition, trigger, cursor, now, used)
     due = list(walk(trigger, cursor, now))
-    on_time = [] if found.on_time is None else [Covered(found.on_time, found.on_time, 1)]
+    on_time = [] if found.on_time is None else [SlotRange(found.on_time, found.on_time, 1)]
     records = [*found.missed, *found.late, *on_time]
     assert [slot for record in records for slot in walk(trigger, record.first, record.slot)] == due
     assert [record.slots for record in records] == [len(list(walk(trigger, r.first, r.slot))) for r in records]

@@ -13,9 +13,9 @@ import pytest
 import matins.api.schedules as _all_use_cases  # noqa: F401 - declares them
 from matins.api.use_case import USE_CASES
 from matins.engine import transitions
-from matins.engine.deliveries import MOST_ATTEMPTS, next_try_at, wants
+from matins.engine.deliveries import MAX_ATTEMPTS, matches, next_delivery_at
 from matins.engine.events import ALIASES, EVENTS, TERMINAL_EVENTS, canonical, canonical_types, to_cloudevent
-from matins.engine.transitions import ALL, BORN, Transition
+from matins.engine.transitions import ALL, INITIAL_STATES, Transition
 from matins.errors import InvalidInput
 from matins.model.rows import StoredEvent
 from matins.model.run import RunState
@@ -63,7 +63,7 @@ def asked_for() -> set[str]:
 
 def emitted() -> set[str]:
     by_hand = asked_for() if any(ASKED_FOR in ast.unparse(tree) for _, tree in trees()) else set[str]()
-    return literals() | used_transitions() | set(BORN.values()) | by_hand
+    return literals() | used_transitions() | set(INITIAL_STATES.values()) | by_hand
 
 
 def test_every_event_that_the_code_emits_is_in_the_catalogue() -> None:
@@ -95,13 +95,13 @@ def test_each_says_what_happened_in_a_sentence() -> None:
 @pytest.mark.parametrize("transition", ALL, ids=lambda t: f"{t.name}-{t.low.label}")
 def test_a_run_is_over_with_exactly_the_events_that_say_so(transition: Transition) -> None:
     """B1"""
-    assert (transition.event in TERMINAL_EVENTS) == transition.over
+    assert (transition.event in TERMINAL_EVENTS) == transition.is_terminal
 
 
-@pytest.mark.parametrize("state", BORN, ids=lambda state: state.label)
+@pytest.mark.parametrize("state", INITIAL_STATES, ids=lambda state: state.label)
 def test_a_run_may_be_over_when_it_is_made(state: RunState) -> None:
     """B1"""
-    assert (BORN[state] in TERMINAL_EVENTS) == (not state.live)
+    assert (INITIAL_STATES[state] in TERMINAL_EVENTS) == (not state.live)
 
 
 @pytest.mark.parametrize(
@@ -199,26 +199,26 @@ def test_the_rules_of_cloudevents_are_kept() -> None:
 
 def test_waits_double_up_to_an_hour_and_then_it_is_given_up() -> None:
     """V2: 5 s, 10 s, … with up to a tenth more; nothing after the twentieth attempt"""
-    waits = [next_try_at("hook", 7, n, 0) for n in range(1, MOST_ATTEMPTS)]
+    waits = [next_delivery_at("hook", 7, n, 0) for n in range(1, MAX_ATTEMPTS)]
     for n, wait in enumerate(waits):
         least = min(5_000 * 2**n, 3_600_000)
         assert wait is not None
         assert least <= wait < least * 1.1
-    assert next_try_at("hook", 7, MOST_ATTEMPTS, 0) is None
+    assert next_delivery_at("hook", 7, MAX_ATTEMPTS, 0) is None
 
 
 def test_subscribers_do_not_march_in_step_and_the_same_wait_comes_out_again() -> None:
     """V2"""
-    waits = {next_try_at(f"hook{n}", 7, 3, 0) for n in range(20)}
+    waits = {next_delivery_at(f"hook{n}", 7, 3, 0) for n in range(20)}
     assert len(waits) > 15
-    assert next_try_at("hook", 7, 3, 0) == next_try_at("hook", 7, 3, 0)
+    assert next_delivery_at("hook", 7, 3, 0) == next_delivery_at("hook", 7, 3, 0)
 
 
 def test_a_subscriber_gets_what_it_wants_but_not_that_it_could_not_be_reached() -> None:
     """V2: or each failure would make the next"""
     given_up = EVENT._replace(type="delivery.discarded", data='{"subscription":"a"}')
-    assert wants("a", (), EVENT)
-    assert wants("a", ("run.skipped",), EVENT)
-    assert not wants("a", ("run.failed",), EVENT)
-    assert wants("b", (), given_up)
-    assert not wants("a", (), given_up)
+    assert matches("a", (), EVENT)
+    assert matches("a", ("run.skipped",), EVENT)
+    assert not matches("a", ("run.failed",), EVENT)
+    assert matches("b", (), given_up)
+    assert not matches("a", (), given_up)

@@ -7,12 +7,12 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from matins.engine.budgets import Budget, Lack
+from matins.engine.budgets import Budget, Shortfall
+from matins.engine.charges import BudgetShortage, Charge
 from matins.engine.gates import GATES, Candidate, Facts, Surroundings
-from matins.engine.policies import BEFORE, Policies
+from matins.engine.policies import BEFORE_RUN, Policies
 from matins.engine.quiet_hours import QuietHours, parse_windows
 from matins.engine.schedules import AGENT_JOB, parse_schedule
-from matins.engine.spending import Draw, Shortage
 from matins.model.agent import Agent
 from matins.model.hook import Hook
 from matins.model.run import RunState
@@ -60,7 +60,7 @@ def policies(draw: st.DrawFn) -> Policies:
         quiet_hours={"always": quiet} if draw(st.booleans()) else {},
         throttles={"anthropic": throttle} if draw(st.booleans()) else {},
         budgets=(BUDGET,) if draw(st.booleans()) else (),
-        hooks={BEFORE: Hook(BEFORE, "true")} if draw(st.booleans()) else {},
+        hooks={BEFORE_RUN: Hook(BEFORE_RUN, "true")} if draw(st.booleans()) else {},
         agents={"scout": agent} if draw(st.booleans()) else {},
     )
 
@@ -68,7 +68,7 @@ def policies(draw: st.DrawFn) -> Policies:
 @st.composite
 def candidates(draw: st.DrawFn) -> Candidate:
     in_force, now = draw(policies()), draw(moments)
-    short = Shortage(Draw(BUDGET, "all", "2026-03-27"), Lack("money", 1, 1, 1), NOW + HOUR_MS)
+    short = BudgetShortage(Charge(BUDGET, "all", "2026-03-27"), Shortfall("money", 1, 1, 1), NOW + HOUR_MS)
     facts = Facts(
         draw(st.lists(st.tuples(st.integers(0, 9), st.sampled_from(LIVE)), max_size=3)),
         draw(st.booleans()),

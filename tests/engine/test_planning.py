@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from matins.engine.gates import Facts
-from matins.engine.planning import Birth, Plan, Rule
+from matins.engine.planning import Plan, PlannedRun, Timetable
 from matins.engine.schedules import parse_schedule
 from matins.model.run import RunState
 from matins.testing import instant
@@ -17,12 +17,12 @@ NINE = instant("2026-03-27T09:00:00Z")
 READY, QUEUED, SKIPPED, MISSED = RunState.READY, RunState.QUEUED, RunState.SKIPPED, RunState.MISSED
 
 
-def rule(when: str = "*/5 * * * *", **words: Any) -> Rule:
-    return Rule(*parse_schedule(when, {"job": "job", **words}, NINE))
+def rule(when: str = "*/5 * * * *", **words: Any) -> Timetable:
+    return Timetable(*parse_schedule(when, {"job": "job", **words}, NINE))
 
 
 def planned(
-    rule: Rule, late: int = 0, *, used: int = 0, executions: int = 0, live: Any = (), full: bool = False
+    rule: Timetable, late: int = 0, *, used: int = 0, executions: int = 0, live: Any = (), full: bool = False
 ) -> Plan:
     return rule.plan(1, NINE, used, executions, Facts(live, full), NINE + late)
 
@@ -30,7 +30,7 @@ def planned(
 def test_on_time() -> None:
     """B1"""
     following = NINE + 5 * MINUTE
-    assert planned(rule()) == Plan([Birth(NINE, None, 1, READY)], following, following, 0, 1)
+    assert planned(rule()) == Plan([PlannedRun(NINE, None, 1, READY)], following, following, 0, 1)
 
 
 def test_the_quick_way_and_the_long_way_agree() -> None:
@@ -46,14 +46,14 @@ def test_the_quick_way_and_the_long_way_agree() -> None:
 def test_a_skipped_slot_is_a_record_and_the_cursor_moves() -> None:
     """B1 C9"""
     plan = planned(rule(), live=[(7, RunState.RUNNING)])
-    assert plan.births == [Birth(NINE, None, 1, SKIPPED, "already_running", {"run": "7", "state": "running"})]
+    assert plan.runs == [PlannedRun(NINE, None, 1, SKIPPED, "already_running", {"run": "7", "state": "running"})]
     assert (plan.next_slot, plan.executions) == (NINE + 5 * MINUTE, 0)
 
 
 def test_missed_slots_come_before_the_run() -> None:
     """S4"""
     plan = planned(rule(), 10 * MINUTE)
-    assert [(birth.slot, birth.state) for birth in plan.births] == [
+    assert [(birth.slot, birth.state) for birth in plan.runs] == [
         (NINE, MISSED),
         (NINE + 5 * MINUTE, MISSED),
         (NINE + 10 * MINUTE, READY),
@@ -63,13 +63,13 @@ def test_missed_slots_come_before_the_run() -> None:
 def test_run_once_says_what_it_covers() -> None:
     """S4"""
     plan = planned(rule(catch_up="run_once"), HOUR)
-    assert plan.births == [Birth(NINE + HOUR, NINE, 13, READY)]
+    assert plan.runs == [PlannedRun(NINE + HOUR, NINE, 13, READY)]
 
 
 def test_run_all_capped_queues_behind_its_first() -> None:
     """S4"""
     plan = planned(rule(catch_up="run_all_capped", catch_up_limit=2), 20 * MINUTE)
-    assert [(birth.slot, birth.state) for birth in plan.births] == [
+    assert [(birth.slot, birth.state) for birth in plan.runs] == [
         (NINE, MISSED),
         (NINE + 5 * MINUTE, MISSED),
         (NINE + 10 * MINUTE, READY),
@@ -91,8 +91,8 @@ def test_max_executions_counts_what_runs_and_then_there_is_no_next() -> None:
 def test_max_executions_ends_a_catch_up_too() -> None:
     """V5 S4"""
     plan = planned(rule(max_executions=1, catch_up="run_all_capped"), 10 * MINUTE)
-    assert [birth.state for birth in plan.births] == [READY, SKIPPED, SKIPPED]
-    assert plan.births[1].reason == "max_executions"
+    assert [birth.state for birth in plan.runs] == [READY, SKIPPED, SKIPPED]
+    assert plan.runs[1].reason == "max_executions"
     assert plan.next_slot is None
 
 
@@ -100,7 +100,7 @@ def test_cancel_other_leaves_nothing_of_the_same_step_to_cancel() -> None:
     """B8"""
     plan = planned(rule(overlap="cancel_other"), live=[(7, RunState.RUNNING)])
     assert plan.cancel == (7,)
-    assert [birth.state for birth in plan.births] == [QUEUED]
+    assert [birth.state for birth in plan.runs] == [QUEUED]
 
 
 def test_at_capacity_skip() -> None:
@@ -112,7 +112,7 @@ def test_at_capacity_skip() -> None:
 def test_an_interval_waits_for_its_completion() -> None:
     """H3"""
     plan = planned(rule("5m"))
-    assert (plan.births[0].state, plan.next_slot, plan.due_at) == (READY, NINE + 5 * MINUTE, None)
+    assert (plan.runs[0].state, plan.next_slot, plan.due_at) == (READY, NINE + 5 * MINUTE, None)
 
 
 @pytest.mark.parametrize("anchor", ["start", "grid"])

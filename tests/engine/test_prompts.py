@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from matins.engine.prompts import (
     DEFAULT_PROMPT,
     FIELDS,
-    Fire,
+    PromptContext,
     WorkItem,
     build_prompt,
     check_fields,
@@ -20,7 +20,7 @@ from matins.engine.prompts import (
 )
 from matins.errors import InvalidInput
 
-FIRE = Fire("nightly", "scout", 7, 1, "2026-03-27T09:00:00+00:00", 0, 1, "succeeded")
+FIRE = PromptContext("nightly", "scout", 7, 1, "2026-03-27T09:00:00+00:00", 0, 1, "succeeded")
 WORK = WorkItem("tasks", "T-1", "Mend the door", "It squeaks.", "https://example.org/1", ("home", "urgent"))
 
 
@@ -47,7 +47,7 @@ def test_the_fire_can_be_named() -> None:
     fire = FIRE._replace(late_ms=90_000, slots=3)
     prompt = build_prompt("{{schedule}} {{ slot }} {{lateness}} {{slots}} {{last_outcome}} {{run}} {{attempt}}", fire)
     assert prompt == "[Scheduled Task] nightly 2026-03-27T09:00:00+00:00 90s 3 succeeded 7 1"
-    assert build_prompt("{{slot}} {{last_outcome}} {{lateness}}", Fire("s", "a", 1, 1, None, 0, 1, None)) == (
+    assert build_prompt("{{slot}} {{last_outcome}} {{lateness}}", PromptContext("s", "a", 1, 1, None, 0, 1, None)) == (
         "[Scheduled Task] now, by hand none yet 0s"
     )
 
@@ -62,7 +62,7 @@ def test_a_prompt_that_names_the_work_has_it_once() -> None:
 @pytest.mark.parametrize("name", FIELDS)
 def test_every_field_can_be_filled(name: str) -> None:
     """H9"""
-    check_fields(f"{{{{{name}}}}}", works=True, field="prompt")
+    check_fields(f"{{{{{name}}}}}", has_work=True, field="prompt")
     assert "{{" not in build_prompt(f"{{{{{name}}}}}", FIRE._replace(work=WORK))
 
 
@@ -98,6 +98,6 @@ def test_fields_in_the_work_are_not_filled() -> None:
 def test_prompts_that_cannot_be_used(prompt: object, message: str, hint: str | None) -> None:
     """H9"""
     with pytest.raises(InvalidInput, match=re.escape(message)) as caught:
-        check_fields(check_prompt_text(prompt), works=False, field="prompt")
+        check_fields(check_prompt_text(prompt), has_work=False, field="prompt")
     assert caught.value.field == "prompt"
     assert hint is None or hint in (caught.value.hint or "")

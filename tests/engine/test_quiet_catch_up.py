@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from trigger_calls import counted
 
-from matins.engine.catch_up import DAY_MS, MOST_RANGES, MOST_RECORDS, Covered, Decision, Part, decide
+from matins.engine.catch_up import DAY_MS, MAX_RANGES, MAX_RECORDS, CatchUpPlan, SlotGroup, SlotRange, plan_catch_up
 from matins.engine.gates import Facts
-from matins.engine.planning import Plan, Rule
+from matins.engine.planning import Plan, Timetable
 from matins.engine.policies import Policies
-from matins.engine.quiet_hours import QuietHours, parse_windows, quiet_until, unchanged_since
+from matins.engine.quiet_hours import QuietHours, last_change_at, parse_windows, quiet_until
 from matins.engine.schedules import parse_schedule
 from matins.engine.when.triggers import Trigger
 from matins.model.run import RunState
@@ -35,14 +35,14 @@ def clock(text: str, day: int = 27) -> int:
     return instant(f"2026-03-{day}T{text}:00Z")
 
 
-def one(*texts: str) -> list[Covered]:
-    return [Covered(clock(text), clock(text), 1) for text in texts]
+def one(*texts: str) -> list[SlotRange]:
+    return [SlotRange(clock(text), clock(text), 1) for text in texts]
 
 
-def decided(catch_up: str, now: str, *windows: str, when: str = "0 * * * *", **words: Any) -> Decision:
+def decided(catch_up: str, now: str, *windows: str, when: str = "0 * * * *", **words: Any) -> CatchUpPlan:
     """What is decided of the slots from nine o'clock on."""
     definition, trigger = parse_schedule(when, {"job": "job", "catch_up": catch_up, **words}, NINE)
-    return decide(definition, trigger, NINE, clock(now), 0, quiet(*windows))
+    return plan_catch_up(definition, trigger, NINE, clock(now), 0, quiet(*windows))
 
 
 # -- since when
@@ -62,7 +62,7 @@ def test_unchanged_since(windows: list[str], zone: str, at: int) -> None:
     """S3: on every wall clock, also over its changes"""
     policy = quiet(*windows, timezone=zone)
     is_quiet = quiet_until(policy, at) is not None
-    since = unchanged_since(policy, at)
+    since = last_change_at(policy, at)
     assert since <= at
     assert all((quiet_until(policy, moment) is not None) is is_quiet for moment in range(since, at, MINUTE))
     assert (quiet_until(policy, since - 1) is not None) is not is_quiet
@@ -79,7 +79,7 @@ def test_unchanged_since(windows: list[str], zone: str, at: int) -> None:
 )
 def test_the_night_when_the_clocks_change(at: str, since: str) -> None:
     """S3"""
-    assert unchanged_since(quiet("22:00-07:00", timezone="Europe/Berlin"), instant(at)) == instant(since)
+    assert last_change_at(quiet("22:00-07:00", timezone="Europe/Berlin"), instant(at)) == instant(since)
 
 
 def test_a_change_of_the_clocks_begins_and_ends_quiet_hours() -> None:
@@ -87,9 +87,9 @@ def test_a_change_of_the_clocks_begins_and_ends_quiet_hours() -> None:
     inside = quiet("01:30-02:30", timezone="Europe/Berlin")
     jump = instant("2026-03-29T01:00:00Z")
     assert quiet_until(inside, jump - 1) == jump
-    assert unchanged_since(inside, jump + HOUR) == jump
+    assert last_change_at(inside, jump + HOUR) == jump
     after = quiet("02:30-04:00", timezone="Europe/Berlin")
-    assert unchanged_since(after, jump + 10 * MINUTE) == jump
+    assert last_change_at(after, jump + 10 * MINUTE) == jump
 
 
 # -- which slots
@@ -99,22 +99,22 @@ def test_skip_tells_what_was_quiet_from_what_was_missed() -> None:
     """S3 S4 B1"""
     found = decided("skip", "13:40", "10:30-12:30")
     assert found.missed == one("09:00", "10:00", "13:00")
-    assert found.skipped == tuple(Part(slot, clock("12:30")) for slot in one("11:00", "12:00"))
+    assert found.skipped == tuple(SlotGroup(slot, clock("12:30")) for slot in one("11:00", "12:00"))
     assert (found.late, found.on_time, found.next_slot) == ([], None, clock("14:00"))
 
 
 def test_run_once_makes_up_for_a_window_of_which_a_part_was_not_quiet() -> None:
     """S4: as ever, it stands for all of it"""
     found = decided("run_once", "12:40", "10:30-12:30")
-    assert found == Decision([], [Covered(clock("12:00"), NINE, 4)], None, clock("13:00"), 0)
+    assert found == CatchUpPlan([], [SlotRange(clock("12:00"), NINE, 4)], None, clock("13:00"), 0)
     with_the_present = decided("run_once", "13:10", "10:30-12:30")
-    assert with_the_present == Decision([], [Covered(clock("13:00"), NINE, 5)], None, clock("14:00"), 0)
+    assert with_the_present == CatchUpPlan([], [SlotRange(clock("13:00"), NINE, 5)], None, clock("14:00"), 0)
 
 
 def test_run_once_makes_up_for_nothing_where_all_was_quiet() -> None:
     """S3 S4: what is due now runs for itself alone"""
     found = decided("run_once", "12:40", "08:30-12:30")
-    assert [part.covered for part in found.skipped] == one("09:00", "10:00", "11:00", "12:00")
+    assert [part.slot_range for part in found.skipped] == one("09:00", "10:00", "11:00", "12:00")
     assert (found.missed, found.late, found.on_time) == ([], [], None)
     assert decided("run_once", "13:10", "08:30-12:30") == found._replace(
         on_time=clock("13:00"), next_slot=clock("14:00")
@@ -126,7 +126,7 @@ def test_the_cap_is_for_slots_that_were_not_quiet() -> None:
     found = decided("run_all_capped", "13:40", "10:30-12:30", catch_up_limit=2)
     assert found.late == one("10:00", "13:00")
     assert found.missed == one("09:00")
-    assert [part.covered for part in found.skipped] == one("11:00", "12:00")
+    assert [part.slot_range for part in found.skipped] == one("11:00", "12:00")
     assert found.window_used == 2
 
 
@@ -135,9 +135,9 @@ def test_the_cap_is_for_slots_that_were_not_quiet() -> None:
 def test_an_elapsed_interval_that_came_due_in_quiet_hours(catch_up: str, anchor: str) -> None:
     """H3 S3: its one slot is skipped, and it goes on from now"""
     found = decided(catch_up, "13:00", "08:30-12:30", when="1h", anchor=anchor)
-    assert found == Decision([], [], None, clock("14:00"), 0, (Part(*one("09:00"), clock("12:30")),))
+    assert found == CatchUpPlan([], [], None, clock("14:00"), 0, (SlotGroup(*one("09:00"), clock("12:30")),))
     awake = decided(catch_up, "13:00", "10:30-12:30", when="1h", anchor=anchor)
-    assert awake == decide(
+    assert awake == plan_catch_up(
         *parse_schedule("1h", {"job": "job", "catch_up": catch_up, "anchor": anchor}, NINE), NINE, clock("13:00")
     )
 
@@ -151,14 +151,14 @@ def test_a_year_down_is_a_leap_a_night_and_not_a_walk(catch_up: str) -> None:
     calls = counted(trigger)
     now = NINE + 365 * DAY_MS + 31 * SECOND
     nights = quiet("22:00-07:00", timezone="Europe/Berlin")
-    found = decide(definition, trigger, NINE, now, 0, nights)
-    assert calls.total() <= 5 * MOST_RANGES
-    parts = [part.covered for part in found.skipped]
+    found = plan_catch_up(definition, trigger, NINE, now, 0, nights)
+    assert calls.total() <= 5 * MAX_RANGES
+    parts = [part.slot_range for part in found.skipped]
     records = sorted([*found.missed, *found.late, *parts], key=lambda record: record.first)
-    assert len(records) <= MOST_RANGES + 1 + len(found.late)
+    assert len(records) <= MAX_RANGES + 1 + len(found.late)
     assert sum(record.slots for record in records) == 365 * 1_440 + 1
     assert all(trigger.next_ms(before.slot) == after.first for before, after in pairwise(records))
-    assert len(parts) == (0 if catch_up == "run_once" else MOST_RANGES // 2)
+    assert len(parts) == (0 if catch_up == "run_once" else MAX_RANGES // 2)
     assert all(quiet_until(nights, part.first) and quiet_until(nights, part.slot) for part in parts)
     assert {part.slots for part in parts} <= {540, 480, 600}
 
@@ -168,8 +168,8 @@ def test_ranges_and_runs_do_not_intersect() -> None:
     definition, trigger = parse_schedule(
         "0 * * * *", {"job": "job", "catch_up": "run_all_capped", "catch_up_limit": 40}, NINE
     )
-    found = decide(definition, trigger, NINE, NINE + 60 * DAY_MS + 31 * MINUTE, 0, quiet("22:00-07:00"))
-    records = [*found.missed, *found.late, *(part.covered for part in found.skipped)]
+    found = plan_catch_up(definition, trigger, NINE, NINE + 60 * DAY_MS + 31 * MINUTE, 0, quiet("22:00-07:00"))
+    records = [*found.missed, *found.late, *(part.slot_range for part in found.skipped)]
     records.sort(key=lambda record: record.first)
     assert [len(found.late), len(found.missed), len(found.skipped)] == [40, 58, 60]
     assert all(trigger.next_ms(before.slot) == after.first for before, after in pairwise(records))
@@ -182,10 +182,10 @@ def test_beyond_the_newest_ranges_nobody_looks_for_a_slot_to_make_up_for(catch_u
     """B1 S4: hundreds of short naps, and each slot of the hour in one"""
     definition, trigger = parse_schedule("0,1 * * * *", {"job": "job", "catch_up": catch_up}, NINE)
     naps = quiet(*(f"{hour:02}:00-{hour:02}:15" for hour in range(24)))
-    found = decide(definition, trigger, NINE, NINE + 30 * DAY_MS + 30 * MINUTE, 0, naps)
-    assert (found.late, len(found.skipped)) == ([], MOST_RANGES)
+    found = plan_catch_up(definition, trigger, NINE, NINE + 30 * DAY_MS + 30 * MINUTE, 0, naps)
+    assert (found.late, len(found.skipped)) == ([], MAX_RANGES)
     slots = 2 * (30 * 24 + 1)
-    assert found.missed == [Covered(found.skipped[0].covered.first - HOUR + MINUTE, NINE, slots - 2 * MOST_RANGES)]
+    assert found.missed == [SlotRange(found.skipped[0].slot_range.first - HOUR + MINUTE, NINE, slots - 2 * MAX_RANGES)]
 
 
 @settings(max_examples=300)
@@ -210,7 +210,7 @@ def test_every_slot_has_exactly_one_record(
     policy = quiet(*windows, timezone="Europe/Berlin")
     cursor = trigger.next_ms(NINE - 1)
     assert cursor is not None
-    found = decide(definition, trigger, cursor, cursor + late, used, policy)
+    found = plan_catch_up(definition, trigger, cursor, cursor + late, used, policy)
     due = walk(trigger, cursor, cursor + late)
     awake = [slot for slot in due if slot != found.on_time and quiet_until(policy, slot) is None]
     if found.late and catch_up == "run_once":
@@ -222,13 +222,13 @@ def test_every_slot_has_exactly_one_record(
         return
     runs = [covered.slot for covered in found.late]
     missed = [covered.slot for covered in found.missed]
-    skipped = [part.covered.slot for part in found.skipped]
-    assert len(due) <= MOST_RECORDS
+    skipped = [part.slot_range.slot for part in found.skipped]
+    assert len(due) <= MAX_RECORDS
     assert skipped == [slot for slot in due if slot != found.on_time and slot not in awake]
     assert missed + runs == awake
     assert len(runs) == (min(max(0, cap - used), len(awake)) if catch_up == "run_all_capped" else 0)
     assert catch_up != "run_once" or not awake
-    assert all(part.until == quiet_until(policy, part.covered.slot) for part in found.skipped)
+    assert all(part.until == quiet_until(policy, part.slot_range.slot) for part in found.skipped)
 
 
 def walk(trigger: Trigger, first: int, last: int) -> list[int]:
@@ -244,13 +244,13 @@ def walk(trigger: Trigger, first: int, last: int) -> list[int]:
 
 
 def planned(now: str, *windows: str, mode: str = "skip", when: str = "0 * * * *", **words: Any) -> Plan:
-    rule = Rule(*parse_schedule(when, {"job": "job", "quiet_hours": "naps", **words}, NINE))
+    rule = Timetable(*parse_schedule(when, {"job": "job", "quiet_hours": "naps", **words}, NINE))
     policies = Policies(quiet_hours={"naps": quiet(*windows, mode=mode)})
     return rule.plan(1, NINE, 0, 0, Facts(policies=policies), clock(now))
 
 
 def states(plan: Plan) -> list[tuple[int | None, RunState, str | None]]:
-    return [(birth.slot, birth.state, birth.reason) for birth in plan.births]
+    return [(birth.slot, birth.state, birth.reason) for birth in plan.runs]
 
 
 def test_records_come_in_the_order_of_their_slots() -> None:
@@ -263,7 +263,7 @@ def test_records_come_in_the_order_of_their_slots() -> None:
         (clock("12:00"), RunState.READY, None),
         (clock("13:00"), RunState.QUEUED, "waiting_for"),
     ]
-    assert plan.births[1].evidence == {"policy": "naps", "until": clock("10:30")}
+    assert plan.runs[1].evidence == {"policy": "naps", "until": clock("10:30")}
     assert plan.executions == 2
 
 
@@ -272,14 +272,14 @@ def test_a_slot_that_was_due_in_quiet_hours_is_skipped_however_late_somebody_loo
     """S3: within its grace too, the quick way and the long way"""
     plan = planned("09:20", "08:30-09:10", **words)
     assert states(plan) == [(NINE, RunState.SKIPPED, "quiet_hours")]
-    assert plan.births[0].evidence == {"policy": "naps", "until": clock("09:10")}
+    assert plan.runs[0].evidence == {"policy": "naps", "until": clock("09:10")}
     assert states(planned("09:20", "08:30-09:00", **words)) == [(NINE, RunState.READY, None)]
 
 
 def test_jitter_leads_out_of_quiet_hours_and_into_them() -> None:
     """S3 B8: a slot is due when its jitter is over"""
     words: dict[str, Any] = {"when": "0 9,15 * * *", "jitter": 10}
-    due = Rule(*parse_schedule("0 9,15 * * *", {"job": "job", "jitter": 10}, NINE)).due_at(1, NINE)
+    due = Timetable(*parse_schedule("0 9,15 * * *", {"job": "job", "jitter": 10}, NINE)).due_at(1, NINE)
     assert due is not None
     assert clock("09:02") < due < clock("09:36")
     minute = f"09:{(due - NINE) // MINUTE:02}"
@@ -293,5 +293,5 @@ def test_jitter_leads_out_of_quiet_hours_and_into_them() -> None:
 def test_what_would_have_been_put_off_is_made_up_for(mode: str, when: str) -> None:
     """S3 S4: hours that defer, and one-shots"""
     plan = planned("12:40", "08:30-12:30", mode=mode, when=when, catch_up="run_once", grace="1m")
-    (birth,) = plan.births
+    (birth,) = plan.runs
     assert (birth.state, birth.slots) == (RunState.READY, 1 if when.endswith("Z") else 4)

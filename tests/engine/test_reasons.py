@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import matins
-from matins.engine.reasons import CODES, FUTURE, NOW, PAST, RESOLVED, moment, rfc3339, sentence, story
+from matins.engine.reasons import CODES, FUTURE, NOW, PAST, RESOLVED, local_time, rfc3339, run_summary, sentence
 from matins.model.run import RunRecord, RunState
 from matins.testing import instant
 
@@ -283,11 +283,11 @@ def test_the_same_in_the_present_and_the_future() -> None:
 
 def test_times_are_told_on_the_clocks_of_the_zone_with_a_date_where_the_day_is_another() -> None:
     """B2"""
-    assert moment(SEVEN, "Europe/Berlin", AT) == "08:00"
-    assert moment(SEVEN, "Europe/Berlin") == "2026-03-28 08:00"
-    assert moment(SEVEN, "UTC", SEVEN - 86_400_000) == "2026-03-28 07:00"
-    assert moment(SEVEN, "UTC", SEVEN + 1) == "2026-03-28 07:00"
-    assert moment(SEVEN + 5_250, "UTC", AT) == "07:00:05.250"
+    assert local_time(SEVEN, "Europe/Berlin", AT) == "08:00"
+    assert local_time(SEVEN, "Europe/Berlin") == "2026-03-28 08:00"
+    assert local_time(SEVEN, "UTC", SEVEN - 86_400_000) == "2026-03-28 07:00"
+    assert local_time(SEVEN, "UTC", SEVEN + 1) == "2026-03-28 07:00"
+    assert local_time(SEVEN + 5_250, "UTC", AT) == "07:00:05.250"
     assert rfc3339(SEVEN) == "2026-03-28T07:00:00Z"
     assert rfc3339(SEVEN, "Asia/Tokyo") == "2026-03-28T16:00:00+09:00"
 
@@ -340,11 +340,11 @@ def run_in(state: RunState, **given: Any) -> RunRecord:
 )
 def test_a_runs_story(run: RunRecord, says: str) -> None:
     """B2"""
-    assert story(run, "UTC") == says
+    assert run_summary(run, "UTC") == says
 
 
 @pytest.mark.parametrize("state", list(RunState))
 def test_a_run_in_any_state_has_a_story(state: RunState) -> None:
     """B2"""
-    assert story(run_in(state), "UTC").endswith(".")
-    assert story(run_in(state, started_at=None), "UTC").endswith(".")
+    assert run_summary(run_in(state), "UTC").endswith(".")
+    assert run_summary(run_in(state, started_at=None), "UTC").endswith(".")

@@ -6,8 +6,19 @@ from typing import Any
 
 import pytest
 
-from matins.engine.landing import ASKED_FOR, Found, Landed, Skip, Wait, land
-from matins.engine.targets import CURRENT, context_of, parse_context, parse_target, resolve_current
+from matins.engine.targets import (
+    BY_SESSION_ID,
+    CURRENT,
+    Resolved,
+    Skip,
+    TargetState,
+    Wait,
+    context_of,
+    parse_context,
+    parse_target,
+    resolve_current,
+    resolve_target,
+)
 from matins.errors import InvalidInput
 from matins.model.agent import FRESH, Target
 from matins.model.thread import Thread
@@ -109,34 +120,34 @@ def test_contexts_that_cannot_be(value: Any, field: str) -> None:
     assert caught.value.field == field
 
 
-def placed(target: Target, found: Found, fallback: Any = "fresh", waited: int = 0, final: Any = "fresh") -> Any:
-    return land(target, found, fallback, final, waited, 1_000)
+def placed(target: Target, found: TargetState, fallback: Any = "fresh", waited: int = 0, final: Any = "fresh") -> Any:
+    return resolve_target(target, found, fallback, final, waited, 1_000)
 
 
 def test_c5_what_is_there_is_landed_in_and_what_is_busy_is_waited_for() -> None:
     """C5"""
     for target in (SESSION, Target("thread", thread=7), Target("channel", "C1")):
-        assert placed(target, Found(THREAD)) == Landed(THREAD, target.kind)
-        assert placed(target, Found(THREAD, busy_with=9)) == Wait("target_busy", 9)
-    assert placed(FRESH, Found(None)) == Landed(None, "fresh")
-    assert placed(Target("channel", "C1"), Found(None)) == Landed(None, "channel")
-    assert placed(Target("channel", "C1"), Found(THREAD._replace(state="closed"))) == Landed(None, "channel")
+        assert placed(target, TargetState(THREAD)) == Resolved(THREAD, target.kind)
+        assert placed(target, TargetState(THREAD, busy_with=9)) == Wait("target_busy", 9)
+    assert placed(FRESH, TargetState(None)) == Resolved(None, "fresh")
+    assert placed(Target("channel", "C1"), TargetState(None)) == Resolved(None, "channel")
+    assert placed(Target("channel", "C1"), TargetState(THREAD._replace(state="closed"))) == Resolved(None, "channel")
 
 
 @pytest.mark.parametrize(
     ("target", "found"),
     [
-        (SESSION, Found(None, gone=True)),
-        (SESSION, Found(THREAD._replace(state="closed"))),
-        (Target("session", session_name="mornings"), Found(None)),
-        (Target("thread", thread=7), Found(None)),
-        (Target("thread", thread=7), Found(None, gone=True)),
-        (Target("thread", thread="thr_a"), Found(None)),
+        (SESSION, TargetState(None, session_gone=True)),
+        (SESSION, TargetState(THREAD._replace(state="closed"))),
+        (Target("session", session_name="mornings"), TargetState(None)),
+        (Target("thread", thread=7), TargetState(None)),
+        (Target("thread", thread=7), TargetState(None, session_gone=True)),
+        (Target("thread", thread="thr_a"), TargetState(None)),
     ],
 )
-def test_c5_what_is_gone_goes_by_the_fallback(target: Target, found: Found) -> None:
+def test_c5_what_is_gone_goes_by_the_fallback(target: Target, found: TargetState) -> None:
     """C5"""
-    fresh = Landed(None, f"{target.kind}: gone, fallback fresh")
+    fresh = Resolved(None, f"{target.kind}: gone, fallback fresh")
     assert placed(target, found) == fresh
     assert placed(target, found, "skip") == Skip()
     assert placed(target, found, "wait", waited=999) == Wait("waiting_for_target", None)
@@ -146,4 +157,4 @@ def test_c5_what_is_gone_goes_by_the_fallback(target: Target, found: Found) -> N
 
 def test_c4_a_session_that_was_never_spoken_in_here_is_asked_for() -> None:
     """C4: its tool knows whether there is one"""
-    assert placed(SESSION, Found(None), "skip") == Landed(None, ASKED_FOR)
+    assert placed(SESSION, TargetState(None), "skip") == Resolved(None, BY_SESSION_ID)

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from matins.engine.transitions import ALL, BORN, SUSPEND, Transition
+from matins.engine.transitions import ALL, INITIAL_STATES, SUSPEND, Transition
 from matins.model.run import RunState
 
 
@@ -25,7 +25,7 @@ def test_a_change_changes_something(transition: Transition) -> None:
 
 def test_every_live_state_can_be_reached_and_left() -> None:
     """B1: after faults stop, every run becomes terminal"""
-    reached = {transition.target for transition in ALL} | set(BORN)
+    reached = {transition.target for transition in ALL} | set(INITIAL_STATES)
     live = {state for state in RunState if state.live}
     assert live <= reached
     over = set()
@@ -43,7 +43,7 @@ def test_an_attempt_begins_in_one_way_only() -> None:
 
 def test_runs_are_born_with_an_event() -> None:
     """B1"""
-    assert set(BORN) == {
+    assert set(INITIAL_STATES) == {
         RunState.WAITING,
         RunState.OVER_BUDGET,
         RunState.READY,
@@ -52,7 +52,7 @@ def test_runs_are_born_with_an_event() -> None:
         RunState.SKIPPED,
         RunState.MISSED,
     }
-    assert BORN[RunState.MISSED] == "schedule.missed"
+    assert INITIAL_STATES[RunState.MISSED] == "schedule.missed"
 
 
 def test_words_of_states() -> None:

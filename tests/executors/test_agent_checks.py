@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from matins.engine.policies import NONE
+from matins.engine.policies import NO_POLICIES
 from matins.engine.settings import ParseContext, parse_settings
 from matins.executors.agent_checks import AgentProblem, agent_problems
 from matins.executors.registry import runners
@@ -93,8 +93,8 @@ def test_b4_a_limit_of_money_that_cannot_hold(runner: str, model: str | None, wh
     words = {"model": model} if model else {"command": ["cat"]} if runner == "shell" else {}
     agent = ann(runner, **words)
     limited = replace(agent, max_cost=2_000_000)
-    assert agent_problems(agent, runners(), workdir="/", prices=NONE.prices) == []
-    found = agent_problems(limited, runners(), workdir="/", prices=NONE.prices)
+    assert agent_problems(agent, runners(), workdir="/", prices=NO_POLICIES.prices) == []
+    found = agent_problems(limited, runners(), workdir="/", prices=NO_POLICIES.prices)
     assert [finding.message for finding in found] == ([] if what is None else [f'"max_cost" cannot hold: {what}'])
     assert all(finding.fix for finding in found)
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from gate_records import at, evidence, last, lines
 
-from matins.engine.policies import BEFORE
+from matins.engine.policies import BEFORE_RUN
 from matins.errors import InvalidInput
 from matins.testing import Sandbox, iso
 
@@ -18,7 +18,7 @@ HOURLY = "0 * * * *"
 
 
 def by_file(bench: Sandbox, command: Any) -> dict[str, Any]:
-    bench.hooks.set(BEFORE, command=command)
+    bench.hooks.set(BEFORE_RUN, command=command)
     return {}
 
 
@@ -83,15 +83,15 @@ def test_p7_what_it_is_told(bench: Sandbox, tmp_path: Path, given: Given) -> Non
     bench.add("s", when=HOURLY, job="work", **given(bench, f"cat > {note}; echo $MATINS_EVENT >> {note}"))
     bench.run_until(at("09:00"))
     context, event = note.read_text().splitlines()
-    assert event == BEFORE
+    assert event == BEFORE_RUN
     told = json.loads(context)
-    assert (told["event"], told["schedule"], told["run_id"]) == (BEFORE, "s", str(last(bench).id))
+    assert (told["event"], told["schedule"], told["run_id"]) == (BEFORE_RUN, "s", str(last(bench).id))
 
 
 def test_p7_both_must_pass_in_their_order(bench: Sandbox, tmp_path: Path) -> None:
     """P7 C6: pre-check, the file's hook, the schedule's own"""
     note = tmp_path / "note"
-    bench.hooks.set(BEFORE, command=f"echo file >> {note}")
+    bench.hooks.set(BEFORE_RUN, command=f"echo file >> {note}")
     bench.add("s", when=HOURLY, job="work", pre_check=f"echo check >> {note}", before_run=f"echo own >> {note}")
     bench.run_until(at("09:00"))
     assert note.read_text().split() == ["check", "file", "own"]
@@ -112,7 +112,7 @@ def test_p7_the_first_that_says_no_is_the_last_that_is_asked(
     def command(name: str) -> str:
         return f"echo {name} >> {note}; test {name} != {against}"
 
-    bench.hooks.set(BEFORE, command=command("file"))
+    bench.hooks.set(BEFORE_RUN, command=command("file"))
     bench.add("s", when=HOURLY, job="work", pre_check=command("check"), before_run=command("own"))
     bench.run_until(at("09:00"))
     assert note.read_text().split() == asked
@@ -121,7 +121,7 @@ def test_p7_the_first_that_says_no_is_the_last_that_is_asked(
 
 def test_the_files_hook_holds_for_every_schedule_until_it_is_dropped(bench: Sandbox) -> None:
     """P7"""
-    bench.hooks.set(BEFORE, command="false")
+    bench.hooks.set(BEFORE_RUN, command="false")
     for name in ("a", "b"):
         bench.add(name, when=HOURLY, job="work")
     bench.run("a")
@@ -130,8 +130,8 @@ def test_the_files_hook_holds_for_every_schedule_until_it_is_dropped(bench: Sand
         ["manual skipped hook", "09:00 skipped hook"],
         ["09:00 skipped hook"],
     )
-    assert bench.hooks.delete(BEFORE) is True
-    assert bench.hooks.delete(BEFORE) is False
+    assert bench.hooks.delete(BEFORE_RUN) is True
+    assert bench.hooks.delete(BEFORE_RUN) is False
     bench.run_until(at("10:00"))
     assert (lines(bench, "a")[2:], lines(bench, "b")[1:]) == (["10:00 succeeded"], ["10:00 succeeded"])
 
@@ -139,7 +139,7 @@ def test_the_files_hook_holds_for_every_schedule_until_it_is_dropped(bench: Sand
 def test_a_hook_holds_after_a_restart(restart: Callable[..., Sandbox]) -> None:
     """P7"""
     first = restart()
-    first.hooks.set(BEFORE, command="false")
+    first.hooks.set(BEFORE_RUN, command="false")
     first.add("s", when=HOURLY, job="work")
     second = restart()
     second.run_until(at("09:00"))
@@ -158,7 +158,7 @@ def test_a_one_shot_is_tried_again_and_then_missed(bench: Sandbox, given: Given)
 
 def test_a_hook_has_a_limit(bench: Sandbox) -> None:
     """P7"""
-    bench.hooks.set(BEFORE, command="exec sleep 600", timeout="1s")
+    bench.hooks.set(BEFORE_RUN, command="exec sleep 600", timeout="1s")
     bench.add("s", when=HOURLY, job="work")
     bench.run_until(at("09:00"))
     assert evidence(bench)["said"] == "it did not end within 1 s"
@@ -172,7 +172,7 @@ def test_a_hook_set_while_a_run_waits_is_asked(bench: Sandbox) -> None:
     bench.add("s", when=HOURLY, job="work", agent="x")
     bench.run_until(at("09:10"))
     assert lines(bench) == ["09:00 ready"]
-    bench.hooks.set(BEFORE, command="false")
+    bench.hooks.set(BEFORE_RUN, command="false")
     with bench._store.transaction(0) as transaction:
         transaction.release_permits([999])
     bench.run_until(at("09:20"))
@@ -183,9 +183,9 @@ def test_a_hook_set_while_a_run_waits_is_asked(bench: Sandbox) -> None:
     ("event", "command", "limit", "field"),
     [
         ("before:lunch", "true", "15s", "event"),
-        (BEFORE, "/no/such/program", "15s", "command"),
-        (BEFORE, "true", "a while", None),
-        (BEFORE, "true", "0s", None),
+        (BEFORE_RUN, "/no/such/program", "15s", "command"),
+        (BEFORE_RUN, "true", "a while", None),
+        (BEFORE_RUN, "true", "0s", None),
     ],
 )
 def test_a_bad_hook_is_refused(bench: Sandbox, event: str, command: str, limit: str, field: str | None) -> None:

@@ -11,7 +11,7 @@ import pytest
 from gate_records import at, lines, moment
 
 import postgres_fixtures
-from matins.engine.policies import BEFORE
+from matins.engine.policies import BEFORE_RUN
 from matins.errors import RateLimited
 from matins.executors.python import JobContext
 from matins.model.run import RunState
@@ -134,7 +134,7 @@ class OwnHook(Closed):
 
 class FileHook(Closed):
     def close(self) -> None:
-        self.bench.hooks.set(BEFORE, command=f"! test -e {self.flag}")
+        self.bench.hooks.set(BEFORE_RUN, command=f"! test -e {self.flag}")
 
 
 class Guarded(Closed):

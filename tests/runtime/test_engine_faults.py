@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from matins.engine.planning import Rule
+from matins.engine.planning import Timetable
 from matins.errors import Conflict, StoreUnavailable
 from matins.executors.python import JobContext
 from matins.testing import ManualClock, Sandbox, instant, iso
@@ -120,14 +120,14 @@ def test_runs_of_a_broken_schedule_wait_and_do_not_spin(bench: Sandbox, lines: L
 def test_a_rule_that_raises_parks_its_schedule(bench: Sandbox, lines: Lines, monkeypatch: pytest.MonkeyPatch) -> None:
     """H2"""
     bench.add_many([{"name": name, "when": "*/5 * * * *", "job": "work"} for name in ("bad", "z")])
-    original = Rule.plan
+    original = Timetable.plan
 
-    def wrong(self: Rule, schedule_id: int, *rest: Any) -> Any:
+    def wrong(self: Timetable, schedule_id: int, *rest: Any) -> Any:
         if schedule_id == 1:
             raise ZeroDivisionError("no such thing")
         return original(self, schedule_id, *rest)
 
-    monkeypatch.setattr(Rule, "plan", wrong)
+    monkeypatch.setattr(Timetable, "plan", wrong)
     bench.run_until(AT)
     assert lines(bench, "z") == ["08:05 succeeded"]
     assert bench.get("bad").note == "ZeroDivisionError: no such thing"

@@ -8,7 +8,7 @@ import pytest
 from security_cast import ADA, BOB, CYN, OWNER, SCOUT, Watched, at
 from security_rows import everything
 
-from matins.engine.approvals import tally, why_not
+from matins.engine.approvals import refusal_reason, tally
 from matins.errors import Conflict, InvalidInput, NotAllowed
 from matins.model.access import Principal
 from matins.model.approval import Vote
@@ -150,8 +150,8 @@ def test_the_engine_itself_knows_who_may_not(memory: Watched) -> None:
         asked = transaction.approval(int(number))
     assert asked is not None
     for role in ("agent", "viewer"):
-        assert why_not(asked, Principal(role, "ada"))
-    assert why_not(asked, ADA) is None
+        assert refusal_reason(asked, Principal(role, "ada"))
+    assert refusal_reason(asked, ADA) is None
     stale = [Vote(name, "approve", 0, None, "other words") for name in ("ada", "bob", "cyn")]
     assert tally(asked._replace(votes=tuple(stale))) == "pending"
     assert tally(asked._replace(votes=tuple(vote._replace(digest=asked.digest) for vote in stale))) == "approved"

@@ -72,7 +72,7 @@ class ApprovalRules:
         if cursor.state == "pending":
             self._proposed.add((cursor.schedule_id, cursor.rev))
         elif data["by"] in STRANGERS:
-            once = isinstance(self._reader.rule(cursor.schedule_id, cursor.rev).definition.trigger.when, Once)
+            once = isinstance(self._reader.timetable(cursor.schedule_id, cursor.rev).definition.trigger.when, Once)
             require(10, once and self._in_force.auto_approve_one_shots, f"{data['by']} was not asked to wait: {cursor}")
 
     def _check_states(self, commit: Commit) -> set[int]:
@@ -107,7 +107,7 @@ class ApprovalRules:
 
     def _check_claim(self, run: RunRow, now: int) -> None:
         agent, name = self._reader.schedule(run.schedule_id)
-        definition = self._reader.rule(run.schedule_id, run.rev).definition
+        definition = self._reader.timetable(run.schedule_id, run.rev).definition
         words = digest(agent, name, run.rev, definition)
         used = [row for row in self._of(run) if row.state == "used" and row.digest == words]
         if (run.schedule_id, run.rev) in self._proposed:

@@ -13,7 +13,7 @@ from sim_rows import CursorRow, EventRow, Reader, RunRow, counts_from_runs
 from sim_violation import require
 
 from matins.engine.catch_up import grace_of
-from matins.engine.planning import Rule
+from matins.engine.planning import Timetable
 from matins.model.run import RunState
 from matins.model.trigger import Once
 
@@ -52,7 +52,7 @@ class CursorRules:
         if old is None:
             require(2, not births, f"a record without a cursor: {births}")
             return
-        rule = self._reader.rule(old.schedule_id, old.rev)
+        rule = self._reader.timetable(old.schedule_id, old.rev)
         births = sorted(births, key=lambda run: run.first)
         changing = bool(kinds & {"schedule.updated", "schedule.paused"})
         # Before a change a slot is planned even when its jitter is not over: afterwards there is no later.
@@ -83,7 +83,7 @@ class CursorRules:
         for cursor in cursors:
             if cursor.due_at is None or cursor.next_slot is None:
                 continue
-            rule = self._reader.rule(cursor.schedule_id, cursor.rev)
+            rule = self._reader.timetable(cursor.schedule_id, cursor.rev)
             spans = self._covered[cursor.schedule_id]
             since = max(now, spans[-1][1]) if spans else now
             interval = counts_from_runs(rule)
@@ -95,12 +95,12 @@ class CursorRules:
         """A schedule that is active has a next slot, or has had all that it was to have."""
         for cursor in cursors:
             if cursor.state == "active" and cursor.next_slot is None:
-                definition = self._reader.rule(cursor.schedule_id, cursor.rev).definition
+                definition = self._reader.timetable(cursor.schedule_id, cursor.rev).definition
                 most = definition.max_executions
                 done = isinstance(definition.trigger.when, Once) or (most is not None and cursor.executions >= most)
                 require(11, done, f"active, but it will never run again: {cursor}")
 
-    def _check_quiet(self, births: list[RunRow], rule: Rule) -> None:
+    def _check_quiet(self, births: list[RunRow], rule: Timetable) -> None:
         """A slot that quiet hours would have skipped is recorded so, and no run makes up for nothing else."""
         ranges = any(run.slots > 1 for run in births)
         for run in births:
@@ -111,7 +111,7 @@ class CursorRules:
             awake = any(not self._in_force.skips(rule.definition, slot) for slot in _slots(run, rule))
             require(10, awake, f"its slots fell into quiet hours: {run}")
 
-    def _check_cap(self, births: list[RunRow], rule: Rule, now: int) -> None:
+    def _check_cap(self, births: list[RunRow], rule: Timetable, now: int) -> None:
         """A missed window gets at most `catch_up_limit` runs, however many ticks it takes."""
         if rule.definition.catch_up != "run_all_capped" or not births:
             return
@@ -127,11 +127,11 @@ class CursorRules:
         if on_time:
             self._window[schedule_id] = 0
 
-    def _kept_quiet(self, run: RunRow, rule: Rule) -> bool:
+    def _kept_quiet(self, run: RunRow, rule: Timetable) -> bool:
         assert run.slot is not None
         return run.reason == "quiet_hours" and self._in_force.skips(rule.definition, run.slot)
 
-    def _check_births(self, old: CursorRow, births: list[RunRow], rule: Rule) -> int | None:
+    def _check_births(self, old: CursorRow, births: list[RunRow], rule: Timetable) -> int | None:
         """New records follow each other from the cursor on without a gap; the slot that comes after them."""
         expected = old.next_slot
         for run in births:
@@ -173,7 +173,7 @@ class CursorRules:
         assert new.next_slot is not None
         taken = self._has_record(new.schedule_id, new.next_slot)
         require(1, not taken, f"the cursor was put on a slot that has its record: {old} became {new}, {kinds}")
-        once = isinstance(self._reader.rule(new.schedule_id, new.rev).definition.trigger.when, Once)
+        once = isinstance(self._reader.timetable(new.schedule_id, new.rev).definition.trigger.when, Once)
         ahead = new.next_slot >= now or once  # whether it is too late for a one-shot, its grace decides
         require(3, ahead, f"the cursor was put into the past: {old} became {new} at {now}, {kinds}")
         if "schedule.updated" in kinds:
@@ -183,7 +183,7 @@ class CursorRules:
                 require(3, new.next_slot == following, text)
 
 
-def _slots(run: RunRow, rule: Rule) -> Iterator[int]:
+def _slots(run: RunRow, rule: Timetable) -> Iterator[int]:
     slot: int | None = run.first
     assert run.slot is not None
     while slot is not None and slot <= run.slot:
@@ -203,7 +203,7 @@ def _check_moved(
     births: list[RunRow],
     ended: list[RunRow],
     following: int | None,
-    rule: Rule,
+    rule: Timetable,
     now: int,
 ) -> None:
     """The cursor of a schedule that nobody changed: it moves with records, or by a completion that it waits for."""
@@ -224,7 +224,7 @@ def _check_moved(
         require(1, new.next_slot == following, f"the cursor went past slots: {following} is next: {old} became {new}")
     last = now if rule.definition.ends_at is None else min(now, rule.definition.ends_at)
     require(3, new.next_slot is None or new.next_slot > last, f"the cursor did not get past {last}: {new}")
-    if rule.completion and not ended:
+    if rule.from_completion and not ended:
         live = any(run.state < RunState.SUCCEEDED for run in births)
         require(3, bool(new.waiting) == live, f"waits for a completion: {bool(new.waiting)}, live: {live}: {new}")
 

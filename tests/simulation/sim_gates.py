@@ -11,7 +11,7 @@ from sim_rows import Commit, CursorRow, Reader, RunRow
 from sim_violation import require
 
 from matins.engine.budgets import Budget
-from matins.engine.policies import BEFORE
+from matins.engine.policies import BEFORE_RUN
 from matins.model.run import GatesPassed, RunState
 from matins.model.schedule import ScheduleDefinition
 from matins.model.trigger import Once
@@ -63,7 +63,7 @@ class InForce:
             self.quiet_minutes = {name: _minutes(it) for (kind, name), it in found.items() if kind == "quiet_hours"}
             self.skipping = {name for name in self.quiet_minutes if "mode" not in found["quiet_hours", name]}
             self.budgets = {name: Budget(name, **it) for (kind, name), it in found.items() if kind == "budget"}
-            self.hooked = ("hook", BEFORE) in found
+            self.hooked = ("hook", BEFORE_RUN) in found
             self.auto_approve_one_shots = any(
                 it.get("auto_approve_one_shots") for (kind, _), it in found.items() if kind == "agent_rules"
             )
@@ -103,7 +103,7 @@ class GateRules:
             if new.cleared & GatesPassed.CHECKED and not (old and old.cleared & GatesPassed.CHECKED):
                 self._check_checked(old, new)
         for _, new in commit.claims:
-            rule = self._reader.rule(new.schedule_id, new.rev)
+            rule = self._reader.timetable(new.schedule_id, new.rev)
             self._check_claim(new, rule.definition, commit.now, {*throttles, *self._in_force.throttles})
             self._check_schedule(new, cursors[new.schedule_id])
             self._began.add(new.id)
@@ -122,7 +122,7 @@ class GateRules:
             counted.discard(new.id)
 
     def _check_birth(self, run: RunRow) -> None:
-        definition = self._reader.rule(run.schedule_id, run.rev).definition
+        definition = self._reader.timetable(run.schedule_id, run.rev).definition
         ends_at, most = definition.ends_at, definition.max_executions
         require(10, ends_at is None or (run.slot or 0) <= ends_at, f"made after its schedule's end at {ends_at}: {run}")
         before = len(self._counted[run.schedule_id])

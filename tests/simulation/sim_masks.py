@@ -9,7 +9,7 @@ from unittest.mock import patch
 from sim_violation import require
 
 from matins.engine.gates import ALL, Candidate, Facts, Mask, choose
-from matins.engine.planning import Plan, Rule
+from matins.engine.planning import Plan, Timetable
 from matins.runtime.catalog import Known
 from matins.runtime.clearance import Clearance
 
@@ -17,10 +17,10 @@ from matins.runtime.clearance import Clearance
 @contextmanager
 def both_ways(now_ms: Callable[[], int]) -> Generator[None]:
     """While a world runs, a gate that is left out and does not let pass is a violation."""
-    plan, gates_to_start = Rule.plan, Clearance.gates_to_start
+    plan, gates_to_start = Timetable.plan, Clearance.gates_to_start
 
     def planned(
-        self: Rule, schedule_id: int, slot: int, used: int, executions: int, facts: Facts, now: int, gates: Mask
+        self: Timetable, schedule_id: int, slot: int, used: int, executions: int, facts: Facts, now: int, gates: Mask
     ) -> Plan:
         quick = plan(self, schedule_id, slot, used, executions, facts, now, gates)
         full = plan(self, schedule_id, slot, used, executions, facts, now, ALL)
@@ -35,5 +35,5 @@ def both_ways(now_ms: Callable[[], int]) -> Generator[None]:
         require(10, not stops, f"{item.name} may start by its mask {gates:b}, but not by {stops}")
         return gates
 
-    with patch.object(Rule, "plan", planned), patch.object(Clearance, "gates_to_start", to_start):
+    with patch.object(Timetable, "plan", planned), patch.object(Clearance, "gates_to_start", to_start):
         yield

@@ -9,7 +9,7 @@ from sim_users import ACTIONS, Users
 
 from matins.api.approvals import Approvals
 from matins.api.results import Approval
-from matins.engine.policies import BEFORE
+from matins.engine.policies import BEFORE_RUN
 from matins.errors import InvalidInput
 from matins.model.access import OWNER, Principal
 from matins.testing import ManualClock
@@ -72,7 +72,7 @@ class People(Users):
             self.owner.throttles.delete(throttle.provider)
         for budget in self.owner.budgets.list():
             self.owner.budgets.delete(budget.name)
-        self.owner.hooks.delete(BEFORE)
+        self.owner.hooks.delete(BEFORE_RUN)
         for asked in self.owner.approvals.list(limit=1_000):
             self._settle(asked)
         super().open_everything()
@@ -120,8 +120,8 @@ class People(Users):
 
     def hook(self) -> str:
         if self._rng.random() < 0.6:
-            return f"drop {self.owner.hooks.delete(BEFORE)}"
-        self.owner.hooks.set(BEFORE, command=_TRUE, timeout="1s")
+            return f"drop {self.owner.hooks.delete(BEFORE_RUN)}"
+        self.owner.hooks.set(BEFORE_RUN, command=_TRUE, timeout="1s")
         return "set"
 
     def pause_until(self) -> str:

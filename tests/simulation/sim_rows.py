@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import apsw
 import orjson
 
-from matins.engine.planning import Rule
+from matins.engine.planning import Timetable
 from matins.engine.schedules import decode
 from matins.engine.when.triggers import compile_trigger
 from matins.model.run import RunState
@@ -107,7 +107,7 @@ def claimed(old: RunRow | None, new: RunRow) -> bool:
 class Reader:
     def __init__(self, path: Path) -> None:
         self._connection: Any = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
-        self._rules: dict[tuple[int, int], Rule] = {}
+        self._rules: dict[tuple[int, int], Timetable] = {}
         self._names: dict[int, tuple[str, str]] = {}
 
     def close(self) -> None:
@@ -135,7 +135,7 @@ class Reader:
             self._names[schedule_id] = self.query("SELECT agent, name FROM schedules WHERE id = ?", schedule_id)[0]
         return self._names[schedule_id]
 
-    def rule(self, schedule_id: int, rev: int) -> Rule:
+    def timetable(self, schedule_id: int, rev: int) -> Timetable:
         """A revision never changes."""
         key = schedule_id, rev
         if key not in self._rules:
@@ -158,12 +158,12 @@ class Reader:
 
 
 @lru_cache(maxsize=1024)
-def _rule(text: str) -> Rule:
+def _rule(text: str) -> Timetable:
     definition = decode(text)
-    return Rule(definition, compile_trigger(definition.trigger))
+    return Timetable(definition, compile_trigger(definition.trigger))
 
 
-def counts_from_runs(rule: Rule) -> Interval | None:
+def counts_from_runs(rule: Timetable) -> Interval | None:
     """The interval, when slots follow from earlier runs and are not a fixed row of instants."""
     when = rule.definition.trigger.when
     return when if isinstance(when, Interval) and when.anchor != "grid" else None

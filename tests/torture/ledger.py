@@ -12,7 +12,7 @@ import orjson
 from diary import Line
 
 from matins import Matins
-from matins.engine.planning import Rule
+from matins.engine.planning import Timetable
 from matins.engine.schedules import decode
 from matins.engine.when.triggers import Trigger, compile_trigger
 from matins.model.run import RunState
@@ -143,14 +143,14 @@ def _check_slots(
             tally.slots += 1
     gone = _pauses(events)
     for schedule_id, name, state, definition, cursor, due_at, _ in schedules:
-        rule = Rule(decode(definition), compile_trigger(decode(definition).trigger))
+        rule = Timetable(decode(definition), compile_trigger(decode(definition).trigger))
         mine = by_schedule[schedule_id]
         live = any(record.state.live for record in mine)
-        if state == "active" and due_at is None and not (rule.completion and live):
+        if state == "active" and due_at is None and not (rule.from_completion and live):
             tally.add("lost", 1, f"{name} stands still: nothing is due, and nothing is awaited")
         if due_at is not None and due_at < settled:
             tally.add("lost", 1, f"{name} is due since {settled - due_at} ms and was not planned")
-        if rule.completion:
+        if rule.from_completion:
             twice = [a for a, b in pairwise(mine) if a.slot == b.slot]
             tally.add("duplicated", len(twice), f"{name}: {twice[:3]}")
         else:

@@ -6,7 +6,7 @@ import pytest
 import tasks_desk
 from tasks_desk import LATER, NOW, claimed, fields
 
-from matins.engine.prompts import Fire, WorkItem, build_prompt
+from matins.engine.prompts import PromptContext, WorkItem, build_prompt
 from matins.errors import Conflict, NotFound
 from matins.work.tasks_file import TasksFile
 
@@ -166,6 +166,6 @@ def test_words_in_a_task_stay_data(tmp_path: Path, path: Path) -> None:
     )
     item = claimed(path, "run 1")
     assert item.title == item.body == hostile
-    prompt = build_prompt("Work.", Fire("s", "a", 7, 1, None, 0, 0, None, item))
+    prompt = build_prompt("Work.", PromptContext("s", "a", 7, 1, None, 0, 0, None, item))
     assert hostile in prompt
     assert sorted(file.name for file in tmp_path.iterdir()) == ["TASKS.yaml", "TASKS.yaml.lock"]

@@ -9,7 +9,7 @@ from typing import Any
 from matins.config.problems import Problem
 from matins.config.reader import FileItem, Location, ParsedFile, SettingsBlock
 from matins.config.structure import duplicate_keys, structure_problems
-from matins.engine.english.words import DAYS
+from matins.engine.english.vocabulary import DAYS
 from matins.engine.reasons import rfc3339
 from matins.engine.validation import nearest
 from matins.errors import InvalidInput

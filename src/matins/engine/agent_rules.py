@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import Annotated
 
-from matins.engine.schedules import OWN_SETTINGS, REACHING
+from matins.engine.schedules import NOTABLE_SETTINGS, OWN_SETTINGS
 from matins.engine.when.durations import format_duration
 from matins.engine.when.triggers import Trigger
 from matins.errors import NotAllowed
@@ -91,5 +91,5 @@ def needs_no_approval(
 def notable_settings(definition: ScheduleDefinition) -> list[str]:
     """The settings by which it reaches further than a schedule has to."""
     plain = ScheduleDefinition(definition.trigger, definition.job)
-    fields = {name: OWN_SETTINGS[name].field for name in REACHING if name in OWN_SETTINGS}
+    fields = {name: OWN_SETTINGS[name].field for name in NOTABLE_SETTINGS if name in OWN_SETTINGS}
     return [name for name, field in fields.items() if getattr(definition, field) != getattr(plain, field)]

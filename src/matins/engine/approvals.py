@@ -31,7 +31,7 @@ HARMLESS = frozenset(
 )
 """Known actions that an owner need not be asked about. What is not known counts as destructive."""
 
-_SHOWN = (
+_REVIEWED = (
     "prompt", "work_source", "pre_check", "before_run", "after_run", "provider", "max_cost", "max_tokens", "ends_at",
 )  # fmt: skip
 """What a person sees of a schedule in order to judge, where it is set."""
@@ -56,7 +56,7 @@ def agent_fingerprint(agent: Agent) -> dict[str, Any]:
     return {"name": agent.name, **dump_settings(settings_of(Agent), agent), "environment": hidden}
 
 
-def why_not(approval: Approval, principal: Principal) -> str | None:
+def refusal_reason(approval: Approval, principal: Principal) -> str | None:
     """Why this principal may not answer; None when it may."""
     if not principal.is_human:
         return "agents cannot approve"
@@ -66,20 +66,22 @@ def why_not(approval: Approval, principal: Principal) -> str | None:
         return f"the approvers are {', '.join(approval.approvers)}"
     if not approval.approvers and principal.role != "owner":
         return "only the owner can answer it"
-    if principal.role != "owner" and (principal.name, principal.role) in hands(approval):
+    if principal.role != "owner" and (principal.name, principal.role) in authors(approval):
         return "only the owner may approve what they made, changed or started themselves"
     return None
 
 
-def hands(approval: Approval) -> list[tuple[str, str]]:
+def authors(approval: Approval) -> list[tuple[str, str]]:
     """(name, role) of those who had a hand in what is asked about."""
-    told: list[list[str]] = approval.request.get("involved") or [[approval.requested_by, approval.requester_role]]
-    return [(name, role) for name, role in told]
+    authors_of_request: list[list[str]] = approval.request.get("involved") or [
+        [approval.requested_by, approval.requester_role]
+    ]
+    return [(name, role) for name, role in authors_of_request]
 
 
-def able(approval: Approval) -> int:
+def eligible_count(approval: Approval) -> int:
     """How many may answer: those who had no hand in it."""
-    makers = {name for name, role in hands(approval) if role != "owner"}
+    makers = {name for name, role in authors(approval) if role != "owner"}
     return len({*approval.approvers} - makers) if approval.approvers else 1
 
 
@@ -90,17 +92,19 @@ def tally(approval: Approval) -> Literal["pending", "approved", "denied"]:
     against = sum(vote.vote == "deny" for vote in votes)
     if for_it >= approval.needed:
         return "approved"
-    return "denied" if against and able(approval) - against < approval.needed else "pending"
+    return "denied" if against and eligible_count(approval) - against < approval.needed else "pending"
 
 
-def told(agent: str, name: str, definition: ScheduleDefinition, slot: int | None, description: str) -> dict[str, Any]:
+def approval_request(
+    agent: str, name: str, definition: ScheduleDefinition, slot: int | None, description: str
+) -> dict[str, Any]:
     """What a person must see in order to judge."""
     request: dict[str, Any] = {"schedule": name, "agent": agent, "job": definition.job, "when": description}
     if definition.payload is not None:
         request["payload"] = definition.payload
     if definition.target is not None:
         request["target"] = {word: value for word, value in definition.target._asdict().items() if value is not None}
-    for name in _SHOWN:
+    for name in _REVIEWED:
         if getattr(definition, name) is not None:
             request[name] = getattr(definition, name)
     if slot is not None:

@@ -15,7 +15,7 @@ from matins.model.settings import Choice, Money, Name, Setting, Tokens, Zone
 
 Scope = Literal["schedule", "agent", "all"]
 Period = Literal["day", "month"]
-MOST_PAST = 100
+MAX_PAST_RUNS = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Spent(NamedTuple):
     tokens: int
 
 
-class Lack(NamedTuple):
+class Shortfall(NamedTuple):
     """Why a run does not fit: `used` is what is spent and promised to others already."""
 
     what: Literal["money", "tokens"]
@@ -105,31 +105,31 @@ def _next_wall(budget: Budget, day: date) -> int:
     return first_of_month(day.year + day.month // 12, day.month % 12 + 1) * DAY_MS
 
 
-def room(budget: Budget, settled: Spent, reserved: Spent, wanted: Spent) -> Lack | None:
+def shortfall(budget: Budget, settled: Spent, reserved: Spent, wanted: Spent) -> Shortfall | None:
     """What the budget lacks for a run that may cost `wanted`; None when it fits."""
     money, tokens = settled.money + reserved.money, settled.tokens + reserved.tokens
     if budget.max_cost is not None and money + wanted.money > budget.max_cost:
-        return Lack("money", budget.max_cost, money, wanted.money)
+        return Shortfall("money", budget.max_cost, money, wanted.money)
     if budget.max_tokens is not None and tokens + wanted.tokens > budget.max_tokens:
-        return Lack("tokens", budget.max_tokens, tokens, wanted.tokens)
+        return Shortfall("tokens", budget.max_tokens, tokens, wanted.tokens)
     return None
 
 
-def reservation(cap: Spent | None, past: Sequence[Spent], usual: Spent) -> Spent:
+def reservation(cap: Spent | None, past: Sequence[Spent], default: Spent) -> Spent:
     """What to set aside for a run, unit by unit: its cap, else what 95 of 100 past runs kept to, else what is usual.
 
     A cap of 0 is none; `past` has the newest first.
     """
-    recent = past[:MOST_PAST]
+    recent = past[:MAX_PAST_RUNS]
     caps = cap or Spent(0, 0)
     return Spent(
-        caps.money or _likely([run.money for run in recent], usual.money),
-        caps.tokens or _likely([run.tokens for run in recent], usual.tokens),
+        caps.money or _likely([run.money for run in recent], default.money),
+        caps.tokens or _likely([run.tokens for run in recent], default.tokens),
     )
 
 
-def _likely(past: Sequence[int], usual: int) -> int:
-    return percentile(past, 95) if past else usual
+def _likely(past: Sequence[int], default: int) -> int:
+    return percentile(past, 95) if past else default
 
 
 def percentile(values: Sequence[int], percent: int) -> int:

@@ -21,7 +21,7 @@ class EventKind(NamedTuple):
 
     type: str
     help: str
-    ends: bool = False
+    is_terminal: bool = False
     """Whether a run is over with it."""
 
 
@@ -34,7 +34,7 @@ _KINDS = (
     EventKind("schedule.expired", "A schedule reached its end date."),
     EventKind("schedule.broken", "A schedule cannot be read. It is set aside; the data has the reason."),
     EventKind("schedule.replanned", "The next slot of a schedule was computed again because the clock went back."),
-    EventKind("schedule.missed", "One slot or several were missed because no engine was running.", ends=True),
+    EventKind("schedule.missed", "One slot or several were missed because no engine was running.", is_terminal=True),
     EventKind("schedule.deleted", "A schedule was deleted. Its history is kept."),
     EventKind("run.planned", "A run was created for a slot. It starts as soon as there is capacity."),
     EventKind("run.queued", "A run waits for another run of its schedule."),
@@ -51,19 +51,21 @@ _KINDS = (
     EventKind("run.retrying", "An attempt failed or was lost. The run will be retried."),
     EventKind("run.held", "A run needs a person: it cannot be ended, or its worker is gone."),
     EventKind("run.cancelling", "A started run was asked to end."),
-    EventKind("run.succeeded", "A run succeeded.", ends=True),
-    EventKind("run.failed", "A run failed and will not be retried.", ends=True),
-    EventKind("run.cancelled", "A run was cancelled.", ends=True),
-    EventKind("run.skipped", "A slot was skipped by a policy, a check or a hook.", ends=True),
-    EventKind("run.blocked", "The guard blocked a run.", ends=True),
-    EventKind("run.missed", "A run could not start within its grace.", ends=True),
-    EventKind("run.denied", "A run was denied.", ends=True),
-    EventKind("run.expired", "A run was not approved in time.", ends=True),
+    EventKind("run.succeeded", "A run succeeded.", is_terminal=True),
+    EventKind("run.failed", "A run failed and will not be retried.", is_terminal=True),
+    EventKind("run.cancelled", "A run was cancelled.", is_terminal=True),
+    EventKind("run.skipped", "A slot was skipped by a policy, a check or a hook.", is_terminal=True),
+    EventKind("run.blocked", "The guard blocked a run.", is_terminal=True),
+    EventKind("run.missed", "A run could not start within its grace.", is_terminal=True),
+    EventKind("run.denied", "A run was denied.", is_terminal=True),
+    EventKind("run.expired", "A run was not approved in time.", is_terminal=True),
     EventKind(
-        "run.over_budget", "A run did not start because its budget is spent, or was stopped at its limit.", ends=True
+        "run.over_budget",
+        "A run did not start because its budget is spent, or was stopped at its limit.",
+        is_terminal=True,
     ),
-    EventKind("run.interrupted", "A run was interrupted because its scheduler stopped.", ends=True),
-    EventKind("run.unknown", "The outcome of a run is unknown.", ends=True),
+    EventKind("run.interrupted", "A run was interrupted because its scheduler stopped.", is_terminal=True),
+    EventKind("run.unknown", "The outcome of a run is unknown.", is_terminal=True),
     EventKind("message.emitted", "A schedule emitted its message for subscribers."),
     EventKind("approval.requested", "Approval was requested for a run, a proposed schedule or a budget."),
     EventKind("approval.voted", "A person approved or denied a request; others may still be needed."),
@@ -96,7 +98,7 @@ _KINDS = (
     EventKind("hook.failed", "A hook that runs after a run failed. The run is not affected."),
 )
 EVENTS = {kind.type: kind for kind in _KINDS}
-TERMINAL_EVENTS = frozenset(kind.type for kind in _KINDS if kind.ends)
+TERMINAL_EVENTS = frozenset(kind.type for kind in _KINDS if kind.is_terminal)
 """The types with which a run is over; each run has exactly one event of these."""
 ALIASES = {
     "schedule:created": "schedule.created",
@@ -135,7 +137,7 @@ def canonical_types(names: str | Iterable[str] | None) -> tuple[str, ...]:
 
 def to_cloudevent(event: StoredEvent, store_id: str, schedule_name: str | None) -> dict[str, Any]:
     """CloudEvents 1.0. Ids are texts: they may be larger than a number in JSON."""
-    told: dict[str, Any] = {
+    document: dict[str, Any] = {
         "specversion": "1.0",
         "id": f"{store_id}-{event.id}",
         "source": f"{PREFIX.removesuffix('.')}/{store_id}",
@@ -145,9 +147,9 @@ def to_cloudevent(event: StoredEvent, store_id: str, schedule_name: str | None) 
         "data": orjson.loads(event.data) if event.data else {},
     }
     if event.schedule_id is not None:
-        told |= {"subject": f"schedules/{event.schedule_id}", "scheduleid": str(event.schedule_id)}
+        document |= {"subject": f"schedules/{event.schedule_id}", "scheduleid": str(event.schedule_id)}
     if event.run_id is not None:
-        told |= {"subject": f"runs/{event.run_id}", "runid": str(event.run_id)}
+        document |= {"subject": f"runs/{event.run_id}", "runid": str(event.run_id)}
     if schedule_name is not None:
-        told["schedulename"] = schedule_name
-    return told
+        document["schedulename"] = schedule_name
+    return document

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from matins.engine.gates import Candidate, Facts, Gate, Verdict, choose
-from matins.engine.planning import Rule
+from matins.engine.planning import Timetable
 from matins.engine.policies import Policies
 from matins.model.run import RunState
 
@@ -63,16 +63,16 @@ class ForecastStart(NamedTuple):
     waiting: Waiting = Waiting()
 
 
-def forecast(rule: Rule, start: ForecastStart) -> Iterator[ForecastSlot]:
+def forecast(timetable: Timetable, start: ForecastStart) -> Iterator[ForecastSlot]:
     """The slots from there on, until the schedule has ended."""
     slot, executions, waiting = start.slot, start.executions, start.waiting
-    most = rule.definition.max_executions
-    while slot is not None and (most is None or executions < most):
-        due_at = rule.due_at(start.schedule_id, slot) or slot
+    limit = timetable.definition.max_executions
+    while slot is not None and (limit is None or executions < limit):
+        due_at = timetable.due_at(start.schedule_id, slot) or slot
         at = max(due_at, start.now)
         waiting = waiting if at <= waiting.until else Waiting()  # at that very moment it has not ended yet
         facts = Facts(waiting.runs, False, start.agent, start.policies)
-        candidate = Candidate(rule.definition, slot, facts, executions, False, at, due_at)
+        candidate = Candidate(timetable.definition, slot, facts, executions, False, at, due_at)
         seen = _judged(candidate, slot, due_at)
         yield seen
         if seen.verdict is not None and seen.verdict.reason == "end_date":
@@ -80,7 +80,7 @@ def forecast(rule: Rule, start: ForecastStart) -> Iterator[ForecastSlot]:
         if seen.verdict is not None and seen.runs:
             waiting = waiting.joined(seen.verdict.state, seen.until)
         executions += seen.runs
-        slot = _following(rule, seen, at)
+        slot = _following(timetable, seen, at)
 
 
 def _judged(candidate: Candidate, slot: int, due_at: int) -> ForecastSlot:
@@ -88,25 +88,25 @@ def _judged(candidate: Candidate, slot: int, due_at: int) -> ForecastSlot:
     verdict = next((verdict for _, verdict in verdicts if verdict is not None), None)
     if verdict is None or verdict.state is not RunState.WAITING:
         return ForecastSlot(slot, due_at, candidate, verdicts, verdict, None)
-    return ForecastSlot(slot, due_at, candidate, verdicts, *_landing(candidate, verdict))
+    return ForecastSlot(slot, due_at, candidate, verdicts, *_after_deferral(candidate, verdict))
 
 
-def _landing(candidate: Candidate, deferred: Verdict) -> tuple[Verdict, int | None]:
+def _after_deferral(candidate: Candidate, deferred: Verdict) -> tuple[Verdict, int | None]:
     """What is put off is judged again when its time comes, as one that was counted already."""
-    words = replace(candidate.definition, ends_at=None, max_executions=None)
+    definition = replace(candidate.definition, ends_at=None, max_executions=None)
     facts = candidate.facts._replace(live=())
     verdict: Verdict | None = deferred
     until = candidate.now
     while verdict is not None and verdict.state is RunState.WAITING:
         until = verdict.until or until
-        again = candidate._replace(definition=words, facts=facts, now=until)
+        again = candidate._replace(definition=definition, facts=facts, now=until)
         verdict = next((found for gate in PREDICTABLE if (found := gate.judge(again)) is not None), None)
     return (deferred, until) if verdict is None else (verdict, None)
 
 
-def _following(rule: Rule, seen: ForecastSlot, at: int) -> int | None:
+def _following(timetable: Timetable, seen: ForecastSlot, at: int) -> int | None:
     """An interval that counts from completion goes on from the end of a run, which nobody knows: at the earliest."""
-    if rule.completion and seen.runs:
-        return rule.after_completion(0, seen.slot, seen.until or at)[0]
-    following = rule.trigger.next_ms(seen.slot)
-    return rule.trigger.next_ms(at) if following is not None and following <= at else following
+    if timetable.from_completion and seen.runs:
+        return timetable.after_completion(0, seen.slot, seen.until or at)[0]
+    following = timetable.trigger.next_ms(seen.slot)
+    return timetable.trigger.next_ms(at) if following is not None and following <= at else following

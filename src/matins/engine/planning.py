@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from matins.engine.catch_up import Covered, Decision, Part, decide, grace_of
+from matins.engine.catch_up import CatchUpPlan, SlotGroup, SlotRange, grace_of, plan_catch_up
 from matins.engine.gates import ALL, Candidate, Facts, Mask, judge, touched_gates
 from matins.engine.gates.quiet_hours import quiet_evidence, skipping_hours
 from matins.engine.policies import Policies
@@ -15,7 +15,7 @@ from matins.model.schedule import ScheduleDefinition
 from matins.model.trigger import Interval
 
 
-class Birth(NamedTuple):
+class PlannedRun(NamedTuple):
     """A record to make."""
 
     slot: int | None
@@ -29,7 +29,7 @@ class Birth(NamedTuple):
 
 
 class Plan(NamedTuple):
-    births: list[Birth]
+    runs: list[PlannedRun]
     next_slot: int | None
     due_at: int | None
     window_used: int
@@ -39,21 +39,21 @@ class Plan(NamedTuple):
     """Whether the schedule has come to its end."""
 
 
-class Rule:
+class Timetable:
     """A schedule's definition, made ready for planning."""
 
-    __slots__ = ("_plain", "completion", "definition", "exclusive", "trigger")
+    __slots__ = ("_plain_times", "from_completion", "definition", "exclusive", "trigger")
 
     def __init__(self, definition: ScheduleDefinition, trigger: Trigger) -> None:
         self.definition = definition
         self.trigger = trigger
         when = definition.trigger.when
-        self.completion = isinstance(when, Interval) and when.anchor == "completion"
+        self.from_completion = isinstance(when, Interval) and when.anchor == "completion"
         """Whether the next slot is known only when the run is over."""
         self.exclusive = definition.overlap != "allow"
         elapsed = isinstance(when, Interval) and when.anchor != "grid"
         bounded = definition.max_executions is not None or definition.ends_at is not None
-        self._plain = not elapsed and not bounded and not definition.jitter
+        self._plain_times = not elapsed and not bounded and not definition.jitter
 
     def due_at(self, schedule_id: int, slot: int | None) -> int | None:
         """When a slot is due: later than the slot itself by its jitter."""
@@ -75,24 +75,24 @@ class Rule:
     ) -> Plan:
         """`slot` is the first one without a record; its time has come. Only `gates` are judged: mostly there are none,
         and nothing is to be checked."""
-        if self._plain:  # on time, and nothing in between: most of all plans
+        if self._plain_times:  # on time, and nothing in between: most of all plans
             following = self.trigger.next_ms(slot)
             on_time = (
                 following is not None and now < following and now - slot <= grace_of(self.definition, slot, following)
             )
             if on_time and (not gates or judge(self._on_time(slot, facts, executions, now), gates) is None):
-                return Plan([Birth(slot, None, 1, RunState.READY)], following, following, 0, executions + 1)
+                return Plan([PlannedRun(slot, None, 1, RunState.READY)], following, following, 0, executions + 1)
         if self.definition.ends_at is not None and slot > self.definition.ends_at:
-            return self._end(slot, executions)
+            return self._expired(slot, executions)
         return self._plan_window(schedule_id, slot, window_used, executions, facts, now, gates)
 
     def _on_time(self, slot: int, facts: Facts, executions: int, now: int) -> Candidate:
         return Candidate(self.definition, slot, facts, executions, False, now, slot)
 
-    def _end(self, slot: int, executions: int) -> Plan:
+    def _expired(self, slot: int, executions: int) -> Plan:
         evidence = {"ends_at": self.definition.ends_at}
-        birth = Birth(slot, None, 1, RunState.SKIPPED, "end_date", evidence)
-        return Plan([birth], None, None, 0, executions, expired=True)
+        planned = PlannedRun(slot, None, 1, RunState.SKIPPED, "end_date", evidence)
+        return Plan([planned], None, None, 0, executions, expired=True)
 
     def _plan_window(
         self,
@@ -104,54 +104,54 @@ class Rule:
         now: int,
         gates: Mask,
     ) -> Plan:
-        decision = self.decide(slot, window_used, facts.policies, now)
-        births = [_missed(covered) for covered in decision.missed]
-        births += [self._skipped(part) for part in decision.skipped]
-        in_the_way = list(facts.live)
+        caught_up = self.catch_up(slot, window_used, facts.policies, now)
+        runs = [_missed(slot_range) for slot_range in caught_up.missed]
+        runs += [self._skipped(group) for group in caught_up.skipped]
+        live = list(facts.live)
         cancel: tuple[int, ...] = ()
-        for covered in _to_run(decision.late, decision.on_time):
-            seen, catching_up = facts._replace(live=in_the_way), bool(decision.late)
-            due_at = self.due_at(schedule_id, decision.on_time) if covered.slot == decision.on_time else None
-            candidate = Candidate(self.definition, covered.slot, seen, executions, catching_up, now, due_at)
+        for slot_range in _to_run(caught_up.late, caught_up.on_time):
+            seen, catching_up = facts._replace(live=live), bool(caught_up.late)
+            due_at = self.due_at(schedule_id, caught_up.on_time) if slot_range.slot == caught_up.on_time else None
+            candidate = Candidate(self.definition, slot_range.slot, seen, executions, catching_up, now, due_at)
             verdict = judge(candidate, gates | touched_gates(seen))  # runs of this very window may be in the way
-            first = covered.first if covered.slots > 1 else None
+            first = slot_range.first if slot_range.slots > 1 else None
             if verdict is None:
-                births.append(Birth(covered.slot, first, covered.slots, RunState.READY))
+                runs.append(PlannedRun(slot_range.slot, first, slot_range.slots, RunState.READY))
             else:
-                births.append(Birth(covered.slot, first, covered.slots, *verdict[:3], verdict.until))
+                runs.append(PlannedRun(slot_range.slot, first, slot_range.slots, *verdict[:3], verdict.until))
                 cancel += tuple(run for run in verdict.cancel if run)
-            if births[-1].state < RunState.SUCCEEDED:
+            if runs[-1].state < RunState.SUCCEEDED:
                 executions += 1
-                in_the_way.append((0, births[-1].state))
-        if decision.skipped:
-            births.sort(key=lambda birth: birth.slot or 0)  # quiet hours lie among the others
-        return self._moved_on(schedule_id, births, decision.next_slot, decision.window_used, executions, cancel)
+                live.append((0, runs[-1].state))
+        if caught_up.skipped:
+            runs.sort(key=lambda planned: planned.slot or 0)  # quiet hours lie among the others
+        return self._advanced(schedule_id, runs, caught_up.next_slot, caught_up.window_used, executions, cancel)
 
-    def decide(self, slot: int, window_used: int, policies: Policies, now: int) -> Decision:
+    def catch_up(self, slot: int, window_used: int, policies: Policies, now: int) -> CatchUpPlan:
         """What becomes of the slots from this one up to now."""
         quiet = skipping_hours(self.definition, policies)
-        return decide(self.definition, self.trigger, slot, now, window_used, quiet)
+        return plan_catch_up(self.definition, self.trigger, slot, now, window_used, quiet)
 
-    def _skipped(self, part: Part) -> Birth:
-        slot, first, slots = part.covered
-        evidence = quiet_evidence(self.definition, part.until)
-        return Birth(slot, first if slots > 1 else None, slots, RunState.SKIPPED, "quiet_hours", evidence)
+    def _skipped(self, group: SlotGroup) -> PlannedRun:
+        slot, first, slots = group.slot_range
+        evidence = quiet_evidence(self.definition, group.until)
+        return PlannedRun(slot, first if slots > 1 else None, slots, RunState.SKIPPED, "quiet_hours", evidence)
 
-    def _moved_on(
+    def _advanced(
         self,
         schedule_id: int,
-        births: list[Birth],
+        runs: list[PlannedRun],
         next_slot: int | None,
         used: int,
         executions: int,
         cancel: tuple[int, ...],
     ) -> Plan:
-        most = self.definition.max_executions
-        if most is not None and executions >= most:
+        limit = self.definition.max_executions
+        if limit is not None and executions >= limit:
             next_slot = None
-        waits = self.completion and any(birth.state < RunState.SUCCEEDED for birth in births)
+        waits = self.from_completion and any(planned.state < RunState.SUCCEEDED for planned in runs)
         due_at = None if waits else self.due_at(schedule_id, next_slot)
-        return Plan(births, next_slot, due_at, used, executions, cancel)
+        return Plan(runs, next_slot, due_at, used, executions, cancel)
 
     def after_completion(self, schedule_id: int, slot: int | None, ended: int) -> tuple[int, int]:
         """The next slot of an interval that counts from completion, and when it is due."""
@@ -161,10 +161,10 @@ class Rule:
         return following, self.due_at(schedule_id, following) or following
 
 
-def _missed(covered: Covered) -> Birth:
-    first = covered.first if covered.slots > 1 else None
-    return Birth(covered.slot, first, covered.slots, RunState.MISSED, "missed")
+def _missed(slot_range: SlotRange) -> PlannedRun:
+    first = slot_range.first if slot_range.slots > 1 else None
+    return PlannedRun(slot_range.slot, first, slot_range.slots, RunState.MISSED, "missed")
 
 
-def _to_run(late: list[Covered], on_time: int | None) -> list[Covered]:
-    return late if on_time is None else [*late, Covered(on_time, on_time, 1)]
+def _to_run(late: list[SlotRange], on_time: int | None) -> list[SlotRange]:
+    return late if on_time is None else [*late, SlotRange(on_time, on_time, 1)]

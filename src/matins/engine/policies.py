@@ -21,7 +21,7 @@ from matins.model.settings import settings_of
 from matins.model.throttle import Throttle
 from matins.model.work_source import WorkSourceDefinition
 
-BEFORE, AFTER = HOOKS = HOOK_EVENTS
+BEFORE_RUN, AFTER_RUN = HOOKS = HOOK_EVENTS
 _VALUES: Mapping[str, type[Any]] = {
     "quiet_hours": QuietHours,
     "budget": Budget,
@@ -32,7 +32,7 @@ _VALUES: Mapping[str, type[Any]] = {
     "work_source": WorkSourceDefinition,
 }
 """What the core itself reads, by kind of record; others stay as the store keeps them."""
-USUAL_RESERVATION = Usage(500_000, 100_000)
+DEFAULT_RESERVATION = Usage(500_000, 100_000)
 """What a run is taken to need while nobody knows: half a dollar."""
 
 
@@ -69,7 +69,7 @@ class Policies:
         return throttle
 
 
-NONE = Policies()
+NO_POLICIES = Policies()
 
 
 def read_policies(rev: int, rows: Iterable[PolicyRow], throttles: Iterable[Throttle]) -> Policies:
@@ -86,8 +86,8 @@ def read_policies(rev: int, rows: Iterable[PolicyRow], throttles: Iterable[Throt
         quiet_hours=found.get("quiet_hours", {}),
         throttles={throttle.provider: throttle for throttle in throttles},
         budgets=tuple(found.get("budget", {}).values()),
-        prices={**NONE.prices, **found.get("price", {})},
-        rates={**NONE.rates, **rates},
+        prices={**NO_POLICIES.prices, **found.get("price", {})},
+        rates={**NO_POLICIES.rates, **rates},
         hooks=found.get("hook", {}),
         agents=found.get("agent", {}),
         agent_rules=found.get("agent_rules", {}),

@@ -30,7 +30,7 @@ class WorkItem(NamedTuple):
     priority: int | None = None
 
 
-class Fire(NamedTuple):
+class PromptContext(NamedTuple):
     """What is known when a run begins."""
 
     schedule: str
@@ -65,7 +65,7 @@ def check_prompt_text(prompt: object, field: str = "prompt") -> str:
     return prompt
 
 
-def check_fields(text: str, *, works: bool, field: str) -> None:
+def check_fields(text: str, *, has_work: bool, field: str) -> None:
     """Whatever a text names must be something that is known when a run begins."""
     names: list[str] = _FIELD.findall(text)
     for name in names:
@@ -74,37 +74,37 @@ def check_fields(text: str, *, works: bool, field: str) -> None:
             hint = f"Did you mean {{{{{close[0]}}}}}?" if close else f"Known: {', '.join(FIELDS)}."
             message = f'"{field}" has an unknown placeholder: {{{{{name}}}}}.'
             raise InvalidInput(message, value=name, field=field, hint=hint)
-        if name.startswith("work.") and not works:
+        if name.startswith("work.") and not has_work:
             message = f'"{field}" has the placeholder {{{{{name}}}}}, but the schedule has no work source.'
             raise InvalidInput(message, value=name, field=field, hint='For example: work_source="backlog".')
 
 
-def build_prompt(prompt: str | None, fire: Fire) -> str:
+def build_prompt(prompt: str | None, context: PromptContext) -> str:
     """What the agent reads. A work item that the prompt does not name itself is put at its end."""
     text = prompt or DEFAULT_PROMPT
-    filled = fill(text, fire)
-    if fire.work is not None and "work." not in "".join(_FIELD.findall(text)):
-        filled = f"{filled}\n\n{_described(fire.work)}"
+    filled = render(text, context)
+    if context.work is not None and "work." not in "".join(_FIELD.findall(text)):
+        filled = f"{filled}\n\n{_item_text(context.work)}"
     return f"{PREFIX} {filled}"
 
 
-def fill(text: str, fire: Fire) -> str:
+def render(text: str, context: PromptContext) -> str:
     """With the fields that it names, and which were checked, in their places."""
-    values = _values(fire)
-    return _FIELD.sub(lambda found: _shown(found[1], values), text)
+    values = _values(context)
+    return _FIELD.sub(lambda found: _field_text(found[1], values), text)
 
 
-def _values(fire: Fire) -> Mapping[str, Any]:
-    work = fire.work
+def _values(context: PromptContext) -> Mapping[str, Any]:
+    work = context.work
     return {
-        "schedule": fire.schedule,
-        "agent": fire.agent,
-        "run": fire.run_id,
-        "attempt": fire.attempt,
-        "slot": fire.slot or "now, by hand",
-        "lateness": format_duration(fire.late_ms) if fire.late_ms >= 1_000 else "0s",
-        "slots": fire.slots,
-        "last_outcome": fire.last_outcome or "none yet",
+        "schedule": context.schedule,
+        "agent": context.agent,
+        "run": context.run_id,
+        "attempt": context.attempt,
+        "slot": context.slot or "now, by hand",
+        "lateness": format_duration(context.late_ms) if context.late_ms >= 1_000 else "0s",
+        "slots": context.slots,
+        "last_outcome": context.last_outcome or "none yet",
         "work.title": work.title if work else "",
         "work.id": work.id if work else "",
         "work.url": (work.url or "") if work else "",
@@ -113,12 +113,12 @@ def _values(fire: Fire) -> Mapping[str, Any]:
     }
 
 
-def _shown(name: str, values: Mapping[str, Any]) -> str:
+def _field_text(name: str, values: Mapping[str, Any]) -> str:
     text = str(values[name])
     return fenced(name, text) if name in _UNTRUSTED and text else text
 
 
-def _described(work: WorkItem) -> str:
+def _item_text(work: WorkItem) -> str:
     """As one block of data, with its id, so that the agent can say what it worked on."""
     lines = [f"Title: {work.title}"]
     lines += [f"Link: {work.url}"] if work.url else []

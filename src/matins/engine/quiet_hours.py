@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Literal, cast, get_args
 
-from matins.engine.english.words import DAYS, every_day, week_order
+from matins.engine.english.vocabulary import DAYS, every_day, week_order
 from matins.engine.validation import invalid, items_of, nearest
 from matins.engine.when.days import ALL_WEEKDAYS, bits, lowest_bit
 from matins.engine.when.definitions import clock_text, parse_clock
@@ -16,8 +16,8 @@ from matins.model.settings import Choice, Setting, Windows, Zone
 
 Mode = Literal["skip", "defer"]
 MODES: tuple[Mode, ...] = get_args(Mode)
-MOST_WINDOWS = 100
-_WINDOW_WORDS = ("days", "from", "to")
+MAX_WINDOWS = 100
+_WINDOW_KEYS = ("days", "from", "to")
 _SHORT = tuple(day[:3].lower() for day in DAYS)
 _LONG = tuple(day.lower() for day in DAYS)
 _DAYS = {day: n for days in (_SHORT, _LONG) for n, day in enumerate(days)} | {"tues": 2, "thur": 4, "thurs": 4}
@@ -89,7 +89,7 @@ def quiet_until(policy: QuietHours, at_ms: int) -> int | None:
         at = stretch.end  # the clocks change first: see what they show then
 
 
-def unchanged_since(policy: QuietHours, at_ms: int) -> int:
+def last_change_at(policy: QuietHours, at_ms: int) -> int:
     """Since when it has been quiet without a break, if it is at this instant; else, since when it has not."""
     zone = load_zone(policy.timezone)
     at, stretch = at_ms, zone.stretch_at(at_ms)
@@ -162,12 +162,12 @@ def parse_windows(value: object) -> tuple[Window, ...]:
     if not items:
         hint = 'For example: windows=["22:00-07:00", "sat,sun 00:00-24:00"].'
         raise invalid("windows", value, "a list of windows", hint=hint)
-    if len(items) > MOST_WINDOWS:
+    if len(items) > MAX_WINDOWS:
         raise InvalidInput(
-            f'"windows" must be at most {MOST_WINDOWS} windows, not {len(items)}.',
+            f'"windows" must be at most {MAX_WINDOWS} windows, not {len(items)}.',
             value=len(items),
             field="windows",
-            allowed=f"1 to {MOST_WINDOWS}",
+            allowed=f"1 to {MAX_WINDOWS}",
             hint='One window may name several days: "mon,wed,fri 22:00-07:00".',
         )
     return tuple(_window(item, f"windows[{n}]") for n, item in enumerate(items))
@@ -177,8 +177,8 @@ def _window(value: object, field: str) -> Window:
     if isinstance(value, str):
         return _window_of_text(value, field)
     if isinstance(value, Mapping):
-        return _window_of_words(cast("Mapping[str, object]", value), field)
-    raise _no_window(value, field)
+        return _window_of_mapping(cast("Mapping[str, object]", value), field)
+    raise _invalid_window(value, field)
 
 
 def _window_of_text(text: str, field: str) -> Window:
@@ -186,22 +186,22 @@ def _window_of_text(text: str, field: str) -> Window:
     before, _, end = text.rpartition("-")
     *days, start = before.split() or [""]
     if not start or not end.strip():
-        raise _no_window(text, field)
+        raise _invalid_window(text, field)
     mask = _days(" ".join(days), field) if days else ALL_WEEKDAYS
     return Window(mask, *_span(start, field, end.strip(), field))
 
 
-def _window_of_words(words: Mapping[str, object], field: str) -> Window:
+def _window_of_mapping(window: Mapping[str, object], field: str) -> Window:
     """`{"days": "mon-fri", "from": "22:00", "to": "07:00"}`."""
-    _check_words(words, _WINDOW_WORDS, f"{field}.")
-    if words.get("from") is None or words.get("to") is None:
-        raise _no_window(dict(words), field)
-    days = words.get("days")
+    _check_keys(window, _WINDOW_KEYS, f"{field}.")
+    if window.get("from") is None or window.get("to") is None:
+        raise _invalid_window(dict(window), field)
+    days = window.get("days")
     mask = ALL_WEEKDAYS if days is None else _days(days, f"{field}.days")
-    return Window(mask, *_span(words["from"], f"{field}.from", words["to"], f"{field}.to"))
+    return Window(mask, *_span(window["from"], f"{field}.from", window["to"], f"{field}.to"))
 
 
-def _no_window(value: object, field: str) -> InvalidInput:
+def _invalid_window(value: object, field: str) -> InvalidInput:
     hint = 'Use "22:00-07:00", "mon-fri 22:00-07:00" or {"days": "mon-fri", "from": "22:00", "to": "07:00"}.'
     return InvalidInput(f"{value!r} is not a window of time.", value=value, field=field, hint=hint)
 
@@ -255,16 +255,16 @@ def _days_of_item(item: str, field: str) -> int:
     return sum(1 << (begin + n) % 7 for n in range(count + 1))
 
 
-def _day(word: str, field: str) -> int:
-    if word not in _DAYS:
+def _day(key: str, field: str) -> int:
+    if key not in _DAYS:
         known = (*_SHORT, "weekdays", "weekends")
-        hint = nearest(word, (*_DAYS, *_GROUPS))
-        raise InvalidInput(f'Unknown day "{word}".', value=word, field=field, allowed=", ".join(known), hint=hint)
-    return _DAYS[word]
+        hint = nearest(key, (*_DAYS, *_GROUPS))
+        raise InvalidInput(f'Unknown day "{key}".', value=key, field=field, allowed=", ".join(known), hint=hint)
+    return _DAYS[key]
 
 
-def _check_words(words: Iterable[object], known: tuple[str, ...], prefix: str) -> None:
-    for word in words:
-        if word not in known:
-            hint = nearest(str(word), known)
-            raise InvalidInput(f'A window has no "{word}".', value=word, field=f"{prefix}{word}", hint=hint)
+def _check_keys(window: Iterable[object], known: tuple[str, ...], prefix: str) -> None:
+    for key in window:
+        if key not in known:
+            hint = nearest(str(key), known)
+            raise InvalidInput(f'A window has no "{key}".', value=key, field=f"{prefix}{key}", hint=hint)

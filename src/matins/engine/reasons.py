@@ -41,7 +41,7 @@ FUTURE = Tense("will be", "will be", "will still be", "will have", "will need", 
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ReasonContext:
     """The evidence of a sentence, with its time zone and tense."""
 
     evidence: Mapping[str, Any]
@@ -53,9 +53,9 @@ class Told:
     def __getitem__(self, key: str) -> Any:
         return self.evidence.get(key)
 
-    def moment(self, key: str) -> str:
+    def local_time(self, key: str) -> str:
         at = self[key]
-        return "some time" if at is None else moment(at, self.zone, self.at)
+        return "some time" if at is None else local_time(at, self.zone, self.at)
 
     def run(self, key: str = "run") -> str:
         """Name the run. Run 0 has no number yet: it is created in the same step, or only forecast."""
@@ -77,16 +77,16 @@ def sentence(
 ) -> str:
     """The reason as a sentence; with `state`, that comes first: `Skipped: quiet hours "nights" were active until …`."""
     verbs = NOW if tense is PAST and state in (RunState.WAITING, RunState.QUEUED) else tense
-    told = Told({"reason": reason, **(evidence or {})}, zone, at, verbs)
+    context = ReasonContext({"reason": reason, **(evidence or {})}, zone, at, verbs)
     code = RESOLVED if reason.startswith(RESOLVED) else reason
-    cause = _CAUSES[code](told) if code in _CAUSES else f'the reason is "{reason}"'
-    if state is None or code in _WHOLE:
+    cause = _CAUSES[code](context) if code in _CAUSES else f'the reason is "{reason}"'
+    if state is None or code in _WITH_STATE:
         return f"{cause[0].upper()}{cause[1:]}."
-    many = _many(told) if state is RunState.SKIPPED else ""
-    return f"{_prefix(code, state, told, tense)}: {cause}{many}."
+    many = _many(context) if state is RunState.SKIPPED else ""
+    return f"{_prefix(code, state, context, tense)}: {cause}{many}."
 
 
-def story(run: RunRecord, zone: str) -> str:
+def run_summary(run: RunRecord, zone: str) -> str:
     """The state of a run and its reason, in one sentence."""
     evidence = {
         **(run.evidence or {}),
@@ -100,11 +100,11 @@ def story(run: RunRecord, zone: str) -> str:
     }
     if run.reason is not None:
         return sentence(run.reason, evidence, zone, state=run.state, at=run.slot or run.planned_at)
-    told = Told(evidence, zone, None, PAST)
-    return f"{_PLAIN.get(run.state, _ended)(run, told)}{_many(told)}."
+    context = ReasonContext(evidence, zone, None, PAST)
+    return f"{_WITHOUT_REASON.get(run.state, _ended)(run, context)}{_many(context)}."
 
 
-def moment(at: int, zone: str, beside: int | None = None) -> str:
+def local_time(at: int, zone: str, beside: int | None = None) -> str:
     """`2026-03-28 07:00`, or `07:00` if it is less than a day after `beside`."""
     local = _local(at, zone)
     finer = f"{local:%H:%M}"
@@ -133,19 +133,19 @@ def _last_line(outcome: Any) -> str | None:
             return None
 
 
-def _prefix(code: str, state: RunState, told: Told, tense: Tense) -> str:
+def _prefix(code: str, state: RunState, context: ReasonContext, tense: Tense) -> str:
     if state is RunState.READY or (state is RunState.WAITING and code in _RETRIED):
-        return f"Retrying at {told.moment('again')}" if told["again"] else "Retrying"
-    if tense is PAST or code == "missed" or state not in _FORESEEN:
+        return f"Retrying at {context.local_time('again')}" if context["again"] else "Retrying"
+    if tense is PAST or code == "missed" or state not in _PREDICTED:
         return _STATES[state]
-    return f"{tense.state.capitalize()} {_FORESEEN[state]}"
+    return f"{tense.state.capitalize()} {_PREDICTED[state]}"
 
 
 _STATES = {state: state.label.replace("_", " ").capitalize() for state in RunState} | {
     RunState.HELD: "Held until resolved",
     RunState.UNKNOWN: "Outcome unknown",
 }
-_FORESEEN = {
+_PREDICTED = {
     RunState.WAITING: "wait",
     RunState.QUEUED: "be queued",
     RunState.SKIPPED: "be skipped",
@@ -155,37 +155,41 @@ _FORESEEN = {
 }
 
 
-def _already_running(told: Told) -> str:
-    label = told["state"]
-    return f"{told.run()} {told.tense.still} {_LIVE.get(label, label or 'running')}"
+def _already_running(context: ReasonContext) -> str:
+    label = context["state"]
+    return f"{context.run()} {context.tense.still} {_LIVE.get(label, label or 'running')}"
 
 
-def _quiet_hours(told: Told) -> str:
-    over = told.at is not None and told["until"] is not None and told["until"] <= told.at
-    were = PAST.were if over else told.tense.were
-    return f'quiet hours "{told["policy"]}" {were} active until {told.moment("until")}'
+def _quiet_hours(context: ReasonContext) -> str:
+    over = context.at is not None and context["until"] is not None and context["until"] <= context.at
+    were = PAST.were if over else context.tense.were
+    return f'quiet hours "{context["policy"]}" {were} active until {context.local_time("until")}'
 
 
-def _throttled(told: Told) -> str:
-    why = f" ({told['why']})" if told["why"] else ""
-    return f'provider "{told["provider"]}" {told.tense.was} throttled until {told.moment("until")}{why}'
+def _throttled(context: ReasonContext) -> str:
+    why = f" ({context['why']})" if context["why"] else ""
+    return f'provider "{context["provider"]}" {context.tense.was} throttled until {context.local_time("until")}{why}'
 
 
-def _coalesced(told: Told) -> str:
-    quiet = told["for"] == "quiet_hours"
-    what = f'quiet hours "{told["policy"]}"' if quiet else f'provider "{told["provider"]}"'
-    return f"{told.run()} {told.tense.still} waiting for {what} until {told.moment('until')} and covers this slot"
+def _coalesced(context: ReasonContext) -> str:
+    quiet = context["for"] == "quiet_hours"
+    what = f'quiet hours "{context["policy"]}"' if quiet else f'provider "{context["provider"]}"'
+    until = context.local_time("until")
+    return f"{context.run()} {context.tense.still} waiting for {what} until {until} and covers this slot"
 
 
-def _over_budget(told: Told) -> str:
-    if told["budget"] is None:
-        error = told["error"] or ""
+def _over_budget(context: ReasonContext) -> str:
+    if context["budget"] is None:
+        error = context["error"] or ""
         if error.startswith("It "):  # the error explains itself
             return f"it {error[3:].rstrip('.')}"
-        return f"the run reached its limit{told.because('error')}"
-    resets = f". It resets on {moment(told['resets_at'], told.zone)}" if told["resets_at"] is not None else ""
-    left = f"{_left(told['limit'], told['used'])} left of {told['limit']}"
-    return f'budget "{told["budget"]}" {told.tense.had} {left}; this run {told.tense.needed} {told["wanted"]}{resets}'
+        return f"the run reached its limit{context.because('error')}"
+    resets = (
+        f". It resets on {local_time(context['resets_at'], context.zone)}" if context["resets_at"] is not None else ""
+    )
+    left = f"{_left(context['limit'], context['used'])} left of {context['limit']}"
+    need = f"this run {context.tense.needed} {context['wanted']}"
+    return f'budget "{context["budget"]}" {context.tense.had} {left}; {need}{resets}'
 
 
 def _left(limit: str, used: str) -> str:
@@ -201,98 +205,102 @@ def _signed(amount: str) -> int:
     return -value if amount.startswith("-") else value
 
 
-def _rejected(told: Told) -> str:
-    gate = told["gate"] or told["reason"]
-    return f"{_GATES.get(gate, gate)} rejected the run{told.because('said')}"
+def _rejected(context: ReasonContext) -> str:
+    gate = context["gate"] or context["reason"]
+    return f"{_GATES.get(gate, gate)} rejected the run{context.because('said')}"
 
 
-def _cancelling(told: Told) -> str:
-    runs = [str(run) for run in told["runs"] or () if str(run) != "0"]
+def _cancelling(context: ReasonContext) -> str:
+    runs = [str(run) for run in context["runs"] or () if str(run) != "0"]
     replaced = f"run {' and run '.join(runs)}" if runs else "an earlier run"
     return f"{replaced} of this schedule must end first; this run replaces {'them' if len(runs) > 1 else 'it'}"
 
 
-def _missed(told: Told) -> str:
-    if (told["slots"] or 1) == 1 or told["first"] is None:
+def _missed(context: ReasonContext) -> str:
+    if (context["slots"] or 1) == 1 or context["first"] is None:
         return "no engine was running when the run was due"
-    first, last = moment(told["first"], told.zone), moment(told["last"], told.zone)
-    return f"no engine was running for {told['slots']} slots, from {first} to {last}"
+    first, last = local_time(context["first"], context.zone), local_time(context["last"], context.zone)
+    return f"no engine was running for {context['slots']} slots, from {first} to {last}"
 
 
-def _question(told: Told) -> str:
-    return f"approval {told['approval']}" if told["approval"] else "the approval"
+def _approval(context: ReasonContext) -> str:
+    return f"approval {context['approval']}" if context["approval"] else "the approval"
 
 
-def _place(told: Told) -> str:
-    return told["target"] or "session"
+def _target(context: ReasonContext) -> str:
+    return context["target"] or "session"
 
 
-def _cancelled(told: Told) -> str:
+def _cancelled(context: ReasonContext) -> str:
     """The evidence of a manual run may have `by` in another form: who started it."""
-    by = told["by"]
+    by = context["by"]
     return f"cancelled by {by}" if isinstance(by, str) else "cancelled"
 
 
-_CAUSES: dict[str, Callable[[Told], str]] = {
+_CAUSES: dict[str, Callable[[ReasonContext], str]] = {
     "already_running": _already_running,
-    "waiting_for": lambda told: f"{told.run()} must end first",
+    "waiting_for": lambda context: f"{context.run()} must end first",
     "cancelling_other": _cancelling,
-    "queue_full": lambda told: f"{told['queued']} runs {told.tense.were} queued, the maximum",
-    "max_executions": lambda told: f"the schedule {told.tense.had} run {told['max_executions']} times, the maximum",
-    "end_date": lambda told: f"the end date {told.moment('ends_at')} {told.tense.was} past",
+    "queue_full": lambda context: f"{context['queued']} runs {context.tense.were} queued, the maximum",
+    "max_executions": lambda context: (
+        f"the schedule {context.tense.had} run {context['max_executions']} times, the maximum"
+    ),
+    "end_date": lambda context: f"the end date {context.local_time('ends_at')} {context.tense.was} past",
     "quiet_hours": _quiet_hours,
     "coalesced": _coalesced,
     "throttled": _throttled,
     "over_budget": _over_budget,
-    "at_capacity": lambda told: f"the concurrency limit {told.tense.was} reached",
+    "at_capacity": lambda context: f"the concurrency limit {context.tense.was} reached",
     "guard": _rejected,
     "pre_check": _rejected,
     "hook": _rejected,
-    "checking": lambda told: "the guard, the pre-check or a hook has not answered",
-    "awaiting_approval": lambda told: "the run needs approval",
-    "approval_expired": lambda told: f"{_question(told)} was not answered in time",
-    "denied": lambda told: f"{_question(told)} was denied",
-    "paused": lambda told: "the schedule is paused. The run continues when the schedule is resumed",
+    "checking": lambda context: "the guard, the pre-check or a hook has not answered",
+    "awaiting_approval": lambda context: "the run needs approval",
+    "approval_expired": lambda context: f"{_approval(context)} was not answered in time",
+    "denied": lambda context: f"{_approval(context)} was denied",
+    "paused": lambda context: "the schedule is paused. The run continues when the schedule is resumed",
     "missed": _missed,
-    "failed": lambda told: f"failed{told.because('error')}",
-    "failed_attempt": lambda told: f"attempt {told['attempt'] or 1} failed{told.because('error')}",
-    "timed_out": lambda told: "the run exceeded its timeout",
+    "failed": lambda context: f"failed{context.because('error')}",
+    "failed_attempt": lambda context: f"attempt {context['attempt'] or 1} failed{context.because('error')}",
+    "timed_out": lambda context: "the run exceeded its timeout",
     "cancelled": _cancelled,
-    "cancelled_by_newer": lambda told: "a newer run replaced it",
-    "stopped": lambda told: "the engine stopped during the run",
-    "schedule_paused": lambda told: "the schedule was paused at the same time",
-    "schedule_removed": lambda told: "the schedule was deleted",
-    "schedule_rejected": lambda told: "the schedule was rejected",
-    "target_busy": lambda told: f"run {told['run']} is running in the target {_place(told)}",
-    "waiting_for_target": lambda told: f"the target {_place(told)} is not available",
-    "target_gone": lambda told: f"the target {_place(told)} no longer exists",
-    "unknown": lambda told: "the attempt did not report its end",
-    "worker_lost": lambda told: "the worker process is gone",
-    "unreadable": lambda told: "the worker process is gone, and the settings of the run cannot be read",
-    "woken": lambda told: "the wait is over, and the gates are checked again",
-    RESOLVED: lambda told: f"resolved by {told['reason'].removeprefix(RESOLVED)}{told.because('became')}",
+    "cancelled_by_newer": lambda context: "a newer run replaced it",
+    "stopped": lambda context: "the engine stopped during the run",
+    "schedule_paused": lambda context: "the schedule was paused at the same time",
+    "schedule_removed": lambda context: "the schedule was deleted",
+    "schedule_rejected": lambda context: "the schedule was rejected",
+    "target_busy": lambda context: f"run {context['run']} is running in the target {_target(context)}",
+    "waiting_for_target": lambda context: f"the target {_target(context)} is not available",
+    "target_gone": lambda context: f"the target {_target(context)} no longer exists",
+    "unknown": lambda context: "the attempt did not report its end",
+    "worker_lost": lambda context: "the worker process is gone",
+    "unreadable": lambda context: "the worker process is gone, and the settings of the run cannot be read",
+    "woken": lambda context: "the wait is over, and the gates are checked again",
+    RESOLVED: lambda context: f"resolved by {context['reason'].removeprefix(RESOLVED)}{context.because('became')}",
 }
 CODES = frozenset(_CAUSES)
-_WHOLE = frozenset(["failed", "cancelled", RESOLVED])
+_WITH_STATE = frozenset(["failed", "cancelled", RESOLVED])
 """Reasons that start with the state themselves."""
 _RETRIED = frozenset(["guard", "pre_check", "hook", "target_busy", "waiting_for_target"])
 
 
-def _ended(run: RunRecord, told: Told) -> str:
+def _ended(run: RunRecord, context: ReasonContext) -> str:
     if run.started_at is None or run.ended_at is None:
         return _STATES[run.state]
-    at, took = moment(run.started_at, told.zone), (run.ended_at - run.started_at) / 1000
+    at, took = local_time(run.started_at, context.zone), (run.ended_at - run.started_at) / 1000
     return f"{_STATES[run.state]}: started at {at}, took {took:g} s"
 
 
-_PLAIN: dict[RunState, Callable[[RunRecord, Told], str]] = {
-    RunState.READY: lambda run, told: "Ready: waiting for capacity",
-    RunState.STARTING: lambda run, told: f"Starting: sent to a worker at {moment(run.started_at or 0, told.zone)}",
-    RunState.RUNNING: lambda run, told: f"Running since {moment(run.started_at or 0, told.zone)}",
+_WITHOUT_REASON: dict[RunState, Callable[[RunRecord, ReasonContext], str]] = {
+    RunState.READY: lambda run, context: "Ready: waiting for capacity",
+    RunState.STARTING: lambda run, context: (
+        f"Starting: sent to a worker at {local_time(run.started_at or 0, context.zone)}"
+    ),
+    RunState.RUNNING: lambda run, context: f"Running since {local_time(run.started_at or 0, context.zone)}",
 }
 
 
-def _many(told: Told) -> str:
-    if (told["slots"] or 1) == 1 or told["first"] is None:
+def _many(context: ReasonContext) -> str:
+    if (context["slots"] or 1) == 1 or context["first"] is None:
         return ""
-    return f" ({told['slots']} slots from {told.moment('first')})"
+    return f" ({context['slots']} slots from {context.local_time('first')})"

@@ -38,7 +38,9 @@ TRIGGER_SETTINGS: Table = settings_of(TriggerSettings)
 SETTINGS: Table = settings_of(ScheduleDefinition, TriggerSettings)
 OWNER_ONLY = tuple(name for name, declared in SETTINGS.items() if declared.setting.owner_only)
 """Settings that only the owner sets; agents propose them."""
-REACHING = tuple(name for name, declared in SETTINGS.items() if declared.setting.owner_only or declared.setting.notable)
+NOTABLE_SETTINGS = tuple(
+    name for name, declared in SETTINGS.items() if declared.setting.owner_only or declared.setting.notable
+)
 """Settings that reach beyond an agent's own prompt and place: pointed out where it proposes them."""
 UNREADABLE = ScheduleDefinition(TriggerDefinition(Once(0)), job="")
 """Stands for a definition that the store gives back damaged."""
@@ -92,12 +94,12 @@ def _trigger(when: Any, settings: Mapping[str, Any], context: ParseContext) -> T
 
 def check_texts(definition: ScheduleDefinition) -> None:
     """Raise where a prompt, or a message's payload, has a placeholder that nothing fills."""
-    works = definition.work_source is not None
+    has_work = definition.work_source is not None
     if definition.prompt is not None:
-        check_fields(definition.prompt, works=works, field="prompt")
+        check_fields(definition.prompt, has_work=has_work, field="prompt")
     if definition.job == MESSAGE_JOB:
         for text in _strings_in(definition.payload):
-            check_fields(text, works=False, field="payload")
+            check_fields(text, has_work=False, field="payload")
 
 
 def _strings_in(value: Any) -> Iterable[str]:
@@ -142,9 +144,9 @@ def _when_settings(trigger: TriggerDefinition) -> dict[str, Any]:
 
 def trigger_settings(trigger: TriggerDefinition) -> dict[str, Any]:
     """Those settings of a trigger that are not the default, apart from its times."""
-    usual = TriggerSettings()
+    defaults = TriggerSettings()
     found = {name: _held(trigger, name) for name in TRIGGER_SETTINGS}
-    return {name: value for name, value in found.items() if value not in (None, getattr(usual, name))}
+    return {name: value for name, value in found.items() if value not in (None, getattr(defaults, name))}
 
 
 def _held(trigger: TriggerDefinition, name: str) -> Any:

@@ -150,10 +150,15 @@ def origin(url: str) -> str:
 
 def default_hint(declared: Declared) -> str:
     """What leaving the setting out means; where that cannot be said in a word, an example."""
-    usual = None if declared.default is None else format_setting(declared, declared.default)
-    if usual in (None, "") or isinstance(usual, (list, dict)) or declared.setting.required or declared.help_has_default:
+    default = None if declared.default is None else format_setting(declared, declared.default)
+    if (
+        default in (None, "")
+        or isinstance(default, (list, dict))
+        or declared.setting.required
+        or declared.help_has_default
+    ):
         return example_hint(declared)
-    return f"Omit it to use the default, {str(usual).lower() if isinstance(usual, bool) else usual}."
+    return f"Omit it to use the default, {str(default).lower() if isinstance(default, bool) else default}."
 
 
 def example_hint(declared: Declared) -> str:

@@ -1,13 +1,13 @@
-"""Where runs land, from the words that people write; `current-thread` and its like, from where they are said."""
+"""Targets: parsed from settings, and resolved to a thread when a run starts."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any, Literal, NamedTuple, cast
 
 from matins.engine.validation import check_name, check_names_known, invalid, preview_of
 from matins.errors import InvalidInput
-from matins.model.agent import Target
+from matins.model.agent import Fallback, Target
 from matins.model.settings import MAX_NAME_LENGTH
 from matins.model.thread import Thread
 
@@ -16,26 +16,26 @@ _NEEDS = {"fresh": (), "channel": ("channel",), "session": ("session", "session_
 _PLACES = ("channel", "session", "session_name", "thread")
 # As Cortex writes them.
 _SPELLINGS = {"sessionId": "session", "sessionName": "session_name", "threadId": "thread"}
-_ELSEWHERE = "thr_"
-_MOST_THREADS = 10**18
+_CORTEX_PREFIX = "thr_"
+_MAX_THREAD_ID = 10**18
 
 
 def parse_target(value: Any) -> Target:
     """A word (`fresh`), or a mapping with its kind: {"kind": "channel", "channel": "C07"}."""
     if isinstance(value, Target):
         return value
-    words = _spelled({"kind": value} if isinstance(value, str) else value, "target")
-    kind = words.pop("kind", None)
+    settings = _normalized({"kind": value} if isinstance(value, str) else value, "target")
+    kind = settings.pop("kind", None)
     if kind in CURRENT:
-        raise _nowhere(str(kind))
-    unknown = [word for word in words if word not in _PLACES]
+        raise _no_current(str(kind))
+    unknown = [name for name in settings if name not in _PLACES]
     if not isinstance(kind, str) or kind not in _NEEDS or unknown:
         message = f'A target has no "{unknown[0]}".' if unknown else f"{preview_of(kind)} is not a kind of target."
         allowed = ", ".join(_PLACES if unknown else (*_NEEDS, *CURRENT))
         raise InvalidInput(message, value=value, field="target", allowed=allowed, hint=f"Use one of: {allowed}.")
-    target = Target(cast("Any", kind), **_places(words))
+    target = Target(cast("Any", kind), **_places(settings))
     needed = _NEEDS[kind]
-    if needed and all(getattr(target, word) is None for word in needed):
+    if needed and all(getattr(target, name) is None for name in needed):
         hint = f'For example: {{"kind": "{kind}", "{needed[0]}": …}}.'
         raise InvalidInput(f'A target of kind "{kind}" needs "{needed[0]}".', value=value, field="target", hint=hint)
     return target
@@ -43,9 +43,9 @@ def parse_target(value: Any) -> Target:
 
 def parse_context(value: Any) -> Target:
     """Where somebody speaks from: a mapping of a channel, a session and a thread, as far as there are."""
-    words = _spelled({} if value is None else value, "context")
-    check_names_known("A context", words, _PLACES)
-    return Target(**_places(words))
+    settings = _normalized({} if value is None else value, "context")
+    check_names_known("A context", settings, _PLACES)
+    return Target(**_places(settings))
 
 
 def context_of(thread: Thread) -> Target:
@@ -61,33 +61,33 @@ def resolve_current(shorthand: str, here: Target) -> Target:
     # The session of a conversation that has just begun has no id yet; its thread has, and will hold it.
     if shorthand != "current-channel" and here.thread is not None:
         return Target("thread", here.channel, thread=here.thread)
-    raise _nowhere(shorthand)
+    raise _no_current(shorthand)
 
 
-def _spelled(value: Any, field: str) -> dict[str, Any]:
+def _normalized(value: Any, field: str) -> dict[str, Any]:
     if not isinstance(value, Mapping):
         raise invalid(field, value, "a word or a mapping" if field == "target" else "a mapping")
-    return {_SPELLINGS.get(word, word): item for word, item in cast("Mapping[str, Any]", value).items()}
+    return {_SPELLINGS.get(name, name): item for name, item in cast("Mapping[str, Any]", value).items()}
 
 
-def _places(words: Mapping[str, Any]) -> dict[str, Any]:
-    given = {word: value for word, value in words.items() if value is not None}
-    return {word: _thread(value) if word == "thread" else check_name(word, value) for word, value in given.items()}
+def _places(settings: Mapping[str, Any]) -> dict[str, Any]:
+    given = {name: value for name, value in settings.items() if value is not None}
+    return {name: _thread(value) if name == "thread" else check_name(name, value) for name, value in given.items()}
 
 
 def _thread(value: Any) -> int | str:
     """Ours are numbers; one that Cortex had keeps its name, and is not to be found here."""
-    if type(value) is int and 0 < value < _MOST_THREADS:
+    if type(value) is int and 0 < value < _MAX_THREAD_ID:
         return value
-    text = value.removeprefix(_ELSEWHERE) if isinstance(value, str) else ""
-    if text.isascii() and text.isdecimal() and 0 < int(text[:20]) < _MOST_THREADS:
+    text = value.removeprefix(_CORTEX_PREFIX) if isinstance(value, str) else ""
+    if text.isascii() and text.isdecimal() and 0 < int(text[:20]) < _MAX_THREAD_ID:
         return int(text)
     if isinstance(value, str) and value != text and text.isascii() and text.isalnum() and len(text) <= MAX_NAME_LENGTH:
         return value
     raise invalid("thread", value, "the number of a thread")
 
 
-def _nowhere(shorthand: str) -> InvalidInput:
+def _no_current(shorthand: str) -> InvalidInput:
     what = shorthand.removeprefix("current-")
     return InvalidInput(
         f'"{shorthand}" means the {what} from which it is said, and there is none.',
@@ -95,3 +95,56 @@ def _nowhere(shorthand: str) -> InvalidInput:
         field="target",
         hint=f'Call from a run, give context={{"{what}": …}}, or name one: {{"kind": "{what}", "{what}": …}}.',
     )
+
+
+BY_SESSION_ID = "session: asked for by its id"
+"""How a run lands in a session that nobody here has spoken in: whether there is one, its tool knows."""
+SESSION_GONE = "gone"
+"""How a run had landed whose tool does not know the session that was to go on."""
+
+
+class TargetState(NamedTuple):
+    """What was found where a target points."""
+
+    thread: Thread | None
+    """The thread that it means, if there is one."""
+    busy_with: int | None = None
+    """The run that is under way there."""
+    session_gone: bool = False
+    """The tool has said that it does not know the session."""
+
+
+class Resolved(NamedTuple):
+    """Land in this thread, or in a new one."""
+
+    thread: Thread | None
+    how: str
+
+
+class Wait(NamedTuple):
+    reason: Literal["target_busy", "waiting_for_target"]
+    run: int | None
+
+
+class Skip(NamedTuple):
+    reason: str = "target_gone"
+
+
+def resolve_target(
+    target: Target, found: TargetState, fallback: Fallback, final: Fallback, waited_ms: int, deadline_ms: int
+) -> Resolved | Wait | Skip:
+    """A channel always has a place. A session or a thread may be gone: then the fallback says what becomes of the run.
+    A busy place serialises."""
+    thread = found.thread
+    if thread is not None and thread.state != "closed":
+        return Wait("target_busy", found.busy_with) if found.busy_with is not None else Resolved(thread, target.kind)
+    if target.kind in ("fresh", "channel"):
+        return Resolved(None, target.kind)
+    if thread is None and target.session is not None and not found.session_gone:
+        return Resolved(None, BY_SESSION_ID)
+    chosen = fallback
+    if fallback == "wait":
+        if waited_ms < deadline_ms:
+            return Wait("waiting_for_target", None)
+        chosen = final
+    return Skip() if chosen == "skip" else Resolved(None, f"{target.kind}: gone, fallback fresh")

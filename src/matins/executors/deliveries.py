@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import orjson
 
-from matins.engine.policies import AFTER
+from matins.engine.policies import AFTER_RUN
 from matins.errors import InvalidInput
 from matins.executors.check_executor import printed
 from matins.executors.commands import CommandResult, hook_reply, run_command
@@ -97,8 +97,8 @@ class Hooks:
 
 def _commands(queue: Lane, known: Known | None) -> list[tuple[Literal["file_after", "after"], CommandLine, int]]:
     commands: list[tuple[Literal["file_after", "after"], CommandLine, int]] = []
-    if AFTER in queue.policies.hooks:
-        hook = queue.policies.hooks[AFTER]
+    if AFTER_RUN in queue.policies.hooks:
+        hook = queue.policies.hooks[AFTER_RUN]
         commands.append(("file_after", hook.command, hook.timeout_ms))
     if known is not None and known.definition.after_run is not None:
         commands.append(("after", known.definition.after_run, known.definition.check_timeout_ms))
@@ -113,7 +113,7 @@ def _context(delivery: Letter, run: RunRecord) -> dict[str, Any]:
     """The words of the hook that comes before a run, and how the run ended."""
     known = delivery.known
     return {
-        "event": AFTER,
+        "event": AFTER_RUN,
         "schedule": run.schedule,
         "schedule_id": str(run.schedule_id),
         "agent": known.agent if known else "",
@@ -133,7 +133,7 @@ def _context(delivery: Letter, run: RunRecord) -> dict[str, Any]:
 
 def _variables(delivery: Letter, run: RunRecord) -> dict[str, str]:
     return {
-        "MATINS_EVENT": AFTER,
+        "MATINS_EVENT": AFTER_RUN,
         "MATINS_SCHEDULE": run.schedule,
         "MATINS_AGENT": delivery.known.agent if delivery.known else "",
         "MATINS_RUN_ID": str(run.id),

@@ -117,7 +117,7 @@ class JobContext:
         return self._executor.is_cancelled(self._attempt.run_id)
 
     def _local(self, at: int | None) -> datetime | None:
-        return None if at is None else self._attempt.known.rule.trigger.local(at)
+        return None if at is None else self._attempt.known.timetable.trigger.local(at)
 
     def __repr__(self) -> str:
         return f"<JobContext {self.id} of {self.schedule!r}, slot {self.slot}, attempt {self.attempt}>"

@@ -28,15 +28,17 @@ def _recount(budget: Budget, before: Budget | None, change: RecordChange) -> Non
     what is reserved and granted."""
     if before is not None and budget == replace(before, max_cost=budget.max_cost, max_tokens=budget.max_tokens):
         return
-    from matins.engine.spending import draws
+    from matins.engine.charges import charges
 
     transaction = change.transaction
     transaction.drop_purses(budget.name)
     for spent in transaction.spend_since(_period_start(budget, change.now)):
         schedule = transaction.schedule(spent.schedule_id)
         name = schedule.name if schedule else ""
-        for draw in draws([budget], spent.schedule_id, spent.agent, name, change.now):
-            transaction.fill_purse(BudgetUsage(budget.name, draw.whose, draw.period, spent.money, spent.tokens, 0, 0))
+        for charge in charges([budget], spent.schedule_id, spent.agent, name, change.now):
+            transaction.fill_purse(
+                BudgetUsage(budget.name, charge.subject, charge.period, spent.money, spent.tokens, 0, 0)
+            )
 
 
 def _period_start(budget: Budget, now: int) -> int:
@@ -54,15 +56,15 @@ def _forget_usage(budget: Budget, before: Budget | None, change: RecordChange) -
 
 def _usage(budget: Budget, transaction: Transaction, now: int) -> dict[str, Any]:
     period = period_of(budget, now)
-    purses = [p for p in transaction.purses(period) if p.budget == budget.name and p.period == period]
-    return {"usage": [_usage_document(purse) for purse in purses]}
+    usages = [p for p in transaction.purses(period) if p.budget == budget.name and p.period == period]
+    return {"usage": [_usage_document(usage) for usage in usages]}
 
 
-def _usage_document(purse: BudgetUsage) -> Document:
+def _usage_document(usage: BudgetUsage) -> Document:
     from matins.engine.money import format_money
 
-    money = {"money": format_money(purse.money), "money_reserved": format_money(purse.money_reserved)}
-    return {**purse._asdict(), **money}
+    money = {"money": format_money(usage.money), "money_reserved": format_money(usage.money_reserved)}
+    return {**usage._asdict(), **money}
 
 
 def _rows(document: Document) -> Iterable[tuple[str, ...]]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from matins.engine.approvals import agent_fingerprint, digest, hands, needs_approval, told
+from matins.engine.approvals import agent_fingerprint, approval_request, authors, digest, needs_approval
 from matins.engine.policies import Policies
 from matins.engine.settings import dump_settings
 from matins.engine.when.durations import DAY_MS
@@ -30,7 +30,7 @@ def ask_about_run(
     makers = involved(transaction, known, run_id)
     maker, role = makers[0] if makers else ("owner", "owner")
     definition = known.definition
-    request = told(known.agent, known.name, definition, slot, known.rule.trigger.describe())
+    request = approval_request(known.agent, known.name, definition, slot, known.timetable.trigger.describe())
     request["involved"] = makers
     if (agent := _woken(known, policies)) is not None:
         request["wakes"] = agent_fingerprint(agent)
@@ -46,7 +46,9 @@ def ask_about_schedule(
     transaction: Transaction, known: Known, by: str, role: str, now: int, expires_at: int, proposal: dict[str, Any]
 ) -> int:
     """Request approval of a schedule that an agent proposes."""
-    request = told(known.agent, known.name, known.definition, None, known.rule.trigger.describe()) | proposal
+    request = (
+        approval_request(known.agent, known.name, known.definition, None, known.timetable.trigger.describe()) | proposal
+    )
     return _ask_owner(transaction, "schedule", known, None, by, role, now, expires_at, request)
 
 
@@ -89,7 +91,7 @@ def involved(transaction: Transaction, known: Known, run_id: int) -> list[tuple[
         found.append((by["name"], by["role"]))
     for asked in transaction.approvals_of_run(run_id):
         if asked.kind == "run" and asked.rev == known.rev:  # a repeated request: approvers may have edited the run
-            found += hands(asked)
+            found += authors(asked)
     found += transaction.authors(known.schedule_id, known.rev)
     schedule = transaction.schedule(known.schedule_id)
     if schedule is not None:

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 from matins.engine.gates import Mask, applicable_gates
-from matins.engine.planning import Rule
-from matins.engine.policies import NONE, Policies, read_policies
+from matins.engine.planning import Timetable
+from matins.engine.policies import NO_POLICIES, Policies, read_policies
 from matins.engine.schedules import AGENT_JOB, MESSAGE_JOB, decode
 from matins.engine.when.triggers import compile_trigger
 from matins.ports import PolicyRows, ScheduleRows, Transaction
@@ -23,10 +23,10 @@ _compiled = lru_cache(maxsize=4096)(compile_trigger)
 
 
 @lru_cache(maxsize=4096)
-def _rule(text: str) -> tuple[Rule, Mask]:
+def _rule(text: str) -> tuple[Timetable, Mask]:
     """The compiled definition and its gates, shared by schedules with the same settings. Others share the trigger."""
     definition = decode(text)
-    return Rule(definition, _compiled(definition.trigger)), applicable_gates(definition)
+    return Timetable(definition, _compiled(definition.trigger)), applicable_gates(definition)
 
 
 class Known:
@@ -42,10 +42,10 @@ class Known:
         self.rev = rev
         self.name = name
         self.agent = agent
-        self.rule, self.gates = _rule(text)
+        self.timetable, self.gates = _rule(text)
         """The gates are those that its settings may stop a run at."""
-        self.definition = self.rule.definition
-        self.exclusive = int(self.rule.exclusive)
+        self.definition = self.timetable.definition
+        self.exclusive = int(self.timetable.exclusive)
         self.scope = f"agent:{agent}" if agent else None
         self.scopes = frozenset([GLOBAL, self.scope]) if self.scope else _GLOBAL_ONLY
         self.talks = self.definition.job == AGENT_JOB
@@ -59,11 +59,11 @@ class Catalog:
         self._keeps = keeps
         """False where settings are edited: after a rollback, another edit may get the same revision number."""
         self._known: dict[tuple[int, int], Known] = {}
-        self._policies = NONE
+        self._policies = NO_POLICIES
 
     def forget(self) -> None:
         """Clear the cache after a rollback."""
-        self._known, self._policies = {}, NONE
+        self._known, self._policies = {}, NO_POLICIES
 
     def policies(self, transaction: PolicyRows) -> Policies:
         """The present policies, read again only after a change."""

@@ -8,8 +8,18 @@ from matins.engine.approvals import needs_approval
 from matins.engine.catch_up import grace_of
 from matins.engine.gates import BITS, Candidate, Facts, Mask, Surroundings, Verdict, active_gates, choose, mask
 from matins.engine.gates.budget import BUDGET
-from matins.engine.policies import BEFORE, NONE, Policies
-from matins.engine.transitions import AFTER_VERDICT, ASK, BLOCK, CHECK, CLEAR, DEFER, MISS, SKIP, SUSPEND
+from matins.engine.policies import BEFORE_RUN, NO_POLICIES, Policies
+from matins.engine.transitions import (
+    AFTER_VERDICT,
+    BLOCK,
+    CHECK,
+    DEFER,
+    MARK_READY,
+    MISS,
+    REQUEST_APPROVAL,
+    SKIP,
+    SUSPEND,
+)
 from matins.model.agent import FRESH
 from matins.model.approval import Approval
 from matins.model.rows import CheckRow, NewEvent, ReadyRun
@@ -32,7 +42,7 @@ class Clearance:
     """Sends ready runs through their gates. A run that has passed all of them may be claimed."""
 
     def __init__(self) -> None:
-        self.policies: Policies = NONE
+        self.policies: Policies = NO_POLICIES
         self.guarded = False
         self.gates: Mask = 0
         """The gates that may stop a run of any schedule in this turn."""
@@ -88,7 +98,7 @@ class Clearance:
         words, found = item.definition, list[CheckCommand]()
         if words.pre_check is not None:
             found.append(CheckCommand("pre_check", words.pre_check, words.check_timeout_ms))
-        if (hook := self.policies.hooks.get(BEFORE)) is not None:
+        if (hook := self.policies.hooks.get(BEFORE_RUN)) is not None:
             found.append(CheckCommand("file_hook", hook.command, hook.timeout_ms))
         if words.before_run is not None:
             found.append(CheckCommand("hook", words.before_run, words.check_timeout_ms))
@@ -115,7 +125,7 @@ class Clearance:
     def _approved(self, transaction: Transaction, row: ReadyRun, item: Known, now: int) -> bool:
         if self._leave(transaction, row, item, now) is not None:
             return True
-        if apply(transaction, [_change(row, item, ASK, now, "awaiting_approval", None)], now):
+        if apply(transaction, [_change(row, item, REQUEST_APPROVAL, now, "awaiting_approval", None)], now):
             asking.ask_about_run(transaction, item, self.policies, row.id, row.slot, now)
         return False
 
@@ -156,7 +166,7 @@ def record_checks(transaction: Transaction, checked: list[Checked], now: int) ->
             check.epoch,
             check.slot,
             check.known,
-            CLEAR,
+            MARK_READY,
             now,
             now,
             cleared=GatesPassed.CHECKED,
@@ -207,7 +217,7 @@ def _change(
 def _context(row: ReadyRun, item: Known, now: int, last_run: int | None) -> dict[str, Any]:
     """The input of a hook, as JSON on its standard input."""
     return {
-        "event": BEFORE,
+        "event": BEFORE_RUN,
         "schedule": item.name,
         "schedule_id": str(item.schedule_id),
         "agent": item.agent,

@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import NamedTuple, Self
 from urllib.parse import urlsplit
 
-from matins.engine.policies import NONE, Policies
+from matins.engine.policies import NO_POLICIES, Policies
 from matins.errors import MatinsError, StoreError
 from matins.net.client import Door, check_url
 from matins.ports import Clock, Store
@@ -72,7 +72,7 @@ class Deadman:
         store: Store,
         clock: Clock,
         turned_at: Callable[[], int],
-        policies: Callable[[], Policies] = lambda: NONE,
+        policies: Callable[[], Policies] = lambda: NO_POLICIES,
     ) -> Self:
         """`turned_at` returns the boot time at which the engine last completed a turn."""
         self._store, self._clock, self._turned_at, self._policies = store, clock, turned_at, policies

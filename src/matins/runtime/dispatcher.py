@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from matins.engine.transitions import CALL_OFF, CLAIM, RELEASE
+from matins.engine.transitions import CANCEL_WAITING, CLAIM, RELEASE
 from matins.model.rows import AttemptRow, Claim, NewEvent, ReadyRun, Release
 from matins.ports import Transaction, WorkerRows
 from matins.runtime import spending
@@ -60,7 +60,11 @@ class Dispatcher:
     def _may_start(self, transaction: Transaction, row: ReadyRun, item: Known, free: Free, now: int) -> bool:
         clearance = self._clearance
         if row.cancelling:  # it was cancelled while it was claimed, and then released
-            apply(transaction, [RunChange(row.id, row.epoch, row.slot, item, CALL_OFF, now, reason="cancelled")], now)
+            apply(
+                transaction,
+                [RunChange(row.id, row.epoch, row.slot, item, CANCEL_WAITING, now, reason="cancelled")],
+                now,
+            )
             return False
         return (
             (item.emits or free.places(item) > 0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from matins.engine.landing import ASKED_FOR, GONE, Found, Landed, Wait, land
+from matins.engine.targets import BY_SESSION_ID, SESSION_GONE, Resolved, TargetState, Wait, resolve_target
 from matins.engine.transitions import DEFER, SKIP
 from matins.model.agent import Target
 from matins.model.rows import NewEvent, ReadyRun
@@ -20,9 +20,9 @@ def landed(transaction: Transaction, row: ReadyRun, item: Known, usual: Target, 
     target = words.target or usual
     already, waited = transaction.landing(row.id), now - row.planned_at
     found = _look(transaction, item.agent, target, row.id, already)
-    place = land(target, found, words.fallback, words.final_fallback, waited, words.fallback_timeout_ms)
-    if isinstance(place, Landed):
-        if already is not None and place.thread is not None and already.how not in (GONE, ASKED_FOR):
+    place = resolve_target(target, found, words.fallback, words.final_fallback, waited, words.fallback_timeout_ms)
+    if isinstance(place, Resolved):
+        if already is not None and place.thread is not None and already.how not in (SESSION_GONE, BY_SESSION_ID):
             place = place._replace(how=already.how)
         _land(transaction, row.id, item, target, place, now)
         return True
@@ -32,7 +32,7 @@ def landed(transaction: Transaction, row: ReadyRun, item: Known, usual: Target, 
         evidence["run"] = None if place.run is None else str(place.run)
         again = now + (_BUSY_MS if place.reason == "target_busy" else _patience(waited, words.fallback_timeout_ms))
         change = change._replace(transition=DEFER, reason=place.reason, not_before=again)
-        if found.gone:  # the tool is asked again
+        if found.session_gone:  # the tool is asked again
             transaction.unland(row.id)
     apply(transaction, [change], now)
     return False
@@ -43,14 +43,16 @@ def _patience(waited: int, deadline: int) -> int:
     return min(max(_GONE_MS, min(waited // 2, _GONE_MOST_MS)), max(1, deadline - waited))
 
 
-def _look(transaction: Transaction, agent: str, target: Target, run_id: int, already: ThreadAssignment | None) -> Found:
-    if already is not None and already.how == GONE:
+def _look(
+    transaction: Transaction, agent: str, target: Target, run_id: int, already: ThreadAssignment | None
+) -> TargetState:
+    if already is not None and already.how == SESSION_GONE:
         if target.kind not in ("fresh", "channel"):
-            return Found(None, gone=True)
+            return TargetState(None, session_gone=True)
         transaction.forget_session(already.thread.id, already.thread.state)
     thread = _thread(transaction, agent, target, already)
     busy = None if thread is None else transaction.in_thread(thread.id, run_id)
-    return Found(thread, busy)
+    return TargetState(thread, busy)
 
 
 def _thread(transaction: ThreadRows, agent: str, target: Target, already: ThreadAssignment | None) -> Thread | None:
@@ -67,7 +69,7 @@ def _thread(transaction: ThreadRows, agent: str, target: Target, already: Thread
     return thread if thread is not None and thread.agent == agent else None
 
 
-def _land(transaction: Transaction, run_id: int, item: Known, target: Target, place: Landed, now: int) -> None:
+def _land(transaction: Transaction, run_id: int, item: Known, target: Target, place: Resolved, now: int) -> None:
     thread_id = place.thread.id if place.thread else _open(transaction, item, target, place.how, now)
     transaction.set_thread(thread_id, "running", now)
     transaction.land(run_id, thread_id, place.how)
@@ -80,6 +82,6 @@ def _open(transaction: ThreadRows, item: Known, target: Target, how: str, now: i
     session, name = None, None
     if target.kind == "channel" and target.channel is not None:
         session, name = transaction.channel_session(item.agent, target.channel)
-    elif how == ASKED_FOR:
+    elif how == BY_SESSION_ID:
         session, name = target.session, target.session_name
     return transaction.insert_thread(item.agent, target.channel, session, name, now)

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import Any, Literal, NamedTuple, Protocol
 
-from matins.engine.deliveries import DISCARDED, LONGEST_WAIT_MS, next_try_at, wants
+from matins.engine.deliveries import DISCARDED, MAX_DELAY_MS, matches, next_delivery_at
 from matins.engine.events import TERMINAL_EVENTS, to_cloudevent
-from matins.engine.policies import AFTER, Policies
+from matins.engine.policies import AFTER_RUN, Policies
 from matins.model.rows import CheckRow, NewEvent, StoredEvent
 from matins.model.run import RunRecord
 from matins.model.subscription import Subscription, SubscriptionKind
@@ -28,7 +28,7 @@ _MOST_LANES: dict[SubscriptionKind, int] = {"webhook": 4, "hook": 8}
 """Number of schedules that are delivered to one subscriber at once. One thread at a time calls a function."""
 _ALL = 0
 """The lane of a function: events of all schedules, in commit order."""
-_LATEST_MS = LONGEST_WAIT_MS * 11 // 10
+_LATEST_MS = MAX_DELAY_MS * 11 // 10
 _LONGEST_ERROR = 500
 
 
@@ -214,7 +214,7 @@ class StoredLine:
 
     def _put_off(self, turn: Turn, letter: Letter, sent: Sent) -> None:
         name, event, attempts = self.subscription.name, letter.event, letter.attempts + 1
-        again = None if sent.verdict == "refused" else next_try_at(name, event.id, attempts, turn.now)
+        again = None if sent.verdict == "refused" else next_delivery_at(name, event.id, attempts, turn.now)
         if again is not None:
             turn.transaction.put_off_delivery(name, event, attempts, again, plain(sent.error))
             return
@@ -223,10 +223,10 @@ class StoredLine:
 
     def _wants(self, turn: Turn, event: StoredEvent) -> bool:
         if self.subscription.kind != "hook":
-            return wants(self.subscription.name, self.subscription.types, event)
+            return matches(self.subscription.name, self.subscription.types, event)
         if event.type not in TERMINAL_EVENTS:
             return False
-        if AFTER in turn.policies.hooks:
+        if AFTER_RUN in turn.policies.hooks:
             return True
         _, known = turn.ended(event)
         return known is not None and known.definition.after_run is not None
@@ -288,7 +288,7 @@ class MemoryLine:
         event_id, attempts = letter.event.id, letter.attempts + 1
         if event_id not in self._waiting:
             return  # it was recorded in a transaction that was rolled back
-        again = next_try_at(self.name, event_id, attempts, turn.now)
+        again = next_delivery_at(self.name, event_id, attempts, turn.now)
         if sent.verdict != "arrived" and again is not None:
             self._tried[event_id] = attempts, again
             return

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from matins.engine.policies import Policies
-from matins.engine.prompts import Fire, build_prompt, fill
+from matins.engine.prompts import PromptContext, build_prompt, render
 from matins.engine.schedules import MESSAGE_JOB
 from matins.errors import InvalidInput
 from matins.model.rows import NewEvent
@@ -42,12 +42,12 @@ def is_message(item: Known, policies: Policies) -> bool:
     return item.emits
 
 
-def fire_of(attempt: Attempt, previous: RunState | None) -> Fire:
+def fire_of(attempt: Attempt, previous: RunState | None) -> PromptContext:
     known = attempt.known
-    local = None if attempt.slot is None else known.rule.trigger.local(attempt.slot).isoformat()
+    local = None if attempt.slot is None else known.timetable.trigger.local(attempt.slot).isoformat()
     late = 0 if attempt.slot is None else max(0, attempt.started_at - attempt.slot)
     before = None if previous is None else previous.label
-    return Fire(known.name, known.agent, attempt.run_id, attempt.number, local, late, attempt.slots, before)
+    return PromptContext(known.name, known.agent, attempt.run_id, attempt.number, local, late, attempt.slots, before)
 
 
 def _emitted(transaction: Transaction, attempt: Attempt, now: int) -> Outcome:
@@ -62,7 +62,7 @@ def _emitted(transaction: Transaction, attempt: Attempt, now: int) -> Outcome:
     return Outcome(True, {"message": data}, turn=AgentTurn(said, "", None) if known.talks else None)
 
 
-def _rendered(known: Known, fire: Fire) -> dict[str, Any]:
+def _rendered(known: Known, fire: PromptContext) -> dict[str, Any]:
     """The template with its fields filled in. Matins sets the source."""
     words = known.definition
     payload = _filled(words.payload, fire)
@@ -76,9 +76,9 @@ def _rendered(known: Known, fire: Fire) -> dict[str, Any]:
     return {**given, "source": {**(cast("dict[str, Any]", source) if isinstance(source, dict) else {}), **own}}
 
 
-def _filled(value: Any, fire: Fire) -> Any:
+def _filled(value: Any, fire: PromptContext) -> Any:
     if isinstance(value, str):
-        return fill(value, fire)
+        return render(value, fire)
     if isinstance(value, list):
         return [_filled(item, fire) for item in cast("list[Any]", value)]
     if isinstance(value, dict):

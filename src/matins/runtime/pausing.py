@@ -43,10 +43,10 @@ def _skip_due(transaction: Transaction, row: ScheduleRow, slot: int, now: int) -
     """Record slots that are due but not yet planned as skipped, and return the slot after them."""
     item = Known(row.id, row.rev, row.name, row.agent, row.definition)
     facts = Facts(paused=True)
-    plan = item.rule.plan(item.schedule_id, slot, 0, row.executions, facts, now, touched_gates(facts))
+    plan = item.timetable.plan(item.schedule_id, slot, 0, row.executions, facts, now, touched_gates(facts))
     if plan.expired:
         return slot
-    births = list(zip(transaction.run_ids(len(plan.births)), plan.births, strict=True))
+    births = list(zip(transaction.run_ids(len(plan.runs)), plan.runs, strict=True))
     transaction.insert_runs([new_run(run_id, item, birth, now, None) for run_id, birth in births])
     transaction.events.extend(birth_event(run_id, item, birth, now) for run_id, birth in births)
     return plan.next_slot
@@ -54,9 +54,9 @@ def _skip_due(transaction: Transaction, row: ScheduleRow, slot: int, now: int) -
 
 def resume(transaction: Transaction, schedule: ScheduleRecord, known: Known, now: int, by: str) -> None:
     """Resume a schedule: an interval counts from now, other triggers continue at their next slot."""
-    slot = _resumed(transaction, schedule, known.rule.trigger, now)
+    slot = _resumed(transaction, schedule, known.timetable.trigger, now)
     transaction.set_schedule_state(schedule.id, "active", now, None, None)
-    transaction.replace_cursor(schedule.id, slot, known.rule.due_at(schedule.id, slot), schedule.rev)
+    transaction.replace_cursor(schedule.id, slot, known.timetable.due_at(schedule.id, slot), schedule.rev)
     transaction.unpark(schedule.id, now)
     transaction.promote([schedule.id], now)
     transaction.events.append(NewEvent(now, "schedule.resumed", schedule.id, None, {"by": by}))

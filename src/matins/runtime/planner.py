@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from matins.engine.gates import BITS, Facts, Surroundings, active_gates, touched_gates
 from matins.engine.gates.budget import BUDGET
-from matins.engine.planning import Birth, Plan
+from matins.engine.planning import Plan, PlannedRun
 from matins.model.rows import AttemptRow, Cursor, Due, NewEvent, NewRun
 from matins.model.run import RunState
 from matins.ports import RunRows, Transaction
@@ -82,13 +82,13 @@ class Planner:
                 facts = Facts(in_the_way, full, item.agent, policies, short)
                 gates |= touched_gates(facts)
             try:
-                plan = item.rule.plan(schedule_id, slot, used, executions, facts, now, gates)
+                plan = item.timetable.plan(schedule_id, slot, used, executions, facts, now, gates)
             except Exception as error:  # one bad schedule never stops the others
                 mark_broken(transaction, row, error, now)
                 continue
             plans.append((row, item, plan))
-            births += len(plan.births)
-            if free.limited and any(birth.state is RunState.READY for birth in plan.births):
+            births += len(plan.runs)
+            if free.limited and any(birth.state is RunState.READY for birth in plan.runs):
                 free.promise(item)
         return plans
 
@@ -100,9 +100,9 @@ class Planner:
         runs: list[NewRun] = []
         start: list[Attempt] = []
         events = transaction.events
-        run_ids = iter(transaction.run_ids(sum(len(plan.births) for _, plan in plans)))
+        run_ids = iter(transaction.run_ids(sum(len(plan.runs) for _, plan in plans)))
         for item, plan in plans:
-            for birth in plan.births:
+            for birth in plan.runs:
                 run_id = next(run_ids)
                 at_once = _at_once(birth, plan) and clearance is not None and not clearance.gates_to_start(item)
                 if at_once and (item.emits or free.take_unlimited(item)):
@@ -123,7 +123,7 @@ def _cursor(row: Due, plan: Plan) -> Cursor:
     return Cursor(row.schedule_id, row.slot, row.rev, next_slot, due_at, plan.window_used, plan.executions)
 
 
-def _at_once(birth: Birth, plan: Plan) -> bool:
+def _at_once(birth: PlannedRun, plan: Plan) -> bool:
     return birth.state is RunState.READY and not plan.cancel
 
 
@@ -141,7 +141,7 @@ def live_runs(transaction: RunRows, schedule_ids: list[int]) -> dict[int, list[t
     return live
 
 
-def _starting(run_id: int, item: Known, birth: Birth, now: int, worker: int) -> NewRun:
+def _starting(run_id: int, item: Known, birth: PlannedRun, now: int, worker: int) -> NewRun:
     """A run that is created and claimed at once, with epoch 1 and attempt 1."""
     return NewRun(
         run_id, item.schedule_id, item.rev, birth.slot, None, RunState.STARTING, item.exclusive, item.scope, 1, 1,

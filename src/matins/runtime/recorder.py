@@ -9,11 +9,11 @@ from matins.engine.transitions import (
     CANCEL,
     FAIL,
     HOLD,
-    IDLE,
     INTERRUPT,
-    LOSE,
+    MARK_UNKNOWN,
     OVERSPEND,
     RETRY,
+    SKIP_NO_WORK,
     SUCCEED,
     THROTTLE,
 )
@@ -52,7 +52,7 @@ def mark_unknown(transaction: Transaction, rows: Sequence[tuple[StartedRun, Know
         elif known.definition.on_unknown == "retry":
             transition = RETRY
         else:
-            transition = HOLD if row.state < RunState.HELD else LOSE
+            transition = HOLD if row.state < RunState.HELD else MARK_UNKNOWN
         not_before = now if transition is RETRY else None
         changes.append(RunChange(row.id, row.epoch, row.slot, known, transition, now, not_before, "worker_lost"))
     apply(transaction, changes, now)
@@ -82,7 +82,7 @@ def _unsuccessful(change: RunChange, number: int, outcome: Outcome) -> RunChange
     if outcome.interrupted:
         return change._replace(transition=INTERRUPT, reason="stopped")
     if outcome.nothing_to_do is not None:
-        return change._replace(transition=IDLE, reason=outcome.nothing_to_do)
+        return change._replace(transition=SKIP_NO_WORK, reason=outcome.nothing_to_do)
     if outcome.over_budget:
         words = change.known.definition
         evidence = {"max_cost": words.max_cost, "max_tokens": words.max_tokens}

@@ -29,9 +29,9 @@ def replan(store: Store, catalog: Catalog, now: int) -> None:
 
 
 def _go_back(transaction: Transaction, schedule_id: int, slot: int, item: Known, now: int) -> None:
-    following = next_free(transaction, schedule_id, item.rule.trigger, now)
+    following = next_free(transaction, schedule_id, item.timetable.trigger, now)
     if following is not None and following < slot:
-        transaction.replace_cursor(schedule_id, following, item.rule.due_at(schedule_id, following), item.rev)
+        transaction.replace_cursor(schedule_id, following, item.timetable.due_at(schedule_id, following), item.rev)
         transaction.events.append(
             NewEvent(now, "schedule.replanned", schedule_id, None, {"from": slot, "to": following})
         )

@@ -8,21 +8,21 @@ from typing import Any, NamedTuple
 import orjson
 
 from matins.engine.gates.paused import BY_FAILURES
-from matins.engine.landing import ASKED_FOR, GONE
-from matins.engine.planning import Rule
+from matins.engine.planning import Timetable
+from matins.engine.targets import BY_SESSION_ID, SESSION_GONE
 from matins.engine.transitions import (
     BLOCK,
-    CALL_OFF,
     CANCEL,
+    CANCEL_WAITING,
     DENY,
+    ENQUEUE,
     EXPIRE,
     FAIL,
     HOLD,
-    LINE_UP,
-    LOSE,
+    MARK_UNKNOWN,
     MISS,
     PROMOTE,
-    REFUSE,
+    REFUSE_FOR_BUDGET,
     RETRY,
     SKIP,
     SUCCEED,
@@ -43,7 +43,7 @@ from matins.runtime.rows import schedule_of
 
 _MAX_REPR_LENGTH = 8_000
 _NOT_STOPPED = ("active", "completed", "paused")
-_NEVER_RAN = (SKIP, BLOCK, MISS, DENY, EXPIRE, REFUSE)
+_NEVER_RAN = (SKIP, BLOCK, MISS, DENY, EXPIRE, REFUSE_FOR_BUDGET)
 
 
 class RunChange(NamedTuple):
@@ -74,7 +74,7 @@ def apply(transaction: Transaction, changes: Sequence[RunChange], now: int, *, l
     taken = [change for change in changes if (change.run_id, change.epoch) in settled]
     for change in taken:
         transaction.events.append(_event(change))
-    over = [change for change in taken if change.transition.over]
+    over = [change for change in taken if change.transition.is_terminal]
     if limited:
         transaction.release_permits([change.run_id for change in taken if change.transition is not HOLD])
     _move_cursors(transaction, over)
@@ -85,14 +85,16 @@ def apply(transaction: Transaction, changes: Sequence[RunChange], now: int, *, l
         for change in never_started:
             if change.known.definition.approval != "auto":
                 asking.void_run(transaction, change.run_id, now)
-    _promote(transaction, [change for change in taken if change.transition.over or change.transition is LINE_UP], now)
+    _promote(
+        transaction, [change for change in taken if change.transition.is_terminal or change.transition is ENQUEUE], now
+    )
     _settle_accounts(transaction, taken, now)
     for change in taken:
         if change.known.talks and change.transition.started:
             _record_turn(transaction, change, now)
     again = [change for change in taken if change.transition in (RETRY, THROTTLE)]
     cancelled = [change for change in again if settled[change.run_id, change.epoch]]
-    apply(transaction, [change._replace(transition=CALL_OFF, not_before=None) for change in cancelled], now)
+    apply(transaction, [change._replace(transition=CANCEL_WAITING, not_before=None) for change in cancelled], now)
     hold_with_schedule(transaction, [one for one in again if not settled[one.run_id, one.epoch]], now)
     return len(taken)
 
@@ -111,18 +113,20 @@ def end_runs(
         item = known.get((row.schedule_id, row.rev))
         orphan = row.state == RunState.HELD and row.owner not in workers
         if isinstance(item, Known) and (row.state <= RunState.READY or orphan):
-            transition = CANCEL if orphan else CALL_OFF
+            transition = CANCEL if orphan else CANCEL_WAITING
             changes.append(
                 RunChange(row.id, row.epoch, row.slot, item, transition, now, reason=reason, evidence=told or None)
             )
     unreadable = [row for row in rows if not isinstance(known.get((row.schedule_id, row.rev)), Known)]
-    end_unreadable(transaction, [row for row in unreadable if row.state <= RunState.READY], now, CALL_OFF)
+    end_unreadable(transaction, [row for row in unreadable if row.state <= RunState.READY], now, CANCEL_WAITING)
     for run_id, schedule_id, _ in transaction.mark_cancelling(run_ids):
         transaction.events.append(NewEvent(now, "run.cancelling", schedule_id, run_id, {"reason": reason, **told}))
     apply(transaction, changes, now)
 
 
-def end_unreadable(transaction: Transaction, rows: Sequence[StartedRun], now: int, t: Transition = LOSE) -> None:
+def end_unreadable(
+    transaction: Transaction, rows: Sequence[StartedRun], now: int, t: Transition = MARK_UNKNOWN
+) -> None:
     """End runs whose definition cannot be read: they have no policy, and cannot be retried."""
     ends = (t.low, t.high, t.target, None, now, "unreadable", None, None, 0, 0)
     settled = transaction.settle([StateChange(row.id, row.epoch, *ends) for row in rows])
@@ -142,13 +146,15 @@ def hold_with_schedule(
         if row is not None and row.state in states:
             transaction.park(change.known.schedule_id)
         elif row is not None and row.state == "rejected":
-            rejected = change._replace(transition=CALL_OFF, not_before=None, reason="schedule_rejected", outcome=None)
+            rejected = change._replace(
+                transition=CANCEL_WAITING, not_before=None, reason="schedule_rejected", outcome=None
+            )
             apply(transaction, [rejected], now)
 
 
 def _settlement(change: RunChange) -> StateChange:
     t = change.transition
-    ended_at = change.at if t.over else None
+    ended_at = change.at if t.is_terminal else None
     outcome = None if change.outcome is None else _json(change.outcome)
     evidence = None if change.evidence is None else _json(change.evidence)
     return StateChange(
@@ -168,8 +174,8 @@ def _move_cursors(transaction: Transaction, over: list[RunChange]) -> None:
     """Set the next slot of intervals that count from completion, whatever the outcome."""
     rows: list[NextSlot] = []
     for change in over:
-        rule = change.known.rule
-        if rule.completion:
+        rule = change.known.timetable
+        if rule.from_completion:
             next_slot, due_at = rule.after_completion(change.known.schedule_id, change.slot, change.at)
             rows.append(NextSlot(change.known.schedule_id, change.known.rev, next_slot, due_at))
     if rows:
@@ -211,7 +217,7 @@ def _go_on(transaction: Transaction, schedule_id: int, now: int) -> None:
         return
     most = schedule.definition.max_executions
     if most is not None and schedule.executions < most:
-        rule = Rule(schedule.definition, compile_trigger(schedule.definition.trigger))
+        rule = Timetable(schedule.definition, compile_trigger(schedule.definition.trigger))
         slot, paused = next_free(transaction, schedule_id, rule.trigger, now), schedule.state == "paused"
         due_at = None if paused else rule.due_at(schedule_id, slot)
         transaction.replace_cursor(schedule_id, slot, due_at, schedule.rev, paused=paused)
@@ -262,11 +268,11 @@ def _reject_session(transaction: Transaction, run_id: int, assignment: ThreadAss
     transaction.forgive_attempt(run_id)
     if assignment is None:
         return
-    if assignment.how == ASKED_FOR:  # a thread without a conversation
+    if assignment.how == BY_SESSION_ID:  # a thread without a conversation
         transaction.forget_session(assignment.thread.id, "closed")
     else:
         transaction.set_thread(assignment.thread.id, "waiting", now)
-    transaction.land(run_id, assignment.thread.id, GONE)
+    transaction.land(run_id, assignment.thread.id, SESSION_GONE)
 
 
 def _json(value: dict[str, Any]) -> str:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from matins.engine.budgets import MOST_PAST, Spent, reservation
+from matins.engine.budgets import MAX_PAST_RUNS, Spent, reservation
+from matins.engine.charges import BudgetShortage, Charge, charges, shortage
 from matins.engine.gates.paused import BY_BUDGET
 from matins.engine.money import format_money, format_tokens
-from matins.engine.policies import USUAL_RESERVATION, Policies, read_policies
-from matins.engine.spending import Draw, Shortage, draws, shortage
+from matins.engine.policies import DEFAULT_RESERVATION, Policies, read_policies
 from matins.model.approval import Approval
 from matins.model.budget import BudgetUsage
 from matins.model.rows import NewEvent
@@ -63,9 +63,9 @@ def bounds(transaction: Transaction, policies: Policies, known: Known, run_id: i
     return [bound for bound in found if bound.money is not None or bound.tokens is not None]
 
 
-def _bound(transaction: SpendingRows, draw: Draw, held: BudgetUsage | None) -> Bound:
+def _bound(transaction: SpendingRows, draw: Charge, held: BudgetUsage | None) -> Bound:
     budget, period = draw.budget, held.period if held else draw.period
-    purse = transaction.purse(budget.name, draw.whose, period)
+    purse = transaction.purse(budget.name, draw.subject, period)
     money, tokens = purse.money + purse.money_reserved, purse.tokens + purse.tokens_reserved
     if held is not None:
         money, tokens = money - held.money_reserved, tokens - held.tokens_reserved
@@ -79,31 +79,31 @@ def _less(limit: int | None, taken: int) -> int | None:
 
 def wanted(transaction: SpendingRows, policies: Policies, known: Known) -> Usage:
     """The amount to reserve for a run: its own limit, or an estimate from past runs, or the default."""
-    past = [Spent(usage.money, usage.tokens) for usage in transaction.past_spend(known.schedule_id, MOST_PAST)]
+    past = [Spent(usage.money, usage.tokens) for usage in transaction.past_spend(known.schedule_id, MAX_PAST_RUNS)]
     money, tokens = _caps(policies, known)
     cap = Spent(money or 0, tokens or 0)
-    return Usage(*reservation(cap, past, Spent(USUAL_RESERVATION.money, USUAL_RESERVATION.tokens)))
+    return Usage(*reservation(cap, past, Spent(DEFAULT_RESERVATION.money, DEFAULT_RESERVATION.tokens)))
 
 
-def forecast(transaction: Transaction, policies: Policies, known: Known, now: int) -> Shortage | None:
+def forecast(transaction: Transaction, policies: Policies, known: Known, now: int) -> BudgetShortage | None:
     """The first budget that is too small for another run of this schedule."""
     drawn = _draws(policies, known, now)
     need = wanted(transaction, policies, known) if drawn else _NOTHING
     for draw in drawn:
-        lacking = shortage(draw, transaction.purse(draw.budget.name, draw.whose, draw.period), need, now)
+        lacking = shortage(draw, transaction.purse(draw.budget.name, draw.subject, draw.period), need, now)
         if lacking is not None:
             return lacking
     return None
 
 
-def reserve(transaction: Transaction, policies: Policies, known: Known, run_id: int, now: int) -> Shortage | None:
+def reserve(transaction: Transaction, policies: Policies, known: Known, run_id: int, now: int) -> BudgetShortage | None:
     """Reserve what a run may spend in all its budgets; or in none, and return the shortage."""
     drawn = _draws(policies, known, now)
     if not drawn:
         return None
     transaction.lock_policies()  # one run at a time: each reserves in several budgets
     need = wanted(transaction, policies, known)
-    purses = [transaction.locked_purse(draw.budget.name, draw.whose, draw.period) for draw in drawn]
+    purses = [transaction.locked_purse(draw.budget.name, draw.subject, draw.period) for draw in drawn]
     for draw, purse in zip(drawn, purses, strict=True):
         lacking = shortage(draw, purse, need, now)
         if lacking is not None:
@@ -145,13 +145,13 @@ def _settle(transaction: Transaction, policies: Policies, spender: Spender, held
     drawn = [draw._replace(period=periods.get(draw.budget.name, draw.period)) for draw in _draws(policies, known, now)]
     for draw in drawn:
         if draw.budget.name not in periods:  # the budget was created during the run
-            fresh = BudgetUsage(draw.budget.name, draw.whose, draw.period, usage.money, usage.tokens, 0, 0)
+            fresh = BudgetUsage(draw.budget.name, draw.subject, draw.period, usage.money, usage.tokens, 0, 0)
             transaction.fill_purse(fresh)
     if spender.usage is not None and _capped(transaction, policies, spender):
         _breach(transaction, spender, None, now)
         return
     for draw in drawn:
-        if draw.overspent(transaction.purse(draw.budget.name, draw.whose, draw.period)):
+        if draw.overspent(transaction.purse(draw.budget.name, draw.subject, draw.period)):
             _breach(transaction, spender, draw, now)
             return
 
@@ -176,7 +176,7 @@ def _given_back(held: BudgetUsage, usage: Usage) -> BudgetUsage:
     return BudgetUsage(held.budget, held.of, held.period, *taken)
 
 
-def _breach(transaction: Transaction, spender: Spender, draw: Draw | None, now: int) -> None:
+def _breach(transaction: Transaction, spender: Spender, draw: Charge | None, now: int) -> None:
     known = spender.known
     usage = transaction.spend_of(spender.run_id) or _NOTHING
     spent = f"{format_money(usage.money)} and {format_tokens(usage.tokens)} tokens"
@@ -184,7 +184,7 @@ def _breach(transaction: Transaction, spender: Spender, draw: Draw | None, now: 
         note = f"run {spender.run_id} exceeded its limit: it spent {spent}"
     else:
         note = f'budget "{draw.budget.name}" is overspent for {draw.period}; run {spender.run_id} spent {spent}'
-    place = {} if draw is None else {"budget": draw.budget.name, "whose": draw.whose, "period": draw.period}
+    place = {} if draw is None else {"budget": draw.budget.name, "whose": draw.subject, "period": draw.period}
     paused = pause(transaction, known.schedule_id, now, BY_BUDGET, note)
     row = transaction.schedule(known.schedule_id)
     if not paused and (row is None or row.state != "paused"):
@@ -202,7 +202,7 @@ def stopped_with(transaction: Transaction, policies: Policies, asked: Approval, 
     budgets = [budget for budget in policies.budgets if budget.name == asked.request["budget"]]
     found: list[int] = []
     for schedule_id, agent, name in transaction.paused_by(BY_BUDGET):
-        same = any(draw.whose == asked.request["whose"] for draw in draws(budgets, schedule_id, agent, name, now))
+        same = any(draw.subject == asked.request["whose"] for draw in charges(budgets, schedule_id, agent, name, now))
         own = any(other.kind == "budget" for other in transaction.approvals_open(schedule_id))
         if same and not own and schedule_id != asked.schedule_id:
             found.append(schedule_id)
@@ -215,10 +215,10 @@ def _asked(transaction: ApprovalRows, schedule_id: int, place: dict[str, str]) -
     return any(asked.kind == "budget" and place.items() <= asked.request.items() for asked in questions)
 
 
-def _draws(policies: Policies, known: Known, now: int) -> list[Draw]:
+def _draws(policies: Policies, known: Known, now: int) -> list[Charge]:
     if not policies.budgets:
         return []
-    return draws(policies.budgets, known.schedule_id, known.agent, known.name, now)
+    return charges(policies.budgets, known.schedule_id, known.agent, known.name, now)
 
 
 def _policies(transaction: PolicyRows) -> Policies:

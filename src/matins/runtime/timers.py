@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from matins.engine.gates import Candidate, Facts, judge
-from matins.engine.transitions import AFTER_VERDICT, CLEAR, EXPIRE, SUSPEND, Transition
+from matins.engine.transitions import AFTER_VERDICT, EXPIRE, MARK_READY, SUSPEND, Transition
 from matins.model.approval import Approval
 from matins.model.rows import NewEvent, StartedRun, StateChange, WaitingRun
 from matins.model.run import GatesPassed, RunState
@@ -52,7 +52,7 @@ class Timers:
         if not isinstance(item, Known):
             _set_aside(transaction, row, item, now)
             return
-        change, cancel = RunChange(row.id, row.epoch, row.slot, item, CLEAR, now, now), ()
+        change, cancel = RunChange(row.id, row.epoch, row.slot, item, MARK_READY, now, now), ()
         if row.reason == "checking":  # the former check is void: the run is checked again
             change = change._replace(renewed=True)
         if is_paused(transaction, row.schedule_id):
@@ -143,7 +143,7 @@ def answer_run(
     if granted:
         paused = is_paused(transaction, approval.schedule_id)
         change = RunChange(
-            row.id, row.epoch, row.slot, item, SUSPEND if paused else CLEAR, now, now, cleared=GatesPassed.APPROVED
+            row.id, row.epoch, row.slot, item, SUSPEND if paused else MARK_READY, now, now, cleared=GatesPassed.APPROVED
         )
         change = change._replace(reason="paused" if paused else None, evidence=evidence)
     return apply(transaction, [change], now) > 0

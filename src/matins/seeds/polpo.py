@@ -7,14 +7,14 @@ from typing import Any, Literal
 
 from matins.api.results import Schedule
 from matins.api.schedules import Api
-from matins.engine.policies import BEFORE
+from matins.engine.policies import BEFORE_RUN
 from matins.engine.when.triggers import to_datetime
 from matins.errors import InvalidInput
 from matins.seeds.run_views import last_started, newest_first, text_of, under_way
 
 MissionStatus = Literal["scheduled", "recurring", "active", "paused", "completed"]
 _PREFIX = "sched-"
-_SHAPE = f'{{"hooks": {{"{BEFORE}": {{"command": "node scripts/check-maintenance-window.js"}}}}}}'
+_SHAPE = f'{{"hooks": {{"{BEFORE_RUN}": {{"command": "node scripts/check-maintenance-window.js"}}}}}}'
 
 
 def schedule_id(mission_id: str) -> str:
@@ -52,13 +52,15 @@ def load_hooks(m: Api, data: Mapping[str, Any]) -> None:
     """The hook of a file in Polpo's JSON shape: a command that may cancel any scheduled run."""
     hooks = _mapping(data.get("hooks"), "hooks")
     for event in hooks:
-        if event != BEFORE:
-            raise InvalidInput(f'There is no hook "{event}"', value=event, field="hooks", allowed=BEFORE, hint=_SHAPE)
-    if BEFORE in hooks:
-        settings = _mapping(hooks[BEFORE], f"hooks.{BEFORE}")
+        if event != BEFORE_RUN:
+            raise InvalidInput(
+                f'There is no hook "{event}"', value=event, field="hooks", allowed=BEFORE_RUN, hint=_SHAPE
+            )
+    if BEFORE_RUN in hooks:
+        settings = _mapping(hooks[BEFORE_RUN], f"hooks.{BEFORE_RUN}")
         if list(settings) != ["command"]:
-            raise _misshapen(f"hooks.{BEFORE}", settings)
-        m.hooks.set(BEFORE, command=settings["command"])
+            raise _misshapen(f"hooks.{BEFORE_RUN}", settings)
+        m.hooks.set(BEFORE_RUN, command=settings["command"])
 
 
 def _mapping(value: object, field: str) -> Mapping[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from matins.api.results import Approval, Run
 from matins.api.results import Vote as VoteResult
-from matins.engine.approvals import able, hands, tally, told, why_not
+from matins.engine.approvals import approval_request, authors, eligible_count, refusal_reason, tally
 from matins.engine.gates.paused import BY_BUDGET
 from matins.engine.policies import Policies
 from matins.engine.schedules import encode
@@ -93,7 +93,7 @@ class Approvals:
             self._check_answer(transaction, asked, principal, digest, now)
             if edits:
                 asked = self._with_edits(transaction, asked, principal, edits, now)
-            if why_not(asked, principal) is None:  # else these are their own words now
+            if refusal_reason(asked, principal) is None:  # else these are their own words now
                 self._vote(transaction, asked, principal, Vote(principal.name, vote, now, note, asked.digest))
             asked = _get(transaction.approval(asked.id), asked.id)
         self.core.notify()
@@ -121,7 +121,7 @@ class Approvals:
         if asked.state != "pending" or asked.expires_at <= now:
             word = "expired" if asked.state == "pending" else asked.state
             raise Conflict(f"Approval {asked.id} is {word}.", value=asked.id, field="approval", hint=_HINTS.get(word))
-        reason = why_not(asked, principal)
+        reason = refusal_reason(asked, principal)
         if reason is not None:
             raise NotAllowed(
                 f"{principal.name} cannot answer approval {asked.id}: {reason}.",
@@ -251,17 +251,17 @@ def _requested_again(
     asked: model.Approval, known: Known, policies: Policies, principal: Principal, now: int
 ) -> model.Approval:
     """The question that takes the place of one whose words were changed."""
-    describes = known.rule.trigger.describe()
-    changed = told(known.agent, known.name, known.definition, asked.request.get("slot"), describes)
+    describes = known.timetable.trigger.describe()
+    changed = approval_request(known.agent, known.name, known.definition, asked.request.get("slot"), describes)
     gone = {word: None for word in asked.request if word in ScheduleDefinition.__slots__ and word not in changed}
-    hand = {"edited_by": principal.name, "involved": [*hands(asked), (principal.name, principal.role)]}
+    hand = {"edited_by": principal.name, "involved": [*authors(asked), (principal.name, principal.role)]}
     request = {**asked.request, **gone, **changed, **hand, "instead_of": str(asked.id)}
     digest = asking.run_digest(known, policies) if asked.kind == "run" else asking.digest_of(known)
     return asked._replace(rev=known.rev, digest=digest, requested_at=now, request=request)
 
 
 def _check_answerable(asked: model.Approval, principal: Principal) -> None:
-    if principal.role != "owner" and able(asked) < asked.needed:
+    if principal.role != "owner" and eligible_count(asked) < asked.needed:
         raise NotAllowed(
             "Too few approvers would be left: you cannot approve your own change.",
             value=principal.name,

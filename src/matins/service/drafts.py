@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any, NamedTuple
 
-from matins.engine.planning import Rule
+from matins.engine.planning import Timetable
 from matins.engine.schedules import (
     OWN_SETTINGS,
     TRIGGER_SETTINGS,
@@ -43,14 +43,14 @@ class Draft(NamedTuple):
     name: str
     text: str
     slot: int | None
-    rule: Rule
+    timetable: Timetable
 
     def row(self, schedule_id: int) -> NewSchedule:
-        due_at = self.rule.due_at(schedule_id, self.slot)
+        due_at = self.timetable.due_at(schedule_id, self.slot)
         return NewSchedule(schedule_id, self.agent, self.name, self.text, self.slot, due_at)
 
 
-Cache = dict[object, tuple[str, int | None, Rule]]
+Cache = dict[object, tuple[str, int | None, Timetable]]
 
 
 def make_draft(given: Mapping[str, Any], now: int, cache: Cache, rates: Mapping[str, float], local_zone: str) -> Draft:
@@ -75,7 +75,7 @@ def make_draft(given: Mapping[str, Any], now: int, cache: Cache, rates: Mapping[
         if slot is None:
             message = f'"{name}" would never fire: {trigger.describe()} is past.'
             raise InvalidInput(message, value=str(when), field="when", hint="Give a time in the future.")
-        meaning = encode(definition), slot, Rule(definition, trigger)
+        meaning = encode(definition), slot, Timetable(definition, trigger)
         if key is not None:
             cache[key] = meaning
     return Draft(agent, name, *meaning)

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 from matins.api.results import AttemptSummary, Explanation, GateReport, RunDetail, Slot
 from matins.engine.policies import Policies
-from matins.engine.reasons import moment, story
+from matins.engine.reasons import local_time, run_summary
 from matins.engine.when.triggers import to_datetime
 from matins.model.access import Principal
 from matins.model.run import RunRecord
@@ -50,7 +50,7 @@ class _Question(NamedTuple):
         return self.known.definition.trigger.timezone
 
     def told(self, at: int) -> str:
-        return moment(at, self.zone)
+        return local_time(at, self.zone)
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ def _last(question: _Question) -> _Answer:
 
 def _recorded(question: _Question, run: RunRecord) -> _Answer:
     when = f"Started manually at {question.told(run.planned_at)}" if run.slot is None else question.told(run.slot)
-    return _Answer("record", f"{when}: {story(run, question.zone)}", run)
+    return _Answer("record", f"{when}: {run_summary(run, question.zone)}", run)
 
 
 def _ahead(question: _Question, at: int) -> _Answer:
@@ -136,7 +136,7 @@ def _ahead(question: _Question, at: int) -> _Answer:
         stopped = state_report(question.schedule).sentence
         return _Answer("held_back", stopped) if stops else _Answer("due", _overdue(question, at))
     transaction, policies, schedule, known, now, _ = question
-    slot = slot_at(transaction, policies, schedule, known.rule, at, now)
+    slot = slot_at(transaction, policies, schedule, known.timetable, at, now)
     return _Answer("to_come", _never(question) if slot is None else slot.sentence, slot=slot)
 
 
@@ -159,7 +159,7 @@ def _no_slot(question: _Question, at: int) -> _Answer:
 
 
 def _nearest(question: _Question, at: int) -> tuple[int, ...]:
-    transaction, schedule, trigger = question.transaction, question.schedule, question.known.rule.trigger
+    transaction, schedule, trigger = question.transaction, question.schedule, question.known.timetable.trigger
     if not _elapsed(question.known):
         found = [slot for slot in (trigger.prev_ms(at), trigger.next_ms(at)) if slot is not None]
         return tuple(slot for slot in found if slot >= schedule.created_at)
@@ -190,7 +190,7 @@ def _gone(question: _Question, at: int) -> _Answer:
 
 def _is_slot(known: Known, schedule: ScheduleRecord, at: int) -> bool:
     """Whether there is a slot at `at`. An interval from the last run has only the next slot."""
-    return at == schedule.next_slot if _elapsed(known) else known.rule.trigger.count(at, at + 1) > 0
+    return at == schedule.next_slot if _elapsed(known) else known.timetable.trigger.count(at, at + 1) > 0
 
 
 def _elapsed(known: Known) -> bool:
@@ -201,7 +201,7 @@ def _elapsed(known: Known) -> bool:
 def _detail(transaction: Transaction, run: RunRecord, zone: str) -> RunDetail:
     return RunDetail(
         run=run_result(run),
-        sentence=story(run, zone),
+        sentence=run_summary(run, zone),
         attempts=[
             AttemptSummary(row.epoch, str(row.owner), to_datetime(row.started_at))
             for row in transaction.attempts(run.id)

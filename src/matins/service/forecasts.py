@@ -7,12 +7,12 @@ from itertools import islice
 from typing import NamedTuple
 
 from matins.api.results import Forecast, GateReport, Slot
-from matins.engine.budgets import MOST_PAST, Spent, projected_per_day
+from matins.engine.budgets import MAX_PAST_RUNS, Spent, projected_per_day
 from matins.engine.forecast import ForecastSlot, ForecastStart, Waiting, forecast
 from matins.engine.money import format_money
-from matins.engine.planning import Rule
+from matins.engine.planning import Timetable
 from matins.engine.policies import Policies
-from matins.engine.reasons import FUTURE, moment, rfc3339, sentence
+from matins.engine.reasons import FUTURE, local_time, rfc3339, sentence
 from matins.engine.schedules import UNREADABLE
 from matins.engine.when.durations import DAY_MS
 from matins.engine.when.triggers import to_datetime
@@ -35,53 +35,55 @@ class _Start(NamedTuple):
 
 
 def forecast_result(
-    transaction: Transaction, policies: Policies, schedule: ScheduleRecord, rule: Rule, count: int, now: int
+    transaction: Transaction, policies: Policies, schedule: ScheduleRecord, timetable: Timetable, count: int, now: int
 ) -> Forecast:
-    zone = rule.definition.trigger.timezone
+    zone = timetable.definition.trigger.timezone
     stands = state_report(schedule)
-    start = _start(transaction, policies, schedule, rule, now)
+    start = _start(transaction, policies, schedule, timetable, now)
     held = None if stands.passes or schedule.paused_until is not None else stands
-    seen = list(islice(forecast(rule, start.forecast), count))
+    seen = list(islice(forecast(timetable, start.forecast), count))
     slots = [
-        slot_of(rule, item, held=held, earliest=rule.completion and (n > 0 or start.waits))
+        slot_of(timetable, item, held=held, earliest=timetable.from_completion and (n > 0 or start.waits))
         for n, item in enumerate(seen)
     ]
-    per_day = _runs_per_day(rule, start.forecast)
-    cost, tokens = _cost_per_day(transaction, schedule.id, rule.definition, per_day)
+    per_day = _runs_per_day(timetable, start.forecast)
+    cost, tokens = _cost_per_day(transaction, schedule.id, timetable.definition, per_day)
     return Forecast(
-        schedule.name, schedule.agent, schedule.state, stands.sentence, rule.trigger.describe(), zone, slots,
-        None if len(seen) == count else _then(rule, seen, stands), start.overdue, per_day, cost, tokens,
+        schedule.name, schedule.agent, schedule.state, stands.sentence, timetable.trigger.describe(), zone, slots,
+        None if len(seen) == count else _then(timetable, seen, stands), start.overdue, per_day, cost, tokens,
     )  # fmt: skip
 
 
 def slot_at(
-    transaction: Transaction, policies: Policies, schedule: ScheduleRecord, rule: Rule, at: int, now: int
+    transaction: Transaction, policies: Policies, schedule: ScheduleRecord, timetable: Timetable, at: int, now: int
 ) -> Slot | None:
     """The forecast of one future slot; None when the schedule has ended by then."""
     stands = state_report(schedule)
     held = None if stands.passes or schedule.paused_until is not None else stands
-    start = _nearer(rule, _start(transaction, policies, schedule, rule, now).forecast, at)
-    for seen in forecast(rule, start):
+    start = _nearer(timetable, _start(transaction, policies, schedule, timetable, now).forecast, at)
+    for seen in forecast(timetable, start):
         if seen.slot >= at:
-            return slot_of(rule, seen, held=held) if seen.slot == at else None
+            return slot_of(timetable, seen, held=held) if seen.slot == at else None
     return None
 
 
-def _nearer(rule: Rule, start: ForecastStart, at: int) -> ForecastStart:
+def _nearer(timetable: Timetable, start: ForecastStart, at: int) -> ForecastStart:
     """A slot in years to come does not depend on all before it; those that do not run are too few to matter there."""
     first = start.slot
-    if first is None or rule.trigger.count(first, at) <= _FEW:
+    if first is None or timetable.trigger.count(first, at) <= _FEW:
         return start
     slot = at
     for _ in range(_FEW):
-        slot = rule.trigger.prev_ms(slot) or slot
-    return start._replace(slot=slot, executions=start.executions + rule.trigger.count(first, slot))
+        slot = timetable.trigger.prev_ms(slot) or slot
+    return start._replace(slot=slot, executions=start.executions + timetable.trigger.count(first, slot))
 
 
-def slot_of(rule: Rule, seen: ForecastSlot, *, held: GateReport | None = None, earliest: bool = False) -> Slot:
-    zone = rule.definition.trigger.timezone
+def slot_of(
+    timetable: Timetable, seen: ForecastSlot, *, held: GateReport | None = None, earliest: bool = False
+) -> Slot:
+    zone = timetable.definition.trigger.timezone
     gates = [gate_report(gate, verdict, seen.candidate, FUTURE) for gate, verdict in seen.verdicts]
-    word, text = seen.word, _report(seen, zone, earliest=earliest)
+    word, text = seen.label, _report(seen, zone, earliest=earliest)
     if held is not None and held.evidence is not None:
         word, text = held.evidence["state"], held.sentence
     local, utc = rfc3339(seen.slot, zone), rfc3339(seen.slot)
@@ -90,7 +92,7 @@ def slot_of(rule: Rule, seen: ForecastSlot, *, held: GateReport | None = None, e
         local=local,
         utc=utc,
         due_at=to_datetime(seen.due_at),
-        dst=rule.trigger.dst_effect(seen.slot),
+        dst=timetable.trigger.dst_effect(seen.slot),
         verdict=word,
         sentence=text,
         until=to_datetime(seen.until),
@@ -100,38 +102,45 @@ def slot_of(rule: Rule, seen: ForecastSlot, *, held: GateReport | None = None, e
 
 def _report(seen: ForecastSlot, zone: str, *, earliest: bool) -> str:
     if seen.verdict is None:
-        at = f" at {moment(seen.due_at, zone)}" if seen.due_at != seen.slot else ""
+        at = f" at {local_time(seen.due_at, zone)}" if seen.due_at != seen.slot else ""
         return f"Runs{at}" + (
             " at the earliest: the interval starts at the end of the previous run." if earliest else "."
         )
     verdict = seen.verdict
     text = sentence(verdict.reason, verdict.evidence, zone, state=verdict.state, at=seen.candidate.now, tense=FUTURE)
-    return text if seen.until in (None, verdict.until) else f"{text} It continues at {moment(seen.until, zone)}."
+    return text if seen.until in (None, verdict.until) else f"{text} It continues at {local_time(seen.until, zone)}."
 
 
-def _start(transaction: Transaction, policies: Policies, schedule: ScheduleRecord, rule: Rule, now: int) -> _Start:
+def _start(
+    transaction: Transaction, policies: Policies, schedule: ScheduleRecord, timetable: Timetable, now: int
+) -> _Start:
     """Where the schedule goes on: where its cursor stands, or where it would after a pause."""
     slot, overdue, waits = schedule.next_slot, 0, False
     if schedule.definition is UNREADABLE:
         slot = None
     elif schedule.state != "active":
-        if slot is not None and rule.trigger.kind != "once":
-            slot = next_free(transaction, schedule.id, rule.trigger, max(now, schedule.paused_until or now))
+        if slot is not None and timetable.trigger.kind != "once":
+            slot = next_free(transaction, schedule.id, timetable.trigger, max(now, schedule.paused_until or now))
     elif slot is not None and schedule.due_at is None:
-        slot, waits = max(slot, rule.after_completion(schedule.id, None, now)[0]), True
-    elif slot is not None and schedule.due_at is not None and schedule.due_at <= now and not _is_past_end(rule, slot):
-        decision = rule.decide(slot, transaction.window_used(schedule.id), policies, now)
-        gone = (*decision.missed, *decision.late, *(part.covered for part in decision.skipped))
-        overdue = sum(covered.slots for covered in gone)
-        slot = decision.next_slot if decision.on_time is None else decision.on_time
+        slot, waits = max(slot, timetable.after_completion(schedule.id, None, now)[0]), True
+    elif (
+        slot is not None
+        and schedule.due_at is not None
+        and schedule.due_at <= now
+        and not _is_past_end(timetable, slot)
+    ):
+        caught_up = timetable.catch_up(slot, transaction.window_used(schedule.id), policies, now)
+        gone = (*caught_up.missed, *caught_up.late, *(group.slot_range for group in caught_up.skipped))
+        overdue = sum(slot_range.slots for slot_range in gone)
+        slot = caught_up.next_slot if caught_up.on_time is None else caught_up.on_time
     waiting = _waiting(transaction, schedule.id)
     return _Start(
         ForecastStart(schedule.id, schedule.agent, slot, schedule.executions, policies, now, waiting), overdue, waits
     )
 
 
-def _is_past_end(rule: Rule, slot: int) -> bool:
-    return rule.definition.ends_at is not None and slot > rule.definition.ends_at
+def _is_past_end(timetable: Timetable, slot: int) -> bool:
+    return timetable.definition.ends_at is not None and slot > timetable.definition.ends_at
 
 
 def _waiting(transaction: RunRows, schedule_id: int) -> Waiting:
@@ -144,12 +153,12 @@ def _waiting(transaction: RunRows, schedule_id: int) -> Waiting:
     return Waiting(waiting, max(run.not_before or 0 for run in parked))
 
 
-def _runs_per_day(rule: Rule, start: ForecastStart) -> float:
+def _runs_per_day(timetable: Timetable, start: ForecastStart) -> float:
     """Over four weeks, or over the days that it lasts; over one day when there are many."""
-    few = rule.trigger.count(start.now, start.now + _HORIZON_DAYS * DAY_MS) <= _FEW
+    few = timetable.trigger.count(start.now, start.now + _HORIZON_DAYS * DAY_MS) <= _FEW
     days = _HORIZON_DAYS if few else 1
     runs, last = 0, start.now
-    for seen in islice(forecast(rule, start), _MAX_STEPS):
+    for seen in islice(forecast(timetable, start), _MAX_STEPS):
         if seen.slot > start.now + days * DAY_MS:
             return runs / days
         runs, last = runs + seen.runs, seen.slot
@@ -159,7 +168,7 @@ def _runs_per_day(rule: Rule, start: ForecastStart) -> float:
 def _cost_per_day(
     transaction: SpendingRows, schedule_id: int, definition: ScheduleDefinition, per_day: float
 ) -> tuple[str, int | None]:
-    past = [Spent(usage.money, usage.tokens) for usage in transaction.past_spend(schedule_id, MOST_PAST)]
+    past = [Spent(usage.money, usage.tokens) for usage in transaction.past_spend(schedule_id, MAX_PAST_RUNS)]
     if past:
         money, tokens = projected_per_day(past, per_day)
         return format_money(money), tokens
@@ -168,12 +177,12 @@ def _cost_per_day(
     return "unknown", None
 
 
-def _then(rule: Rule, seen: list[ForecastSlot], stands: GateReport) -> str:
+def _then(timetable: Timetable, seen: list[ForecastSlot], stands: GateReport) -> str:
     if not stands.passes:
         return stands.sentence
     if seen and seen[-1].verdict is not None and seen[-1].verdict.reason == "end_date":
         return "Then the schedule ends."
-    most = rule.definition.max_executions
-    if most is not None and rule.trigger.kind != "once":
+    most = timetable.definition.max_executions
+    if most is not None and timetable.trigger.kind != "once":
         return f"Then the schedule has run {most} times, the maximum."
     return "There are no more slots."

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from matins.api.results import GateReport
+from matins.engine.charges import charges
 from matins.engine.gates import GATES, Candidate, Facts, Gate, Standing, Verdict
 from matins.engine.gates.paused import ACTIVE, PAUSED, objection
 from matins.engine.policies import Policies
 from matins.engine.reasons import NOW, Tense, sentence
-from matins.engine.spending import draws
 from matins.model.run import Usage
 from matins.model.schedule import ScheduleRecord
 from matins.ports import Transaction
@@ -63,10 +63,10 @@ def _standing(
     transaction: Transaction, policies: Policies, schedule: ScheduleRecord, known: Known, now: int
 ) -> Standing:
     scopes = [item for item in transaction.scopes() if item[0] in known.scopes]
-    drawn = draws(policies.budgets, known.schedule_id, known.agent, known.name, now)
+    charged = charges(policies.budgets, known.schedule_id, known.agent, known.name, now)
     return Standing(
         schedule,
         {scope: {"size": size, "taken": taken} for scope, size, taken in scopes},
-        [(draw, transaction.purse(draw.budget.name, draw.whose, draw.period)) for draw in drawn],
-        spending.wanted(transaction, policies, known) if drawn else Usage(),
+        [(charge, transaction.purse(charge.budget.name, charge.subject, charge.period)) for charge in charged],
+        spending.wanted(transaction, policies, known) if charged else Usage(),
     )

@@ -9,9 +9,9 @@ from typing import Any
 from matins.api.results import CatchUp, CatchUpRun, EditForecast, FireTime, Forecast, Preview, SettingChange
 from matins.engine.agent_rules import check_rules, limit_lifetime
 from matins.engine.english.describe import explain
-from matins.engine.planning import Birth, Plan, Rule
+from matins.engine.planning import Plan, PlannedRun, Timetable
 from matins.engine.policies import Policies
-from matins.engine.reasons import NOW, moment, sentence
+from matins.engine.reasons import NOW, local_time, sentence
 from matins.engine.schedules import OWN_SETTINGS, trigger_text
 from matins.engine.settings import format_setting
 from matins.engine.when.parse import parse_trigger
@@ -40,8 +40,10 @@ class Previews:
         now = self.core.clock.now_ms()
         with self.core.store.reading() as transaction:
             schedule = self.core.find(transaction, name, agent)
-            rule = self.core.compiled(transaction, schedule).rule
-            return forecast_result(transaction, self.core.catalog.policies(transaction), schedule, rule, count, now)
+            timetable = self.core.compiled(transaction, schedule).timetable
+            return forecast_result(
+                transaction, self.core.catalog.policies(transaction), schedule, timetable, count, now
+            )
 
     def preview_edit(
         self,
@@ -58,7 +60,7 @@ class Previews:
         with self.core.store.reading() as transaction:
             policies = self.core.catalog.policies(transaction)
             schedule = self.core.find(transaction, name, agent)
-            before = Rule(schedule.definition, compile_trigger(schedule.definition.trigger))
+            before = Timetable(schedule.definition, compile_trigger(schedule.definition.trigger))
             after = self._edited(transaction, principal, schedule, given, now)
             changed = _after_edit(transaction, principal, schedule, after, now, anew=changes_trigger(settings))
             return EditForecast(
@@ -75,7 +77,7 @@ class Previews:
         schedule: ScheduleRecord,
         given: Mapping[str, Any],
         now: int,
-    ) -> Rule:
+    ) -> Timetable:
         policies = self.core.catalog.policies(transaction)
         definition, trigger = apply_edit(schedule, given, now, policies.rates, self.core.clock.local_zone())
         # Not in the agent's own name: an edit by an agent locks the rules, and a preview locks nothing.
@@ -84,7 +86,7 @@ class Previews:
             rules = policies.rules_for(principal.name)
             check_rules(trigger, rules, 0, 0)
             definition = limit_lifetime(definition, rules, now)
-        return Rule(definition, trigger)
+        return Timetable(definition, trigger)
 
     def preview_catch_up(
         self, principal: Principal, name: str, *, since: int | None = None, agent: str | None = None
@@ -98,7 +100,7 @@ class Previews:
             zone = known.definition.trigger.timezone
             if schedule.state != "active":
                 return CatchUp(schedule.name, to_datetime(since or now), state_report(schedule).sentence)
-            slot = schedule.next_slot if since is None else known.rule.trigger.next_ms(since)
+            slot = schedule.next_slot if since is None else known.timetable.trigger.next_ms(since)
             early = since is None and (schedule.due_at is None or schedule.due_at > now)
             if slot is None or slot > now or early:
                 following = to_datetime(schedule.next_slot)
@@ -142,7 +144,7 @@ class Previews:
 
 
 def _after_edit(
-    transaction: Transaction, principal: Principal, schedule: ScheduleRecord, new: Rule, now: int, *, anew: bool
+    transaction: Transaction, principal: Principal, schedule: ScheduleRecord, new: Timetable, now: int, *, anew: bool
 ) -> ScheduleRecord:
     """The schedule as an edit would leave it."""
     most = new.definition.max_executions
@@ -179,31 +181,31 @@ def _planned(
 ) -> Plan:
     """As the planner would, with the facts of now."""
     facts = present_facts(transaction, policies, known, now)
-    return known.rule.plan(schedule.id, slot, used, schedule.executions, facts, now)
+    return known.timetable.plan(schedule.id, slot, used, schedule.executions, facts, now)
 
 
 def _made_up(name: str, since: int, plan: Plan, zone: str, now: int) -> CatchUp:
-    births = plan.births
-    runs = sum(birth.state < RunState.SUCCEEDED for birth in births)
-    missed = sum(birth.slots for birth in births if birth.state is RunState.MISSED)
-    slots = sum(birth.slots for birth in births)
-    over = sum(birth.slots for birth in births if birth.state >= RunState.SUCCEEDED)
+    planned_runs = plan.runs
+    runs = sum(planned.state < RunState.SUCCEEDED for planned in planned_runs)
+    missed = sum(planned.slots for planned in planned_runs if planned.state is RunState.MISSED)
+    slots = sum(planned.slots for planned in planned_runs)
+    over = sum(planned.slots for planned in planned_runs if planned.state >= RunState.SUCCEEDED)
     counts = {"missed": missed, "not to run": over - missed}
     parts = [f"{count} {word}" for word, count in (*counts.items(), ("to run", runs)) if count]
-    summary = f"{slots} {'slot' if slots == 1 else 'slots'} since {moment(since, zone)}: {', '.join(parts)}."
-    records = [_record(birth, zone, now) for birth in births]
+    summary = f"{slots} {'slot' if slots == 1 else 'slots'} since {local_time(since, zone)}: {', '.join(parts)}."
+    records = [_record(planned, zone, now) for planned in planned_runs]
     return CatchUp(name, to_datetime(since), summary, records, runs, missed, to_datetime(plan.next_slot))
 
 
-def _record(birth: Birth, zone: str, now: int) -> CatchUpRun:
-    assert birth.slot is not None
-    word = {RunState.READY: "runs", RunState.WAITING: "deferred"}.get(birth.state, birth.state.label)
-    if birth.reason is None:
-        text = "Runs." if birth.slots == 1 else f"Runs once for {birth.slots} slots."
+def _record(planned: PlannedRun, zone: str, now: int) -> CatchUpRun:
+    assert planned.slot is not None
+    word = {RunState.READY: "runs", RunState.WAITING: "deferred"}.get(planned.state, planned.state.label)
+    if planned.reason is None:
+        text = "Runs." if planned.slots == 1 else f"Runs once for {planned.slots} slots."
     else:
-        evidence = {"slots": birth.slots, "first": birth.first, "last": birth.slot, **(birth.evidence or {})}
-        text = sentence(birth.reason, evidence, zone, state=birth.state, at=now, tense=NOW)
-    return CatchUpRun(to_datetime(birth.slot), to_datetime(birth.first), birth.slots, word, text)
+        evidence = {"slots": planned.slots, "first": planned.first, "last": planned.slot, **(planned.evidence or {})}
+        text = sentence(planned.reason, evidence, zone, state=planned.state, at=now, tense=NOW)
+    return CatchUpRun(to_datetime(planned.slot), to_datetime(planned.first), planned.slots, word, text)
 
 
 def _following(trigger: Trigger, start: int, count: int) -> list[int]:

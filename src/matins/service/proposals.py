@@ -50,7 +50,9 @@ class Authorship(NamedTuple):
         maker = {"created_by": self.principal.name, "creator_role": self.principal.role}
         row = row._replace(**maker, creator_run=self.run_id, parent=self.parent, depth=self.depth)
         own = draft.agent == self.principal.name
-        if self.rules is not None and not needs_no_approval(draft.rule.definition, self.rules, own=own, here=self.here):
+        if self.rules is not None and not needs_no_approval(
+            draft.timetable.definition, self.rules, own=own, here=self.here
+        ):
             row = row._replace(state="pending", due_at=None)
         return row
 
@@ -68,9 +70,9 @@ class Proposals:
             draft = make_draft(self.check_settings(principal, given), now, cache, policies.rates, zone)
             if principal.role == "agent":
                 rules = policies.rules_for(principal.name)
-                draft = _for_agent(principal, draft, limit_lifetime(draft.rule.definition, rules, now))
+                draft = _for_agent(principal, draft, limit_lifetime(draft.timetable.definition, rules, now))
             drafts.append(draft)
-        for definition in {id(draft.rule): draft.rule.definition for draft in drafts}.values():
+        for definition in {id(draft.timetable): draft.timetable.definition for draft in drafts}.values():
             check_references(definition, policies)
         return drafts
 
@@ -103,7 +105,7 @@ class Proposals:
         depth = 1 + (parent.depth if parent else 0)
         already = transaction.agent_schedules(principal.name)
         for number, draft in enumerate(drafts):
-            check_rules(draft.rule.trigger, rules, depth, already + number)
+            check_rules(draft.timetable.trigger, rules, depth, already + number)
         landing = None if own is None else transaction.landing(own.id)
         here = None if landing is None else resolve_current("current-thread", context_of(landing.thread))
         return Authorship(principal, principal.run_id, parent.id if parent else None, depth, rules, here)
@@ -182,5 +184,5 @@ def _for_agent(principal: Principal, draft: Draft, definition: ScheduleDefinitio
     if draft.agent not in ("", principal.name):
         message = f"{principal.name} cannot schedule {draft.agent}."
         raise NotAllowed(message, value=draft.agent, field="agent", hint="Omit it.")
-    rule = type(draft.rule)(definition, draft.rule.trigger)
-    return draft._replace(agent=principal.name, text=encode(definition), rule=rule)
+    timetable = type(draft.timetable)(definition, draft.timetable.trigger)
+    return draft._replace(agent=principal.name, text=encode(definition), timetable=timetable)

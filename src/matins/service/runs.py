@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from matins.api.results import Check, Run, RunStateName, Snapshot, ThreadAssignment
 from matins.api.runs import RunOutcome
 from matins.engine.gates import Candidate, Facts, Verdict, judge
-from matins.engine.planning import Birth
+from matins.engine.planning import PlannedRun
 from matins.engine.schedules import decode, schedule_settings
-from matins.engine.transitions import BORN, FAIL, LOSE, RETRY, SUCCEED
+from matins.engine.transitions import FAIL, INITIAL_STATES, MARK_UNKNOWN, RETRY, SUCCEED
 from matins.engine.when.triggers import to_datetime
 from matins.errors import Conflict, InvalidInput
 from matins.model.access import Principal
@@ -30,7 +30,7 @@ from matins.service.permissions import check_own
 from matins.service.threads import thread_result
 from matins.work.sources import open_source
 
-_OUTCOMES = {"succeeded": SUCCEED, "failed": FAIL, "unknown": LOSE, "retry": RETRY}
+_OUTCOMES = {"succeeded": SUCCEED, "failed": FAIL, "unknown": MARK_UNKNOWN, "retry": RETRY}
 _PAGE = 1_000
 _MAX_KEY_LENGTH = 200
 
@@ -66,16 +66,16 @@ class Runs:
         if held and (verdict is None or verdict.state is RunState.QUEUED):  # it continues when its schedule does
             verdict = Verdict(RunState.WAITING, "paused", cancel=() if verdict is None else verdict.cancel)
         by = {"by": {"name": principal.name, "role": principal.role}}
-        birth = Birth(None, None, 1, RunState.READY, None, by)
+        birth = PlannedRun(None, None, 1, RunState.READY, None, by)
         if verdict is not None:
             evidence = {**(verdict.evidence or {}), **by}
-            birth = Birth(None, None, 1, verdict.state, verdict.reason, evidence, verdict.until)
+            birth = PlannedRun(None, None, 1, verdict.state, verdict.reason, evidence, verdict.until)
         (run_id,) = transaction.run_ids(1)
         transaction.insert_runs([new_run(run_id, known, birth, now, key)])
         if verdict is not None and verdict.cancel:
             end_runs(transaction, self.core.catalog, verdict.cancel, now, "cancelled_by_newer")
         data = {"by": principal.name, "reason": birth.reason}
-        transaction.events.append(NewEvent(now, BORN[birth.state], known.schedule_id, run_id, data))
+        transaction.events.append(NewEvent(now, INITIAL_STATES[birth.state], known.schedule_id, run_id, data))
         return run_id
 
     def _verdict(self, transaction: Transaction, principal: Principal, known: Known, now: int) -> Verdict | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from matins.engine.planning import Rule
+from matins.engine.planning import Timetable
 from matins.engine.schedules import encode
 from matins.engine.when.triggers import Trigger
 from matins.model.access import Principal
@@ -61,7 +61,7 @@ class ScheduleChanges:
         if schedule.state == "expired":
             transaction.set_schedule_state(schedule.id, "active", now, None, None)
             slot = first_free(transaction, schedule.id, trigger, now)
-        due_at = Rule(definition, trigger).due_at(schedule.id, slot) if state == "active" else None
+        due_at = Timetable(definition, trigger).due_at(schedule.id, slot) if state == "active" else None
         transaction.replace_cursor(schedule.id, slot, due_at, rev, paused=state != "active")
         if schedule.state == "broken":  # nobody but the reader of its row may have noticed yet
             transaction.set_schedule_state(schedule.id, "broken", now, "edited: resume it", principal.name)

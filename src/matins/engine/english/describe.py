@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from matins.engine.english.describe_cron import describe_cron
 from matins.engine.english.describe_rrule import describe_rrule
-from matins.engine.english.words import clock_text, every_duration, listed, on_times
+from matins.engine.english.vocabulary import clock_text, every_duration, listed, on_times
 from matins.engine.when.definitions import wall_text
 from matins.engine.when.instants import DstChange
 from matins.engine.when.zones import Zone

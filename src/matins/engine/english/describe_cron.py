@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from matins.engine.english.words import (
+from matins.engine.english.vocabulary import (
     DAYS,
-    LONGEST_LIST,
+    MAX_LISTED,
     MONTHS,
     at_times,
     even_step,
@@ -55,7 +55,7 @@ def _by_date(cron: Cron) -> str:
     """Days that the month decides."""
     dates = _dates(cron)
     clock, times = _clock(cron), _times(cron)
-    step = even_step(times) if len(times) > LONGEST_LIST else None
+    step = even_step(times) if len(times) > MAX_LISTED else None
     if clock:
         return f"{clock}, {dates}"
     return f"{window(times, step)}, {dates}" if step else f"{dates} {at_times(times)}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from matins.engine.english.words import (
+from matins.engine.english.vocabulary import (
     DAYS,
     MONTHS,
     WEEKDAYS,

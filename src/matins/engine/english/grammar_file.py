@@ -45,29 +45,29 @@ def load_grammar(text: str) -> Grammar:
             raise ValueError(f"{rule.name} is defined twice")
         rules[rule.name] = rule
     grammar = Grammar(rules)
-    for check in (_refuse_missing, _refuse_recursive, _refuse_empty, _refuse_endless):
+    for check in (_check_defined, _check_not_recursive, _check_not_empty, _check_ends):
         for rule in rules.values():
             check(rule, grammar)
     return grammar
 
 
-def _refuse_missing(rule: Rule, grammar: Grammar) -> None:
+def _check_defined(rule: Rule, grammar: Grammar) -> None:
     missing = references(rule.body) - grammar.rules.keys()
     if missing:
         raise ValueError(f"{rule.name} uses {', '.join(sorted(missing))}, which no rule defines")
 
 
-def _refuse_empty(rule: Rule, grammar: Grammar) -> None:
+def _check_not_empty(rule: Rule, grammar: Grammar) -> None:
     if grammar.may_be_empty(rule.body):
         raise ValueError(f"{rule.name} may be empty")
 
 
-def _refuse_recursive(rule: Rule, grammar: Grammar) -> None:
+def _check_not_recursive(rule: Rule, grammar: Grammar) -> None:
     if rule.name in grammar.reachable(*references(rule.body)):
         raise ValueError(f"{rule.name} leads back to itself")
 
 
-def _refuse_endless(rule: Rule, grammar: Grammar) -> None:
+def _check_ends(rule: Rule, grammar: Grammar) -> None:
     if _repeats_nothing(rule.body, grammar):
         raise ValueError(f"{rule.name} repeats something that may be empty")
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from matins.engine.english.grammar import Tree
-from matins.engine.english.phrase_values import YEAR, Context, RefusalError, day_in_month, days_of, months_of, the
-from matins.engine.english.words import listed, ordinal
+from matins.engine.english.phrase_values import YEAR, Context, InvalidPhraseError, day_in_month, days_of, months_of, the
+from matins.engine.english.vocabulary import listed, ordinal
 from matins.engine.when.cron import parse_cron
 from matins.engine.when.durations import DAY_MS, MINUTE_MS
 from matins.engine.when.rrule import DAYS, parse_rule
@@ -16,7 +16,7 @@ from matins.model.trigger import Rrule
 
 _LAST = -1
 _NTHS = {"first": 1, "second": 2, "third": 3, "fourth": 4, "fifth": 5, "last": _LAST}
-_LONGEST = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
+_MONTH_LENGTHS = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,19 +115,19 @@ def _by_day(names: Iterable[str]) -> str:
 def _check_dates(days: list[int], tree: Tree, months: list[int], context: Context) -> None:
     """Refuses what no year has, and says what not every month or year has."""
     named = months or list(range(1, 13))
-    if not any(day <= _LONGEST[month - 1] for day in days for month in named):
+    if not any(day <= _MONTH_LENGTHS[month - 1] for day in days for month in named):
         names = listed([YEAR[month - 1] for month in named], "or")
         possible = _shorter(days, tree, named, context)
-        raise RefusalError(f"No year has a day {min(days)} in {names}", tree.words()[-1], *possible)
+        raise InvalidPhraseError(f"No year has a day {min(days)} in {names}", tree.words()[-1], *possible)
     if months == [2] and 29 in days:
         context.note("29 february comes in leap years only")
-    elif max(days) > min(28 if month == 2 else _LONGEST[month - 1] for month in named):
+    elif max(days) > min(28 if month == 2 else _MONTH_LENGTHS[month - 1] for month in named):
         context.note(f"months without a {ordinal(max(days))} do not fire on it")
 
 
 def _shorter(days: list[int], tree: Tree, months: list[int], context: Context) -> list[str]:
     """The phrase with the last day that its months have."""
-    last = max(_LONGEST[month - 1] for month in months)
+    last = max(_MONTH_LENGTHS[month - 1] for month in months)
     number = tree.first("ORDINAL", "DAY")
     if number is None or len(days) > 1:
         return []

@@ -13,7 +13,7 @@ from matins.engine.english.phrase_values import (
     MINUTE_MS,
     WEEK,
     Context,
-    RefusalError,
+    InvalidPhraseError,
     bounded,
     date_day,
     days_of,
@@ -26,7 +26,7 @@ from matins.engine.english.phrase_values import (
     the,
     turns,
 )
-from matins.engine.english.words import listed
+from matins.engine.english.vocabulary import listed
 from matins.engine.when.days import weekday
 from matins.engine.when.definitions import clock_text
 from matins.engine.when.instants import MAX_MS
@@ -64,22 +64,22 @@ def _aligned(tree: Tree, context: Context) -> Cron:
     if count == 1:
         field = "*"
     else:
-        _refuse_uneven(step, count, 60 if by_minutes else 24, context)
+        _check_even(step, count, 60 if by_minutes else 24, context)
         field = f"*/{count}"
     days = _weekdays(tree, context)
     return Cron(f"{field} * * * {days}" if by_minutes else f"0 {field} * * {days}")
 
 
-def _refuse_uneven(step: Tree, count: int, size: int, context: Context) -> None:
+def _check_even(step: Tree, count: int, size: int, context: Context) -> None:
     """The clock starts again with every hour and every day: only what divides them comes round evenly."""
     unit, whole, of_one = (
         ("minutes", "hour", "every hour on the hour") if size == 60 else ("hours", "day", "every day at 00:00")
     )
     if count == size:
-        raise RefusalError(f"{count} {unit} are a whole {whole}", str(count), of_one)
+        raise InvalidPhraseError(f"{count} {unit} are a whole {whole}", str(count), of_one)
     if size % count:
         even = max(n for n in range(1, min(count, size)) if size % n == 0)
-        raise RefusalError(
+        raise InvalidPhraseError(
             f"{count} {unit} do not divide the {whole}, so they cannot be aligned to the clock",
             str(count),
             context.instead(step, f"every {even} {unit}"),
@@ -90,7 +90,7 @@ def _refuse_uneven(step: Tree, count: int, size: int, context: Context) -> None:
 def _past_the_hour(tree: Tree, context: Context) -> Cron:
     for counted in tree.all("count"):
         if number(counted) > 59:
-            raise RefusalError(
+            raise InvalidPhraseError(
                 "Minutes past the hour go from 0 to 59", counted.words()[0], context.instead(counted, "59")
             )
     minutes = sorted({number(counted) for counted in tree.all("count")})
@@ -118,7 +118,7 @@ def _without(days: set[int], tree: Tree, context: Context) -> set[int]:
     if exception and not excepted < days:
         wrong = sorted(excepted - days)
         problem = f"{WEEK[wrong[0]]} is not among the days anyway" if wrong else "no day is left"
-        raise RefusalError(
+        raise InvalidPhraseError(
             f'"{context.text(exception)}": {problem}', exception.words()[-1], context.instead(exception, "")
         )
     return days - excepted
@@ -133,7 +133,7 @@ def _window(tree: Tree, context: Context) -> Daily | Weekly:
         raise _backwards(start, end, bounds[1], context)
     if start + size > end:
         once = f"every day at {clock_text(start)}"
-        raise RefusalError(
+        raise InvalidPhraseError(
             f'"{context.text(step)}" is longer than from {clock_text(start)} to {clock_text(end)}',
             step.words()[-1],
             once,
@@ -141,9 +141,9 @@ def _window(tree: Tree, context: Context) -> Daily | Weekly:
     return _on(_on_days(tree, context), tuple(range(start, end + 1, size)))
 
 
-def _backwards(start: int, end: int, last: Tree, context: Context) -> RefusalError:
+def _backwards(start: int, end: int, last: Tree, context: Context) -> InvalidPhraseError:
     afternoon = [context.instead(last, clock_text(end + 720))] if start < end + 720 < 1440 else []
-    return RefusalError(
+    return InvalidPhraseError(
         f"{clock_text(start)} to {clock_text(end)} runs past midnight: a window begins and ends on one day",
         last.words()[0],
         *afternoon,
@@ -179,7 +179,7 @@ def _clock_lists(tree: Tree, context: Context) -> tuple[str, str]:
     if any(other != hours for other in others):
         place = the(tree, "at_times")
         groups = [listed([clock_text(h * 60 + minute) for h in hours]) for minute, hours in by_minute.items()]
-        raise RefusalError(
+        raise InvalidPhraseError(
             f'"{context.text(place)}" cannot be one schedule of this kind: every hour must have the same minutes',
             place.words()[-1],
             *(context.instead(place, f"at {times}") for times in groups),
@@ -202,7 +202,9 @@ def _from_a_date(tree: Tree, context: Context) -> Rrule:
         dates = dates_of(which, context)
         if not dates.parts:
             end = the(tree, "starting")
-            raise RefusalError("The nearest weekday cannot start at a date", end.words()[0], context.instead(end, ""))
+            raise InvalidPhraseError(
+                "The nearest weekday cannot start at a date", end.words()[0], context.instead(end, "")
+            )
         return _rrule(tree, "MONTHLY", 1, dates, context)
     days = _which_days(which, context)
     if days == _ALL_DAYS:
@@ -221,7 +223,9 @@ def _rrule(tree: Tree, frequency: str, interval: int, dates: Dates, context: Con
     rrule = Rrule(";".join(parts), start * DAY_MS)
     if starting and never_fires(rrule):
         without = context.instead(starting, "")
-        raise RefusalError(f"No such day ever comes, counted from {iso_date(start)}", starting.words()[-1], without)
+        raise InvalidPhraseError(
+            f"No such day ever comes, counted from {iso_date(start)}", starting.words()[-1], without
+        )
     return rrule
 
 
@@ -247,7 +251,9 @@ def _moment(tree: Tree, context: Context) -> Once:
     wall = day * DAY_MS + milliseconds_of_day(exact)
     at_ms = _existing(wall, exact, context)
     if at_ms <= context.now_ms:
-        raise RefusalError(f'"{context.text(tree)}" has passed', which.words()[-1], context.instead(which, "tomorrow"))
+        raise InvalidPhraseError(
+            f'"{context.text(tree)}" has passed', which.words()[-1], context.instead(which, "tomorrow")
+        )
     return Once(at_ms)
 
 
@@ -256,11 +262,11 @@ def _instant(tree: Tree, context: Context) -> Once:
     try:
         at_ms = to_ms(datetime.fromisoformat(word.upper()))
     except ValueError:
-        raise RefusalError(f'There is no "{word}"', word) from None
+        raise InvalidPhraseError(f'There is no "{word}"', word) from None
     if at_ms <= context.now_ms:
-        raise RefusalError(f'"{word}" has passed', word)
+        raise InvalidPhraseError(f'"{word}" has passed', word)
     if at_ms >= MAX_MS:
-        raise RefusalError(f'"{word}" is too far away', word)
+        raise InvalidPhraseError(f'"{word}" is too far away', word)
     return Once(at_ms)
 
 
@@ -285,7 +291,7 @@ def _existing(wall: int, exact: Tree, context: Context) -> int:
     if not instants:
         after = zone.wall_of(zone.resolve(wall))
         later = f"on {iso_date(after // DAY_MS)} at {clock_text(after % DAY_MS // MINUTE_MS)}"
-        raise RefusalError(f'"{text}" does not exist {where}: the clocks skip it', exact.words()[0], later)
+        raise InvalidPhraseError(f'"{text}" does not exist {where}: the clocks skip it', exact.words()[0], later)
     if len(instants) > 1:
         context.note(f'"{text}" comes twice {where}: the first is taken')
     return zone.resolve(wall)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import date
 
 from matins.engine.english.grammar import Tree
-from matins.engine.english.words import DAYS, MONTHS
+from matins.engine.english.vocabulary import DAYS, MONTHS
 from matins.engine.when.days import date_of, day_number, days_in_month
 from matins.engine.when.definitions import clock_text
 from matins.engine.when.durations import DAY_MS, HOUR_MS, LONGEST_MS, MINUTE_MS, SECOND_MS
@@ -26,7 +26,7 @@ _CLOCK = re.compile(
 )
 
 
-class RefusalError(Exception):
+class InvalidPhraseError(Exception):
     """Words that make a phrase but cannot be used, with phrases that might be meant instead."""
 
     def __init__(self, message: str, value: str, *instead: str, all_needed: bool = False) -> None:
@@ -83,7 +83,7 @@ def turns(tree: Tree, context: Context) -> int:
     if counted is None:
         return 2 if "other" in tree.words() else 1
     if number(counted) == 0:
-        raise RefusalError("Every 0 is never: a step is 1 or more", "0", context.instead(counted, "2"))
+        raise InvalidPhraseError("Every 0 is never: a step is 1 or more", "0", context.instead(counted, "2"))
     return number(counted)
 
 
@@ -98,7 +98,7 @@ def duration(tree: Tree, context: Context) -> int:
     for piece, size, larger in zip(pieces[1:], sizes[1:], sizes, strict=False):
         if size >= larger:
             text = context.text(piece)
-            raise RefusalError(f'"{text}" must name a smaller unit than what stands before it', piece.words()[-1])
+            raise InvalidPhraseError(f'"{text}" must name a smaller unit than what stands before it', piece.words()[-1])
     counts = [number(counted) if (counted := piece.first("count")) else 1 for piece in pieces]
     return bounded(sum(n * size for n, size in zip(counts, sizes, strict=True)), tree, context)
 
@@ -110,9 +110,9 @@ def _unit(tree: Tree) -> int:
 def bounded(milliseconds: int, tree: Tree, context: Context) -> int:
     digits = next((word for word in tree.words() if word[0].isdigit()), tree.words()[-1])
     if milliseconds == 0:
-        raise RefusalError(f'"{context.text(tree)}" is no time at all', digits, "every 5 minutes", "in 5 minutes")
+        raise InvalidPhraseError(f'"{context.text(tree)}" is no time at all', digits, "every 5 minutes", "in 5 minutes")
     if milliseconds > LONGEST_MS:
-        raise RefusalError(f'"{context.text(tree)}" is longer than 100 years', digits)
+        raise InvalidPhraseError(f'"{context.text(tree)}" is longer than 100 years', digits)
     return milliseconds
 
 
@@ -152,7 +152,7 @@ def days_of(tree: Tree, context: Context) -> set[int]:
         if not names:
             days |= GROUPS[item.words()[0].removesuffix("s")]
         elif len(numbers) == 2 and numbers[0] == numbers[1]:
-            raise RefusalError(
+            raise InvalidPhraseError(
                 f'"{context.text(item)}" begins and ends on one day',
                 item.words()[-1],
                 context.instead(item, item.words()[0]),
@@ -188,10 +188,10 @@ def date_day(tree: Tree, context: Context) -> int:
         )
     text = context.text(tree)
     if not (1 <= month <= 12 and 1 <= year < date.max.year):
-        raise RefusalError(f'There is no "{text}"', text)
+        raise InvalidPhraseError(f'There is no "{text}"', text)
     if not 1 <= day <= days_in_month(year, month):
         last = date(year, month, days_in_month(year, month)).isoformat()
-        raise RefusalError(f'There is no "{text}"', text, context.instead(tree, last))
+        raise InvalidPhraseError(f'There is no "{text}"', text, context.instead(tree, last))
     return day_number(year, month, day)
 
 

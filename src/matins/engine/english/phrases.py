@@ -9,19 +9,19 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 
-from matins.engine.english import phrase_hints
+from matins.engine.english import phrase_suggestions
 from matins.engine.english.grammar import Grammar, Reading
 from matins.engine.english.grammar_file import load_grammar
+from matins.engine.english.phrase_errors import reason_of
 from matins.engine.english.phrase_meanings import meaning_of
-from matins.engine.english.phrase_refusals import reason_of
-from matins.engine.english.phrase_values import Context, RefusalError, join
-from matins.engine.english.words import listed
+from matins.engine.english.phrase_values import Context, InvalidPhraseError, join
+from matins.engine.english.vocabulary import listed
 from matins.engine.when.zones import Zone
 from matins.errors import PhraseError
 from matins.model.trigger import When
 
 _WORD = re.compile(r"[^\s,]+|,")
-_MOST_WANTED = 8
+_MAX_EXPECTED = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ def parse_phrase(text: str, *, now_ms: int, zone: Zone) -> PhraseMeaning:
     """The meaning of a phrase given at `now_ms`; PhraseError names the word that cannot be used."""
     try:
         return _read(text, now_ms, zone)
-    except RefusalError as refusal:
+    except InvalidPhraseError as refusal:
         hint = _hint(text, refusal, lambda phrase: _works(phrase, now_ms, zone))
         raise PhraseError(_ended(refusal.message), value=refusal.value, hint=hint) from None
 
@@ -58,22 +58,22 @@ def split_words(text: str) -> list[str]:
     return _WORD.findall(text.lower())
 
 
-def _foreign(word: str, text: str) -> RefusalError:
+def _foreign(word: str, text: str) -> InvalidPhraseError:
     plain = "".join(str(unicodedata.digit(c, c)) for c in word)
     if plain != word:
-        return RefusalError(f'"{word}" is not written with the digits 0 to 9', word, text.replace(word, plain))
+        return InvalidPhraseError(f'"{word}" is not written with the digits 0 to 9', word, text.replace(word, plain))
     odd = next(c for c in word if not c.isascii())
-    return RefusalError(f'"{word}" cannot be used: no phrase has the character "{odd}"', word)
+    return InvalidPhraseError(f'"{word}" cannot be used: no phrase has the character "{odd}"', word)
 
 
 def _read(text: str, now_ms: int, zone: Zone) -> PhraseMeaning:
     words = split_words(text)
     if not words:
-        raise RefusalError("The phrase is empty", text)
+        raise InvalidPhraseError("The phrase is empty", text)
     reading = phrase_grammar().parse("phrase", words)
     context = Context(words, now_ms, zone)
     if not reading.trees:
-        raise _refusal(reading, context)
+        raise _phrase_error(reading, context)
     return _meaning(reading, context)
 
 
@@ -84,12 +84,12 @@ def _meaning(reading: Reading, context: Context) -> PhraseMeaning:
     return PhraseMeaning(meanings[0], tuple(context.notes))
 
 
-def _refusal(reading: Reading, context: Context) -> RefusalError:
+def _phrase_error(reading: Reading, context: Context) -> InvalidPhraseError:
     """Why words that are not a phrase are refused: for a reason that the grammar knows, or at the word it broke off."""
     understood = phrase_grammar().parse("refused", reading.words).trees
     if understood:
         return reason_of(understood[0], context)
-    return RefusalError(_broken_off(reading), [*reading.words, ""][reading.farthest] or reading.words[-1])
+    return InvalidPhraseError(_broken_off(reading), [*reading.words, ""][reading.farthest] or reading.words[-1])
 
 
 def _broken_off(reading: Reading) -> str:
@@ -97,12 +97,12 @@ def _broken_off(reading: Reading) -> str:
     wanted = [f'"{name}"' if is_word else name for name, is_word in reading.wanted.items()]
     if reading.could_end:
         wanted.append("nothing more")
-    if len(wanted) > _MOST_WANTED:
-        wanted[_MOST_WANTED - 1 :] = ["…"]
+    if len(wanted) > _MAX_EXPECTED:
+        wanted[_MAX_EXPECTED - 1 :] = ["…"]
     expected = f"expected {listed(wanted, 'or')}"
     if at == len(words):
         return f'"{join(words)}" is not complete: after "{words[-1]}" {expected}'
-    fault = phrase_hints.time_fault(words[at])
+    fault = phrase_suggestions.time_problem(words[at])
     if fault and any(name.startswith("a time") for name in reading.wanted):
         return f'"{words[at]}" is not a time: {fault}'
     place = f'after "{words[at - 1]}"' if at else "at the beginning"
@@ -114,18 +114,18 @@ def _works(phrase: str, now_ms: int, zone: Zone) -> bool:
         reading = phrase_grammar().parse("phrase", split_words(phrase))
         if reading.trees:
             _meaning(reading, Context(reading.words, now_ms, zone))
-    except RefusalError:
+    except InvalidPhraseError:
         return False
     return bool(reading.trees)
 
 
-def _hint(text: str, refusal: RefusalError, works: Callable[[str], bool]) -> str:
+def _hint(text: str, refusal: InvalidPhraseError, works: Callable[[str], bool]) -> str:
     offered = [f'"{phrase}"' for phrase in refusal.instead if works(phrase)]
     if offered:
         together = f"Make {len(offered)} schedules: {listed(offered)}."
         return together if refusal.all_needed else f"Did you mean {listed(offered[:2], 'or')}?"
     grammar = phrase_grammar()
-    mended = phrase_hints.mended(split_words(text), grammar, works) if text.isascii() else None
+    mended = phrase_suggestions.corrected(split_words(text), grammar, works) if text.isascii() else None
     if mended is not None:
         return f'Did you mean "{mended}"?'
-    return f'The nearest phrase is "{phrase_hints.nearest(text, grammar.examples("phrase"), works)}".'
+    return f'The nearest phrase is "{phrase_suggestions.nearest(text, grammar.examples("phrase"), works)}".'

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from matins.engine.catch_up import grace_of
+from matins.engine.charges import Charge
 from matins.engine.gates.gate import Candidate, Gate, Verdict
 from matins.engine.money import format_money, format_tokens
-from matins.engine.spending import Draw
 from matins.model.budget import BudgetUsage
 from matins.model.run import RunState
 from matins.model.trigger import Once
@@ -32,7 +32,7 @@ def _sentence(candidate: Candidate) -> str:
     return f"{left}; a run reserves {wanted}."
 
 
-def _left(draw: Draw, purse: BudgetUsage) -> str:
+def _left(draw: Charge, purse: BudgetUsage) -> str:
     money, tokens = draw.budget.max_cost, draw.budget.max_tokens
     parts: list[str] = []
     if money is not None:

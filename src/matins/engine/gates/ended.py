@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from matins.engine.gates.gate import Candidate, Gate, Verdict
-from matins.engine.reasons import moment
+from matins.engine.reasons import local_time
 from matins.model.run import RunState
 
 
@@ -21,7 +21,7 @@ def _judge(candidate: Candidate) -> Verdict | None:
 
 def _sentence(candidate: Candidate) -> str:
     ends_at, most = candidate.definition.ends_at, candidate.definition.max_executions
-    parts = [] if ends_at is None else [f"The schedule ends on {moment(ends_at, candidate.zone)}"]
+    parts = [] if ends_at is None else [f"The schedule ends on {local_time(ends_at, candidate.zone)}"]
     if most is not None:
         parts.append(f"{candidate.executions} of {most} runs are used")
     return "; ".join(parts) + "." if parts else "The schedule has no end."

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
-from matins.engine.policies import NONE, Policies
-from matins.engine.spending import Draw, Shortage
+from matins.engine.charges import BudgetShortage, Charge
+from matins.engine.policies import NO_POLICIES, Policies
 from matins.model.budget import BudgetUsage
 from matins.model.run import RunState, Usage
 from matins.model.schedule import ScheduleDefinition, ScheduleRecord
@@ -19,7 +19,7 @@ Stage = Literal["plan", "start", "claim"]
 class Surroundings(NamedTuple):
     """What holds for all schedules during one turn."""
 
-    policies: Policies = NONE
+    policies: Policies = NO_POLICIES
     guarded: bool = False
     """Whether this process has a guard."""
 
@@ -30,7 +30,7 @@ class Standing(NamedTuple):
     schedule: ScheduleRecord
     limits: Mapping[str, Mapping[str, int]]
     """`size` and `taken` of the limits that apply, by scope."""
-    purses: Sequence[tuple[Draw, BudgetUsage]]
+    purses: Sequence[tuple[Charge, BudgetUsage]]
     """The budgets that apply."""
     wanted: Usage
     """What a run reserves in them."""
@@ -44,8 +44,8 @@ class Facts(NamedTuple):
     full: bool = False
     """Whether there is no place for it now. A forecast: the permits are taken when it starts."""
     agent: str = ""
-    policies: Policies = NONE
-    shortage: Shortage | None = None
+    policies: Policies = NO_POLICIES
+    shortage: BudgetShortage | None = None
     """The budget that has no room for it. A forecast: the money is reserved when it starts."""
     manual: bool = False
     """A person asked for it now."""

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from matins.engine.gates.gate import Candidate, Gate, Verdict
 from matins.engine.gates.pre_check import CHECK, command_text
-from matins.engine.policies import BEFORE
+from matins.engine.policies import BEFORE_RUN
 
 
 def _judge(candidate: Candidate) -> Verdict | None:
-    hooked = candidate.definition.before_run is not None or BEFORE in candidate.facts.policies.hooks
+    hooked = candidate.definition.before_run is not None or BEFORE_RUN in candidate.facts.policies.hooks
     return CHECK if hooked else None
 
 
 def _sentence(candidate: Candidate) -> str:
-    definition, hook = candidate.definition, candidate.facts.policies.hooks.get(BEFORE)
+    definition, hook = candidate.definition, candidate.facts.policies.hooks.get(BEFORE_RUN)
     commands = [] if hook is None else [command_text(hook.command, hook.timeout_ms)]
     if definition.before_run is not None:
         commands.append(command_text(definition.before_run, definition.check_timeout_ms))
@@ -27,7 +27,7 @@ HOOK = Gate(
     settings="`before_run`; `m.hooks.set` for all schedules",
     refusal="The run is `skipped`.",
     applies=lambda definition: definition.before_run is not None,
-    active=lambda surroundings: BEFORE in surroundings.policies.hooks,
+    active=lambda surroundings: BEFORE_RUN in surroundings.policies.hooks,
     judge=_judge,
     asks=True,
     sentence=_sentence,

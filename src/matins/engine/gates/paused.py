@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from matins.engine.gates.gate import Candidate, Gate, Objection, Verdict
-from matins.engine.reasons import moment
+from matins.engine.reasons import local_time
 from matins.model.run import RunState
 from matins.model.schedule import ScheduleRecord
 
@@ -45,8 +45,8 @@ def _state(schedule: ScheduleRecord) -> str:
 
 def _paused(schedule: ScheduleRecord, zone: str) -> str:
     by = _AUTOMATIC.get(schedule.paused_by or "", schedule.paused_by)
-    since = "" if schedule.paused_at is None else f" since {moment(schedule.paused_at, zone)}"
-    until = "" if schedule.paused_until is None else f", until {moment(schedule.paused_until, zone)}"
+    since = "" if schedule.paused_at is None else f" since {local_time(schedule.paused_at, zone)}"
+    until = "" if schedule.paused_until is None else f", until {local_time(schedule.paused_until, zone)}"
     note = f": {schedule.note.rstrip('.')}" if schedule.note else ""
     return f"Paused by {by}{since}{until}{note}."
 

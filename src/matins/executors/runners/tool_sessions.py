@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from matins.engine.landing import ASKED_FOR
+from matins.engine.targets import BY_SESSION_ID
 from matins.errors import InvalidInput
 from matins.executors.runners.protocol import Call, Command, RunnerResult
 from matins.model.thread import ThreadAssignment
@@ -10,7 +10,7 @@ from matins.model.thread import ThreadAssignment
 
 def check_session(call: Call, assignment: ThreadAssignment | None, command: Command) -> None:
     """Refuse a session that was never spoken in here when the tool has no way to say whether it knows it."""
-    requested = assignment is not None and assignment.how == ASKED_FOR
+    requested = assignment is not None and assignment.how == BY_SESSION_ID
     if call.session is not None and requested and not command.session_unknown:
         message = f'Nobody has spoken in the session "{call.session}" here, and its tool keeps none'
         raise InvalidInput(message, value=call.session, field="session", hint="name a thread, or a channel")

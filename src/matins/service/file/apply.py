@@ -13,7 +13,7 @@ from matins.api.results import FilePlan
 from matins.config.file import ConfigFile, Content, FileState
 from matins.config.interpretation import Entry, Interpretation, when_changed
 from matins.config.problems import invalid_file
-from matins.engine.planning import Rule
+from matins.engine.planning import Timetable
 from matins.engine.schedules import encode
 from matins.engine.when.triggers import compile_trigger
 from matins.errors import Conflict, InvalidInput, Stale
@@ -209,8 +209,8 @@ class File:
             return
         if schedule is None:
             meant = entry.meant
-            rule = Rule(meant.definition, meant.trigger)
-            draft = Draft(meant.agent, meant.name, encode(meant.definition), meant.trigger.first_ms(now), rule)
+            timetable = Timetable(meant.definition, meant.trigger)
+            draft = Draft(meant.agent, meant.name, encode(meant.definition), meant.trigger.first_ms(now), timetable)
             (number,) = self.schedules.insert(transaction, principal, [draft], now)
             schedule = self.core.schedule(transaction, number)
         else:

@@ -11,7 +11,7 @@ from matins.engine.english.phrase_values import (
     UNIT_RULES,
     UNITS,
     Context,
-    RefusalError,
+    InvalidPhraseError,
     day_in_month,
     months_of,
     number,
@@ -20,16 +20,16 @@ from matins.engine.english.phrase_values import (
 from matins.engine.when.days import date_of
 
 
-def reason_of(tree: Tree, context: Context) -> RefusalError:
+def reason_of(tree: Tree, context: Context) -> InvalidPhraseError:
     """Why a `refused` tree is refused."""
     part = the(tree, *_REASONS)
     return _REASONS[part.rule](part, context)
 
 
-def _once_or_weekly(tree: Tree, context: Context) -> RefusalError:
+def _once_or_weekly(tree: Tree, context: Context) -> InvalidPhraseError:
     days, times = tree.all("day_name"), context.text(the(tree, "at_times"))
     names = " and ".join(day.words()[0] for day in days)
-    return RefusalError(
+    return InvalidPhraseError(
         f'"{names}" may be once or every week',
         days[0].words()[0],
         f"every {names} {times}",
@@ -37,21 +37,21 @@ def _once_or_weekly(tree: Tree, context: Context) -> RefusalError:
     )
 
 
-def _once_or_yearly(tree: Tree, context: Context) -> RefusalError:
+def _once_or_yearly(tree: Tree, context: Context) -> InvalidPhraseError:
     date, times = the(tree, "yearless_date"), context.text(the(tree, "at_times"))
     month, day = the(date, "month").words()[0], day_in_month(the(date, "DAY", "ORDINAL"))
     year = date_of(context.today).year
     coming = [f"on {y}-{months_of(date)[0]:02}-{day:02} {times}" for y in (year, year + 1)]
-    return RefusalError(
+    return InvalidPhraseError(
         f'"{month} {day}" may be once or every year', month, f"every year on {month} {day} {times}", *coming
     )
 
 
-def _weekly_or_monthly(tree: Tree, context: Context) -> RefusalError:
+def _weekly_or_monthly(tree: Tree, context: Context) -> InvalidPhraseError:
     nth, day, times = the(tree, "nth").words()[0], the(tree, "day_name").words()[0], context.text(the(tree, "at_times"))
     weeks = nth_number(nth)
     by_weeks = [f"every {weeks} weeks on {day} {times}"] if weeks > 1 else []
-    return RefusalError(
+    return InvalidPhraseError(
         f'"{nth} {day}" may be counted in weeks or in every month',
         nth,
         f"on the {nth} {day} of every month {times}",
@@ -59,9 +59,9 @@ def _weekly_or_monthly(tree: Tree, context: Context) -> RefusalError:
     )
 
 
-def _every_other_group(tree: Tree, context: Context) -> RefusalError:
+def _every_other_group(tree: Tree, context: Context) -> InvalidPhraseError:
     group, times = tree.words()[2], context.text(the(tree, "at_times"))
-    return RefusalError(
+    return InvalidPhraseError(
         f'"every other {group}" may count days or weeks',
         group,
         f"every 2 weeks on {group}s {times}",
@@ -69,17 +69,17 @@ def _every_other_group(tree: Tree, context: Context) -> RefusalError:
     )
 
 
-def _weeks_alone(tree: Tree, context: Context) -> RefusalError:
+def _weeks_alone(tree: Tree, context: Context) -> InvalidPhraseError:
     counted = tree.first("count")
     text, weeks = context.text(tree), number(counted) if counted else 2
-    return RefusalError(
+    return InvalidPhraseError(
         f'"{text}" needs a day and a time', tree.words()[-1], f"{text} on monday at 09:00", f"every {7 * weeks} days"
     )
 
 
-def _part_of_a_day(tree: Tree, context: Context) -> RefusalError:
+def _part_of_a_day(tree: Tree, context: Context) -> InvalidPhraseError:
     word, times = tree.words()[1], tree.first("at_times")
-    return RefusalError(
+    return InvalidPhraseError(
         f'"{word}" names no hour', word, f"every day {context.text(times) if times else f'at {_PARTS_OF_A_DAY[word]}'}"
     )
 
@@ -87,41 +87,41 @@ def _part_of_a_day(tree: Tree, context: Context) -> RefusalError:
 _PARTS_OF_A_DAY = {"morning": "09:00", "afternoon": "14:00", "evening": "18:00", "night": "22:00"}
 
 
-def _part_of_a_unit(tree: Tree, context: Context) -> RefusalError:
+def _part_of_a_unit(tree: Tree, context: Context) -> InvalidPhraseError:
     decimal = tree.first("DECIMAL")
     word = decimal.words()[0] if decimal else "half"
     part = Fraction(word) if decimal else Fraction(1, 2)
     unit = the(tree, *UNIT_RULES)
     length = part * UNITS[unit.rule.removesuffix("s")]
     whole = [f"{length // size} {name}s" for name, size in UNITS.items() if length and length % size == 0]
-    return RefusalError(
+    return InvalidPhraseError(
         f'"{word}" is not a whole number; use a smaller unit',
         word,
         *(f"{tree.words()[0]} {text}" for text in whole[::-1][:1]),
     )
 
 
-def _no_fixed_length(tree: Tree, context: Context) -> RefusalError:
+def _no_fixed_length(tree: Tree, context: Context) -> InvalidPhraseError:
     counted = tree.first("count")
     count, unit = number(counted) if counted else 1, tree.words()[-1]
     days = count * (365 if unit.startswith("year") else 30)
-    return RefusalError(f'"{unit}" has no fixed length: name a date, or count days', unit, f"in {days} days")
+    return InvalidPhraseError(f'"{unit}" has no fixed length: name a date, or count days', unit, f"in {days} days")
 
 
-def _two_meanings(tree: Tree, context: Context) -> RefusalError:
+def _two_meanings(tree: Tree, context: Context) -> InvalidPhraseError:
     word = next(word for word in tree.words() if word in _TWO_MEANINGS)
-    return RefusalError(f'"{word}" means two things', word, *_TWO_MEANINGS[word])
+    return InvalidPhraseError(f'"{word}" means two things', word, *_TWO_MEANINGS[word])
 
 
-def _amount_alone(tree: Tree, context: Context) -> RefusalError:
+def _amount_alone(tree: Tree, context: Context) -> InvalidPhraseError:
     text = context.text(tree)
-    return RefusalError(f'"{text}" may be once or repeated', tree.words()[0], f"every {text}", f"in {text}")
+    return InvalidPhraseError(f'"{text}" may be once or repeated', tree.words()[0], f"every {text}", f"in {text}")
 
 
 _WEEKLY = ("every monday and thursday at 09:00", "every other monday at 09:00")
 _MONTHLY = ("on the 1st and 15th of every month at 09:00", "every other month on the 1st at 09:00")
 _TWO_MEANINGS = {"biweekly": _WEEKLY, "bi-weekly": _WEEKLY, "bimonthly": _MONTHLY, "bi-monthly": _MONTHLY}
-_REASONS: dict[str, Callable[[Tree, Context], RefusalError]] = {
+_REASONS: dict[str, Callable[[Tree, Context], InvalidPhraseError]] = {
     "once_or_weekly": _once_or_weekly,
     "once_or_yearly": _once_or_yearly,
     "weeks_alone": _weeks_alone,

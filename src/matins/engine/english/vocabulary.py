@@ -14,7 +14,7 @@ MONTHS = (
 )  # fmt: skip
 PLACES = {1: "first", 2: "second", 3: "third", 4: "fourth", 5: "fifth", -1: "last"}
 WEEKDAYS = (1, 2, 3, 4, 5)
-LONGEST_LIST = 12
+MAX_LISTED = 12
 _UNITS = ((86_400_000, "day"), (3_600_000, "hour"), (60_000, "minute"), (1_000, "second"), (1, "millisecond"))
 
 
@@ -76,7 +76,7 @@ def even_step(times: Sequence[int]) -> int | None:
 
 def at_times(times: Sequence[int]) -> str:
     """`at 09:00 and 17:30`, for minutes of the day."""
-    if len(times) > LONGEST_LIST:
+    if len(times) > MAX_LISTED:
         return f"at {len(times)} times from {clock_text(times[0])} to {clock_text(times[-1])}"
     return f"at {listed([clock_text(time) for time in times])}"
 

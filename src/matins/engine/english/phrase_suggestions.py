@@ -11,9 +11,9 @@ from matins.engine.english.grammar import Grammar, Reading
 from matins.engine.english.phrase_values import join
 from matins.engine.when.definitions import clock_text
 
-_MOST_WORDS = 30
-_MOST_EDITS = 3
-_MOST_INSERTIONS = 8
+_MAX_WORDS = 30
+_MAX_EDITS = 3
+_MAX_INSERTIONS = 8
 _LIKENESS = 0.65
 _CLOCK = re.compile(r"(?P<hour>[0-9]{1,2})(?P<sign>[:.h])?(?P<minute>[0-9]{1,2})?(?P<half>am|pm)?")
 _TEMPLATES = (
@@ -31,7 +31,7 @@ _TEMPLATES = (
 )
 
 
-def time_fault(word: str) -> str | None:
+def time_problem(word: str) -> str | None:
     """What is wrong with a word that looks like a time."""
     found = _CLOCK.fullmatch(word)
     if found is None:
@@ -48,7 +48,7 @@ def time_fault(word: str) -> str | None:
     return None
 
 
-def mended_time(word: str) -> str | None:
+def corrected_time(word: str) -> str | None:
     """The time that such a word seems to mean."""
     found = _CLOCK.fullmatch(word)
     if found is None:
@@ -59,12 +59,12 @@ def mended_time(word: str) -> str | None:
     return f"{hour}:{minute:02}{half}" if half and 1 <= hour <= 12 else clock_text(hour % 24 * 60 + minute)
 
 
-def mended(words: list[str], grammar: Grammar, works: Callable[[str], bool]) -> str | None:
+def corrected(words: list[str], grammar: Grammar, works: Callable[[str], bool]) -> str | None:
     """The words with up to three of them corrected, so that they make a phrase that works."""
-    if len(words) > _MOST_WORDS:
+    if len(words) > _MAX_WORDS:
         return None
     vocabulary = grammar.vocabulary("phrase")
-    for _ in range(_MOST_EDITS):
+    for _ in range(_MAX_EDITS):
         reading = grammar.parse("phrase", words)
         for candidate in _edits(reading, vocabulary):
             if works(candidate):
@@ -84,7 +84,7 @@ def _edits(reading: Reading, vocabulary: list[str]) -> Iterator[str]:
         for other in _replacements(word, reading, vocabulary):
             yield join([*before, other, *after])
         yield join([*before, *after])
-        for missing in islice((name for name, is_word in reading.wanted.items() if is_word), _MOST_INSERTIONS):
+        for missing in islice((name for name, is_word in reading.wanted.items() if is_word), _MAX_INSERTIONS):
             yield join([*before, missing, word, *after])
     else:
         yield join(words[:-1])
@@ -93,7 +93,7 @@ def _edits(reading: Reading, vocabulary: list[str]) -> Iterator[str]:
 
 
 def _replacements(word: str, reading: Reading, vocabulary: list[str]) -> Iterator[str]:
-    time = mended_time(word)
+    time = corrected_time(word)
     if time is not None:
         yield time
     yield from get_close_matches(word, vocabulary, cutoff=_LIKENESS)
@@ -114,7 +114,7 @@ def _closer(reading: Reading, vocabulary: list[str], grammar: Grammar) -> list[s
 
 def nearest(text: str, examples: list[str], works: Callable[[str], bool]) -> str:
     """The example that is most like a text, by words and then by letters."""
-    words = text.lower().split()[:_MOST_WORDS]
+    words = text.lower().split()[:_MAX_WORDS]
 
     def likeness(example: str) -> tuple[float, float]:
         letters = SequenceMatcher(None, example, text[:100].lower()).quick_ratio()
