@@ -86,8 +86,8 @@ def period_end(budget: Budget, at_ms: int) -> int:
     at = at_ms
     # A change of the clocks may leap into another period, forwards or back: each stretch is looked at from its start.
     while _name_of(budget, _date(zone.wall_of(at))) == _name_of(budget, now):
-        stretch = zone.stretch_at(at)
-        at = min(end_wall - stretch.offset, stretch.end)
+        period = zone.period_at(at)
+        at = min(end_wall - period.offset, period.end)
     return at
 
 

@@ -82,26 +82,26 @@ def quiet_until(policy: QuietHours, at_ms: int) -> int | None:
     zone = load_zone(policy.timezone)
     at = at_ms
     while True:
-        stretch = zone.stretch_at(at)
-        opens = at + _wait(policy.open_minutes, at + stretch.offset)
-        if opens < stretch.end:
+        period = zone.period_at(at)
+        opens = at + _wait(policy.open_minutes, at + period.offset)
+        if opens < period.end:
             return None if opens == at_ms else opens
-        at = stretch.end  # the clocks change first: see what they show then
+        at = period.end  # the clocks change first: see what they show then
 
 
 def last_change_at(policy: QuietHours, at_ms: int) -> int:
     """Since when it has been quiet without a break, if it is at this instant; else, since when it has not."""
     zone = load_zone(policy.timezone)
-    at, stretch = at_ms, zone.stretch_at(at_ms)
-    quiet = _is_quiet(policy, at + stretch.offset)
+    at, period = at_ms, zone.period_at(at_ms)
+    quiet = _is_quiet(policy, at + period.offset)
     while True:
-        since = at - _past(policy.open_minutes, at + stretch.offset, quiet=quiet)
-        if since >= stretch.start:
+        since = at - _past(policy.open_minutes, at + period.offset, quiet=quiet)
+        if since >= period.start:
             return since
-        at, earlier = stretch.start - 1, zone.stretch_at(stretch.start - 1)
+        at, earlier = period.start - 1, zone.period_at(period.start - 1)
         if _is_quiet(policy, at + earlier.offset) != quiet:
-            return stretch.start  # the change of the clocks itself began it
-        stretch = earlier
+            return period.start  # the change of the clocks itself began it
+        period = earlier
 
 
 def _is_quiet(policy: QuietHours, wall: int) -> bool:

@@ -11,7 +11,7 @@ from matins.engine.english.grammar import Tree
 from matins.engine.english.vocabulary import DAYS, MONTHS
 from matins.engine.when.days import date_of, day_number, days_in_month
 from matins.engine.when.definitions import clock_text
-from matins.engine.when.durations import DAY_MS, HOUR_MS, LONGEST_MS, MINUTE_MS, SECOND_MS
+from matins.engine.when.durations import DAY_MS, HOUR_MS, MAX_DURATION_MS, MINUTE_MS, SECOND_MS
 from matins.engine.when.durations import UNITS as LETTERS
 from matins.engine.when.zones import Zone
 
@@ -111,7 +111,7 @@ def bounded(milliseconds: int, tree: Tree, context: Context) -> int:
     digits = next((word for word in tree.words() if word[0].isdigit()), tree.words()[-1])
     if milliseconds == 0:
         raise InvalidPhraseError(f'"{context.text(tree)}" is no time at all', digits, "every 5 minutes", "in 5 minutes")
-    if milliseconds > LONGEST_MS:
+    if milliseconds > MAX_DURATION_MS:
         raise InvalidPhraseError(f'"{context.text(tree)}" is longer than 100 years', digits)
     return milliseconds
 

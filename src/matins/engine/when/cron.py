@@ -109,7 +109,7 @@ def parse_cron(text: str, *, strict: bool = False) -> Cron:
     try:
         if strict:
             for kind, token in zip(_FIVE, tokens, strict=True):
-                _refuse_extensions(kind, token)
+                _check_plain(kind, token)
         if len(tokens) == 5:
             minute, hour, day, month, weekday = tokens
             cron = Cron(
@@ -122,7 +122,7 @@ def parse_cron(text: str, *, strict: bool = False) -> Cron:
             )
         else:
             cron = Cron(*(parse_field(kind, token) for kind, token in zip(_SIX, tokens, strict=True)))
-        _refuse_impossible(cron, tokens)
+        _check_possible(cron, tokens)
     except _FieldError as error:
         raise error.within(text) from None
     return cron
@@ -173,7 +173,7 @@ class _FieldError(Exception):
 _STRICT_ITEM = re.compile(r"(\*|[0-9]+(-[0-9]+)?)(/[0-9]+)?")
 
 
-def _refuse_extensions(kind: Kind, token: str) -> None:
+def _check_plain(kind: Kind, token: str) -> None:
     for item in token.split(","):
         if not _STRICT_ITEM.fullmatch(item):
             problem = f'{kind.name} "{item}" is not allowed in strict mode'
@@ -273,7 +273,7 @@ def _calendar_item(kind: Kind, item: str) -> str | None:
     pattern = _CALENDAR.get(kind)
     match = pattern.fullmatch(item) if pattern else None
     if match is None:
-        _refuse_near_calendar(kind, item)
+        _check_calendar_item(kind, item)
         return None
     if kind is DAY_OF_MONTH:
         if match[1] and not 1 <= int(match[1]) <= 31:
@@ -285,14 +285,14 @@ def _calendar_item(kind: Kind, item: str) -> str | None:
     return f"{day}{match[2]}"
 
 
-def _refuse_near_calendar(kind: Kind, item: str) -> None:
+def _check_calendar_item(kind: Kind, item: str) -> None:
     if kind is DAY_OF_MONTH and item.startswith("L-"):
         raise _FieldError(kind, item, f'{kind.name} "{item}" is not supported', "Use L for the last day of the month.")
     if kind is DAY_OF_WEEK and item == "L":
         raise _FieldError(kind, item, f'{kind.name} "L" needs a day', "Use 5L for the last Friday, or 6 for Saturday.")
 
 
-def _refuse_impossible(cron: Cron, tokens: list[str]) -> None:
+def _check_possible(cron: Cron, tokens: list[str]) -> None:
     """A date that no year has, such as 30 February, or days that never meet."""
     dom, dow = cron.days_of_month, cron.days_of_week
     if not dom.starred and not dow.starred:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
-from matins.engine.when.durations import LONGEST_MS
+from matins.engine.when.durations import MAX_DURATION_MS
 from matins.errors import TriggerError
 from matins.model.trigger import Cron, Daily, Interval, Once, Rrule, TriggerDefinition, Weekly, When
 
@@ -51,7 +51,7 @@ def from_dict(data: Mapping[str, Any]) -> TriggerDefinition:
     dst = left.pop("dst", {})
     timezone = _take(left, "timezone", str, "UTC")
     if not isinstance(dst, Mapping):
-        raise _wrong("dst", dst, "{gap, overlap}")
+        raise _invalid("dst", dst, "{gap, overlap}")
     policies = dict(cast("Mapping[str, Any]", dst))
     gap = _choice(policies, "gap", ("after", "skip", "shift"), "after")
     overlap = _choice(policies, "overlap", ("first", "both"), "first")
@@ -67,8 +67,8 @@ def _read_cron(data: dict[str, Any]) -> When:
 
 def _read_interval(data: dict[str, Any]) -> When:
     every = _take(data, "every_ms", int)
-    if not 0 < every <= LONGEST_MS:
-        raise _wrong("every_ms", every, f"1 to {LONGEST_MS}")
+    if not 0 < every <= MAX_DURATION_MS:
+        raise _invalid("every_ms", every, f"1 to {MAX_DURATION_MS}")
     anchor = _choice(data, "anchor", ("completion", "start", "grid"), "completion")
     first = _choice(data, "first", ("after_interval", "immediately"), "after_interval")
     return Interval(every, _instant(data, "origin"), anchor, first)
@@ -81,7 +81,7 @@ def _read_daily(data: dict[str, Any]) -> When:
 def _read_weekly(data: dict[str, Any]) -> When:
     days = _take(data, "days", list)
     if not days or any(type(day) is not int or not 0 <= day <= 6 for day in days):
-        raise _wrong("days", days, "a list of 0 (Sunday) to 6")
+        raise _invalid("days", days, "a list of 0 (Sunday) to 6")
     return Weekly(tuple(sorted(set(days))), _times(data))
 
 
@@ -107,28 +107,28 @@ _READERS: dict[str, Callable[[dict[str, Any]], When]] = {
 def _take(data: dict[str, Any], key: str, kind: type, default: Any = None) -> Any:
     value = data.pop(key, default)
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-        raise _wrong(key, value, kind.__name__)
+        raise _invalid(key, value, kind.__name__)
     return value
 
 
 def _choice(data: dict[str, Any], key: str, allowed: tuple[str, ...], default: str) -> Any:
     value = data.pop(key, default)
     if value not in allowed:
-        raise _wrong(key, value, ", ".join(allowed))
+        raise _invalid(key, value, ", ".join(allowed))
     return value
 
 
 def _times(data: dict[str, Any]) -> tuple[int, ...]:
     texts = _take(data, "times", list)
     if not texts:
-        raise _wrong("times", texts, 'a list such as ["09:00"]')
+        raise _invalid("times", texts, 'a list such as ["09:00"]')
     return tuple(sorted({parse_clock(text) for text in texts}))
 
 
 def _instant(data: dict[str, Any], key: str) -> int:
     moment = _datetime(key, _take(data, key, str))
     if moment.tzinfo is None:
-        raise _wrong(key, moment.isoformat(), "an instant with its offset, such as 2026-03-24T14:00:00Z")
+        raise _invalid(key, moment.isoformat(), "an instant with its offset, such as 2026-03-24T14:00:00Z")
     return _ms(moment)
 
 
@@ -136,7 +136,7 @@ def _datetime(key: str, text: str) -> datetime:
     try:
         return datetime.fromisoformat(text)
     except ValueError:
-        raise _wrong(key, text, "an ISO date and time") from None
+        raise _invalid(key, text, "an ISO date and time") from None
 
 
 def _ms(moment: datetime) -> int:
@@ -151,7 +151,7 @@ def parse_clock(text: object) -> int:
             minute = int(hours) * 60 + int(minutes)
             if int(minutes) < 60 and minute < 1440:
                 return minute
-    raise _wrong("times", text, "HH:MM, 00:00 to 23:59")
+    raise _invalid("times", text, "HH:MM, 00:00 to 23:59")
 
 
 def clock_text(minute: int) -> str:
@@ -168,5 +168,5 @@ def wall_text(wall: int) -> str:
     return moment.isoformat(timespec="milliseconds" if wall % 1000 else "seconds")
 
 
-def _wrong(key: str, value: object, allowed: str) -> TriggerError:
+def _invalid(key: str, value: object, allowed: str) -> TriggerError:
     return TriggerError(f'"{key}" must be {allowed}, not {value!r}.', value=value, field=key, allowed=allowed)

@@ -11,7 +11,7 @@ MINUTE_MS = 60 * SECOND_MS
 HOUR_MS = 60 * MINUTE_MS
 DAY_MS = 24 * HOUR_MS
 UNITS = {"s": SECOND_MS, "m": MINUTE_MS, "h": HOUR_MS, "d": DAY_MS}
-LONGEST_MS = 36_525 * UNITS["d"]
+MAX_DURATION_MS = 36_525 * UNITS["d"]
 _MAX_SHOWN = 60
 _NUMBER = re.compile(r"([+-]?)([0-9]*)(\.[0-9]*)?(.*)", re.DOTALL)
 
@@ -46,7 +46,7 @@ def parse_duration(text: str) -> int:
     milliseconds = int(digits[:12]) * UNITS[unit]
     if milliseconds == 0:
         raise _error(text, "Zero interval is not allowed", "The minimum is 1s.")
-    if len(digits) > 12 or milliseconds > LONGEST_MS:
+    if len(digits) > 12 or milliseconds > MAX_DURATION_MS:
         raise _error(text, f"An interval of {digits[:20]}{unit} is longer than 100 years.", "The maximum is 36525d.")
     return milliseconds
 

@@ -17,10 +17,10 @@ from typing import Literal
 
 from matins.engine.when.durations import DAY_MS
 from matins.engine.when.walltimes import WallSet
-from matins.engine.when.zones import MAX_MS, MIN_MS, Stretch, Zone
+from matins.engine.when.zones import MAX_MS, MIN_MS, OffsetPeriod, Zone
 from matins.model.trigger import DstGap, DstOverlap
 
-Effect = Literal["moved", "skipped", "shifted", "first_only", "repeated", "not_reached"]
+DstEffect = Literal["moved", "skipped", "shifted", "first_only", "repeated", "not_reached"]
 FireEffect = Literal["moved", "shifted", "first", "second"]
 
 
@@ -28,7 +28,7 @@ FireEffect = Literal["moved", "shifted", "first", "second"]
 class DstChange:
     """What a change of the clocks does to wall times that a trigger names."""
 
-    effect: Effect
+    effect: DstEffect
     walls: tuple[int, ...]
     """The first few wall times that it does this to."""
     count: int
@@ -51,11 +51,11 @@ class Instants:
         self._gap: DstGap = gap if fixed else "skip"
         self._once_only = fixed and overlap == "first"
         # Between two changes of the clocks a step is one addition: (from, to, offset) of the last such stretch.
-        self._calm = zone.recent
+        self._unaffected = zone.recent
 
     def next(self, after: int) -> int | None:
         """The first instant after `after`."""
-        start, end, offset = self._calm
+        start, end, offset = self._unaffected
         if start <= after < end:
             wall = self.walls.next(after + offset)
             if wall is not None:
@@ -72,11 +72,11 @@ class Instants:
         """The instant of a wall time that lies in another stretch, unless a change of the clocks touches it."""
         if near >= MAX_MS:
             return None
-        stretch = self.zone.stretch_at(near)
-        at = wall - stretch.offset
-        if not stretch.calm[0] <= at < stretch.calm[1]:
+        period = self.zone.period_at(near)
+        at = wall - period.offset
+        if not period.unaffected[0] <= at < period.unaffected[1]:
             return None
-        self._calm = stretch.calm
+        self._unaffected = period.unaffected
         return at
 
     def prev(self, before: int) -> int | None:
@@ -84,13 +84,13 @@ class Instants:
         if before <= MIN_MS:
             return None
         before = min(before, MAX_MS)
-        index = self.zone.stretch_index(before - 1)
+        index = self.zone.period_index(before - 1)
         adjacent = True
-        while (stretch := self.zone.stretch(index)) is not None:
-            at = self._last_in(stretch, before)
+        while (period := self.zone.period(index)) is not None:
+            at = self._last_in(period, before)
             if at is not None:
                 return at if at >= MIN_MS else None
-            index = self._index_before(stretch, index, adjacent)
+            index = self._index_before(period, index, adjacent)
             adjacent = False
         return None
 
@@ -99,25 +99,25 @@ class Instants:
         start, end = max(start, MIN_MS), min(end, MAX_MS)
         if end <= start:
             return 0
-        first, last = self.zone.stretch_index(start), self.zone.stretch_index(end - 1)
-        return sum(self._count_in(self._stretch(index), start, end) for index in range(first, last + 1))
+        first, last = self.zone.period_index(start), self.zone.period_index(end - 1)
+        return sum(self._count_in(self._period(index), start, end) for index in range(first, last + 1))
 
     def dst_changes(self, start: int, end: int) -> Iterator[DstChange]:
         """What the clock changes in [start, end) do to this set."""
         start, end = max(start, MIN_MS), min(end, MAX_MS)
         if end <= start:
             return
-        for index in range(self.zone.stretch_index(start), self.zone.stretch_index(end - 1) + 1):
-            stretch = self._stretch(index)
-            if start <= stretch.start and stretch.before != stretch.offset:
-                yield from self._dst_changes_at(stretch)
+        for index in range(self.zone.period_index(start), self.zone.period_index(end - 1) + 1):
+            period = self._period(index)
+            if start <= period.start and period.before != period.offset:
+                yield from self._dst_changes_at(period)
 
     def effect(self, at: int) -> FireEffect | None:
         """What a change of the clocks did to the fire at this instant."""
-        stretch = self.zone.stretch_at(at)
-        if at in self._swallowed(stretch):
+        period = self.zone.period_at(at)
+        if at in self._from_gap(period):
             return "moved" if self._gap == "after" else "shifted"
-        twins = self.zone.instants_of(at + stretch.offset)
+        twins = self.zone.instants_of(at + period.offset)
         if len(twins) < 2:
             return None
         return "first" if at == twins[0] else "second"
@@ -127,83 +127,83 @@ class Instants:
         if after >= MAX_MS:
             return None
         after = max(after, MIN_MS)
-        index = self.zone.stretch_index(after)
-        calm = self.zone.stretch_at(after).calm
-        if calm is not self._calm and calm[0] <= after < calm[1]:
-            self._calm = self.zone.recent = calm
+        index = self.zone.period_index(after)
+        unaffected = self.zone.period_at(after).unaffected
+        if unaffected is not self._unaffected and unaffected[0] <= after < unaffected[1]:
+            self._unaffected = self.zone.recent = unaffected
             return self.next(after)
         adjacent = True
-        while (stretch := self.zone.stretch(index)) is not None:
-            at = self._first_in(stretch, after)
+        while (period := self.zone.period(index)) is not None:
+            at = self._first_in(period, after)
             if at is not None:
-                self._calm = self.zone.recent = stretch.calm
+                self._unaffected = self.zone.recent = period.unaffected
                 return at if at < MAX_MS else None
-            index = self._index_after(stretch, index, after, adjacent)
+            index = self._index_after(period, index, after, adjacent)
             adjacent = False
         return None
 
-    def _index_after(self, stretch: Stretch, index: int, after: int, adjacent: bool) -> int:
+    def _index_after(self, period: OffsetPeriod, index: int, after: int, adjacent: bool) -> int:
         """Where to look next: the neighbour first, since its wall times may reach back; then where the walls lead."""
         if adjacent:
             return index + 1
-        wall = self.walls.next(max(stretch.start, after) + stretch.offset)
-        if wall is None or wall - stretch.offset >= MAX_MS:
+        wall = self.walls.next(max(period.start, after) + period.offset)
+        if wall is None or wall - period.offset >= MAX_MS:
             return -1
-        return max(index + 1, self.zone.stretch_index(wall - stretch.offset - 2 * DAY_MS))
+        return max(index + 1, self.zone.period_index(wall - period.offset - 2 * DAY_MS))
 
-    def _index_before(self, stretch: Stretch, index: int, adjacent: bool) -> int:
+    def _index_before(self, period: OffsetPeriod, index: int, adjacent: bool) -> int:
         if adjacent or index == 0:
             return index - 1
-        wall = self.walls.prev(stretch.start + max(stretch.offset, stretch.before))
+        wall = self.walls.prev(period.start + max(period.offset, period.before))
         if wall is None:
             return -1
-        return min(index - 1, self.zone.stretch_index(wall - stretch.offset + 2 * DAY_MS))
+        return min(index - 1, self.zone.period_index(wall - period.offset + 2 * DAY_MS))
 
-    def _first_in(self, stretch: Stretch, after: int) -> int | None:
+    def _first_in(self, period: OffsetPeriod, after: int) -> int | None:
         """The first instant of a stretch after `after`."""
-        moved = self._first_swallowed(stretch, after)
-        if moved == stretch.start:
+        moved = self._first_from_gap(period, after)
+        if moved == period.start:
             return moved
-        floor = max(self._first_wall(stretch), after + 1 + stretch.offset)
+        floor = max(self._first_wall(period), after + 1 + period.offset)
         wall = self.walls.next(floor - 1)
-        at = wall - stretch.offset if wall is not None and wall - stretch.offset < stretch.end else None
+        at = wall - period.offset if wall is not None and wall - period.offset < period.end else None
         return at if moved is None or (at is not None and at < moved) else moved
 
-    def _last_in(self, stretch: Stretch, before: int) -> int | None:
+    def _last_in(self, period: OffsetPeriod, before: int) -> int | None:
         """The last instant of a stretch before `before`."""
-        moved = self._last_swallowed(stretch, before)
-        wall = self.walls.prev(min(before, stretch.end, MAX_MS) + stretch.offset)
-        at = wall - stretch.offset if wall is not None and wall >= self._first_wall(stretch) else None
+        moved = self._last_from_gap(period, before)
+        wall = self.walls.prev(min(before, period.end, MAX_MS) + period.offset)
+        at = wall - period.offset if wall is not None and wall >= self._first_wall(period) else None
         return at if moved is None or (at is not None and at > moved) else moved
 
-    def _count_in(self, stretch: Stretch, start: int, end: int) -> int:
-        floor = max(self._first_wall(stretch), start + stretch.offset)
-        plain = self.walls.count(floor, min(end, stretch.end) + stretch.offset)
-        return plain + sum(not self._fires_plainly(at, stretch) for at in self._swallowed(stretch) if start <= at < end)
+    def _count_in(self, period: OffsetPeriod, start: int, end: int) -> int:
+        floor = max(self._first_wall(period), start + period.offset)
+        plain = self.walls.count(floor, min(end, period.end) + period.offset)
+        return plain + sum(not self._fires_plainly(at, period) for at in self._from_gap(period) if start <= at < end)
 
-    def _first_wall(self, stretch: Stretch) -> int:
+    def _first_wall(self, period: OffsetPeriod) -> int:
         """From here on the stretch's wall times count; those before it were had in the stretch before."""
-        return stretch.start + (max(stretch.offset, stretch.before) if self._once_only else stretch.offset)
+        return period.start + (max(period.offset, period.before) if self._once_only else period.offset)
 
-    def _first_swallowed(self, stretch: Stretch, after: int) -> int | None:
+    def _first_from_gap(self, period: OffsetPeriod, after: int) -> int | None:
         """The first instant after `after` that stands for wall times swallowed at the beginning of a stretch."""
-        return next((at for at in self._swallowed(stretch) if at > after), None)
+        return next((at for at in self._from_gap(period) if at > after), None)
 
-    def _last_swallowed(self, stretch: Stretch, before: int) -> int | None:
-        return max((at for at in self._swallowed(stretch) if at < before), default=None)
+    def _last_from_gap(self, period: OffsetPeriod, before: int) -> int | None:
+        return max((at for at in self._from_gap(period) if at < before), default=None)
 
-    def _swallowed(self, stretch: Stretch) -> Iterator[int]:
+    def _from_gap(self, period: OffsetPeriod) -> Iterator[int]:
         """The instants that stand for the wall times in the gap before a stretch, in order."""
-        if self._gap == "skip" or stretch.offset <= stretch.before:
+        if self._gap == "skip" or period.offset <= period.before:
             return
-        for wall in self._walls_between(stretch.start + stretch.before, stretch.start + stretch.offset):
+        for wall in self._walls_between(period.start + period.before, period.start + period.offset):
             if self._gap == "after":
-                yield stretch.start
+                yield period.start
                 return
-            yield wall - stretch.before
+            yield wall - period.before
 
-    def _fires_plainly(self, at: int, stretch: Stretch) -> bool:
-        return self.walls.next(at + stretch.offset - 1) == at + stretch.offset
+    def _fires_plainly(self, at: int, period: OffsetPeriod) -> bool:
+        return self.walls.next(at + period.offset - 1) == at + period.offset
 
     def _walls_between(self, start: int, end: int) -> Iterator[int]:
         wall = self.walls.next(start - 1)
@@ -211,25 +211,25 @@ class Instants:
             yield wall
             wall = self.walls.next(wall)
 
-    def _dst_changes_at(self, stretch: Stretch) -> Iterator[DstChange]:
-        jump = stretch.offset - stretch.before
-        low, high = sorted((stretch.start + stretch.before, stretch.start + stretch.offset))
+    def _dst_changes_at(self, period: OffsetPeriod) -> Iterator[DstChange]:
+        jump = period.offset - period.before
+        low, high = sorted((period.start + period.before, period.start + period.offset))
         count = self.walls.count(low, high)
         if count:
             walls = tuple(wall for wall, _ in zip(self._walls_between(low, high), range(3), strict=False))
             effect = self._gap_effect() if jump > 0 else self._overlap_effect()
-            fires = next(self._swallowed(stretch), None) if jump > 0 else None
-            yield DstChange(effect, walls, count, stretch.start, jump, fires)
+            fires = next(self._from_gap(period), None) if jump > 0 else None
+            yield DstChange(effect, walls, count, period.start, jump, fires)
 
-    def _gap_effect(self) -> Effect:
+    def _gap_effect(self) -> DstEffect:
         if not self.fixed:
             return "not_reached"
         return {"after": "moved", "skip": "skipped", "shift": "shifted"}[self._gap]  # type: ignore[return-value]
 
-    def _overlap_effect(self) -> Effect:
+    def _overlap_effect(self) -> DstEffect:
         return "first_only" if self._once_only else "repeated"
 
-    def _stretch(self, index: int) -> Stretch:
-        stretch = self.zone.stretch(index)
-        assert stretch is not None, index
-        return stretch
+    def _period(self, index: int) -> OffsetPeriod:
+        period = self.zone.period(index)
+        assert period is not None, index
+        return period

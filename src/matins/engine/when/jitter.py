@@ -6,18 +6,18 @@ from hashlib import blake2b
 
 from matins.errors import InvalidInput
 
-MOST_PERCENT = 10
+MAX_PERCENT = 10
 
 
 def jitter_ms(schedule_id: int | str, slot_ms: int, period_ms: int, percent: float) -> int:
     """How much later than its slot a schedule is due: up to `percent` of its period, fixed by schedule and slot."""
-    if not 0 <= percent <= MOST_PERCENT:
+    if not 0 <= percent <= MAX_PERCENT:
         raise InvalidInput(
-            f'"jitter" must be 0 to {MOST_PERCENT} percent, not {percent:g}.',
+            f'"jitter" must be 0 to {MAX_PERCENT} percent, not {percent:g}.',
             value=percent,
             field="jitter",
-            allowed=f"0-{MOST_PERCENT}",
-            hint=f"Use at most {MOST_PERCENT}: more would reach the next slot.",
+            allowed=f"0-{MAX_PERCENT}",
+            hint=f"Use at most {MAX_PERCENT}: more would reach the next slot.",
         )
     if percent == 0 or period_ms <= 0:
         return 0

@@ -14,7 +14,7 @@ from matins.engine.when.zones import MAX_MS, MIN_MS, Zone, load_zone
 from matins.errors import InstantError, RruleError, TriggerError
 from matins.model.trigger import Anchor, Cron, DstGap, DstOverlap, First, Interval, Once, Rrule, TriggerDefinition, When
 
-LONGEST_TEXT = 1000
+MAX_TEXT_LENGTH = 1000
 _DURATION = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?[^\W_]*|[+-]?\.[0-9]+[^\W_]*")
 _ISO = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9].*)?", re.DOTALL | re.IGNORECASE)
 _RRULE = re.compile(r"RRULE:|DTSTART[:;]|FREQ=", re.IGNORECASE)
@@ -54,12 +54,12 @@ def _readable(text: str) -> str:
     if not text:
         hint = 'For example: when="every weekday at 9am".'
         raise TriggerError('"when" is empty.', value=text, field="when", hint=hint)
-    if len(text) > LONGEST_TEXT:
+    if len(text) > MAX_TEXT_LENGTH:
         raise TriggerError(
-            f'"when" must be at most {LONGEST_TEXT} characters, not {len(text)}.',
+            f'"when" must be at most {MAX_TEXT_LENGTH} characters, not {len(text)}.',
             value=text[:60] + "…",
             field="when",
-            allowed=f"{LONGEST_TEXT} characters",
+            allowed=f"{MAX_TEXT_LENGTH} characters",
             hint="Shorten it.",
         )
     return text

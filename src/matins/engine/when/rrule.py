@@ -77,7 +77,7 @@ def parse_rule(text: str) -> Rule:
         count=_number("COUNT", parts["COUNT"], 1, MAX_NUMBER) if "COUNT" in parts else None,
         until=parts.get("UNTIL"),
     )
-    _refuse_nonsense(rule, text)
+    _check_consistent(rule, text)
     return rule
 
 
@@ -140,7 +140,7 @@ def _week_start(text: str) -> int:
     return DAYS.index(text.upper())
 
 
-def _refuse_nonsense(rule: Rule, text: str) -> None:
+def _check_consistent(rule: Rule, text: str) -> None:
     problem = None
     if rule.freq not in ("MONTHLY", "YEARLY") and any(n for n, _ in rule.week_days):
         problem = f"BYDAY with a number needs FREQ=MONTHLY or YEARLY, not {rule.freq}"

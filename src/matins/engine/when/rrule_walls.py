@@ -12,7 +12,7 @@ from matins.engine.when.days import Days, WeekDays, weekday
 from matins.engine.when.durations import DAY_MS, MINUTE_MS, SECOND_MS
 from matins.engine.when.rrule import MINUTES, UNITS, Rule
 from matins.engine.when.rrule_days import RruleDays
-from matins.engine.when.walltimes import Together, WallSet, WallTimes, spread
+from matins.engine.when.walltimes import WallSet, WallTimes, WallUnion, spread
 from matins.errors import RruleError
 
 _CENTURIES_MS = 500 * 366 * DAY_MS
@@ -30,15 +30,15 @@ def rule_walls(rule: Rule, start_wall: int) -> WallSet:
         raise RruleError("RRULE has no time of day that its FREQ and INTERVAL reach.", value=rule.freq)
     if not rule.positions:
         return on(_days(rule, start_wall, ()), minutes)
-    most = _most_days(rule)
-    chosen = {at: [d for d in days if abs(d) <= most] for at, days in _positions(rule.positions, minutes).items()}
+    limit = _max_days(rule)
+    chosen = {at: [d for d in days if abs(d) <= limit] for at, days in _positions(rule.positions, minutes).items()}
     parts = [on(_days(rule, start_wall, tuple(days)), 1 << at) for at, days in chosen.items() if days]
     if not parts:
         raise RruleError("RRULE BYSETPOS is larger than any period.", value=str(rule.positions), field="BYSETPOS")
-    return parts[0] if len(parts) == 1 else Together(tuple(parts))
+    return parts[0] if len(parts) == 1 else WallUnion(tuple(parts))
 
 
-def _most_days(rule: Rule) -> int:
+def _max_days(rule: Rule) -> int:
     """More days than this a period of the rule cannot have."""
     if rule.freq == "DAILY":
         return 1

@@ -31,7 +31,7 @@ class Source(Protocol):
         ...
 
 
-class _Elapsed:
+class _WithoutDst:
     """Elapsed time, which no change of the clocks touches."""
 
     def dst_changes(self, start: int, end: int, /) -> Iterator[DstChange]:
@@ -41,7 +41,7 @@ class _Elapsed:
         return None
 
 
-class Moment(_Elapsed):
+class OneInstant(_WithoutDst):
     """One instant."""
 
     def __init__(self, at: int) -> None:
@@ -57,7 +57,7 @@ class Moment(_Elapsed):
         return int(start <= self._at < end)
 
 
-class Grid(_Elapsed):
+class Grid(_WithoutDst):
     """`first`, and every `step` after it."""
 
     def __init__(self, first: int, step: int) -> None:
@@ -79,7 +79,7 @@ class Grid(_Elapsed):
         return max(0, -((self._first - at) // self._step))
 
 
-class Since(_Elapsed):
+class Elapsed(_WithoutDst):
     """`step` after whatever is asked about: the interval's own past is not in the trigger but in the record of runs."""
 
     def __init__(self, step: int) -> None:

@@ -13,7 +13,7 @@ from matins.engine.when.days import ALL_WEEKDAYS
 from matins.engine.when.instants import DstChange, FireEffect, Instants
 from matins.engine.when.rrule import Rule, parse_rule, until_wall
 from matins.engine.when.rrule_walls import last_wall, rule_walls
-from matins.engine.when.sources import Bounded, Grid, Moment, Since, Source
+from matins.engine.when.sources import Bounded, Elapsed, Grid, OneInstant, Source
 from matins.engine.when.walltimes import WallSet, WallTimes, minutes_mask
 from matins.engine.when.zones import Zone, load_zone
 from matins.errors import InstantError, RruleError
@@ -68,7 +68,7 @@ class Trigger:
     def between(self, start: datetime, end: datetime) -> Iterator[datetime]:
         """The fires from `start` (included) to `end` (not included)."""
         last = to_ms(end)
-        at = self.next_ms(to_ms(start) - (0 if isinstance(self._source, Since) else 1))
+        at = self.next_ms(to_ms(start) - (0 if isinstance(self._source, Elapsed) else 1))
         while at is not None and at < last:
             yield self.local(at)
             at = self.next_ms(at)
@@ -141,7 +141,7 @@ def walls_of(definition: TriggerDefinition) -> WallSet:
 def _source(definition: TriggerDefinition, zone: Zone) -> Source:
     match definition.when:
         case Once(at_ms):
-            return Moment(at_ms)
+            return OneInstant(at_ms)
         case Interval() as interval:
             return _interval(interval)
         case Cron(expression, strict):
@@ -159,7 +159,7 @@ def _instants(walls: WallSet, definition: TriggerDefinition, zone: Zone, *, fixe
 
 def _interval(interval: Interval) -> Source:
     if interval.anchor != "grid":
-        return Since(interval.every_ms)
+        return Elapsed(interval.every_ms)
     skipped = interval.every_ms if interval.first == "after_interval" else 0
     return Grid(interval.origin_ms + skipped, interval.every_ms)
 

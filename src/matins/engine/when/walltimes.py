@@ -91,10 +91,10 @@ class WallTimes:
 
     def smallest_gap(self) -> int:
         overnight = self.days.smallest_gap() * self._per_day - self._last + self._first
-        return min(_least_distance(self.times), overnight) * self._unit
+        return min(_smallest_distance(self.times), overnight) * self._unit
 
 
-class Together:
+class WallUnion:
     """Several sets that share no wall time."""
 
     def __init__(self, parts: tuple[WallSet, ...]) -> None:
@@ -138,7 +138,7 @@ def spread(mask: int, stride: int) -> int:
     return spaced
 
 
-def _least_distance(mask: int) -> int:
+def _smallest_distance(mask: int) -> int:
     """The least distance between two bits; more than any day for a single bit."""
     if mask.bit_count() > 64:  # a crowded mask has neighbours close by
         return next(n for n in range(1, mask.bit_length()) if mask & mask >> n)

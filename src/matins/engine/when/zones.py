@@ -28,14 +28,14 @@ _FIRST_HORIZON_YEAR = 2050
 _LAST_YEAR = 9999
 
 
-class Stretch(NamedTuple):
+class OffsetPeriod(NamedTuple):
     """The instants from `start` up to `end`, at one offset; `before` is the offset that ended at `start`."""
 
     start: int
     end: int
     offset: int
     before: int
-    calm: tuple[int, int, int]
+    unaffected: tuple[int, int, int]
     """(from, to, offset) of the part where neither a gap nor an overlap at its beginning has a say."""
 
 
@@ -55,31 +55,31 @@ class Zone:
             self._horizon_year = _FIRST_HORIZON_YEAR
         self._build()
 
-    def stretch_index(self, at_ms: int) -> int:
+    def period_index(self, at_ms: int) -> int:
         """The number of the stretch that holds an instant."""
         while at_ms >= self._horizon_ms:
             self._extend()
         return bisect_right(self._starts, at_ms) - 1
 
-    def stretch(self, index: int) -> Stretch | None:
+    def period(self, index: int) -> OffsetPeriod | None:
         """A stretch by its number, or None where time ends."""
-        while index >= len(self._stretches) and self._horizon_ms < FOREVER:
+        while index >= len(self._periods) and self._horizon_ms < FOREVER:
             self._extend()
-        return self._stretches[index] if 0 <= index < len(self._stretches) else None
+        return self._periods[index] if 0 <= index < len(self._periods) else None
 
-    def stretch_at(self, at_ms: int) -> Stretch:
-        index = self.stretch_index(at_ms)  # first: it may extend the list
-        return self._stretches[index]
+    def period_at(self, at_ms: int) -> OffsetPeriod:
+        index = self.period_index(at_ms)  # first: it may extend the list
+        return self._periods[index]
 
     def wall_of(self, at_ms: int) -> int:
         """What the clocks show at an instant."""
-        return at_ms + self.stretch_at(at_ms).offset
+        return at_ms + self.period_at(at_ms).offset
 
     def instants_of(self, wall: int) -> tuple[int, ...]:
         """The instants at which the clocks show this: none in a gap, two in an overlap."""
-        first = self.stretch_index(wall - _A_DAY_AND_MORE)
-        last = self.stretch_index(wall + _A_DAY_AND_MORE)
-        candidates = self._stretches[first : last + 1]
+        first = self.period_index(wall - _A_DAY_AND_MORE)
+        last = self.period_index(wall + _A_DAY_AND_MORE)
+        candidates = self._periods[first : last + 1]
         return tuple(wall - s.offset for s in candidates if s.start <= wall - s.offset < s.end)
 
     def resolve(self, wall: int) -> int:
@@ -87,10 +87,10 @@ class Zone:
         instants = self.instants_of(wall)
         if instants:
             return instants[0]
-        index = self.stretch_index(wall - _A_DAY_AND_MORE)
-        while self._stretches[index].start + self._stretches[index].offset <= wall:
+        index = self.period_index(wall - _A_DAY_AND_MORE)
+        while self._periods[index].start + self._periods[index].offset <= wall:
             index += 1
-        return self._stretches[index].start
+        return self._periods[index].start
 
     def _extend(self) -> None:
         self._horizon_year = min(self._horizon_year + 100, _LAST_YEAR)
@@ -104,17 +104,17 @@ class Zone:
             after = known[-1][0] if known else -FOREVER
             first_year = max(1970 + after // _YEAR_MS, 1970)
             known += [t for t in rule.transitions(first_year, self._horizon_year) if t[0] > after]
-        stretches = _stretches(known, self._first_offset)
-        self._stretches = stretches
-        self._starts = [s.start for s in stretches]
-        self._horizon_ms = FOREVER if self._horizon_year >= _LAST_YEAR else stretches[-1].start
+        periods = _offset_periods(known, self._first_offset)
+        self._periods = periods
+        self._starts = [s.start for s in periods]
+        self._horizon_ms = FOREVER if self._horizon_year >= _LAST_YEAR else periods[-1].start
 
 
 _YEAR_MS = 31_556_952_000
 _A_DAY_AND_MORE = 2 * DAY_MS
 
 
-def _stretches(transitions: list[tuple[int, int]], first_offset: int) -> list[Stretch]:
+def _offset_periods(transitions: list[tuple[int, int]], first_offset: int) -> list[OffsetPeriod]:
     """Transitions that leave the offset as it was (a new abbreviation) are not boundaries."""
     starts, offsets = [-FOREVER], [first_offset]
     for at, offset in transitions:
@@ -123,10 +123,10 @@ def _stretches(transitions: list[tuple[int, int]], first_offset: int) -> list[St
             offsets.append(offset)
     ends = [*starts[1:], FOREVER]
     befores = [first_offset, *offsets[:-1]]
-    return [Stretch(*row, _calm(*row)) for row in zip(starts, ends, offsets, befores, strict=True)]
+    return [OffsetPeriod(*row, _unaffected(*row)) for row in zip(starts, ends, offsets, befores, strict=True)]
 
 
-def _calm(start: int, end: int, offset: int, before: int) -> tuple[int, int, int]:
+def _unaffected(start: int, end: int, offset: int, before: int) -> tuple[int, int, int]:
     return max(start + abs(offset - before), MIN_MS), min(end, MAX_MS), offset
 
 
