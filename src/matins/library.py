@@ -124,12 +124,12 @@ class Matins(Api):
         if store.shared or self._loop is not None or use_case.reads:
             return self._service.call(principal, use_case, arguments)
         with self._owning:  # one thread at a time: the first to release would release for all
-            if self._loop is not None or store.own(patiently=True):
+            if self._loop is not None or store.acquire(wait=True):
                 try:
                     return self._service.call(principal, use_case, arguments)
                 finally:
                     if self._loop is None:
-                        store.disown()
+                        store.release()
         owner = store.owner_socket()
         if owner is None:
             hint = "Stop it, or try again."
@@ -157,7 +157,7 @@ class Matins(Api):
         engine = Engine(self._store, self.clock, self._catalog, self.settings)
         engine.wrote_events = self.outbox.wake
         with self._owning:
-            if not self._store.own():
+            if not self._store.acquire():
                 raise engine_running(self._store)
             self._loop = loop = Loop(engine)
         self._service.local.jobs = self.jobs
@@ -185,7 +185,7 @@ class Matins(Api):
         finally:
             self.outbox.stop()
             self._loop = self._service.local.jobs = None
-            self._store.disown()
+            self._store.release()
 
     def close(self) -> None:
         self.stop()

@@ -63,7 +63,7 @@ def dropped(office: Office) -> None:
     """As a file does that names the agent no more."""
     store = office.matins.store
     with store.transaction(office.matins.clock.now_ms()) as transaction:
-        transaction.drop_policy("agent", "sh")
+        transaction.delete_policy("agent", "sh")
 
 
 def called_from_now_on(office: Office) -> None:

@@ -210,7 +210,7 @@ def test_b5_a_run_over_midnight_is_spent_once(url: str, open_bench: Callable[...
     bench.add("s", when="50 23 * * *", job="buy", max_cost="$0.50")
     bench.run_until(at("00:40", day=28))
     with bench._store.reading() as transaction:
-        found = {p.period: (p.money, p.money_reserved) for p in transaction.purses("2026-03-27")}
+        found = {p.period: (p.money, p.money_reserved) for p in transaction.budget_usages("2026-03-27")}
     assert found.pop("2026-03-27") == (400_000, 0)
     assert sum(money + reserved for money, reserved in found.values()) == 0
 

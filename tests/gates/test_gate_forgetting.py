@@ -95,7 +95,7 @@ def test_purses_of_periods_that_are_over_are_forgotten(bench: Sandbox) -> None:
 
 def periods(bench: Sandbox) -> list[str]:
     with bench._store.reading() as transaction:
-        return [purse.period for purse in transaction.purses("")]
+        return [purse.period for purse in transaction.budget_usages("")]
 
 
 def test_workers_that_stopped_are_forgotten(url: str, open_bench: Callable[..., Sandbox]) -> None:

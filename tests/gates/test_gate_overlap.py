@@ -207,7 +207,7 @@ def test_v3_having_passed_its_gates_it_waits_for_a_place(bench: Sandbox, words: 
     assert lines(bench) == ["09:00 succeeded"]
     assert len(bench.runs.checks(last(bench).id)) == int("pre_check" in words)
     with bench._store.reading() as transaction:
-        assert [row.in_use for row in transaction.scopes() if row.scope == "agent:x"] == [0]
+        assert [row.in_use for row in transaction.limits() if row.scope == "agent:x"] == [0]
 
 
 def test_a_permit_is_given_back_when_there_is_no_money(bench: Sandbox) -> None:

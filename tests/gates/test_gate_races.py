@@ -67,7 +67,7 @@ def test_b5_two_engines_never_promise_more_than_there_is(engines: Callable[..., 
 
     def look(run: JobContext) -> None:
         with one._store.reading() as transaction:
-            purse = transaction.purse("day", "all", "2026-03-27")
+            purse = transaction.budget_usage("day", "all", "2026-03-27")
         seen.append((purse.money + purse.money_reserved, purse.money_reserved))
 
     for bench in (one, two):
@@ -81,7 +81,7 @@ def test_b5_two_engines_never_promise_more_than_there_is(engines: Callable[..., 
     one.settle()
     two.settle()
     with one._store.reading() as transaction:
-        assert transaction.purse("day", "all", "2026-03-27")[3:] == (0, 0, 0, 0)
+        assert transaction.budget_usage("day", "all", "2026-03-27")[3:] == (0, 0, 0, 0)
     states = {run.state for name in NAMES for run in one.runs.list(schedule=name)}
     # One who is slow keeps cursors from the other while the clock goes on: such slots are missed.
     assert states - {"missed"} == {"succeeded", "over_budget"}
@@ -202,7 +202,7 @@ def test_s2_money_of_the_same_agents_in_another_order(
     meeting_in(monkeypatch, "fill_purse")
     at_once(turns(one, 1), turns(two, 1))
     with one._store.reading() as transaction:
-        spent = {purse.of: (purse.money, purse.money_reserved) for purse in transaction.purses("2026-03-27")}
+        spent = {purse.of: (purse.money, purse.money_reserved) for purse in transaction.budget_usages("2026-03-27")}
     assert spent == {"agent:x": (200_000, 0), "agent:y": (200_000, 0)}
 
 

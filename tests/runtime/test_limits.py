@@ -160,7 +160,7 @@ def test_bad_limits_are_refused(bench: Sandbox, scope: str, size: int, field: st
         bench.limits.set(scope, size=size)
     assert caught.value.field == field
     with bench._store.reading() as transaction:
-        assert transaction.scopes() == []
+        assert transaction.limits() == []
 
 
 def test_a_permit_is_not_kept_by_a_run_that_lacks_another(theatre: Sandbox) -> None:
@@ -175,6 +175,6 @@ def test_a_permit_is_not_kept_by_a_run_that_lacks_another(theatre: Sandbox) -> N
     theatre.settle()
     assert theatre.stage.names() == ["none-0"]
     with theatre._store.reading() as transaction:
-        assert sorted(transaction.scopes()) == [("agent:x", 1, 0), ("global", 1, 1)]
+        assert sorted(transaction.limits()) == [("agent:x", 1, 0), ("global", 1, 1)]
     theatre.end("none-0")
     assert theatre.stage.names() == ["x-0"]

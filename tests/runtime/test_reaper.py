@@ -177,7 +177,7 @@ def test_on_a_shared_store_a_worker_is_dead_when_its_beat_stands_still_for_a_lea
 
     assert [look(5_000) for _ in range(4)] == ["running"] * 4
     with store.transaction(0) as transaction:
-        transaction.beat(theatre.engine.worker)
+        transaction.heartbeat(theatre.engine.worker)
     assert [look(5_000) for _ in range(4)] == ["running"] * 4
     assert look(5_000) == "ready"
     assert reaper.reaped == 1

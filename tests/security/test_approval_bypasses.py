@@ -230,7 +230,7 @@ def test_a_policy_that_was_not_written_does_not_hold(bench: Watched) -> None:
     turn = bench.engine.timers.turn
 
     def fail(transaction: Any, now: int) -> None:
-        transaction.put_policy("rate", "EUR", "2.0", now, "nobody")
+        transaction.upsert_policy("rate", "EUR", "2.0", now, "nobody")
         assert bench._catalog.policies(transaction).rates["EUR"] == 2
         raise StoreUnavailable("the disk is full")
 

@@ -164,7 +164,7 @@ def test_webhooks_that_get_nothing(bench: Sandbox) -> None:
     with bench.store.transaction(bench.clock.now_ms()) as transaction:
         event = transaction.events_after(0, 1)[0]
         transaction.insert_deliveries("ops", [event], bench.clock.now_ms())
-        transaction.give_up_delivery("ops", event, 9, "no answer")
+        transaction.discard_delivery("ops", event, 9, "no answer")
     (lost,) = about(bench, "webhook ops")
     assert lost.ok is False
     assert "not delivered after 9 attempts: no answer" in lost.sentence

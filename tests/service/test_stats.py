@@ -74,10 +74,10 @@ def test_an_engine_that_was_killed(tmp_path: Path) -> None:
             engine.kill()
         assert [matins.system.stats().running, found(matins, "engine")] == [False, [False]]
         matins.add("s", when="every day at 9am", job="work")
-        assert matins.store.own()  # as the command that added it did, for its moment
+        assert matins.store.acquire()  # as the command that added it did, for its moment
         with closing(Matins(url)) as other:
             assert not other.system.stats().running
-        matins.store.disown()
+        matins.store.release()
         with matins:
             assert [matins.system.stats().running, found(matins, "engine")] == [True, [True]]
 

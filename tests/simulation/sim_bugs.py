@@ -31,7 +31,7 @@ def _sql(name: str, old: str, new: str) -> Generator[None]:
 
 def no_epoch_check() -> Planted:
     """Outcomes are taken from whoever brings them."""
-    return _sql("settle", "epoch = ?2", "?2 = ?2")
+    return _sql("change_states", "epoch = ?2", "?2 = ?2")
 
 
 def cursor_before_records() -> Planted:
@@ -143,7 +143,7 @@ def agents_do_as_they_please() -> Planted:
 
 def pause_half_done() -> Planted:
     """A schedule that is paused makes no more runs, but those that it has start."""
-    return patch.object(SqliteTransaction, "park", lambda self, schedule_id: [])
+    return patch.object(SqliteTransaction, "suspend_runs", lambda self, schedule_id: [])
 
 
 def unchecked() -> Planted:
@@ -158,7 +158,7 @@ def any_verdict_clears() -> Planted:
 
 def verdict_taken_twice() -> Planted:
     """A verdict, and whatever comes after it, go by the epoch of the check."""
-    return _sql("settle", "epoch = epoch + ?12", "epoch = epoch + 0 * ?12")
+    return _sql("change_states", "epoch = epoch + ?12", "epoch = epoch + 0 * ?12")
 
 
 def throttle_ignored() -> Planted:
@@ -214,19 +214,19 @@ def spent_twice() -> Planted:
         settled(transaction, policies, spender, held, now)
         usage = spender.usage or Usage()
         for purse in held:
-            transaction.fill_purse(BudgetUsage(*purse[:3], usage.money, usage.tokens, 0, 0))
+            transaction.add_budget_usage(BudgetUsage(*purse[:3], usage.money, usage.tokens, 0, 0))
 
     return patch.object(spending, "_settle", twice)
 
 
 def never_woken() -> Planted:
     """Nobody looks at what has waited long enough."""
-    return patch.object(SqliteTransaction, "parked", lambda self, now, limit: [])
+    return patch.object(SqliteTransaction, "waiting_due", lambda self, now, limit: [])
 
 
 def not_uncounted() -> Planted:
     """What a gate turned down counts as an execution."""
-    return patch.object(SqliteTransaction, "uncount", lambda self, schedule_id, run_id: None)
+    return patch.object(SqliteTransaction, "uncount_execution", lambda self, schedule_id, run_id: None)
 
 
 def turned_down_for_good() -> Planted:

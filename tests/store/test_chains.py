@@ -123,14 +123,14 @@ def test_forgetting_runs_keeps_cursors_and_what_lives(store: Store) -> None:
     live = add_run(store, schedule, slot=4)
     with store.transaction(NOW) as transaction:
         transaction.insert_attempts([AttemptRow(run, 1, 7, NOW) for run in (old, recent)])
-        cursor = transaction.due_rows([schedule])
+        cursor = transaction.lock_due([schedule])
         assert transaction.prunable(NOW, 9) == [old, older]
         assert len(transaction.prunable(NOW, 1)) == 1
         assert transaction.prunable_beyond(2, 9) == [old, older]
         assert transaction.prunable_beyond(0, 9) == [old, older, recent]
         transaction.delete_runs([old, older, live])
         assert [row.id for row in transaction.runs_of(schedule, 1 << 62, 9)] == [live, recent]
-        assert transaction.due_rows([schedule]) == cursor
+        assert transaction.lock_due([schedule]) == cursor
         transaction.insert_attempts([AttemptRow(old, 1, 7, NOW)])  # its first attempt was forgotten with it
 
 
@@ -186,6 +186,6 @@ def test_a_rollback_leaves_nothing(store: Store) -> None:
         raise ZeroDivisionError
     say(store, "after")
     with store.transaction(NOW) as transaction:
-        assert transaction.due_rows([schedule]) == [Due(schedule, NOW, 1, 0, 0)]
+        assert transaction.lock_due([schedule]) == [Due(schedule, NOW, 1, 0, 0)]
         assert transaction.live([schedule]) == []
     assert [(event.type, event.seq) for event in page_of_events(store)] == [("before", 1), ("after", 2)]

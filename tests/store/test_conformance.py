@@ -57,7 +57,7 @@ def test_cursors_come_in_pages_and_without_those_that_stand_nowhere(store: Store
     with store.transaction(NOW) as transaction:
         assert [row.schedule_id for row in transaction.cursors(0, 2)] == ids[:2]
         assert [row.schedule_id for row in transaction.cursors(ids[1], 9)] == ids[2:]
-        assert [row.schedule_id for row in transaction.due_rows([ids[2], ids[0]])] in (ids[::2], ids[::-2])
+        assert [row.schedule_id for row in transaction.lock_due([ids[2], ids[0]])] in (ids[::2], ids[::-2])
 
 
 def test_a_cursor_moves_only_from_where_it_was_read(store: Store) -> None:
@@ -72,7 +72,7 @@ def test_a_cursor_moves_only_from_where_it_was_read(store: Store) -> None:
         assert transaction.advance(moves) == {here}
         assert transaction.advance(moves) == set()
         assert transaction.advance([]) == set()
-        assert {row.schedule_id: row for row in transaction.due_rows([here, elsewhere, edited])} == {
+        assert {row.schedule_id: row for row in transaction.lock_due([here, elsewhere, edited])} == {
             here: Due(here, NOW + MINUTE, 1, 2, 3),
             elsewhere: Due(elsewhere, NOW, 1, 0, 0),
             edited: Due(edited, NOW, 1, 0, 0),
@@ -86,7 +86,7 @@ def test_an_interval_goes_on_only_while_it_waits_for_a_completion(store: Store) 
         transaction.replace_cursor(paused, NOW + 1, None, 1, paused=True, waiting=True)
         transaction.set_cursors([NextSlot(i, 1, NOW + 7, NOW + 8) for i in (waiting, busy, paused)])
         transaction.set_cursors([NextSlot(waiting, 1, NOW + 9, NOW + 9)])
-        rows = {row.schedule_id: row.slot for row in transaction.due_rows([waiting, busy, paused])}
+        rows = {row.schedule_id: row.slot for row in transaction.lock_due([waiting, busy, paused])}
         assert rows == {waiting: NOW + 7, busy: NOW, paused: NOW + 7}
         assert {row.schedule_id for row in transaction.due(NOW + 8, 9)} == {waiting}
 
@@ -96,7 +96,7 @@ def test_the_first_of_two_completions_moves_an_interval(store: Store) -> None:
     with store.transaction(NOW) as transaction:
         transaction.replace_cursor(schedule, NOW, None, 1, waiting=True)
         transaction.set_cursors([NextSlot(schedule, 1, NOW + 1, NOW + 1), NextSlot(schedule, 1, NOW + 2, NOW + 2)])
-        assert transaction.due_rows([schedule])[0].slot == NOW + 1
+        assert transaction.lock_due([schedule])[0].slot == NOW + 1
 
 
 def test_a_slot_has_one_record(store: Store) -> None:
@@ -185,13 +185,13 @@ def test_only_the_present_epoch_settles_a_run_and_only_once(store: Store) -> Non
     (schedule,) = add_schedules(store)
     run = started_run(store, schedule, epoch=2)
     with store.transaction(NOW) as transaction:
-        assert transaction.settle([]) == {}
-        assert transaction.settle([end(run, epoch=1)]) == {}
-        assert transaction.settle([end(run, epoch=2, low=S.WAITING, high=S.READY)]) == {}
+        assert transaction.change_states([]) == {}
+        assert transaction.change_states([end(run, epoch=1)]) == {}
+        assert transaction.change_states([end(run, epoch=2, low=S.WAITING, high=S.READY)]) == {}
         assert state_of(transaction, run) is S.STARTING
         change = end(run, epoch=2, target=S.FAILED, reason="failed", outcome='{"error": "ß"}')
-        assert transaction.settle([change]) == {(run, change.epoch): False}
-        assert transaction.settle([change]) == {}
+        assert transaction.change_states([change]) == {(run, change.epoch): False}
+        assert transaction.change_states([change]) == {}
         row = transaction.run(run)
     assert row is not None
     assert (row.state, row.ended_at, row.reason, row.outcome) == (S.FAILED, NOW + 5, "failed", '{"error": "ß"}')
@@ -211,29 +211,29 @@ def test_a_released_run_is_ready_again_and_its_attempt_does_not_count(store: Sto
 def test_permits_are_taken_once_and_given_back(store: Store) -> None:
     """C12: a scope of two holds two."""
     with store.transaction(NOW) as transaction:
-        assert transaction.scopes() == []
-        transaction.resize_scope("global", 2)
+        assert transaction.limits() == []
+        transaction.set_limit("global", 2)
         assert [transaction.take_permit("global", run) for run in (1, 2, 3)] == [True, True, False]
         assert not transaction.take_permit("agent:none", 1)
         transaction.release_permits([1, 9])
-        assert transaction.scopes() == [("global", 2, 1)]
+        assert transaction.limits() == [("global", 2, 1)]
         assert transaction.take_permit("global", 3)
 
 
 def test_a_scope_grows_and_shrinks_but_never_takes_a_permit_away(store: Store) -> None:
     """C12: what is held beyond a lowered limit is gone when it is given back, and counts again when it is raised."""
     with store.transaction(NOW) as transaction:
-        transaction.resize_scope("global", 4)
+        transaction.set_limit("global", 4)
         for run in (1, 2, 3, 4):
             transaction.take_permit("global", run)
         transaction.release_permits([2])
-        transaction.resize_scope("global", 1)
-        assert transaction.scopes() == [("global", 1, 3)]
+        transaction.set_limit("global", 1)
+        assert transaction.limits() == [("global", 1, 3)]
         transaction.release_permits([4])
-        assert transaction.scopes() == [("global", 1, 2)]
+        assert transaction.limits() == [("global", 1, 2)]
         assert not transaction.take_permit("global", 5)
-        transaction.resize_scope("global", 3)
-        assert transaction.scopes() == [("global", 3, 2)]
+        transaction.set_limit("global", 3)
+        assert transaction.limits() == [("global", 3, 2)]
         assert [transaction.take_permit("global", run) for run in (5, 6)] == [True, False]
 
 
@@ -260,7 +260,7 @@ def test_after_the_clock_went_back_nothing_waits_for_the_old_time(store: Store) 
     early = add_run(store, two, not_before=NOW - 9)
     with store.transaction(NOW) as transaction:
         assert transaction.last_written() == 0
-        transaction.recall(NOW)
+        transaction.undefer_runs(NOW)
         assert [row.id for row in transaction.ready(NOW, 9)] == [early, late]
         assert [row.id for row in transaction.ready(NOW - 1, 9)] == [early]
     say(store, "a", at=NOW + 3)
@@ -299,9 +299,9 @@ def test_pausing_holds_back_what_waits_and_resuming_lets_it_go(store: Store) -> 
     running = started_run(store, schedule, exclusive=0)
     approval = add_run(store, schedule, state=S.WAITING, reason="approval")
     with store.transaction(NOW) as transaction:
-        assert sorted(transaction.park(schedule)) == [queued, ready, free]
+        assert sorted(transaction.suspend_runs(schedule)) == [queued, ready, free]
         assert {state_of(transaction, run) for run in (queued, ready, free)} == {S.WAITING}
-        transaction.unpark(schedule, NOW + 9)
+        transaction.resume_runs(schedule, NOW + 9)
         states = [state_of(transaction, run) for run in (queued, ready, free, running, approval)]
         assert states == [S.QUEUED, S.QUEUED, S.READY, S.STARTING, S.WAITING]
         assert [row.id for row in transaction.ready(NOW + 8, 9)] == []
@@ -380,11 +380,13 @@ def test_a_worker_beats_until_it_is_stopped(store: Store) -> None:
     with store.transaction(NOW) as transaction:
         worker, other = transaction.insert_worker("one", NOW), transaction.insert_worker("two", NOW)
         first, second = transaction.workers()
-        beat = max(transaction.beat(worker) or 0 for _ in range(1_000))  # on a server it is the time, in milliseconds
+        beat = max(
+            transaction.heartbeat(worker) or 0 for _ in range(1_000)
+        )  # on a server it is the time, in milliseconds
         assert transaction.workers() == [(worker, "one", beat), second] != [first, second]
         assert transaction.stop_worker(worker, NOW)
         assert not transaction.stop_worker(worker, NOW)
-        assert transaction.beat(worker) is None
+        assert transaction.heartbeat(worker) is None
         assert transaction.workers() == [second] == [(other, "two", second.beat)]
 
 
@@ -395,4 +397,4 @@ def test_figures(store: Store) -> None:
     add_run(store, two, state=S.SUCCEEDED)
     with store.transaction(NOW) as transaction:
         transaction.set_schedule_state(two, "paused", NOW, None, None)
-        assert list(transaction.figures()) == [1, 1, 0, 1, 1, 0, 0, None, NOW]
+        assert list(transaction.counts()) == [1, 1, 0, 1, 1, 0, 0, None, NOW]

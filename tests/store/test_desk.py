@@ -19,7 +19,7 @@ def test_tokens(store: Store) -> None:
         assert transaction.tokens() == [whole, part]
         assert transaction.revoke_token("a1", NOW + 5)
         assert not transaction.revoke_token("a1", NOW + 6)
-        transaction.use_token("b2", NOW + 7)
+        transaction.touch_token("b2", NOW + 7)
     with store.reading() as transaction:
         assert transaction.token("a1") == whole._replace(revoked_at=NOW + 5)
         assert transaction.token("b2") == part._replace(used_at=NOW + 7)
@@ -28,33 +28,33 @@ def test_tokens(store: Store) -> None:
 
 def test_a_request_is_answered_once(store: Store) -> None:
     with store.transaction(NOW) as transaction:
-        assert transaction.open_request("ann", "k", "d1", NOW)
-        assert not transaction.open_request("ann", "k", "d2", NOW)
-        assert transaction.open_request("bob", "k", "d2", NOW)
+        assert transaction.begin_request("ann", "k", "d1", NOW)
+        assert not transaction.begin_request("ann", "k", "d2", NOW)
+        assert transaction.begin_request("bob", "k", "d2", NOW)
     with store.transaction(NOW) as transaction:
-        found = transaction.answered("ann", "k")
+        found = transaction.idempotent_request("ann", "k")
         assert found is not None
         assert (found.digest, found.status) == ("d1", None)
-        transaction.answer_request("ann", "k", 201, '{"id": "1"}')
-        transaction.drop_request("bob", "k")
+        transaction.store_response("ann", "k", 201, '{"id": "1"}')
+        transaction.delete_request("bob", "k")
     with store.transaction(NOW) as transaction:
-        found = transaction.answered("ann", "k")
+        found = transaction.idempotent_request("ann", "k")
         assert found is not None
         assert (found.status, found.response) == (201, '{"id": "1"}')
-        assert transaction.answered("bob", "k") is None
-        transaction.drop_requests(NOW)
-        assert transaction.answered("ann", "k") is not None
-        transaction.drop_requests(NOW + 1)
-        assert transaction.answered("ann", "k") is None
+        assert transaction.idempotent_request("bob", "k") is None
+        transaction.delete_requests(NOW)
+        assert transaction.idempotent_request("ann", "k") is not None
+        transaction.delete_requests(NOW + 1)
+        assert transaction.idempotent_request("ann", "k") is None
 
 
 def test_what_a_file_defines(store: Store) -> None:
     first = FileEntry("schedule", "scout/morning", "/etc/matins.yaml", 12, "d1")
     with store.transaction(NOW) as transaction:
-        transaction.put_file_entries([first, FileEntry("agent", "scout", "/etc/matins.yaml", 3, "d2")])
-        transaction.put_file_entries([first._replace(line=14)])
+        transaction.upsert_file_entries([first, FileEntry("agent", "scout", "/etc/matins.yaml", 3, "d2")])
+        transaction.upsert_file_entries([first._replace(line=14)])
     with store.transaction(NOW) as transaction:
         assert [entry.line for entry in transaction.file_entries()] == [3, 14]
         assert transaction.file_entry("schedule", "scout/morning") == first._replace(line=14)
-        transaction.drop_file_entries([("schedule", "scout/morning")])
+        transaction.delete_file_entries([("schedule", "scout/morning")])
         assert transaction.file_entry("schedule", "scout/morning") is None

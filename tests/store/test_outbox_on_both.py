@@ -153,16 +153,16 @@ def test_statements_of_subscriptions(store: Store) -> None:
     made = Subscription("ops", "webhook", {"url": "u"}, ("run.failed",), 7, "active", None, NOW, "owner")
     with store.transaction(NOW) as transaction:
         revs = [transaction.policy_rev()]
-        assert transaction.put_subscription(made) is True
-        assert transaction.put_subscription(made._replace(cursor=9)) is False
+        assert transaction.insert_subscription(made) is True
+        assert transaction.insert_subscription(made._replace(cursor=9)) is False
         assert transaction.subscriptions() == [made]
         revs.append(transaction.policy_rev())
         assert transaction.set_subscription("ops", "paused", "why") is True
         assert transaction.set_subscription("ops", "paused", "again") is False
         revs.append(transaction.policy_rev())
         assert transaction.subscriptions() == [made._replace(state="paused", note="why")]
-        assert transaction.drop_subscription("ops") is True
-        assert transaction.drop_subscription("ops") is False
+        assert transaction.delete_subscription("ops") is True
+        assert transaction.delete_subscription("ops") is False
         revs.append(transaction.policy_rev())
     assert revs == list(range(revs[0], revs[0] + 4))
 
@@ -178,7 +178,7 @@ def test_what_waits_for_nothing_is_set_going(bench: Sandbox, post: Post) -> None
         (row,) = transaction.deliveries("ops", "retrying", 0, 9)
         event = transaction.event(row.event_id)
         assert event is not None
-        transaction.put_off_delivery("ops", event._replace(id=-1), 0, 0, None)
+        transaction.defer_delivery("ops", event._replace(id=-1), 0, 0, None)
         assert [row.next_at for row in transaction.deliveries("ops", "retrying", 0, 9)] == [None]
     post.says = lambda letter: Sent()
     bench.clock.advance(HOUR)
@@ -189,7 +189,7 @@ def test_statements_of_leases(store: Store) -> None:
     """V2: one at a time; a lease that ends too late to be true is none"""
     made = Subscription("ops", "webhook", {}, (), 7, "active", None, NOW, "owner")
     with store.transaction(NOW) as transaction:
-        transaction.put_subscription(made)
+        transaction.insert_subscription(made)
         assert transaction.lease_subscription("ops", "me", NOW, NOW + 60) == 7
         assert transaction.lease_subscription("ops", "me", NOW + 30, NOW + 90) == 7
         assert transaction.lease_subscription("ops", "you", NOW + 29, NOW + 89) is None  # a turn that began earlier
@@ -210,7 +210,7 @@ def pair(postgres_store: PostgresStore, other: PostgresStore) -> tuple[Outbox, O
     """Two processes on one store, and what each has sent."""
     clock, mine, theirs = ManualClock(NOW), Post(), Post()
     with postgres_store.transaction(NOW) as transaction:
-        transaction.put_subscription(
+        transaction.insert_subscription(
             Subscription("ops", "webhook", {}, (), transaction.event_horizon(), "active", None, NOW, "owner")
         )
     return outbox_on(postgres_store, mine, clock), outbox_on(other, theirs, clock), mine, theirs
@@ -283,7 +283,7 @@ def test_what_is_being_written_while_somebody_subscribes_is_told(
 
     outbox = Outbox(postgres_store, ManualClock(NOW), Catalog(), {"function": hear})
     with other.transaction(NOW) as slow:
-        slow.put_policy("setting", "x", "1", NOW, "owner")
+        slow.upsert_policy("setting", "x", "1", NOW, "owner")
         say(postgres_store, 1, 100)
         outbox.subscribe(lambda event: None, ())
         slow.events.append(NewEvent(NOW, "run.started", 1, 7, None))

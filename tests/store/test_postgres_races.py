@@ -65,7 +65,7 @@ def test_workers_see_different_ready_runs_and_permits(store: PostgresStore, othe
     for _ in range(6):
         add_run(store, schedule, exclusive=0)
     with store.transaction(NOW) as transaction:
-        transaction.resize_scope("global", 3)
+        transaction.set_limit("global", 3)
     with store.transaction(NOW) as one, other.transaction(NOW) as two:
         mine, others = [row.id for row in one.ready(NOW, 3)], [row.id for row in two.ready(NOW, 9)]
         assert len(mine) == len(others) == 3
@@ -106,12 +106,12 @@ def test_a_run_queued_while_its_predecessor_ends_is_promoted(
 
     def record() -> list[tuple[int, int]]:
         with other.transaction(NOW) as transaction:
-            transaction.settle([end(first)])
+            transaction.change_states([end(first)])
             return transaction.promote([schedule], NOW)
 
     with ThreadPoolExecutor(1) as threads:
         with store.transaction(NOW) as transaction:
-            transaction.due_rows([schedule])
+            transaction.lock_due([schedule])
             assert transaction.live([schedule]) == [(schedule, first, S.STARTING)]
             recorded = threads.submit(record)
             wait_for_lock(postgres_url, recorded)
@@ -120,14 +120,14 @@ def test_a_run_queued_while_its_predecessor_ends_is_promoted(
         assert recorded.result() == [(queued, schedule)]
 
 
-@pytest.mark.parametrize("way", ["settle", "release", "mark_cancelling", "live_runs", "promote"])
+@pytest.mark.parametrize("way", ["change_states", "release", "mark_cancelling", "live_runs", "promote"])
 def test_cursors_are_locked_before_runs(
     store: PostgresStore, other: PostgresStore, postgres_url: str, way: str
 ) -> None:
     """H10: an edit holds the cursor and then wants the run; whoever changes the run waits, so nobody is stuck."""
     (schedule,) = add_schedules(store)
     run = started_run(store, schedule)
-    arguments = {"settle": [[end(run)]], "release": [[Release(run, 1, NOW)]], "promote": [[schedule], NOW]}.get(
+    arguments = {"change_states": [[end(run)]], "release": [[Release(run, 1, NOW)]], "promote": [[schedule], NOW]}.get(
         way, [[run]]
     )
 
@@ -137,7 +137,7 @@ def test_cursors_are_locked_before_runs(
 
     with ThreadPoolExecutor(1) as threads:
         with store.transaction(NOW) as transaction:
-            transaction.due_rows([schedule])
+            transaction.lock_due([schedule])
             changed = threads.submit(change)
             wait_for_lock(postgres_url, changed)
             assert not changed.done()
@@ -151,7 +151,7 @@ def at_once(url: str, change: Callable[[Sandbox, int], Any]) -> list[Any]:
     schedule = benches[0].add("s", when="0 0 1 1 *", job="x")
     with ThreadPoolExecutor(2) as threads:
         with benches[0]._store.transaction(NOW) as transaction:
-            transaction.due_rows([int(schedule.id)])
+            transaction.lock_due([int(schedule.id)])
             changes = [threads.submit(change, bench, n) for n, bench in enumerate(benches)]
             wait_for_lock(url, *changes)
         results = [change.result() for change in changes]
@@ -179,9 +179,9 @@ def test_a_deadlock_is_tried_again_by_whoever_meets_it(store: PostgresStore, oth
     def lock(mine: PostgresStore, first: int, second: int) -> str:
         try:
             with mine.transaction(NOW) as transaction:
-                transaction.due_rows([first])
+                transaction.lock_due([first])
                 both.wait()
-                transaction.due_rows([second])
+                transaction.lock_due([second])
         except StoreUnavailable as error:
             return "try again" if error.retryable else "give up"
         return "done"
@@ -240,9 +240,9 @@ def test_state_is_durable_for_another_process(store: PostgresStore, other: Postg
     (schedule,) = add_schedules(store)
     run = started_run(store, schedule)
     with other.transaction(NOW) as transaction:
-        assert transaction.settle([end(run)]) == {(run, 1): False}
+        assert transaction.change_states([end(run)]) == {(run, 1): False}
     with store.transaction(NOW) as transaction:
-        assert transaction.settle([end(run, target=S.FAILED)]) == {}
+        assert transaction.change_states([end(run, target=S.FAILED)]) == {}
         assert state_of(transaction, run) is S.SUCCEEDED
 
 

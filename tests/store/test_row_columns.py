@@ -28,8 +28,8 @@ ARGUMENTS: dict[str, Any] = {
     "Iterable[tuple[int, int]]": [(1, 1)],
 }
 PARTS = {
-    "landing": "how a run landed, and its thread",
-    "lane": "the attempts of a delivery, and its event",
+    "thread_assignment": "how a run landed, and its thread",
+    "queue_events": "the attempts of a delivery, and its event",
     "past_spend": "Usage without its last field",
     "reservations": "amounts that become those reserved",
     "take_reservations": "the same",
@@ -52,7 +52,7 @@ METHODS = [
     for name in sorted(dir(Transaction))
     if not name.startswith("_")
     and callable(getattr(Transaction, name))
-    and name not in ("put_throttle", "audit")
+    and name not in ("upsert_throttle", "audit")
     and len({*_row_types(name)}) == 1
     and name not in PARTS
 ]

@@ -160,7 +160,7 @@ def test_nobody_else_can_read_the_file(tmp_path: Path) -> None:
     try:
         store = SqliteStore(tmp_path / "matins.db", NOW)
         with store.transaction(NOW) as transaction:
-            transaction.resize_scope("global", 1)
+            transaction.set_limit("global", 1)
         modes = {file.name: file.stat().st_mode & 0o077 for file in tmp_path.iterdir()}
         store.close()
     finally:

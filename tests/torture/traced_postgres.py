@@ -54,9 +54,9 @@ def trace(points: Points) -> None:
 
 def forget_epochs() -> None:
     """Remove the check that a write comes from the epoch that holds the run."""
-    checked = SQL["settle"]
-    SQL["settle"] = checked.replace(b"AND r.epoch = u.epoch", b"AND u.epoch IS NOT NULL")
-    assert SQL["settle"] != checked
+    checked = SQL["change_states"]
+    SQL["change_states"] = checked.replace(b"AND r.epoch = u.epoch", b"AND u.epoch IS NOT NULL")
+    assert SQL["change_states"] != checked
 
 
 class FullDisk:

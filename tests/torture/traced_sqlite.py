@@ -52,9 +52,9 @@ _STATEMENTS: dict[int, Statements] = {}
 
 def forget_epochs() -> None:
     """Remove the check that a write comes from the epoch that holds the run."""
-    checked = SQL["settle"]
-    SQL["settle"] = checked.replace("AND epoch = ?2", "AND ?2 IS NOT NULL")
-    assert SQL["settle"] != checked
+    checked = SQL["change_states"]
+    SQL["change_states"] = checked.replace("AND epoch = ?2", "AND ?2 IS NOT NULL")
+    assert SQL["change_states"] != checked
 
 
 class FullDisk:

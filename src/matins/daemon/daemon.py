@@ -90,7 +90,7 @@ class Daemon:
             stack.callback(self._home.unlock)
             self._matins = matins = Matins(self._store, heartbeat_url=os.environ.get(HEARTBEAT))
         stack.callback(matins.close)
-        if not matins.store.own():
+        if not matins.store.acquire():
             raise engine_running(matins.store)
         listener = stack.enter_context(bind_address(self._host, self._port))
         matins.subscribe(logs.log_event)

@@ -27,12 +27,12 @@ class Store(Protocol):
         """A read-only transaction on one snapshot."""
         ...
 
-    def own(self, *, patiently: bool = False) -> bool:
+    def acquire(self, *, wait: bool = False) -> bool:
         """Become the owner of the store. False when another process owns a store that can have only one owner.
         `patiently`: wait for processes that own it briefly."""
         ...
 
-    def disown(self) -> None: ...
+    def release(self) -> None: ...
     def announce(self, socket: Path) -> None:
         """Publish the socket of this store's engine to other processes."""
         ...
@@ -70,11 +70,11 @@ class Store(Protocol):
         """Write a consistent copy to a new file, while engines run."""
         ...
 
-    def about(self) -> str:
+    def version_text(self) -> str:
         """The kind of store and its version."""
         ...
 
-    def damage(self) -> list[str]:
+    def integrity_problems(self) -> list[str]:
         """The problems of the store; empty when there are none, or when the server checks itself."""
         ...
 

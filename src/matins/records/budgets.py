@@ -31,12 +31,12 @@ def _recount(budget: Budget, before: Budget | None, change: RecordChange) -> Non
     from matins.engine.charges import charges
 
     transaction = change.transaction
-    transaction.drop_purses(budget.name)
+    transaction.delete_budget_usage(budget.name)
     for spent in transaction.spend_since(_period_start(budget, change.now)):
         schedule = transaction.schedule(spent.schedule_id)
         name = schedule.name if schedule else ""
         for charge in charges([budget], spent.schedule_id, spent.agent, name, change.now):
-            transaction.fill_purse(
+            transaction.add_budget_usage(
                 BudgetUsage(budget.name, charge.subject, charge.period, spent.money, spent.tokens, 0, 0)
             )
 
@@ -51,12 +51,12 @@ def _period_start(budget: Budget, now: int) -> int:
 
 
 def _forget_usage(budget: Budget, before: Budget | None, change: RecordChange) -> None:
-    change.transaction.drop_purses(budget.name)
+    change.transaction.delete_budget_usage(budget.name)
 
 
 def _usage(budget: Budget, transaction: Transaction, now: int) -> dict[str, Any]:
     period = period_of(budget, now)
-    usages = [p for p in transaction.purses(period) if p.budget == budget.name and p.period == period]
+    usages = [p for p in transaction.budget_usages(period) if p.budget == budget.name and p.period == period]
     return {"usage": [_usage_document(usage) for usage in usages]}
 
 

@@ -34,7 +34,7 @@ def _check_scope(limit: Limit, context: RecordContext) -> Limit:
 
 
 def _in_use(limit: Limit, transaction: "Transaction", now: int) -> dict[str, Any]:
-    return {"in_use": sum(row.in_use for row in transaction.scopes() if row.scope == limit.scope)}
+    return {"in_use": sum(row.in_use for row in transaction.limits() if row.scope == limit.scope)}
 
 
 LIMITS = RecordKind(

@@ -29,13 +29,13 @@ class PolicyStorage:
         from matins.engine.settings import redacted
 
         data, by = kind.dump(value), change.principal.name
-        change.transaction.put_policy(kind.kind, key, orjson.dumps(data).decode(), change.now, by)
+        change.transaction.upsert_policy(kind.kind, key, orjson.dumps(data).decode(), change.now, by)
         told = {"kind": kind.kind, "name": key, "by": by, "definition": redacted(kind.table, data)}
         change.transaction.events.append(NewEvent(change.now, "policy.set", None, None, told))
         return value
 
     def delete(self, kind: RecordKind[Any], key: str, change: RecordChange) -> bool:
-        deleted = change.transaction.drop_policy(kind.kind, key)
+        deleted = change.transaction.delete_policy(kind.kind, key)
         if deleted:
             told = {"kind": kind.kind, "name": key, "by": change.principal.name}
             change.transaction.events.append(NewEvent(change.now, "policy.deleted", None, None, told))
@@ -46,14 +46,14 @@ class LimitStorage:
     """A number of units for each scope, which runs take while they are on."""
 
     def read(self, kind: RecordKind[Any], transaction: Transaction, policies: Policies) -> Mapping[str, Any]:
-        return {row.scope: kind.value(row.scope, row.size) for row in transaction.scopes()}
+        return {row.scope: kind.value(row.scope, row.size) for row in transaction.limits()}
 
     def put(self, kind: RecordKind[Any], key: str, value: Any, change: RecordChange) -> Any:
         resize(key, value.size, change)
         return value
 
     def delete(self, kind: RecordKind[Any], key: str, change: RecordChange) -> bool:
-        limited = any(row.scope == key and row.size for row in change.transaction.scopes())
+        limited = any(row.scope == key and row.size for row in change.transaction.limits())
         if limited:
             resize(key, 0, change)
         return limited
@@ -61,7 +61,7 @@ class LimitStorage:
 
 def resize(scope: str, size: int, change: RecordChange) -> None:
     """Let so many runs of a scope run at once; 0 for no limit."""
-    change.transaction.resize_scope(scope, size)
+    change.transaction.set_limit(scope, size)
     data = {"scope": scope, "size": size, "by": change.principal.name}
     change.transaction.events.append(NewEvent(change.now, "limit.set", None, None, data))
 
@@ -88,12 +88,12 @@ class WebhookStorage:
                 note_subscription("subscription.updated", found._replace(types=value.types), change)
             return value
         if found is not None:
-            transaction.drop_subscription(key)
+            transaction.delete_subscription(key)
         horizon = transaction.event_horizon()
         made = Subscription(
             key, "webhook", target, value.types, horizon, "active", None, change.now, change.principal.name
         )
-        transaction.put_subscription(made)
+        transaction.insert_subscription(made)
         note_subscription("subscription.created", made, change)
         return value
 
@@ -101,7 +101,7 @@ class WebhookStorage:
         found = find_subscription(change.transaction, key)
         if found is None or found.kind != "webhook":
             return False
-        change.transaction.drop_subscription(key)
+        change.transaction.delete_subscription(key)
         note_subscription("subscription.deleted", found, change)
         return True
 
@@ -131,13 +131,13 @@ class ThrottleStorage:
     def put(self, kind: RecordKind[Any], key: str, value: Any, change: RecordChange) -> Any:
         by = change.principal.name
         throttle = Throttle(key, value.resets_at, change.now, value.affects, value.reason, by)
-        held = change.transaction.put_throttle(throttle)
+        held = change.transaction.upsert_throttle(throttle)
         data = {"provider": key, "resets_at": value.resets_at, "reason": value.reason, "by": by}
         change.transaction.events.append(NewEvent(change.now, "throttle.set", None, None, data))
         return _rate_limit(kind, held)
 
     def delete(self, kind: RecordKind[Any], key: str, change: RecordChange) -> bool:
-        deleted = change.transaction.drop_throttle(key)
+        deleted = change.transaction.delete_throttle(key)
         if deleted:
             data = {"provider": key, "by": change.principal.name}
             change.transaction.events.append(NewEvent(change.now, "throttle.deleted", None, None, data))

@@ -62,7 +62,7 @@ def ask_about_budget(
 
 def void(transaction: Transaction, schedule_id: int, now: int, why: str, *, money: bool = False) -> list[Approval]:
     """Void the open requests about this schedule (with `money`: about its spending), and return them."""
-    found = [asked for asked in transaction.approvals_open(schedule_id) if (asked.kind == "budget") == money]
+    found = [asked for asked in transaction.open_approvals(schedule_id) if (asked.kind == "budget") == money]
     return [asked for asked in found if _void(transaction, asked, now, why)]
 
 
@@ -74,7 +74,7 @@ def void_run(transaction: Transaction, run_id: int, now: int) -> None:
 
 
 def _void(transaction: Transaction, asked: Approval, now: int, why: str) -> bool:
-    voided = transaction.settle_approval(asked.id, asked.state, "void", now)
+    voided = transaction.set_approval_state(asked.id, asked.state, "void", now)
     if voided:
         data = {"approval": str(asked.id), "why": why}
         transaction.events.append(NewEvent(now, "approval.voided", asked.schedule_id, asked.run_id, data))

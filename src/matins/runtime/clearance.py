@@ -109,7 +109,7 @@ class Clearance:
         if row.cleared & GatesPassed.CHECKED:
             return True
         if self.room <= 0:  # deferred, so that runs without checks can start
-            transaction.put_off(row.id, row.epoch, now + _SOON_MS)
+            transaction.defer_run(row.id, row.epoch, now + _SOON_MS)
             return False
         self.room -= 1
         commands = self._commands(item)
@@ -135,7 +135,7 @@ class Clearance:
             return
         leave = self._leave(transaction, row, item, now)
         assert leave is not None, row
-        if transaction.settle_approval(leave.id, "approved", "used", now):
+        if transaction.set_approval_state(leave.id, "approved", "used", now):
             data = {"approval": str(leave.id), "digest": leave.digest}
             transaction.events.append(NewEvent(now, "approval.used", item.schedule_id, row.id, data))
 

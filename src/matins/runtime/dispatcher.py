@@ -42,7 +42,7 @@ class Dispatcher:
             for row, item in found
             if row.cancelling or item.emits or self._clearance.gates_to_start(item)
         }
-        judged -= transaction.free_cursors(judged) if judged else set()
+        judged -= transaction.try_lock_due(judged) if judged else set()
         chosen: list[tuple[ReadyRun, Known]] = []
         for row, item in found:
             if row.schedule_id not in judged and self._may_start(transaction, row, item, free, now):
@@ -78,7 +78,7 @@ class Dispatcher:
     ) -> None:
         """Hold the runs of an unreadable schedule, or they would be read again and again."""
         broken = {key[0]: error for key, error in known.items() if isinstance(error, Exception)}
-        for row in transaction.due_rows(transaction.free_cursors(broken)) if broken else ():
+        for row in transaction.lock_due(transaction.try_lock_due(broken)) if broken else ():
             mark_broken(transaction, row, broken[row.schedule_id], now)
 
 

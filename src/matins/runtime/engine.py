@@ -179,13 +179,13 @@ class Engine:
         start: list[Attempt] = []
         next_at: int | None = None
         with self.store.transaction(now) as transaction:
-            scopes = transaction.scopes()
+            scopes = transaction.limits()
             stale = self._record(transaction, now, limited=bool(scopes))
-            if self.store.shared and transaction.beat(self.worker) is None:
+            if self.store.shared and transaction.heartbeat(self.worker) is None:
                 self.fenced = True  # considered dead: no worker would find runs that it claimed now
             if self.accepting and not self.fenced:
                 if scopes and (self._ended or self._back):
-                    scopes = transaction.scopes()  # ended runs released permits
+                    scopes = transaction.limits()  # ended runs released permits
                 start, next_at = self._start(transaction, scopes, now)
             self._doubtful = start
             self.keeping.dirty = self.keeping.dirty or bool(transaction.events)
@@ -199,7 +199,7 @@ class Engine:
     def _record(self, transaction: Transaction, now: int, *, limited: bool) -> int:
         """Record ended, checked, held and released runs. Returns the number of outcomes that came too late."""
         if self._checked or self._late or self._back or self._doubtful:
-            transaction.due_rows(self._touched())
+            transaction.lock_due(self._touched())
         stale = recorder.record(transaction, self._ended, now, limited=limited)
         if self._checked:
             record_checks(transaction, self._checked, now)
@@ -252,7 +252,7 @@ class Engine:
     def _come_back(self, now: int) -> None:
         """Continue as a new worker after others considered this one dead; they own its runs."""
         with self.store.transaction(now) as transaction:
-            self.fenced = transaction.beat(self.worker) is None
+            self.fenced = transaction.heartbeat(self.worker) is None
         if self.fenced:
             self._enlist(now)
 

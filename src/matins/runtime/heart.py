@@ -74,7 +74,7 @@ class Heart:
                 return True, _cancelling(transaction.started(self._worker(), mine=True))
         worker = self._worker()
         with self._store.transaction(self._clock.now_ms()) as transaction:
-            alive = transaction.beat(worker) is not None
+            alive = transaction.heartbeat(worker) is not None
             return alive, _cancelling(transaction.started(worker, mine=True))
 
     def _run(self) -> None:

@@ -44,7 +44,7 @@ class Keeping:
                 before = now - int(self._days * DAY_MS)
                 old = transaction.prunable(before, _PRUNE_BATCH)
                 transaction.prune_events(before)
-                transaction.forget(before, rfc3339(before - _ZONES_MS)[:10])
+                transaction.prune_records(before, rfc3339(before - _ZONES_MS)[:10])
             if self._runs is not None and len(old) < _PRUNE_BATCH:
                 old += transaction.prunable_beyond(self._runs, _PRUNE_BATCH - len(old))
             if old:

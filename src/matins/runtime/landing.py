@@ -18,7 +18,7 @@ def landed(transaction: Transaction, row: ReadyRun, item: Known, usual: Target, 
     """Whether the run has a thread now. If not, it waits or is skipped."""
     words = item.definition
     target = words.target or usual
-    already, waited = transaction.landing(row.id), now - row.planned_at
+    already, waited = transaction.thread_assignment(row.id), now - row.planned_at
     found = _look(transaction, item.agent, target, row.id, already)
     place = resolve_target(target, found, words.fallback, words.final_fallback, waited, words.fallback_timeout_ms)
     if isinstance(place, Resolved):
@@ -33,7 +33,7 @@ def landed(transaction: Transaction, row: ReadyRun, item: Known, usual: Target, 
         again = now + (_BUSY_MS if place.reason == "target_busy" else _patience(waited, words.fallback_timeout_ms))
         change = change._replace(transition=DEFER, reason=place.reason, not_before=again)
         if found.session_gone:  # the tool is asked again
-            transaction.unland(row.id)
+            transaction.unassign_thread(row.id)
     apply(transaction, [change], now)
     return False
 
@@ -49,22 +49,22 @@ def _look(
     if already is not None and already.how == SESSION_GONE:
         if target.kind not in ("fresh", "channel"):
             return TargetState(None, session_gone=True)
-        transaction.forget_session(already.thread.id, already.thread.state)
+        transaction.clear_session(already.thread.id, already.thread.state)
     thread = _thread(transaction, agent, target, already)
-    busy = None if thread is None else transaction.in_thread(thread.id, run_id)
+    busy = None if thread is None else transaction.run_in_thread(thread.id, run_id)
     return TargetState(thread, busy)
 
 
 def _thread(transaction: ThreadRows, agent: str, target: Target, already: ThreadAssignment | None) -> Thread | None:
     if already is not None:  # a further attempt continues in the same thread
-        return transaction.locked_thread(already.thread.id)
+        return transaction.lock_thread(already.thread.id)
     if target.kind == "channel" and target.channel is not None:
         return transaction.channel_thread(agent, target.channel)
     if target.kind == "session":
         return transaction.session_thread(agent, target.session or target.session_name or "")
     if target.kind != "thread" or not isinstance(target.thread, int):
         return None
-    thread = transaction.locked_thread(target.thread)
+    thread = transaction.lock_thread(target.thread)
     # A tool does not know the sessions of other tools.
     return thread if thread is not None and thread.agent == agent else None
 
@@ -72,7 +72,7 @@ def _thread(transaction: ThreadRows, agent: str, target: Target, already: Thread
 def _land(transaction: Transaction, run_id: int, item: Known, target: Target, place: Resolved, now: int) -> None:
     thread_id = place.thread.id if place.thread else _open(transaction, item, target, place.how, now)
     transaction.set_thread(thread_id, "running", now)
-    transaction.land(run_id, thread_id, place.how)
+    transaction.assign_thread(run_id, thread_id, place.how)
     data = {"thread": str(thread_id), "how": place.how}
     transaction.events.append(NewEvent(now, "run.thread_assigned", item.schedule_id, run_id, data))
 

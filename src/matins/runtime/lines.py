@@ -152,7 +152,7 @@ class StoredLine:
             return False
         transaction, name = turn.transaction, self.subscription.name
         if not self.checked:
-            transaction.open_lanes(name, turn.now, turn.now + _LATEST_MS)
+            transaction.unblock_queues(name, turn.now, turn.now + _LATEST_MS)
             self.checked = True
         events = transaction.events_after(self._seen, _PAGE)
         if not events:
@@ -173,9 +173,9 @@ class StoredLine:
             return []
         if kind == "function":
             return self._lane(turn, _ALL, self._merged(turn))
-        found = transaction.lanes(name, turn.now, most)
+        found = transaction.due_queues(name, turn.now, most)
         free = [schedule_id for schedule_id in found if schedule_id not in under_way][: most - len(under_way)]
-        lanes = (self._lane(turn, s, transaction.lane(name, s, _MOST_LETTERS)) for s in free)
+        lanes = (self._lane(turn, s, transaction.queue_events(name, s, _MOST_LETTERS)) for s in free)
         return [lane for some in lanes for lane in some]
 
     def _lane(self, turn: Turn, schedule_id: int, events: list[tuple[int, StoredEvent]]) -> list[Lane]:
@@ -186,20 +186,20 @@ class StoredLine:
     def _merged(self, turn: Turn) -> list[tuple[int, StoredEvent]]:
         """The next events of all schedules that do not wait for a retry, in commit order."""
         transaction, name = turn.transaction, self.subscription.name
-        heads = transaction.lanes(name, turn.now, _MOST_LETTERS)
-        found = [event for schedule_id in heads for event in transaction.lane(name, schedule_id, _MOST_LETTERS)]
+        heads = transaction.due_queues(name, turn.now, _MOST_LETTERS)
+        found = [event for schedule_id in heads for event in transaction.queue_events(name, schedule_id, _MOST_LETTERS)]
         return sorted(found, key=lambda pair: pair[1].id)[:_MOST_LETTERS]
 
     def record(self, turn: Turn, sent: Carried) -> None:
         for letter, result in sent:
             self._record(turn, letter, result)
         for schedule_id in {letter.event.schedule_id or 0 for letter, _ in sent}:
-            turn.transaction.open_lane(self.subscription.name, schedule_id, turn.now)
+            turn.transaction.unblock_queue(self.subscription.name, schedule_id, turn.now)
 
     def _record(self, turn: Turn, letter: Letter, sent: Sent) -> None:
         transaction, name, event = turn.transaction, self.subscription.name, letter.event
         if sent.verdict == "arrived":
-            transaction.drop_delivery(name, event.id)
+            transaction.delete_delivery(name, event.id)
             for ran in sent.ran:
                 _record_hook(turn, letter, ran)
         elif sent.verdict == "gone":
@@ -216,9 +216,9 @@ class StoredLine:
         name, event, attempts = self.subscription.name, letter.event, letter.attempts + 1
         again = None if sent.verdict == "refused" else next_delivery_at(name, event.id, attempts, turn.now)
         if again is not None:
-            turn.transaction.put_off_delivery(name, event, attempts, again, plain(sent.error))
+            turn.transaction.defer_delivery(name, event, attempts, again, plain(sent.error))
             return
-        turn.transaction.give_up_delivery(name, event, attempts, plain(sent.error))
+        turn.transaction.discard_delivery(name, event, attempts, plain(sent.error))
         _tell_discarded(turn, name, letter, attempts, sent)
 
     def _wants(self, turn: Turn, event: StoredEvent) -> bool:

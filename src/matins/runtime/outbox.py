@@ -158,7 +158,7 @@ class Outbox:
         boot = self._clock.boot_ms()
         if self._lines and boot >= self._next_sweep:
             self._next_sweep = boot + _SWEEP_MS
-            turn.transaction.drop_lost_deliveries()
+            turn.transaction.delete_lost_deliveries()
             for line in self._lines:
                 line.checked = False
 

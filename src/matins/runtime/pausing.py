@@ -19,7 +19,7 @@ def pause(
     transaction: Transaction, schedule_id: int, now: int, by: str, note: str | None, until: int | None = None
 ) -> bool:
     """Pause a schedule. Waiting runs are held, running runs continue. False when it is not active."""
-    transaction.due_rows([schedule_id])  # locked against planning
+    transaction.lock_due([schedule_id])  # locked against planning
     row = transaction.schedule(schedule_id)
     if row is None or row.state not in ("active", "paused"):
         return False
@@ -33,7 +33,7 @@ def pause(
     transaction.set_schedule_state(schedule_id, "paused", now, note, by)
     transaction.set_paused_until(schedule_id, until)
     transaction.replace_cursor(schedule_id, next_slot, None, rev, paused=True, waiting=waiting)
-    transaction.park(schedule_id)
+    transaction.suspend_runs(schedule_id)
     data = {"by": by, "note": note, "until": until}
     transaction.events.append(NewEvent(now, "schedule.paused", schedule_id, None, data))
     return True
@@ -57,7 +57,7 @@ def resume(transaction: Transaction, schedule: ScheduleRecord, known: Known, now
     slot = _resumed(transaction, schedule, known.timetable.trigger, now)
     transaction.set_schedule_state(schedule.id, "active", now, None, None)
     transaction.replace_cursor(schedule.id, slot, known.timetable.due_at(schedule.id, slot), schedule.rev)
-    transaction.unpark(schedule.id, now)
+    transaction.resume_runs(schedule.id, now)
     transaction.promote([schedule.id], now)
     transaction.events.append(NewEvent(now, "schedule.resumed", schedule.id, None, {"by": by}))
 

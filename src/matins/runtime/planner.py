@@ -154,7 +154,7 @@ def mark_broken(transaction: Transaction, row: Due, error: object, now: int) -> 
 
     A pending or rejected schedule keeps its state, because a broken one can be resumed.
     """
-    transaction.park(row.schedule_id)
+    transaction.suspend_runs(row.schedule_id)
     schedule = transaction.schedule(row.schedule_id)
     if schedule is not None and schedule.state in ("pending", "rejected"):
         return

@@ -60,7 +60,7 @@ class Reaper:
         self._seen = {worker: seen for worker, seen in self._seen.items() if worker in known}
         if dead:
             with self._store.transaction(now) as transaction:
-                if transaction.beat(self._worker) is not None:  # a dead worker declares no other dead
+                if transaction.heartbeat(self._worker) is not None:  # a dead worker declares no other dead
                     self._bury(transaction, dead, now)
 
     def _still(self, worker: WorkerRow, boot: int) -> bool:

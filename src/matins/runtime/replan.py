@@ -22,7 +22,7 @@ def replan(store: Store, catalog: Catalog, now: int) -> None:
                 if isinstance(item, Known):
                     _go_back(transaction, row.schedule_id, row.slot, item, now)
             if not after:
-                transaction.recall(now)
+                transaction.undefer_runs(now)
         if len(page) < _PAGE:
             return
         after = page[-1].schedule_id

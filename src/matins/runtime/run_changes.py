@@ -70,7 +70,7 @@ def apply(transaction: Transaction, changes: Sequence[RunChange], now: int, *, l
     """Apply changes and their consequences, except those with a stale epoch. Returns the number of applied ones."""
     if not changes:
         return 0
-    settled = transaction.settle([_settlement(change) for change in changes])
+    settled = transaction.change_states([_settlement(change) for change in changes])
     taken = [change for change in changes if (change.run_id, change.epoch) in settled]
     for change in taken:
         transaction.events.append(_event(change))
@@ -129,7 +129,7 @@ def end_unreadable(
 ) -> None:
     """End runs whose definition cannot be read: they have no policy, and cannot be retried."""
     ends = (t.low, t.high, t.target, None, now, "unreadable", None, None, 0, 0)
-    settled = transaction.settle([StateChange(row.id, row.epoch, *ends) for row in rows])
+    settled = transaction.change_states([StateChange(row.id, row.epoch, *ends) for row in rows])
     spending.release(transaction, [row.id for row in rows if (row.id, row.epoch) in settled])
     for row in rows:
         if (row.id, row.epoch) in settled:
@@ -144,7 +144,7 @@ def hold_with_schedule(
     for change in again:
         row = transaction.schedule(change.known.schedule_id)
         if row is not None and row.state in states:
-            transaction.park(change.known.schedule_id)
+            transaction.suspend_runs(change.known.schedule_id)
         elif row is not None and row.state == "rejected":
             rejected = change._replace(
                 transition=CANCEL_WAITING, not_before=None, reason="schedule_rejected", outcome=None
@@ -195,7 +195,7 @@ def _count_failures(transaction: Transaction, over: list[RunChange], now: int) -
 def _pause_after_failures(transaction: Transaction, schedule_id: int, most: int, now: int) -> None:
     if transaction.failures(schedule_id) < most:
         return
-    transaction.forget_failures(schedule_id)
+    transaction.reset_failures(schedule_id)
     if pause(transaction, schedule_id, now, BY_FAILURES, f"{most} runs in a row failed"):
         data = {"failures": most}
         transaction.events.append(NewEvent(now, "schedule.auto_paused", schedule_id, None, data))
@@ -205,7 +205,7 @@ def _uncount(transaction: Transaction, never_started: list[RunChange], now: int)
     """Do not count runs that a gate stopped as executions, unless an attempt ran before."""
     for change in never_started:
         if change.transition in _NEVER_RAN and change.slot is not None:
-            transaction.uncount(change.known.schedule_id, change.run_id)
+            transaction.uncount_execution(change.known.schedule_id, change.run_id)
             _go_on(transaction, change.known.schedule_id, now)
 
 
@@ -242,15 +242,15 @@ def _settle_accounts(transaction: Transaction, taken: list[RunChange], now: int)
     for change in taken:
         if change.limit is not None and change.limit.resets_at is not None:
             provider, resets_at, reason = change.limit.provider, change.limit.resets_at, change.limit.reason
-            transaction.forgive_attempt(change.run_id)
-            transaction.put_throttle(Throttle(provider, resets_at, now, (), reason, f"run {change.run_id}"))
+            transaction.uncount_attempt(change.run_id)
+            transaction.upsert_throttle(Throttle(provider, resets_at, now, (), reason, f"run {change.run_id}"))
             data = {"provider": provider, "resets_at": resets_at, "reason": reason}
             transaction.events.append(NewEvent(now, "throttle.set", change.known.schedule_id, change.run_id, data))
 
 
 def _record_turn(transaction: Transaction, change: RunChange, now: int) -> None:
     """Set the thread of an agent's run to waiting, and store its new messages and the tool's session."""
-    assignment = transaction.landing(change.run_id)
+    assignment = transaction.thread_assignment(change.run_id)
     if change.transition is RETRY and change.reason == "target_gone":
         _reject_session(transaction, change.run_id, assignment, now)
     elif assignment is not None and change.turn is None:
@@ -265,14 +265,14 @@ def _record_turn(transaction: Transaction, change: RunChange, now: int) -> None:
 
 def _reject_session(transaction: Transaction, run_id: int, assignment: ThreadAssignment | None, now: int) -> None:
     """Handle a session that the tool does not know: the attempt does not count, and the thread is chosen again."""
-    transaction.forgive_attempt(run_id)
+    transaction.uncount_attempt(run_id)
     if assignment is None:
         return
     if assignment.how == BY_SESSION_ID:  # a thread without a conversation
-        transaction.forget_session(assignment.thread.id, "closed")
+        transaction.clear_session(assignment.thread.id, "closed")
     else:
         transaction.set_thread(assignment.thread.id, "waiting", now)
-    transaction.land(run_id, assignment.thread.id, SESSION_GONE)
+    transaction.assign_thread(run_id, assignment.thread.id, SESSION_GONE)
 
 
 def _json(value: dict[str, Any]) -> str:

@@ -52,7 +52,7 @@ class ContextLoader:
             policies = self._catalog.policies(transaction)
             return RunContext(
                 policies.agents.get(known.agent),
-                transaction.landing(run_id),
+                transaction.thread_assignment(run_id),
                 previous_state(transaction, attempt),
                 policies,
                 still_approved(transaction, known, policies, run_id),

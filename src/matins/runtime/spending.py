@@ -65,7 +65,7 @@ def bounds(transaction: Transaction, policies: Policies, known: Known, run_id: i
 
 def _bound(transaction: SpendingRows, draw: Charge, held: BudgetUsage | None) -> Bound:
     budget, period = draw.budget, held.period if held else draw.period
-    purse = transaction.purse(budget.name, draw.subject, period)
+    purse = transaction.budget_usage(budget.name, draw.subject, period)
     money, tokens = purse.money + purse.money_reserved, purse.tokens + purse.tokens_reserved
     if held is not None:
         money, tokens = money - held.money_reserved, tokens - held.tokens_reserved
@@ -90,7 +90,7 @@ def forecast(transaction: Transaction, policies: Policies, known: Known, now: in
     drawn = _draws(policies, known, now)
     need = wanted(transaction, policies, known) if drawn else _NOTHING
     for draw in drawn:
-        lacking = shortage(draw, transaction.purse(draw.budget.name, draw.subject, draw.period), need, now)
+        lacking = shortage(draw, transaction.budget_usage(draw.budget.name, draw.subject, draw.period), need, now)
         if lacking is not None:
             return lacking
     return None
@@ -103,13 +103,13 @@ def reserve(transaction: Transaction, policies: Policies, known: Known, run_id: 
         return None
     transaction.lock_policies()  # one run at a time: each reserves in several budgets
     need = wanted(transaction, policies, known)
-    purses = [transaction.locked_purse(draw.budget.name, draw.subject, draw.period) for draw in drawn]
+    purses = [transaction.lock_budget_usage(draw.budget.name, draw.subject, draw.period) for draw in drawn]
     for draw, purse in zip(drawn, purses, strict=True):
         lacking = shortage(draw, purse, need, now)
         if lacking is not None:
             return lacking
     for purse in purses:
-        transaction.fill_purse(BudgetUsage(purse.budget, purse.of, purse.period, 0, 0, need.money, need.tokens))
+        transaction.add_budget_usage(BudgetUsage(purse.budget, purse.of, purse.period, 0, 0, need.money, need.tokens))
         transaction.insert_reservation(run_id, purse, need)
     transaction.reserve(run_id, known.schedule_id, known.agent, now, need)
     return None
@@ -129,7 +129,7 @@ def release(transaction: Transaction, run_ids: Iterable[int]) -> None:
         transaction.lock_policies()
         for run_id in run_ids:
             for held in transaction.take_reservations(run_id):
-                transaction.fill_purse(_given_back(held, _NOTHING))
+                transaction.add_budget_usage(_given_back(held, _NOTHING))
 
 
 def _settle(transaction: Transaction, policies: Policies, spender: Spender, held: list[BudgetUsage], now: int) -> None:
@@ -137,21 +137,21 @@ def _settle(transaction: Transaction, policies: Policies, spender: Spender, held
     if spender.lost and spender.usage is None:  # it may have spent all of its reservation
         reserved = [Usage(purse.money_reserved, purse.tokens_reserved, True) for purse in held]
         usage = max(reserved, default=_NOTHING)
-    transaction.settle_spend(spender.run_id, known.schedule_id, known.agent, now, usage)
+    transaction.record_spend(spender.run_id, known.schedule_id, known.agent, now, usage)
     for purse in held:
-        transaction.fill_purse(_given_back(purse, usage))
+        transaction.add_budget_usage(_given_back(purse, usage))
     # The spending counts in the period of the reservation, even if a new day has begun.
     periods = {purse.budget: purse.period for purse in held}
     drawn = [draw._replace(period=periods.get(draw.budget.name, draw.period)) for draw in _draws(policies, known, now)]
     for draw in drawn:
         if draw.budget.name not in periods:  # the budget was created during the run
             fresh = BudgetUsage(draw.budget.name, draw.subject, draw.period, usage.money, usage.tokens, 0, 0)
-            transaction.fill_purse(fresh)
+            transaction.add_budget_usage(fresh)
     if spender.usage is not None and _capped(transaction, policies, spender):
         _breach(transaction, spender, None, now)
         return
     for draw in drawn:
-        if draw.overspent(transaction.purse(draw.budget.name, draw.subject, draw.period)):
+        if draw.overspent(transaction.budget_usage(draw.budget.name, draw.subject, draw.period)):
             _breach(transaction, spender, draw, now)
             return
 
@@ -203,7 +203,7 @@ def stopped_with(transaction: Transaction, policies: Policies, asked: Approval, 
     found: list[int] = []
     for schedule_id, agent, name in transaction.paused_by(BY_BUDGET):
         same = any(draw.subject == asked.request["whose"] for draw in charges(budgets, schedule_id, agent, name, now))
-        own = any(other.kind == "budget" for other in transaction.approvals_open(schedule_id))
+        own = any(other.kind == "budget" for other in transaction.open_approvals(schedule_id))
         if same and not own and schedule_id != asked.schedule_id:
             found.append(schedule_id)
     return found
@@ -211,7 +211,7 @@ def stopped_with(transaction: Transaction, policies: Policies, asked: Approval, 
 
 def _asked(transaction: ApprovalRows, schedule_id: int, place: dict[str, str]) -> bool:
     """Whether there is already a request about this budget: a second approval would grant the amount twice."""
-    questions = transaction.approvals_in("pending", 0, _MOST) if place else transaction.approvals_open(schedule_id)
+    questions = transaction.approvals_in("pending", 0, _MOST) if place else transaction.open_approvals(schedule_id)
     return any(asked.kind == "budget" and place.items() <= asked.request.items() for asked in questions)
 
 

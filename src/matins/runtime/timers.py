@@ -31,13 +31,13 @@ class Timers:
         """Handle all timers that are due."""
         if self.next_at is None or self.next_at > now:
             return
-        for schedule_id in transaction.pauses_over(now, _BATCH):
+        for schedule_id in transaction.ended_pauses(now, _BATCH):
             self._resume(transaction, schedule_id, now)
-        for provider in transaction.drop_past_throttles(now):
+        for provider in transaction.delete_ended_throttles(now):
             transaction.events.append(NewEvent(now, "throttle.ended", None, None, {"provider": provider}))
-        for approval in transaction.approvals_past(now, _BATCH):
+        for approval in transaction.expired_approvals(now, _BATCH):
             self._expire(transaction, approval, now)
-        for row in transaction.parked(now, _BATCH):
+        for row in transaction.waiting_due(now, _BATCH):
             self.wake(transaction, row, now)
 
     def look(self, transaction: WaitingRows) -> int | None:
@@ -46,7 +46,7 @@ class Timers:
 
     def wake(self, transaction: Transaction, row: WaitingRun, now: int) -> None:
         """Wake a waiting run: it passes all gates again. It stays one run, whatever came due meanwhile."""
-        if not transaction.free_cursors([row.schedule_id]):
+        if not transaction.try_lock_due([row.schedule_id]):
             return  # another worker has it locked
         item = self._catalog.get(transaction, [(row.schedule_id, row.rev)]).get((row.schedule_id, row.rev))
         if not isinstance(item, Known):
@@ -81,7 +81,7 @@ class Timers:
         return change._replace(reason=verdict.reason, evidence=verdict.evidence), verdict.cancel
 
     def _resume(self, transaction: Transaction, schedule_id: int, now: int) -> None:
-        if not transaction.free_cursors([schedule_id]):
+        if not transaction.try_lock_due([schedule_id]):
             return
         row = transaction.schedule(schedule_id)
         item = None if row is None else self._catalog.get(transaction, [(schedule_id, row.rev)])[schedule_id, row.rev]
@@ -94,10 +94,10 @@ class Timers:
 
     def _expire(self, transaction: Transaction, approval: Approval, now: int) -> None:
         """Apply the default decision of a request that expired."""
-        if not transaction.free_cursors([approval.schedule_id]):
+        if not transaction.try_lock_due([approval.schedule_id]):
             return
         granted = approval.kind == "run" and approval.default == "approve"
-        if not transaction.settle_approval(approval.id, "pending", "approved" if granted else "expired", now):
+        if not transaction.set_approval_state(approval.id, "pending", "approved" if granted else "expired", now):
             return
         data = {"approval": str(approval.id), "default": approval.default}
         transaction.events.append(NewEvent(now, "approval.expired", approval.schedule_id, approval.run_id, data))
@@ -110,8 +110,8 @@ class Timers:
 def _set_aside(transaction: Transaction, row: WaitingRun, error: object, now: int) -> None:
     """Hold a run whose definition cannot be read, with its schedule; otherwise it would be read again and again."""
     t = SUSPEND
-    transaction.settle([StateChange(row.id, row.epoch, t.low, t.high, t.target, now, None, "paused", None)])
-    for due in transaction.due_rows([row.schedule_id]):
+    transaction.change_states([StateChange(row.id, row.epoch, t.low, t.high, t.target, now, None, "paused", None)])
+    for due in transaction.lock_due([row.schedule_id]):
         mark_broken(transaction, due, error, now)
 
 
@@ -152,7 +152,7 @@ def answer_run(
 def _give_up(transaction: Transaction, row: StartedRun, denied: Transition, now: int) -> bool:
     """End a run whose definition cannot be read, whatever was decided, so that it does not block others."""
     ends = (denied.low, denied.high, denied.target, None, now, "unreadable", None)
-    settled = bool(transaction.settle([StateChange(row.id, row.epoch, *ends)]))
+    settled = bool(transaction.change_states([StateChange(row.id, row.epoch, *ends)]))
     if settled:
         transaction.events.append(NewEvent(now, denied.event, row.schedule_id, row.id, {"reason": "unreadable"}))
     return settled

@@ -88,8 +88,8 @@ class Approvals:
         with self.core.store.transaction(now) as transaction:
             asked = _get(transaction.approval(approval_id), approval_id)
             others = stopped_with(transaction, self.core.catalog.policies(transaction), asked, now)
-            transaction.due_rows({asked.schedule_id, *others})  # cursors are locked before anything else
-            asked = _get(transaction.locked_approval(approval_id), approval_id)
+            transaction.lock_due({asked.schedule_id, *others})  # cursors are locked before anything else
+            asked = _get(transaction.lock_approval(approval_id), approval_id)
             self._check_answer(transaction, asked, principal, digest, now)
             if edits:
                 asked = self._with_edits(transaction, asked, principal, edits, now)
@@ -100,7 +100,7 @@ class Approvals:
         return asked
 
     def _vote(self, transaction: Transaction, asked: model.Approval, principal: Principal, vote: Vote) -> None:
-        transaction.put_vote(asked.id, vote)
+        transaction.upsert_vote(asked.id, vote)
         asked = _get(transaction.approval(asked.id), asked.id)
         told = {"vote": vote.vote, "by": vote.voter, "note": vote.note, "digest": vote.digest}
         data = {"approval": str(asked.id), **told}
@@ -135,7 +135,7 @@ class Approvals:
     def _decide(
         self, transaction: Transaction, asked: model.Approval, granted: bool, principal: Principal, now: int
     ) -> None:
-        if not transaction.settle_approval(asked.id, "pending", "approved" if granted else "denied", now):
+        if not transaction.set_approval_state(asked.id, "pending", "approved" if granted else "denied", now):
             raise Conflict(
                 f"Approval {asked.id} was answered by someone else at the same time.",
                 value=asked.id,
@@ -151,7 +151,7 @@ class Approvals:
         elif granted:
             self._grant_budget(transaction, asked, principal, now)
         if granted and asked.kind != "run":  # what it allowed has happened
-            transaction.settle_approval(asked.id, "approved", "used", now)
+            transaction.set_approval_state(asked.id, "approved", "used", now)
 
     def _decide_schedule(
         self, transaction: Transaction, asked: model.Approval, granted: bool, principal: Principal, now: int
@@ -181,7 +181,7 @@ class Approvals:
         for budget in policies.budgets:
             if budget.name == place.get("budget"):
                 amount = (-(budget.max_cost or 0), -(budget.max_tokens or 0), 0, 0)
-                transaction.fill_purse(BudgetUsage(budget.name, place["whose"], place["period"], *amount))
+                transaction.add_budget_usage(BudgetUsage(budget.name, place["whose"], place["period"], *amount))
 
     def _with_edits(
         self, transaction: Transaction, asked: model.Approval, principal: Principal, edits: Mapping[str, Any], now: int
@@ -193,7 +193,7 @@ class Approvals:
         base = self._as_requested(transaction, schedule, asked)
         definition, trigger = apply_edit(base, given, now, policies.rates, self.core.clock.local_zone())
         definition = self.proposals.check_edit(transaction, principal, schedule, definition, trigger, now)
-        transaction.settle_approval(asked.id, "pending", "void", now)
+        transaction.set_approval_state(asked.id, "pending", "void", now)
         known = self._revised(transaction, schedule, asked, definition, principal, now)
         new = _requested_again(asked, known, policies, principal, now)
         _check_answerable(new, principal)
@@ -226,8 +226,8 @@ class Approvals:
         """A new revision: of the run alone, where one is asked about; else of its schedule."""
         rev = transaction.last_revision(schedule.id) + 1
         if asked.run_id is not None:
-            transaction.put_revision(schedule.id, rev, encode(definition))
-            transaction.revise_run(asked.run_id, rev)
+            transaction.insert_run_revision(schedule.id, rev, encode(definition))
+            transaction.set_run_revision(asked.run_id, rev)
         else:
             transaction.insert_revision(schedule.id, rev, encode(definition), now)
             transaction.set_author(schedule.id, rev, principal.name, principal.role)

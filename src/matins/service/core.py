@@ -60,7 +60,7 @@ class Core:
     ) -> ScheduleRecord:
         """The schedule, with its cursor locked, for a principal that may change it. There is no other way to a locked
         one, so no use case can forget to check."""
-        transaction.due_rows([self.find(transaction, name, agent).id])
+        transaction.lock_due([self.find(transaction, name, agent).id])
         schedule = self.find(transaction, name, agent)
         check_own(principal, schedule)
         if to == "change":

@@ -137,12 +137,12 @@ def _engine(store: Store, now: int) -> Iterator[Finding]:
 
 
 def _store(store: Store) -> Iterator[Finding]:
-    wrong = store.damage()
+    wrong = store.integrity_problems()
     where = "" if store.path is None else f" in {store.path}"
     if wrong:
-        yield Finding("store", False, f"{store.about()}{where} is damaged: {wrong[0]}", "Restore a backup.")
+        yield Finding("store", False, f"{store.version_text()}{where} is damaged: {wrong[0]}", "Restore a backup.")
     else:
-        yield Finding("store", True, f"{store.about()}{where}")
+        yield Finding("store", True, f"{store.version_text()}{where}")
     if store.path is not None:
         disk = shutil.disk_usage(store.path.parent)
         low = disk.free < _MIN_FREE_BYTES

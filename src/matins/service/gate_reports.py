@@ -52,7 +52,7 @@ def present_facts(transaction: Transaction, policies: Policies, known: Known, no
     """The facts of a run that is planned now."""
     return Facts(
         live_runs(transaction, [known.schedule_id]).get(known.schedule_id, ()),
-        Free(1, transaction.scopes()).none_for(known),
+        Free(1, transaction.limits()).none_for(known),
         known.agent,
         policies,
         spending.forecast(transaction, policies, known, now),
@@ -62,11 +62,11 @@ def present_facts(transaction: Transaction, policies: Policies, known: Known, no
 def _standing(
     transaction: Transaction, policies: Policies, schedule: ScheduleRecord, known: Known, now: int
 ) -> Standing:
-    scopes = [item for item in transaction.scopes() if item[0] in known.scopes]
+    scopes = [item for item in transaction.limits() if item[0] in known.scopes]
     charged = charges(policies.budgets, known.schedule_id, known.agent, known.name, now)
     return Standing(
         schedule,
         {scope: {"size": size, "taken": taken} for scope, size, taken in scopes},
-        [(charge, transaction.purse(charge.budget.name, charge.subject, charge.period)) for charge in charged],
+        [(charge, transaction.budget_usage(charge.budget.name, charge.subject, charge.period)) for charge in charged],
         spending.wanted(transaction, policies, known) if charged else Usage(),
     )

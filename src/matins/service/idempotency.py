@@ -35,14 +35,14 @@ class IdempotencyStore:
         now, who = self._clock.now_ms(), _owner_of(principal)
         with self._store.transaction(now) as transaction:
             if now >= self._next_sweep:
-                transaction.drop_requests(now - RETENTION_MS)
+                transaction.delete_requests(now - RETENTION_MS)
                 self._next_sweep = now + _SWEEP_MS
-            if transaction.open_request(who, key, digest, now):
+            if transaction.begin_request(who, key, digest, now):
                 return None
-            found = transaction.answered(who, key)
+            found = transaction.idempotent_request(who, key)
             if found is None or now - found.at >= (RETENTION_MS if found.status is not None else _CUT_OFF_MS):
-                transaction.drop_request(who, key)
-                transaction.open_request(who, key, digest, now)
+                transaction.delete_request(who, key)
+                transaction.begin_request(who, key, digest, now)
                 return None
         if found.digest != digest:
             message, hint = "The Idempotency-Key was used for another request.", "Use a new key for each request."
@@ -54,12 +54,12 @@ class IdempotencyStore:
 
     def store(self, principal: Principal, key: str, response: StoredResponse) -> None:
         with self._store.transaction(self._clock.now_ms()) as transaction:
-            transaction.answer_request(_owner_of(principal), key, response.status, response.body)
+            transaction.store_response(_owner_of(principal), key, response.status, response.body)
 
     def discard(self, principal: Principal, key: str) -> None:
         """The request was not answered, and may be repeated."""
         with self._store.transaction(self._clock.now_ms()) as transaction:
-            transaction.drop_request(_owner_of(principal), key)
+            transaction.delete_request(_owner_of(principal), key)
 
 
 def _owner_of(principal: Principal) -> str:

@@ -67,7 +67,7 @@ class Previews:
                 before=forecast_result(transaction, policies, schedule, before, count, now),
                 after=forecast_result(transaction, policies, changed, after, count, now),
                 settings=_differences(before.definition, after.definition),
-                voids=[str(a.id) for a in transaction.approvals_open(schedule.id) if a.kind != "budget"],
+                voids=[str(a.id) for a in transaction.open_approvals(schedule.id) if a.kind != "budget"],
             )
 
     def _edited(

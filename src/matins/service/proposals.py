@@ -103,10 +103,10 @@ class Proposals:
         own = None if run is None else self.core.run(transaction, run.id)
         parent = None if own is None else self.core.schedule(transaction, own.schedule_id)
         depth = 1 + (parent.depth if parent else 0)
-        already = transaction.agent_schedules(principal.name)
+        already = transaction.count_agent_schedules(principal.name)
         for number, draft in enumerate(drafts):
             check_rules(draft.timetable.trigger, rules, depth, already + number)
-        landing = None if own is None else transaction.landing(own.id)
+        landing = None if own is None else transaction.thread_assignment(own.id)
         here = None if landing is None else resolve_current("current-thread", context_of(landing.thread))
         return Authorship(principal, principal.run_id, parent.id if parent else None, depth, rules, here)
 
@@ -122,7 +122,7 @@ class Proposals:
         rules = policies.rules_for(principal.name)
         transaction.lock_policies()
         revived = schedule.state in ("expired", "rejected")  # it counts again
-        check_rules(trigger, rules, 0, transaction.agent_schedules(principal.name) if revived else 0)
+        check_rules(trigger, rules, 0, transaction.count_agent_schedules(principal.name) if revived else 0)
         return limit_lifetime(definition, rules, now)
 
     def request(self, transaction: Transaction, principal: Principal, schedule_id: int, now: int) -> None:
@@ -155,12 +155,12 @@ class Proposals:
         live = live_runs(transaction, [schedule.id]).get(schedule.id, [])
         for row in transaction.live_runs([run_id for run_id, state in live if state <= RunState.READY]):
             if row.attempt == 0 and any(asked.kind == "run" for asked in transaction.approvals_of_run(row.id)):
-                transaction.revise_run(row.id, schedule.rev)
-                transaction.wake_parked(row.id, "awaiting_approval", now)
+                transaction.set_run_revision(row.id, schedule.rev)
+                transaction.wake_run(row.id, "awaiting_approval", now)
         if principal.role == "agent" or schedule.state in ("pending", "rejected"):
             transaction.set_schedule_state(schedule.id, "pending", now, None, None)
             transaction.replace_cursor(schedule.id, schedule.next_slot, None, schedule.rev, paused=True)
-            transaction.park(schedule.id)
+            transaction.suspend_runs(schedule.id)
             self.request(transaction, principal, schedule.id, now)
 
 

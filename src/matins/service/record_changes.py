@@ -22,10 +22,10 @@ class RecordChanges:
         """Runs that wait for this are judged again. Before anything else, since cursors and runs are locked first."""
         if kind.wakes is None:
             return
-        rows = transaction.parked_for(kind.wakes)
-        transaction.due_rows({row.schedule_id for row in rows})
+        rows = transaction.waiting_for(kind.wakes)
+        transaction.lock_due({row.schedule_id for row in rows})
         for row in rows:
-            transaction.wake_parked(row.id, kind.wakes, now)
+            transaction.wake_run(row.id, kind.wakes, now)
 
     def set(
         self, transaction: Transaction, principal: Principal, kind: RecordKind[Any], key: str, value: Any, now: int

@@ -84,7 +84,7 @@ class Runs:
         definition = known.definition
         if principal.is_human and definition.quiet_hours is not None and definition.overlap != "cancel_other":
             # What sleeps is in nobody's way; where the newer one wins, it ends.
-            asleep = {row.id for row in transaction.parked_for("quiet_hours")}
+            asleep = {row.id for row in transaction.waiting_for("quiet_hours")}
             live = [(run, state) for run, state in live if run not in asleep]
         short = spending.forecast(transaction, policies, known, now)
         facts = Facts(live, False, known.agent, policies, short, manual=principal.is_human)
@@ -178,7 +178,7 @@ class Runs:
     def thread(self, principal: Principal, run_id: int) -> ThreadAssignment | None:
         with self.core.store.reading() as transaction:
             self.core.run(transaction, run_id)
-            landing = transaction.landing(run_id)
+            landing = transaction.thread_assignment(run_id)
         if landing is None:
             return None
         return ThreadAssignment(str(landing.run_id), thread_result(landing.thread), landing.how)

@@ -85,8 +85,8 @@ class ScheduleChanges:
 
     def plan_due(self, transaction: Transaction, schedule: ScheduleRecord, now: int) -> int | None:
         """Slots that came before a change get their records under the old settings; the next slot then."""
-        rows = transaction.due_rows([schedule.id])
+        rows = transaction.lock_due([schedule.id])
         if schedule.due_at is not None and rows[0].slot <= now:  # its jitter may not be over: there is no later
             Planner(self.core.catalog).plan_rows(transaction, rows, now, 0, Free(0))
-            rows = transaction.due_rows([schedule.id])
+            rows = transaction.lock_due([schedule.id])
         return rows[0].slot

@@ -110,7 +110,7 @@ class Subscriptions:
             found = find_subscription(transaction, name)
             if found is None or found.kind != "function":
                 return False
-            transaction.drop_subscription(name)
+            transaction.delete_subscription(name)
             note_subscription("subscription.deleted", found, _change(self.core, transaction, principal, now))
         self.core.notify()
         return True
@@ -180,7 +180,7 @@ def subscribe(
     with core.store.transaction(now) as transaction:
         horizon = transaction.event_horizon()
         made = Subscription(name, kind, target, types, horizon, "active", None, now, principal.name)
-        if not transaction.put_subscription(made):
+        if not transaction.insert_subscription(made):
             hint = "Delete it first, or use another name."
             raise Conflict(f'There is a subscription "{name}" already.', value=name, field="name", hint=hint)
         note_subscription("subscription.created", made, _change(core, transaction, principal, now))

@@ -29,8 +29,8 @@ class System:
     def stats(self, principal: Principal) -> Stats:
         now, engines = self.core.clock.now_ms(), self.core.store.engines(LEASE_MS)
         with self.core.store.reading() as transaction:
-            figures = transaction.figures()
-            sizes = {row.scope: row.size for row in transaction.scopes()}
+            figures = transaction.counts()
+            sizes = {row.scope: row.size for row in transaction.limits()}
             spent = transaction.spend_since(_midnight(now, self.core.clock.local_zone()))
             return Stats(
                 running=engines > 0,

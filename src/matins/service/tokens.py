@@ -123,7 +123,7 @@ class TokenVerifier:
             return
         try:
             with self._store.transaction(now) as transaction:
-                transaction.use_token(token.id, now)
+                transaction.touch_token(token.id, now)
         except StoreError as error:  # who may look may look, also when the disk is full
             log.warning("the last use of token %s could not be written: %s", token.id, error)
 

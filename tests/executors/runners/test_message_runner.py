@@ -135,7 +135,7 @@ def test_s2_a_schedule_that_another_worker_has_is_left_to_it(postgres_url: str) 
     made = bench.add("s", when="0 * * * *", job="message")
     bench.run("s")
     with other._store.transaction(bench.clock.now_ms()) as transaction:
-        assert transaction.free_cursors([int(made.id)]) == {int(made.id)}
+        assert transaction.try_lock_due([int(made.id)]) == {int(made.id)}
         bench.engine.turn()
     assert emitted(bench) == []
     bench.engine.turn()

@@ -172,7 +172,7 @@ class File:
             self.records.wake(transaction, kinds_by_name()[name], now)
         names = [c.name for c in plan.moves if c.kind == "schedule" and c.known is not None]
         found = [find_schedule(transaction, name) for name in names]
-        transaction.due_rows(sorted(schedule.id for schedule in found if schedule is not None))
+        transaction.lock_due(sorted(schedule.id for schedule in found if schedule is not None))
 
     def _carry_out(self, transaction: Transaction, principal: Principal, plan: Plan, now: int) -> None:
         """What schedules need comes before them, and goes after them."""
@@ -193,12 +193,12 @@ class File:
         """Where each is now, also those that only moved in the file; and the text, to know it again."""
         entries = [_file_entry(c.entry, plan) for c in plan.changes if c.entry is not None and c.action != "past"]
         known = {(entry.kind, entry.name): entry for entry in transaction.file_entries()}
-        transaction.put_file_entries(entry for entry in entries if known.get((entry.kind, entry.name)) != entry)
+        transaction.upsert_file_entries(entry for entry in entries if known.get((entry.kind, entry.name)) != entry)
         kept = {(entry.kind, entry.name) for entry in entries}
-        transaction.drop_file_entries(key for key in known if key not in kept)
+        transaction.delete_file_entries(key for key in known if key not in kept)
         if applied_text(transaction) != plan.content.text:
             text = orjson.dumps(plan.content.text).decode()
-            transaction.put_policy(*APPLIED, text, now, plan.path.name)
+            transaction.upsert_policy(*APPLIED, text, now, plan.path.name)
 
     def _change_schedule(self, transaction: Transaction, principal: Principal, change: Change, now: int) -> None:
         schedule = find_schedule(transaction, change.name) if change.known is not None else None

@@ -51,8 +51,8 @@ def _note(store: Store, clock: Clock, file: ConfigFile, content: Content) -> Non
     with store.transaction(now) as transaction:
         known = {entry.name: entry for entry in transaction.file_entries() if entry.kind == "schedule"}
         entries = [FileEntry(e.kind, e.name, str(file.path), e.line, e.digest) for e in interpretation.entries]
-        transaction.put_file_entries(e for e in entries if e.name in known and known[e.name] != e)
-        transaction.put_policy(*APPLIED, orjson.dumps(content.text).decode(), now, file.path.name)
+        transaction.upsert_file_entries(e for e in entries if e.name in known and known[e.name] != e)
+        transaction.upsert_policy(*APPLIED, orjson.dumps(content.text).decode(), now, file.path.name)
 
 
 def _computed(transaction: RunRows, schedule: ScheduleRecord, policies: Policies, now: int) -> dict[str, Any]:

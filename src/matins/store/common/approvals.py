@@ -25,7 +25,7 @@ class Approvals(Statements):
     def approval(self, approval_id: int) -> Approval | None:
         return next(iter(self._approvals("approval", id=approval_id)), None)
 
-    def locked_approval(self, approval_id: int) -> Approval | None:
+    def lock_approval(self, approval_id: int) -> Approval | None:
         self._all("lock_approval", id=approval_id)
         return self.approval(approval_id)
 
@@ -35,21 +35,21 @@ class Approvals(Statements):
     def approvals_of_run(self, run_id: int) -> list[Approval]:
         return self._approvals("approvals_of_run", run_id=run_id)
 
-    def approvals_open(self, schedule_id: int) -> list[Approval]:
-        return self._approvals("approvals_open", schedule_id=schedule_id)
+    def open_approvals(self, schedule_id: int) -> list[Approval]:
+        return self._approvals("open_approvals", schedule_id=schedule_id)
 
-    def approvals_past(self, now: int, limit: int) -> list[Approval]:
-        return self._approvals("approvals_past", now=now, limit=limit)
+    def expired_approvals(self, now: int, limit: int) -> list[Approval]:
+        return self._approvals("expired_approvals", now=now, limit=limit)
 
-    def settle_approval(self, approval_id: int, was: str, state: str, now: int) -> bool:
-        return bool(self._all("settle_approval", id=approval_id, was=was, state=state, now=now))
+    def set_approval_state(self, approval_id: int, was: str, state: str, now: int) -> bool:
+        return bool(self._all("set_approval_state", id=approval_id, was=was, state=state, now=now))
 
-    def put_vote(self, approval_id: int, vote: Vote) -> None:
+    def upsert_vote(self, approval_id: int, vote: Vote) -> None:
         values = {"voter": vote.voter, "vote": vote.vote, "now": vote.at, "note": vote.note, "digest": vote.digest}
-        self._all("put_vote", id=approval_id, **values)
+        self._all("upsert_vote", id=approval_id, **values)
 
-    def agent_schedules(self, name: str) -> int:
-        return self._value("agent_schedules", name=name)
+    def count_agent_schedules(self, name: str) -> int:
+        return self._value("count_agent_schedules", name=name)
 
     def last_revision(self, schedule_id: int) -> int:
         return self._value("last_revision", id=schedule_id)
@@ -60,11 +60,11 @@ class Approvals(Statements):
     def authors(self, schedule_id: int, rev: int) -> list[tuple[str, str]]:
         return self._all("authors", id=schedule_id, rev=rev)
 
-    def put_revision(self, schedule_id: int, rev: int, definition: str) -> None:
-        self._all("put_revision", id=schedule_id, rev=rev, definition=definition)
+    def insert_run_revision(self, schedule_id: int, rev: int, definition: str) -> None:
+        self._all("insert_run_revision", id=schedule_id, rev=rev, definition=definition)
 
-    def revise_run(self, run_id: int, rev: int) -> None:
-        self._all("revise_run", run_id=run_id, rev=rev)
+    def set_run_revision(self, run_id: int, rev: int) -> None:
+        self._all("set_run_revision", run_id=run_id, rev=rev)
 
     def _approvals(self, query: str, /, **values: Any) -> list[Approval]:
         return [self._completed(Approval(*row)) for row in self._all(query, **values)]

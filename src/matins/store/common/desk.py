@@ -30,23 +30,23 @@ class Desk(Statements):
     def revoke_token(self, token_id: str, now: int) -> bool:
         return bool(self._all("revoke_token", id=token_id, now=now))
 
-    def use_token(self, token_id: str, now: int) -> None:
-        self._all("use_token", id=token_id, now=now)
+    def touch_token(self, token_id: str, now: int) -> None:
+        self._all("touch_token", id=token_id, now=now)
 
-    def answered(self, principal: str, key: str) -> IdempotentRequest | None:
-        return self._row(IdempotentRequest, "answered", principal=principal, key=key)
+    def idempotent_request(self, principal: str, key: str) -> IdempotentRequest | None:
+        return self._row(IdempotentRequest, "idempotent_request", principal=principal, key=key)
 
-    def open_request(self, principal: str, key: str, digest: str, now: int) -> bool:
-        return bool(self._all("open_request", principal=principal, key=key, digest=digest, now=now))
+    def begin_request(self, principal: str, key: str, digest: str, now: int) -> bool:
+        return bool(self._all("begin_request", principal=principal, key=key, digest=digest, now=now))
 
-    def answer_request(self, principal: str, key: str, status: int, answer: str) -> None:
-        self._all("answer_request", principal=principal, key=key, status=status, answer=answer)
+    def store_response(self, principal: str, key: str, status: int, answer: str) -> None:
+        self._all("store_response", principal=principal, key=key, status=status, answer=answer)
 
-    def drop_request(self, principal: str, key: str) -> None:
-        self._all("drop_request", principal=principal, key=key)
+    def delete_request(self, principal: str, key: str) -> None:
+        self._all("delete_request", principal=principal, key=key)
 
-    def drop_requests(self, before: int) -> None:
-        self._all("drop_requests", before=before)
+    def delete_requests(self, before: int) -> None:
+        self._all("delete_requests", before=before)
 
     def file_entries(self) -> list[FileEntry]:
         return self._rows(FileEntry, "file_entries")
@@ -57,13 +57,13 @@ class Desk(Statements):
     def file_entries_named(self, kind: str, names: Iterable[str]) -> list[FileEntry]:
         return self._rows(FileEntry, "file_entries_named", kind=kind, names=self._texts(names))
 
-    def put_file_entries(self, entries: Iterable[FileEntry]) -> None:
+    def upsert_file_entries(self, entries: Iterable[FileEntry]) -> None:
         for entry in entries:
-            self._all("put_file_entry", **entry._asdict())
+            self._all("upsert_file_entry", **entry._asdict())
 
-    def drop_file_entries(self, keys: Iterable[tuple[str, str]]) -> None:
+    def delete_file_entries(self, keys: Iterable[tuple[str, str]]) -> None:
         for kind, name in keys:
-            self._all("drop_file_entry", kind=kind, name=name)
+            self._all("delete_file_entry", kind=kind, name=name)
 
     def recent_runs(self, before: int, limit: int, agent: str | None) -> list[RunRow]:
         return self._rows(RunRow, "recent_runs", before=before, limit=limit, agent=agent)

@@ -12,33 +12,33 @@ ORDER BY created_at, id;
 -- revoke_token: it opens nothing any more
 UPDATE tokens SET revoked_at = :now WHERE id = :id AND revoked_at IS NULL RETURNING id;
 
--- use_token: when it was last used
+-- touch_token: when it was last used
 UPDATE tokens SET used_at = :now WHERE id = :id;
 
--- answered: what was answered to a request with a key
+-- idempotent_request: what was answered to a request with a key
 SELECT digest, status, answer, at FROM requests WHERE principal = :principal AND key = :key;
 
--- open_request: somebody answers it
+-- begin_request: somebody answers it
 INSERT INTO requests (principal, key, digest, at) VALUES (:principal, :key, :digest, :now)
 ON CONFLICT DO NOTHING RETURNING key;
 
--- answer_request: what was answered
+-- store_response: what was answered
 UPDATE requests SET status = :status, answer = :answer WHERE principal = :principal AND key = :key;
 
--- drop_request: it was not answered, and may come again
+-- delete_request: it was not answered, and may come again
 DELETE FROM requests WHERE principal = :principal AND key = :key;
 
--- drop_requests: those of long ago
+-- delete_requests: those of long ago
 DELETE FROM requests WHERE at < :before;
 
 -- file_entries: what a file defines
 SELECT kind, name, path, line, digest FROM file_entries ORDER BY kind, name;
 
--- put_file_entry: as it was applied
+-- upsert_file_entry: as it was applied
 INSERT INTO file_entries (kind, name, path, line, digest) VALUES (:kind, :name, :path, :line, :digest)
 ON CONFLICT (kind, name) DO UPDATE SET path = excluded.path, line = excluded.line, digest = excluded.digest;
 
--- drop_file_entry: it is nobody's any more
+-- delete_file_entry: it is nobody's any more
 DELETE FROM file_entries WHERE kind = :kind AND name = :name;
 
 -- recent_runs: runs of all schedules, or of an agent's, the newest first

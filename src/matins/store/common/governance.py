@@ -23,64 +23,64 @@ class Governance(Statements):
     def policies(self) -> list[PolicyRow]:
         return self._rows(PolicyRow, "policies")
 
-    def put_policy(self, kind: str, name: str, definition: str, now: int, by: str) -> None:
-        self._all("raise_policy_rev")
-        self._all("put_policy", kind=kind, name=name, definition=definition, now=now, by=by)
+    def upsert_policy(self, kind: str, name: str, definition: str, now: int, by: str) -> None:
+        self._all("increment_policy_rev")
+        self._all("upsert_policy", kind=kind, name=name, definition=definition, now=now, by=by)
 
-    def drop_policy(self, kind: str, name: str) -> bool:
+    def delete_policy(self, kind: str, name: str) -> bool:
         self.lock_policies()
-        return bool(self._raised(self._all("drop_policy", kind=kind, name=name)))
+        return bool(self._raised(self._all("delete_policy", kind=kind, name=name)))
 
     def throttles(self) -> list[Throttle]:
         rows: list[Any] = self._rows(Throttle, "throttles")
         return [row._replace(affects=tuple(orjson.loads(row.affects))) for row in rows]
 
-    def put_throttle(self, throttle: Throttle) -> Throttle:
-        self._all("raise_policy_rev")
+    def upsert_throttle(self, throttle: Throttle) -> Throttle:
+        self._all("increment_policy_rev")
         for other in self.throttles():
             if other.provider == throttle.provider and other.resets_at > throttle.activated_at:
                 everybody = not (other.affects and throttle.affects)
                 affects = () if everybody else tuple(sorted({*other.affects, *throttle.affects}))
                 throttle = max(throttle, other, key=lambda t: t.resets_at)._replace(affects=affects)
         values = throttle._asdict() | {"affects": orjson.dumps(throttle.affects).decode()}
-        self._all("put_throttle", **values)
+        self._all("upsert_throttle", **values)
         return throttle
 
-    def drop_throttle(self, provider: str) -> bool:
+    def delete_throttle(self, provider: str) -> bool:
         self.lock_policies()
-        return bool(self._raised(self._all("drop_throttle", provider=provider)))
+        return bool(self._raised(self._all("delete_throttle", provider=provider)))
 
-    def drop_past_throttles(self, now: int) -> list[str]:
+    def delete_ended_throttles(self, now: int) -> list[str]:
         if all(throttle.resets_at > now for throttle in self.throttles()):
             return []
         self.lock_policies()
-        return self._raised(self._column("drop_past_throttles", now=now))
+        return self._raised(self._column("delete_ended_throttles", now=now))
 
     # -- timers
 
     def next_timer(self) -> int | None:
         return self._value("next_timer")
 
-    def parked(self, now: int, limit: int) -> list[WaitingRun]:
-        return self._rows(WaitingRun, "parked", now=now, limit=limit)
+    def waiting_due(self, now: int, limit: int) -> list[WaitingRun]:
+        return self._rows(WaitingRun, "waiting_due", now=now, limit=limit)
 
-    def parked_for(self, reason: str) -> list[WaitingRun]:
-        return self._rows(WaitingRun, "parked_for", reason=reason)
+    def waiting_for(self, reason: str) -> list[WaitingRun]:
+        return self._rows(WaitingRun, "waiting_for", reason=reason)
 
-    def put_off(self, run_id: int, epoch: int, until: int) -> None:
-        self._all("put_off", run_id=run_id, epoch=epoch, until=until)
+    def defer_run(self, run_id: int, epoch: int, until: int) -> None:
+        self._all("defer_run", run_id=run_id, epoch=epoch, until=until)
 
-    def wake_parked(self, run_id: int, reason: str, now: int) -> None:
-        self._all("wake_parked", run_id=run_id, reason=reason, now=now)
+    def wake_run(self, run_id: int, reason: str, now: int) -> None:
+        self._all("wake_run", run_id=run_id, reason=reason, now=now)
 
-    def pauses_over(self, now: int, limit: int) -> list[int]:
-        return self._column("pauses_over", now=now, limit=limit)
+    def ended_pauses(self, now: int, limit: int) -> list[int]:
+        return self._column("ended_pauses", now=now, limit=limit)
 
-    def forget(self, before: int, day: str) -> None:
-        self._all("forget_approvals", before=before)
-        self._all("forget_votes")
-        self._all("forget_purses", day=day)
-        self._all("forget_workers", before=before)
+    def prune_records(self, before: int, day: str) -> None:
+        self._all("prune_approvals", before=before)
+        self._all("prune_votes")
+        self._all("prune_budget_usage", day=day)
+        self._all("prune_workers", before=before)
 
     def paused_by(self, by: str) -> list[tuple[int, str, str]]:
         return self._all("paused_by", by=by)
@@ -91,14 +91,14 @@ class Governance(Statements):
     def failures(self, schedule_id: int) -> int:
         return self._value("failures", id=schedule_id)
 
-    def forget_failures(self, schedule_id: int) -> None:
-        self._all("forget_failures", id=schedule_id)
+    def reset_failures(self, schedule_id: int) -> None:
+        self._all("reset_failures", id=schedule_id)
 
-    def uncount(self, schedule_id: int, run_id: int) -> None:
-        self._all("uncount", id=schedule_id, run_id=run_id)
+    def uncount_execution(self, schedule_id: int, run_id: int) -> None:
+        self._all("uncount_execution", id=schedule_id, run_id=run_id)
 
-    def forgive_attempt(self, run_id: int) -> None:
-        self._all("forgive_attempt", run_id=run_id)
+    def uncount_attempt(self, run_id: int) -> None:
+        self._all("uncount_attempt", run_id=run_id)
 
     # -- checks
 
@@ -132,8 +132,8 @@ class Governance(Statements):
         row: Any = self._row(ScheduleChange, "last_change", id=schedule_id, at=at)
         return None if row is None else row._replace(data=orjson.loads(row.data or "{}"))
 
-    def figures(self) -> Figures:
-        return self._rows(Figures, "figures")[0]
+    def counts(self) -> Figures:
+        return self._rows(Figures, "counts")[0]
 
     def recent_failures(self, since: int) -> int:
         return self._value("recent_failures", since=since)

@@ -34,4 +34,4 @@ class HistoryQueries(Statements):
         for notes in ("delete_attempts", "delete_checks", "delete_spend", "delete_approvals"):
             self._all(notes, ids=ids)
         self._all("delete_runs", ids=ids)
-        self._all("forget_votes")
+        self._all("prune_votes")

@@ -12,25 +12,25 @@ class Ledger(Statements):
     def past_spend(self, schedule_id: int, limit: int) -> list[Usage]:
         return [Usage(*row) for row in self._all("past_spend", id=schedule_id, limit=limit)]
 
-    def purse(self, budget: str, whose: str, period: str) -> BudgetUsage:
-        found = self._row(BudgetUsage, "purse", budget=budget, whose=whose, period=period)
+    def budget_usage(self, budget: str, whose: str, period: str) -> BudgetUsage:
+        found = self._row(BudgetUsage, "budget_usage", budget=budget, whose=whose, period=period)
         return found or BudgetUsage(budget, whose, period, 0, 0, 0, 0)
 
-    def locked_purse(self, budget: str, whose: str, period: str) -> BudgetUsage:
-        self._all("open_purse", budget=budget, whose=whose, period=period)
-        return self._rows(BudgetUsage, "lock_purse", budget=budget, whose=whose, period=period)[0]
+    def lock_budget_usage(self, budget: str, whose: str, period: str) -> BudgetUsage:
+        self._all("insert_budget_usage", budget=budget, whose=whose, period=period)
+        return self._rows(BudgetUsage, "lock_budget_usage", budget=budget, whose=whose, period=period)[0]
 
-    def purses(self, since: str) -> list[BudgetUsage]:
-        return self._rows(BudgetUsage, "purses", since=since)
+    def budget_usages(self, since: str) -> list[BudgetUsage]:
+        return self._rows(BudgetUsage, "budget_usages", since=since)
 
-    def fill_purse(self, change: BudgetUsage) -> None:
-        self._all("open_purse", budget=change.budget, whose=change.of, period=change.period)
+    def add_budget_usage(self, change: BudgetUsage) -> None:
+        self._all("insert_budget_usage", budget=change.budget, whose=change.of, period=change.period)
         values = change._asdict()
-        self._all("fill_purse", whose=values.pop("of"), **values)
+        self._all("add_budget_usage", whose=values.pop("of"), **values)
 
-    def drop_purses(self, budget: str) -> None:
-        self._all("drop_purses", budget=budget)
-        self._all("drop_reservations", budget=budget)
+    def delete_budget_usage(self, budget: str) -> None:
+        self._all("delete_budget_usage", budget=budget)
+        self._all("delete_reservations", budget=budget)
 
     def any_reservation(self) -> bool:
         return bool(self._all("any_reservation"))
@@ -49,10 +49,10 @@ class Ledger(Statements):
     def take_reservations(self, run_id: int) -> list[BudgetUsage]:
         return [_reserved(*row) for row in self._all("take_reservations", run_id=run_id)]
 
-    def settle_spend(self, run_id: int, schedule_id: int, agent: str, now: int, usage: Usage) -> None:
+    def record_spend(self, run_id: int, schedule_id: int, agent: str, now: int, usage: Usage) -> None:
         values = {"run_id": run_id, "schedule_id": schedule_id, "agent": agent, "now": now}
         spent = {"money": usage.money, "tokens": usage.tokens, "estimated": int(usage.estimated)}
-        self._all("settle_spend", **spent, **values)
+        self._all("record_spend", **spent, **values)
 
     def spend_of(self, run_id: int) -> Usage | None:
         row = self._row(Usage, "spend_of", run_id=run_id)

@@ -24,22 +24,22 @@ class Outbox(Statements):
     def subscriptions(self) -> list[Subscription]:
         return [_decoded(row) for row in self._rows(Subscription, "subscriptions")]
 
-    def put_subscription(self, subscription: Subscription) -> bool:
+    def insert_subscription(self, subscription: Subscription) -> bool:
         values = subscription._asdict()
         del values["state"], values["note"]
         values |= {name: orjson.dumps(values[name]).decode() for name in ("target", "types")}
-        return bool(self._raised(self._all("put_subscription", **values)))
+        return bool(self._raised(self._all("insert_subscription", **values)))
 
     def set_types(self, name: str, types: Sequence[str]) -> None:
         self._all("set_types", name=name, types=orjson.dumps(types).decode())
-        self._all("raise_policy_rev")
+        self._all("increment_policy_rev")
 
     def set_subscription(self, name: str, state: SubscriptionState, note: str | None) -> bool:
         return bool(self._raised(self._all("set_subscription", name=name, state=state, note=note)))
 
-    def drop_subscription(self, name: str) -> bool:
-        self._all("drop_deliveries", name=name)
-        return bool(self._raised(self._all("drop_subscription", name=name)))
+    def delete_subscription(self, name: str) -> bool:
+        self._all("delete_deliveries", name=name)
+        return bool(self._raised(self._all("delete_subscription", name=name)))
 
     def lease_subscription(self, name: str, owner: str, now: int, until: int) -> int | None:
         beyond = 2 * until - now  # a turn that began earlier, and had to wait, sees a lease that ends after its own
@@ -58,34 +58,34 @@ class Outbox(Statements):
             values = {"event_id": event.id, "schedule_id": event.schedule_id or 0, "now": now}
             self._all("insert_delivery", name=name, **values)
 
-    def lanes(self, name: str, now: int, limit: int) -> list[int]:
-        return self._column("lanes", name=name, now=now, limit=limit)
+    def due_queues(self, name: str, now: int, limit: int) -> list[int]:
+        return self._column("due_queues", name=name, now=now, limit=limit)
 
-    def lane(self, name: str, schedule_id: int, limit: int) -> list[tuple[int, StoredEvent]]:
-        rows = self._all("lane", name=name, schedule_id=schedule_id, limit=limit)
+    def queue_events(self, name: str, schedule_id: int, limit: int) -> list[tuple[int, StoredEvent]]:
+        rows = self._all("queue_events", name=name, schedule_id=schedule_id, limit=limit)
         return [(attempts, StoredEvent(*event)) for attempts, *event in rows]
 
-    def open_lane(self, name: str, schedule_id: int, now: int) -> None:
-        self._all("open_lane", name=name, schedule_id=schedule_id, now=now)
+    def unblock_queue(self, name: str, schedule_id: int, now: int) -> None:
+        self._all("unblock_queue", name=name, schedule_id=schedule_id, now=now)
 
-    def open_lanes(self, name: str, now: int, latest: int) -> None:
-        self._all("open_lanes", name=name, now=now)
-        self._all("hurry_deliveries", name=name, now=now, latest=latest)
+    def unblock_queues(self, name: str, now: int, latest: int) -> None:
+        self._all("unblock_queues", name=name, now=now)
+        self._all("advance_deliveries", name=name, now=now, latest=latest)
 
     def next_delivery(self, name: str, now: int) -> int | None:
         return self._value("next_delivery", name=name, now=now)
 
-    def drop_delivery(self, name: str, event_id: int) -> None:
-        self._all("drop_delivery", name=name, event_id=event_id)
+    def delete_delivery(self, name: str, event_id: int) -> None:
+        self._all("delete_delivery", name=name, event_id=event_id)
 
-    def put_off_delivery(self, name: str, event: StoredEvent, attempts: int, next_at: int, error: str | None) -> None:
+    def defer_delivery(self, name: str, event: StoredEvent, attempts: int, next_at: int, error: str | None) -> None:
         values = {"attempts": attempts, "next_at": next_at, "error": error, "state": "retrying"}
-        self._all("put_off_delivery", name=name, event_id=event.id, **values)
-        self._all("put_off_lane", name=name, schedule_id=event.schedule_id or 0, event_id=event.id)
+        self._all("defer_delivery", name=name, event_id=event.id, **values)
+        self._all("defer_queue", name=name, schedule_id=event.schedule_id or 0, event_id=event.id)
 
-    def give_up_delivery(self, name: str, event: StoredEvent, attempts: int, error: str | None) -> None:
+    def discard_delivery(self, name: str, event: StoredEvent, attempts: int, error: str | None) -> None:
         values = {"attempts": attempts, "next_at": None, "error": error, "state": "discarded"}
-        self._all("put_off_delivery", name=name, event_id=event.id, **values)
+        self._all("defer_delivery", name=name, event_id=event.id, **values)
 
     def deliveries(self, name: str, state: DeliveryState, after: int, limit: int) -> list[Delivery]:
         return self._rows(Delivery, "deliveries", name=name, state=state, after=after, limit=limit)
@@ -94,8 +94,8 @@ class Outbox(Statements):
         lane = {"name": name, "schedule_id": event.schedule_id or 0, "now": now}
         self._all("redeliver", event_id=event.id, **lane)
 
-    def drop_lost_deliveries(self) -> None:
-        self._all("drop_lost_deliveries")
+    def delete_lost_deliveries(self) -> None:
+        self._all("delete_lost_deliveries")
 
 
 def _decoded(row: Subscription) -> Subscription:

@@ -4,34 +4,34 @@ SELECT rev FROM policy_rev;
 -- lock_policies: one at a time
 SELECT rev FROM policy_rev /* lock */;
 
--- raise_policy_rev: they did
+-- increment_policy_rev: they did
 UPDATE policy_rev SET rev = rev + 1;
 
 -- policies: all of them
 SELECT kind, name, definition FROM policies ORDER BY kind, name;
 
--- put_policy: make or change one
+-- upsert_policy: make or change one
 INSERT INTO policies (kind, name, definition, updated_at, updated_by) VALUES (:kind, :name, :definition, :now, :by)
 ON CONFLICT (kind, name) DO UPDATE SET definition = excluded.definition, updated_at = excluded.updated_at,
   updated_by = excluded.updated_by;
 
--- drop_policy: take one away
+-- delete_policy: take one away
 DELETE FROM policies WHERE kind = :kind AND name = :name RETURNING name;
 
 -- throttles: those that are known
 SELECT provider, resets_at, activated_at, affects, reason, set_by AS "by" FROM throttles ORDER BY provider;
 
--- put_throttle: a provider that serves nobody for a while; of two that overlap the later end holds
+-- upsert_throttle: a provider that serves nobody for a while; of two that overlap the later end holds
 INSERT INTO throttles (provider, resets_at, activated_at, affects, reason, set_by)
 VALUES (:provider, :resets_at, :activated_at, :affects, :reason, :by)
 ON CONFLICT (provider) DO UPDATE SET resets_at = excluded.resets_at, activated_at = excluded.activated_at,
   affects = excluded.affects, reason = excluded.reason, set_by = excluded.set_by
 WHERE excluded.resets_at >= throttles.resets_at;
 
--- drop_throttle: it is over, or somebody lifted it
+-- delete_throttle: it is over, or somebody lifted it
 DELETE FROM throttles WHERE provider = :provider RETURNING provider;
 
--- drop_past_throttles: those whose time is over
+-- delete_ended_throttles: those whose time is over
 DELETE FROM throttles WHERE resets_at <= :now RETURNING provider;
 
 -- next_timer: the next instant at which something that waits must be looked at
@@ -41,18 +41,18 @@ SELECT min(at) FROM (
   UNION ALL SELECT min(paused_until) FROM schedules WHERE paused_until IS NOT NULL
   UNION ALL SELECT min(resets_at) FROM throttles) timers;
 
--- put_off: a ready run is looked at again later
+-- defer_run: a ready run is looked at again later
 UPDATE runs SET not_before = :until WHERE id = :run_id AND epoch = :epoch AND state = {ready};
 
--- parked: runs that have waited long enough
+-- waiting_due: runs that have waited long enough
 SELECT id, schedule_id, rev, slot, epoch, attempt, reason, planned_at FROM runs
 WHERE state = {waiting} AND reason <> 'paused' AND not_before <= :now ORDER BY not_before LIMIT :limit;
 
--- parked_for: parked runs of a reason, whenever they would wake
+-- waiting_for: parked runs of a reason, whenever they would wake
 SELECT id, schedule_id, rev, slot, epoch, attempt, reason, planned_at FROM runs
 WHERE state = {waiting} AND reason <> 'paused' AND reason = :reason ORDER BY id;
 
--- pauses_over: schedules whose pause has ended
+-- ended_pauses: schedules whose pause has ended
 SELECT id FROM schedules WHERE paused_until <= :now AND state = 'paused' ORDER BY paused_until LIMIT :limit;
 
 -- paused_by: schedules that somebody or something has paused
@@ -64,14 +64,14 @@ UPDATE schedules SET paused_until = :until WHERE id = :id;
 -- failures: how many runs of a schedule failed in a row
 SELECT failures FROM due WHERE schedule_id = :id;
 
--- forget_failures: none any more
+-- reset_failures: none any more
 UPDATE due SET failures = 0 WHERE schedule_id = :id;
 
--- uncount: a run that was counted has not happened
+-- uncount_execution: a run that was counted has not happened
 UPDATE due SET executions = executions - 1 WHERE schedule_id = :id AND executions > 0
   AND (SELECT attempt FROM runs WHERE id = :run_id) = 0;
 
--- forgive_attempt: an attempt that the provider refused was none
+-- uncount_attempt: an attempt that the provider refused was none
 UPDATE runs SET attempt = attempt - 1 WHERE id = :run_id AND attempt > 0;
 
 -- insert_check: what a guard, a pre-check or a hook said
@@ -111,22 +111,22 @@ SELECT a.id, a.kind, a.schedule_id, s.name AS schedule, a.run_id, a.rev, a.diges
   a.unanswered AS "default", a.requested_by, a.requester_role, a.requested_at, a.expires_at, a.state, a.decided_at, a.request
 FROM approvals a JOIN schedules s ON s.id = a.schedule_id WHERE a.run_id = :run_id ORDER BY a.id DESC;
 
--- approvals_open: questions about a schedule that can still have an effect
+-- open_approvals: questions about a schedule that can still have an effect
 SELECT a.id, a.kind, a.schedule_id, s.name AS schedule, a.run_id, a.rev, a.digest, a.policy, a.approvers, a.needed,
   a.unanswered AS "default", a.requested_by, a.requester_role, a.requested_at, a.expires_at, a.state, a.decided_at, a.request
 FROM approvals a JOIN schedules s ON s.id = a.schedule_id
 WHERE a.schedule_id = :schedule_id AND a.state IN ('pending', 'approved') ORDER BY a.id;
 
--- approvals_past: questions that nobody answered in time
+-- expired_approvals: questions that nobody answered in time
 SELECT a.id, a.kind, a.schedule_id, s.name AS schedule, a.run_id, a.rev, a.digest, a.policy, a.approvers, a.needed,
   a.unanswered AS "default", a.requested_by, a.requester_role, a.requested_at, a.expires_at, a.state, a.decided_at, a.request
 FROM approvals a JOIN schedules s ON s.id = a.schedule_id
 WHERE a.state = 'pending' AND a.expires_at <= :now ORDER BY a.expires_at LIMIT :limit;
 
--- settle_approval: from one state to the next, once; its use is no new decision
+-- set_approval_state: from one state to the next, once; its use is no new decision
 UPDATE approvals SET state = :state, decided_at = CASE WHEN :state = 'used' THEN decided_at ELSE :now END WHERE id = :id AND state = :was RETURNING id;
 
--- put_vote: what somebody says to it
+-- upsert_vote: what somebody says to it
 INSERT INTO votes (approval_id, voter, vote, at, note, digest) VALUES (:id, :voter, :vote, :now, :note, :digest)
 ON CONFLICT (approval_id, voter) DO UPDATE SET vote = excluded.vote, at = excluded.at, note = excluded.note,
   digest = excluded.digest;
@@ -134,21 +134,21 @@ ON CONFLICT (approval_id, voter) DO UPDATE SET vote = excluded.vote, at = exclud
 -- votes: what was said
 SELECT voter, vote, at, note, digest FROM votes WHERE approval_id = :id ORDER BY at, voter;
 
--- forget_approvals: questions that were decided before an instant, and whose runs are forgotten; numbers are given once
+-- prune_approvals: questions that were decided before an instant, and whose runs are forgotten; numbers are given once
 DELETE FROM approvals WHERE decided_at < :before AND state NOT IN ('pending', 'approved')
   AND id < (SELECT max(id) FROM approvals) AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.id = approvals.run_id);
 
--- forget_votes: what was said to questions that are forgotten
+-- prune_votes: what was said to questions that are forgotten
 DELETE FROM votes WHERE NOT EXISTS (SELECT 1 FROM approvals a WHERE a.id = votes.approval_id);
 
--- forget_purses: of periods that ended before a day, where nothing is set aside any more
+-- prune_budget_usage: of periods that ended before a day, where nothing is set aside any more
 DELETE FROM purses WHERE period < substr(CAST(:day AS text), 1, length(period)) AND money_reserved = 0
   AND tokens_reserved = 0;
 
--- forget_workers: those that stopped before an instant; numbers are given once
+-- prune_workers: those that stopped before an instant; numbers are given once
 DELETE FROM workers WHERE stopped_at < :before AND id < (SELECT max(id) FROM workers);
 
--- agent_schedules: how many schedules of an agent's making there are
+-- count_agent_schedules: how many schedules of an agent's making there are
 SELECT count(*) FROM schedules s JOIN due d ON d.schedule_id = s.id
 WHERE s.creator_role = 'agent' AND s.created_by = :name AND (s.state IN ('pending', 'paused') OR (s.state = 'active' AND (
   d.next_slot IS NOT NULL OR EXISTS (SELECT 1 FROM runs r WHERE r.schedule_id = s.id AND r.state {live}))));
@@ -164,39 +164,39 @@ SELECT author, author_role FROM revisions WHERE schedule_id = :id AND rev <= :re
   SELECT coalesce(max(rev), 0) FROM revisions WHERE schedule_id = :id AND rev <= :rev AND author_role = 'owner')
 ORDER BY rev DESC;
 
--- put_revision: words that no schedule says yet
+-- insert_run_revision: words that no schedule says yet
 INSERT INTO revisions (schedule_id, rev, definition) VALUES (:id, :rev, :definition);
 
--- revise_run: a run that has not started goes by other words, and must be cleared again
+-- set_run_revision: a run that has not started goes by other words, and must be cleared again
 UPDATE runs SET rev = :rev, cleared = 0, epoch = epoch + 1 WHERE id = :run_id AND state BETWEEN {waiting} AND {ready};
 
--- wake_parked: a run that waits for a reason need wait no longer
+-- wake_run: a run that waits for a reason need wait no longer
 UPDATE runs SET not_before = :now, reason = 'woken' WHERE id = :run_id AND state = {waiting} AND reason = :reason;
 
 -- past_spend: what the last runs of a schedule cost, the newest first
 SELECT money, tokens FROM spend WHERE schedule_id = :id AND settled_at IS NOT NULL AND money + tokens > 0 ORDER BY run_id DESC LIMIT :limit;
 
--- open_purse: a budget's purse for a period
+-- insert_budget_usage: a budget's purse for a period
 INSERT INTO purses (budget, whose, period) VALUES (:budget, :whose, :period) ON CONFLICT DO NOTHING;
 
--- purse: what a budget has seen in a period
+-- budget_usage: what a budget has seen in a period
 SELECT budget, whose AS "of", period, money, tokens, money_reserved, tokens_reserved FROM purses
 WHERE budget = :budget AND whose = :whose AND period = :period;
 
--- lock_purse: the same, and nobody else changes it meanwhile
+-- lock_budget_usage: the same, and nobody else changes it meanwhile
 SELECT budget, whose AS "of", period, money, tokens, money_reserved, tokens_reserved FROM purses
 WHERE budget = :budget AND whose = :whose AND period = :period /* lock */;
 
--- purses: all purses of a period's name or later
+-- budget_usages: all purses of a period's name or later
 SELECT budget, whose AS "of", period, money, tokens, money_reserved, tokens_reserved FROM purses
 WHERE period >= :since ORDER BY budget, whose, period;
 
--- fill_purse: add to what it holds
+-- add_budget_usage: add to what it holds
 UPDATE purses SET money = money + :money, tokens = tokens + :tokens, money_reserved = money_reserved + :money_reserved,
   tokens_reserved = tokens_reserved + :tokens_reserved
 WHERE budget = :budget AND whose = :whose AND period = :period;
 
--- drop_purses: a budget that is no more, or that counts anew
+-- delete_budget_usage: a budget that is no more, or that counts anew
 DELETE FROM purses WHERE budget = :budget;
 
 -- insert_reservation: what a run holds of a purse
@@ -206,7 +206,7 @@ VALUES (:run_id, :budget, :whose, :period, :money, :tokens) ON CONFLICT DO NOTHI
 -- any_reservation: whether anything is reserved at all
 SELECT run_id FROM reservations LIMIT 1;
 
--- drop_reservations: of a budget that is no more
+-- delete_reservations: of a budget that is no more
 DELETE FROM reservations WHERE budget = :budget;
 
 -- reservations: what a run holds
@@ -221,7 +221,7 @@ VALUES (:run_id, :schedule_id, :agent, :now, :money, :tokens, 0, 0, 0)
 ON CONFLICT (run_id) DO UPDATE SET at = excluded.at, money_reserved = excluded.money_reserved,
   tokens_reserved = excluded.tokens_reserved, settled_at = NULL;
 
--- settle_spend: what an attempt has spent, beside those before it
+-- record_spend: what an attempt has spent, beside those before it
 INSERT INTO spend (run_id, schedule_id, agent, at, money_reserved, tokens_reserved, money, tokens, estimated, settled_at)
 VALUES (:run_id, :schedule_id, :agent, :now, 0, 0, :money, :tokens, :estimated, :now)
 ON CONFLICT (run_id) DO UPDATE SET money_reserved = 0, tokens_reserved = 0, money = spend.money + excluded.money,
@@ -234,7 +234,7 @@ SELECT money, tokens, estimated FROM spend WHERE run_id = :run_id;
 SELECT schedule_id, agent, CAST(sum(money) AS bigint) AS money, CAST(sum(tokens) AS bigint) AS tokens FROM spend
 WHERE at >= :since GROUP BY schedule_id, agent;
 
--- figures: for `stats`
+-- counts: for `stats`
 SELECT
   (SELECT count(*) FROM schedules s JOIN due d ON d.schedule_id = s.id
     WHERE s.state = 'active' AND d.next_slot IS NOT NULL) AS active_schedules,

@@ -28,14 +28,14 @@ class RunQueries(Statements):
     def started(self, worker: int, *, mine: bool) -> list[StartedRun]:
         return self._rows(StartedRun, "started", worker=worker, mine=mine)
 
-    def park(self, schedule_id: int) -> list[int]:
-        return self._column("park", id=schedule_id)
+    def suspend_runs(self, schedule_id: int) -> list[int]:
+        return self._column("suspend_runs", id=schedule_id)
 
-    def unpark(self, schedule_id: int, now: int) -> None:
-        self._all("unpark", id=schedule_id, now=now)
+    def resume_runs(self, schedule_id: int, now: int) -> None:
+        self._all("resume_runs", id=schedule_id, now=now)
 
-    def recall(self, now: int) -> None:
-        self._all("recall", now=now)
+    def undefer_runs(self, now: int) -> None:
+        self._all("undefer_runs", now=now)
 
     def run_by_request(self, schedule_id: int, key: str) -> int | None:
         return self._value("run_by_request", id=schedule_id, key=key)
@@ -63,17 +63,17 @@ class RunQueries(Statements):
 
     def release_permits(self, run_ids: Iterable[int]) -> None:
         ids = self._integers(run_ids)
-        self._all("drop_surplus_permits", ids=ids)
+        self._all("delete_surplus_permits", ids=ids)
         self._all("release_permits", ids=ids)
 
-    def scopes(self) -> list[ScopeRow]:
-        return self._rows(ScopeRow, "scopes")
+    def limits(self) -> list[ScopeRow]:
+        return self._rows(ScopeRow, "limits")
 
     def insert_worker(self, identity: str, now: int) -> int:
         return self._value("insert_worker", identity=identity, now=now)
 
-    def beat(self, worker: int) -> int | None:
-        return self._value("beat", id=worker)
+    def heartbeat(self, worker: int) -> int | None:
+        return self._value("heartbeat", id=worker)
 
     def workers(self) -> list[WorkerRow]:
         return self._rows(WorkerRow, "workers")

@@ -2,11 +2,11 @@
 SELECT id, schedule_id, rev, slot, epoch, attempt, state, owner, cancelling FROM runs
 WHERE state {live} AND state >= {starting} AND (owner = :worker) = :mine;
 
--- park: runs of a paused schedule that wait are held back
+-- suspend_runs: runs of a paused schedule that wait are held back
 UPDATE runs SET state = {waiting}, reason = 'paused'
 WHERE schedule_id = :id AND state {live} AND state IN ({queued}, {ready}) RETURNING id;
 
--- recall: after the clock went back, what was put off until a time that is far away now may start
+-- undefer_runs: after the clock went back, what was put off until a time that is far away now may start
 UPDATE runs SET not_before = :now WHERE state {live} AND state <= {ready} AND not_before > :now;
 
 -- run_by_request: the run that a request key stands for
@@ -22,16 +22,16 @@ SELECT max(slot) FROM (
   SELECT max(slot) AS slot FROM runs WHERE schedule_id = :id AND slot >= :since
   UNION ALL SELECT purged_slot FROM schedules WHERE id = :id AND purged_slot >= :since) covered;
 
--- resize_scope_down: drop units that are too many and free
+-- shrink_limit: drop units that are too many and free
 DELETE FROM permits WHERE scope = :scope AND n > :size AND run_id IS NULL;
 
--- resize_scope_surplus: those that are taken stay until they are given back, under a number below 0
+-- keep_surplus_permits: those that are taken stay until they are given back, under a number below 0
 UPDATE permits SET n = -n WHERE scope = :scope AND n > :size;
 
--- resize_scope_back: and count again when the limit is raised
+-- restore_permits: and count again when the limit is raised
 UPDATE permits SET n = -n WHERE scope = :scope AND n < 0 AND n >= -:size;
 
--- scopes: limited scopes, their size and how much is taken
+-- limits: limited scopes, their size and how much is taken
 SELECT scope, count(*) FILTER (WHERE n > 0) AS size, count(run_id) AS in_use FROM permits GROUP BY scope;
 
 -- workers: those that have not stopped

@@ -12,8 +12,8 @@ class ScheduleQueries(Statements):
     def due(self, now: int, limit: int, *, newest: bool = False) -> list[Due]:
         return self._rows(Due, "due_newest" if newest else "due_oldest", now=now, limit=limit)
 
-    def due_rows(self, schedule_ids: Iterable[int]) -> list[Due]:
-        return self._rows(Due, "due_rows", ids=self._integers(schedule_ids))
+    def lock_due(self, schedule_ids: Iterable[int]) -> list[Due]:
+        return self._rows(Due, "lock_due", ids=self._integers(schedule_ids))
 
     def next_due(self) -> int | None:
         return self._value("next_due")
@@ -31,7 +31,7 @@ class ScheduleQueries(Statements):
         return self._rows(ScheduleRow, "schedules", after=after, agent=agent, limit=limit)
 
     def insert_revision(self, schedule_id: int, rev: int, definition: str, now: int) -> None:
-        self._all("put_revision", id=schedule_id, rev=rev, definition=definition)
+        self._all("insert_run_revision", id=schedule_id, rev=rev, definition=definition)
         self._all("edit_schedule", id=schedule_id, rev=rev, now=now)
 
     def set_schedule_state(self, schedule_id: int, state: str, now: int, note: str | None, by: str | None) -> None:

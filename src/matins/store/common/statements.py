@@ -46,5 +46,5 @@ class Statements:
     def _raised(self, changed: list[Any]) -> list[Any]:
         """The same rows, after the revision of the policies is raised if there are any."""
         if changed:
-            self._all("raise_policy_rev")
+            self._all("increment_policy_rev")
         return changed

@@ -20,7 +20,7 @@ class Threads(Statements):
     def thread(self, thread_id: int) -> Thread | None:
         return _first(self._all("thread", id=thread_id))
 
-    def locked_thread(self, thread_id: int) -> Thread | None:
+    def lock_thread(self, thread_id: int) -> Thread | None:
         self._all("lock_thread", id=thread_id)
         return self.thread(thread_id)
 
@@ -42,25 +42,25 @@ class Threads(Statements):
         text = None if tokens is None else orjson.dumps(tokens).decode()
         self._all("set_thread", id=thread_id, state=state, session=session, tokens=text, now=now)
 
-    def land(self, run_id: int, thread_id: int, how: str) -> None:
-        self._all("land", run_id=run_id, thread_id=thread_id, how=how)
+    def assign_thread(self, run_id: int, thread_id: int, how: str) -> None:
+        self._all("assign_thread", run_id=run_id, thread_id=thread_id, how=how)
 
-    def unland(self, run_id: int) -> None:
-        self._all("unland", run_id=run_id)
+    def unassign_thread(self, run_id: int) -> None:
+        self._all("unassign_thread", run_id=run_id)
 
-    def forget_session(self, thread_id: int, state: str) -> None:
-        self._all("forget_session", id=thread_id, state=state)
+    def clear_session(self, thread_id: int, state: str) -> None:
+        self._all("clear_session", id=thread_id, state=state)
 
-    def landing(self, run_id: int) -> ThreadAssignment | None:
-        for number, how, *thread in self._all("landing", run_id=run_id):
+    def thread_assignment(self, run_id: int) -> ThreadAssignment | None:
+        for number, how, *thread in self._all("thread_assignment", run_id=run_id):
             return ThreadAssignment(number, _thread(thread), how)
         return None
 
     def adopt(self, run_id: int, epoch: int, owner: int) -> bool:
         return bool(self._all("adopt", run_id=run_id, epoch=epoch, owner=owner))
 
-    def in_thread(self, thread_id: int, run_id: int) -> int | None:
-        return self._value("in_thread", id=thread_id, run_id=run_id)
+    def run_in_thread(self, thread_id: int, run_id: int) -> int | None:
+        return self._value("run_in_thread", id=thread_id, run_id=run_id)
 
     def insert_message(self, thread_id: int, run_id: int | None, role: str, text: str, at: int) -> None:
         self._all("insert_message", thread_id=thread_id, run_id=run_id, role=role, text=text, at=at)

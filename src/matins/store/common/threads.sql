@@ -28,21 +28,21 @@ WHERE id < :before ORDER BY id DESC LIMIT :limit;
 UPDATE threads SET state = :state, session = coalesce(:session, session), tokens = coalesce(:tokens, tokens),
   updated_at = :now WHERE id = :id;
 
--- land: where a run lands
+-- assign_thread: where a run lands
 INSERT INTO landings (run_id, thread_id, how) VALUES (:run_id, :thread_id, :how)
 ON CONFLICT (run_id) DO UPDATE SET thread_id = excluded.thread_id, how = excluded.how;
 
--- unland: where a run lands is open again
+-- unassign_thread: where a run lands is open again
 DELETE FROM landings WHERE run_id = :run_id;
 
--- forget_session: what was said before is not known to the tool any more
+-- clear_session: what was said before is not known to the tool any more
 UPDATE threads SET session = NULL, session_name = NULL, tokens = NULL, state = :state WHERE id = :id;
 
--- landing: where a run landed
+-- thread_assignment: where a run landed
 SELECT l.run_id, l.how, t.id, t.agent, t.channel, t.session, t.session_name, t.state, t.tokens, t.created_at, t.updated_at
 FROM landings l JOIN threads t ON t.id = l.thread_id WHERE l.run_id = :run_id;
 
--- in_thread: the run that is under way in a conversation, besides one
+-- run_in_thread: the run that is under way in a conversation, besides one
 SELECT r.id FROM landings l JOIN runs r ON r.id = l.run_id
 WHERE l.thread_id = :id AND r.id <> :run_id AND r.state BETWEEN {starting} AND {held} LIMIT 1;
 

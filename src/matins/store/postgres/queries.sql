@@ -27,11 +27,11 @@ SELECT value FROM meta WHERE key = %(key)b;
 -- database_time: the server's clock
 SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint;
 
--- due_rows: the cursors of these schedules
+-- lock_due: the cursors of these schedules
 SELECT schedule_id, next_slot AS slot, rev, window_used, executions FROM due
 WHERE schedule_id = ANY(%(ids)b) ORDER BY schedule_id FOR UPDATE;
 
--- free_cursors: lock these cursors, but wait for none
+-- try_lock_due: lock these cursors, but wait for none
 SELECT schedule_id FROM due WHERE schedule_id = ANY(%(ids)b) ORDER BY schedule_id FOR UPDATE SKIP LOCKED;
 
 -- lock_due_of: the cursors of these runs' schedules, since they are locked before any run
@@ -87,13 +87,13 @@ UPDATE permits SET run_id = %(run)b WHERE scope = %(scope)b AND n = (
   SELECT n FROM permits WHERE scope = %(scope)b AND run_id IS NULL AND n > 0 ORDER BY n LIMIT 1 FOR UPDATE SKIP LOCKED)
 RETURNING n;
 
--- drop_surplus_permits: what these runs held beyond a limit that was lowered meanwhile
+-- delete_surplus_permits: what these runs held beyond a limit that was lowered meanwhile
 DELETE FROM permits WHERE n < 0 AND run_id = ANY(%(ids)b);
 
 -- release_permits: what these runs held
 UPDATE permits SET run_id = NULL WHERE run_id = ANY(%(ids)b);
 
--- settle: named transitions of started runs, from their own epochs only
+-- change_states: named transitions of started runs, from their own epochs only
 UPDATE runs r SET state = u.target, not_before = u.not_before, ended_at = u.ended_at, reason = u.reason, outcome = u.outcome,
   evidence = CASE WHEN u.evidence IS NULL THEN r.evidence WHEN r.evidence::jsonb -> 'by' IS NULL THEN u.evidence
     ELSE (u.evidence::jsonb || jsonb_build_object('by', r.evidence::jsonb -> 'by'))::text END, cleared = r.cleared | u.gates_passed, epoch = r.epoch + u.new_epoch
@@ -145,7 +145,7 @@ INSERT INTO due (schedule_id, next_slot, due_at, rev, paused) SELECT id, slot, d
 SELECT s.name FROM unnest(%(agents)b, %(names)b) u (agent, name) JOIN schedules s ON s.name = u.name AND s.agent = u.agent
 WHERE s.state <> 'removed' LIMIT 1;
 
--- unpark: and go on waiting when it resumes
+-- resume_runs: and go on waiting when it resumes
 UPDATE runs SET state = CASE WHEN exclusive = 1 THEN {queued} ELSE {ready} END, reason = NULL, not_before = greatest(not_before, %(now)b)
 WHERE schedule_id = %(id)b AND state {live} AND state = {waiting} AND reason = 'paused';
 
@@ -158,17 +158,17 @@ WHERE r.schedule_id = %(id)b AND r.id < %(before)b ORDER BY r.id DESC LIMIT %(li
 -- previous_state: how the run before this one ended
 SELECT state FROM runs WHERE schedule_id = %(id)b AND id < %(run)b AND state IN ({succeeded}, {failed}, {interrupted}, {unknown}) ORDER BY id DESC LIMIT 1;
 
--- lock_scope: nobody takes or gives back a unit while their number changes
+-- lock_limit: nobody takes or gives back a unit while their number changes
 SELECT 1 FROM permits WHERE scope = %(scope)b ORDER BY n FOR UPDATE;
 
--- resize_scope_up: the units that are not there
+-- grow_limit: the units that are not there
 INSERT INTO permits (scope, n) SELECT %(scope)b, n FROM generate_series(1, %(size)b) n ON CONFLICT DO NOTHING;
 
 -- insert_worker: a process that runs the loops
 INSERT INTO workers (identity, beat, started_at)
 VALUES (%(identity)b, (extract(epoch FROM clock_timestamp()) * 1000)::bigint, %(now)b) RETURNING id;
 
--- beat: a sign of life, and when it was by the server's clock
+-- heartbeat: a sign of life, and when it was by the server's clock
 UPDATE workers SET beat = (extract(epoch FROM clock_timestamp()) * 1000)::bigint
 WHERE id = %(id)b AND stopped_at IS NULL RETURNING beat;
 

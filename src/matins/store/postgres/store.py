@@ -67,10 +67,10 @@ class PostgresStore:
             yield PostgresTransaction(session)
             session.cursor.execute(b"COMMIT")
 
-    def own(self, *, patiently: bool = False) -> bool:
+    def acquire(self, *, wait: bool = False) -> bool:
         return True
 
-    def disown(self) -> None:
+    def release(self) -> None:
         """Do nothing: no engine owns a PostgreSQL store."""
 
     def announce(self, socket: Path) -> None:
@@ -109,14 +109,14 @@ class PostgresStore:
             hint=f'pg_dump --format=custom --file={path} "$MATINS_STORE"',
         )
 
-    def about(self) -> str:
+    def version_text(self) -> str:
         with self.sessions.lend(b"SELECT count(*) FROM migrations") as session:
             row = session.cursor.fetchone()
             version = session.connection.info.server_version
         assert row is not None
         return f"PostgreSQL {version // 10_000}.{version % 10_000}, schema {row[0]}"
 
-    def damage(self) -> list[str]:
+    def integrity_problems(self) -> list[str]:
         """Nothing: the server does it."""
         return []
 

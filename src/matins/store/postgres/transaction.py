@@ -53,8 +53,8 @@ class PostgresTransaction(CommonTransaction):
 
     # -- the loops
 
-    def free_cursors(self, schedule_ids: Iterable[int]) -> set[int]:
-        return set(self._column("free_cursors", ids=integers(schedule_ids)))
+    def try_lock_due(self, schedule_ids: Iterable[int]) -> set[int]:
+        return set(self._column("try_lock_due", ids=integers(schedule_ids)))
 
     def definitions(self, keys: Iterable[tuple[int, int]]) -> list[DefinitionRow]:
         ids, revs = _columns(list(keys), 2)
@@ -80,11 +80,11 @@ class PostgresTransaction(CommonTransaction):
     def claim(self, rows: Sequence[Claim]) -> set[int]:
         return self._batch("claim", rows)
 
-    def settle(self, rows: Sequence[StateChange]) -> dict[tuple[int, int], bool]:
+    def change_states(self, rows: Sequence[StateChange]) -> dict[tuple[int, int], bool]:
         if not rows:
             return {}
         self._lock_due_of(row.run_id for row in rows)
-        settled = self._all("settle", **_packed(rows))
+        settled = self._all("change_states", **_packed(rows))
         return {(run_id, epoch): bool(cancelling) for run_id, epoch, cancelling in settled}
 
     def release(self, rows: Sequence[Release]) -> set[int]:
@@ -94,7 +94,7 @@ class PostgresTransaction(CommonTransaction):
     def promote(self, schedule_ids: Iterable[int], now: int) -> list[tuple[int, int]]:
         ids = list(schedule_ids)
         if not self._failures.keys() >= set(ids):
-            self.due_rows(ids)  # a planner may be adding to a queue that looks empty
+            self.lock_due(ids)  # a planner may be adding to a queue that looks empty
         return self._all("promote", ids=integers(ids), now=now)
 
     def count_failures(self, rows: Sequence[tuple[int, bool]]) -> None:
@@ -123,9 +123,9 @@ class PostgresTransaction(CommonTransaction):
 
     # -- limits and workers
 
-    def resize_scope(self, scope: str, size: int) -> None:
-        self._all("lock_scope", scope=scope)
-        for change in ("resize_scope_down", "resize_scope_surplus", "resize_scope_back", "resize_scope_up"):
+    def set_limit(self, scope: str, size: int) -> None:
+        self._all("lock_limit", scope=scope)
+        for change in ("shrink_limit", "keep_surplus_permits", "restore_permits", "grow_limit"):
             self._all(change, scope=scope, size=size)
 
     # -- history

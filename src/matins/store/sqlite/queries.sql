@@ -1,4 +1,4 @@
--- due_rows: the cursors of these schedules
+-- lock_due: the cursors of these schedules
 SELECT d.schedule_id, d.next_slot AS slot, d.rev, d.window_used, d.executions
 FROM json_each(:ids) j JOIN due d ON d.schedule_id = j.value;
 
@@ -43,13 +43,13 @@ WHERE id = ?1 AND epoch = ?2 AND state = {ready} RETURNING id;
 UPDATE permits SET run_id = :run WHERE scope = :scope AND n = (SELECT min(n) FROM permits WHERE scope = :scope AND run_id IS NULL)
 RETURNING n;
 
--- drop_surplus_permits: what these runs held beyond a limit that was lowered meanwhile
+-- delete_surplus_permits: what these runs held beyond a limit that was lowered meanwhile
 DELETE FROM permits WHERE n < 0 AND run_id IN (SELECT value FROM json_each(:ids));
 
 -- release_permits: what these runs held
 UPDATE permits SET run_id = NULL WHERE run_id IN (SELECT value FROM json_each(:ids));
 
--- settle: a named transition of a started run, from its own epoch only
+-- change_states: a named transition of a started run, from its own epoch only
 UPDATE runs SET state = ?5, not_before = ?6, ended_at = ?7, reason = ?8, outcome = ?9, 
   evidence = CASE WHEN ?10 IS NULL THEN evidence WHEN evidence ->> '$.by' IS NULL THEN ?10
     ELSE json_set(?10, '$.by', json(evidence -> '$.by')) END,
@@ -87,7 +87,7 @@ SELECT max(id) FROM schedules;
 SELECT s.name FROM json_each(:names) j JOIN schedules s ON s.name = j.value ->> 1 AND s.agent = j.value ->> 0
 WHERE s.state <> 'removed' LIMIT 1;
 
--- unpark: and go on waiting when it resumes
+-- resume_runs: and go on waiting when it resumes
 UPDATE runs SET state = CASE WHEN exclusive THEN {queued} ELSE {ready} END, reason = NULL, not_before = max(not_before, :now)
 WHERE schedule_id = :id AND state {live} AND state = {waiting} AND reason = 'paused';
 
@@ -110,13 +110,13 @@ FROM (SELECT id FROM runs INDEXED BY runs_slot WHERE schedule_id = :id AND id < 
 -- previous_state: how the run before this one ended
 SELECT state FROM runs INDEXED BY runs_slot WHERE schedule_id = :id AND id < :run AND state IN ({succeeded}, {failed}, {interrupted}, {unknown}) ORDER BY id DESC LIMIT 1;
 
--- resize_scope_up: a unit, unless it is there
+-- grow_limit: a unit, unless it is there
 INSERT INTO permits (scope, n) VALUES (?1, ?2) ON CONFLICT DO NOTHING;
 
 -- insert_worker: a process that runs the loops
 INSERT INTO workers (identity, beat, started_at) VALUES (:identity, 0, :now) RETURNING id;
 
--- beat: a sign of life
+-- heartbeat: a sign of life
 UPDATE workers SET beat = beat + 1 WHERE id = :id AND stopped_at IS NULL RETURNING beat;
 
 -- insert_writer: a connection that writes events

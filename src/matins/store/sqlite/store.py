@@ -90,10 +90,10 @@ class SqliteStore:
                 if alone and self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")  # unlike a commit that fails, it leaves none open
 
-    def own(self, *, patiently: bool = False) -> bool:
-        return self.ownership.take_patiently() if patiently else self.ownership.take()
+    def acquire(self, *, wait: bool = False) -> bool:
+        return self.ownership.take_patiently() if wait else self.ownership.take()
 
-    def disown(self) -> None:
+    def release(self) -> None:
         self.ownership.release()
 
     def announce(self, socket: Path) -> None:
@@ -138,11 +138,11 @@ class SqliteStore:
         with told(self.path):
             copy(self.path, path)
 
-    def about(self) -> str:
+    def version_text(self) -> str:
         with self._lock:
             return f"SQLite {apsw.sqlite_lib_version()}, schema {self._connection.pragma('user_version')}"
 
-    def damage(self) -> list[str]:
+    def integrity_problems(self) -> list[str]:
         if self.path is None:
             return []
         with told(self.path):

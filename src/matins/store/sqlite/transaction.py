@@ -39,7 +39,7 @@ class SqliteTransaction(CommonTransaction):
 
     # -- the loops
 
-    def free_cursors(self, schedule_ids: Iterable[int]) -> set[int]:
+    def try_lock_due(self, schedule_ids: Iterable[int]) -> set[int]:
         return set(schedule_ids)  # there is only one writer
 
     def definitions(self, keys: Iterable[tuple[int, int]]) -> list[DefinitionRow]:
@@ -62,10 +62,10 @@ class SqliteTransaction(CommonTransaction):
     def claim(self, rows: Sequence[Claim]) -> set[int]:
         return {row[0] for row in self._connection.executemany(SQL["claim"], rows)}
 
-    def settle(self, rows: Sequence[StateChange]) -> dict[tuple[int, int], bool]:
-        if all(row.ended_at for row in rows) and self._all_change("settle", rows):
+    def change_states(self, rows: Sequence[StateChange]) -> dict[tuple[int, int], bool]:
+        if all(row.ended_at for row in rows) and self._all_change("change_states", rows):
             return {(row.run_id, row.epoch): False for row in rows}
-        changed = self._connection.executemany(SQL["settle"] + " RETURNING ?1, ?2, cancelling", rows)
+        changed = self._connection.executemany(SQL["change_states"] + " RETURNING ?1, ?2, cancelling", rows)
         return {(run_id, epoch): bool(cancelling) for run_id, epoch, cancelling in changed}
 
     def release(self, rows: Sequence[Release]) -> set[int]:
@@ -106,10 +106,10 @@ class SqliteTransaction(CommonTransaction):
 
     # -- limits and workers
 
-    def resize_scope(self, scope: str, size: int) -> None:
-        for change in ("resize_scope_down", "resize_scope_surplus", "resize_scope_back"):
+    def set_limit(self, scope: str, size: int) -> None:
+        for change in ("shrink_limit", "keep_surplus_permits", "restore_permits"):
             self._all(change, scope=scope, size=size)
-        self._many("resize_scope_up", [(scope, n) for n in range(1, size + 1)])
+        self._many("grow_limit", [(scope, n) for n in range(1, size + 1)])
 
     # -- history
 
