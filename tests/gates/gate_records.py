@@ -84,7 +84,7 @@ def damage(bench: Sandbox, name: str) -> None:
     statement = f"UPDATE revisions SET definition = '?' WHERE schedule_id = {bench.get(name).id}"
     store: Any = bench._store
     if store.shared:
-        with store.sessions.lend(b"BEGIN") as session:
+        with store.pool.borrow(b"BEGIN") as session:
             session.cursor.execute(statement.encode())
             session.cursor.execute(b"COMMIT")
     else:

@@ -51,7 +51,7 @@ def rows(bench: Sandbox) -> Callable[[], list[Any]]:
         store: Any = bench._store
         if store.kind == "sqlite":
             return [store._connection.execute(f"SELECT * FROM {table}").fetchall() for table in TABLES]
-        with store.sessions.lend(b"BEGIN") as session:
+        with store.pool.borrow(b"BEGIN") as session:
             found = [session.cursor.execute(f"SELECT * FROM {table}".encode()).fetchall() for table in TABLES]
             session.cursor.execute(b"COMMIT")
             return [sorted(rows, key=repr) for rows in found]

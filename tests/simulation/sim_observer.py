@@ -17,7 +17,7 @@ from sim_violation import require
 from matins.model.rows import AuditRows, SealRow, StoredEvent, WriterRow
 from matins.model.run import GatesPassed, RunState
 from matins.runtime.attempt import Attempt
-from matins.store.chain import faults as chain_faults
+from matins.store.chain import chain_problems as chain_faults
 
 STARTED = range(RunState.STARTING, RunState.HELD + 1)
 WAITING = range(RunState.WAITING, RunState.READY + 1)

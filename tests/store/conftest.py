@@ -34,7 +34,7 @@ def sql(store: Any) -> Callable[[str], list[tuple[Any, ...]]]:
     def execute(statement: str) -> list[tuple[Any, ...]]:
         if isinstance(store, SqliteStore):
             return store._connection.execute(statement).fetchall()
-        with store.sessions.lend(b"BEGIN") as session:
+        with store.pool.borrow(b"BEGIN") as session:
             cursor = session.cursor.execute(statement.encode())
             rows = cursor.fetchall() if cursor.description else []
             session.cursor.execute(b"COMMIT")

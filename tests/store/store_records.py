@@ -7,7 +7,7 @@ from typing import Any
 from matins.model.rows import NewEvent, NewRun, NewSchedule, StateChange, StoredEvent
 from matins.model.run import RunState
 from matins.ports import Store, Transaction
-from matins.store.chain import faults
+from matins.store.chain import chain_problems
 
 NOW = 1_800_000_000_000
 MINUTE = 60_000
@@ -76,4 +76,4 @@ def page_of_events(store: Store, after: int = 0, limit: int = 999) -> list[Store
 
 def found_faults(store: Store) -> list[str]:
     with store.reading() as transaction:
-        return list(faults(transaction.audit()))
+        return list(chain_problems(transaction.audit()))

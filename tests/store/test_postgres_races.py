@@ -27,7 +27,7 @@ from store_records import (
 
 from matins.errors import Conflict, StoreUnavailable
 from matins.model.rows import Cursor, NewEvent, NewSchedule, Release
-from matins.store.postgres.session import MOST_CONNECTIONS
+from matins.store.postgres.session import MAX_CONNECTIONS
 from matins.store.postgres.store import PostgresStore
 from matins.testing import ManualClock, Sandbox
 
@@ -192,12 +192,12 @@ def test_a_deadlock_is_tried_again_by_whoever_meets_it(store: PostgresStore, oth
 
 
 def test_more_threads_than_connections_wait_for_their_turn(store: PostgresStore) -> None:
-    with ThreadPoolExecutor(3 * MOST_CONNECTIONS) as threads:
+    with ThreadPoolExecutor(3 * MAX_CONNECTIONS) as threads:
         list(threads.map(lambda n: say(store, f"e{n}"), range(120)))
     assert found_faults(store) == []
     assert len(page_of_events(store)) == 120
     with store.reading() as transaction:
-        assert len(transaction.audit().writers) <= MOST_CONNECTIONS
+        assert len(transaction.audit().writers) <= MAX_CONNECTIONS
 
 
 def test_readers_of_events_miss_nothing_that_commits_late(store: PostgresStore, other: PostgresStore) -> None:

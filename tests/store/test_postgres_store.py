@@ -24,7 +24,7 @@ from matins.runtime.engine import Settings
 from matins.store.chain import Chain
 from matins.store.migrations import load_migrations
 from matins.store.postgres import session
-from matins.store.postgres.session import Sessions
+from matins.store.postgres.session import SessionPool
 from matins.store.postgres.store import PostgresStore
 
 MINE = "application_name = current_setting('application_name') AND pid <> pg_backend_pid()"
@@ -57,10 +57,10 @@ def test_a_connection_that_cannot_be_set_up_is_closed(
     made: list[psycopg.Connection] = []
     connect = psycopg.connect
     monkeypatch.setattr(psycopg, "connect", lambda *given, **words: made.append(connect(*given, **words)) or made[-1])
-    sessions = Sessions(postgres_url)
+    sessions = SessionPool(postgres_url)
     if where == "session":
         monkeypatch.setitem(session.SQL, "session", b"SELECT 1/0")
-    with pytest.raises(InvalidInput, match="division by zero"), sessions.lend(b"SELECT 1/0"):
+    with pytest.raises(InvalidInput, match="division by zero"), sessions.borrow(b"SELECT 1/0"):
         pass
     (connection,) = made
     assert connection.closed
@@ -112,7 +112,7 @@ def test_nobody_holds_a_lock_for_a_third_of_the_lease(postgres_url: str) -> None
         contextlib.closing(
             PostgresStore(postgres_url.replace("options=", "options=-csynchronous_commit%3Doff%20"), NOW)
         ) as store,
-        store.sessions.lend(b"BEGIN") as session,
+        store.pool.borrow(b"BEGIN") as session,
     ):
         rows = [
             session.cursor.execute("SELECT setting FROM pg_settings WHERE name = %s", [name]).fetchone()

@@ -70,7 +70,7 @@ def _recorded(store: Store, monkeypatch: pytest.MonkeyPatch) -> Columns:
         store._connection.exec_trace = about_to
         return found
     assert isinstance(store, PostgresStore)
-    with store.sessions.lend(b"SELECT 1") as session:
+    with store.pool.borrow(b"SELECT 1") as session:
         kind = type(session.cursor)
     execute: Callable[..., Any] = kind.execute
 

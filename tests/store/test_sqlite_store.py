@@ -181,7 +181,7 @@ def test_whoever_looks_keeps_nobody_out(tmp_path: Path, looking: int, monkeypatc
     """S2: an engine that starts at that moment waits for it"""
     monkeypatch.setattr(ownership.time, "sleep", lambda seconds: fcntl.flock(looking, fcntl.LOCK_UN))
     owner = Ownership(tmp_path / "matins.db")
-    assert owner.take()
+    assert owner.acquire()
     owner.release()
 
 
@@ -214,7 +214,7 @@ def test_a_child_that_is_forked_during_a_look_keeps_nobody_out(tmp_path: Path, m
         patch.setattr(ownership.os, "close", still_open.append)
         assert not Ownership(path).has_engine()
     owner = Ownership(path)
-    assert owner.take()
+    assert owner.acquire()
     owner.release()
     (file,) = still_open
     os.close(file)

@@ -18,7 +18,7 @@ from matins.model.access import Principal
 from matins.model.rows import StoredEvent
 from matins.ports import ScheduleRows, Store
 from matins.service.core import Core
-from matins.store.chain import faults
+from matins.store.chain import chain_problems
 
 _PAGE = 2_000
 _SEAL = re.compile(r"[0-9]{1,19}:[0-9a-f]{64}")
@@ -133,7 +133,7 @@ class Audit:
             raise InvalidInput(f'"{seal}" is not a seal.', value=seal, field="seal", hint=hint)
         with self.core.store.reading() as transaction:
             rows = transaction.audit()
-        found = list(faults(rows))
+        found = list(chain_problems(rows))
         known = [f"{row.id}:{bytes(row.hash).hex()}" for row in rows.seals]
         if seal is not None and seal not in known:
             found.append(f"seal {seal.partition(':')[0]}: it was changed or deleted after it was sealed")

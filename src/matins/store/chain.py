@@ -45,7 +45,7 @@ def seal_hash(before: bytes, at: int, heads: str) -> bytes:
     return sha256(before + f"{at}|{heads}".encode()).digest()
 
 
-def faults(rows: AuditRows) -> Iterator[str]:
+def chain_problems(rows: AuditRows) -> Iterator[str]:
     """The problems of chains and seals: the first bad row of each."""
     begins = {
         writer.id: (writer.pruned_seq, bytes(writer.pruned_hash) if writer.pruned_hash else GENESIS)
@@ -74,10 +74,10 @@ def faults(rows: AuditRows) -> Iterator[str]:
         last[event.writer] = event.id
         heads[event.writer] = (event.seq, expected)
         hashes[event.writer, event.seq] = bytes(event.hash)
-    yield from _seal_faults(rows.seals, hashes, begins)
+    yield from _seal_problems(rows.seals, hashes, begins)
 
 
-def _seal_faults(
+def _seal_problems(
     seals: Iterable[SealRow],
     hashes: dict[tuple[int, int], bytes],
     begins: dict[int, tuple[int, bytes]],

@@ -31,7 +31,7 @@ def load_migrations(package: str) -> list[Migration]:
     return found
 
 
-def refuse_unknown(where: str, have: int, recorded: dict[int, str], known: list[Migration], instead: str) -> None:
+def check_known(where: str, have: int, recorded: dict[int, str], known: list[Migration], instead: str) -> None:
     """Raise StoreVersionError unless all `have` migrations of a store are known, with the checksums that it recorded.
 
     `instead` is the first part of the hint: what to use instead of this store.

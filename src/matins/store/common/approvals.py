@@ -10,7 +10,7 @@ from matins.model.approval import Approval, Vote
 from matins.store.common.statements import Statements
 
 
-class Approvals(Statements):
+class ApprovalQueries(Statements):
     def insert_approval(self, approval: Approval) -> int:
         values = {name: getattr(approval, name) for name in _INSERTED}
         return self._value(

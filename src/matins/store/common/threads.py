@@ -10,7 +10,7 @@ from matins.model.thread import Message, Thread, ThreadAssignment
 from matins.store.common.statements import Statements
 
 
-class Threads(Statements):
+class ThreadQueries(Statements):
     def insert_thread(
         self, agent: str, channel: str | None, session: str | None, session_name: str | None, now: int
     ) -> int:

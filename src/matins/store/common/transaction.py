@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from matins.store.common.approvals import Approvals
-from matins.store.common.desk import Desk
-from matins.store.common.governance import Governance
+from matins.store.common.access import AccessQueries
+from matins.store.common.approvals import ApprovalQueries
 from matins.store.common.history import HistoryQueries
-from matins.store.common.ledger import Ledger
-from matins.store.common.outbox import Outbox
+from matins.store.common.policies import PolicyQueries
 from matins.store.common.runs import RunQueries
 from matins.store.common.schedules import ScheduleQueries
-from matins.store.common.threads import Threads
+from matins.store.common.spending import SpendingQueries
+from matins.store.common.subscriptions import SubscriptionQueries
+from matins.store.common.threads import ThreadQueries
 
 
 class CommonTransaction(
-    ScheduleQueries, RunQueries, HistoryQueries, Governance, Approvals, Ledger, Outbox, Threads, Desk
+    ScheduleQueries,
+    RunQueries,
+    HistoryQueries,
+    PolicyQueries,
+    ApprovalQueries,
+    SpendingQueries,
+    SubscriptionQueries,
+    ThreadQueries,
+    AccessQueries,
 ):
     """The operations of a transaction that do not differ between the stores."""

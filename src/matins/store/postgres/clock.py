@@ -14,7 +14,7 @@ _AWAY_MS = 5_000
 _STEP_MS = 1_000
 
 
-class Timed(Protocol):
+class TimeSource(Protocol):
     def database_time(self) -> int: ...
 
 
@@ -22,7 +22,7 @@ class DatabaseClock:
     """The host's boot time plus an offset. A caller reads the offset again, at most once a second; other threads use
     the present one meanwhile. While the database does not answer, the offset stays: boot time is steady."""
 
-    def __init__(self, store: Timed, host: Clock) -> None:
+    def __init__(self, store: TimeSource, host: Clock) -> None:
         self._store = store
         self._host = host
         self._reading = threading.Lock()
@@ -56,6 +56,6 @@ class DatabaseClock:
 
     def _bounds(self) -> tuple[int, int]:
         """The bounds of the offset: the server read its clock between the request and its answer."""
-        asked = self._host.boot_ms()
+        before = self._host.boot_ms()
         now = self._store.database_time()
-        return now - self._host.boot_ms() - 1, now - asked  # fractions of a millisecond are dropped
+        return now - self._host.boot_ms() - 1, now - before  # fractions of a millisecond are dropped

@@ -46,7 +46,7 @@ class Listener:
                     connection.execute(self._listen)
                     failures = 0
                     self._wake()  # for notifications that arrived while nothing listened
-                    if self._hear(connection):
+                    if self._receive(connection):
                         return
             except psycopg.Error as error:
                 log.warning("Matins does not receive changes of other processes, and connects again: %s", error)
@@ -54,11 +54,11 @@ class Listener:
                 return
             failures += 1
 
-    def _hear(self, connection: psycopg.Connection[Any]) -> bool:
+    def _receive(self, connection: psycopg.Connection[Any]) -> bool:
         """Return True when it is stopped; raise when the connection is lost."""
         while True:
-            heard = [notice.payload != self._me for notice in connection.notifies(timeout=0)]
-            if any(heard):
+            foreign = [notice.payload != self._me for notice in connection.notifies(timeout=0)]
+            if any(foreign):
                 self._wake()
             if self._stop_read in select.select([connection, self._stop_read], [], [])[0]:
                 return True

@@ -29,7 +29,7 @@ def _in_dialect(text: str) -> bytes:
 
 
 SQL = {name: _in_dialect(text) for name, text in load_queries("matins.store.common", "matins.store.postgres").items()}
-MOST_CONNECTIONS = 12
+MAX_CONNECTIONS = 12
 _WAIT_S = 4.5
 _SETTINGS: dict[str, Any] = {
     "connect_timeout": 4,
@@ -58,7 +58,7 @@ class Session:
         self.connection.close()
 
 
-class Sessions:
+class SessionPool:
     """The connection used last is used next, so a process with one thread has one connection."""
 
     def __init__(self, url: str) -> None:
@@ -67,7 +67,7 @@ class Sessions:
         self.name = f"{given.get('dbname') or 'the database'} on {given.get('host') or 'localhost'}"
         self._settings = {name: value for name, value in _SETTINGS.items() if name not in given}
         self._idle: deque[Session] = deque()
-        self._places = threading.BoundedSemaphore(MOST_CONNECTIONS)
+        self._free = threading.BoundedSemaphore(MAX_CONNECTIONS)
         self._closed = False
 
     def connect(self) -> psycopg.Connection[Any]:
@@ -78,9 +78,9 @@ class Sessions:
         return connection
 
     @contextmanager
-    def lend(self, begin: bytes) -> Generator[Session]:
+    def borrow(self, begin: bytes) -> Generator[Session]:
         """Yield a session after its first statement. A transaction is rolled back unless it was committed."""
-        with told(self.name), self._place():
+        with translated_errors(self.name), self._reserve():
             session = self._begin(begin)
             try:
                 yield session
@@ -89,7 +89,7 @@ class Sessions:
                     session.cursor.execute(b"ROLLBACK")
                 raise
             finally:
-                self._take_back(session)
+                self._return(session)
 
     def close(self) -> None:
         self._closed = True
@@ -97,15 +97,15 @@ class Sessions:
             self._idle.pop().close()
 
     @contextmanager
-    def _place(self) -> Generator[None]:
+    def _reserve(self) -> Generator[None]:
         if self._closed:
             raise StoreError(f"The store {self.name} is closed.")
-        if not self._places.acquire(timeout=_WAIT_S):
-            raise StoreUnavailable(f"All {MOST_CONNECTIONS} connections to {self.name} are in use.", hint="Try again.")
+        if not self._free.acquire(timeout=_WAIT_S):
+            raise StoreUnavailable(f"All {MAX_CONNECTIONS} connections to {self.name} are in use.", hint="Try again.")
         try:
             yield
         finally:
-            self._places.release()
+            self._free.release()
 
     def _begin(self, begin: bytes) -> Session:
         """Replace connections that were lost while they were idle."""
@@ -114,7 +114,7 @@ class Sessions:
                 return _begun(self._idle.pop(), begin)
         return _begun(Session(self.connect()), begin)
 
-    def _take_back(self, session: Session) -> None:
+    def _return(self, session: Session) -> None:
         if session.usable and not self._closed:
             self._idle.append(session)
         else:
@@ -137,7 +137,7 @@ def _closed_on_failure(connection: Session | psycopg.Connection[Any]) -> Generat
 
 
 @contextmanager
-def told(name: str) -> Generator[None]:
+def translated_errors(name: str) -> Generator[None]:
     """Translate PostgreSQL's errors."""
     try:
         yield

@@ -11,16 +11,16 @@ from pathlib import Path
 
 from matins.errors import Conflict, StoreError, StoreUnavailable, StoreVersionError
 from matins.ports import Clock
-from matins.store.migrations import Migration, load_migrations, refuse_unknown
+from matins.store.migrations import Migration, check_known, load_migrations
 from matins.store.postgres.clock import DatabaseClock
 from matins.store.postgres.listener import Listener
-from matins.store.postgres.session import SQL, Session, Sessions
+from matins.store.postgres.session import SQL, Session, SessionPool
 from matins.store.postgres.transaction import PostgresTransaction
 
 log = logging.getLogger("matins")
 _OLDEST_SERVER = 140_000
-_LOOK = b"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
-_OURS = {"migrations", "meta", "schedules", "revisions", "due", "runs", "attempts", "permits", "workers", "events",
+_BEGIN_READING = b"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+_TABLES = {"migrations", "meta", "schedules", "revisions", "due", "runs", "attempts", "permits", "workers", "events",
          "writers", "seals"}  # fmt: skip
 
 
@@ -33,13 +33,13 @@ class PostgresStore:
     """Whether several engines may run on it."""
 
     def __init__(self, url: str, now: int) -> None:
-        self.sessions = Sessions(url)
+        self.pool = SessionPool(url)
         self._me = str(uuid.uuid4())
         self._listener: Listener | None = None
         try:
             self.store_id = self._open(now)
         except BaseException:
-            self.sessions.close()
+            self.pool.close()
             raise
         self._channel = f"matins_{self.store_id}"
         self._notify = f"NOTIFY {self._channel}, '{self._me}'".encode()
@@ -47,11 +47,11 @@ class PostgresStore:
     def close(self) -> None:
         if self._listener is not None:
             self._listener.stop()
-        self.sessions.close()
+        self.pool.close()
 
     @contextmanager
     def transaction(self, now: int) -> Generator[PostgresTransaction]:
-        with self.sessions.lend(b"BEGIN") as session:
+        with self.pool.borrow(b"BEGIN") as session:
             transaction = PostgresTransaction(session)
             yield transaction
             chain = transaction.link_events(now)
@@ -63,7 +63,7 @@ class PostgresStore:
 
     @contextmanager
     def reading(self) -> Generator[PostgresTransaction]:
-        with self.sessions.lend(_LOOK) as session:
+        with self.pool.borrow(_BEGIN_READING) as session:
             yield PostgresTransaction(session)
             session.cursor.execute(b"COMMIT")
 
@@ -88,13 +88,13 @@ class PostgresStore:
     def listen(self, wake: Callable[[], None]) -> None:
         if self._listener is not None:
             self._listener.stop()
-        self._listener = Listener(self.sessions.connect, self._channel, self._me, wake)
+        self._listener = Listener(self.pool.connect, self._channel, self._me, wake)
         self._listener.start()
 
     def notify(self) -> None:
         """Notify other processes. The change is already committed, so a failure here is only logged."""
         try:
-            with self.sessions.lend(self._notify):
+            with self.pool.borrow(self._notify):
                 pass  # a statement of its own
         except StoreUnavailable as error:
             log.warning("Other engines see the change within a second, not immediately: %s", error)
@@ -110,7 +110,7 @@ class PostgresStore:
         )
 
     def version_text(self) -> str:
-        with self.sessions.lend(b"SELECT count(*) FROM migrations") as session:
+        with self.pool.borrow(b"SELECT count(*) FROM migrations") as session:
             row = session.cursor.fetchone()
             version = session.connection.info.server_version
         assert row is not None
@@ -121,7 +121,7 @@ class PostgresStore:
         return []
 
     def engines(self, lease_ms: int) -> int:
-        with self.sessions.lend(_LOOK) as session:
+        with self.pool.borrow(_BEGIN_READING) as session:
             row = session.cursor.execute(SQL["engines"], {"lease": lease_ms}).fetchone()
             session.cursor.execute(b"COMMIT")
         assert row is not None
@@ -132,13 +132,13 @@ class PostgresStore:
 
     def database_time(self) -> int:
         """The server's clock, in UTC milliseconds."""
-        with self.sessions.lend(SQL["database_time"]) as session:
+        with self.pool.borrow(SQL["database_time"]) as session:
             row = session.cursor.fetchone()
         assert row is not None
         return row[0]
 
     def _open(self, now: int) -> str:
-        with self.sessions.lend(b"BEGIN") as session:
+        with self.pool.borrow(b"BEGIN") as session:
             self._migrate(session, now)
             row = session.cursor.execute(SQL["meta"], {"key": "store_id"}).fetchone()
             session.cursor.execute(b"COMMIT")
@@ -147,7 +147,7 @@ class PostgresStore:
 
     def _migrate(self, session: Session, now: int) -> None:
         """Apply missing migrations: one process at a time, all or nothing."""
-        name, cursor = self.sessions.name, session.cursor
+        name, cursor = self.pool.name, session.cursor
         if session.connection.info.server_version < _OLDEST_SERVER:
             raise StoreVersionError(f"{name} is older than PostgreSQL 14.", hint="Upgrade the server.")
         session.connection.execute(SQL["patience"])
@@ -156,13 +156,13 @@ class PostgresStore:
             raise StoreError(f"{name} has no schema on its search path.", hint="Create a schema, or name another one.")
         migrations = load_migrations("matins.store.postgres")
         there = _tables(migrations).intersection(tables or ())
-        if there and not there >= _OURS:
+        if there and not there >= _TABLES:
             raise StoreError(
                 f'The schema "{schema}" of {name} has a table "{min(there)}" that does not belong to Matins.',
                 hint="Give Matins its own schema: CREATE SCHEMA matins, then …?options=-csearch_path%3Dmatins.",
             )
         applied = dict(cursor.execute(SQL["applied"]).fetchall()) if there else {}
-        refuse_unknown(name, len(applied), applied, migrations, "Use a new database or schema")
+        check_known(name, len(applied), applied, migrations, "Use a new database or schema")
         for migration in migrations[len(applied) :]:
             session.connection.execute(migration.sql.encode())
             values = {"number": migration.number, "name": migration.name, "checksum": migration.checksum, "now": now}

@@ -33,7 +33,7 @@ _RUN = ("int8", "int8", "int8", "int8", "text", "int2", "int2", "text", "int8", 
         "int8", "int8", "int8", "text", "text")  # fmt: skip
 _ATTEMPT = ("int8",) * 4
 _EVENT = ("int8", "int8", "int8", "int8", "text", "int8", "int8", "text", "bytea")
-_MOST_ROWS = 10_000
+_MAX_ROWS = 10_000
 """Rows in one statement, so that none reaches the timeout."""
 _TEXTS = frozenset(
     {"reason", "outcome", "evidence", "agent", "name", "definition", "state", "created_by", "creator_role"}
@@ -206,4 +206,4 @@ def _columns(rows: Sequence[Sequence[Any]], count: int) -> Sequence[Sequence[Any
 
 
 def _batches(rows: Sequence[Any]) -> Iterable[Sequence[Any]]:
-    return (rows[start : start + _MOST_ROWS] for start in range(0, len(rows), _MOST_ROWS))
+    return (rows[start : start + _MAX_ROWS] for start in range(0, len(rows), _MAX_ROWS))

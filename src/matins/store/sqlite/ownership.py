@@ -15,9 +15,9 @@ from matins.errors import NetworkFilesystem
 
 _NETWORK = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "ceph", "glusterfs", "lustre", "gpfs", "beegfs", "9p"}
 _NETWORK_FUSE = ("fuse.sshfs", "fuse.s3fs", "fuse.rclone", "fuse.gcsfuse", "fuse.glusterfs", "fuse.davfs")
-_LONGEST_SOCKET = 100
-_PATIENCE = 1_000
-_LOOK_S = 0.005
+_MAX_SOCKET_LENGTH = 100
+_MAX_TRIES = 1_000
+_POLL_S = 0.005
 
 
 class Ownership:
@@ -29,15 +29,15 @@ class Ownership:
         self._pid = os.getpid()
         self.socket = socket_path(path) if path is not None else None
         owned = weakref.ref(self)
-        os.register_at_fork(after_in_child=lambda: _forget(owned()))
+        os.register_at_fork(after_in_child=lambda: _abandon(owned()))
 
-    def take(self) -> bool:
+    def acquire(self) -> bool:
         """Take the lock; False when another process holds it."""
         if self._path is None or self._file is not None:
             return True
         self._path.parent.mkdir(parents=True, exist_ok=True)
         file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        if not _won(file):
+        if not _acquired(file):
             os.close(file)
             return False
         os.ftruncate(file, 0)
@@ -46,14 +46,14 @@ class Ownership:
         self._pid = os.getpid()
         return True
 
-    def take_patiently(self) -> bool:
+    def acquire_waiting(self) -> bool:
         """Take the lock, waiting for processes that hold it briefly. False when an engine holds it, or after 5 s."""
-        for _ in range(_PATIENCE):
-            if self.take():
+        for _ in range(_MAX_TRIES):
+            if self.acquire():
                 return True
             if self.owner():
                 return False
-            time.sleep(_LOOK_S)
+            time.sleep(_POLL_S)
         return False
 
     def announce(self, socket: Path) -> None:
@@ -74,18 +74,18 @@ class Ownership:
 
     def has_engine(self) -> bool:
         """Whether an engine holds the lock. A killed engine does not. This check locks no other process out."""
-        if self.held:
+        if self.is_held:
             return True
         if self._path is None or not self._path.exists():
             return False
         file = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
         try:
-            return not _free(file) and bool(self.owner())
+            return not _is_free(file) and bool(self.owner())
         finally:
             os.close(file)
 
     @property
-    def held(self) -> bool:
+    def is_held(self) -> bool:
         return self._path is None or self._file is not None
 
     def release(self) -> None:
@@ -94,33 +94,33 @@ class Ownership:
             os.close(self._file)
         self._file = None
 
-    def forget(self) -> None:
+    def abandon(self) -> None:
         """Close a forked child's copy of the lock, or the lock would outlive its owner."""
         if self._file is not None:
             os.close(self._file)
             self._file = None
 
 
-def _won(file: int) -> bool:
+def _acquired(file: int) -> bool:
     """Try to lock. Processes that only check hold the lock briefly, so they are waited for."""
-    for _ in range(_PATIENCE):
-        if _locked(file, fcntl.LOCK_EX):
+    for _ in range(_MAX_TRIES):
+        if _try_lock(file, fcntl.LOCK_EX):
             return True
-        if not _free(file):
+        if not _is_free(file):
             return False
-        time.sleep(_LOOK_S)
+        time.sleep(_POLL_S)
     return False
 
 
-def _free(file: int) -> bool:
+def _is_free(file: int) -> bool:
     """Whether no process holds the lock exclusively."""
-    free = _locked(file, fcntl.LOCK_SH)
+    free = _try_lock(file, fcntl.LOCK_SH)
     if free:
         fcntl.flock(file, fcntl.LOCK_UN)  # not by closing it: a child that is forked now has it open too
     return free
 
 
-def _locked(file: int, how: int) -> bool:
+def _try_lock(file: int, how: int) -> bool:
     try:
         fcntl.flock(file, how | fcntl.LOCK_NB)
     except OSError:
@@ -128,15 +128,15 @@ def _locked(file: int, how: int) -> bool:
     return True
 
 
-def _forget(ownership: Ownership | None) -> None:
+def _abandon(ownership: Ownership | None) -> None:
     if ownership is not None:
-        ownership.forget()
+        ownership.abandon()
 
 
 def socket_path(database: Path) -> Path:
     """The socket beside the database, or in the temporary directory if that path is too long for a socket."""
     beside = Path(f"{database.absolute()}.sock")
-    if len(os.fsencode(beside)) <= _LONGEST_SOCKET:
+    if len(os.fsencode(beside)) <= _MAX_SOCKET_LENGTH:
         return beside
     name = sha256(os.fsencode(beside)).hexdigest()[:16]
     return Path(tempfile.gettempdir(), f"matins-{os.getuid()}", f"{name}.sock")
@@ -147,7 +147,7 @@ def boot_id() -> str:
     return path.read_text(encoding="ascii").strip() if path.exists() else ""
 
 
-def refuse_network_filesystem(path: Path) -> None:
+def check_filesystem(path: Path) -> None:
     mounts = Path("/proc/self/mountinfo")
     if mounts.exists():
         kind = network_filesystem(path.absolute(), mounts.read_text(encoding="utf-8"))

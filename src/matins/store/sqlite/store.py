@@ -14,9 +14,9 @@ import apsw
 from matins.errors import StoreBusy, StoreCorrupt, StoreError, StoreUnavailable
 from matins.ports import Clock
 from matins.store.chain import Chain
-from matins.store.migrations import Migration, load_migrations, refuse_unknown
-from matins.store.sqlite.copying import copy, damage
-from matins.store.sqlite.ownership import Ownership, refuse_network_filesystem
+from matins.store.migrations import Migration, check_known, load_migrations
+from matins.store.sqlite.backup import integrity_problems, write_backup
+from matins.store.sqlite.ownership import Ownership, check_filesystem
 from matins.store.sqlite.transaction import SQL, SqliteTransaction
 
 APPLICATION_ID = 0x4D41544E  # "MATN"
@@ -40,11 +40,11 @@ class SqliteStore:
     def __init__(self, path: Path | None, now: int) -> None:
         self.path = path
         if path is not None:
-            refuse_network_filesystem(path)
+            check_filesystem(path)
         self.ownership = Ownership(path)
         self._lock = threading.RLock()
         self._run_ids = range(0)
-        with told(path):
+        with translated_errors(path):
             self._connection: Any = self._connect()  # apsw types its bindings by what Python 3.12 added
             try:
                 self.store_id = self._open(now)
@@ -60,7 +60,7 @@ class SqliteStore:
 
     @contextmanager
     def transaction(self, now: int) -> Generator[SqliteTransaction]:
-        with self._lock, told(self.path):
+        with self._lock, translated_errors(self.path):
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 chain = self._chain or self._new_chain(now)
@@ -80,7 +80,7 @@ class SqliteStore:
 
     @contextmanager
     def reading(self) -> Generator[SqliteTransaction]:
-        with self._lock, told(self.path):
+        with self._lock, translated_errors(self.path):
             alone = not self._connection.in_transaction
             if alone:
                 self._connection.execute("BEGIN")
@@ -91,7 +91,7 @@ class SqliteStore:
                     self._connection.execute("ROLLBACK")  # unlike a commit that fails, it leaves none open
 
     def acquire(self, *, wait: bool = False) -> bool:
-        return self.ownership.take_patiently() if wait else self.ownership.take()
+        return self.ownership.acquire_waiting() if wait else self.ownership.acquire()
 
     def release(self) -> None:
         self.ownership.release()
@@ -100,12 +100,12 @@ class SqliteStore:
         self.ownership.announce(socket)
 
     def owner_socket(self) -> Path | None:
-        said = self.ownership.owner().get("socket")
-        return Path(str(said)) if said else None
+        value = self.ownership.owner().get("socket")
+        return Path(str(value)) if value else None
 
     def owner_pid(self) -> int | None:
-        said = self.ownership.owner().get("pid")
-        return said if isinstance(said, int) else None
+        value = self.ownership.owner().get("pid")
+        return value if isinstance(value, int) else None
 
     def socket_path(self) -> Path | None:
         """The socket of an engine on this store; None for a store in memory."""
@@ -129,14 +129,14 @@ class SqliteStore:
 
     def checkpoint(self) -> None:
         """Write the log back into the database file."""
-        with self._lock, told(self.path):
+        with self._lock, translated_errors(self.path):
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     def backup(self, path: Path) -> None:
         if self.path is None:
             raise StoreError("A store in memory has no file to back up.", hint="Use a store in a file: sqlite:///FILE.")
-        with told(self.path):
-            copy(self.path, path)
+        with translated_errors(self.path):
+            write_backup(self.path, path)
 
     def version_text(self) -> str:
         with self._lock:
@@ -145,8 +145,8 @@ class SqliteStore:
     def integrity_problems(self) -> list[str]:
         if self.path is None:
             return []
-        with told(self.path):
-            return damage(self.path)
+        with translated_errors(self.path):
+            return integrity_problems(self.path)
 
     def _connect(self) -> Any:
         if self.path is not None:
@@ -180,12 +180,12 @@ class SqliteStore:
             if application not in (0, APPLICATION_ID) or (application == 0 and (have or self._has_tables())):
                 raise StoreError(f"{self.path} is a SQLite database, but not one of Matins.", hint="Name another file.")
             recorded = dict(self._connection.execute("SELECT number, checksum FROM migrations")) if have else {}
-        refuse_unknown(str(self.path), have, recorded, known, "Move the file away to start with a new one")
+        check_known(str(self.path), have, recorded, known, "Move the file away to start with a new one")
         return have
 
     def _upgrade(self, migrations: list[Migration], now: int) -> None:
         """Apply migrations while no other process owns the file: the schema must not change under a running engine."""
-        if not self.ownership.take_patiently():
+        if not self.ownership.acquire_waiting():
             raise StoreBusy(
                 f"{self.path} must be upgraded, but an engine is running on it.", hint="Stop the engine first."
             )
@@ -206,7 +206,7 @@ class SqliteStore:
 
 
 @contextmanager
-def told(path: Path | None) -> Generator[None]:
+def translated_errors(path: Path | None) -> Generator[None]:
     """Translate SQLite's errors."""
     try:
         yield

@@ -13,7 +13,7 @@ from matins.model.rows import RunRow, StoredEvent
 from matins.store.common.statements import Statements
 
 
-class Desk(Statements):
+class AccessQueries(Statements):
     def insert_token(self, token: Token) -> None:
         values = token._asdict()
         del values["revoked_at"], values["used_at"]

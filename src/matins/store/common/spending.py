@@ -8,7 +8,7 @@ from matins.model.run import Usage
 from matins.store.common.statements import Statements
 
 
-class Ledger(Statements):
+class SpendingQueries(Statements):
     def past_spend(self, schedule_id: int, limit: int) -> list[Usage]:
         return [Usage(*row) for row in self._all("past_spend", id=schedule_id, limit=limit)]
 
@@ -39,8 +39,8 @@ class Ledger(Statements):
         values = {"run_id": run_id, "schedule_id": schedule_id, "agent": agent, "now": now}
         self._all("reserve_spend", money=usage.money, tokens=usage.tokens, **values)
 
-    def insert_reservation(self, run_id: int, purse: BudgetUsage, usage: Usage) -> None:
-        place = {"budget": purse.budget, "whose": purse.of, "period": purse.period}
+    def insert_reservation(self, run_id: int, usage_row: BudgetUsage, usage: Usage) -> None:
+        place = {"budget": usage_row.budget, "whose": usage_row.of, "period": usage_row.period}
         self._all("insert_reservation", run_id=run_id, money=usage.money, tokens=usage.tokens, **place)
 
     def reservations(self, run_id: int) -> list[BudgetUsage]:

@@ -11,7 +11,7 @@ from matins.model.throttle import Throttle
 from matins.store.common.statements import Statements
 
 
-class Governance(Statements):
+class PolicyQueries(Statements):
     # -- policies and throttles
 
     def policy_rev(self) -> int:

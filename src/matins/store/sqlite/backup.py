@@ -11,10 +11,10 @@ import apsw
 
 from matins.errors import Conflict, InvalidInput, StoreCorrupt
 
-_MOST_SHOWN = 5
+_MAX_SHOWN = 5
 
 
-def copy(source: Path, target: Path) -> None:
+def write_backup(source: Path, target: Path) -> None:
     """Copy the database as it is at one moment. Writers do not wait. The copy is checked before it gets its name."""
     try:
         file, name = mkstemp(".partial", f".{target.name}.", target.parent)  # a new private name
@@ -46,34 +46,34 @@ def _copy(source: Path, target: Path) -> None:
             while not backup.done:
                 backup.step(-1)
         _pragma(there, "journal_mode = DELETE")  # one file without a log
-        wrong = _damage(there)
+        problems = _integrity_problems(there)
     finally:
         there.close()
         here.close()
-    if wrong:
+    if problems:
         raise StoreCorrupt(
-            f"The copy of {source} is damaged: {wrong[0]}.", hint="Run matins doctor. The copy was deleted."
+            f"The copy of {source} is damaged: {problems[0]}.", hint="Run matins doctor. The copy was deleted."
         )
     with target.open("rb") as file:
         os.fsync(file.fileno())
 
 
-def damage(path: Path) -> list[str]:
+def integrity_problems(path: Path) -> list[str]:
     """The problems that `quick_check` finds, on its own connection: the engine does not wait."""
     connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
     try:
         connection.set_busy_timeout(5_000)
-        return _damage(connection)
+        return _integrity_problems(connection)
     except (apsw.CorruptError, apsw.NotADBError) as error:  # too damaged for the check itself
         return [str(error)]
     finally:
         connection.close()
 
 
-def _damage(connection: apsw.Connection) -> list[str]:
-    found = [str(row[0]) for row in _pragma(connection, f"quick_check({_MOST_SHOWN})")]
+def _integrity_problems(connection: apsw.Connection) -> list[str]:
+    found = [str(row[0]) for row in _pragma(connection, f"quick_check({_MAX_SHOWN})")]
     return [] if found == ["ok"] else found
 
 
-def _pragma(connection: Any, words: str) -> list[Any]:
-    return connection.execute(f"PRAGMA {words}").fetchall()
+def _pragma(connection: Any, pragma: str) -> list[Any]:
+    return connection.execute(f"PRAGMA {pragma}").fetchall()

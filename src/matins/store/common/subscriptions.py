@@ -12,7 +12,7 @@ from matins.model.subscription import Delivery, DeliveryState, Subscription, Sub
 from matins.store.common.statements import Statements
 
 
-class Outbox(Statements):
+class SubscriptionQueries(Statements):
     def event_horizon(self) -> int:
         return self._value("event_horizon")
 
@@ -91,8 +91,8 @@ class Outbox(Statements):
         return self._rows(Delivery, "deliveries", name=name, state=state, after=after, limit=limit)
 
     def redeliver(self, name: str, event: StoredEvent, now: int) -> None:
-        lane = {"name": name, "schedule_id": event.schedule_id or 0, "now": now}
-        self._all("redeliver", event_id=event.id, **lane)
+        queue = {"name": name, "schedule_id": event.schedule_id or 0, "now": now}
+        self._all("redeliver", event_id=event.id, **queue)
 
     def delete_lost_deliveries(self) -> None:
         self._all("delete_lost_deliveries")
