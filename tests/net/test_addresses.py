@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from matins.net.addresses import canonical_host, forbidden, known_addresses
+from matins.net.addresses import canonical_host, literal_addresses, refusal_reason
 
 REFUSED = {
     "0.0.0.0": "unspecified",
@@ -103,31 +103,31 @@ ODD_NUMBERS = [
 
 @pytest.mark.parametrize(("address", "why"), REFUSED.items())
 def test_addresses_inside_are_refused_with_the_reason(address: str, why: str) -> None:
-    assert why in (forbidden(address) or "")
+    assert why in (refusal_reason(address) or "")
 
 
 @pytest.mark.parametrize("address", REACHED)
 def test_public_addresses_are_reached(address: str) -> None:
-    assert forbidden(address) is None
+    assert refusal_reason(address) is None
 
 
 @pytest.mark.parametrize("text", ["", "localhost", "example.com", *ODD_NUMBERS])
 def test_what_is_not_a_plain_address_is_refused(text: str) -> None:
-    assert forbidden(text) == "not an IP address"
+    assert refusal_reason(text) == "not an IP address"
 
 
 @given(st.ip_addresses(v=4) | st.ip_addresses(v=6).filter(lambda address: int(address) >= 2**48))
 def test_nothing_that_python_calls_private_is_reached(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> None:
     """A second opinion: ours may only be the stricter one."""
     if address.is_private or address.is_multicast or address.is_reserved or address.is_link_local:
-        assert forbidden(str(address))
+        assert refusal_reason(str(address))
 
 
 @given(st.ip_addresses(v=4))
 def test_mapped_and_compatible_are_judged_by_the_address_inside(inner: ipaddress.IPv4Address) -> None:
-    mapped = forbidden(f"::ffff:{inner}")
-    assert mapped == forbidden(str(inner))
-    assert bool(forbidden(f"::{inner}")) == bool(mapped)
+    mapped = refusal_reason(f"::ffff:{inner}")
+    assert mapped == refusal_reason(str(inner))
+    assert bool(refusal_reason(f"::{inner}")) == bool(mapped)
 
 
 @pytest.mark.parametrize("host", ODD_NUMBERS)
@@ -164,7 +164,7 @@ def test_a_host_has_one_spelling(host: str, canonical: str) -> None:
 
 
 def test_addresses_and_localhost_need_no_resolver() -> None:
-    assert known_addresses("10.0.0.1") == ["10.0.0.1"]
-    assert known_addresses("::1") == ["::1"]
-    assert known_addresses("localhost") == known_addresses("api.localhost") == ["127.0.0.1", "::1"]
-    assert known_addresses("example.com") == known_addresses("notlocalhost") == []
+    assert literal_addresses("10.0.0.1") == ["10.0.0.1"]
+    assert literal_addresses("::1") == ["::1"]
+    assert literal_addresses("localhost") == literal_addresses("api.localhost") == ["127.0.0.1", "::1"]
+    assert literal_addresses("example.com") == literal_addresses("notlocalhost") == []

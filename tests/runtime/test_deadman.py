@@ -13,7 +13,7 @@ import pytest
 from matins import Matins
 from matins.errors import StoreUnavailable
 from matins.model.access import Principal
-from matins.net.client import AddressRefused, Answer, Unreachable
+from matins.net.outbound import AddressRefused, Response, Unreachable
 from matins.runtime.deadman import MOST_LAG_MS, MOST_STILL_MS, Deadman, Figures, ailments, well
 from matins.runtime.engine import Settings
 from matins.testing import Sandbox
@@ -30,9 +30,9 @@ class FakeDoor:
 
     def __init__(self) -> None:
         self.calls: list[tuple[str, str]] = []
-        self.answer: Answer | Exception = Answer(200, b"OK", {})
+        self.answer: Response | Exception = Response(200, b"OK", {})
 
-    def send(self, method: str, url: str, *, body: bytes = b"", headers: Mapping[str, str] | None = None) -> Answer:
+    def send(self, method: str, url: str, *, body: bytes = b"", headers: Mapping[str, str] | None = None) -> Response:
         self.calls.append((method, url))
         if isinstance(self.answer, Exception):
             raise self.answer
@@ -125,16 +125,16 @@ def test_b14_silence_when_the_store_does_not_answer(bench: Sandbox, door: FakeDo
     assert door.calls == []
 
 
-@pytest.mark.parametrize("answer", [Unreachable("nobody there"), Answer(500, b"", {}), Answer(404, b"", {})])
+@pytest.mark.parametrize("answer", [Unreachable("nobody there"), Response(500, b"", {}), Response(404, b"", {})])
 def test_b14_a_call_that_does_not_arrive_is_said_without_the_key(
-    deadman: Deadman, door: FakeDoor, caplog: pytest.LogCaptureFixture, answer: Answer | Exception
+    deadman: Deadman, door: FakeDoor, caplog: pytest.LogCaptureFixture, answer: Response | Exception
 ) -> None:
     """B14: and made again the next time"""
     door.answer = answer
     assert deadman.beat() is False
     assert "did not arrive" in caplog.text
     assert "key17" not in caplog.text
-    door.answer = Answer(204, b"", {})
+    door.answer = Response(204, b"", {})
     assert deadman.beat() is True
 
 

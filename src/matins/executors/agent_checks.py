@@ -12,7 +12,7 @@ from matins.executors.preparation import check_workdir, find_program, folder_of,
 from matins.executors.runners.protocol import AnyRunner, Call, EndpointRunner
 from matins.executors.secrets import environment_of, resolve
 from matins.model.agent import Agent
-from matins.net.client import check_url
+from matins.net.outbound import check_url
 
 _PROMPT = "Is anything in the way?"
 

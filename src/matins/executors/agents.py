@@ -22,7 +22,7 @@ from matins.executors.runners.tool_sessions import session_gone
 from matins.executors.spending_watch import SpendingWatch
 from matins.executors.work_items import NoWork
 from matins.model.run import Outcome, ProviderLimit, Usage
-from matins.net.client import Door, Resolve
+from matins.net.outbound import HttpClient, Resolve
 from matins.ports import Clock
 from matins.runtime.attempt import Attempt, AttemptEnd, Mark
 from matins.runtime.recorder import will_retry
@@ -77,7 +77,7 @@ class AgentExecutor:
         self._wake = wake
         self._loader = loader
         self._resolve = resolve
-        self._http_client: tuple[Any, Door] | None = None
+        self._http_client: tuple[Any, HttpClient] | None = None
         """The one for the hosts that were allowed last."""
         self._endpoint_calls = EndpointCalls(clock, self._call_ended)
         self._spending_watch = SpendingWatch(lambda: self._supervisor, loader.spending_limits)
@@ -239,7 +239,7 @@ class AgentExecutor:
     def _endpoint_call(self, prepared: Prepared) -> EndpointCall:
         allowed = prepared.call.allowed_hosts
         if self._http_client is None or self._http_client[0] != allowed:
-            self._http_client = allowed, Door(allowed, self._resolve)
+            self._http_client = allowed, HttpClient(allowed, self._resolve)
         allowance = SpendingAllowance(
             self._clock, lambda: self._loader.spending_limits(prepared.attempt), _usage(prepared)
         )

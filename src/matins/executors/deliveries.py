@@ -15,7 +15,7 @@ from matins.executors.commands import CommandResult, hook_reply, run_command
 from matins.executors.secrets import resolve
 from matins.model.run import RunRecord
 from matins.model.schedule import CommandLine
-from matins.net.client import AddressRefused, Door, Resolve, Unreachable
+from matins.net.outbound import AddressRefused, HttpClient, Resolve, Unreachable
 from matins.net.signing import sign
 from matins.ports import Clock
 from matins.runtime.catalog import Known
@@ -44,7 +44,7 @@ class Webhooks:
     def __init__(self, clock: Clock, resolve: Resolve | None = None) -> None:
         self._clock = clock
         self._resolve = resolve
-        self._http_client: tuple[Any, Door] | None = None
+        self._http_client: tuple[Any, HttpClient] | None = None
         """The one for the hosts that were allowed last."""
 
     def __call__(self, queue: Lane, delivery: Letter) -> Sent:
@@ -65,11 +65,11 @@ class Webhooks:
             return _ARRIVED
         return Sent("gone" if answer.status == _GONE else "again", f"it answered {answer.status}")
 
-    def _client_for(self, queue: Lane) -> Door:
+    def _client_for(self, queue: Lane) -> HttpClient:
         allowed = queue.policies.allowed_hosts
         cached = self._http_client
         if cached is None or cached[0] != allowed:
-            cached = self._http_client = allowed, Door(allowed, self._resolve)
+            cached = self._http_client = allowed, HttpClient(allowed, self._resolve)
         return cached[1]
 
 

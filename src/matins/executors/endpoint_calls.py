@@ -16,7 +16,7 @@ from matins.executors.processes.launch import EndedBy, Limits, ProcessOutcome
 from matins.executors.processes.redaction import Redactor
 from matins.executors.runners.protocol import Call, EndpointRunner, RunnerResult
 from matins.model.run import Usage
-from matins.net.client import Door, Reply
+from matins.net.outbound import HttpClient, StreamedResponse
 from matins.ports import Clock
 from matins.runtime.attempt import Mark
 from matins.runtime.spending import Bound
@@ -51,7 +51,7 @@ class EndpointCall:
     """One call's line: its own patience with the other side, and the hand that cuts it."""
 
     def __init__(
-        self, clock: Clock, client: Door, limits: Limits, allowance: SpendingAllowance, secrets: tuple[str, ...]
+        self, clock: Clock, client: HttpClient, limits: Limits, allowance: SpendingAllowance, secrets: tuple[str, ...]
     ) -> None:
         self._clock = clock
         self._client = client
@@ -76,8 +76,8 @@ class EndpointCall:
         return self._clock.now_ms() // 1000
 
     @contextmanager
-    def post(self, url: str, body: bytes, headers: Mapping[str, str]) -> Generator[Reply]:
-        with self._client.open("POST", url, self, body=body, headers=headers, cleaned=self.redacted) as reply:
+    def post(self, url: str, body: bytes, headers: Mapping[str, str]) -> Generator[StreamedResponse]:
+        with self._client.open("POST", url, self, body=body, headers=headers, clean=self.redacted) as reply:
             yield reply
 
     def over_budget(self, so_far: RunnerResult) -> bool:
@@ -98,15 +98,15 @@ class EndpointCall:
             waits.append((idle / 1000, "idle"))
         seconds, self._waiting_limit = min(waits, key=lambda wait: wait[0])
         if seconds <= 0:
-            self.ran_out()
+            self.expired()
         if self.closed:
             raise TimeoutError
         return seconds
 
-    def ran_out(self) -> None:
+    def expired(self) -> None:
         self.ended_by = self.ended_by or self._waiting_limit
 
-    def holds(self, sock: socket.socket) -> None:
+    def attach(self, sock: socket.socket) -> None:
         with self._lock:
             self._sock = sock
             if self.closed:

@@ -55,13 +55,13 @@ _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
 _NAME = re.compile(r"(?=.{1,253}$)[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})*")
 
 
-def forbidden(address: str) -> str | None:
+def refusal_reason(address: str) -> str | None:
     """Why an IP address may not be reached; None when it may."""
     try:
         parsed = ip_address(address)
     except ValueError:
         return "not an IP address"
-    return _forbidden_v4(parsed) if isinstance(parsed, IPv4Address) else _forbidden_v6(parsed)
+    return _refusal_reason_v4(parsed) if isinstance(parsed, IPv4Address) else _refusal_reason_v6(parsed)
 
 
 def canonical_host(host: str) -> str:
@@ -77,7 +77,7 @@ def canonical_host(host: str) -> str:
     return name
 
 
-def known_addresses(host: str) -> list[str]:
+def literal_addresses(host: str) -> list[str]:
     """The addresses of a canonical host that needs no resolver; empty for other hosts."""
     if host == "localhost" or host.endswith(".localhost"):
         return ["127.0.0.1", "::1"]
@@ -85,17 +85,17 @@ def known_addresses(host: str) -> list[str]:
     return [host] if is_address else []
 
 
-def _forbidden_v4(address: IPv4Address) -> str | None:
+def _refusal_reason_v4(address: IPv4Address) -> str | None:
     return next((why for network, why in _FORBIDDEN_V4 if address in network), None)
 
 
-def _forbidden_v6(address: IPv6Address) -> str | None:
+def _refusal_reason_v6(address: IPv6Address) -> str | None:
     why = next((why for network, why in _FORBIDDEN_V6 if address in network), None)
     if why:
         return why
     inner = address.ipv4_mapped or _compatible(address)
     if inner:
-        return _forbidden_v4(inner)
+        return _refusal_reason_v4(inner)
     return None if address in _GLOBAL_V6 else "a reserved address"
 
 

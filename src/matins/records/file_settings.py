@@ -35,7 +35,7 @@ class HeartbeatUrl:
 
 
 def _check_hosts(value: AllowedHosts, context: RecordContext) -> AllowedHosts:
-    from matins.net.client import check_allowed_hosts
+    from matins.net.outbound import check_allowed_hosts
 
     try:
         check_allowed_hosts(value.hosts)

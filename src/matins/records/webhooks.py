@@ -33,7 +33,7 @@ class Webhook:
 
 def _complete(hook: Webhook, context: RecordContext) -> Webhook:
     from matins.engine.events import canonical_types
-    from matins.net.client import check_url
+    from matins.net.outbound import check_url
 
     if hook.name == HOOKS_SUBSCRIPTION:
         message = f'The name "{HOOKS_SUBSCRIPTION}" is reserved for hooks.'

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from matins.engine.policies import NO_POLICIES, Policies
 from matins.errors import MatinsError, StoreError
-from matins.net.client import Door, check_url
+from matins.net.outbound import HttpClient, check_url
 from matins.ports import Clock, Store
 from matins.runtime.engine import Settings
 
@@ -57,7 +57,7 @@ def check_heartbeat(url: str) -> None:
 class Deadman:
     """Calls a URL regularly while the scheduler is healthy: the URL of the settings, or the one of the file."""
 
-    def __init__(self, settings: Settings, door: Door | None = None) -> None:
+    def __init__(self, settings: Settings, door: HttpClient | None = None) -> None:
         if settings.heartbeat_url is not None:
             check_heartbeat(settings.heartbeat_url)
         self._url = self._own_url = settings.heartbeat_url
@@ -97,7 +97,7 @@ class Deadman:
             log.warning("No heartbeat was sent: %s", "; ".join(ailments(figures, self._most_still_ms)))
             return False
         try:
-            door = self._door or Door([urlsplit(url).netloc])
+            door = self._door or HttpClient([urlsplit(url).netloc])
             answer = door.send("GET", url)
         except MatinsError as error:
             log.warning("The heartbeat did not arrive: %s", error)

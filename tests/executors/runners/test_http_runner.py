@@ -14,7 +14,7 @@ from matins.executors.processes.launch import Limits
 from matins.executors.runners.http import Http
 from matins.executors.runners.protocol import Call, RunInfo, RunnerResult
 from matins.model.run import Usage
-from matins.net.client import AddressRefused, Door
+from matins.net.outbound import AddressRefused, HttpClient
 from matins.net.signing import new_secret, verify
 from matins.runtime.clock import SystemClock
 from standins.endpoint import Endpoint, Request
@@ -37,11 +37,13 @@ def call(endpoint: Endpoint, **words: Any) -> Call:
     return Call(**{**given, "environment": environment, "secrets": (SECRET,), "allowed_hosts": allowed, **words})
 
 
-def speak(wanted: Call, door: Door | None = None) -> RunnerResult:
+def speak(wanted: Call, door: HttpClient | None = None) -> RunnerResult:
     clock = SystemClock()
     Http().check(wanted)
     allowance = SpendingAllowance(clock, list, lambda result: Usage())
-    line = EndpointCall(clock, door or Door(wanted.allowed_hosts), Limits(30_000, 30_000), allowance, wanted.secrets)
+    line = EndpointCall(
+        clock, door or HttpClient(wanted.allowed_hosts), Limits(30_000, 30_000), allowance, wanted.secrets
+    )
     return Http().call(wanted, line)
 
 
@@ -168,7 +170,7 @@ def test_a_name_that_leads_elsewhere_the_second_time(endpoint: Endpoint) -> None
         return ["127.0.0.1"] if len(asked) > 1 else ["93.184.215.14"]
 
     wanted = call(endpoint, url=f"http://rebind.example:{endpoint.port}/wake", allowed_hosts=())
-    door = Door((), rebinding, timeout_s=0.2)
+    door = HttpClient((), rebinding, timeout_s=0.2)
     with pytest.raises(Exception, match="cannot be reached"):
         speak(wanted, door)
     assert asked == ["rebind.example"]

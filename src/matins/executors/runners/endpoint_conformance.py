@@ -25,7 +25,7 @@ from matins.executors.runners.known_faults import (
     spoilt,
 )
 from matins.executors.runners.protocol import Call, EndpointRunner, RunInfo, RunnerResult
-from matins.net.client import Reply, Unreachable
+from matins.net.outbound import StreamedResponse, Unreachable
 
 _REFUSALS = (400, 401, 404, HTTPStatus.TOO_MANY_REQUESTS, 500, 503)
 _FLOOD = 64
@@ -44,7 +44,7 @@ class _Sent(NamedTuple):
             return text.encode() in self.body
 
 
-class _Answer(Reply):
+class _Answer(StreamedResponse):
     """What is read from memory; `torn` is one that breaks off."""
 
     def __init__(self, status: int, headers: Mapping[str, str], body: bytes, torn: bool) -> None:
@@ -53,8 +53,8 @@ class _Answer(Reply):
         self._body = io.BytesIO(body)
         self._torn = torn
 
-    def lines(self, longest: int) -> Iterator[bytes]:
-        yield from (line for line in self._body if len(line) <= longest)
+    def lines(self, max_length: int) -> Iterator[bytes]:
+        yield from (line for line in self._body if len(line) <= max_length)
         self._tear()
 
     def read(self, limit: int) -> bytes:
@@ -81,7 +81,7 @@ class _PlayedConnection:
         return 1_800_000_000
 
     @contextmanager
-    def post(self, url: str, body: bytes, headers: Mapping[str, str]) -> Generator[Reply]:
+    def post(self, url: str, body: bytes, headers: Mapping[str, str]) -> Generator[StreamedResponse]:
         self.sent.append(_Sent(url, body, headers))
         yield _Answer(*self._answer)
 

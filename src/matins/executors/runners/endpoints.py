@@ -12,7 +12,7 @@ from matins.executors.runners.outcomes import StreamNotes
 from matins.executors.runners.protocol import Call
 from matins.executors.runners.provider_limits import find_limit, retry_after
 from matins.executors.runners.tool_events import MAX_NOTE_LENGTH, Event, read_event, shorten
-from matins.net.client import check_url
+from matins.net.outbound import check_url
 
 MAX_BODY_BYTES = 64 * 1024
 _KIND_NAMES = {str: "a text", int: "a whole number", float: "a number", list: "a list", dict: "a mapping"}

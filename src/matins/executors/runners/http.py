@@ -18,7 +18,7 @@ from matins.executors.runners.endpoints import (
 from matins.executors.runners.outcomes import StreamNotes, Tokens, conclude
 from matins.executors.runners.protocol import Call, Declared, EndpointConnection, RunnerResult
 from matins.executors.runners.tool_events import MAX_TEXT_LENGTH, Event, read_event, shorten, storable, storable_text
-from matins.net.client import Reply
+from matins.net.outbound import StreamedResponse
 from matins.net.signing import sign
 
 SECRET = "WEBHOOK_SECRET"
@@ -67,7 +67,7 @@ def _request(call: Call) -> dict[str, Any]:
     }
 
 
-def _result(reply: Reply) -> RunnerResult:
+def _result(reply: StreamedResponse) -> RunnerResult:
     notes = StreamNotes(metered=False)
     if not 200 <= reply.status < 300:
         record_refusal(notes, "", reply.status, reply.headers.get("retry-after"), reply.read(MAX_BODY_BYTES))

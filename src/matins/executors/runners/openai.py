@@ -22,7 +22,7 @@ from matins.executors.runners.outcomes import StreamNotes, Tokens, conclude
 from matins.executors.runners.protocol import Call, EndpointConnection, RunnerResult
 from matins.executors.runners.provider_limits import find_limit, retry_after
 from matins.executors.runners.tool_events import MAX_TEXT_LENGTH, Event, read_event, shorten
-from matins.net.client import Unreachable
+from matins.net.outbound import Unreachable
 
 KEY = "OPENAI_API_KEY"
 _OPTIONS = {

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
-from matins.net.client import Reply
+from matins.net.outbound import StreamedResponse
 
 Declared = Literal["failed", "nothing"]
 StoppedBy = Literal["turns", "money"]
@@ -187,7 +187,7 @@ class EndpointConnection(Protocol):
         """The wall clock, in UTC seconds."""
         ...
 
-    def post(self, url: str, body: bytes, headers: Mapping[str, str]) -> AbstractContextManager[Reply]:
+    def post(self, url: str, body: bytes, headers: Mapping[str, str]) -> AbstractContextManager[StreamedResponse]:
         """Through the one door, which judges where a URL leads. Secrets of the call are taken out of what comes."""
         ...
 

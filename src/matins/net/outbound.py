@@ -15,16 +15,16 @@ from urllib.parse import urljoin, urlsplit
 
 from matins._version import __version__
 from matins.errors import InvalidInput, MatinsError
-from matins.net.addresses import canonical_host, forbidden, known_addresses
-from matins.net.wires import Patience, Wire
+from matins.net.addresses import canonical_host, literal_addresses, refusal_reason
+from matins.net.deadlines import Deadline, DeadlineSocket
 
 Resolve = Callable[[str, int], Sequence[str]]
 """From a host name and a port to IP addresses; OSError when there are none."""
 
-BODY_LIMIT = 64 * 1024
-REDIRECT_LIMIT = 3
-_WIRE_LIMIT = 1024 * 1024
-_STREAM_LIMIT = 256 * 1024 * 1024
+MAX_BODY_BYTES = 64 * 1024
+MAX_REDIRECTS = 3
+_MAX_RESPONSE_BYTES = 1024 * 1024
+_MAX_STREAM_BYTES = 256 * 1024 * 1024
 _PORTS = {"http": 80, "https": 443}
 _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 _REDIRECTS = (301, 302, 303, 307, 308)
@@ -53,7 +53,7 @@ class Unreachable(MatinsError):  # noqa: N818 - it names a state of the server
 
 
 @dataclass(frozen=True)
-class Answer:
+class Response:
     status: int
     body: bytes
     """The first 64 KB."""
@@ -61,24 +61,24 @@ class Answer:
     """Names in lower case."""
 
 
-class Reply:
+class StreamedResponse:
     """A response that is read as it arrives. Raises Unreachable when it breaks off."""
 
-    def __init__(self, target: _Target, response: HTTPResponse, cleaned: Callable[[bytes], bytes]) -> None:
+    def __init__(self, target: _Target, response: HTTPResponse, clean: Callable[[bytes], bytes]) -> None:
         self.status = response.status
         self.headers = {name.lower(): response.getheader(name, "") for name in response.headers}
         """Names in lower case."""
         self._target = target
         self._response = response
-        self._cleaned = cleaned
+        self._clean = clean
 
-    def lines(self, longest: int) -> Iterator[bytes]:
+    def lines(self, max_length: int) -> Iterator[bytes]:
         """Lines with their line ends; longer lines are skipped."""
         whole = True
-        while line := self._read(lambda: self._response.readline(longest)):
+        while line := self._read(lambda: self._response.readline(max_length)):
             ended = line.endswith(b"\n")
-            if whole and (ended or len(line) < longest):
-                yield self._cleaned(line)
+            if whole and (ended or len(line) < max_length):
+                yield self._clean(line)
             whole = ended
         self._check_end(b"")
 
@@ -86,7 +86,7 @@ class Reply:
         body = self._read(lambda: self._response.read(limit))
         if len(body) < limit:
             self._check_end(body)
-        return self._cleaned(body)
+        return self._clean(body)
 
     def _read(self, read: Callable[[], bytes]) -> bytes:
         with _reaching(self._target):
@@ -98,7 +98,7 @@ class Reply:
                 raise IncompleteRead(body, self._response.length)
 
 
-class Door:
+class HttpClient:
     """Sends requests; threads may share one. Hosts in `allowed_hosts` ("host" or "host:port") may have any address."""
 
     def __init__(
@@ -108,38 +108,40 @@ class Door:
         self._resolve = resolve or _resolve
         self._timeout_s = timeout_s
 
-    def send(self, method: str, url: str, *, body: bytes = b"", headers: Mapping[str, str] | None = None) -> Answer:
+    def send(self, method: str, url: str, *, body: bytes = b"", headers: Mapping[str, str] | None = None) -> Response:
         """Send a request, follow redirects, and return the response. `timeout_s` limits all of it together."""
-        with self.open(method, url, _Deadline(self._timeout_s), body=body, headers=headers, most=_WIRE_LIMIT) as reply:
-            return Answer(reply.status, reply.read(BODY_LIMIT), reply.headers)
+        with self.open(
+            method, url, _FixedDeadline(self._timeout_s), body=body, headers=headers, max_bytes=_MAX_RESPONSE_BYTES
+        ) as reply:
+            return Response(reply.status, reply.read(MAX_BODY_BYTES), reply.headers)
 
     @contextmanager
     def open(
         self,
         method: str,
         url: str,
-        patience: Patience,
+        deadline: Deadline,
         *,
         body: bytes = b"",
         headers: Mapping[str, str] | None = None,
-        most: int = _STREAM_LIMIT,
-        cleaned: Callable[[bytes], bytes] = lambda data: data,
-    ) -> Generator[Reply]:
+        max_bytes: int = _MAX_STREAM_BYTES,
+        clean: Callable[[bytes], bytes] = lambda data: data,
+    ) -> Generator[StreamedResponse]:
         """Send a request, follow redirects, and yield the response, of at most `most` bytes. `timeout_s` limits the
         connection, `patience` the whole exchange. `cleaned` is applied to every piece that is read."""
         request = _request(method, body, headers or {})
         target = _target(url)
-        for _ in range(REDIRECT_LIMIT + 1):
+        for _ in range(MAX_REDIRECTS + 1):
             with _reaching(target):
-                sock = self._connect(target, self._addresses(target), patience)
-            with closing(sock), closing(_ask(sock, target, request, patience, most)) as response:
-                reply = Reply(target, response, cleaned)
+                sock = self._connect(target, self._addresses(target), deadline)
+            with closing(sock), closing(_send(sock, target, request, deadline, max_bytes)) as response:
+                reply = StreamedResponse(target, response, clean)
                 location = reply.headers.get("location")
                 if reply.status not in _REDIRECTS or not location:
                     yield reply
                     return
             target, request = _follow(target, request, reply.status, location)
-        raise _refusal(f"{_target(url)} redirects more than {REDIRECT_LIMIT} times", hint="Use the final URL.")
+        raise _address_refused(f"{_target(url)} redirects more than {MAX_REDIRECTS} times", hint="Use the final URL.")
 
     @cached_property
     def _tls(self) -> ssl.SSLContext:
@@ -149,24 +151,24 @@ class Door:
 
     def _addresses(self, target: _Target) -> Sequence[str]:
         """Resolve the host once and check its addresses; nothing later resolves the name again."""
-        addresses = known_addresses(target.host) or self._resolve(target.host, target.port)
+        addresses = literal_addresses(target.host) or self._resolve(target.host, target.port)
         if not target.is_among(self._allowed):
-            _judge(target, addresses)
+            _check_addresses(target, addresses)
         return addresses
 
-    def _connect(self, target: _Target, addresses: Sequence[str], patience: Patience) -> socket.socket:
+    def _connect(self, target: _Target, addresses: Sequence[str], deadline: Deadline) -> socket.socket:
         """Connect to the first address that accepts; each gets a share of the remaining time."""
-        deadline = _Deadline(min(self._timeout_s, patience.left()))
+        connecting = _FixedDeadline(min(self._timeout_s, deadline.left()))
         error = OSError("the name has no address")
         for tried, address in enumerate(addresses):
-            share = deadline.left() / (len(addresses) - tried)
+            share = connecting.left() / (len(addresses) - tried)
             try:
-                return self._secured(socket.create_connection((address, target.port), share), target, deadline)
+                return self._secured(socket.create_connection((address, target.port), share), target, connecting)
             except OSError as failure:
                 error = failure
         raise error
 
-    def _secured(self, sock: socket.socket, target: _Target, deadline: _Deadline) -> socket.socket:
+    def _secured(self, sock: socket.socket, target: _Target, deadline: _FixedDeadline) -> socket.socket:
         if target.scheme == "http":
             return sock
         try:
@@ -181,7 +183,7 @@ def check_url(url: str, allowed_hosts: Iterable[str] = ()) -> None:
     """Raise AddressRefused for a URL that can be refused without a network request."""
     target = _target(url)
     if not target.is_among(_read_allowed(allowed_hosts)):
-        _judge(target, known_addresses(target.host))
+        _check_addresses(target, literal_addresses(target.host))
 
 
 def check_allowed_hosts(hosts: Iterable[str]) -> None:
@@ -212,23 +214,25 @@ class _Target:
 def _target(url: str, base: str = "") -> _Target:
     what = "The redirect's URL" if base else "The URL"
     if not _URL.fullmatch(url):
-        raise _refusal(
+        raise _address_refused(
             f"{what} is empty or contains spaces, backslashes or non-ASCII characters", hint="Percent-encode it."
         )
     try:
         parts = urlsplit(urljoin(base, url))
     except ValueError:
-        raise _refusal(f"{what} cannot be read", hint="Write it as https://host/path.") from None
+        raise _address_refused(f"{what} cannot be read", hint="Write it as https://host/path.") from None
     if parts.scheme not in _PORTS:
-        raise _refusal(f"{what} begins with {parts.scheme or 'no scheme'}", hint="Begin it with https:// or http://.")
+        raise _address_refused(
+            f"{what} begins with {parts.scheme or 'no scheme'}", hint="Begin it with https:// or http://."
+        )
     if "@" in parts.netloc:
-        raise _refusal(f"{what} contains a user name or password", hint="Send them in a header.")
-    host, port = _read_place(parts.netloc, "url")
+        raise _address_refused(f"{what} contains a user name or password", hint="Send them in a header.")
+    host, port = _read_host(parts.netloc, "url")
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     return _Target(parts.geturl(), parts.scheme, host, port or _PORTS[parts.scheme], path)
 
 
-def _read_place(text: str, field: str) -> tuple[str, int | None]:
+def _read_host(text: str, field: str) -> tuple[str, int | None]:
     """`host` or `host:port`."""
     place = _NETLOC.fullmatch(text)
     try:
@@ -237,29 +241,29 @@ def _read_place(text: str, field: str) -> tuple[str, int | None]:
         host = canonical_host(place[1])
     except ValueError as error:
         hint = "Write a name, four plain decimal numbers, or an IPv6 address in brackets."
-        raise _refusal(f"{text!r} {error}", value=text, field=field, hint=hint) from None
+        raise _address_refused(f"{text!r} {error}", value=text, field=field, hint=hint) from None
     port = int(place[2]) if place[2] else None
     if port is not None and not 0 < port < 65536:
-        raise _refusal(f"{port} is not a port", value=text, field=field, hint="Use a port from 1 to 65535.")
+        raise _address_refused(f"{port} is not a port", value=text, field=field, hint="Use a port from 1 to 65535.")
     return host, port
 
 
 def _read_allowed(hosts: Iterable[str]) -> frozenset[tuple[str, int | None]]:
     bracketed = (f"[{host}]" if host.count(":") > 1 and "[" not in host else host for host in hosts)
-    return frozenset(_read_place(host, "allowed_hosts") for host in bracketed)
+    return frozenset(_read_host(host, "allowed_hosts") for host in bracketed)
 
 
-def _judge(target: _Target, addresses: Iterable[str]) -> None:
+def _check_addresses(target: _Target, addresses: Iterable[str]) -> None:
     for address in addresses:
-        if why := forbidden(address):
-            raise _refusal(
+        if why := refusal_reason(address):
+            raise _address_refused(
                 f"{target} leads to {address}, {why}",
                 value=target.host,
                 hint=f'If this is intended, add "{target.host}" to allowed_hosts.',
             )
 
 
-def _refusal(message: str, *, hint: str, value: str | None = None, field: str = "url") -> AddressRefused:
+def _address_refused(message: str, *, hint: str, value: str | None = None, field: str = "url") -> AddressRefused:
     return AddressRefused(f"{message}.", value=value, field=field, hint=hint)
 
 
@@ -304,7 +308,9 @@ def _follow(target: _Target, request: _Request, status: int, location: str) -> t
     """The target and request of a redirect. Method and body stay, or an event would count as delivered unsent."""
     onward = _target(location, base=target.url)
     if target.scheme == "https" and onward.scheme == "http":
-        raise _refusal(f"{target} redirects to {onward}, which is not encrypted", hint="Use a URL with https://.")
+        raise _address_refused(
+            f"{target} redirects to {onward}, which is not encrypted", hint="Use a URL with https://."
+        )
     if status == 303 and request.method != "HEAD":
         request = replace(request, method="GET", body=b"")
     if str(onward) != str(target):
@@ -316,7 +322,7 @@ def _follow(target: _Target, request: _Request, status: int, location: str) -> t
 # the exchange
 
 
-class _Deadline:
+class _FixedDeadline:
     def __init__(self, seconds: float) -> None:
         self._at = time.monotonic() + seconds
 
@@ -326,20 +332,20 @@ class _Deadline:
             raise TimeoutError
         return left
 
-    def ran_out(self) -> None:
+    def expired(self) -> None:
         """Do nothing: the wait raises TimeoutError."""
 
-    def holds(self, sock: socket.socket) -> None:
+    def attach(self, sock: socket.socket) -> None:
         """Do nothing: the wait ends by itself."""
 
 
-def _ask(sock: socket.socket, target: _Target, request: _Request, patience: Patience, most: int) -> HTTPResponse:
+def _send(sock: socket.socket, target: _Target, request: _Request, deadline: Deadline, max_bytes: int) -> HTTPResponse:
     connection = HTTPConnection(target.host, target.port)
     connection.default_port = _PORTS[target.scheme]
     connection.auto_open = 0  # never a second connection, which would resolve the name again
-    connection.sock = Wire(sock, patience, most)
+    connection.sock = DeadlineSocket(sock, deadline, max_bytes)
     with _reaching(target):
-        patience.holds(sock)
+        deadline.attach(sock)
         connection.request(request.method, target.path, request.body or None, request.headers)
         return connection.getresponse()
 

@@ -8,14 +8,14 @@ from types import SimpleNamespace
 import pytest
 from sites import CLOSED, Resolver, Site
 
-from matins.net.client import Door, Unreachable
+from matins.net.outbound import HttpClient, Unreachable
 
 Say = Callable[[Callable[[socket.socket], None]], str]
 
 
 def test_of_a_huge_answer_the_first_64_kb_are_taken(site: Site) -> None:
     site.pages["/"] = (200, {}, b"x" * 100_000)
-    assert Door([site.host]).send("GET", site.url()).body == b"x" * 65_536
+    assert HttpClient([site.host]).send("GET", site.url()).body == b"x" * 65_536
 
 
 OK = b"HTTP/1.1 200 OK\r\n"
@@ -24,7 +24,7 @@ OK = b"HTTP/1.1 200 OK\r\n"
 @pytest.mark.parametrize("start", [OK + b"\r\n", OK + b"Transfer-Encoding: chunked\r\n\r\nfffffffff\r\n"])
 def test_an_answer_without_end_is_cut(say: Say, start: bytes) -> None:
     host = say(lambda sock: _pour(sock, start))
-    assert Door([host]).send("GET", f"http://{host}/").body == b"x" * 65_536
+    assert HttpClient([host]).send("GET", f"http://{host}/").body == b"x" * 65_536
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def test_an_answer_without_end_is_cut(say: Say, start: bytes) -> None:
 def test_an_answer_without_end_cannot_fill_the_memory(say: Say, start: bytes, said: str) -> None:
     host = say(lambda sock: _pour(sock, start))
     with pytest.raises(Unreachable, match=said):
-        Door([host]).send("GET", f"http://{host}/")
+        HttpClient([host]).send("GET", f"http://{host}/")
 
 
 def _pour(sock: socket.socket, start: bytes) -> None:
@@ -64,7 +64,7 @@ def _pour(sock: socket.socket, start: bytes) -> None:
 def test_a_broken_answer_can_be_tried_again(say: Say, said: bytes) -> None:
     host = say(lambda sock: sock.sendall(said))
     with pytest.raises(Unreachable, match=f"http://{host} cannot be reached: ") as failed:
-        Door([host]).send("GET", f"http://{host}/hook/key")
+        HttpClient([host]).send("GET", f"http://{host}/hook/key")
     assert (failed.value.code, failed.value.retryable) == ("unreachable", True)
     assert "key" not in str(failed.value)
 
@@ -73,7 +73,7 @@ def test_a_silent_server_is_given_up(say: Say) -> None:
     given_up = threading.Event()
     host = say(lambda _: given_up.wait(90) and None)
     with pytest.raises(Unreachable, match="no complete answer in time"):
-        Door([host], timeout_s=0.05).send("GET", f"http://{host}/")
+        HttpClient([host], timeout_s=0.05).send("GET", f"http://{host}/")
     given_up.set()
 
 
@@ -91,7 +91,7 @@ def test_a_server_that_drips_is_given_up(say: Say, at_once: bytes) -> None:
 
     host = say(drip)
     with pytest.raises(Unreachable, match="no complete answer in time"):
-        Door([host], timeout_s=0.3).send("GET", f"http://{host}/")
+        HttpClient([host], timeout_s=0.3).send("GET", f"http://{host}/")
     given_up.set()
 
 
@@ -103,9 +103,9 @@ def test_the_time_is_for_all_redirects_together(site: Site, monkeypatch: pytest.
         now[0] += 8
         return ["127.0.0.1"]
 
-    monkeypatch.setattr("matins.net.client.time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr("matins.net.outbound.time", SimpleNamespace(monotonic=lambda: now[0]))
     with pytest.raises(Unreachable, match="no complete answer in time"):
-        Door(["slow.example"], slow, timeout_s=15).send("GET", site.url(host="slow.example"))
+        HttpClient(["slow.example"], slow, timeout_s=15).send("GET", site.url(host="slow.example"))
     assert len(site.seen) == 1
 
 
@@ -114,7 +114,7 @@ def test_a_closed_port_can_be_tried_again() -> None:
         silent.bind(("127.0.0.1", 0))  # it does not listen, and nobody else can
         host = f"127.0.0.1:{silent.getsockname()[1]}"
         with pytest.raises(Unreachable, match="Connection refused"):
-            Door([host]).send("GET", f"http://{host}/")
+            HttpClient([host]).send("GET", f"http://{host}/")
 
 
 def test_a_name_that_does_not_resolve_can_be_tried_again() -> None:
@@ -122,13 +122,13 @@ def test_a_name_that_does_not_resolve_can_be_tried_again() -> None:
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
     with pytest.raises(Unreachable, match="Name or service not known"):
-        Door(resolve=unknown).send("GET", "https://gone.example/")
+        HttpClient(resolve=unknown).send("GET", "https://gone.example/")
     with pytest.raises(Unreachable, match="no address"):
-        Door(resolve=Resolver([])).send("GET", "https://gone.example/")
+        HttpClient(resolve=Resolver([])).send("GET", "https://gone.example/")
 
 
 def test_the_next_address_is_tried_when_one_does_not_answer(site: Site, dialled: list[str]) -> None:
     resolver = Resolver([CLOSED, "127.0.0.1"])
-    assert Door(["two.example"], resolver).send("GET", site.url(host="two.example")).status == 200
+    assert HttpClient(["two.example"], resolver).send("GET", site.url(host="two.example")).status == 200
     assert dialled == [CLOSED, "127.0.0.1"]
     assert len(resolver.asked) == 1

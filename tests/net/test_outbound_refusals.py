@@ -4,7 +4,7 @@ import pytest
 from sites import PUBLIC, Resolver, Site, nowhere
 
 from matins.errors import InvalidInput
-from matins.net.client import AddressRefused, Door, check_url
+from matins.net.outbound import AddressRefused, HttpClient, check_url
 
 BAD_URLS = {
     "": "is empty",
@@ -63,7 +63,7 @@ BAD_URLS = {
 
 @pytest.mark.parametrize(("url", "said"), BAD_URLS.items())
 def test_bad_urls_are_refused_when_they_are_written_and_when_they_are_used(url: str, said: str) -> None:
-    for use in (lambda: check_url(url), lambda: Door(resolve=nowhere).send("GET", url)):
+    for use in (lambda: check_url(url), lambda: HttpClient(resolve=nowhere).send("GET", url)):
         with pytest.raises(AddressRefused, match=said) as refused:
             use()
         assert (refused.value.code, refused.value.field, refused.value.retryable) == ("address_refused", "url", False)
@@ -90,20 +90,20 @@ def test_the_refusal_says_what_to_write() -> None:
 @pytest.mark.parametrize("first", [[], [PUBLIC]])
 def test_one_bad_address_of_a_name_is_enough(inside: str, first: list[str], dialled: list[str]) -> None:
     with pytest.raises(AddressRefused, match=r"http://nip\.example leads to"):
-        Door(resolve=Resolver([*first, inside])).send("GET", "http://nip.example/")
+        HttpClient(resolve=Resolver([*first, inside])).send("GET", "http://nip.example/")
     assert dialled == []
 
 
 @pytest.mark.parametrize("answer", ["2130706433", "127.1", "localhost"])
 def test_a_resolver_cannot_pass_off_a_name_as_an_address(answer: str, dialled: list[str]) -> None:
     with pytest.raises(AddressRefused, match="not an IP address"):
-        Door(resolve=Resolver([answer])).send("GET", "http://odd.example/")
+        HttpClient(resolve=Resolver([answer])).send("GET", "http://odd.example/")
     assert dialled == []
 
 
 def test_a_rebinding_resolver_is_asked_once_and_the_pin_holds(site: Site, dialled: list[str]) -> None:
     resolver = Resolver([PUBLIC], ["127.0.0.1"])
-    answer = Door(resolve=resolver).send("GET", site.url("/x", host="rebind.example"))
+    answer = HttpClient(resolve=resolver).send("GET", site.url("/x", host="rebind.example"))
     assert answer.status == 200
     assert resolver.asked == [("rebind.example", site.port)]
     assert dialled == [PUBLIC]
@@ -111,7 +111,7 @@ def test_a_rebinding_resolver_is_asked_once_and_the_pin_holds(site: Site, dialle
 
 
 def test_a_name_is_judged_anew_for_each_request(site: Site, dialled: list[str]) -> None:
-    door = Door(resolve=Resolver([PUBLIC], ["127.0.0.1"]))
+    door = HttpClient(resolve=Resolver([PUBLIC], ["127.0.0.1"]))
     door.send("GET", site.url(host="rebind.example"))
     with pytest.raises(AddressRefused, match="loopback"):
         door.send("GET", site.url(host="rebind.example"))
@@ -161,5 +161,5 @@ def test_a_named_host_is_still_reached_in_the_plain_way_only(url: str) -> None:
 @pytest.mark.parametrize("entry", ["", "*", "*.example.com", "http://localhost", "localhost/x", "a@b", "127.1", "a:0"])
 def test_a_bad_entry_among_the_allowed_hosts_is_named(entry: str) -> None:
     with pytest.raises(InvalidInput) as refused:
-        Door([entry])
+        HttpClient([entry])
     assert (refused.value.field, refused.value.value) == ("allowed_hosts", entry)

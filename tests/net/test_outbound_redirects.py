@@ -3,7 +3,7 @@
 import pytest
 from sites import Resolver, Site
 
-from matins.net.client import AddressRefused, Door
+from matins.net.outbound import AddressRefused, HttpClient
 
 
 @pytest.mark.parametrize(
@@ -25,13 +25,13 @@ from matins.net.client import AddressRefused, Door
 def test_each_redirect_is_judged(site: Site, dialled: list[str], status: int, location: str, said: str) -> None:
     site.redirect("/", location, status)
     with pytest.raises(AddressRefused, match=said):
-        Door([site.host], Resolver(["10.0.0.7"])).send("POST", site.url(), body=b"x")
+        HttpClient([site.host], Resolver(["10.0.0.7"])).send("POST", site.url(), body=b"x")
     assert len(dialled) == len(site.seen) == 1
 
 
 def test_a_redirect_within_the_site_keeps_everything(site: Site) -> None:
     site.redirect("/a/b", "../c?d", 307)
-    answer = Door([site.host]).send("POST", site.url("/a/b"), body=b"x", headers={"Authorization": "key"})
+    answer = HttpClient([site.host]).send("POST", site.url("/a/b"), body=b"x", headers={"Authorization": "key"})
     assert answer.status == 200
     (method, path, headers, body) = site.seen[1]
     assert (method, path, body, headers["authorization"]) == ("POST", "/c?d", b"x", "key")
@@ -43,14 +43,14 @@ def test_a_redirect_within_the_site_keeps_everything(site: Site) -> None:
 )
 def test_only_see_other_turns_a_post_into_a_get(site: Site, status: int, method: str, body: bytes) -> None:
     site.redirect("/", "/there", status)
-    Door([site.host]).send("POST", site.url(), body=b"x")
+    HttpClient([site.host]).send("POST", site.url(), body=b"x")
     assert (site.seen[1][0], site.seen[1][3]) == (method, body)
 
 
 def test_keys_do_not_follow_to_another_origin(site: Site) -> None:
     site.redirect("/", site.url("/there", host="other.example"), 308)
     headers = {"Authorization": "key", "Cookie": "key", "X-Api-Key": "key", "Content-Type": "a/b", "Webhook-Id": "7"}
-    door = Door([site.host, "other.example"], Resolver(["127.0.0.1"]))
+    door = HttpClient([site.host, "other.example"], Resolver(["127.0.0.1"]))
     door.send("POST", site.url(), body=b"x", headers=headers)
     arrived = site.seen[1][2]
     assert "key" not in arrived.values()
@@ -61,14 +61,14 @@ def test_keys_do_not_follow_to_another_origin(site: Site) -> None:
 def test_three_redirects_and_no_more(site: Site) -> None:
     for number in range(5):
         site.redirect(f"/{number}", f"/{number + 1}")
-    assert Door([site.host]).send("GET", site.url("/2")).status == 200
+    assert HttpClient([site.host]).send("GET", site.url("/2")).status == 200
     site.seen.clear()
     with pytest.raises(AddressRefused, match="more than 3 times"):
-        Door([site.host]).send("GET", site.url("/0"))
+        HttpClient([site.host]).send("GET", site.url("/0"))
     assert len(site.seen) == 4
 
 
 @pytest.mark.parametrize(("status", "headers"), [(302, {}), (304, {"Location": "/x"}), (300, {"Location": "/x"})])
 def test_what_leads_nowhere_is_an_answer(site: Site, status: int, headers: dict[str, str]) -> None:
     site.pages["/"] = (status, headers, b"")
-    assert Door([site.host]).send("GET", site.url()).status == status
+    assert HttpClient([site.host]).send("GET", site.url()).status == status

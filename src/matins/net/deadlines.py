@@ -9,67 +9,67 @@ from contextlib import contextmanager
 from typing import Any, Protocol
 
 
-class Patience(Protocol):
+class Deadline(Protocol):
     """How long to wait for the response to a request."""
 
     def left(self) -> float:
         """Seconds left for the next wait. Raises TimeoutError when there are none."""
         ...
 
-    def ran_out(self) -> None:
+    def expired(self) -> None:
         """Called when a wait used all of them."""
         ...
 
-    def holds(self, sock: socket.socket) -> None:
+    def attach(self, sock: socket.socket) -> None:
         """Called with the socket in use: shutting it down ends the wait."""
         ...
 
 
-class Wire:
+class DeadlineSocket:
     """The part of a socket that http.client uses, with a time limit. The caller closes the socket."""
 
-    def __init__(self, sock: socket.socket, patience: Patience, most: int) -> None:
+    def __init__(self, sock: socket.socket, deadline: Deadline, max_bytes: int) -> None:
         self._sock = sock
-        self._patience = patience
-        self._most = most
+        self._deadline = deadline
+        self._max_bytes = max_bytes
 
     def sendall(self, data: bytes) -> None:
-        self._sock.settimeout(self._patience.left())
-        with _timed(self._patience):
+        self._sock.settimeout(self._deadline.left())
+        with _timed(self._deadline):
             self._sock.sendall(data)
 
     def makefile(self, _mode: str) -> io.BufferedReader:
-        return io.BufferedReader(Incoming(self._sock, self._patience, self._most))
+        return io.BufferedReader(SocketReader(self._sock, self._deadline, self._max_bytes))
 
     def close(self) -> None:
         pass
 
 
-class Incoming(io.RawIOBase):
+class SocketReader(io.RawIOBase):
     """The data of the server, up to a time limit and a size."""
 
-    def __init__(self, sock: socket.socket, patience: Patience, most: int) -> None:
+    def __init__(self, sock: socket.socket, deadline: Deadline, max_bytes: int) -> None:
         self._sock = sock
-        self._patience = patience
-        self._room = most
+        self._deadline = deadline
+        self._bytes_left = max_bytes
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
-        self._sock.settimeout(self._patience.left())
-        with _timed(self._patience):
+        self._sock.settimeout(self._deadline.left())
+        with _timed(self._deadline):
             count = self._sock.recv_into(buffer)
-        self._room -= count
-        if self._room < 0:
+        self._bytes_left -= count
+        if self._bytes_left < 0:
             raise OSError("the answer is too long")
         return count
 
 
 @contextmanager
-def _timed(patience: Patience) -> Generator[None]:
+def _timed(deadline: Deadline) -> Generator[None]:
     try:
         yield
     except TimeoutError:
-        patience.ran_out()
+        deadline.expired()
         raise

@@ -6,12 +6,12 @@ import pytest
 from sites import PUBLIC_V6, Site, nowhere
 
 from matins.errors import InvalidInput
-from matins.net.client import Door
+from matins.net.outbound import HttpClient
 
 
 def test_b14_a_ping_to_an_outside_url(site: Site) -> None:
     """B14: one GET, a status back."""
-    answer = Door([site.host]).send("GET", site.url("/ping/uuid?rid=7"))
+    answer = HttpClient([site.host]).send("GET", site.url("/ping/uuid?rid=7"))
     assert (answer.status, answer.body, answer.headers["content-length"]) == (200, b"well", "4")
     (method, path, headers, body) = site.seen[0]
     assert (method, path, body, headers["host"]) == ("GET", "/ping/uuid?rid=7", b"", site.host)
@@ -20,19 +20,19 @@ def test_b14_a_ping_to_an_outside_url(site: Site) -> None:
 
 def test_body_and_headers_arrive_as_given(site: Site) -> None:
     body = bytes(range(256)) * 1000
-    Door([site.host]).send("POST", site.url(), body=body, headers={"Content-Type": "a/b", "User-Agent": "me"})
+    HttpClient([site.host]).send("POST", site.url(), body=body, headers={"Content-Type": "a/b", "User-Agent": "me"})
     (method, _, headers, arrived) = site.seen[0]
     assert (method, arrived, headers["content-type"], headers["user-agent"]) == ("POST", body, "a/b", "me")
 
 
 def test_a_bad_status_is_an_answer(site: Site) -> None:
     site.pages["/"] = (503, {"Retry-After": "7"}, b"later")
-    answer = Door([site.host]).send("POST", site.url())
+    answer = HttpClient([site.host]).send("POST", site.url())
     assert (answer.status, answer.body, answer.headers["retry-after"]) == (503, b"later", "7")
 
 
 def test_threads_share_a_door(site: Site) -> None:
-    door = Door([site.host])
+    door = HttpClient([site.host])
     for number in range(40):
         site.pages[f"/{number}"] = (200, {}, str(number).encode())
     with ThreadPoolExecutor(8) as pool:
@@ -43,13 +43,13 @@ def test_threads_share_a_door(site: Site) -> None:
 def test_proxies_of_the_environment_are_not_used(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
         monkeypatch.setenv(name, "http://127.0.0.1:1")
-    assert Door([site.host]).send("GET", site.url()).status == 200
+    assert HttpClient([site.host]).send("GET", site.url()).status == 200
 
 
 @pytest.mark.parametrize("method", ["get", "CONNECT", "GET / HTTP/1.1\r\nX:", ""])
 def test_methods_are_those_of_http(method: str) -> None:
     with pytest.raises(InvalidInput, match="is not an HTTP method"):
-        Door(resolve=nowhere).send(method, "https://example.com/")
+        HttpClient(resolve=nowhere).send(method, "https://example.com/")
 
 
 @pytest.mark.parametrize(
@@ -68,10 +68,10 @@ def test_methods_are_those_of_http(method: str) -> None:
 )
 def test_headers_that_would_change_the_request_are_refused(name: str, value: str, said: str) -> None:
     with pytest.raises(InvalidInput, match=said):
-        Door(resolve=nowhere).send("GET", "https://example.com/", headers={name: value})
+        HttpClient(resolve=nowhere).send("GET", "https://example.com/", headers={name: value})
 
 
 def test_an_ipv6_address_stands_in_brackets(site: Site, dialled: list[str]) -> None:
-    Door(resolve=nowhere).send("GET", site.url(host=f"[{PUBLIC_V6}]"))
+    HttpClient(resolve=nowhere).send("GET", site.url(host=f"[{PUBLIC_V6}]"))
     assert dialled == [PUBLIC_V6]
     assert site.seen[0][2]["host"] == f"[{PUBLIC_V6}]:{site.port}"

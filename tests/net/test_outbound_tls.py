@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 from sites import Site, http_site
 
-from matins.net.client import AddressRefused, Door, Unreachable
+from matins.net.outbound import AddressRefused, HttpClient, Unreachable
 
 pytestmark = pytest.mark.skipif(not shutil.which("openssl"), reason="makes its certificate with openssl")
 NAME = "hooks.example"
@@ -58,8 +58,8 @@ def trusted(certificate: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
 
 
-def door(*allowed: str) -> Door:
-    return Door(allowed, lambda host, port: ["127.0.0.1"])
+def door(*allowed: str) -> HttpClient:
+    return HttpClient(allowed, lambda host, port: ["127.0.0.1"])
 
 
 @pytest.mark.usefixtures("trusted")
@@ -124,7 +124,7 @@ def test_the_time_holds_for_the_handshake_too(site: Site, monkeypatch: pytest.Mo
         return opened[0]
 
     monkeypatch.setattr(socket, "create_connection", slow)
-    monkeypatch.setattr("matins.net.client.time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr("matins.net.outbound.time", SimpleNamespace(monotonic=lambda: now[0]))
     with pytest.raises(Unreachable, match="no complete answer in time"):
         door(site.host).send("GET", f"https://{site.host}/")
     assert opened[0].fileno() == -1
