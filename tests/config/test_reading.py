@@ -240,7 +240,7 @@ def test_an_empty_file_is_empty_and_not_wrong() -> None:
 @given(st.text(max_size=200) | st.binary(max_size=100).map(lambda b: b.decode("latin-1")))
 def test_no_text_breaks_the_reader(text: str) -> None:
     """Whatever stands there is read or refused with a place."""
-    assert all(problem.place.line >= 1 and problem.what for problem in interpreted(text).problems)
+    assert all(problem.position.line >= 1 and problem.what for problem in interpreted(text).problems)
 
 
 _PARTS = ["when", "job", "schedules", "agents", "s", "5m", "{", "}", "[", "]", "-", "'", '"', "&a", "*a", "|", "#"]

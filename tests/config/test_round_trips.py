@@ -78,5 +78,5 @@ def test_a_damaged_file_is_understood_or_refused(at: int, length: int, instead: 
     text = EXAMPLE[:at] + instead + EXAMPLE[at + length :]
     lines = text.count("\n") + 2
     for problem in interpreted(text, EXAMPLES_KNOWN).problems:
-        assert 1 <= problem.place.line <= lines
+        assert 1 <= problem.position.line <= lines
         assert problem.what

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from matins.config.schema import schema, schema_text, shipped
 from matins.config.sections import SCHEDULE, SCHEDULES, TOP, sections, singles
 from matins.model.settings import Table
-from matins.texts.yaml_nodes import meant, parse
+from matins.texts.yaml_nodes import parse, to_python
 
 VALIDATOR = jsonschema_rs.Draft202012Validator(schema())
 EXAMPLE = re.findall(r"```yaml\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
@@ -26,7 +26,7 @@ SINGLE = {name: kind.table[kind.alone].setting.example for name, kind in singles
 
 def errors(text: str) -> list[str]:
     root = parse(text)
-    return [error.message for error in VALIDATOR.iter_errors(None if root is None else meant(root))]
+    return [error.message for error in VALIDATOR.iter_errors(None if root is None else to_python(root))]
 
 
 def test_what_is_shipped_is_current() -> None:

@@ -17,7 +17,7 @@ from matins.executors.deliveries import Webhooks
 from matins.model.access import Principal
 from matins.net.signing import new_secret, verify
 from matins.testing import ManualClock, Sandbox, iso
-from matins.texts.whole_file import strangers
+from matins.texts.atomic_file import other_writers
 
 bench, rows = every_store.bench, every_store.rows
 ADA = Principal("operator", "ada")
@@ -281,7 +281,7 @@ def test_a_file_that_others_may_write_is_not_used(desk: Desk) -> None:
 )
 def test_who_is_a_stranger(me: int, owner: int, mode: int, why: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.geteuid", lambda: me)
-    assert strangers(owner, mode) == why
+    assert other_writers(owner, mode) == why
 
 
 def test_a_webhooks_secret_is_read_when_something_is_signed(monkeypatch: pytest.MonkeyPatch) -> None:

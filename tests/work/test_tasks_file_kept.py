@@ -15,7 +15,7 @@ import tasks_desk
 from tasks_desk import LATER, NOW, claimed
 
 from matins.errors import InvalidInput
-from matins.texts import whole_file
+from matins.texts import atomic_file
 from matins.work import tasks_file
 from matins.work.sources import WorkSourceUnavailable
 from matins.work.tasks_file import TasksFile
@@ -62,13 +62,13 @@ def test_an_edit_by_hand_meanwhile_is_read_and_not_lost(path: Path, monkeypatch:
     path.write_text("- title: a\n")
     edits = iter(["- title: b\n  priority: high\n# mine\n"])
 
-    def saved_by_hand(new: Path, before: whole_file.TextFile, text: str) -> None:
+    def saved_by_hand(new: Path, before: atomic_file.TextFile, text: str) -> None:
         write(new, before, text)
         for more in edits:
             path.write_text(path.read_text() + more)
 
-    write = whole_file._write
-    monkeypatch.setattr(whole_file, "_write", saved_by_hand)
+    write = atomic_file._write
+    monkeypatch.setattr(atomic_file, "_write", saved_by_hand)
     assert claimed(path).title == "b"
     assert path.read_text().startswith("- title: a\n- title: b\n")
     assert path.read_text().endswith("priority: high\n# mine\n")
@@ -78,11 +78,11 @@ def test_a_file_that_never_rests_is_given_up(path: Path, monkeypatch: pytest.Mon
     """C3: retryable, and nothing written"""
     path.write_text("- title: a\n")
 
-    def saved_by_hand(new: Path, before: whole_file.TextFile, text: str) -> None:
+    def saved_by_hand(new: Path, before: atomic_file.TextFile, text: str) -> None:
         new.write_text(text)
         path.write_text(path.read_text() + "#\n")
 
-    monkeypatch.setattr(whole_file, "_write", saved_by_hand)
+    monkeypatch.setattr(atomic_file, "_write", saved_by_hand)
     with pytest.raises(WorkSourceUnavailable, match="changes all the time") as refused:
         claimed(path)
     assert refused.value.retryable

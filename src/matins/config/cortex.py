@@ -13,7 +13,17 @@ from matins.engine.english.vocabulary import DAYS
 from matins.engine.reasons import rfc3339
 from matins.engine.validation import nearest
 from matins.errors import InvalidInput
-from matins.texts.yaml_nodes import Entries, Items, Node, Place, Scalar, meant, parse, plain, with_fields
+from matins.texts.yaml_nodes import (
+    MappingNode,
+    Node,
+    Position,
+    Scalar,
+    SequenceNode,
+    parse,
+    plain,
+    to_python,
+    with_fields,
+)
 
 _ID = re.compile(r"[0-9a-f]{8}")
 _CLOCK = re.compile(r"([01][0-9]|2[0-3]):[0-5][0-9]")
@@ -41,7 +51,7 @@ def read(text: str) -> ParsedFile:
     except InvalidInput as error:
         where, _, what = error.message.partition(": ")
         line, column = (int(part.split()[1]) for part in where.split(", "))
-        problem = Problem(Place(0, 0, line, column), "", what.replace("YAML", "JSON"), hint="Check this line.")
+        problem = Problem(Position(0, 0, line, column), "", what.replace("YAML", "JSON"), hint="Check this line.")
         return ParsedFile({}, None, (), (problem,))
     if root is None:
         return ParsedFile({}, None, (), (), True)
@@ -52,7 +62,7 @@ def read(text: str) -> ParsedFile:
 def _tasks(root: Node) -> ParsedFile:
     listed = _task_nodes(root)
     if listed is None:
-        problem = Problem(root.place, "tasks", "must be a list of tasks", hint='{"tasks": []}')
+        problem = Problem(root.position, "tasks", "must be a list of tasks", hint='{"tasks": []}')
         return ParsedFile({}, None, (), (problem,))
     name: list[FileItem] = []
     problems: list[Problem] = []
@@ -68,25 +78,25 @@ def _tasks(root: Node) -> ParsedFile:
 
 
 def _task_nodes(root: Node) -> tuple[Node, ...] | None:
-    if isinstance(root, Items):
+    if isinstance(root, SequenceNode):
         return root.items
-    for key, value in root.entries if isinstance(root, Entries) else ():
-        if isinstance(key, Scalar) and key.value == "tasks" and isinstance(value, Items):
+    for key, value in root.entries if isinstance(root, MappingNode) else ():
+        if isinstance(key, Scalar) and key.value == "tasks" and isinstance(value, SequenceNode):
             return value.items
     return None
 
 
 def _field_position(node: Node, field: str | None) -> Any:
-    for key, value in node.entries if isinstance(node, Entries) else ():
+    for key, value in node.entries if isinstance(node, MappingNode) else ():
         if isinstance(key, Scalar) and key.value == field:
-            return value.place
-    return node.place
+            return value.position
+    return node.position
 
 
 def _task(location: Location) -> FileItem:
-    if not isinstance(location.node, Entries):
+    if not isinstance(location.node, MappingNode):
         raise InvalidInput("must be an object.", hint='{"id": "d6f1bb1e", "type": "interval", …}')
-    given: dict[str, Any] = meant(location.node)
+    given: dict[str, Any] = to_python(location.node)
     for text in given:
         if text not in _KNOWN_FIELDS:
             raise InvalidInput(f'a task has no "{text}".', field=text, allowed=", ".join(_KNOWN_FIELDS),
@@ -113,7 +123,7 @@ def _task(location: Location) -> FileItem:
 
 
 def _locations(location: Location) -> dict[str, Location]:
-    entries = location.node.entries if isinstance(location.node, Entries) else ()
+    entries = location.node.entries if isinstance(location.node, MappingNode) else ()
     return {str(k.value): Location(f"{location.path}.{k.value}", k, v) for k, v in entries if isinstance(k, Scalar)}
 
 
@@ -177,8 +187,8 @@ def write_computed(text: str, computed: Mapping[str, Mapping[str, Any]], throttl
     root = parse(text)
     nodes = _task_nodes(root) if root is not None else None
     for node in reversed(nodes or ()):
-        if isinstance(node, Entries):
-            fields: dict[str, Any] = meant(node)
+        if isinstance(node, MappingNode):
+            fields: dict[str, Any] = to_python(node)
             changes = _changes(fields, computed.get(str(fields.get("id")), {}))
             text = with_fields(text, node, "id", changes) if changes else text
     return _with_throttle(text, throttle)
@@ -192,7 +202,7 @@ def _changes(fields: Mapping[str, Any], computed: Mapping[str, Any]) -> dict[str
 
 def _with_throttle(text: str, throttle: Mapping[str, Any] | None) -> str:
     root = parse(text)
-    name = {plain(key): meant(value) for key, value in root.entries} if isinstance(root, Entries) else {}
-    if not isinstance(root, Entries) or name.get(THROTTLE) == throttle:
+    name = {plain(key): to_python(value) for key, value in root.entries} if isinstance(root, MappingNode) else {}
+    if not isinstance(root, MappingNode) or name.get(THROTTLE) == throttle:
         return text
     return with_fields(text, root, "tasks", {THROTTLE: throttle})

@@ -14,7 +14,7 @@ from matins.config.interpretation import Interpretation, interpret
 from matins.config.reader import ParsedFile
 from matins.errors import Conflict, InvalidInput, StoreUnavailable
 from matins.records.kind import RecordContext
-from matins.texts.whole_file import TextFile, read, replaced, resolved, strangers
+from matins.texts.atomic_file import TextFile, follow_link, other_writers, read, replace
 
 NOWHERE = "there is no file"
 
@@ -56,7 +56,7 @@ class ConfigFile:
         except OSError:
             pass  # told below, in words
         file = read(self.path)
-        if why := strangers(file.owner[0], file.mode):
+        if why := other_writers(file.owner[0], file.mode):
             hint = f"Only its owner may write it: chown and chmod go-w {shlex.quote(str(self.path))}"
             raise InvalidInput(f"{self.path} is not used: {why}.", value=str(self.path), field="file", hint=hint)
         return Content(file.text, sha256(file.text.encode()).hexdigest(), file)
@@ -75,7 +75,7 @@ class ConfigFile:
         """Write it, unless somebody has saved it since it was read."""
         assert before.file is not None
         try:
-            done = replaced(resolved(self.path), before.file, text)
+            done = replace(follow_link(self.path), before.file, text)
         except OSError as error:
             hint = "Check the free space and the permissions of its directory."
             message = f"{self.path} cannot be written: {error.strerror or error}."

@@ -19,7 +19,7 @@ from matins.engine.validation import nearest
 from matins.errors import InvalidInput, TriggerError
 from matins.records import kinds_by_name
 from matins.records.kind import RecordContext
-from matins.texts.yaml_nodes import Items, Place, Scalar
+from matins.texts.yaml_nodes import Position, Scalar, SequenceNode
 
 _TRIGGER = frozenset({"when", *TRIGGER_SETTINGS})
 PAUSED = "+paused"
@@ -46,7 +46,7 @@ class Entry(NamedTuple):
 
     @property
     def line(self) -> int:
-        return self.location.key.place.line
+        return self.location.key.position.line
 
     @property
     def key(self) -> tuple[str, str]:
@@ -165,7 +165,7 @@ class _Interpreter:
     def _duplicate(self, entry: Entry, other: Entry) -> None:
         what = f'{entry.kind} "{entry.name}" is defined on line {other.line} too'
         self.problems.append(
-            Problem(entry.location.key.place, entry.location.path, what, entry.name, hint="Remove one of them.")
+            Problem(entry.location.key.position, entry.location.path, what, entry.name, hint="Remove one of them.")
         )
 
     def _check_references(self) -> None:
@@ -242,15 +242,15 @@ def _find_location(block: SettingsBlock, defaults: SettingsBlock | None, name: s
     return defaults.locations.get(name) if defaults is not None else None
 
 
-def _position_of(location: Location, error: InvalidInput | None = None) -> Place:
+def _position_of(location: Location, error: InvalidInput | None = None) -> Position:
     """Of the value; of the name, where the value is a mapping or nothing at all."""
     number = (error.field or "").partition("[")[2].partition("]")[0] if error is not None else ""
-    if isinstance(location.node, Items) and number.isdecimal() and int(number) < len(location.node.items):
-        return location.node.items[int(number)].place
+    if isinstance(location.node, SequenceNode) and number.isdecimal() and int(number) < len(location.node.items):
+        return location.node.items[int(number)].position
     return (
-        location.node.place
+        location.node.position
         if isinstance(location.node, Scalar) and location.node.value is not None
-        else location.key.place
+        else location.key.position
     )
 
 

@@ -10,7 +10,7 @@ from matins.engine.validation import nearest, one_of, preview_of
 from matins.errors import InvalidInput
 from matins.model import settings as kinds
 from matins.model.settings import Kind
-from matins.texts.yaml_nodes import Entries, Items, Node, Scalar, meant
+from matins.texts.yaml_nodes import MappingNode, Node, Scalar, SequenceNode, to_python
 
 _NUMBER = re.compile(r"\s*[+-]?[0-9]+(\.[0-9]+)?\s*")
 
@@ -27,9 +27,9 @@ def as_written(node: Node) -> Any:
     match node:
         case Scalar():
             return node.value
-        case Items():
+        case SequenceNode():
             return [as_written(item) for item in node.items]
-        case Entries():
+        case MappingNode():
             return {as_written(key): as_written(value) for key, value in node.entries}
 
 
@@ -49,7 +49,7 @@ def _choice(node: Node, kind: Kind) -> Any:
 
 def _whole(node: Node, kind: Kind) -> Any:
     bounds = cast("kinds.Whole", kind)
-    value = meant(node)
+    value = to_python(node)
     if type(value) is int and bounds.low <= value <= bounds.high:
         return value
     raise _invalid(node, f"an integer from {bounds.low} to {bounds.high}", _unquote(node))
@@ -57,7 +57,7 @@ def _whole(node: Node, kind: Kind) -> Any:
 
 def _decimal(node: Node, kind: Kind) -> Any:
     bounds = cast("kinds.Decimal", kind)
-    value = meant(node)
+    value = to_python(node)
     if type(value) in (int, float) and bounds.low <= value <= bounds.high:
         return value
     raise _invalid(node, bounds.allowed, _unquote(node))
@@ -70,7 +70,7 @@ def _unquote(node: Node) -> str | None:
 
 
 def _flag(node: Node, kind: Kind) -> Any:
-    value = meant(node)
+    value = to_python(node)
     if isinstance(value, bool):
         return value
     raise _invalid(node, "true or false", "In YAML 1.2, yes and on are strings.")
@@ -80,7 +80,9 @@ def _strings(node: Node, kind: Kind) -> Any:
     """One alone may be written without a list."""
     if isinstance(node, Scalar):
         return [node.value]
-    if isinstance(node, Items) and all(isinstance(item, Scalar) and item.value is not None for item in node.items):
+    if isinstance(node, SequenceNode) and all(
+        isinstance(item, Scalar) and item.value is not None for item in node.items
+    ):
         return as_written(node)
     raise _invalid(node, "a list of strings")
 
@@ -90,30 +92,30 @@ def _command(node: Node, kind: Kind) -> Any:
 
 
 def _mapping(node: Node, kind: Kind) -> Any:
-    if isinstance(node, Entries):
-        return meant(node)
+    if isinstance(node, MappingNode):
+        return to_python(node)
     raise _invalid(node, "a mapping")
 
 
 def _variables(node: Node, kind: Kind) -> Any:
-    if isinstance(node, Entries) and all(isinstance(v, Scalar) and v.value is not None for _, v in node.entries):
+    if isinstance(node, MappingNode) and all(isinstance(v, Scalar) and v.value is not None for _, v in node.entries):
         return as_written(node)
     allowed = "a mapping of names to strings"  # what is there instead may be a secret, and is not repeated
     raise InvalidInput(f"must be {allowed}", allowed=allowed, hint="For example: {KEY: env:KEY}.")
 
 
 def _target(node: Node, kind: Kind) -> Any:
-    if isinstance(node, Items):
+    if isinstance(node, SequenceNode):
         raise _invalid(node, "a word or a mapping", "Use fresh, or {kind: channel, channel: C07}.")
     return as_written(node)
 
 
 def _windows(node: Node, kind: Kind) -> Any:
-    return as_written(node) if isinstance(node, Items) else [as_written(node)]
+    return as_written(node) if isinstance(node, SequenceNode) else [as_written(node)]
 
 
 def _pause(node: Node, kind: Kind) -> Any:
-    value = meant(node)
+    value = to_python(node)
     if isinstance(value, bool):
         return value
     if isinstance(node, Scalar):
@@ -122,12 +124,16 @@ def _pause(node: Node, kind: Kind) -> Any:
 
 
 def _json(node: Node, kind: Kind) -> Any:
-    return meant(node)
+    return to_python(node)
 
 
 def _invalid(node: Node, allowed: str, hint: str | None = None) -> InvalidInput:
     value = (
-        preview_of(meant(node)) if isinstance(node, Scalar) else "a list" if isinstance(node, Items) else "a mapping"
+        preview_of(to_python(node))
+        if isinstance(node, Scalar)
+        else "a list"
+        if isinstance(node, SequenceNode)
+        else "a mapping"
     )
     return InvalidInput(f"must be {allowed}, not {value}", value=value, allowed=allowed, hint=hint)
 

@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from matins.errors import InvalidFile, InvalidInput
-from matins.texts.yaml_nodes import Place
+from matins.texts.yaml_nodes import Position
 
 _MAX_SHOWN = 20
 _HINT = "Correct the file; until then nothing is changed."
 
 
 class Problem(NamedTuple):
-    place: Place
+    position: Position
     path: str
     """Such as `schedules.morning.when`; nothing for the file itself."""
     what: str
@@ -23,7 +23,7 @@ class Problem(NamedTuple):
     hint: str | None = None
 
     def error(self, file: Path) -> InvalidInput:
-        where = f"{file}, line {self.place.line}, column {self.place.column}: "
+        where = f"{file}, line {self.position.line}, column {self.position.column}: "
         path = f"{self.path}: " if self.path else ""
         end = "" if self.what.endswith((".", "…")) else "."
         message = f"{where}{path}{self.what}{end}"
@@ -32,7 +32,7 @@ class Problem(NamedTuple):
 
 def invalid_file(file: Path, problems: Iterable[Problem]) -> InvalidFile:
     """One error for all of them, which are its `problems`."""
-    errors = [p.error(file) for p in sorted(problems, key=lambda p: (p.place.line, p.place.column))]
+    errors = [p.error(file) for p in sorted(problems, key=lambda p: (p.position.line, p.position.column))]
     lines = [f"{error.message}{f' ({error.hint})' if error.hint and len(errors) > 1 else ''}" for error in errors]
     if len(lines) > _MAX_SHOWN:
         lines[_MAX_SHOWN:] = [f"and {len(lines) - _MAX_SHOWN} more"]

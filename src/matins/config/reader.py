@@ -15,7 +15,7 @@ from matins.engine.validation import nearest
 from matins.errors import InvalidInput
 from matins.model.settings import Declared, Table
 from matins.records.kind import RecordKind
-from matins.texts.yaml_nodes import Entries, Items, Node, Place, Scalar, parse
+from matins.texts.yaml_nodes import MappingNode, Node, Position, Scalar, SequenceNode, parse
 
 
 class Location(NamedTuple):
@@ -74,7 +74,7 @@ def _not_yaml(error: InvalidInput, text: str) -> Problem:
     lines = text.splitlines()
     tab = line <= len(lines) and "\t" in lines[line - 1][: column + 1]
     hint = "Replace the tab in this line with spaces." if tab else error.hint or "Check this line and the one above."
-    return Problem(Place(0, 0, line, column), "", what, hint=hint)
+    return Problem(Position(0, 0, line, column), "", what, hint=hint)
 
 
 class _Reader:
@@ -82,7 +82,7 @@ class _Reader:
         self.problems: list[Problem] = []
 
     def read(self, root: Node) -> ParsedFile:
-        if not isinstance(root, Entries):
+        if not isinstance(root, MappingNode):
             self._add(root, "", "must be a mapping", hint="schedules:\n  morning:\n    when: every day at 9am")
             return ParsedFile({}, None, (), tuple(self.problems))
         self.problems += structure_problems(root)
@@ -106,7 +106,7 @@ class _Reader:
                 yield from self._record(kind, key, inner)
 
     def _record(self, kind: RecordKind[Any], name: str, location: Location) -> Iterator[FileItem]:
-        if kind.alone and not isinstance(location.node, Entries):
+        if kind.alone and not isinstance(location.node, MappingNode):
             value = self._value(location, kind.table[kind.alone])
             if value is not None:
                 yield FileItem(
@@ -115,7 +115,7 @@ class _Reader:
             return
         agent = kind.noun == "agents"
         yield FileItem(kind.kind, name, "", self._block(location, kind.table, (SCHEDULES, "name") if agent else ()))
-        for key, node in location.node.entries if agent and isinstance(location.node, Entries) else ():
+        for key, node in location.node.entries if agent and isinstance(location.node, MappingNode) else ():
             if _is(key, SCHEDULES):
                 yield from self._schedules(name, Location(f"{location.path}.{SCHEDULES}", key, node))
 
@@ -125,13 +125,13 @@ class _Reader:
 
     def _named(self, location: Location, kind: RecordKind[Any] | None) -> Iterable[tuple[str, Location]]:
         """By name; agents may be a list, in which each has its own."""
-        if not isinstance(location.node, Items):
+        if not isinstance(location.node, SequenceNode):
             return self._entries(location.node, location.path, kind.keys if kind else ()).items()
         listed = kind is not None and kind.noun == "agents"
         found: list[tuple[str, Location]] = []
         for number, item in enumerate(location.node.items):
             path = f"{location.path}[{number}]"
-            names = [value for key, value in item.entries if _is(key, "name")] if isinstance(item, Entries) else []
+            names = [value for key, value in item.entries if _is(key, "name")] if isinstance(item, MappingNode) else []
             if listed and names and isinstance(names[0], Scalar) and names[0].value:
                 if names[0].value in dict(found):
                     self._add(names[0], path, f'"{names[0].value}" is there twice', hint="Remove one of them.")
@@ -158,7 +158,7 @@ class _Reader:
         """By name; where only some names are known, others are reported and left out."""
         if isinstance(node, Scalar) and node.value is None:
             return {}
-        if not isinstance(node, Entries):
+        if not isinstance(node, MappingNode):
             self._add(node, path, "must be a mapping", hint="Write name: value on the lines below it.")
             return {}
         names = tuple(names)
@@ -174,7 +174,7 @@ class _Reader:
     def _add(
         self, node: Node, path: str, what: str, value: Any = None, allowed: str | None = None, hint: str | None = None
     ) -> None:
-        self.problems.append(Problem(node.place, path, what, value, allowed, hint))
+        self.problems.append(Problem(node.position, path, what, value, allowed, hint))
 
 
 def _key(location: Location, declared: Declared) -> str:

@@ -6,18 +6,18 @@ from collections.abc import Iterator
 
 from matins.config.problems import Problem
 from matins.engine.validation import UNSTORABLE
-from matins.texts.yaml_nodes import Entries, Items, Node, Place, Scalar
+from matins.texts.yaml_nodes import MappingNode, Node, Position, Scalar, SequenceNode
 
 
 def structure_problems(node: Node, path: str = "") -> Iterator[Problem]:
     """What no store can hold, and what has no name: nothing can be made of it."""
     match node:
         case Scalar(value=str(text)) if UNSTORABLE.search(text):
-            yield Problem(node.place, path, "this contains a NUL or half a character", hint="Remove it.")
-        case Entries():
+            yield Problem(node.position, path, "this contains a NUL or half a character", hint="Remove it.")
+        case MappingNode():
             for key, _ in node.entries:
                 if not isinstance(key, Scalar) or key.value is None:
-                    yield Problem(key.place, path, "this has no name", hint="Write name: value.")
+                    yield Problem(key.position, path, "this has no name", hint="Write name: value.")
                 else:
                     yield from structure_problems(key, path)
         case _:
@@ -28,22 +28,22 @@ def structure_problems(node: Node, path: str = "") -> Iterator[Problem]:
 
 def duplicate_keys(node: Node, path: str = "") -> Iterator[Problem]:
     """A name twice in one mapping, wherever it is: one of them would be lost."""
-    seen: dict[str | None, Place] = {}
-    for key, _ in node.entries if isinstance(node, Entries) else ():
+    seen: dict[str | None, Position] = {}
+    for key, _ in node.entries if isinstance(node, MappingNode) else ():
         name = key.value if isinstance(key, Scalar) else None
         if name in seen:
             what = f"is there twice, first on line {seen[name].line}"
-            yield Problem(key.place, _joined(path, key), what, name, hint="Remove one of them.")
-        seen[name] = key.place
+            yield Problem(key.position, _joined(path, key), what, name, hint="Remove one of them.")
+        seen[name] = key.position
     for inner, below in _below(node, path):
         yield from duplicate_keys(inner, below)
 
 
 def _below(node: Node, path: str) -> Iterator[tuple[Node, str]]:
     match node:
-        case Items():
+        case SequenceNode():
             yield from ((item, f"{path}[{number}]") for number, item in enumerate(node.items))
-        case Entries():
+        case MappingNode():
             yield from ((value, _joined(path, key)) for key, value in node.entries)
         case _:
             pass

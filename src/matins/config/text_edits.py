@@ -8,14 +8,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeGuard, cast
 
 from matins.errors import InvalidInput
-from matins.texts.yaml_nodes import Entries, Items, Node, Place, Scalar, plain, with_fields, written
+from matins.texts.yaml_nodes import MappingNode, Node, Position, Scalar, SequenceNode, plain, to_yaml, with_fields
 
 _COMMENT = re.compile(r"(^|\s)#", re.MULTILINE)
 _BARE = re.compile(r"(?!(null|Null|NULL)$)[A-Za-z_][A-Za-z0-9_-]*")
 _KEY = "here"
 
 
-def replace_settings(text: str, mapping: Entries, before: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
+def replace_settings(text: str, mapping: MappingNode, before: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
     """The text in which a mapping, which says `before`, says these words and no others. From the last to the first, so
     that the places of those to come stay true."""
     names = [plain(key) for key, _ in mapping.entries]
@@ -37,13 +37,13 @@ def replace_settings(text: str, mapping: Entries, before: Mapping[str, Any], set
 
 def set_value(text: str, node: Node, before: Any, value: Any, *, flow: bool) -> str:
     """The text with another value in the place of this one; of a mapping, only what differs."""
-    if isinstance(node, Entries) and node.entries and _has_no_null(before) and _has_no_null(value):
+    if isinstance(node, MappingNode) and node.entries and _has_no_null(before) and _has_no_null(value):
         return replace_settings(text, node, before, value)
-    if isinstance(node, Items) and not node.flow and value is not None:
+    if isinstance(node, SequenceNode) and not node.flow and value is not None:
         return _set_items(text, node, value)
     if not isinstance(node, Scalar):
-        _check_no_comments(text[node.place.start : node.place.end])
-    alone = Entries(node.place, ((Scalar(node.place, _KEY), node),), flow)
+        _check_no_comments(text[node.position.start : node.position.end])
+    alone = MappingNode(node.position, ((Scalar(node.position, _KEY), node),), flow)
     return with_fields(text, alone, _KEY, {_KEY: value})
 
 
@@ -57,7 +57,7 @@ def _has_no_null(value: Any) -> TypeGuard[dict[str, Any]]:
     return isinstance(value, dict) and None not in cast("dict[str, Any]", value).values()
 
 
-def _set_items(text: str, node: Items, value: Any) -> str:
+def _set_items(text: str, node: SequenceNode, value: Any) -> str:
     """A list whose items stand on lines of their own stays one; items that stay keep their lines and comments."""
     wanted = list(cast("list[Any]", value)) if isinstance(value, list | tuple) else None
     stays = [wanted is not None and plain(item) in wanted for item in node.items]
@@ -72,7 +72,7 @@ def _set_items(text: str, node: Items, value: Any) -> str:
     return text
 
 
-def _set_lines(text: str, node: Items, lines: Sequence[str]) -> str:
+def _set_lines(text: str, node: SequenceNode, lines: Sequence[str]) -> str:
     start, end = _dash(text, node, 0), content_end(text, node)
     _check_no_comments(text[start : _line_end(text, end)])
     return text[:start] + ((_newline(text) + " " * _column(text, start)).join(lines) or "[]") + text[end:]
@@ -86,10 +86,10 @@ def _with_lines(text: str, at: int, lines: Sequence[str]) -> str:
 
 
 def _json(value: Any) -> str:
-    return written(value, flow=True)
+    return to_yaml(value, flow=True)
 
 
-def _behind(mapping: Entries, stays: list[bool]) -> int:
+def _behind(mapping: MappingNode, stays: list[bool]) -> int:
     """The number of the word behind which new ones stand: the last whose value ends on its line, or has lines below."""
     nodes = [(number, node) for number, (_, node) in enumerate(mapping.entries) if stays[number] or not any(stays)]
     ends = [n for n, node in nodes if (node.ends_on_its_line if isinstance(node, Scalar) else node.flow)]
@@ -99,34 +99,34 @@ def _behind(mapping: Entries, stays: list[bool]) -> int:
     return ends[-1]
 
 
-def _with_new(text: str, mapping: Entries, behind: Node, new: Mapping[str, Any]) -> str:
+def _with_new(text: str, mapping: MappingNode, behind: Node, new: Mapping[str, Any]) -> str:
     first, end = mapping.entries[0][0], content_end(text, behind)
-    alone = mapping._replace(entries=((first, Scalar(Place(end, end, 0, 0), "")),))
+    alone = mapping._replace(entries=((first, Scalar(Position(end, end, 0, 0), "")),))
     named = {word if mapping.flow or _BARE.fullmatch(word) else _json(word): value for word, value in new.items()}
     return with_fields(text, alone, plain(first), named)
 
 
-def with_nulls(text: str, mapping: Entries, settings: Sequence[str]) -> str:
+def with_nulls(text: str, mapping: MappingNode, settings: Sequence[str]) -> str:
     """The text with new words that say nothing, each on a line of its own."""
     if mapping.flow:
         raise InvalidInput("it is written on one line")
-    indent = " " * (mapping.entries[0][0].place.column - 1)
+    indent = " " * (mapping.entries[0][0].position.column - 1)
     behind = mapping.entries[_behind(mapping, [True] * len(mapping.entries))][1]
     return _with_lines(text, _line_end(text, content_end(text, behind)), [f"{indent}{word}: null" for word in settings])
 
 
-def without_field(text: str, mapping: Entries, number: int, *, last: bool) -> str:
+def without_field(text: str, mapping: MappingNode, number: int, *, last: bool) -> str:
     """The text without one name and what stands there; between braces, with the comma before or behind it."""
     key, node = mapping.entries[number]
     if not mapping.flow:
-        return _without_lines(text, key.place.start, node)
-    start = content_end(text, mapping.entries[number - 1][1]) if last and number else key.place.start
-    end = content_end(text, node) if last else mapping.entries[number + 1][0].place.start
+        return _without_lines(text, key.position.start, node)
+    start = content_end(text, mapping.entries[number - 1][1]) if last and number else key.position.start
+    end = content_end(text, node) if last else mapping.entries[number + 1][0].position.start
     _check_no_comments(text[start:end])
     return text[:start] + text[end:]
 
 
-def without_item(text: str, items: Items, number: int) -> str:
+def without_item(text: str, items: SequenceNode, number: int) -> str:
     node = items.items[number]
     if items.flow:
         raise InvalidInput("it shares a line with other records")
@@ -148,17 +148,17 @@ def _without_lines(text: str, start: int, node: Node) -> str:
     return text[:first] + text[end:]
 
 
-def holder(root: Node | None, key: Place) -> tuple[Entries | Items, int] | None:
+def holder(root: Node | None, key: Position) -> tuple[MappingNode | SequenceNode, int] | None:
     """The mapping that has the name which stands there, or the list with the item that says it; and which one it is."""
-    if isinstance(root, Entries):
+    if isinstance(root, MappingNode):
         for number, (name, node) in enumerate(root.entries):
-            if name.place == key:
+            if name.position == key:
                 return root, number
             if found := holder(node, key):
                 return found
-    if isinstance(root, Items):
+    if isinstance(root, SequenceNode):
         for number, item in enumerate(root.items):
-            if isinstance(item, Entries) and any(node.place == key for _, node in item.entries):
+            if isinstance(item, MappingNode) and any(node.position == key for _, node in item.entries):
                 return root, number
             if found := holder(item, key):
                 return found
@@ -167,11 +167,11 @@ def holder(root: Node | None, key: Place) -> tuple[Entries | Items, int] | None:
 
 def content_end(text: str, node: Node) -> int:
     """Where the last that it says ends: comments behind it are none of it."""
-    if isinstance(node, Items) and not node.flow and node.items:
+    if isinstance(node, SequenceNode) and not node.flow and node.items:
         return content_end(text, node.items[-1])
-    if isinstance(node, Entries) and not node.flow and node.entries:
+    if isinstance(node, MappingNode) and not node.flow and node.entries:
         return content_end(text, node.entries[-1][1])
-    return node.place.start + len(text[node.place.start : node.place.end].rstrip())
+    return node.position.start + len(text[node.position.start : node.position.end].rstrip())
 
 
 def _check_no_comments(part: str) -> None:
@@ -179,8 +179,8 @@ def _check_no_comments(part: str) -> None:
         raise InvalidInput("the change would delete comments")
 
 
-def _dash(text: str, items: Items, number: int) -> int:
-    return text.rindex("-", 0, items.items[number].place.start)
+def _dash(text: str, items: SequenceNode, number: int) -> int:
+    return text.rindex("-", 0, items.items[number].position.start)
 
 
 def _newline(text: str) -> str:

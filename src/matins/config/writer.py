@@ -12,7 +12,7 @@ from matins.engine.settings import REFERENCES
 from matins.engine.validation import check_names_known
 from matins.errors import Conflict, InvalidInput
 from matins.records import kinds_by_name
-from matins.texts.yaml_nodes import Entries, Items, parse
+from matins.texts.yaml_nodes import MappingNode, SequenceNode, parse
 
 _EDITABLE = ("when", *SETTINGS)
 """What only a file may have, such as preset, decides who is asked: it is edited there."""
@@ -79,7 +79,7 @@ def _written(location: Location, write: Callable[[], str]) -> str:
 
 def _replaced(text: str, item: FileItem, settings: Mapping[str, Any]) -> str:
     node, before = item.block.location.node, item.block.values
-    if isinstance(node, Entries) and node.entries:
+    if isinstance(node, MappingNode) and node.entries:
         return replace_settings(text, node, before, settings)
     return set_value(text, node, None, _alone(item.kind, settings), flow=False) if not same(settings, before) else text
 
@@ -91,10 +91,10 @@ def _alone(kind: str, settings: Mapping[str, Any]) -> Any:
 
 
 def _removed(text: str, location: Location) -> str:
-    held = holder(parse(text), location.key.place)
+    held = holder(parse(text), location.key.position)
     assert held is not None, location.path
     mapping, number = held
-    if isinstance(mapping, Items):
+    if isinstance(mapping, SequenceNode):
         return without_item(text, mapping, number)
     return without_field(text, mapping, number, last=number + 1 == len(mapping.entries))
 
@@ -102,13 +102,13 @@ def _removed(text: str, location: Location) -> str:
 def _with_nulls(text: str, location: Location, names: list[str]) -> str:
     """What was not there, and shall be the default although `defaults` has another value, is written too."""
     node = _item(read(text), location).block.location.node
-    assert isinstance(node, Entries), location.path
+    assert isinstance(node, MappingNode), location.path
     return with_nulls(text, node, names)
 
 
 def _item(parsed: ParsedFile, location: Location) -> FileItem:
     for item in parsed.items:
-        if item.block.location.key.place == location.key.place:
+        if item.block.location.key.position == location.key.position:
             return item
     raise _unsafe(location, "it is part of the preset", "Add it to the file, under limits.")
 
@@ -147,5 +147,5 @@ def _records(parsed: ParsedFile) -> Records:
 
 
 def _unsafe(location: Location, reason: str, hint: str = "Change it in the file.") -> Conflict:
-    message = f"{location.path}, line {location.key.place.line} of the file: {reason}."
+    message = f"{location.path}, line {location.key.position.line} of the file: {reason}."
     return Conflict(message, value=location.path, field="name", hint=hint)

@@ -67,11 +67,11 @@ class Home:
     # -- for the daemon
 
     def make(self) -> None:
-        from matins.texts.whole_file import strangers  # commands do not need it, and are quick
+        from matins.texts.atomic_file import other_writers  # commands do not need it, and are quick
 
         self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
         status = self.path.stat()
-        if reason := strangers(status.st_uid, status.st_mode):  # their link would make us empty another file
+        if reason := other_writers(status.st_uid, status.st_mode):  # their link would make us empty another file
             hint = f"Make it yours (chown, chmod go= {shlex.quote(str(self.path))}), or use another: --home DIR"
             raise StoreError(f"The directory {self.path} is not safe: {reason}.", hint=hint)
 

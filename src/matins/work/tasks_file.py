@@ -13,7 +13,7 @@ from matins.engine.prompts import WorkItem
 from matins.engine.validation import check_name
 from matins.engine.when.definitions import instant_text
 from matins.errors import Conflict, InvalidInput, NotFound
-from matins.texts.whole_file import TextFile, read, replaced, resolved, unusable
+from matins.texts.atomic_file import TextFile, file_error, follow_link, read, replace
 from matins.work.sources import WorkSourceUnavailable, not_held, readable
 from matins.work.tasks_yaml import Task, Tasks, read_tasks, with_changes
 
@@ -38,7 +38,7 @@ class TasksFile:
         return None if task is None else _item(self.name, task)
 
     def held(self, run_key: str, now: int) -> WorkItem | None:
-        path = resolved(self._path)
+        path = follow_link(self._path)
         with _named(path):
             task = _held(read_tasks(read(path).text), run_key)
         return None if task is None else _item(self.name, task)
@@ -63,7 +63,7 @@ class TasksFile:
 
     def _rewrite(self, choose: Callable[[Tasks], _Choice]) -> Task | None:
         """Change the task that is chosen, as it is said; who saves the file meanwhile is read, not overwritten."""
-        path = resolved(self._path)
+        path = follow_link(self._path)
         with _locked(path):
             for _ in range(_TRIES):
                 file = read(path)
@@ -124,7 +124,7 @@ def _item(source: str, task: Task) -> WorkItem:
 
 def _replaced(path: Path, before: TextFile, text: str) -> bool:
     try:
-        return replaced(path, before, text)
+        return replace(path, before, text)
     except OSError as error:
         hint = "look at its folder: room, and who may write there"
         raise WorkSourceUnavailable(f"{path} cannot be written: {error.strerror or error}", hint=hint) from error
@@ -137,7 +137,7 @@ def _locked(path: Path) -> Generator[None]:
     try:
         file = os.open(other_content, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
     except OSError as error:
-        raise unusable(other_content, error.strerror or str(error)) from None
+        raise file_error(other_content, error.strerror or str(error)) from None
     try:
         _acquire(file, path)
         yield

@@ -16,7 +16,17 @@ from matins.engine.validation import preview_of
 from matins.engine.when.triggers import to_ms
 from matins.errors import InvalidInput
 from matins.model.settings import MAX_NAME_LENGTH
-from matins.texts.yaml_nodes import Entries, Items, Node, Place, Scalar, parse, plain, refusal, with_fields
+from matins.texts.yaml_nodes import (
+    MappingNode,
+    Node,
+    Position,
+    Scalar,
+    SequenceNode,
+    parse,
+    plain,
+    with_fields,
+    yaml_error,
+)
 
 STATUSES = ("open", "claimed", "done", "failed")
 PRIORITIES = {"high": 10, "medium": 0, "low": -10}
@@ -29,7 +39,7 @@ _MAX_BODY_LENGTH = MAX_PROMPT_LENGTH // 2
 
 
 class Task(NamedTuple):
-    node: Entries
+    node: MappingNode
     position: int
     id: str
     has_id: bool
@@ -81,7 +91,7 @@ def with_changes(tasks: Tasks, task: Task, changes: Mapping[str, str | None]) ->
         or after.other_content != tasks.other_content
         or [_values(known) for known in after.tasks] != expected
     ):
-        raise refusal(task.node.place, f"task {task.id} is written in a way that cannot be changed safely",
+        raise yaml_error(task.node.position, f"task {task.id} is written in a way that cannot be changed safely",
                       hint="write its fields on lines of their own, one below the other")  # fmt: skip
     return text
 
@@ -99,37 +109,41 @@ def _values(task: Task) -> dict[str, Any]:
 def _listed(root: Node) -> tuple[tuple[Node, ...], Sequence[Any]]:
     other_content: list[Any] = []
     listed = root
-    if isinstance(root, Entries):
+    if isinstance(root, MappingNode):
         found = [value for key, value in root.entries if plain(key) == "tasks"]
         other_content = [(plain(key), plain(value)) for key, value in root.entries if plain(key) != "tasks"]
         if len(found) != 1:
-            raise refusal(root.place, f'"tasks" stands there {len(found)} times', field="tasks", hint="write it once")
+            raise yaml_error(
+                root.position, f'"tasks" stands there {len(found)} times', field="tasks", hint="write it once"
+            )
         listed = found[0]
     if isinstance(listed, Scalar) and listed.value is None:
         return (), other_content
-    if not isinstance(listed, Items):
-        raise refusal(listed.place, "a list of tasks must stand here", field="tasks", hint="- title: Mend the door")
+    if not isinstance(listed, SequenceNode):
+        raise yaml_error(
+            listed.position, "a list of tasks must stand here", field="tasks", hint="- title: Mend the door"
+        )
     return listed.items, other_content
 
 
-def _mapping(node: Node) -> Entries:
-    if not isinstance(node, Entries):
-        raise refusal(node.place, "a task must be a mapping with a title", hint="- title: Mend the door")
+def _mapping(node: Node) -> MappingNode:
+    if not isinstance(node, MappingNode):
+        raise yaml_error(node.position, "a task must be a mapping with a title", hint="- title: Mend the door")
     return node
 
 
-def _fields(node: Entries) -> dict[str, Node]:
+def _fields(node: MappingNode) -> dict[str, Node]:
     """By name; a name twice, or one that is nearly ours, is refused."""
     fields: dict[str, Node] = {}
     for key, value in node.entries:
         name = key.value if isinstance(key, Scalar) else None
         if name is None or name in fields:
             what = "a field has no name" if name is None else f'"{name}" stands there twice'
-            raise refusal(key.place, what, field=name, hint="take one of them out")
+            raise yaml_error(key.position, what, field=name, hint="take one of them out")
         _check_spelling(key, name)
         fields[name] = value
     if "title" not in fields:
-        raise refusal(node.place, 'a task needs "title"', field="title", hint="title: Mend the door")
+        raise yaml_error(node.position, 'a task needs "title"', field="title", hint="title: Mend the door")
     return fields
 
 
@@ -137,10 +151,12 @@ def _check_spelling(key: Node, name: str) -> None:
     """People have fields of their own; one that nearly has the name of ours is a slip."""
     close = difflib.get_close_matches(name, _WRITTEN_BY_PEOPLE, 1, _NEARLY)
     if close and name not in _WRITTEN_BY_PEOPLE:
-        raise refusal(key.place, f'a task has no "{name}"', value=name, field=name, hint=f'did you mean "{close[0]}"?')
+        raise yaml_error(
+            key.position, f'a task has no "{name}"', value=name, field=name, hint=f'did you mean "{close[0]}"?'
+        )
 
 
-def _task(node: Entries, position: int, fields: Mapping[str, Node], task_id: str) -> Task:
+def _task(node: MappingNode, position: int, fields: Mapping[str, Node], task_id: str) -> Task:
     return Task(
         node=node,
         position=position,
@@ -208,7 +224,7 @@ def _status(fields: Mapping[str, Node]) -> str:
 
 def _labels(fields: Mapping[str, Node]) -> tuple[str, ...]:
     node = fields.get("labels")
-    if not isinstance(node, Items):
+    if not isinstance(node, SequenceNode):
         label = _text(fields, "labels", MAX_NAME_LENGTH)
         return () if label is None else (label,)
     labels = [_text({"labels": item}, "labels", MAX_NAME_LENGTH) for item in node.items]
@@ -217,13 +233,13 @@ def _labels(fields: Mapping[str, Node]) -> tuple[str, ...]:
 
 def _ids(tasks: Sequence[Mapping[str, Node]]) -> list[str]:
     """Those that are written, which must differ, and for the others one that their words make."""
-    written: dict[str, Place] = {}
+    written: dict[str, Position] = {}
     for fields in tasks:
         if (task_id := _id(fields)) is not None:
-            place = fields["id"].place
+            place = fields["id"].position
             if task_id in written:
                 what = f'the id "{task_id}" is taken by the task on line {written[task_id].line}'
-                raise refusal(place, what, value=task_id, field="id", hint="give each task its own, or none")
+                raise yaml_error(place, what, value=task_id, field="id", hint="give each task its own, or none")
             written[task_id] = place
     taken = set(written)
     return [_id(fields) or _generated_id(fields, taken) for fields in tasks]
@@ -247,6 +263,6 @@ def _generated_id(fields: Mapping[str, Node], taken: set[str]) -> str:
 
 def _invalid(node: Node, name: str, allowed: str, hint: str | None = None) -> InvalidInput:
     value = node.value if isinstance(node, Scalar) else plain(node)
-    return refusal(
-        node.place, f'"{name}" must be {allowed}, got {preview_of(value)}', value=value, field=name, hint=hint
+    return yaml_error(
+        node.position, f'"{name}" must be {allowed}, got {preview_of(value)}', value=value, field=name, hint=hint
     )

@@ -172,7 +172,7 @@ def conflicts(transaction: Transaction, policies: Policies, interpretation: Inte
             one = "schedule" if entry.kind == "schedule" else kinds_by_name()[entry.kind].one
             what = f'there is a {one} "{entry.name.removeprefix("/")}" already{by}'
             hint = "Delete that one, or use another name here."
-            yield Problem(entry.location.key.place, entry.location.path, what, entry.name, hint=hint)
+            yield Problem(entry.location.key.position, entry.location.path, what, entry.name, hint=hint)
 
 
 def _author(transaction: Transaction, policies: Policies, entry: Entry) -> str | None:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from matins.errors import InvalidInput
 
-LARGEST = 10_000_000
+MAX_BYTES = 10_000_000
 
 
 class TextFile(NamedTuple):
@@ -20,12 +20,12 @@ class TextFile(NamedTuple):
     """Changes when the file is saved."""
 
 
-def resolved(path: Path) -> Path:
+def follow_link(path: Path) -> Path:
     """The target of a link: a link is not replaced by a file."""
     try:
         return path.resolve(strict=True)
     except (OSError, RuntimeError) as error:  # RuntimeError: a loop of links, before Python 3.13
-        raise unusable(path, getattr(error, "strerror", None) or "its links form a loop") from None
+        raise file_error(path, getattr(error, "strerror", None) or "its links form a loop") from None
 
 
 def read(path: Path) -> TextFile:
@@ -33,14 +33,14 @@ def read(path: Path) -> TextFile:
         file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # opening a pipe would block
         try:
             status = os.fstat(file)
-            if not stat.S_ISREG(status.st_mode) or status.st_size > LARGEST:
-                raise unusable(path, f"it is not a file of at most {LARGEST} bytes")
+            if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_BYTES:
+                raise file_error(path, f"it is not a file of at most {MAX_BYTES} bytes")
             with os.fdopen(file, "rb", closefd=False) as opened:
-                text = _decoded(path, opened.read(LARGEST))
+                text = _decoded(path, opened.read(MAX_BYTES))
         finally:
             os.close(file)
     except OSError as error:
-        raise unusable(path, error.strerror or str(error)) from None
+        raise file_error(path, error.strerror or str(error)) from None
     return TextFile(text, stat.S_IMODE(status.st_mode), (status.st_uid, status.st_gid), _mark(status))
 
 
@@ -58,7 +58,7 @@ def _mark(status: os.stat_result) -> tuple[int, int, int, int]:
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
-def replaced(path: Path, before: TextFile, text: str) -> bool:
+def replace(path: Path, before: TextFile, text: str) -> bool:
     """Replace the file atomically. False when it has changed since it was read. Raises OSError when it cannot be
     written."""
     new = path.with_name(f".{path.name}.new")
@@ -96,7 +96,7 @@ def _sync(folder: Path) -> None:
         os.close(file)
 
 
-def strangers(owner: int, mode: int) -> str | None:
+def other_writers(owner: int, mode: int) -> str | None:
     """Why a file of this owner and mode is not safe: other users may change it. None when it is safe.
 
     Root trusts every owner: directories of containers are mounted from elsewhere.
@@ -107,6 +107,6 @@ def strangers(owner: int, mode: int) -> str | None:
     return None if me == 0 or owner in (me, 0) else "it belongs to another user"
 
 
-def unusable(path: Path, why: str) -> InvalidInput:
+def file_error(path: Path, why: str) -> InvalidInput:
     hint = "Check the path and its permissions."
     return InvalidInput(f"{path} cannot be used: {why}.", value=str(path), field="path", hint=hint)
