@@ -26,13 +26,13 @@ from matins.model.access import OWNER, Principal
 from matins.ports import Clock, Store
 from matins.runtime.catalog import Catalog
 from matins.runtime.clock import SystemClock
-from matins.runtime.deadman import Deadman
-from matins.runtime.engine import Engine, Settings
-from matins.runtime.lines import Callback
+from matins.runtime.engine import Engine, EngineOptions
+from matins.runtime.external_heartbeat import ExternalHeartbeat
 from matins.runtime.loop import Loop
 from matins.runtime.outbox import Outbox
 from matins.runtime.run_context import ContextLoader
 from matins.runtime.signals import Signals
+from matins.runtime.subscribers import Callback
 from matins.service import Service
 from matins.service.file.reload import Reloader
 from matins.service.output import run_folder
@@ -60,8 +60,8 @@ class Matins(Api):
     ) -> None:
         self._guard = guard
         self._on_blocked = on_blocked
-        self.settings = Settings(**settings)
-        self._deadman = Deadman(self.settings)
+        self.settings = EngineOptions(**settings)
+        self._deadman = ExternalHeartbeat(self.settings)
         self.jobs: dict[str, Job] = {}
         self._store = open_store(url, clock or SystemClock())
         try:

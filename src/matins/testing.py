@@ -28,7 +28,7 @@ from matins.executors.python import PythonExecutor, run_job
 from matins.executors.runners.conformance import check_runner
 from matins.library import Matins
 from matins.runtime.attempt import Attempt, AttemptEnd
-from matins.runtime.checks import Check, Checked
+from matins.runtime.checks import Check, CheckedRun
 from matins.runtime.engine import Engine
 
 __all__ = ["InlineChecks", "InlineExecutor", "ManualClock", "Sandbox", "check_runner", "instant", "iso"]
@@ -94,7 +94,7 @@ class InlineExecutor(PythonExecutor):
         done, self._done = self._done, []
         return done
 
-    def room(self, *, talks: bool = False) -> int:
+    def capacity(self, *, for_agents: bool = False) -> int:
         return 1_000
 
     def running(self) -> int:
@@ -112,13 +112,13 @@ class InlineChecks(CheckExecutor):
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self.said: list[Checked] = []
+        self.results: list[CheckedRun] = []
 
     def submit(self, batch: list[Check]) -> None:
-        self.said += [self.answer(check) for check in batch]
+        self.results += [self.answer(check) for check in batch]
 
-    def drain(self) -> list[Checked]:
-        said, self.said = self.said, []
+    def drain(self) -> list[CheckedRun]:
+        said, self.results = self.results, []
         return said
 
     def _called(self, function: Callable[[], Any]) -> Any:
@@ -155,7 +155,7 @@ class Sandbox(Matins):
 
     def settle(self) -> None:
         """Run everything that is due now."""
-        while self.engine.turn() <= 0 or self.engine.unfinished() or self.checking.said:
+        while self.engine.turn() <= 0 or self.engine.unfinished() or self.checking.results:
             pass
 
     def assert_ran(self, name: str, *, times: int | None = None) -> list[Run]:

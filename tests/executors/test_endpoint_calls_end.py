@@ -27,7 +27,7 @@ from matins.library import open_store
 from matins.model.agent import Agent
 from matins.model.schedule import ScheduleDefinition
 from matins.runtime.attempt import Attempt, AttemptEnd
-from matins.runtime.catalog import Catalog, Known
+from matins.runtime.catalog import Catalog, CompiledSchedule
 from matins.runtime.run_context import ContextLoader, RunContext
 from matins.testing import ManualClock
 from standins.endpoint import Endpoint
@@ -187,7 +187,7 @@ class Hall:
 
     def works(self, count: int) -> list[Attempt]:
         definition = ScheduleDefinition(parse_trigger("0 9 * * *").definition, AGENT_JOB, prompt="Hello")
-        known = Known(1, 1, "s", "ann", encode(definition))
+        known = CompiledSchedule(1, 1, "s", "ann", encode(definition))
         return [Attempt(number, 1, 1, None, 1, None, 0, known) for number in range(count)]
 
     def ended(self, count: int) -> list[AttemptEnd]:
@@ -215,13 +215,13 @@ def test_h10_what_has_no_place_waits_and_is_given_back(hall: Hall) -> None:
     """H10: after a while, since another engine may have one; all of it when this one stops"""
     executor, works = hall.executor, hall.works(MAX_CONCURRENT + 5)
     executor.submit(works[:-1])
-    assert (executor.running(), executor.room()) == (MAX_CONCURRENT + 4, -4)
+    assert (executor.running(), executor.capacity()) == (MAX_CONCURRENT + 4, -4)
     assert executor.withdraw() == []
     hall.clock.advance(10_001)
     executor.submit(works[-1:])
     assert executor.withdraw() == works[MAX_CONCURRENT:-1]
     assert executor.withdraw(everything=True) == works[-1:]
-    assert (executor.running(), executor.room(), executor.busy()) == (MAX_CONCURRENT, 0, True)
+    assert (executor.running(), executor.capacity(), executor.busy()) == (MAX_CONCURRENT, 0, True)
 
 
 def test_h10_what_waits_begins_when_another_ends(hall: Hall) -> None:

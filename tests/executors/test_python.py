@@ -14,7 +14,7 @@ from matins.executors.python import JobContext, PythonExecutor
 from matins.library import open_store
 from matins.model.run import Outcome, RunState
 from matins.runtime.attempt import Attempt, AttemptEnd
-from matins.runtime.catalog import Catalog, Known
+from matins.runtime.catalog import Catalog, CompiledSchedule
 from matins.runtime.run_context import ContextLoader
 from matins.testing import ManualClock, instant
 
@@ -48,7 +48,7 @@ class Hall:
 
     def submit(self, do: str, *run_ids: int, slots: int = 1, **words: Any) -> list[Attempt]:
         text = encode(parse_schedule("0 9 * * *", {"job": do, "timezone": "Europe/London", **words}, SLOT)[0])
-        known = Known(7, 1, "morning", "scout", text)
+        known = CompiledSchedule(7, 1, "morning", "scout", text)
         works = [
             Attempt(run_id, 1, 1, SLOT, slots, SLOT - 86_400_000 if slots > 1 else None, SLOT + 1_500, known)
             for run_id in run_ids
@@ -301,19 +301,19 @@ def test_on_the_way_out_all_that_waits_is_given_back(hall: Hall) -> None:
 def test_room_grows_while_jobs_are_short_and_shrinks_to_the_threads_when_they_are_long(hall: Hall) -> None:
     """H2"""
     hall.jobs["work"] = lambda run: None
-    first = hall.executor.room()
+    first = hall.executor.capacity()
     assert first == 8
     for batch in range(20):
         hall.submit("work", *range(batch * 8, batch * 8 + 8))
         hall.wait(8)
-    assert hall.executor.room() > first
+    assert hall.executor.capacity() > first
     gate = hall.jobs["gate"] = Gate()
     hall.submit("gate", *range(500, 504))
     for _ in range(2):
         assert gate.begun.acquire(timeout=PATIENCE)
     hall.clock.advance(1_001)
     assert len(hall.executor.withdraw()) == 2
-    assert hall.executor.room() == 0
+    assert hall.executor.capacity() == 0
     gate.open.set()
     hall.wait(2)
 
@@ -345,7 +345,7 @@ def test_an_attempt_that_never_ended_and_its_successor_are_two() -> None:
     ended = threading.Semaphore(0)
     loader = ContextLoader(open_store("sqlite://", clock), Catalog(), clock)
     executor = PythonExecutor({"work": stuck}, clock, ended.release, loader, threads=2)
-    known = Known(1, 1, "s", "", encode(parse_schedule("5m", {"job": "work"}, 0)[0]))
+    known = CompiledSchedule(1, 1, "s", "", encode(parse_schedule("5m", {"job": "work"}, 0)[0]))
     first, second = (Attempt(7, epoch, epoch, None, 1, None, 0, known) for epoch in (1, 2))
     executor.start()
     executor.submit([first])

@@ -25,7 +25,7 @@ from matins.executors.runners.shell import Shell
 from matins.executors.spending_watch import SpendingWatch
 from matins.model.run import Usage
 from matins.runtime.attempt import Attempt
-from matins.runtime.spending import Bound
+from matins.runtime.spending import SpendingLimit
 
 STANDINS = Path(__file__).parents[1] / "standins"
 TOOLS = ("claude", "codex", "gemini", "goose", "opencode")
@@ -245,7 +245,7 @@ def watched(stream: Stream, most: int, given: list[tuple[bytes, int, int]]) -> s
     """Why it was ended, when all of it has been read."""
     work = Attempt(7, 2, 1, None, 1, None, 0, cast("Any", None))
     stream.pieces = given
-    bound = Bound(None, most, "allowed for one run")
+    bound = SpendingLimit(None, most, "allowed for one run")
     watch = SpendingWatch(lambda: cast("Supervisor", stream), lambda work: [bound], every_s=0.001)
     watch.watch(work, Opencode().reader(), lambda result: Usage(0, result.tokens_in))
     while not stream.ended.is_set() and not stream.read.acquire(timeout=0.01):

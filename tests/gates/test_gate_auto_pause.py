@@ -134,7 +134,7 @@ def held(bench: Sandbox, name: str) -> int:
     bench.executor.submit = submit  # type: ignore[method-assign]
     with bench._store.transaction(bench.clock.now_ms()) as transaction:
         rows = transaction.live_runs([int(run.id)])
-        known = bench._catalog.get(transaction, [(rows[0].schedule_id, rows[0].rev)])
+        known = bench._catalog.compiled(transaction, [(rows[0].schedule_id, rows[0].rev)])
         recorder.mark_unknown(transaction, [(row, known[row.schedule_id, row.rev]) for row in rows], 0)  # type: ignore[misc]
     return int(run.id)
 

@@ -8,16 +8,16 @@ import pytest
 from gate_records import at, lines
 
 from matins.executors.python import JobContext
-from matins.runtime.spending import Bound
+from matins.runtime.spending import SpendingLimit
 from matins.testing import Sandbox
 
 OWN, OF_DAY = "allowed for one run", 'left in budget "day"'
 
 
 @pytest.fixture
-def seen(bench: Sandbox) -> list[list[Bound]]:
+def seen(bench: Sandbox) -> list[list[SpendingLimit]]:
     """What bounds a run, as it stands at its beginning; its first attempt spends ten cents and fails."""
-    found: list[list[Bound]] = []
+    found: list[list[SpendingLimit]] = []
 
     @bench.job("look")
     def look(run: JobContext) -> None:
@@ -35,20 +35,20 @@ def add(bench: Sandbox, **words: Any) -> None:
     assert lines(bench) == ["09:00 succeeded"]
 
 
-def test_b5_what_other_attempts_have_spent_counts(bench: Sandbox, seen: list[list[Bound]]) -> None:
+def test_b5_what_other_attempts_have_spent_counts(bench: Sandbox, seen: list[list[SpendingLimit]]) -> None:
     """B5"""
     add(bench, max_cost="$0.60", max_tokens="50k")
-    assert seen == [[Bound(600_000, 50_000, OWN)], [Bound(500_000, 49_000, OWN)]]
+    assert seen == [[SpendingLimit(600_000, 50_000, OWN)], [SpendingLimit(500_000, 49_000, OWN)]]
 
 
-def test_b5_its_own_reservation_is_there_for_it(bench: Sandbox, seen: list[list[Bound]]) -> None:
+def test_b5_its_own_reservation_is_there_for_it(bench: Sandbox, seen: list[list[SpendingLimit]]) -> None:
     """B5: and what nobody has set aside; what is spent is not"""
     bench.budgets.set("day", period="day", max_cost="$1")
     add(bench)
-    assert seen == [[Bound(1_000_000, None, OF_DAY)], [Bound(900_000, None, OF_DAY)]]
+    assert seen == [[SpendingLimit(1_000_000, None, OF_DAY)], [SpendingLimit(900_000, None, OF_DAY)]]
 
 
-def test_b5_who_has_no_limit_has_no_bounds(bench: Sandbox, seen: list[list[Bound]]) -> None:
+def test_b5_who_has_no_limit_has_no_bounds(bench: Sandbox, seen: list[list[SpendingLimit]]) -> None:
     """B5: a budget of others is none for it"""
     bench.budgets.set("day", scope="agent", of="herald", period="day", max_cost="$1")
     add(bench)

@@ -27,7 +27,7 @@ def questions(bench: Sandbox) -> list[str]:
 
 
 def prune(bench: Sandbox, days: int) -> None:
-    bench.engine.keeping.prune(instant(START) + days * DAY)
+    bench.engine.maintenance.prune(instant(START) + days * DAY)
 
 
 def test_questions_about_schedules_are_forgotten_when_they_are_decided(bench: Sandbox) -> None:
@@ -55,7 +55,7 @@ def test_a_number_is_given_once(url: str, open_bench: Callable[..., Sandbox], se
     bench.run_until(at("09:30"))
     (looked_at,) = bench.approvals.list()
     bench.approvals.deny(looked_at.id)
-    bench.engine.keeping.prune(instant(START) + 30 * DAY)
+    bench.engine.maintenance.prune(instant(START) + 30 * DAY)
     assert bench.runs.list(schedule="s") == []
     bench.run_until(at("09:30", 28))
     (other,) = bench.approvals.list()

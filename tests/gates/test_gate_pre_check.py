@@ -255,7 +255,7 @@ def test_a_verdict_on_a_run_that_is_over(bench: Sandbox) -> None:
 
 def test_more_than_can_be_checked_at_once_wait_their_turn(bench: Sandbox, note: Path) -> None:
     """C6 V3: none is lost"""
-    bench.checking.room = lambda: 3 - len(bench.checking.said)  # type: ignore[method-assign]
+    bench.checking.capacity = lambda: 3 - len(bench.checking.results)  # type: ignore[method-assign]
     for n in range(10):
         bench.add(f"s{n}", when="0 9 * * *", job="work", pre_check=f"echo x >> {note}")
     bench.run_until(at("09:01"))

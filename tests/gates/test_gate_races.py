@@ -176,7 +176,7 @@ def test_s2_verdicts_on_the_same_schedules_in_another_order(
             one.run(name)
             one.clock.advance(1)
         bench.engine.turn()
-        assert [said.check.known.name for said in bench.checking.said] == list(names)
+        assert [said.check.compiled.name for said in bench.checking.results] == list(names)
     meeting_in(monkeypatch, "settle")
     at_once(turns(one, 1), turns(two, 1))
     for bench in (one, two):
@@ -198,7 +198,7 @@ def test_s2_money_of_the_same_agents_in_another_order(
             one.run(name, agent=agent)
             one.clock.advance(1)
         bench.engine.turn()
-        assert [ended.attempt.known.agent for ended in bench.executor._done] == list(agents)
+        assert [ended.attempt.compiled.agent for ended in bench.executor._done] == list(agents)
     meeting_in(monkeypatch, "fill_purse")
     at_once(turns(one, 1), turns(two, 1))
     with one._store.reading() as transaction:

@@ -32,12 +32,12 @@ class Stage(InlineExecutor):
 
     def end(self, name: str, *, result: Any = None, error: str | None = None, cancelled: bool = False) -> None:
         """End the oldest run of a schedule."""
-        run_id = min(run_id for run_id, work in self.on.items() if work.known.name == name)
+        run_id = min(run_id for run_id, work in self.on.items() if work.compiled.name == name)
         outcome = Outcome(error is None and not cancelled, result, error, cancelled=cancelled)
         self._done.append(AttemptEnd(self.on.pop(run_id), outcome))
 
     def names(self) -> list[str]:
-        return sorted(work.known.name for work in self.on.values())
+        return sorted(work.compiled.name for work in self.on.values())
 
 
 class Theatre(Sandbox):

@@ -223,13 +223,13 @@ def test_a_run_without_a_hook_is_not_put_into_the_outbox(bench: Sandbox) -> None
     taken: list[str] = []
 
     class Hands:
-        def take(self, lane: Any) -> None:
-            taken.extend(letter.cloud_event["schedulename"] for letter in lane.letters)
+        def take(self, queue: Any) -> None:
+            taken.extend(delivery.cloud_event["schedulename"] for delivery in queue.deliveries)
 
         def drain(self) -> list[Any]:
             return []
 
-    bench.outbox._hands = Hands()
+    bench.outbox._workers = Hands()
     deliver(bench)
     assert taken == ["with"]
 
@@ -242,12 +242,12 @@ def test_a_hook_is_not_held_up_by_that_of_another_schedule(bench: Sandbox, tmp_p
     taken: list[int] = []
 
     class Hands:
-        def take(self, lane: Any) -> None:
-            taken.append(lane.schedule_id)
+        def take(self, queue: Any) -> None:
+            taken.append(queue.schedule_id)
 
         def drain(self) -> list[Any]:
             return []
 
-    bench.outbox._hands = Hands()
+    bench.outbox._workers = Hands()
     deliver(bench)
     assert len(set(taken)) == 3

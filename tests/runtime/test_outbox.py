@@ -298,7 +298,7 @@ def test_deliveries_of_events_that_are_forgotten_go_with_them(bench: Sandbox, re
     deliver(bench)
     assert len(bench.subscriptions.deliveries("books")) == 1
     bench.pause("a")  # the newest event of all stays
-    bench.engine.keeping.prune(bench.clock.now_ms() + 91 * 24 * HOUR)
+    bench.engine.maintenance.prune(bench.clock.now_ms() + 91 * 24 * HOUR)
     bench.clock.advance(2 * HOUR)
     deliver(bench)
     assert bench.subscriptions.deliveries("books") == []
@@ -336,8 +336,8 @@ class Held:
     def __init__(self) -> None:
         self.lanes: list[Any] = []
 
-    def take(self, lane: Any) -> None:
-        self.lanes.append(lane)
+    def take(self, queue: Any) -> None:
+        self.lanes.append(queue)
 
     def drain(self) -> list[Any]:
         return []
@@ -349,14 +349,14 @@ def test_many_slow_subscribers_have_each_a_share(bench: Sandbox) -> None:
         bench.webhooks.add(f"ops{n}", "https://example.com/", types=["schedule.created"])
     for n in range(6):
         bench.add(f"s{n}", when="0 9 * * *", job="work")
-    bench.outbox._hands = held = Held()
+    bench.outbox._workers = held = Held()
     deliver(bench)
     deliver(bench)
-    shares = Counter(lane.line.key for lane in held.lanes)
+    shares = Counter(queue.subscriber.key for queue in held.lanes)
     assert len(held.lanes) == 32
     assert len(shares) == 12
     assert max(shares.values()) <= 4
-    assert len({(lane.line.key, lane.schedule_id) for lane in held.lanes}) == 32
+    assert len({(queue.subscriber.key, queue.schedule_id) for queue in held.lanes}) == 32
 
 
 def test_a_subscriber_of_rare_events_does_not_begin_from_afar_after_a_restart(
@@ -377,10 +377,10 @@ def test_a_function_that_is_far_behind_does_not_fill_the_memory(bench: Sandbox, 
     """V2: what it has not got is safe in the store"""
     bench.subscribe(recorder, "schedule.created")
     bench.add_many([{"name": f"s{n}", "when": "0 9 * * *", "job": "work"} for n in range(10_500)])
-    hands, bench.outbox._hands = bench.outbox._hands, Held()
+    hands, bench.outbox._workers = bench.outbox._workers, Held()
     deliver(bench)
     (line,) = bench.outbox._listeners
     assert 10_000 < len(line._waiting) <= 10_200
-    bench.outbox._hands, bench.outbox._under_way = hands, set()
+    bench.outbox._workers, bench.outbox._under_way = hands, set()
     deliver(bench)
     assert len({event["schedulename"] for event in recorder.told}) == 10_500

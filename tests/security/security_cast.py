@@ -13,9 +13,9 @@ from matins.engine.approvals import DESTRUCTIVE, HARMLESS, needs_approval
 from matins.executors.python import JobContext
 from matins.model import policy
 from matins.model.access import Principal
-from matins.runtime.asking import digest_of, run_digest
+from matins.runtime.approval_requests import digest_of, run_digest
 from matins.runtime.attempt import Attempt
-from matins.runtime.rows import schedule_of
+from matins.runtime.rows import schedule_record
 from matins.testing import ManualClock, Sandbox
 
 START = "2026-03-27T08:00:00Z"
@@ -74,35 +74,35 @@ class Watched(Sandbox):
 
     def _watch(self, work: Attempt) -> None:
         with self._store.reading() as transaction:
-            row = transaction.schedule(work.known.schedule_id)
+            row = transaction.schedule(work.compiled.schedule_id)
             approvals = transaction.approvals_of_run(work.run_id)
         assert row is not None
-        schedule = schedule_of(row)
+        schedule = schedule_record(row)
         assert schedule.state not in ("pending", "rejected"), f"{work} started though nobody wants it"
-        if needs_approval(work.known.definition):
+        if needs_approval(work.compiled.definition):
             self._check_leave(work, approvals)
         if schedule.creator_role == "agent":
             self._check_words(work)
 
     def _check_leave(self, work: Attempt, approvals: list[policy.Approval]) -> None:
-        words = run_digest(work.known, self._loader.policies())
+        words = run_digest(work.compiled, self._loader.policies())
         good = [a for a in approvals if a.digest == words and a.state == "used"]
         assert len(good) == 1, f"{work} started without leave: {approvals}"
         if work.number == 1:
             given = self._given_at(good[0])
-            assert self.clock.now_ms() - given <= work.known.definition.approval_timeout_ms, (
+            assert self.clock.now_ms() - given <= work.compiled.definition.approval_timeout_ms, (
                 f"{work} started on an old leave"
             )
 
     def _check_words(self, work: Attempt) -> None:
         """What an agent wrote runs only as a person has seen it, unless the owner's rule lets it through."""
         with self._store.reading() as transaction:
-            authors = transaction.authors(work.known.schedule_id, work.known.rev)
+            authors = transaction.authors(work.compiled.schedule_id, work.compiled.rev)
             used = transaction.approvals_in("used", 0, 10_000)
         by_person = bool(authors) and authors[0][1] != "agent"
-        digest = digest_of(work.known)
+        digest = digest_of(work.compiled)
         seen = any(approval.digest == digest for approval in used)
-        unasked = self.agent_rules.get(work.known.agent).auto_approve_one_shots
+        unasked = self.agent_rules.get(work.compiled.agent).auto_approve_one_shots
         assert by_person or seen or unasked, f"{work} started with words that nobody has seen"
 
     def _given_at(self, approval: policy.Approval) -> int:

@@ -51,7 +51,7 @@ def no_place(bench: Watched) -> Callable[[], None]:
     bench.approvals.approve(bench.asked("first").id)
     bench.approvals.approve(number)
     claimed = captured(bench)
-    assert [work.known.name for work in claimed] == ["first"]
+    assert [work.compiled.name for work in claimed] == ["first"]
     return lambda: bench.executor.submit(claimed)
 
 

@@ -34,7 +34,7 @@ def busy(bench: Watched) -> None:
     bench.approvals.deny(bench.asked().id, note="no")
     bench.acting_as(SCOUT).add("t", when="every 1h", job="work")
     bench.run_until(at("09:10"))
-    bench.engine.keeping.seal(bench.clock.now_ms())
+    bench.engine.maintenance.seal(bench.clock.now_ms())
     assert len(sql(bench, "SELECT id FROM seals")) >= 3
     assert bench.audit.verify().problems == []
 

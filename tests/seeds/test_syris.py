@@ -9,7 +9,7 @@ import pytest
 from matins.engine.events import canonical
 from matins.engine.when.triggers import to_datetime
 from matins.errors import InvalidInput, TriggerError
-from matins.runtime.limits import Free
+from matins.runtime.capacity import Capacity
 from matins.seeds.syris import create_schedule, schedule_trigger
 from matins.store.sqlite.transaction import SQL
 from matins.testing import ManualClock, Sandbox, iso
@@ -131,7 +131,7 @@ def test_s2_the_run_and_the_cursor_commit_together(bench: Sandbox) -> None:
 
     def plan_and_die() -> None:
         with bench._store.transaction(now) as transaction:
-            planned = bench.engine.planner.plan(transaction, now, bench.engine.worker, Free(10), 10)
+            planned = bench.engine.planner.plan(transaction, now, bench.engine.worker, Capacity(10), 10)
             assert len(planned.start) == 1
             raise ZeroDivisionError
 
@@ -200,7 +200,7 @@ def test_s3_the_record_the_audit_and_the_cursor_commit_together(bench: Sandbox) 
 
     def plan_and_die() -> None:
         with bench._store.transaction(now) as transaction:
-            bench.engine.planner.plan(transaction, now, bench.engine.worker, Free(10), 10)
+            bench.engine.planner.plan(transaction, now, bench.engine.worker, Capacity(10), 10)
             assert transaction.events[-1].type == canonical("schedule.skipped")
             raise ZeroDivisionError
 

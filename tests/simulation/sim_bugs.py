@@ -11,8 +11,8 @@ from matins.engine import gates, planning
 from matins.engine.gates import BITS, quiet_hours
 from matins.model.budget import BudgetUsage
 from matins.model.run import Usage
-from matins.runtime import asking, pausing, run_changes, spending
-from matins.runtime.checks import Checked
+from matins.runtime import approval_requests, pausing, run_changes, spending
+from matins.runtime.checks import CheckedRun
 from matins.runtime.clearance import Clearance
 from matins.runtime.engine import Engine
 from matins.service import approvals, proposals
@@ -123,7 +123,7 @@ def leave_used_early() -> Planted:
 
 def question_never_put() -> Planted:
     """A run waits for people whom nobody has asked."""
-    return patch.object(asking, "ask_about_run", lambda *arguments: 0)
+    return patch.object(approval_requests, "ask_about_run", lambda *arguments: 0)
 
 
 def one_vote_is_enough() -> Planted:
@@ -153,7 +153,7 @@ def unchecked() -> Planted:
 
 def any_verdict_clears() -> Planted:
     """A check that was made is taken for one that was passed."""
-    return patch.object(Checked, "against", None)
+    return patch.object(CheckedRun, "against", None)
 
 
 def verdict_taken_twice() -> Planted:

@@ -6,7 +6,7 @@ from random import Random
 
 from sim_faults import Faults
 
-from matins.runtime.checks import Check, Checked, CheckKind, Said, Saying
+from matins.runtime.checks import Check, CheckedRun, CheckKind, CheckResult, CheckVerdict
 from matins.testing import ManualClock
 
 _AT_ONCE = 2
@@ -22,7 +22,7 @@ class SimulatedChecks:
         self._rng = rng
         self._faults = faults
         self.guarded = guarded
-        self._under_way: list[tuple[int, Checked]] = []
+        self._under_way: list[tuple[int, CheckedRun]] = []
         self.calm = False
 
     def submit(self, batch: list[Check]) -> None:
@@ -30,30 +30,30 @@ class SimulatedChecks:
             takes = self._rng.choice(_TAKES_MS)
             self._under_way.append((self._clock.boot_ms() + takes, self._judged(check)))
 
-    def drain(self) -> list[Checked]:
+    def drain(self) -> list[CheckedRun]:
         boot = self._clock.boot_ms()
         done = [checked for told_at, checked in self._under_way if self.calm or told_at <= boot]
         self._under_way = [] if self.calm else [item for item in self._under_way if item[0] > boot]
         return done
 
-    def room(self) -> int:
+    def capacity(self) -> int:
         return _AT_ONCE - len(self._under_way)
 
     def stop(self) -> None: ...
 
-    def _judged(self, check: Check) -> Checked:
+    def _judged(self, check: Check) -> CheckedRun:
         """One after the other, until one is against it."""
         kinds: list[CheckKind] = ["guard"] if self.guarded else []
         kinds += [command.kind for command in check.commands]
-        said: list[Said] = []
+        said: list[CheckResult] = []
         for kind in kinds:
             saying = self._saying()
-            said.append(Said(kind, saying, None if saying == "pass" else f"{kind} says {saying}"))
+            said.append(CheckResult(kind, saying, None if saying == "pass" else f"{kind} says {saying}"))
             if saying != "pass":
                 self._faults.injected["check_says_no"] += 1
                 break
-        return Checked(check, tuple(said))
+        return CheckedRun(check, tuple(said))
 
-    def _saying(self) -> Saying:
+    def _saying(self) -> CheckVerdict:
         chance = 1.0 if self.calm else self._rng.random()
         return "skip" if chance < 0.1 else "block" if chance < 0.15 else "pass"

@@ -10,7 +10,7 @@ from sim_violation import require
 
 from matins.engine.gates import ALL, Candidate, Facts, Mask, choose
 from matins.engine.planning import Plan, Timetable
-from matins.runtime.catalog import Known
+from matins.runtime.catalog import CompiledSchedule
 from matins.runtime.clearance import Clearance
 
 
@@ -27,7 +27,7 @@ def both_ways(now_ms: Callable[[], int]) -> Generator[None]:
         require(10, quick == full, f"by its mask {gates:b} it is planned as {quick}, by all gates as {full}")
         return quick
 
-    def to_start(self: Clearance, item: Known) -> Mask:
+    def to_start(self: Clearance, item: CompiledSchedule) -> Mask:
         gates, now = gates_to_start(self, item), now_ms()
         facts = Facts((), False, item.agent, self.policies, guarded=self.guarded)
         candidate = Candidate(item.definition, now, facts, 0, True, now)

@@ -14,8 +14,8 @@ from sim_faults import Faults, SimulatedCrash, Wire
 from matins.model.run import Outcome, ProviderLimit, Usage
 from matins.runtime.attempt import Attempt, AttemptEnd
 from matins.runtime.catalog import Catalog
-from matins.runtime.engine import Engine, Settings
-from matins.runtime.heart import Heart
+from matins.runtime.engine import Engine, EngineOptions
+from matins.runtime.heartbeat import Heartbeat
 from matins.store.sqlite.store import SqliteStore
 from matins.store.sqlite.transaction import SqliteTransaction
 from matins.testing import ManualClock
@@ -70,7 +70,7 @@ class SimulatedExecutor:
         self._begin()
         return [AttemptEnd(job.attempt, _outcome(job)) for job in ended]
 
-    def room(self, *, talks: bool = False) -> int:
+    def capacity(self, *, for_agents: bool = False) -> int:
         return _AHEAD - len(self._jobs)
 
     def running(self) -> int:
@@ -90,7 +90,7 @@ class SimulatedExecutor:
         boot = self._clock.boot_ms()
         late: list[Attempt] = []
         for job in self._jobs.values():
-            limit = job.attempt.known.definition.timeout_ms
+            limit = job.attempt.compiled.definition.timeout_ms
             if limit is not None and job.begun is not None and not job.overdue and boot - job.begun > limit:
                 job.overdue = True
                 late.append(job.attempt)
@@ -128,7 +128,7 @@ class SimulatedExecutor:
         """It costs something, and its provider may be tired of it."""
         if self._rng.random() < 0.7:
             job.usage = Usage(self._rng.randrange(0, 400_000, 1_000), self._rng.randrange(0, 90_000, 1_000))
-        provider = job.attempt.known.definition.provider
+        provider = job.attempt.compiled.definition.provider
         if provider is not None and not self.calm and self._rng.random() < 0.12:
             resets_at = self._rng.choice((None, self._clock.now_ms() + 90_000))
             job.limit = ProviderLimit(provider, resets_at, "429")
@@ -138,7 +138,7 @@ class SimulatedExecutor:
 def _outcome(job: Job) -> Outcome:
     """Carries its epoch, so that the observer sees whose outcome was written."""
     told, error = {"epoch": job.attempt.epoch}, f"epoch {job.attempt.epoch}"
-    words, usage = job.attempt.known.definition, job.usage
+    words, usage = job.attempt.compiled.definition, job.usage
     if job.overdue:
         return Outcome(False, error=error, timed_out=True, usage=usage)
     if usage is not None and usage.exceeds(words.max_cost, words.max_tokens):
@@ -177,7 +177,7 @@ class Actor:
 
 
 class WorkerSettings(NamedTuple):
-    engine: Settings
+    engine: EngineOptions
     gates: bool
     """Whether this world has gates."""
     guarded: bool
@@ -197,7 +197,7 @@ class Worker(Actor):
         self.engine: Engine
         self.executor: SimulatedExecutor
         self.checks: SimulatedChecks
-        self.heart: Heart
+        self.heart: Heartbeat
 
     @property
     def able(self) -> bool:
@@ -211,7 +211,7 @@ class Worker(Actor):
         self.checks = SimulatedChecks(self.clock, self._rng, self._faults, guarded=self._guarded)
         self.up, self.stalled = True, False
         self.engine.open(self.executor, self.name, self.checks)
-        self.heart = Heart(
+        self.heart = Heartbeat(
             self.store,
             self.clock,
             worker=lambda: self.engine.worker,
@@ -236,7 +236,7 @@ class Worker(Actor):
 
     def stop(self) -> None:
         self.engine.accepting = False
-        self.engine.give_back()
+        self.engine.release_unstarted()
         self.engine.run_once()
         self.engine.close()
 

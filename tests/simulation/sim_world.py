@@ -22,7 +22,7 @@ from sim_worker import Actor, Worker, WorkerSettings
 
 from matins.errors import StoreUnavailable
 from matins.runtime.attempt import Attempt
-from matins.runtime.engine import Settings
+from matins.runtime.engine import EngineOptions
 from matins.store.sqlite.store import SqliteStore
 from matins.testing import ManualClock, instant
 
@@ -84,7 +84,7 @@ class World:
         count = self.rng.randint(2, 4) if self.shared else 1
         gates = gated(seed)
         guarded = self.observer.gates.guarded = gates and self.rng.random() < 0.2
-        engine = Settings(history_days=None, history_runs=self.rng.choice((None, None, 6)))
+        engine = EngineOptions(history_days=None, history_runs=self.rng.choice((None, None, 6)))
         settings = WorkerSettings(engine, gates, guarded)
         self.workers = [Worker(f"w{n}", self._clock(), self.rng, self.faults, settings) for n in range(count)]
         self.users = (People if gates else Users)(self._clock(), self.rng)

@@ -16,7 +16,7 @@ from matins import Matins, library
 from matins.engine.when.triggers import to_datetime, to_ms
 from matins.errors import StoreError, StoreUnavailable
 from matins.runtime.clock import SystemClock
-from matins.runtime.timekeeper import Timekeeper
+from matins.runtime.clock_watch import ClockWatch
 from matins.store.postgres.clock import DatabaseClock
 from matins.store.postgres.store import PostgresStore
 from matins.testing import ManualClock
@@ -141,11 +141,11 @@ def test_a_server_whose_clock_is_behind_takes_over(
     clock: DatabaseClock, server: Server, host: ManualClock, by: int
 ) -> None:
     """V5: the engine plans anew, as for any step back"""
-    keeper = Timekeeper(clock.now_ms(), clock.boot_ms())
+    keeper = ClockWatch(clock.now_ms(), clock.boot_ms())
     server.ahead += by
     host.advance(1_000)
-    assert keeper.look(clock.now_ms(), clock.boot_ms()) == "back"
-    assert keeper.look(clock.now_ms(), clock.boot_ms()) == "steady"
+    assert keeper.check(clock.now_ms(), clock.boot_ms()) == "back"
+    assert keeper.check(clock.now_ms(), clock.boot_ms()) == "steady"
 
 
 @pytest.mark.parametrize("stays", [True, False])
@@ -153,14 +153,14 @@ def test_a_leap_forward_is_believed_when_a_second_reading_has_it_too(
     clock: DatabaseClock, server: Server, host: ManualClock, stays: bool
 ) -> None:
     """V5: the engine looks again within a second, which must not be the same reading"""
-    keeper = Timekeeper(clock.now_ms(), clock.boot_ms())
+    keeper = ClockWatch(clock.now_ms(), clock.boot_ms())
     server.ahead += 2 * HOUR_MS
     host.advance(1_000)
-    assert keeper.look(clock.now_ms(), clock.boot_ms()) == "wait"
+    assert keeper.check(clock.now_ms(), clock.boot_ms()) == "wait"
     if not stays:
         server.ahead -= 2 * HOUR_MS
     host.advance(250)
-    assert keeper.look(clock.now_ms(), clock.boot_ms()) == ("steady" if stays else "back")
+    assert keeper.check(clock.now_ms(), clock.boot_ms()) == ("steady" if stays else "back")
     assert clock.now_ms() // 1_000 == (NOW + 1_250 + (2 * HOUR_MS if stays else 0)) // 1_000
 
 

@@ -14,8 +14,8 @@ from matins.model.rows import NewEvent
 from matins.model.subscription import Subscription
 from matins.ports import Store
 from matins.runtime.catalog import Catalog
-from matins.runtime.lines import LEASE_MS, Lane, Letter, Sent
 from matins.runtime.outbox import Outbox
+from matins.runtime.subscribers import LEASE_MS, DeliveryQueue, DeliveryResult, EventDelivery
 from matins.store.postgres.store import PostgresStore
 from matins.testing import ManualClock, Sandbox
 
@@ -27,11 +27,11 @@ class Post:
     """Stands for the way to a webhook."""
 
     def __init__(self) -> None:
-        self.tried: list[Letter] = []
-        self.arrived: list[Letter] = []
-        self.says: Callable[[Letter], Sent] = lambda letter: Sent()
+        self.tried: list[EventDelivery] = []
+        self.arrived: list[EventDelivery] = []
+        self.says: Callable[[EventDelivery], DeliveryResult] = lambda letter: DeliveryResult()
 
-    def __call__(self, lane: Lane, letter: Letter) -> Sent:
+    def __call__(self, lane: DeliveryQueue, letter: EventDelivery) -> DeliveryResult:
         self.tried.append(letter)
         sent = self.says(letter)
         if sent.verdict == "arrived":
@@ -56,7 +56,7 @@ def post() -> Post:
 def bench(url: str, post: Post) -> Iterator[Sandbox]:
     bench = Sandbox(url, clock=ManualClock(START))
     bench.job("work")(lambda run: None)
-    bench.outbox._senders = bench.outbox._hands._senders = {  # type: ignore[attr-defined]
+    bench.outbox._senders = bench.outbox._workers._senders = {  # type: ignore[attr-defined]
         **bench.outbox._senders,
         "webhook": post,
     }
@@ -74,7 +74,9 @@ def until(bench: Sandbox, there: Callable[[], object]) -> None:
 def test_in_order_per_schedule_and_others_go_on(bench: Sandbox, post: Post) -> None:
     """V2"""
     bench.webhooks.add("ops", "https://example.com/", types=["schedule.created", "schedule.paused"])
-    post.says = lambda letter: Sent("again", "no") if letter.cloud_event["schedulename"] == "a" else Sent()
+    post.says = lambda letter: (
+        DeliveryResult("again", "no") if letter.cloud_event["schedulename"] == "a" else DeliveryResult()
+    )
     for name in ("a", "b"):
         bench.add(name, when="0 9 * * *", job="work")
         bench.pause(name)
@@ -82,7 +84,7 @@ def test_in_order_per_schedule_and_others_go_on(bench: Sandbox, post: Post) -> N
     assert post.lines == ["b schedule.created", "b schedule.paused"]
     assert [row.attempts for row in bench.subscriptions.deliveries("ops")] == [1, 0]
     assert bench.subscriptions.deliveries("ops")[0].last_error == "no"
-    post.says = lambda letter: Sent()
+    post.says = lambda letter: DeliveryResult()
     bench.clock.advance(6_000)
     until(bench, lambda: not bench.subscriptions.deliveries("ops"))
     assert post.lines[2:] == ["a schedule.created", "a schedule.paused"]
@@ -91,7 +93,7 @@ def test_in_order_per_schedule_and_others_go_on(bench: Sandbox, post: Post) -> N
 def test_another_process_goes_on_where_the_first_stood(bench: Sandbox, post: Post, url: str) -> None:
     """V2: what had failed keeps its count"""
     bench.webhooks.add("ops", "https://example.com/", types=["schedule.created"])
-    post.says = lambda letter: Sent("again", "no")
+    post.says = lambda letter: DeliveryResult("again", "no")
     bench.add("a", when="0 9 * * *", job="work")
     until(bench, lambda: [row.attempts for row in bench.subscriptions.deliveries("ops")] == [1])
     bench.clock.advance(LEASE_MS + 1)
@@ -107,7 +109,7 @@ def test_given_up_told_and_sent_again(bench: Sandbox, post: Post) -> None:
     told: list[dict[str, Any]] = []
     bench.subscribe(told.append, "delivery.discarded")
     bench.webhooks.add("ops", "https://example.com/", types=["schedule.created"])
-    post.says = lambda letter: Sent("again", "no \0 and \ud800")
+    post.says = lambda letter: DeliveryResult("again", "no \0 and \ud800")
     bench.add("a", when="0 9 * * *", job="work")
     for _ in range(20):
         before = len(post.tried)
@@ -116,7 +118,7 @@ def test_given_up_told_and_sent_again(bench: Sandbox, post: Post) -> None:
     until(bench, lambda: told)
     (row,) = bench.subscriptions.deliveries("ops", state="discarded")
     assert (row.event, row.attempts) == (told[0]["data"]["event"], 20)
-    post.says = lambda letter: Sent()
+    post.says = lambda letter: DeliveryResult()
     bench.subscriptions.redeliver("ops", row.event)
     until(bench, lambda: post.lines)
     assert bench.subscriptions.deliveries("ops", state="discarded") == []
@@ -171,7 +173,7 @@ def test_what_waits_for_nothing_is_set_going(bench: Sandbox, post: Post) -> None
     """V2: two processes that worked on a lane at once may have left it without a first"""
     bench.webhooks.add("ops", "https://example.com/", types=["schedule.created"])
     bench.add("a", when="0 9 * * *", job="work")
-    post.says = lambda letter: Sent("again", "no")
+    post.says = lambda letter: DeliveryResult("again", "no")
     until(bench, lambda: post.tried)
     until(bench, lambda: bench.subscriptions.deliveries("ops")[0].attempts == 1)
     with bench._store.transaction(bench.clock.now_ms()) as transaction:
@@ -180,7 +182,7 @@ def test_what_waits_for_nothing_is_set_going(bench: Sandbox, post: Post) -> None
         assert event is not None
         transaction.defer_delivery("ops", event._replace(id=-1), 0, 0, None)
         assert [row.next_at for row in transaction.deliveries("ops", "retrying", 0, 9)] == [None]
-    post.says = lambda letter: Sent()
+    post.says = lambda letter: DeliveryResult()
     bench.clock.advance(HOUR)
     until(bench, lambda: post.arrived)
 
@@ -277,9 +279,9 @@ def test_what_is_being_written_while_somebody_subscribes_is_told(
     """V2: its id may be below that of an event that everybody has seen"""
     heard: list[int | None] = []
 
-    def hear(lane: Lane, letter: Letter) -> Sent:
+    def hear(lane: DeliveryQueue, letter: EventDelivery) -> DeliveryResult:
         heard.append(letter.event.run_id)
-        return Sent()
+        return DeliveryResult()
 
     outbox = Outbox(postgres_store, ManualClock(NOW), Catalog(), {"function": hear})
     with other.transaction(NOW) as slow:

@@ -20,7 +20,7 @@ from matins.errors import InvalidInput, StoreError, StoreUnavailable, StoreVersi
 from matins.library import open_store
 from matins.model.rows import NewSchedule
 from matins.runtime.clock import SystemClock
-from matins.runtime.engine import Settings
+from matins.runtime.engine import EngineOptions
 from matins.store.chain import Chain
 from matins.store.migrations import load_migrations
 from matins.store.postgres import session
@@ -119,7 +119,7 @@ def test_nobody_holds_a_lock_for_a_third_of_the_lease(postgres_url: str) -> None
             for name in names
         ]
     *timeouts, durable = [row[0] for row in rows if row]
-    assert all(0 < int(timeout) < Settings().lease_ms // 3 for timeout in timeouts)
+    assert all(0 < int(timeout) < EngineOptions().lease_ms // 3 for timeout in timeouts)
     assert durable == "on"
 
 

@@ -160,7 +160,7 @@ class AgentExecutor:
         self._admit()
         return done
 
-    def room(self, *, talks: bool = False) -> int:
+    def capacity(self, *, for_agents: bool = False) -> int:
         return MAX_CONCURRENT - self.running()
 
     def running(self) -> int:
@@ -377,7 +377,7 @@ def _of_run(started: Prepared, result: RunnerResult) -> RunnerResult:
 def _with_provider(started: Prepared, outcome: Outcome) -> Outcome:
     """A limit holds for whoever the schedule or the agent says its provider is."""
     agent = started.context.agent
-    provider = started.attempt.known.definition.provider or (agent.provider if agent else None)
+    provider = started.attempt.compiled.definition.provider or (agent.provider if agent else None)
     if outcome.limit is None or provider is None:
         return outcome
     return replace(outcome, limit=outcome.limit._replace(provider=provider))

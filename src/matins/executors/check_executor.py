@@ -14,7 +14,7 @@ from typing import Any
 
 from matins.executors.commands import CommandResult, hook_reply, run_command, storable_reason
 from matins.ports import Clock
-from matins.runtime.checks import Check, CheckCommand, Checked, Said
+from matins.runtime.checks import Check, CheckCommand, CheckedRun, CheckResult
 
 log = logging.getLogger("matins")
 Guard = Callable[[dict[str, Any]], Any]
@@ -44,13 +44,13 @@ class CheckExecutor:
         self._guard = guard
         self._on_blocked = on_blocked
         self._workdir = workdir
-        self._results: SimpleQueue[Checked] = SimpleQueue()
+        self._results: SimpleQueue[CheckedRun] = SimpleQueue()
         self._running = 0
         self._counting = threading.Lock()
         self._ended = threading.Condition(self._counting)
         self._stopped = threading.Event()
 
-    def room(self) -> int:
+    def capacity(self) -> int:
         return MAX_CONCURRENT - self._running
 
     def submit(self, batch: list[Check]) -> None:
@@ -59,8 +59,8 @@ class CheckExecutor:
         for check in batch:
             threading.Thread(target=self._run, args=(check,), name=f"matins-check-{check.run_id}", daemon=True).start()
 
-    def drain(self) -> list[Checked]:
-        results: list[Checked] = []
+    def drain(self) -> list[CheckedRun]:
+        results: list[CheckedRun] = []
         try:
             while True:
                 results.append(self._results.get_nowait())
@@ -82,29 +82,31 @@ class CheckExecutor:
                 self._ended.notify_all()
             self._wake()
 
-    def answer(self, check: Check) -> Checked:
+    def answer(self, check: Check) -> CheckedRun:
         """Whatever goes wrong, the run is answered."""
         try:
             return self._check(check)
         except BaseException as error:
             log.exception("run %s could not be checked", check.run_id)
-            return Checked(check, (Said("guard", "block", storable_reason(f"it could not be checked: {error}")),))
+            return CheckedRun(
+                check, (CheckResult("guard", "block", storable_reason(f"it could not be checked: {error}")),)
+            )
 
-    def _check(self, check: Check) -> Checked:
+    def _check(self, check: Check) -> CheckedRun:
         """One after the other, until one is against it."""
-        results: list[Said] = []
+        results: list[CheckResult] = []
         if self._guard is not None:
             results.append(self._call_guard(self._guard, check.context))
         for command in check.commands:
-            if results and results[-1].saying != "pass":
+            if results and results[-1].verdict != "pass":
                 break
             results.append(self._run_check(command, check))
-        if self._on_blocked is not None and results and results[-1].saying == "block":
+        if self._on_blocked is not None and results and results[-1].verdict == "block":
             on_blocked, reason = self._on_blocked, results[-1].reason or "blocked"
             self._in_background(lambda: on_blocked(deepcopy(check.context), reason))
-        return Checked(check, tuple(results))
+        return CheckedRun(check, tuple(results))
 
-    def _call_guard(self, guard: Guard, context: dict[str, Any]) -> Said:
+    def _call_guard(self, guard: Guard, context: dict[str, Any]) -> CheckResult:
         started = self._clock.boot_ms()
         try:
             answer = self._result_of(lambda: guard(deepcopy(context)))
@@ -113,8 +115,8 @@ class CheckExecutor:
             answer = f"the guard failed: {type(error).__name__}: {error}"
         duration_ms = self._clock.boot_ms() - started
         if not answer:
-            return Said("guard", "pass", None, duration_ms)
-        return Said(
+            return CheckResult("guard", "pass", None, duration_ms)
+        return CheckResult(
             "guard", "block", storable_reason(answer) if isinstance(answer, str) else "the guard said no", duration_ms
         )
 
@@ -134,18 +136,18 @@ class CheckExecutor:
                 raise
             raise TimeoutError(f"it did not answer within {GUARD_TIMEOUT_MS / 1000:g} s") from None
 
-    def _run_check(self, command: CheckCommand, check: Check) -> Said:
+    def _run_check(self, command: CheckCommand, check: Check) -> CheckResult:
         result = run_command(
             command.command,
             context=check.context,
             variables=_variables(command, check),
             workdir=self._workdir,
-            limit_ms=command.limit_ms,
+            limit_ms=command.timeout_ms,
             stopped=self._stopped.is_set,
         )
         reply = hook_reply(result)
         verdict = "skip" if reply.cancelled else "pass"
-        return Said(command.kind, verdict, reply.reason, result.duration_ms, result.exit_code, printed(result))
+        return CheckResult(command.kind, verdict, reply.reason, result.duration_ms, result.exit_code, printed(result))
 
 
 def printed(result: CommandResult) -> str:
@@ -157,8 +159,8 @@ def _variables(command: CheckCommand, check: Check) -> dict[str, str]:
     return {
         "PRECHECK_LAST_RUN": str(check.last_run or 0),
         "MATINS_EVENT": "pre_check" if command.kind == "pre_check" else str(check.context["event"]),
-        "MATINS_SCHEDULE": check.known.name,
-        "MATINS_AGENT": check.known.agent,
+        "MATINS_SCHEDULE": check.compiled.name,
+        "MATINS_AGENT": check.compiled.agent,
         "MATINS_RUN_ID": str(check.run_id),
         "MATINS_SLOT": "" if check.slot is None else str(check.slot),
     }

@@ -18,11 +18,11 @@ from matins.model.schedule import CommandLine
 from matins.net.outbound import AddressRefused, HttpClient, Resolve, Unreachable
 from matins.net.signing import sign
 from matins.ports import Clock
-from matins.runtime.catalog import Known
-from matins.runtime.lines import HookRan, Lane, Letter, Sent
+from matins.runtime.catalog import CompiledSchedule
 from matins.runtime.outbox import Senders
+from matins.runtime.subscribers import DeliveryQueue, DeliveryResult, EventDelivery, HookResult
 
-_ARRIVED = Sent()
+_ARRIVED = DeliveryResult()
 _GONE = 410
 
 
@@ -30,7 +30,7 @@ def senders(clock: Clock, workdir: str | None = None) -> Senders:
     return {"webhook": Webhooks(clock), "hook": Hooks(workdir), "function": call}
 
 
-def call(queue: Lane, delivery: Letter) -> Sent:
+def call(queue: DeliveryQueue, delivery: EventDelivery) -> DeliveryResult:
     """It has got the event when it returns."""
     answer = queue.target(delivery.cloud_event)
     if inspect.iscoroutine(answer):
@@ -47,25 +47,25 @@ class Webhooks:
         self._http_client: tuple[Any, HttpClient] | None = None
         """The one for the hosts that were allowed last."""
 
-    def __call__(self, queue: Lane, delivery: Letter) -> Sent:
+    def __call__(self, queue: DeliveryQueue, delivery: EventDelivery) -> DeliveryResult:
         url, body = queue.target["url"], orjson.dumps(delivery.cloud_event)
         try:
             secret = resolve(queue.target["secret"], "the secret")  # a file says where it is, not what it is
             headers = sign(secret, delivery.cloud_event["id"], self._clock.now_ms() // 1000, body)
         except InvalidInput as error:
-            return Sent("again", error.message)
+            return DeliveryResult("again", error.message)
         headers["content-type"] = "application/cloudevents+json"
         try:
             answer = self._client_for(queue).send("POST", url, body=body, headers=headers)
         except AddressRefused as error:
-            return Sent("refused", error.message)
+            return DeliveryResult("refused", error.message)
         except Unreachable as error:
-            return Sent("again", error.message)
+            return DeliveryResult("again", error.message)
         if 200 <= answer.status < 300:
             return _ARRIVED
-        return Sent("gone" if answer.status == _GONE else "again", f"it answered {answer.status}")
+        return DeliveryResult("gone" if answer.status == _GONE else "again", f"it answered {answer.status}")
 
-    def _client_for(self, queue: Lane) -> HttpClient:
+    def _client_for(self, queue: DeliveryQueue) -> HttpClient:
         allowed = queue.policies.allowed_hosts
         cached = self._http_client
         if cached is None or cached[0] != allowed:
@@ -79,11 +79,11 @@ class Hooks:
     def __init__(self, workdir: str | None) -> None:
         self._workdir = workdir
 
-    def __call__(self, queue: Lane, delivery: Letter) -> Sent:
+    def __call__(self, queue: DeliveryQueue, delivery: EventDelivery) -> DeliveryResult:
         if delivery.run is None:
             return _ARRIVED  # it is forgotten by now
-        ran: list[HookRan] = []
-        for kind, command, limit_ms in _commands(queue, delivery.known):
+        ran: list[HookResult] = []
+        for kind, command, limit_ms in _commands(queue, delivery.compiled):
             result = run_command(
                 command,
                 context=_context(delivery, delivery.run),
@@ -91,17 +91,19 @@ class Hooks:
                 workdir=self._workdir,
                 limit_ms=limit_ms,
             )
-            ran.append(HookRan(kind, _failure(result), result.duration_ms, result.exit_code, printed(result)))
-        return Sent(ran=tuple(ran))
+            ran.append(HookResult(kind, _failure(result), result.duration_ms, result.exit_code, printed(result)))
+        return DeliveryResult(hooks=tuple(ran))
 
 
-def _commands(queue: Lane, known: Known | None) -> list[tuple[Literal["file_after", "after"], CommandLine, int]]:
+def _commands(
+    queue: DeliveryQueue, compiled: CompiledSchedule | None
+) -> list[tuple[Literal["file_after", "after"], CommandLine, int]]:
     commands: list[tuple[Literal["file_after", "after"], CommandLine, int]] = []
     if AFTER_RUN in queue.policies.hooks:
         hook = queue.policies.hooks[AFTER_RUN]
         commands.append(("file_after", hook.command, hook.timeout_ms))
-    if known is not None and known.definition.after_run is not None:
-        commands.append(("after", known.definition.after_run, known.definition.check_timeout_ms))
+    if compiled is not None and compiled.definition.after_run is not None:
+        commands.append(("after", compiled.definition.after_run, compiled.definition.check_timeout_ms))
     return commands
 
 
@@ -109,19 +111,19 @@ def _failure(result: CommandResult) -> str | None:
     return None if result.exit_code == 0 else hook_reply(result).reason or "it ended badly"
 
 
-def _context(delivery: Letter, run: RunRecord) -> dict[str, Any]:
+def _context(delivery: EventDelivery, run: RunRecord) -> dict[str, Any]:
     """The words of the hook that comes before a run, and how the run ended."""
-    known = delivery.known
+    compiled = delivery.compiled
     return {
         "event": AFTER_RUN,
         "schedule": run.schedule,
         "schedule_id": str(run.schedule_id),
-        "agent": known.agent if known else "",
+        "agent": compiled.agent if compiled else "",
         "run_id": str(run.id),
         "slot": run.slot,
         "attempt": run.attempt,
-        "job": known.definition.job if known else None,
-        "payload": known.definition.payload if known else None,
+        "job": compiled.definition.job if compiled else None,
+        "payload": compiled.definition.payload if compiled else None,
         "state": run.state.label,
         "reason": run.reason,
         "outcome": run.outcome,
@@ -131,11 +133,11 @@ def _context(delivery: Letter, run: RunRecord) -> dict[str, Any]:
     }
 
 
-def _variables(delivery: Letter, run: RunRecord) -> dict[str, str]:
+def _variables(delivery: EventDelivery, run: RunRecord) -> dict[str, str]:
     return {
         "MATINS_EVENT": AFTER_RUN,
         "MATINS_SCHEDULE": run.schedule,
-        "MATINS_AGENT": delivery.known.agent if delivery.known else "",
+        "MATINS_AGENT": delivery.compiled.agent if delivery.compiled else "",
         "MATINS_RUN_ID": str(run.id),
         "MATINS_SLOT": "" if run.slot is None else str(run.slot),
         "MATINS_STATE": run.state.label,

@@ -19,7 +19,7 @@ from matins.model.run import Usage
 from matins.net.outbound import HttpClient, StreamedResponse
 from matins.ports import Clock
 from matins.runtime.attempt import Mark
-from matins.runtime.spending import Bound
+from matins.runtime.spending import SpendingLimit
 
 log = logging.getLogger("matins")
 _NO_LIMIT_S = 86_400.0
@@ -31,7 +31,9 @@ _UNRESPONSIVE_MS = 5_000
 class SpendingAllowance:
     """What a call may spend. Others spend too, so its bounds are read again while it goes on."""
 
-    def __init__(self, clock: Clock, bounds: Callable[[], list[Bound]], usage: Callable[[RunnerResult], Usage]) -> None:
+    def __init__(
+        self, clock: Clock, bounds: Callable[[], list[SpendingLimit]], usage: Callable[[RunnerResult], Usage]
+    ) -> None:
         self._clock = clock
         self._read = bounds
         self._usage = usage

@@ -21,7 +21,7 @@ from matins.model.agent import Agent
 from matins.model.run import Outcome
 from matins.ports import Clock
 from matins.runtime.attempt import Attempt
-from matins.runtime.messages import fire_of
+from matins.runtime.messages import prompt_context
 from matins.runtime.run_context import ContextLoader, RunContext
 from matins.work.sources import WorkSource, open_source
 
@@ -90,14 +90,14 @@ class Preparation:
         agent = context.agent
         if agent is None:
             raise InvalidInput(
-                f'There is no agent "{attempt.known.agent}"',
+                f'There is no agent "{attempt.compiled.agent}"',
                 field="agent",
                 hint="Create it: matins agents set; or name another.",
             )
         runner = self._runners.get(agent.runner)
         if runner is None:
-            known = ", ".join(sorted(self._runners))
-            raise InvalidInput(f'There is no runner "{agent.runner}"', field="runner", hint=f"known: {known}")
+            compiled = ", ".join(sorted(self._runners))
+            raise InvalidInput(f'There is no runner "{agent.runner}"', field="runner", hint=f"known: {compiled}")
         return agent, runner
 
     def _build(
@@ -147,7 +147,7 @@ class Preparation:
             return None
 
     def _source(self, attempt: Attempt, context: RunContext) -> WorkSource | None:
-        name = attempt.known.definition.work_source
+        name = attempt.compiled.definition.work_source
         if name is None:
             return None
         definition = context.policies.work_sources.get(name)
@@ -159,10 +159,10 @@ class Preparation:
     def _call(
         self, attempt: Attempt, agent: Agent, context: RunContext, runner: AnyRunner, held_item: HeldWorkItem | None
     ) -> Call:
-        known, definition = attempt.known, attempt.known.definition
+        compiled, definition = attempt.compiled, attempt.compiled.definition
         session = context.landing.thread.session if context.landing else None
         cap = min((cost for cost in (definition.max_cost, agent.max_cost) if cost is not None), default=None)
-        fire = fire_of(attempt, context.previous_state)
+        fire = prompt_context(attempt, context.previous_state)
         return Call(
             prompt=build_prompt(definition.prompt, fire._replace(work=held_item.item if held_item else None)),
             workdir=folder_of(agent, self._workdir),
@@ -176,7 +176,12 @@ class Preparation:
             extra_args=agent.command + agent.arguments,
             options=agent.options,
             run_info=RunInfo(
-                attempt.run_id, known.schedule_id, known.name, fire.slot, attempt.number, self._loader.run_key(attempt)
+                attempt.run_id,
+                compiled.schedule_id,
+                compiled.name,
+                fire.slot,
+                attempt.number,
+                self._loader.run_key(attempt),
             ),
             url=agent.url,
             allowed_hosts=context.policies.allowed_hosts,
@@ -201,7 +206,9 @@ class Preparation:
 
 
 def _limits(attempt: Attempt, agent: Agent) -> Limits:
-    return Limits(attempt.known.definition.timeout_ms or agent.timeout_ms, agent.idle_timeout_ms, agent.exit_timeout_ms)
+    return Limits(
+        attempt.compiled.definition.timeout_ms or agent.timeout_ms, agent.idle_timeout_ms, agent.exit_timeout_ms
+    )
 
 
 def _new_session(attempt: Attempt) -> str:

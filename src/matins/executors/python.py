@@ -48,11 +48,11 @@ class JobContext:
 
     @property
     def schedule(self) -> str:
-        return self._attempt.known.name
+        return self._attempt.compiled.name
 
     @property
     def agent(self) -> str:
-        return self._attempt.known.agent
+        return self._attempt.compiled.agent
 
     @property
     def slot(self) -> datetime | None:
@@ -72,7 +72,7 @@ class JobContext:
     def payload(self) -> Any:
         """The run's own copy: what a job does to it, no other run sees."""
         if self._payload is _NOT_COPIED:
-            self._payload = deepcopy(self._attempt.known.definition.payload)
+            self._payload = deepcopy(self._attempt.compiled.definition.payload)
         return self._payload
 
     @property
@@ -117,7 +117,7 @@ class JobContext:
         return self._executor.is_cancelled(self._attempt.run_id)
 
     def _local(self, at: int | None) -> datetime | None:
-        return None if at is None else self._attempt.known.timetable.trigger.local(at)
+        return None if at is None else self._attempt.compiled.timetable.trigger.local(at)
 
     def __repr__(self) -> str:
         return f"<JobContext {self.id} of {self.schedule!r}, slot {self.slot}, attempt {self.attempt}>"
@@ -125,9 +125,9 @@ class JobContext:
 
 def run_job(executor: PythonExecutor, attempt: Attempt) -> Outcome:
     """Call a sync job; whatever it raises is its outcome."""
-    job = executor.jobs.get(attempt.known.definition.job)
+    job = executor.jobs.get(attempt.compiled.definition.job)
     if job is None:
-        return Outcome(False, error=f'no job is registered as "{attempt.known.definition.job}" in this process')
+        return Outcome(False, error=f'no job is registered as "{attempt.compiled.definition.job}" in this process')
     try:
         result = job(JobContext(attempt, executor))
         if result is None:
@@ -191,7 +191,7 @@ class PythonExecutor:
         asynchronous = {name for name, job in self.jobs.items() if inspect.iscoroutinefunction(job)}
         for attempt in batch:
             self._active[attempt.mark] = attempt, boot
-            if attempt.known.definition.job in asynchronous:
+            if attempt.compiled.definition.job in asynchronous:
                 on_loop.append(attempt)
             else:
                 self._queue.put(attempt)
@@ -219,7 +219,7 @@ class PythonExecutor:
             self._max_ahead = min(self._max_ahead * 2, MAX_CLAIMED_AHEAD)
         return ended
 
-    def room(self, *, talks: bool = False) -> int:
+    def capacity(self, *, for_agents: bool = False) -> int:
         on_loop = len(self._tasks)  # they need no thread, so they are not in the way of others
         return min(self._max_ahead - (len(self._active) - on_loop), MAX_ASYNC_TASKS - on_loop)
 
@@ -258,7 +258,7 @@ class PythonExecutor:
             submitted = self._active.get(mark)
             if submitted is None or mark in self._overdue:
                 continue
-            limit = submitted[0].known.definition.timeout_ms
+            limit = submitted[0].compiled.definition.timeout_ms
             if limit is not None and boot - started > limit:
                 self._overdue.add(mark)
                 if mark in self._tasks:
@@ -317,7 +317,7 @@ class PythonExecutor:
 
     async def _await(self, attempt: Attempt) -> None:
         try:
-            outcome = Outcome(True, await self.jobs[attempt.known.definition.job](JobContext(attempt, self)))
+            outcome = Outcome(True, await self.jobs[attempt.compiled.definition.job](JobContext(attempt, self)))
         except asyncio.CancelledError:
             outcome = Outcome(False, error="cancelled", cancelled=True)
         except BaseException as error:

@@ -35,8 +35,8 @@ class ExecutorRouter:
     def drain(self) -> list[AttemptEnd]:
         return [ended for part in self._parts for ended in part.drain()]
 
-    def room(self, *, talks: bool = False) -> int:
-        return (self._agents if talks else self._jobs).room()
+    def capacity(self, *, for_agents: bool = False) -> int:
+        return (self._agents if for_agents else self._jobs).capacity()
 
     def running(self) -> int:
         return sum(part.running() for part in self._parts)
@@ -58,9 +58,9 @@ class ExecutorRouter:
         return sum(part.interrupt() for part in self._parts)
 
     def _part(self, attempt: Attempt) -> Executor:
-        return self._agents if attempt.known.talks else self._jobs
+        return self._agents if attempt.compiled.wakes_agent else self._jobs
 
     def _sorted(self, attempts: list[Attempt]) -> list[tuple[Executor, list[Attempt]]]:
-        for_agents = [attempt for attempt in attempts if attempt.known.talks]
-        for_jobs = attempts if not for_agents else [attempt for attempt in attempts if not attempt.known.talks]
+        for_agents = [attempt for attempt in attempts if attempt.compiled.wakes_agent]
+        for_jobs = attempts if not for_agents else [attempt for attempt in attempts if not attempt.compiled.wakes_agent]
         return [(part, some) for part, some in ((self._agents, for_agents), (self._jobs, for_jobs)) if some]

@@ -10,7 +10,7 @@ from matins.executors.processes.supervisor import Supervisor
 from matins.executors.runners.protocol import Metered, Reader, RunnerResult
 from matins.model.run import Usage
 from matins.runtime.attempt import Attempt, Mark
-from matins.runtime.spending import Bound
+from matins.runtime.spending import SpendingLimit
 
 log = logging.getLogger("matins")
 _CHUNK = 1 << 20
@@ -21,7 +21,11 @@ class SpendingWatch:
     """The thread is there while somebody is watched, and looks four times a second."""
 
     def __init__(
-        self, supervisor: Callable[[], Supervisor], bounds: Callable[[Attempt], list[Bound]], *, every_s: float = 0.25
+        self,
+        supervisor: Callable[[], Supervisor],
+        bounds: Callable[[Attempt], list[SpendingLimit]],
+        *,
+        every_s: float = 0.25,
     ) -> None:
         self._supervisor = supervisor
         self._bounds = bounds

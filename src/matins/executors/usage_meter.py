@@ -48,7 +48,7 @@ class UsageMeter:
 
     def _stop_at_cap(self, attempt: Attempt, now: Usage) -> None:
         """The cap is for the run: what its other attempts have spent counts."""
-        definition = attempt.known.definition
+        definition = attempt.compiled.definition
         if definition.max_cost is None and definition.max_tokens is None:
             return
         if attempt.mark not in self._before:

@@ -46,7 +46,7 @@ def _check_hosts(value: AllowedHosts, context: RecordContext) -> AllowedHosts:
 
 
 def _check_heartbeat(value: HeartbeatUrl, context: RecordContext) -> HeartbeatUrl:
-    from matins.runtime.deadman import check_heartbeat
+    from matins.runtime.external_heartbeat import check_heartbeat
 
     if value.url is not None:
         check_heartbeat(value.url)

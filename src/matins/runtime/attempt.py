@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple, Protocol
 
 from matins.model.run import Outcome
-from matins.runtime.catalog import Known
+from matins.runtime.catalog import CompiledSchedule
 
 Mark = tuple[int, int]
 """Run and epoch: the identity of an attempt, since a run may return to the same process with a new epoch."""
@@ -22,7 +22,7 @@ class Attempt(NamedTuple):
     slots: int
     first_slot: int | None
     started_at: int
-    known: Known
+    compiled: CompiledSchedule
 
     @property
     def mark(self) -> Mark:
@@ -52,7 +52,7 @@ class Executor(Protocol):
         """The attempts that ended since the last call."""
         ...
 
-    def room(self, *, talks: bool = False) -> int:
+    def capacity(self, *, for_agents: bool = False) -> int:
         """How many more attempts can start now: of agents, or of jobs."""
         ...
 

@@ -14,27 +14,27 @@ from matins.engine.when.triggers import compile_trigger
 from matins.ports import PolicyRows, ScheduleRows, Transaction
 
 log = logging.getLogger("matins")
-_MOST = 200_000
+_MAX_CACHED = 200_000
 GLOBAL = "global"
 _GLOBAL_ONLY = frozenset([GLOBAL])
 
 
-_compiled = lru_cache(maxsize=4096)(compile_trigger)
+_compiled_trigger = lru_cache(maxsize=4096)(compile_trigger)
 
 
 @lru_cache(maxsize=4096)
-def _rule(text: str) -> tuple[Timetable, Mask]:
+def _timetable(text: str) -> tuple[Timetable, Mask]:
     """The compiled definition and its gates, shared by schedules with the same settings. Others share the trigger."""
     definition = decode(text)
-    return Timetable(definition, _compiled(definition.trigger)), applicable_gates(definition)
+    return Timetable(definition, _compiled_trigger(definition.trigger)), applicable_gates(definition)
 
 
-class Known:
+class CompiledSchedule:
     """A schedule at one revision."""
 
     __slots__ = (
-        "agent", "definition", "emits", "exclusive", "gates", "name", "rev", "rule", "schedule_id", "scope", "scopes",
-        "talks",
+        "agent", "definition", "emits_message", "exclusive", "gates", "name", "rev", "rule", "schedule_id", "scope", "scopes",
+        "wakes_agent",
     )  # fmt: skip
 
     def __init__(self, schedule_id: int, rev: int, name: str, agent: str, text: str) -> None:
@@ -42,28 +42,28 @@ class Known:
         self.rev = rev
         self.name = name
         self.agent = agent
-        self.timetable, self.gates = _rule(text)
+        self.timetable, self.gates = _timetable(text)
         """The gates are those that its settings may stop a run at."""
         self.definition = self.timetable.definition
         self.exclusive = int(self.timetable.exclusive)
         self.scope = f"agent:{agent}" if agent else None
         self.scopes = frozenset([GLOBAL, self.scope]) if self.scope else _GLOBAL_ONLY
-        self.talks = self.definition.job == AGENT_JOB
+        self.wakes_agent = self.definition.job == AGENT_JOB
         """Whether its runs are prompts to an agent."""
-        self.emits = self.definition.job == MESSAGE_JOB
+        self.emits_message = self.definition.job == MESSAGE_JOB
         """Whether its runs only emit an event: they need no capacity."""
 
 
 class Catalog:
-    def __init__(self, *, keeps: bool = True) -> None:
-        self._keeps = keeps
+    def __init__(self, *, cache: bool = True) -> None:
+        self._caches = cache
         """False where settings are edited: after a rollback, another edit may get the same revision number."""
-        self._known: dict[tuple[int, int], Known] = {}
+        self._cache: dict[tuple[int, int], CompiledSchedule] = {}
         self._policies = NO_POLICIES
 
-    def forget(self) -> None:
+    def clear(self) -> None:
         """Clear the cache after a rollback."""
-        self._known, self._policies = {}, NO_POLICIES
+        self._cache, self._policies = {}, NO_POLICIES
 
     def policies(self, transaction: PolicyRows) -> Policies:
         """The present policies, read again only after a change."""
@@ -74,33 +74,35 @@ class Catalog:
                 log.error("A policy cannot be read and is ignored: %s", trouble)
         return self._policies
 
-    def get(
+    def compiled(
         self, transaction: Transaction, keys: Iterable[tuple[int, int]]
-    ) -> dict[tuple[int, int], Known | Exception]:
+    ) -> dict[tuple[int, int], CompiledSchedule | Exception]:
         """The compiled schedules at these revisions; an exception for a definition that cannot be used."""
-        found: dict[tuple[int, int], Known | Exception] = {}
+        found: dict[tuple[int, int], CompiledSchedule | Exception] = {}
         missing: list[tuple[int, int]] = []
         for key in keys:
-            known = self._known.get(key)
-            if known is None:
+            compiled = self._cache.get(key)
+            if compiled is None:
                 missing.append(key)
             else:
-                found[key] = known
+                found[key] = compiled
         if missing:
-            if len(self._known) > _MOST:
-                self._known.clear()
+            if len(self._cache) > _MAX_CACHED:
+                self._cache.clear()
             found.update(self._load(transaction, missing))
         return found
 
-    def _load(self, transaction: ScheduleRows, keys: list[tuple[int, int]]) -> dict[tuple[int, int], Known | Exception]:
-        loaded: dict[tuple[int, int], Known | Exception] = {}
-        for said in transaction.definitions(keys):
-            key = (said.schedule_id, said.rev)
+    def _load(
+        self, transaction: ScheduleRows, keys: list[tuple[int, int]]
+    ) -> dict[tuple[int, int], CompiledSchedule | Exception]:
+        loaded: dict[tuple[int, int], CompiledSchedule | Exception] = {}
+        for row in transaction.definitions(keys):
+            key = (row.schedule_id, row.rev)
             try:
-                loaded[key] = known = Known(*said)
+                loaded[key] = compiled = CompiledSchedule(*row)
             except Exception as error:  # one bad row must not stop the others
                 loaded[key] = error
                 continue
-            if self._keeps:
-                self._known[key] = known
+            if self._caches:
+                self._cache[key] = compiled
         return loaded

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any, Literal, NamedTuple, Protocol
 
 from matins.model.schedule import CommandLine
-from matins.runtime.catalog import Known
+from matins.runtime.catalog import CompiledSchedule
 
 CheckKind = Literal["guard", "pre_check", "hook", "file_hook"]
-Saying = Literal["pass", "skip", "block"]
+CheckVerdict = Literal["pass", "skip", "block"]
 
 
 class CheckCommand(NamedTuple):
@@ -16,7 +16,7 @@ class CheckCommand(NamedTuple):
 
     kind: CheckKind
     command: CommandLine
-    limit_ms: int
+    timeout_ms: int
 
 
 class Check(NamedTuple):
@@ -25,36 +25,36 @@ class Check(NamedTuple):
     run_id: int
     epoch: int
     slot: int | None
-    known: Known
+    compiled: CompiledSchedule
     commands: tuple[CheckCommand, ...]
     context: dict[str, Any]
     last_run: int | None
 
     @property
-    def longest_ms(self) -> int:
-        return sum(command.limit_ms for command in self.commands)
+    def max_duration_ms(self) -> int:
+        return sum(command.timeout_ms for command in self.commands)
 
 
-class Said(NamedTuple):
+class CheckResult(NamedTuple):
     """The verdict of one check."""
 
     kind: CheckKind
-    saying: Saying
+    verdict: CheckVerdict
     reason: str | None
     duration_ms: int = 0
     exit_code: int | None = None
     output: str = ""
 
 
-class Checked(NamedTuple):
+class CheckedRun(NamedTuple):
     """The verdicts on a run. All pass, or the last one does not."""
 
     check: Check
-    said: tuple[Said, ...]
+    results: tuple[CheckResult, ...]
 
     @property
-    def against(self) -> Said | None:
-        return next((said for said in self.said if said.saying != "pass"), None)
+    def refusal(self) -> CheckResult | None:
+        return next((result for result in self.results if result.verdict != "pass"), None)
 
 
 class Checks(Protocol):
@@ -65,8 +65,8 @@ class Checks(Protocol):
         """Start these checks, without blocking. Several run at once."""
         ...
 
-    def drain(self) -> list[Checked]: ...
-    def room(self) -> int:
+    def drain(self) -> list[CheckedRun]: ...
+    def capacity(self) -> int:
         """How many more checks can start now."""
         ...
 
@@ -81,10 +81,10 @@ class NoChecks:
     def submit(self, batch: list[Check]) -> None:
         raise AssertionError("There is no capacity for checks.")
 
-    def drain(self) -> list[Checked]:
+    def drain(self) -> list[CheckedRun]:
         return []
 
-    def room(self) -> int:
+    def capacity(self) -> int:
         return 0
 
     def stop(self) -> None:

@@ -26,14 +26,14 @@ from matins.model.rows import CheckRow, NewEvent, ReadyRun
 from matins.model.run import GatesPassed
 from matins.model.trigger import Once
 from matins.ports import Transaction
-from matins.runtime import asking, spending
-from matins.runtime.catalog import Known
-from matins.runtime.checks import Check, CheckCommand, Checked, Said
-from matins.runtime.landing import landed
+from matins.runtime import approval_requests, spending
+from matins.runtime.catalog import CompiledSchedule
+from matins.runtime.checks import Check, CheckCommand, CheckedRun, CheckResult
 from matins.runtime.run_changes import RunChange, apply
+from matins.runtime.thread_assignment import assign_target
 
 _MARGIN_MS, _SOON_MS = 20_000, 1_000
-_AGAIN_MS, _AGAIN_MOST_MS = 60_000, 900_000
+_RETRY_MS, _MAX_RETRY_MS = 60_000, 900_000
 _TO_START = mask("start", "claim")
 _REASONS = {"guard": "guard", "pre_check": "pre_check", "hook": "hook", "file_hook": "hook"}
 
@@ -46,24 +46,24 @@ class Clearance:
         self.guarded = False
         self.gates: Mask = 0
         """The gates that may stop a run of any schedule in this turn."""
-        self.room = 0
+        self.capacity = 0
         """How many more checks can start now."""
         self.checks: list[Check] = []
         """Checks to start when this turn is committed."""
 
-    def begin(self, policies: Policies, *, guarded: bool, room: int) -> None:
-        self.policies, self.guarded, self.room = policies, guarded, room
+    def begin(self, policies: Policies, *, guarded: bool, capacity: int) -> None:
+        self.policies, self.guarded, self.capacity = policies, guarded, capacity
         self.gates = active_gates(Surroundings(policies, guarded))
 
     def take_checks(self) -> list[Check]:
         checks, self.checks = self.checks, []
         return checks
 
-    def gates_to_start(self, item: Known) -> Mask:
+    def gates_to_start(self, item: CompiledSchedule) -> Mask:
         """The gates between ready and started that may stop a run of this schedule; mostly there are none."""
         return (item.gates | self.gates) & _TO_START
 
-    def may_start(self, transaction: Transaction, row: ReadyRun, item: Known, now: int) -> bool:
+    def may_start(self, transaction: Transaction, row: ReadyRun, item: CompiledSchedule, now: int) -> bool:
         """Whether the run may start now. If not, it has been sent to its next gate."""
         gates = self.gates_to_start(item)
         if not gates:
@@ -73,20 +73,22 @@ class Clearance:
         verdicts = (gate.judge(candidate) for gate in choose("start", gates))
         return all(verdict is None or self._answered(transaction, row, item, verdict, now) for verdict in verdicts)
 
-    def _answered(self, transaction: Transaction, row: ReadyRun, item: Known, verdict: Verdict, now: int) -> bool:
+    def _answered(
+        self, transaction: Transaction, row: ReadyRun, item: CompiledSchedule, verdict: Verdict, now: int
+    ) -> bool:
         """Whether the run passes all the same: the verdict is a question, and the answer to it is yes."""
         match verdict.reason:
             case "checking":
                 return self._checked(transaction, row, item, now)
             case "awaiting_approval":
-                return self._approved(transaction, row, item, now)
+                return self._is_approved(transaction, row, item, now)
             case "waiting_for_target":
                 agent = self.policies.agents.get(item.agent)
-                return landed(transaction, row, item, agent.target if agent else FRESH, now)
+                return assign_target(transaction, row, item, agent.target if agent else FRESH, now)
             case _:
                 return _refused(transaction, row, item, verdict, now)
 
-    def reserve_budget(self, transaction: Transaction, row: ReadyRun, item: Known, now: int) -> bool:
+    def reserve_budget(self, transaction: Transaction, row: ReadyRun, item: CompiledSchedule, now: int) -> bool:
         """Reserve the cost of the run in every budget. If one is too small, return False; the run ends or waits."""
         if not self.gates & BITS[BUDGET.name]:
             return True
@@ -94,54 +96,56 @@ class Clearance:
         verdict = BUDGET.judge(Candidate(item.definition, row.slot, Facts(shortage=lacking), 0, True, now))
         return verdict is None or _refused(transaction, row, item, verdict, now)
 
-    def _commands(self, item: Known) -> tuple[CheckCommand, ...]:
-        words, found = item.definition, list[CheckCommand]()
-        if words.pre_check is not None:
-            found.append(CheckCommand("pre_check", words.pre_check, words.check_timeout_ms))
+    def _commands(self, item: CompiledSchedule) -> tuple[CheckCommand, ...]:
+        definition, found = item.definition, list[CheckCommand]()
+        if definition.pre_check is not None:
+            found.append(CheckCommand("pre_check", definition.pre_check, definition.check_timeout_ms))
         if (hook := self.policies.hooks.get(BEFORE_RUN)) is not None:
             found.append(CheckCommand("file_hook", hook.command, hook.timeout_ms))
-        if words.before_run is not None:
-            found.append(CheckCommand("hook", words.before_run, words.check_timeout_ms))
+        if definition.before_run is not None:
+            found.append(CheckCommand("hook", definition.before_run, definition.check_timeout_ms))
         return tuple(found)
 
-    def _checked(self, transaction: Transaction, row: ReadyRun, item: Known, now: int) -> bool:
+    def _checked(self, transaction: Transaction, row: ReadyRun, item: CompiledSchedule, now: int) -> bool:
         """Whether the run has passed its checks. If not, they are to start, all in one go."""
         if row.cleared & GatesPassed.CHECKED:
             return True
-        if self.room <= 0:  # deferred, so that runs without checks can start
+        if self.capacity <= 0:  # deferred, so that runs without checks can start
             transaction.defer_run(row.id, row.epoch, now + _SOON_MS)
             return False
-        self.room -= 1
+        self.capacity -= 1
         commands = self._commands(item)
         last_run = transaction.last_started(item.schedule_id, row.id)
         check = Check(row.id, row.epoch + 1, row.slot, item, commands, _context(row, item, now, last_run), last_run)
         # If this process dies without a verdict, another one checks the run again.
-        deadline = now + check.longest_ms + _MARGIN_MS
+        deadline = now + check.max_duration_ms + _MARGIN_MS
         change = _change(row, item, CHECK, now, "checking", deadline)._replace(renewed=True)
         if apply(transaction, [change], now):
             self.checks.append(check)
         return False
 
-    def _approved(self, transaction: Transaction, row: ReadyRun, item: Known, now: int) -> bool:
-        if self._leave(transaction, row, item, now) is not None:
+    def _is_approved(self, transaction: Transaction, row: ReadyRun, item: CompiledSchedule, now: int) -> bool:
+        if self._valid_approval(transaction, row, item, now) is not None:
             return True
         if apply(transaction, [_change(row, item, REQUEST_APPROVAL, now, "awaiting_approval", None)], now):
-            asking.ask_about_run(transaction, item, self.policies, row.id, row.slot, now)
+            approval_requests.request_run_approval(transaction, item, self.policies, row.id, row.slot, now)
         return False
 
-    def consume_approval(self, transaction: Transaction, row: ReadyRun, item: Known, now: int) -> None:
+    def consume_approval(self, transaction: Transaction, row: ReadyRun, item: CompiledSchedule, now: int) -> None:
         """Mark the approval of a claimed run as used. Until then, edits void it and it can expire."""
         if not needs_approval(item.definition):
             return
-        leave = self._leave(transaction, row, item, now)
+        leave = self._valid_approval(transaction, row, item, now)
         assert leave is not None, row
         if transaction.set_approval_state(leave.id, "approved", "used", now):
             data = {"approval": str(leave.id), "digest": leave.digest}
             transaction.events.append(NewEvent(now, "approval.used", item.schedule_id, row.id, data))
 
-    def _leave(self, transaction: Transaction, row: ReadyRun, item: Known, now: int) -> Approval | None:
+    def _valid_approval(
+        self, transaction: Transaction, row: ReadyRun, item: CompiledSchedule, now: int
+    ) -> Approval | None:
         """The approval that a run may start with: for its present settings, and not expired at its first attempt."""
-        digest = asking.run_digest(item, self.policies)
+        digest = approval_requests.run_digest(item, self.policies)
         for approval in transaction.approvals_of_run(row.id) if row.cleared & GatesPassed.APPROVED else ():
             fresh = now <= (approval.decided_at or 0) + item.definition.approval_timeout_ms
             good = approval.state in ("approved", "used") if fresh else approval.state == "used" and row.attempt > 0
@@ -150,14 +154,21 @@ class Clearance:
         return None
 
 
-def record_checks(transaction: Transaction, checked: list[Checked], now: int) -> None:
+def record_checks(transaction: Transaction, checked: list[CheckedRun], now: int) -> None:
     """Record the verdicts, and let the run continue or end."""
     for item in checked:
-        check, against = item.check, item.against
-        for said in item.said:
-            verdict = said.reason or said.saying
+        check, against = item.check, item.refusal
+        for result in item.results:
+            verdict = result.reason or result.verdict
             row = CheckRow(
-                check.run_id, check.epoch, said.kind, now, said.duration_ms, said.exit_code, verdict, said.output
+                check.run_id,
+                check.epoch,
+                result.kind,
+                now,
+                result.duration_ms,
+                result.exit_code,
+                verdict,
+                result.output,
             )
             transaction.insert_check(row)
         # A new epoch, so that a verdict is used once, even if the result of this commit is lost.
@@ -165,7 +176,7 @@ def record_checks(transaction: Transaction, checked: list[Checked], now: int) ->
             check.run_id,
             check.epoch,
             check.slot,
-            check.known,
+            check.compiled,
             MARK_READY,
             now,
             now,
@@ -173,8 +184,8 @@ def record_checks(transaction: Transaction, checked: list[Checked], now: int) ->
             renewed=True,
         )
         if against is not None:
-            change = _turned_down(change, against, now)
-        elif is_paused(transaction, check.known.schedule_id):
+            change = _check_refused(change, against, now)
+        elif is_paused(transaction, check.compiled.schedule_id):
             change = change._replace(transition=SUSPEND, reason="paused")
         apply(transaction, [change], now)
 
@@ -185,36 +196,38 @@ def is_paused(transaction: Transaction, schedule_id: int) -> bool:
     return row is not None and row.state in ("paused", "pending", "rejected", "broken")
 
 
-def _turned_down(change: RunChange, said: Said, now: int) -> RunChange:
+def _check_refused(change: RunChange, result: CheckResult, now: int) -> RunChange:
     """The change for a failed check. A one-shot is retried until its grace ends; others continue at the next slot."""
-    reason = _REASONS[said.kind]
-    evidence: dict[str, Any] = {"gate": said.kind, "said": said.reason}
-    if said.exit_code is not None:
-        evidence["exit_code"] = said.exit_code
+    reason = _REASONS[result.kind]
+    evidence: dict[str, Any] = {"gate": result.kind, "said": result.reason}
+    if result.exit_code is not None:
+        evidence["exit_code"] = result.exit_code
     change = change._replace(reason=reason, evidence=evidence, cleared=0, not_before=None)
-    definition, slot = change.known.definition, change.slot
+    definition, slot = change.compiled.definition, change.slot
     if slot is None or not isinstance(definition.trigger.when, Once):
-        return change._replace(transition=BLOCK if said.saying == "block" else SKIP)
-    again = now + min(max(_AGAIN_MS, (now - slot) // 2), _AGAIN_MOST_MS)
+        return change._replace(transition=BLOCK if result.verdict == "block" else SKIP)
+    again = now + min(max(_RETRY_MS, (now - slot) // 2), _MAX_RETRY_MS)
     if again <= slot + grace_of(definition, slot, None):
         return change._replace(transition=DEFER, not_before=again)
     return change._replace(transition=MISS)
 
 
-def _refused(transaction: Transaction, row: ReadyRun, item: Known, verdict: Verdict, now: int) -> Literal[False]:
+def _refused(
+    transaction: Transaction, row: ReadyRun, item: CompiledSchedule, verdict: Verdict, now: int
+) -> Literal[False]:
     transition = AFTER_VERDICT[verdict.state]
     apply(transaction, [_change(row, item, transition, now, verdict.reason, verdict.until, verdict.evidence)], now)
     return False
 
 
 def _change(
-    row: ReadyRun, item: Known, transition: Any, now: int, reason: str, until: int | None,
+    row: ReadyRun, item: CompiledSchedule, transition: Any, now: int, reason: str, until: int | None,
     evidence: dict[str, Any] | None = None,
 ) -> RunChange:  # fmt: skip
     return RunChange(row.id, row.epoch, row.slot, item, transition, now, until, reason, None, evidence)
 
 
-def _context(row: ReadyRun, item: Known, now: int, last_run: int | None) -> dict[str, Any]:
+def _context(row: ReadyRun, item: CompiledSchedule, now: int, last_run: int | None) -> dict[str, Any]:
     """The input of a hook, as JSON on its standard input."""
     return {
         "event": BEFORE_RUN,

@@ -9,13 +9,13 @@ from matins.model.rows import AttemptRow, Claim, NewEvent, ReadyRun, Release
 from matins.ports import Transaction, WorkerRows
 from matins.runtime import spending
 from matins.runtime.attempt import Attempt
-from matins.runtime.catalog import GLOBAL, Catalog, Known
+from matins.runtime.capacity import Capacity
+from matins.runtime.catalog import GLOBAL, Catalog, CompiledSchedule
 from matins.runtime.clearance import Clearance
-from matins.runtime.limits import Free
 from matins.runtime.planner import mark_broken
 from matins.runtime.run_changes import RunChange, apply, hold_with_schedule
 
-_LOOK = 500
+_MAX_READ = 500
 """How many runs to read when there is capacity for only one kind."""
 
 
@@ -24,30 +24,34 @@ class Dispatcher:
         self._catalog = catalog
         self._clearance = clearance
 
-    def claim(self, transaction: Transaction, now: int, worker: int, free: Free) -> list[Attempt]:
+    def claim(self, transaction: Transaction, now: int, worker: int, capacity: Capacity) -> list[Attempt]:
         """Claim ready runs, and return them. Runs without a permit stay ready."""
-        exhausted = free.exhausted()
-        if free.most <= 0 or GLOBAL in exhausted:
+        exhausted = capacity.exhausted()
+        if capacity.maximum <= 0 or GLOBAL in exhausted:
             return []
         if self._clearance.policies.budgets:
             transaction.lock_policies()  # before any run: from here on nothing waits for a lock
-        rows = transaction.ready(now, _LOOK if free.one_sided else free.most, exhausted)
+        rows = transaction.ready(now, _MAX_READ if capacity.only_one_kind else capacity.maximum, exhausted)
         if not rows:
             return []
-        known = self._catalog.get(transaction, {(row.schedule_id, row.rev) for row in rows})
-        self._set_aside(transaction, known, now)
-        found = [(row, item) for row in rows if isinstance(item := known.get((row.schedule_id, row.rev)), Known)]
+        compiled = self._catalog.compiled(transaction, {(row.schedule_id, row.rev) for row in rows})
+        self._set_aside(transaction, compiled, now)
+        found = [
+            (row, item)
+            for row in rows
+            if isinstance(item := compiled.get((row.schedule_id, row.rev)), CompiledSchedule)
+        ]
         judged = {
             row.schedule_id
             for row, item in found
-            if row.cancelling or item.emits or self._clearance.gates_to_start(item)
+            if row.cancelling or item.emits_message or self._clearance.gates_to_start(item)
         }
         judged -= transaction.try_lock_due(judged) if judged else set()
-        chosen: list[tuple[ReadyRun, Known]] = []
+        chosen: list[tuple[ReadyRun, CompiledSchedule]] = []
         for row, item in found:
-            if row.schedule_id not in judged and self._may_start(transaction, row, item, free, now):
-                if not item.emits:
-                    free.take(item)
+            if row.schedule_id not in judged and self._may_start(transaction, row, item, capacity, now):
+                if not item.emits_message:
+                    capacity.take(item)
                 chosen.append((row, item))
         claimed = transaction.claim([Claim(row.id, row.epoch, worker, now) for row, _ in chosen])
         won = [(row, item) for row, item in chosen if row.id in claimed]
@@ -57,7 +61,9 @@ class Dispatcher:
             transaction.events.append(NewEvent(now, CLAIM.event, row.schedule_id, row.id))
         return [_attempt(row, item, now) for row, item in won]
 
-    def _may_start(self, transaction: Transaction, row: ReadyRun, item: Known, free: Free, now: int) -> bool:
+    def _may_start(
+        self, transaction: Transaction, row: ReadyRun, item: CompiledSchedule, capacity: Capacity, now: int
+    ) -> bool:
         clearance = self._clearance
         if row.cancelling:  # it was cancelled while it was claimed, and then released
             apply(
@@ -67,17 +73,17 @@ class Dispatcher:
             )
             return False
         return (
-            (item.emits or free.places(item) > 0)
+            (item.emits_message or capacity.available(item) > 0)
             and clearance.may_start(transaction, row, item, now)
-            and _permitted(transaction, row, item, free)
+            and _permitted(transaction, row, item, capacity)
             and clearance.reserve_budget(transaction, row, item, now)
         )
 
     def _set_aside(
-        self, transaction: Transaction, known: Mapping[tuple[int, int], Known | Exception], now: int
+        self, transaction: Transaction, compiled: Mapping[tuple[int, int], CompiledSchedule | Exception], now: int
     ) -> None:
         """Hold the runs of an unreadable schedule, or they would be read again and again."""
-        broken = {key[0]: error for key, error in known.items() if isinstance(error, Exception)}
+        broken = {key[0]: error for key, error in compiled.items() if isinstance(error, Exception)}
         for row in transaction.lock_due(transaction.try_lock_due(broken)) if broken else ():
             mark_broken(transaction, row, broken[row.schedule_id], now)
 
@@ -88,26 +94,26 @@ def release(transaction: Transaction, attempts: list[Attempt], now: int) -> None
     transaction.release_permits(released)
     spending.release(transaction, released)
     again = [
-        RunChange(attempt.run_id, attempt.epoch, attempt.slot, attempt.known, RELEASE, now)
+        RunChange(attempt.run_id, attempt.epoch, attempt.slot, attempt.compiled, RELEASE, now)
         for attempt in attempts
         if attempt.run_id in released
     ]
-    transaction.events.extend(NewEvent(now, RELEASE.event, one.known.schedule_id, one.run_id) for one in again)
+    transaction.events.extend(NewEvent(now, RELEASE.event, one.compiled.schedule_id, one.run_id) for one in again)
     hold_with_schedule(transaction, again, now, ("pending", "paused", "broken"))
 
 
-def _permitted(transaction: WorkerRows, row: ReadyRun, item: Known, free: Free) -> bool:
+def _permitted(transaction: WorkerRows, row: ReadyRun, item: CompiledSchedule, capacity: Capacity) -> bool:
     """Take a permit of each limited scope, all or none, always in the same order."""
-    scopes = sorted(free.limited & item.scopes)
+    scopes = sorted(capacity.limited & item.scopes)
     for scope in scopes:
-        if free.left(scope) <= 0 or not transaction.take_permit(scope, row.id):
-            free.use_up(scope)
+        if capacity.permits_left(scope) <= 0 or not transaction.take_permit(scope, row.id):
+            capacity.mark_exhausted(scope)
             transaction.release_permits([row.id])
             return False
     for scope in scopes:
-        free.used(scope)
+        capacity.use_permit(scope)
     return True
 
 
-def _attempt(row: ReadyRun, item: Known, now: int) -> Attempt:
+def _attempt(row: ReadyRun, item: CompiledSchedule, now: int) -> Attempt:
     return Attempt(row.id, row.epoch + 1, row.attempt + 1, row.slot, row.slots, row.first_slot, now, item)

@@ -16,29 +16,29 @@ from matins.model.run import RunState
 from matins.ports import Clock, RunRows, Store, Transaction
 from matins.runtime import recorder
 from matins.runtime.attempt import Attempt, AttemptEnd, Executor
+from matins.runtime.capacity import Capacity
 from matins.runtime.catalog import GLOBAL, Catalog
-from matins.runtime.checks import Checked, Checks, NoChecks
+from matins.runtime.checks import CheckedRun, Checks, NoChecks
 from matins.runtime.clearance import Clearance, record_checks
+from matins.runtime.clock_watch import MAX_STEP_BACK_MS, ClockWatch
 from matins.runtime.dispatcher import Dispatcher, release
-from matins.runtime.keeping import Keeping
-from matins.runtime.limits import Free
+from matins.runtime.maintenance import Maintenance
 from matins.runtime.messages import emit
 from matins.runtime.planner import Planner, mark_broken
 from matins.runtime.reaper import Reaper
 from matins.runtime.replan import replan
-from matins.runtime.timekeeper import BACK_MS, Timekeeper
 from matins.runtime.timers import Timers
 
 log = logging.getLogger("matins")
 BATCH = 500
 _SMALL_BATCH = 64
 _ONE_SIDED_MS = 100
-_DOUBT_MS = 250
+_RECHECK_MS = 250
 _BACK_OFF_MS = (50, 200, 1_000, 5_000)
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class EngineOptions:
     lease_ms: int = 15_000
     beat_ms: int = 3_000
     threads: int = 8
@@ -59,7 +59,7 @@ class Engine:
         store: Store,
         clock: Clock,
         catalog: Catalog,
-        settings: Settings,
+        settings: EngineOptions,
     ) -> None:
         self.store = store
         self.clock = clock
@@ -70,7 +70,7 @@ class Engine:
         self.timers = Timers(catalog)
         self.checks: Checks = NoChecks()
         self.reaper = Reaper(store, clock, catalog, settings.lease_ms, settings.beat_ms)
-        self.keeping = Keeping(store, settings.history_days, settings.history_runs)
+        self.maintenance = Maintenance(store, settings.history_days, settings.history_runs)
         self.worker = 0
         self.stale = 0
         """Outcomes that were refused because another worker had taken over the run."""
@@ -83,16 +83,16 @@ class Engine:
         self.wrote_events: Callable[[int], None] = lambda policy_rev: None
         self._catalog = catalog
         self._ended: list[AttemptEnd] = []
-        self._checked: list[Checked] = []
-        self._late: list[Attempt] = []
-        self._back: list[Attempt] = []
-        self._doubtful: list[Attempt] = []
+        self._checked: list[CheckedRun] = []
+        self._overdue: list[Attempt] = []
+        self._released: list[Attempt] = []
+        self._uncertain: list[Attempt] = []
         """Runs that are claimed but not yet started. If the commit gives no answer, no other worker finds them."""
         self._batch = BATCH
         self._planning = False
-        self._trouble = 0
-        self._timekeeper = Timekeeper(clock.now_ms(), clock.boot_ms())
-        self._went_back = False
+        self._failures = 0
+        self._clock_watch = ClockWatch(clock.now_ms(), clock.boot_ms())
+        self._clock_went_back = False
 
     def open(self, executor: Executor, identity: str, checks: Checks | None = None) -> None:
         """Become a worker of this store, and take over the runs of dead workers."""
@@ -104,31 +104,31 @@ class Engine:
     def _enlist(self, now: int) -> None:
         with self.store.transaction(now) as transaction:
             worker = transaction.insert_worker(self._identity, now)
-            self._went_back |= transaction.last_written() > now + BACK_MS  # while no engine was running
+            self._clock_went_back |= transaction.last_written() > now + MAX_STEP_BACK_MS  # while no engine was running
         self.worker, self.fenced = worker, False
         self.reaper.open(worker, now, self.executor)
-        self._take_up()
+        self._adopt()
 
-    def _take_up(self) -> None:
-        if adopted := self.reaper.take_adopted():
+    def _adopt(self) -> None:
+        if adopted := self.reaper.adopted_attempts():
             self.executor.adopt(adopted)
 
     def close(self) -> None:
         """Stop being a worker. Other workers find the runs that still run in this process."""
         now = self.clock.now_ms()
-        self.keeping.seal(now)
+        self.maintenance.seal(now)
         if not self.unfinished():
             with self.store.transaction(now) as transaction:
                 transaction.stop_worker(self.worker, now)
         self.store.checkpoint()
 
-    def give_back(self) -> None:
+    def release_unstarted(self) -> None:
         """Release runs that were claimed and have not started: another worker may claim them."""
-        self._back += self.executor.withdraw(everything=True)
+        self._released += self.executor.withdraw(everything=True)
 
     def unfinished(self) -> int:
         """The number of runs of this worker that have not ended, or whose end is not yet recorded."""
-        return self.executor.running() + len(self._ended) + len(self._back)
+        return self.executor.running() + len(self._ended) + len(self._released)
 
     def run_once(self) -> int:
         """Do one turn, and handle its errors. Returns the milliseconds until the next."""
@@ -136,36 +136,36 @@ class Engine:
             delay = self.turn()
         except StoreError as error:
             log.warning("The store failed: %s", error)
-            return self._in_trouble()
+            return self._back_off()
         except Exception as error:
             log.exception("A turn of the engine failed. The engine continues with fewer schedules at a time.")
             if self._planning and self._batch == 1:
                 self._set_aside(error)
             self._batch = max(1, self._batch // 8)
-            return self._in_trouble()
-        self._trouble = 0
+            return self._back_off()
+        self._failures = 0
         return delay
 
     def turn(self) -> int:
         now, boot = self.clock.now_ms(), self.clock.boot_ms()
-        verdict = self._timekeeper.look(now, boot)
+        verdict = self._clock_watch.check(now, boot)
         if verdict == "wait":
-            return _DOUBT_MS
-        self._went_back |= verdict == "back"
-        if self._went_back:
+            return _RECHECK_MS
+        self._clock_went_back |= verdict == "back"
+        if self._clock_went_back:
             replan(self.store, self._catalog, now)
-            self._went_back = False
+            self._clock_went_back = False
         if self.fenced:
-            self._come_back(now)
+            self._enlist_again(now)
         self._ended += self.executor.drain()
         self._checked += self.checks.drain()
         start, next_at = self._transact(now)
         self._hand_over(start, boot)
         if checks := self.clearance.take_checks():
             self.checks.submit(checks)
-        self.keeping.turn(now, boot)
+        self.maintenance.turn(now, boot)
         self.reaper.turn(now, boot)
-        self._take_up()
+        self._adopt()
         self.turned_at = self.clock.boot_ms()
         longest = self.settings.check_interval_ms
         return longest if next_at is None else max(0, min(next_at - self.clock.now_ms(), longest))
@@ -174,23 +174,23 @@ class Engine:
         """One transaction: everything that this turn decides, durable before anything starts."""
         self._planning = False
         self.clearance.take_checks()  # the checks of a turn that was rolled back
-        self._late += self.executor.overdue()
-        self._back += self.executor.withdraw()
+        self._overdue += self.executor.overdue()
+        self._released += self.executor.withdraw()
         start: list[Attempt] = []
         next_at: int | None = None
         with self.store.transaction(now) as transaction:
-            scopes = transaction.limits()
-            stale = self._record(transaction, now, limited=bool(scopes))
+            limits = transaction.limits()
+            stale = self._record(transaction, now, limited=bool(limits))
             if self.store.shared and transaction.heartbeat(self.worker) is None:
                 self.fenced = True  # considered dead: no worker would find runs that it claimed now
             if self.accepting and not self.fenced:
-                if scopes and (self._ended or self._back):
-                    scopes = transaction.limits()  # ended runs released permits
-                start, next_at = self._start(transaction, scopes, now)
-            self._doubtful = start
-            self.keeping.dirty = self.keeping.dirty or bool(transaction.events)
+                if limits and (self._ended or self._released):
+                    limits = transaction.limits()  # ended runs released permits
+                start, next_at = self._start(transaction, limits, now)
+            self._uncertain = start
+            self.maintenance.dirty = self.maintenance.dirty or bool(transaction.events)
         self.stale += stale
-        self._ended, self._checked, self._late, self._back = [], [], [], []
+        self._ended, self._checked, self._overdue, self._released = [], [], [], []
         self._batch = BATCH
         if transaction.events:
             self.wrote_events(self.clearance.policies.rev)
@@ -198,38 +198,38 @@ class Engine:
 
     def _record(self, transaction: Transaction, now: int, *, limited: bool) -> int:
         """Record ended, checked, held and released runs. Returns the number of outcomes that came too late."""
-        if self._checked or self._late or self._back or self._doubtful:
+        if self._checked or self._overdue or self._released or self._uncertain:
             transaction.lock_due(self._touched())
         stale = recorder.record(transaction, self._ended, now, limited=limited)
         if self._checked:
             record_checks(transaction, self._checked, now)
-        if self._late:
-            recorder.hold(transaction, self._late, now)
-        if self._back or self._doubtful:
-            release(transaction, self._back + self._still_ours(transaction, self._doubtful), now)
+        if self._overdue:
+            recorder.hold(transaction, self._overdue, now)
+        if self._released or self._uncertain:
+            release(transaction, self._released + self._still_ours(transaction, self._uncertain), now)
         return stale
 
-    def _start(self, transaction: Transaction, scopes: list[ScopeRow], now: int) -> tuple[list[Attempt], int | None]:
+    def _start(self, transaction: Transaction, limits: list[ScopeRow], now: int) -> tuple[list[Attempt], int | None]:
         """Wake, plan and claim runs. Returns the runs to start, and the time of the next event."""
-        free = Free(self.executor.room(), scopes, self.executor.room(talks=True))
+        capacity = Capacity(self.executor.capacity(), limits, self.executor.capacity(for_agents=True))
         # Without capacity it still plans, or slots would be late; but in small batches, since capacity may return.
-        limit = min(self._batch, max(free.room, _SMALL_BATCH))
+        limit = min(self._batch, max(capacity.jobs, _SMALL_BATCH))
         policies = self._catalog.policies(transaction)
-        self.clearance.begin(policies, guarded=self.checks.guarded, room=self.checks.room())
+        self.clearance.begin(policies, guarded=self.checks.guarded, capacity=self.checks.capacity())
         self.timers.turn(transaction, now)
         self._planning = True
-        planned = self.planner.plan(transaction, now, self.worker, free, limit)
+        planned = self.planner.plan(transaction, now, self.worker, capacity, limit)
         self._planning = False
-        claimed = planned.start + self.dispatcher.claim(transaction, now, self.worker, free)
+        claimed = planned.start + self.dispatcher.claim(transaction, now, self.worker, capacity)
         start = emit(transaction, claimed, policies, now)
-        next_at = self._next_at(transaction, free, now)
+        next_at = self._next_at(transaction, capacity, now)
         return start, now if planned.taken == limit else next_at
 
     def _touched(self) -> set[int]:
         """The schedules with something to record. Their cursors are locked first and all at once, which prevents
         deadlocks."""
-        attempts = [ended.attempt for ended in self._ended] + self._late + self._back + self._doubtful
-        items = [attempt.known for attempt in attempts] + [checked.check.known for checked in self._checked]
+        attempts = [ended.attempt for ended in self._ended] + self._overdue + self._released + self._uncertain
+        items = [attempt.compiled for attempt in attempts] + [checked.check.compiled for checked in self._checked]
         return {item.schedule_id for item in items}
 
     def _hand_over(self, start: list[Attempt], since: int) -> None:
@@ -239,7 +239,7 @@ class Engine:
         if self.store.shared and self.clock.boot_ms() - since > self.settings.lease_ms // 2:
             with self.store.reading() as transaction:
                 start = self._still_ours(transaction, start)
-        self._doubtful = []
+        self._uncertain = []
         self.executor.submit(start)
 
     def _still_ours(self, transaction: RunRows, claimed: list[Attempt]) -> list[Attempt]:
@@ -249,7 +249,7 @@ class Engine:
         ours = {(row.id, row.epoch) for row in rows if row.state == RunState.STARTING}
         return [attempt for attempt in claimed if attempt.mark in ours]
 
-    def _come_back(self, now: int) -> None:
+    def _enlist_again(self, now: int) -> None:
         """Continue as a new worker after others considered this one dead; they own its runs."""
         with self.store.transaction(now) as transaction:
             self.fenced = transaction.heartbeat(self.worker) is None
@@ -263,18 +263,18 @@ class Engine:
             for row in self.planner.last_due[:1]:
                 mark_broken(transaction, row, error, now)
 
-    def _next_at(self, transaction: Transaction, free: Free, now: int) -> int | None:
+    def _next_at(self, transaction: Transaction, capacity: Capacity, now: int) -> int | None:
         """The time of the next event: a schedule is due, a run may start, or a wait ends."""
-        exhausted = free.exhausted()
-        ready = None if free.most <= 0 or GLOBAL in exhausted else transaction.next_ready(exhausted)
-        if ready is not None and free.one_sided:
+        exhausted = capacity.exhausted()
+        ready = None if capacity.maximum <= 0 or GLOBAL in exhausted else transaction.next_ready(exhausted)
+        if ready is not None and capacity.only_one_kind:
             ready = max(ready, now + _ONE_SIDED_MS)  # its kind may have no capacity: the end of a run wakes the engine
-        moments = (transaction.next_due(), ready, self.timers.look(transaction))
+        moments = (transaction.next_due(), ready, self.timers.next_due(transaction))
         return min((at for at in moments if at is not None), default=None)
 
-    def _in_trouble(self) -> int:
+    def _back_off(self) -> int:
         """The delay after a failure. Ended runs stay in memory; nothing is planned or started."""
-        self._catalog.forget()
-        delay = _BACK_OFF_MS[min(self._trouble, len(_BACK_OFF_MS) - 1)]
-        self._trouble += 1
+        self._catalog.clear()
+        delay = _BACK_OFF_MS[min(self._failures, len(_BACK_OFF_MS) - 1)]
+        self._failures += 1
         return delay

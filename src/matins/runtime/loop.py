@@ -14,10 +14,10 @@ from matins.errors import SchedulerShutdownError
 from matins.runtime.attempt import Executor
 from matins.runtime.checks import Checks
 from matins.runtime.engine import Engine
-from matins.runtime.heart import Heart
+from matins.runtime.heartbeat import Heartbeat
 
 _FLUSH_MS = 2
-_STOP_LOOK_S = 0.05
+_STOP_POLL_S = 0.05
 _INTERRUPT_MS = 10_000
 
 
@@ -29,7 +29,7 @@ class Loop:
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
         settings = engine.settings
-        self._heart = Heart(
+        self._heartbeat = Heartbeat(
             engine.store,
             engine.clock,
             worker=lambda: engine.worker,
@@ -48,14 +48,14 @@ class Loop:
     def changed(self) -> None:
         """Start a turn after a use case: runs may have to be cancelled."""
         self.wake()
-        self._heart.nudge()
+        self._heartbeat.beat_now()
 
     def start(self, executor: Executor, checks: Checks) -> None:
         identity = json.dumps({"host": socket.gethostname(), "pid": os.getpid()})
         self.engine.open(executor, identity, checks)
         executor.start()
         self.engine.store.listen(self.wake)
-        self._heart.start()
+        self._heartbeat.start()
         self._thread = threading.Thread(target=self._run, name="matins-engine", daemon=True)
         self._thread.start()
 
@@ -71,13 +71,13 @@ class Loop:
             self._thread.join()  # first: the present turn may still start a run
         if wait:
             self._wind_up(deadline)
-        engine.give_back()
+        engine.release_unstarted()
         engine.run_once()
         left = engine.executor.running()
         if left and not leave:
             stubborn = left - engine.executor.interrupt()
             self._wind_up(engine.clock.boot_ms() + _INTERRUPT_MS, stubborn)
-        self._heart.stop()
+        self._heartbeat.stop()
         engine.executor.stop()
         engine.checks.stop()
         engine.close()
@@ -92,7 +92,7 @@ class Loop:
             engine.run_once()
             if engine.unfinished() > stubborn:
                 with suppress(Empty):
-                    self._inbox.get(timeout=_STOP_LOOK_S)
+                    self._inbox.get(timeout=_STOP_POLL_S)
 
     def _fence(self, fenced: bool) -> None:
         changed = fenced != self.engine.fenced

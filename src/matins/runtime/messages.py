@@ -14,7 +14,7 @@ from matins.model.run import AgentTurn, Outcome, RunState
 from matins.ports import Transaction
 from matins.runtime import recorder
 from matins.runtime.attempt import Attempt, AttemptEnd
-from matins.runtime.catalog import Known
+from matins.runtime.catalog import CompiledSchedule
 from matins.runtime.run_context import previous_state
 
 
@@ -26,7 +26,7 @@ def emit(transaction: Transaction, attempts: Sequence[Attempt], policies: Polici
     ended: list[AttemptEnd] = []
     left: list[Attempt] = []
     for attempt in attempts:
-        if is_message(attempt.known, policies):
+        if is_message(attempt.compiled, policies):
             ended.append(AttemptEnd(attempt, _emitted(transaction, attempt, now)))
         else:
             left.append(attempt)
@@ -34,53 +34,55 @@ def emit(transaction: Transaction, attempts: Sequence[Attempt], policies: Polici
     return left
 
 
-def is_message(item: Known, policies: Policies) -> bool:
+def is_message(item: CompiledSchedule, policies: Policies) -> bool:
     """Whether the job is `message`, or the agent's runner is."""
-    if item.talks:
+    if item.wakes_agent:
         agent = policies.agents.get(item.agent)
         return agent is not None and agent.runner == MESSAGE_JOB
-    return item.emits
+    return item.emits_message
 
 
-def fire_of(attempt: Attempt, previous: RunState | None) -> PromptContext:
-    known = attempt.known
-    local = None if attempt.slot is None else known.timetable.trigger.local(attempt.slot).isoformat()
+def prompt_context(attempt: Attempt, previous: RunState | None) -> PromptContext:
+    compiled = attempt.compiled
+    local = None if attempt.slot is None else compiled.timetable.trigger.local(attempt.slot).isoformat()
     late = 0 if attempt.slot is None else max(0, attempt.started_at - attempt.slot)
     before = None if previous is None else previous.label
-    return PromptContext(known.name, known.agent, attempt.run_id, attempt.number, local, late, attempt.slots, before)
+    return PromptContext(
+        compiled.name, compiled.agent, attempt.run_id, attempt.number, local, late, attempt.slots, before
+    )
 
 
 def _emitted(transaction: Transaction, attempt: Attempt, now: int) -> Outcome:
-    known = attempt.known
-    fire = fire_of(attempt, previous_state(transaction, attempt))
+    compiled = attempt.compiled
+    context = prompt_context(attempt, previous_state(transaction, attempt))
     try:
-        data = _rendered(known, fire)
+        data = _rendered(compiled, context)
     except InvalidInput as error:
         return Outcome(False, error=f"The message was not emitted: {error.message} ({error.hint})")
-    transaction.events.append(NewEvent(now, "message.emitted", known.schedule_id, attempt.run_id, data))
-    said = str(data.get("text", ""))
-    return Outcome(True, {"message": data}, turn=AgentTurn(said, "", None) if known.talks else None)
+    transaction.events.append(NewEvent(now, "message.emitted", compiled.schedule_id, attempt.run_id, data))
+    text = str(data.get("text", ""))
+    return Outcome(True, {"message": data}, turn=AgentTurn(text, "", None) if compiled.wakes_agent else None)
 
 
-def _rendered(known: Known, fire: PromptContext) -> dict[str, Any]:
+def _rendered(compiled: CompiledSchedule, context: PromptContext) -> dict[str, Any]:
     """The template with its fields filled in. Matins sets the source."""
-    words = known.definition
-    payload = _filled(words.payload, fire)
+    definition = compiled.definition
+    payload = _filled(definition.payload, context)
     given: dict[str, Any] = cast("dict[str, Any]", payload) if isinstance(payload, dict) else {}
     if payload is not None and not isinstance(payload, dict):
         given = {"text": payload}
-    if known.talks:
-        given = {**given, "text": build_prompt(words.prompt, fire)}
+    if compiled.wakes_agent:
+        given = {**given, "text": build_prompt(definition.prompt, context)}
     source: Any = given.get("source")
-    own = {"channel": "scheduler", "connector_id": str(known.schedule_id)}
+    own = {"channel": "scheduler", "connector_id": str(compiled.schedule_id)}
     return {**given, "source": {**(cast("dict[str, Any]", source) if isinstance(source, dict) else {}), **own}}
 
 
-def _filled(value: Any, fire: PromptContext) -> Any:
+def _filled(value: Any, context: PromptContext) -> Any:
     if isinstance(value, str):
-        return render(value, fire)
+        return render(value, context)
     if isinstance(value, list):
-        return [_filled(item, fire) for item in cast("list[Any]", value)]
+        return [_filled(item, context) for item in cast("list[Any]", value)]
     if isinstance(value, dict):
-        return {key: _filled(item, fire) for key, item in cast("dict[str, Any]", value).items()}
+        return {key: _filled(item, context) for key, item in cast("dict[str, Any]", value).items()}
     return value

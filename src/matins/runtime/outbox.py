@@ -18,32 +18,42 @@ from matins.errors import StoreError
 from matins.model.subscription import Subscription, SubscriptionKind
 from matins.ports import Clock, Store
 from matins.runtime.catalog import Catalog
-from matins.runtime.lines import Callback, Lane, Letter, Line, MemoryLine, Sent, StoredLine, Turn, plain
+from matins.runtime.subscribers import (
+    Callback,
+    DeliveryQueue,
+    DeliveryResult,
+    EventDelivery,
+    MemorySubscriber,
+    StoredSubscriber,
+    Subscriber,
+    Turn,
+    storable_text,
+)
 
 log = logging.getLogger("matins")
-MOST_AT_ONCE = 32
-_LOOK_MS, _LOOK_SHARED_MS = 1_000, 250
+MAX_QUEUES = 32
+_POLL_MS, _POLL_SHARED_MS = 1_000, 250
 """Longest time between turns without a notification: other processes write events too."""
-_TROUBLE_S = 2.0
+_RETRY_S = 2.0
 _FLUSH_MS = 5_000
 _SWEEP_MS = 3_600_000
 
-Send = Callable[[Lane, Letter], Sent]
+Send = Callable[[DeliveryQueue, EventDelivery], DeliveryResult]
 Senders = Mapping[SubscriptionKind, Send]
 
 
-class Report(NamedTuple):
+class QueueReport(NamedTuple):
     """The results of a lane."""
 
-    lane: Lane
-    sent: list[tuple[Letter, Sent]]
+    queue: DeliveryQueue
+    results: list[tuple[EventDelivery, DeliveryResult]]
 
 
-class Hands(Protocol):
+class Workers(Protocol):
     """Sends the events of lanes."""
 
-    def take(self, lane: Lane) -> None: ...
-    def drain(self) -> list[Report]: ...
+    def take(self, queue: DeliveryQueue) -> None: ...
+    def drain(self) -> list[QueueReport]: ...
 
 
 class Outbox:
@@ -58,14 +68,14 @@ class Outbox:
         self._owner = str(uuid.uuid4()) if store.shared else None
         self._rev = -1
         """The policy revision at which the lines were read. A change of subscriptions increases it too."""
-        self._lines: list[StoredLine] = []
-        self._listeners: list[MemoryLine] = []
+        self._subscribers: list[StoredSubscriber] = []
+        self._listeners: list[MemorySubscriber] = []
         self._callbacks: dict[str, Callback] = {}
         self._under_way: set[tuple[object, int]] = set()
         """Line and schedule of every lane that is being sent."""
-        self._done: list[Report] = []
+        self._done: list[QueueReport] = []
         self._next_sweep = 0
-        self._hands: Hands = Inline(senders)
+        self._workers: Workers = InlineWorkers(senders)
         self._soon = threading.Event()
         self._stopping = threading.Event()
         self._stopped = threading.Event()
@@ -77,19 +87,19 @@ class Outbox:
         """Call `callback` for new events; with a name, also for the events since its last call."""
         if name is None:
             with self._store.reading() as transaction:
-                line = MemoryLine(callback, types, transaction.event_horizon())
-            self._listeners.append(line)
+                subscriber = MemorySubscriber(callback, types, transaction.event_horizon())
+            self._listeners.append(subscriber)
             self._soon.set()
-            return lambda: self._forget(line)
+            return lambda: self._remove(subscriber)
         self._callbacks[name] = callback
         self._read_again()
-        return lambda: self._let_go(name, callback)
+        return lambda: self._unsubscribe(name, callback)
 
-    def _forget(self, line: MemoryLine) -> None:
+    def _remove(self, subscriber: MemorySubscriber) -> None:
         with suppress(ValueError):  # it may be called twice
-            self._listeners.remove(line)
+            self._listeners.remove(subscriber)
 
-    def _let_go(self, name: str, callback: Callback) -> None:
+    def _unsubscribe(self, name: str, callback: Callback) -> None:
         if self._callbacks.get(name) is callback:
             del self._callbacks[name]
             self._read_again()
@@ -102,13 +112,13 @@ class Outbox:
 
     def wake(self, policy_rev: int | None = None) -> None:
         """Start a turn because events were written. Without subscribers it costs almost nothing."""
-        if self._heard or self._rev != policy_rev:
+        if self._has_subscribers or self._rev != policy_rev:
             self._soon.set()
 
     def run_once(self, now: int) -> int | None:
         """Do all work that is due, and return the time of the next retry."""
         while True:
-            self._done += self._hands.drain()
+            self._done += self._workers.drain()
             try:
                 moved, next_at = self._turn(now)
             except BaseException:
@@ -118,37 +128,42 @@ class Outbox:
                 return next_at
 
     @property
-    def _heard(self) -> bool:
-        return bool(self._lines or self._listeners)
+    def _has_subscribers(self) -> bool:
+        return bool(self._subscribers or self._listeners)
 
     def _turn(self, now: int) -> tuple[bool, int | None]:
         """Do one transaction; events are sent after it."""
         with self._store.transaction(now) as transaction:
             turn = Turn(transaction, self._catalog.policies(transaction), self._catalog, self._store.store_id, now)
-            self._read_lines(turn)
+            self._read_subscribers(turn)
             self._sweep(turn)
-            lines: list[Line] = [*self._listeners, *self._lines]
-            sorted_some = [line.sort(turn) for line in lines]
+            subscribers: list[Subscriber] = [*self._listeners, *self._subscribers]
+            sorted_some = [subscriber.match_events(turn) for subscriber in subscribers]
             for report in self._done:
-                report.lane.line.record(turn, report.sent)
-            going = self._under_way - {_mark(report.lane) for report in self._done}
-            there = [line for line in lines if not _gone(line, self._done)]
-            lanes = _fairly([line.lanes(turn, _schedules(line, going)) for line in there], MOST_AT_ONCE - len(going))
-            next_at = min((at for line in lines if (at := line.next_at(turn)) is not None), default=None)
-        moved = any(sorted_some) or bool(self._done) or bool(lanes)
+                report.queue.subscriber.record(turn, report.results)
+            going = self._under_way - {_key(report.queue) for report in self._done}
+            there = [subscriber for subscriber in subscribers if not _gone(subscriber, self._done)]
+            queues = _round_robin(
+                [subscriber.queues(turn, _schedules(subscriber, going)) for subscriber in there],
+                MAX_QUEUES - len(going),
+            )
+            next_at = min(
+                (at for subscriber in subscribers if (at := subscriber.next_at(turn)) is not None), default=None
+            )
+        moved = any(sorted_some) or bool(self._done) or bool(queues)
         self._done, self._under_way = [], going
-        for lane in lanes:
-            self._hands.take(lane)
-            self._under_way.add(_mark(lane))
+        for queue in queues:
+            self._workers.take(queue)
+            self._under_way.add(_key(queue))
         return moved, next_at
 
-    def _read_lines(self, turn: Turn) -> None:
+    def _read_subscribers(self, turn: Turn) -> None:
         """Read the lines again when a subscription may have changed; cursors are in the store."""
         if self._rev == turn.policies.rev:
             return
         self._rev = turn.policies.rev  # first: a subscription meanwhile causes another read
         active = [found for found in turn.transaction.subscriptions() if self._serves(found)]
-        self._lines = [StoredLine(found, self._owner, self._callbacks.get(found.name)) for found in active]
+        self._subscribers = [StoredSubscriber(found, self._owner, self._callbacks.get(found.name)) for found in active]
 
     def _serves(self, subscription: Subscription) -> bool:
         here = subscription.kind != "function" or subscription.name in self._callbacks
@@ -156,11 +171,11 @@ class Outbox:
 
     def _sweep(self, turn: Turn) -> None:
         boot = self._clock.boot_ms()
-        if self._lines and boot >= self._next_sweep:
+        if self._subscribers and boot >= self._next_sweep:
             self._next_sweep = boot + _SWEEP_MS
             turn.transaction.delete_lost_deliveries()
-            for line in self._lines:
-                line.checked = False
+            for subscriber in self._subscribers:
+                subscriber.checked = False
 
     # -- lifecycle
 
@@ -168,7 +183,7 @@ class Outbox:
         self._stopping.clear()
         self._stopped = threading.Event()
         self._under_way.clear()
-        self._hands = Threads(self._senders, self._soon.set, self._stopped.is_set)
+        self._workers = ThreadWorkers(self._senders, self._soon.set, self._stopped.is_set)
         self._thread = threading.Thread(target=self._run, name="matins-outbox", daemon=True)
         self._thread.start()
 
@@ -188,27 +203,29 @@ class Outbox:
         except Exception as error:  # the rest of the scheduler must stop too
             log.warning("The outbox could not be emptied: %s: %s", type(error).__name__, error)
         self._stopped.set()
-        self._hands = Inline(self._senders)
+        self._workers = InlineWorkers(self._senders)
         self._rev = -1
 
     def _flush(self) -> None:
         deadline = self._clock.boot_ms() + _FLUSH_MS
-        once_more = self._store.shared and self._heard  # a transaction of another process may hide the last events
+        once_more = (
+            self._store.shared and self._has_subscribers
+        )  # a transaction of another process may hide the last events
         while True:
             self._soon.clear()
             self.run_once(self._clock.now_ms())
             left = deadline - self._clock.boot_ms()
             if left <= 0 or not (self._under_way or once_more):
                 return
-            self._soon.wait((left if self._under_way else _LOOK_SHARED_MS) / 1000)
+            self._soon.wait((left if self._under_way else _POLL_SHARED_MS) / 1000)
             once_more = False
 
     def _run(self) -> None:
         while not self._stopping.is_set():
             self._soon.clear()
-            self._soon.wait(self._look())
+            self._soon.wait(self._run_turn())
 
-    def _look(self) -> float | None:
+    def _run_turn(self) -> float | None:
         """Do a turn, and handle its errors. Returns the seconds until the next; None without subscribers."""
         now = self._clock.now_ms()
         try:
@@ -217,98 +234,100 @@ class Outbox:
             log.warning("The outbox cannot use the store: %s", error)
         except Exception:
             log.exception("A turn of the outbox failed. The events that it sent are sent again.")
-            self._under_way -= {_mark(report.lane) for report in self._done}
+            self._under_way -= {_key(report.queue) for report in self._done}
             self._done = []
         else:
-            longest = _LOOK_SHARED_MS if self._store.shared else _LOOK_MS
+            longest = _POLL_SHARED_MS if self._store.shared else _POLL_MS
             delay = longest if next_at is None else max(0, min(next_at - now, longest))
-            return delay / 1000 if self._heard else None
-        return _TROUBLE_S
+            return delay / 1000 if self._has_subscribers else None
+        return _RETRY_S
 
 
-def _mark(lane: Lane) -> tuple[object, int]:
-    return lane.line.key, lane.schedule_id
+def _key(queue: DeliveryQueue) -> tuple[object, int]:
+    return queue.subscriber.key, queue.schedule_id
 
 
-def _schedules(line: Line, marks: set[tuple[object, int]]) -> set[int]:
-    return {schedule_id for key, schedule_id in marks if key == line.key}
+def _schedules(subscriber: Subscriber, marks: set[tuple[object, int]]) -> set[int]:
+    return {schedule_id for key, schedule_id in marks if key == subscriber.key}
 
 
-def _gone(line: Line, reports: list[Report]) -> bool:
+def _gone(subscriber: Subscriber, reports: list[QueueReport]) -> bool:
     """Whether the subscriber of the line is gone, by these reports."""
-    found = (sent for report in reports if report.lane.line.key == line.key for _, sent in report.sent)
+    found = (sent for report in reports if report.queue.subscriber.key == subscriber.key for _, sent in report.results)
     return any(sent.verdict == "gone" for sent in found)
 
 
-def _fairly(lanes: list[list[Lane]], room: int) -> list[Lane]:
+def _round_robin(queues: list[list[DeliveryQueue]], capacity: int) -> list[DeliveryQueue]:
     """The lanes in turns: the first of each line before the second of any."""
-    rounds = (lane for some in zip_longest(*lanes) for lane in some if lane is not None)
-    return list(islice(rounds, max(0, room)))
+    rounds = (queue for some in zip_longest(*queues) for queue in some if queue is not None)
+    return list(islice(rounds, max(0, capacity)))
 
 
 # -- sending
 
 
-def carry_out(lane: Lane, senders: Senders, stopped: Callable[[], bool] = lambda: False) -> Report:
+def deliver(queue: DeliveryQueue, senders: Senders, stopped: Callable[[], bool] = lambda: False) -> QueueReport:
     """Send the events one after the other. After one that does not arrive, skip those of the same schedule."""
-    report, stuck = Report(lane, []), set[int | None]()
-    for letter in lane.letters:
-        if letter.event.schedule_id in stuck:
+    report, stuck = QueueReport(queue, []), set[int | None]()
+    for delivery in queue.deliveries:
+        if delivery.event.schedule_id in stuck:
             continue
         if stopped():
             break
-        sent = _carefully(senders[lane.kind], lane, letter)
-        report.sent.append((letter, sent))
+        sent = _send(senders[queue.kind], queue, delivery)
+        report.results.append((delivery, sent))
         if sent.verdict == "gone":
             break
         if sent.verdict == "again":
-            stuck.add(letter.event.schedule_id)
+            stuck.add(delivery.event.schedule_id)
     return report
 
 
-def _carefully(send: Send, lane: Lane, letter: Letter) -> Sent:
+def _send(send: Send, queue: DeliveryQueue, delivery: EventDelivery) -> DeliveryResult:
     try:
-        return send(lane, letter)
+        return send(queue, delivery)
     except Exception as error:  # a subscriber must not harm the outbox
-        log.warning("Event %s could not be delivered: %s", letter.event.id, plain(f"{type(error).__name__}: {error}"))
-        return Sent("again", f"{type(error).__name__}: {error}")
+        log.warning(
+            "Event %s could not be delivered: %s", delivery.event.id, storable_text(f"{type(error).__name__}: {error}")
+        )
+        return DeliveryResult("again", f"{type(error).__name__}: {error}")
 
 
-class Inline:
+class InlineWorkers:
     """Sends lanes in the calling thread, one after the other."""
 
     def __init__(self, senders: Senders) -> None:
         self._senders = senders
-        self._reports: list[Report] = []
+        self._reports: list[QueueReport] = []
 
-    def take(self, lane: Lane) -> None:
-        self._reports.append(carry_out(lane, self._senders))
+    def take(self, queue: DeliveryQueue) -> None:
+        self._reports.append(deliver(queue, self._senders))
 
-    def drain(self) -> list[Report]:
+    def drain(self) -> list[QueueReport]:
         reports, self._reports = self._reports, []
         return reports
 
 
-class Threads:
+class ThreadWorkers:
     """Sends each lane in its own thread, so that a slow subscriber delays no other."""
 
     def __init__(self, senders: Senders, wake: Callable[[], None], stopped: Callable[[], bool]) -> None:
         self._senders = senders
         self._wake = wake
         self._stopped = stopped
-        self._reports: SimpleQueue[Report] = SimpleQueue()
+        self._reports: SimpleQueue[QueueReport] = SimpleQueue()
 
-    def take(self, lane: Lane) -> None:
-        threading.Thread(target=self._carry, args=(lane,), name="matins-delivery", daemon=True).start()
+    def take(self, queue: DeliveryQueue) -> None:
+        threading.Thread(target=self._deliver, args=(queue,), name="matins-delivery", daemon=True).start()
 
-    def drain(self) -> list[Report]:
-        reports: list[Report] = []
+    def drain(self) -> list[QueueReport]:
+        reports: list[QueueReport] = []
         try:
             while True:
                 reports.append(self._reports.get_nowait())
         except Empty:
             return reports
 
-    def _carry(self, lane: Lane) -> None:
-        self._reports.put(carry_out(lane, self._senders, self._stopped))
+    def _deliver(self, queue: DeliveryQueue) -> None:
+        self._reports.put(deliver(queue, self._senders, self._stopped))
         self._wake()

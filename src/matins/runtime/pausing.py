@@ -8,9 +8,9 @@ from matins.engine.when.triggers import Trigger
 from matins.model.rows import NewEvent, ScheduleRow
 from matins.model.schedule import ScheduleRecord
 from matins.ports import Transaction
-from matins.runtime.births import birth_event, new_run
-from matins.runtime.catalog import Known
-from matins.runtime.replan import next_free
+from matins.runtime.catalog import CompiledSchedule
+from matins.runtime.new_runs import new_run, planned_event
+from matins.runtime.replan import next_uncovered_slot
 
 _AUTOMATIC = (BY_FAILURES, BY_BUDGET)
 
@@ -41,22 +41,22 @@ def pause(
 
 def _skip_due(transaction: Transaction, row: ScheduleRow, slot: int, now: int) -> int | None:
     """Record slots that are due but not yet planned as skipped, and return the slot after them."""
-    item = Known(row.id, row.rev, row.name, row.agent, row.definition)
+    item = CompiledSchedule(row.id, row.rev, row.name, row.agent, row.definition)
     facts = Facts(paused=True)
     plan = item.timetable.plan(item.schedule_id, slot, 0, row.executions, facts, now, touched_gates(facts))
     if plan.expired:
         return slot
-    births = list(zip(transaction.run_ids(len(plan.runs)), plan.runs, strict=True))
-    transaction.insert_runs([new_run(run_id, item, birth, now, None) for run_id, birth in births])
-    transaction.events.extend(birth_event(run_id, item, birth, now) for run_id, birth in births)
+    planned_runs = list(zip(transaction.run_ids(len(plan.runs)), plan.runs, strict=True))
+    transaction.insert_runs([new_run(run_id, item, planned, now, None) for run_id, planned in planned_runs])
+    transaction.events.extend(planned_event(run_id, item, planned, now) for run_id, planned in planned_runs)
     return plan.next_slot
 
 
-def resume(transaction: Transaction, schedule: ScheduleRecord, known: Known, now: int, by: str) -> None:
+def resume(transaction: Transaction, schedule: ScheduleRecord, compiled: CompiledSchedule, now: int, by: str) -> None:
     """Resume a schedule: an interval counts from now, other triggers continue at their next slot."""
-    slot = _resumed(transaction, schedule, known.timetable.trigger, now)
+    slot = _resumed(transaction, schedule, compiled.timetable.trigger, now)
     transaction.set_schedule_state(schedule.id, "active", now, None, None)
-    transaction.replace_cursor(schedule.id, slot, known.timetable.due_at(schedule.id, slot), schedule.rev)
+    transaction.replace_cursor(schedule.id, slot, compiled.timetable.due_at(schedule.id, slot), schedule.rev)
     transaction.resume_runs(schedule.id, now)
     transaction.promote([schedule.id], now)
     transaction.events.append(NewEvent(now, "schedule.resumed", schedule.id, None, {"by": by}))
@@ -66,4 +66,4 @@ def _resumed(transaction: Transaction, schedule: ScheduleRecord, trigger: Trigge
     """The next slot. A one-shot keeps its time; its grace decides whether it is too late."""
     if schedule.next_slot is None or trigger.kind == "once":
         return schedule.next_slot
-    return next_free(transaction, schedule.id, trigger, now)
+    return next_uncovered_slot(transaction, schedule.id, trigger, now)

@@ -13,17 +13,17 @@ from matins.model.run import RunState
 from matins.ports import RunRows, Transaction
 from matins.runtime import spending
 from matins.runtime.attempt import Attempt
-from matins.runtime.births import birth_event, new_run
-from matins.runtime.catalog import Catalog, Known
+from matins.runtime.capacity import Capacity
+from matins.runtime.catalog import Catalog, CompiledSchedule
 from matins.runtime.clearance import Clearance
-from matins.runtime.limits import Free
+from matins.runtime.new_runs import new_run, planned_event
 from matins.runtime.run_changes import end_runs
 
-MOST_BIRTHS = 5_000
+MAX_RUNS_PER_TRANSACTION = 5_000
 """Maximum number of records in one transaction; further slots wait for the next."""
 
 
-class Planned(NamedTuple):
+class PlanBatch(NamedTuple):
     start: list[Attempt]
     """Runs that were claimed when they were created."""
     taken: int
@@ -39,18 +39,20 @@ class Planner:
         self.last_due: list[Due] = []
         """The schedules of the last plan, which the engine needs when it cannot be written."""
 
-    def plan(self, transaction: Transaction, now: int, worker: int, free: Free, limit: int) -> Planned:
+    def plan(self, transaction: Transaction, now: int, worker: int, capacity: Capacity, limit: int) -> PlanBatch:
         due = self.last_due = transaction.due(now, limit, newest=self._newest_first)
         # With a backlog, every other batch begins with schedules that are on time.
         self._newest_first = len(due) == limit and not self._newest_first
-        return Planned(self.plan_rows(transaction, due, now, worker, free) if due else [], len(due))
+        return PlanBatch(self.plan_rows(transaction, due, now, worker, capacity) if due else [], len(due))
 
-    def plan_rows(self, transaction: Transaction, due: list[Due], now: int, worker: int, free: Free) -> list[Attempt]:
+    def plan_rows(
+        self, transaction: Transaction, due: list[Due], now: int, worker: int, capacity: Capacity
+    ) -> list[Attempt]:
         """Create the runs of these schedules' slots. A schedule that cannot be planned is marked as broken."""
-        plans = self._plans(transaction, due, now, free)
+        plans = self._plans(transaction, due, now, capacity)
         moved = transaction.advance([_cursor(row, plan) for row, _, plan in plans])
         made = [(item, plan) for row, item, plan in plans if row.schedule_id in moved]
-        start = self._insert(transaction, made, now, worker, free)
+        start = self._insert(transaction, made, now, worker, capacity)
         for item, plan in made:
             if plan.expired:
                 _expire(transaction, item, now)
@@ -59,27 +61,29 @@ class Planner:
             end_runs(transaction, self._catalog, cancel, now, "cancelled_by_newer")
         return start
 
-    def _plans(self, transaction: Transaction, due: list[Due], now: int, free: Free) -> list[tuple[Due, Known, Plan]]:
+    def _plans(
+        self, transaction: Transaction, due: list[Due], now: int, capacity: Capacity
+    ) -> list[tuple[Due, CompiledSchedule, Plan]]:
         """Plans for as many schedules as fit in one transaction; the rest stays due."""
-        known = self._catalog.get(transaction, [(row.schedule_id, row.rev) for row in due])
+        compiled = self._catalog.compiled(transaction, [(row.schedule_id, row.rev) for row in due])
         live = live_runs(transaction, [row.schedule_id for row in due])
         policies = self._catalog.policies(transaction)
         at_rest, active = Facts(policies=policies), active_gates(Surroundings(policies))
-        plans: list[tuple[Due, Known, Plan]] = []
-        births = 0
+        plans: list[tuple[Due, CompiledSchedule, Plan]] = []
+        planned_runs = 0
         for row in due:
-            if births > MOST_BIRTHS:
+            if planned_runs > MAX_RUNS_PER_TRANSACTION:
                 break
             schedule_id, slot, rev, used, executions = row
-            item = known.get((schedule_id, rev))
-            if not isinstance(item, Known):
+            item = compiled.get((schedule_id, rev))
+            if not isinstance(item, CompiledSchedule):
                 mark_broken(transaction, row, item, now)
                 continue
-            in_the_way, full = live.get(schedule_id, ()), free.none_for(item)
+            blocking, full = live.get(schedule_id, ()), capacity.is_full_for(item)
             facts, gates = at_rest, item.gates | active
-            if in_the_way or full or gates:
+            if blocking or full or gates:
                 short = spending.forecast(transaction, policies, item, now) if gates & BITS[BUDGET.name] else None
-                facts = Facts(in_the_way, full, item.agent, policies, short)
+                facts = Facts(blocking, full, item.agent, policies, short)
                 gates |= touched_gates(facts)
             try:
                 plan = item.timetable.plan(schedule_id, slot, used, executions, facts, now, gates)
@@ -87,13 +91,18 @@ class Planner:
                 mark_broken(transaction, row, error, now)
                 continue
             plans.append((row, item, plan))
-            births += len(plan.runs)
-            if free.limited and any(birth.state is RunState.READY for birth in plan.runs):
-                free.promise(item)
+            planned_runs += len(plan.runs)
+            if capacity.limited and any(planned.state is RunState.READY for planned in plan.runs):
+                capacity.reserve(item)
         return plans
 
     def _insert(
-        self, transaction: Transaction, plans: list[tuple[Known, Plan]], now: int, worker: int, free: Free
+        self,
+        transaction: Transaction,
+        plans: list[tuple[CompiledSchedule, Plan]],
+        now: int,
+        worker: int,
+        capacity: Capacity,
     ) -> list[Attempt]:
         """Create the runs of the schedules whose cursor moved. Runs that can start immediately are claimed too."""
         clearance = self._clearance
@@ -102,17 +111,17 @@ class Planner:
         events = transaction.events
         run_ids = iter(transaction.run_ids(sum(len(plan.runs) for _, plan in plans)))
         for item, plan in plans:
-            for birth in plan.runs:
+            for planned in plan.runs:
                 run_id = next(run_ids)
-                at_once = _at_once(birth, plan) and clearance is not None and not clearance.gates_to_start(item)
-                if at_once and (item.emits or free.take_unlimited(item)):
-                    runs.append(_starting(run_id, item, birth, now, worker))
-                    start.append(Attempt(run_id, 1, 1, birth.slot, birth.slots, birth.first, now, item))
-                    covers = None if birth.slots == 1 else {"slot": birth.slot, "slots": birth.slots}
+                at_once = _starts_now(planned, plan) and clearance is not None and not clearance.gates_to_start(item)
+                if at_once and (item.emits_message or capacity.take_unlimited(item)):
+                    runs.append(_starting(run_id, item, planned, now, worker))
+                    start.append(Attempt(run_id, 1, 1, planned.slot, planned.slots, planned.first, now, item))
+                    covers = None if planned.slots == 1 else {"slot": planned.slot, "slots": planned.slots}
                     events.append(NewEvent(now, "run.started", item.schedule_id, run_id, covers))
                 else:
-                    runs.append(new_run(run_id, item, birth, now, None))
-                    events.append(birth_event(run_id, item, birth, now))
+                    runs.append(new_run(run_id, item, planned, now, None))
+                    events.append(planned_event(run_id, item, planned, now))
         transaction.insert_runs(runs)
         transaction.insert_attempts([AttemptRow(attempt.run_id, 1, worker, now) for attempt in start])
         return start
@@ -123,11 +132,11 @@ def _cursor(row: Due, plan: Plan) -> Cursor:
     return Cursor(row.schedule_id, row.slot, row.rev, next_slot, due_at, plan.window_used, plan.executions)
 
 
-def _at_once(birth: PlannedRun, plan: Plan) -> bool:
-    return birth.state is RunState.READY and not plan.cancel
+def _starts_now(planned: PlannedRun, plan: Plan) -> bool:
+    return planned.state is RunState.READY and not plan.cancel
 
 
-def _expire(transaction: Transaction, item: Known, now: int) -> None:
+def _expire(transaction: Transaction, item: CompiledSchedule, now: int) -> None:
     """Set the state of a schedule whose end has passed, with one event."""
     transaction.set_schedule_state(item.schedule_id, "expired", now, None, None)
     data = {"name": item.name, "ends_at": item.definition.ends_at}
@@ -141,11 +150,11 @@ def live_runs(transaction: RunRows, schedule_ids: list[int]) -> dict[int, list[t
     return live
 
 
-def _starting(run_id: int, item: Known, birth: PlannedRun, now: int, worker: int) -> NewRun:
+def _starting(run_id: int, item: CompiledSchedule, planned: PlannedRun, now: int, worker: int) -> NewRun:
     """A run that is created and claimed at once, with epoch 1 and attempt 1."""
     return NewRun(
-        run_id, item.schedule_id, item.rev, birth.slot, None, RunState.STARTING, item.exclusive, item.scope, 1, 1,
-        worker, None, now, now, None, birth.slots, birth.first, None, None,
+        run_id, item.schedule_id, item.rev, planned.slot, None, RunState.STARTING, item.exclusive, item.scope, 1, 1,
+        worker, None, now, now, None, planned.slots, planned.first, None, None,
     )  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from matins.model.run import RunState
 from matins.ports import Clock, Store, Transaction
 from matins.runtime import recorder
 from matins.runtime.attempt import Attempt, Executor
-from matins.runtime.catalog import Catalog, Known
+from matins.runtime.catalog import Catalog, CompiledSchedule
 from matins.runtime.run_changes import end_unreadable
 
 
@@ -38,12 +38,12 @@ class Reaper:
         if not self._store.shared:
             with self._store.transaction(now) as transaction:
                 dead = {other.id for other in transaction.workers() if other.id != worker}
-                self._bury(transaction, dead, now)
+                self._stop_workers(transaction, dead, now)
                 # A worker that lost its lock may have claimed more runs after it was declared dead.
                 orphans = [row for row in transaction.started(worker, mine=False) if row.state < RunState.HELD]
-                self._lose(transaction, orphans, now)
+                self._recover(transaction, orphans, now)
 
-    def take_adopted(self) -> list[Attempt]:
+    def adopted_attempts(self) -> list[Attempt]:
         """Runs that were adopted since the last call. The executor knows whether they still run."""
         adopted, self._adopted = self._adopted, []
         return adopted
@@ -55,42 +55,50 @@ class Reaper:
         self._next = boot + self._every
         with self._store.reading() as transaction:
             workers = transaction.workers()
-        dead = {other.id for other in workers if other.id != self._worker and self._still(other, boot)}
-        known = {worker.id for worker in workers}
-        self._seen = {worker: seen for worker, seen in self._seen.items() if worker in known}
+        dead = {other.id for other in workers if other.id != self._worker and self._is_dead(other, boot)}
+        compiled = {worker.id for worker in workers}
+        self._seen = {worker: seen for worker, seen in self._seen.items() if worker in compiled}
         if dead:
             with self._store.transaction(now) as transaction:
                 if transaction.heartbeat(self._worker) is not None:  # a dead worker declares no other dead
-                    self._bury(transaction, dead, now)
+                    self._stop_workers(transaction, dead, now)
 
-    def _still(self, worker: WorkerRow, boot: int) -> bool:
+    def _is_dead(self, worker: WorkerRow, boot: int) -> bool:
         last, since = self._seen.get(worker.id, (None, boot))
         if last != worker.beat:
             self._seen[worker.id] = worker.beat, boot
             return False
         return boot - since > self._lease
 
-    def _bury(self, transaction: Transaction, dead: set[int], now: int) -> None:
+    def _stop_workers(self, transaction: Transaction, dead: set[int], now: int) -> None:
         here = {worker.id for worker in transaction.workers() if _host(worker.identity) == socket.gethostname()}
         for worker in sorted(dead):
             if not transaction.stop_worker(worker, now):
                 continue  # another reaper was faster
             rows = transaction.started(worker, mine=True)
             self.reaped += len(rows)
-            self._lose(transaction, rows, now, here=worker in here)
+            self._recover(transaction, rows, now, here=worker in here)
 
-    def _lose(self, transaction: Transaction, rows: list[StartedRun], now: int, *, here: bool = True) -> None:
-        known = self._catalog.get(transaction, {(row.schedule_id, row.rev) for row in rows})
-        pairs = [(row, known.get((row.schedule_id, row.rev))) for row in rows]
+    def _recover(self, transaction: Transaction, rows: list[StartedRun], now: int, *, here: bool = True) -> None:
+        compiled = self._catalog.compiled(transaction, {(row.schedule_id, row.rev) for row in rows})
+        pairs = [(row, compiled.get((row.schedule_id, row.rev))) for row in rows]
         if here:
             pairs = [(row, item) for row, item in pairs if not self._adopt(transaction, row, item, now)]
-        recorder.mark_unknown(transaction, [(row, item) for row, item in pairs if isinstance(item, Known)], now)
-        end_unreadable(transaction, [row for row, item in pairs if not isinstance(item, Known)], now)
+        recorder.mark_unknown(
+            transaction, [(row, item) for row, item in pairs if isinstance(item, CompiledSchedule)], now
+        )
+        end_unreadable(transaction, [row for row, item in pairs if not isinstance(item, CompiledSchedule)], now)
 
-    def _adopt(self, transaction: Transaction, row: StartedRun, item: Known | Exception | None, now: int) -> bool:
+    def _adopt(
+        self, transaction: Transaction, row: StartedRun, item: CompiledSchedule | Exception | None, now: int
+    ) -> bool:
         """Take over a run whose process may have outlived its worker on this machine, with the same epoch."""
-        run = transaction.run(row.id) if isinstance(item, Known) and item.talks and row.state < RunState.HELD else None
-        if run is None or not isinstance(item, Known) or self._executor is None:
+        run = (
+            transaction.run(row.id)
+            if isinstance(item, CompiledSchedule) and item.wakes_agent and row.state < RunState.HELD
+            else None
+        )
+        if run is None or not isinstance(item, CompiledSchedule) or self._executor is None:
             return False
         started_at = run.started_at or run.planned_at
         attempt = Attempt(row.id, row.epoch, row.attempt, row.slot, run.slots, run.first_slot, started_at, item)

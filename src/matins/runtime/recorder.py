@@ -22,7 +22,7 @@ from matins.model.rows import StartedRun
 from matins.model.run import Outcome, ProviderLimit, RunState
 from matins.ports import Transaction
 from matins.runtime.attempt import Attempt, AttemptEnd
-from matins.runtime.catalog import Known
+from matins.runtime.catalog import CompiledSchedule
 from matins.runtime.run_changes import RunChange, apply
 
 _MIN_LIMIT_MS = 60_000
@@ -39,22 +39,22 @@ def record(transaction: Transaction, ended: Sequence[AttemptEnd], now: int, *, l
 
 def hold(transaction: Transaction, attempts: Sequence[Attempt], now: int) -> None:
     """Hold runs that exceeded their timeout and cannot be stopped. They keep their capacity until they end."""
-    changes = [RunChange(*one.mark, one.slot, one.known, HOLD, now, reason="timed_out") for one in attempts]
+    changes = [RunChange(*one.mark, one.slot, one.compiled, HOLD, now, reason="timed_out") for one in attempts]
     apply(transaction, changes, now)
 
 
-def mark_unknown(transaction: Transaction, rows: Sequence[tuple[StartedRun, Known]], now: int) -> None:
+def mark_unknown(transaction: Transaction, rows: Sequence[tuple[StartedRun, CompiledSchedule]], now: int) -> None:
     """Handle runs whose worker is dead: their outcome is unknown. Their policy decides whether they are retried."""
     changes: list[RunChange] = []
-    for row, known in rows:
+    for row, compiled in rows:
         if row.cancelling:
             transition = CANCEL
-        elif known.definition.on_unknown == "retry":
+        elif compiled.definition.on_unknown == "retry":
             transition = RETRY
         else:
             transition = HOLD if row.state < RunState.HELD else MARK_UNKNOWN
         not_before = now if transition is RETRY else None
-        changes.append(RunChange(row.id, row.epoch, row.slot, known, transition, now, not_before, "worker_lost"))
+        changes.append(RunChange(row.id, row.epoch, row.slot, compiled, transition, now, not_before, "worker_lost"))
     apply(transaction, changes, now)
 
 
@@ -64,14 +64,14 @@ def will_retry(attempt: Attempt, outcome: Outcome, now: int) -> bool:
 
 
 def _change_of(attempt: Attempt, outcome: Outcome, now: int) -> RunChange:
-    run_id, epoch, number, slot, _, _, _, known = attempt
+    run_id, epoch, number, slot, _, _, _, compiled = attempt
     usage = outcome.usage
     if outcome.succeeded:
         result = None if outcome.result is None else {"result": outcome.result}
         return RunChange(
-            run_id, epoch, slot, known, SUCCEED, now, None, None, result, None, 0, False, usage, None, outcome.turn
+            run_id, epoch, slot, compiled, SUCCEED, now, None, None, result, None, 0, False, usage, None, outcome.turn
         )
-    return _unsuccessful(RunChange(run_id, epoch, slot, known, FAIL, now, usage=usage), number, outcome)
+    return _unsuccessful(RunChange(run_id, epoch, slot, compiled, FAIL, now, usage=usage), number, outcome)
 
 
 def _unsuccessful(change: RunChange, number: int, outcome: Outcome) -> RunChange:
@@ -84,8 +84,8 @@ def _unsuccessful(change: RunChange, number: int, outcome: Outcome) -> RunChange
     if outcome.nothing_to_do is not None:
         return change._replace(transition=SKIP_NO_WORK, reason=outcome.nothing_to_do)
     if outcome.over_budget:
-        words = change.known.definition
-        evidence = {"max_cost": words.max_cost, "max_tokens": words.max_tokens}
+        definition = change.compiled.definition
+        evidence = {"max_cost": definition.max_cost, "max_tokens": definition.max_tokens}
         return change._replace(transition=OVERSPEND, reason="over_budget", evidence=evidence)
     if outcome.limit is not None:
         return _throttled(change, outcome.limit)
@@ -93,14 +93,14 @@ def _unsuccessful(change: RunChange, number: int, outcome: Outcome) -> RunChange
         return change._replace(transition=CANCEL, reason="cancelled")
     if outcome.target_gone:
         return change._replace(transition=RETRY, not_before=change.at, reason="target_gone")
-    again = None if outcome.timed_out else next_attempt_at(change.known.definition, change.run_id, number, change.at)
+    again = None if outcome.timed_out else next_attempt_at(change.compiled.definition, change.run_id, number, change.at)
     if again is not None:
         return change._replace(transition=RETRY, not_before=again, reason="failed_attempt")
     return change._replace(reason="timed_out" if outcome.timed_out else "failed")
 
 
 def _lost(change: RunChange) -> RunChange:
-    if change.known.definition.on_unknown == "retry":
+    if change.compiled.definition.on_unknown == "retry":
         return change._replace(transition=RETRY, not_before=change.at, reason="unknown")
     return change._replace(transition=HOLD, reason="unknown")
 

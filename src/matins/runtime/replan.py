@@ -6,7 +6,7 @@ from matins.engine.when.triggers import Trigger
 from matins.model.rows import NewEvent
 from matins.model.trigger import Interval
 from matins.ports import RunRows, Store, Transaction
-from matins.runtime.catalog import Catalog, Known
+from matins.runtime.catalog import Catalog, CompiledSchedule
 
 _PAGE = 500
 
@@ -16,10 +16,10 @@ def replan(store: Store, catalog: Catalog, now: int) -> None:
     while True:
         with store.transaction(now) as transaction:
             page = transaction.cursors(after, _PAGE)
-            known = catalog.get(transaction, [(row.schedule_id, row.rev) for row in page])
+            compiled = catalog.compiled(transaction, [(row.schedule_id, row.rev) for row in page])
             for row in page:
-                item = known.get((row.schedule_id, row.rev))
-                if isinstance(item, Known):
+                item = compiled.get((row.schedule_id, row.rev))
+                if isinstance(item, CompiledSchedule):
                     _go_back(transaction, row.schedule_id, row.slot, item, now)
             if not after:
                 transaction.undefer_runs(now)
@@ -28,8 +28,8 @@ def replan(store: Store, catalog: Catalog, now: int) -> None:
         after = page[-1].schedule_id
 
 
-def _go_back(transaction: Transaction, schedule_id: int, slot: int, item: Known, now: int) -> None:
-    following = next_free(transaction, schedule_id, item.timetable.trigger, now)
+def _go_back(transaction: Transaction, schedule_id: int, slot: int, item: CompiledSchedule, now: int) -> None:
+    following = next_uncovered_slot(transaction, schedule_id, item.timetable.trigger, now)
     if following is not None and following < slot:
         transaction.replace_cursor(schedule_id, following, item.timetable.due_at(schedule_id, following), item.rev)
         transaction.events.append(
@@ -37,7 +37,7 @@ def _go_back(transaction: Transaction, schedule_id: int, slot: int, item: Known,
         )
 
 
-def next_free(transaction: RunRows, schedule_id: int, trigger: Trigger, now: int) -> int | None:
+def next_uncovered_slot(transaction: RunRows, schedule_id: int, trigger: Trigger, now: int) -> int | None:
     """The first slot after now that no run covers: the clock may have been ahead."""
     covered = transaction.covered_until(schedule_id, now)
     when = trigger.definition.when
@@ -47,9 +47,9 @@ def next_free(transaction: RunRows, schedule_id: int, trigger: Trigger, now: int
     return trigger.next_ms(now if covered is None else max(covered, now))
 
 
-def first_free(transaction: Transaction, schedule_id: int, trigger: Trigger, now: int) -> int | None:
+def first_uncovered_slot(transaction: Transaction, schedule_id: int, trigger: Trigger, now: int) -> int | None:
     """The first slot of new settings that no earlier run covers."""
     first = trigger.first_ms(now)
     covered = transaction.covered_until(schedule_id, now)
     free = first is None or covered is None or first > covered
-    return first if free else next_free(transaction, schedule_id, trigger, now)
+    return first if free else next_uncovered_slot(transaction, schedule_id, trigger, now)

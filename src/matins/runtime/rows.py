@@ -13,7 +13,7 @@ from matins.model.run import RunRecord, RunState
 from matins.model.schedule import ScheduleDefinition, ScheduleRecord
 
 
-def schedule_of(row: ScheduleRow) -> ScheduleRecord:
+def schedule_record(row: ScheduleRow) -> ScheduleRecord:
     values: dict[str, Any] = row._asdict()
     has_live_runs = values.pop("has_live_runs")
     try:
@@ -35,7 +35,7 @@ _shared = lru_cache(maxsize=1_024)(decode)
 _MAX_SHARED_LENGTH = 4_096
 
 
-def run_of(row: RunRow) -> RunRecord:
+def run_record(row: RunRow) -> RunRecord:
     values: dict[str, Any] = row._asdict()
     values["state"] = RunState(row.state)
     values["evidence"] = orjson.loads(row.evidence) if row.evidence else None

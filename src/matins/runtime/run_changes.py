@@ -35,11 +35,11 @@ from matins.model.run import AgentTurn, ProviderLimit, RunState, Usage
 from matins.model.thread import ThreadAssignment
 from matins.model.throttle import Throttle
 from matins.ports import Transaction
-from matins.runtime import asking, spending
-from matins.runtime.catalog import Catalog, Known
+from matins.runtime import approval_requests, spending
+from matins.runtime.catalog import Catalog, CompiledSchedule
 from matins.runtime.pausing import pause
-from matins.runtime.replan import next_free
-from matins.runtime.rows import schedule_of
+from matins.runtime.replan import next_uncovered_slot
+from matins.runtime.rows import schedule_record
 
 _MAX_REPR_LENGTH = 8_000
 _NOT_STOPPED = ("active", "completed", "paused")
@@ -52,7 +52,7 @@ class RunChange(NamedTuple):
     run_id: int
     epoch: int
     slot: int | None
-    known: Known
+    compiled: CompiledSchedule
     transition: Transition
     at: int
     not_before: int | None = None
@@ -83,14 +83,14 @@ def apply(transaction: Transaction, changes: Sequence[RunChange], now: int, *, l
     if never_started:
         _uncount(transaction, never_started, now)
         for change in never_started:
-            if change.known.definition.approval != "auto":
-                asking.void_run(transaction, change.run_id, now)
+            if change.compiled.definition.approval != "auto":
+                approval_requests.void_run(transaction, change.run_id, now)
     _promote(
         transaction, [change for change in taken if change.transition.is_terminal or change.transition is ENQUEUE], now
     )
     _settle_accounts(transaction, taken, now)
     for change in taken:
-        if change.known.talks and change.transition.started:
+        if change.compiled.wakes_agent and change.transition.started:
             _record_turn(transaction, change, now)
     again = [change for change in taken if change.transition in (RETRY, THROTTLE)]
     cancelled = [change for change in again if settled[change.run_id, change.epoch]]
@@ -105,19 +105,19 @@ def end_runs(
     """End runs. Waiting runs, and held runs of dead workers, end immediately. Running ones are marked, and end when
     their worker has stopped them."""
     rows = transaction.live_runs(run_ids)
-    known = catalog.get(transaction, {(row.schedule_id, row.rev) for row in rows})
+    compiled = catalog.compiled(transaction, {(row.schedule_id, row.rev) for row in rows})
     workers = {worker.id for worker in transaction.workers()} if rows else set[int]()
     told = {} if by is None else {"by": by}
     changes: list[RunChange] = []
     for row in rows:
-        item = known.get((row.schedule_id, row.rev))
+        item = compiled.get((row.schedule_id, row.rev))
         orphan = row.state == RunState.HELD and row.owner not in workers
-        if isinstance(item, Known) and (row.state <= RunState.READY or orphan):
+        if isinstance(item, CompiledSchedule) and (row.state <= RunState.READY or orphan):
             transition = CANCEL if orphan else CANCEL_WAITING
             changes.append(
                 RunChange(row.id, row.epoch, row.slot, item, transition, now, reason=reason, evidence=told or None)
             )
-    unreadable = [row for row in rows if not isinstance(known.get((row.schedule_id, row.rev)), Known)]
+    unreadable = [row for row in rows if not isinstance(compiled.get((row.schedule_id, row.rev)), CompiledSchedule)]
     end_unreadable(transaction, [row for row in unreadable if row.state <= RunState.READY], now, CANCEL_WAITING)
     for run_id, schedule_id, _ in transaction.mark_cancelling(run_ids):
         transaction.events.append(NewEvent(now, "run.cancelling", schedule_id, run_id, {"reason": reason, **told}))
@@ -142,9 +142,9 @@ def hold_with_schedule(
 ) -> None:
     """Hold runs that wait again while their schedule is pending, and end them when it is rejected."""
     for change in again:
-        row = transaction.schedule(change.known.schedule_id)
+        row = transaction.schedule(change.compiled.schedule_id)
         if row is not None and row.state in states:
-            transaction.suspend_runs(change.known.schedule_id)
+            transaction.suspend_runs(change.compiled.schedule_id)
         elif row is not None and row.state == "rejected":
             rejected = change._replace(
                 transition=CANCEL_WAITING, not_before=None, reason="schedule_rejected", outcome=None
@@ -167,17 +167,17 @@ def _event(change: RunChange) -> NewEvent:
     data: dict[str, Any] | None = None
     if change.reason is not None:
         data = {"reason": change.reason, "epoch": change.epoch, **(change.evidence or {})}
-    return NewEvent(change.at, change.transition.event, change.known.schedule_id, change.run_id, data)
+    return NewEvent(change.at, change.transition.event, change.compiled.schedule_id, change.run_id, data)
 
 
 def _move_cursors(transaction: Transaction, over: list[RunChange]) -> None:
     """Set the next slot of intervals that count from completion, whatever the outcome."""
     rows: list[NextSlot] = []
     for change in over:
-        rule = change.known.timetable
+        rule = change.compiled.timetable
         if rule.from_completion:
-            next_slot, due_at = rule.after_completion(change.known.schedule_id, change.slot, change.at)
-            rows.append(NextSlot(change.known.schedule_id, change.known.rev, next_slot, due_at))
+            next_slot, due_at = rule.after_completion(change.compiled.schedule_id, change.slot, change.at)
+            rows.append(NextSlot(change.compiled.schedule_id, change.compiled.rev, next_slot, due_at))
     if rows:
         transaction.set_cursors(rows)
 
@@ -185,11 +185,11 @@ def _move_cursors(transaction: Transaction, over: list[RunChange]) -> None:
 def _count_failures(transaction: Transaction, over: list[RunChange], now: int) -> None:
     """Count failures. Interrupted, unknown and throttled runs do not count."""
     counted = [change for change in over if change.transition in (SUCCEED, FAIL)]
-    transaction.count_failures([(change.known.schedule_id, change.transition is FAIL) for change in counted])
+    transaction.count_failures([(change.compiled.schedule_id, change.transition is FAIL) for change in counted])
     for change in counted:
-        most = change.known.definition.pause_after_failures
+        most = change.compiled.definition.pause_after_failures
         if most is not None and change.transition is FAIL:
-            _pause_after_failures(transaction, change.known.schedule_id, most, now)
+            _pause_after_failures(transaction, change.compiled.schedule_id, most, now)
 
 
 def _pause_after_failures(transaction: Transaction, schedule_id: int, most: int, now: int) -> None:
@@ -205,20 +205,20 @@ def _uncount(transaction: Transaction, never_started: list[RunChange], now: int)
     """Do not count runs that a gate stopped as executions, unless an attempt ran before."""
     for change in never_started:
         if change.transition in _NEVER_RAN and change.slot is not None:
-            transaction.uncount_execution(change.known.schedule_id, change.run_id)
-            _go_on(transaction, change.known.schedule_id, now)
+            transaction.uncount_execution(change.compiled.schedule_id, change.run_id)
+            _go_on(transaction, change.compiled.schedule_id, now)
 
 
 def _go_on(transaction: Transaction, schedule_id: int, now: int) -> None:
     """Continue a schedule that has executions left again."""
     row = transaction.schedule(schedule_id)
-    schedule = None if row is None else schedule_of(row)
+    schedule = None if row is None else schedule_record(row)
     if schedule is None or schedule.next_slot is not None or schedule.state not in _NOT_STOPPED:
         return
     most = schedule.definition.max_executions
     if most is not None and schedule.executions < most:
         rule = Timetable(schedule.definition, compile_trigger(schedule.definition.trigger))
-        slot, paused = next_free(transaction, schedule_id, rule.trigger, now), schedule.state == "paused"
+        slot, paused = next_uncovered_slot(transaction, schedule_id, rule.trigger, now), schedule.state == "paused"
         due_at = None if paused else rule.due_at(schedule_id, slot)
         transaction.replace_cursor(schedule_id, slot, due_at, schedule.rev, paused=paused)
 
@@ -226,7 +226,9 @@ def _go_on(transaction: Transaction, schedule_id: int, now: int) -> None:
 def _promote(transaction: Transaction, changes: list[RunChange], now: int) -> None:
     """Make queued runs ready. Every schedule may have some, after catching up or an edit."""
     if changes:
-        for run_id, schedule_id in transaction.promote(sorted({change.known.schedule_id for change in changes}), now):
+        for run_id, schedule_id in transaction.promote(
+            sorted({change.compiled.schedule_id for change in changes}), now
+        ):
             transaction.events.append(NewEvent(now, PROMOTE.event, schedule_id, run_id))
 
 
@@ -237,7 +239,7 @@ def _settle_accounts(transaction: Transaction, taken: list[RunChange], now: int)
         spenders = [change for change in taken if change.transition.started and change.transition is not HOLD]
         for change in spenders:
             lost = change.reason in ("worker_lost", "unknown", "stopped")
-            spender = spending.Spender(change.run_id, change.known, change.usage, lost)
+            spender = spending.Spender(change.run_id, change.compiled, change.usage, lost)
             spending.settle(transaction, spender, now, reserved=reserved)
     for change in taken:
         if change.limit is not None and change.limit.resets_at is not None:
@@ -245,7 +247,7 @@ def _settle_accounts(transaction: Transaction, taken: list[RunChange], now: int)
             transaction.uncount_attempt(change.run_id)
             transaction.upsert_throttle(Throttle(provider, resets_at, now, (), reason, f"run {change.run_id}"))
             data = {"provider": provider, "resets_at": resets_at, "reason": reason}
-            transaction.events.append(NewEvent(now, "throttle.set", change.known.schedule_id, change.run_id, data))
+            transaction.events.append(NewEvent(now, "throttle.set", change.compiled.schedule_id, change.run_id, data))
 
 
 def _record_turn(transaction: Transaction, change: RunChange, now: int) -> None:

@@ -13,10 +13,10 @@ from matins.model.agent import Agent
 from matins.model.run import RunState, Usage
 from matins.model.thread import Message, ThreadAssignment
 from matins.ports import Clock, RunRows, Store
-from matins.runtime.asking import still_approved
+from matins.runtime.approval_requests import still_approved
 from matins.runtime.attempt import Attempt
 from matins.runtime.catalog import Catalog
-from matins.runtime.spending import Bound, bounds
+from matins.runtime.spending import SpendingLimit, spending_limits
 
 _MAX_EARLIER_MESSAGES = 100
 
@@ -47,15 +47,15 @@ class ContextLoader:
     def run_context(self, attempt: Attempt) -> RunContext:
         """Not read at the claim: an agent that changes before the start needs approval again, and the agent of a run
         that is taken over may be missing until the run ends."""
-        known, run_id = attempt.known, attempt.run_id
+        compiled, run_id = attempt.compiled, attempt.run_id
         with self._store.reading() as transaction:
             policies = self._catalog.policies(transaction)
             return RunContext(
-                policies.agents.get(known.agent),
+                policies.agents.get(compiled.agent),
                 transaction.thread_assignment(run_id),
                 previous_state(transaction, attempt),
                 policies,
-                still_approved(transaction, known, policies, run_id),
+                still_approved(transaction, compiled, policies, run_id),
             )
 
     def earlier_messages(self, thread: int) -> list[Message]:
@@ -77,13 +77,13 @@ class ContextLoader:
         with self._store.reading() as transaction:
             return transaction.spend_of(attempt.run_id) or Usage()
 
-    def spending_limits(self, attempt: Attempt) -> list[Bound]:
+    def spending_limits(self, attempt: Attempt) -> list[SpendingLimit]:
         """What the run may still spend. Other runs use the same budgets, so this changes while it runs."""
         with self._store.reading() as transaction:
             policies = self._catalog.policies(transaction)
-            return bounds(transaction, policies, attempt.known, attempt.run_id, self._clock.now_ms())
+            return spending_limits(transaction, policies, attempt.compiled, attempt.run_id, self._clock.now_ms())
 
 
 def previous_state(transaction: RunRows, attempt: Attempt) -> RunState | None:
-    state = transaction.previous_state(attempt.known.schedule_id, attempt.run_id)
+    state = transaction.previous_state(attempt.compiled.schedule_id, attempt.run_id)
     return None if state is None else RunState(state)

@@ -14,14 +14,14 @@ class Signals:
     """Calls `heard` with each of these signals, in a separate thread. Python's own handlers run only in the main
     thread, which does not notice a signal to another thread while it waits for a lock."""
 
-    def __init__(self, numbers: tuple[signal.Signals, ...], heard: Callable[[int], None]) -> None:
+    def __init__(self, numbers: tuple[signal.Signals, ...], handle: Callable[[int], None]) -> None:
         self._numbers = numbers
-        self._heard = heard
+        self._handle = handle
 
     def __enter__(self) -> Self:
-        self._ear, self._bell = socket.socketpair()
-        self._bell.setblocking(False)
-        self._fd = signal.set_wakeup_fd(self._bell.fileno(), warn_on_full_buffer=False)
+        self._reader, self._writer = socket.socketpair()
+        self._writer.setblocking(False)
+        self._fd = signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
         self._before = {number: signal.signal(number, _nothing) for number in self._numbers}
         self._thread = threading.Thread(target=self._listen, name="matins-signals", daemon=True)
         self._thread.start()
@@ -33,15 +33,15 @@ class Signals:
         for number, before in self._before.items():
             signal.signal(number, before)
         signal.set_wakeup_fd(self._fd)
-        self._bell.close()
+        self._writer.close()
         self._thread.join()
-        self._ear.close()
+        self._reader.close()
 
     def _listen(self) -> None:
-        while rung := self._ear.recv(64):
-            for number in rung:
+        while numbers := self._reader.recv(64):
+            for number in numbers:
                 if number in self._numbers:
-                    self._heard(number)
+                    self._handle(number)
 
 
 def _nothing(number: int, frame: FrameType | None) -> None:

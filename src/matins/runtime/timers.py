@@ -11,11 +11,11 @@ from matins.model.rows import NewEvent, StartedRun, StateChange, WaitingRun
 from matins.model.run import GatesPassed, RunState
 from matins.ports import Transaction, WaitingRows
 from matins.runtime import spending
-from matins.runtime.catalog import Catalog, Known
+from matins.runtime.catalog import Catalog, CompiledSchedule
 from matins.runtime.clearance import is_paused
 from matins.runtime.pausing import resume
 from matins.runtime.planner import live_runs, mark_broken
-from matins.runtime.rows import schedule_of
+from matins.runtime.rows import schedule_record
 from matins.runtime.run_changes import RunChange, apply, end_runs
 
 _BATCH = 200
@@ -40,7 +40,7 @@ class Timers:
         for row in transaction.waiting_due(now, _BATCH):
             self.wake(transaction, row, now)
 
-    def look(self, transaction: WaitingRows) -> int | None:
+    def next_due(self, transaction: WaitingRows) -> int | None:
         self.next_at = transaction.next_timer()
         return self.next_at
 
@@ -48,8 +48,8 @@ class Timers:
         """Wake a waiting run: it passes all gates again. It stays one run, whatever came due meanwhile."""
         if not transaction.try_lock_due([row.schedule_id]):
             return  # another worker has it locked
-        item = self._catalog.get(transaction, [(row.schedule_id, row.rev)]).get((row.schedule_id, row.rev))
-        if not isinstance(item, Known):
+        item = self._catalog.compiled(transaction, [(row.schedule_id, row.rev)]).get((row.schedule_id, row.rev))
+        if not isinstance(item, CompiledSchedule):
             _set_aside(transaction, row, item, now)
             return
         change, cancel = RunChange(row.id, row.epoch, row.slot, item, MARK_READY, now, now), ()
@@ -63,7 +63,7 @@ class Timers:
             end_runs(transaction, self._catalog, cancel, now, "cancelled_by_newer")
 
     def _judged(
-        self, transaction: Transaction, row: WaitingRun, item: Known, change: RunChange, now: int
+        self, transaction: Transaction, row: WaitingRun, item: CompiledSchedule, change: RunChange, now: int
     ) -> tuple[RunChange, tuple[int, ...]]:
         """The change for the run, and the runs to cancel for it."""
         policies = self._catalog.policies(transaction)
@@ -73,8 +73,8 @@ class Timers:
         short = None if row.attempt else spending.forecast(transaction, policies, item, now)
         facts = Facts(others, False, item.agent, policies, short, manual=row.slot is None)
         # Its slot was in time and was counted when the run was created, so these two limits do not apply.
-        words = replace(item.definition, ends_at=None, max_executions=None)
-        verdict = judge(Candidate(words, row.slot, facts, 0, False, now))
+        definition = replace(item.definition, ends_at=None, max_executions=None)
+        verdict = judge(Candidate(definition, row.slot, facts, 0, False, now))
         if verdict is None:
             return change, ()
         change = change._replace(transition=AFTER_VERDICT[verdict.state], not_before=verdict.until or now)
@@ -84,11 +84,13 @@ class Timers:
         if not transaction.try_lock_due([schedule_id]):
             return
         row = transaction.schedule(schedule_id)
-        item = None if row is None else self._catalog.get(transaction, [(schedule_id, row.rev)])[schedule_id, row.rev]
+        item = (
+            None if row is None else self._catalog.compiled(transaction, [(schedule_id, row.rev)])[schedule_id, row.rev]
+        )
         if row is not None and row.state != "paused":
             return  # another engine was faster
-        if row is not None and isinstance(item, Known):
-            resume(transaction, schedule_of(row), item, now, "time")
+        if row is not None and isinstance(item, CompiledSchedule):
+            resume(transaction, schedule_record(row), item, now, "time")
         else:
             transaction.set_paused_until(schedule_id, None)
 
@@ -132,12 +134,14 @@ def answer_run(
     """Let the run of a request continue, or end it. False when it has already ended."""
     assert approval.run_id is not None
     rows = transaction.live_runs([approval.run_id])
-    item = catalog.get(transaction, [(approval.schedule_id, approval.rev)]).get((approval.schedule_id, approval.rev))
+    item = catalog.compiled(transaction, [(approval.schedule_id, approval.rev)]).get(
+        (approval.schedule_id, approval.rev)
+    )
     if not rows:
         return False
     row = rows[0]
-    if not isinstance(item, Known):
-        return _give_up(transaction, row, denied, now)
+    if not isinstance(item, CompiledSchedule):
+        return _end_unreadable(transaction, row, denied, now)
     evidence = {"approval": str(approval.id)}
     change = RunChange(row.id, row.epoch, row.slot, item, denied, now, None, reason, None, evidence)
     if granted:
@@ -149,7 +153,7 @@ def answer_run(
     return apply(transaction, [change], now) > 0
 
 
-def _give_up(transaction: Transaction, row: StartedRun, denied: Transition, now: int) -> bool:
+def _end_unreadable(transaction: Transaction, row: StartedRun, denied: Transition, now: int) -> bool:
     """End a run whose definition cannot be read, whatever was decided, so that it does not block others."""
     ends = (denied.low, denied.high, denied.target, None, now, "unreadable", None)
     settled = bool(transaction.change_states([StateChange(row.id, row.epoch, *ends)]))

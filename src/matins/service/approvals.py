@@ -23,10 +23,10 @@ from matins.model.budget import BudgetUsage
 from matins.model.rows import NewEvent
 from matins.model.schedule import ScheduleDefinition, ScheduleRecord
 from matins.ports import Transaction
-from matins.runtime import asking
-from matins.runtime.catalog import Known
+from matins.runtime import approval_requests
+from matins.runtime.catalog import CompiledSchedule
 from matins.runtime.pausing import resume
-from matins.runtime.spending import stopped_with
+from matins.runtime.spending import others_waiting
 from matins.runtime.timers import answer_run, reject
 from matins.service.core import Core
 from matins.service.drafts import apply_edit, changes_trigger, check_note
@@ -87,7 +87,7 @@ class Approvals:
         now = self.core.clock.now_ms()
         with self.core.store.transaction(now) as transaction:
             asked = _get(transaction.approval(approval_id), approval_id)
-            others = stopped_with(transaction, self.core.catalog.policies(transaction), asked, now)
+            others = others_waiting(transaction, self.core.catalog.policies(transaction), asked, now)
             transaction.lock_due({asked.schedule_id, *others})  # cursors are locked before anything else
             asked = _get(transaction.lock_approval(approval_id), approval_id)
             self._check_answer(transaction, asked, principal, digest, now)
@@ -157,15 +157,15 @@ class Approvals:
         self, transaction: Transaction, asked: model.Approval, granted: bool, principal: Principal, now: int
     ) -> None:
         schedule = self.core.schedule(transaction, asked.schedule_id)
-        known = self.core.compiled(transaction, schedule)
-        if schedule.state != "pending" or asking.digest_of(known) != asked.digest:
+        compiled = self.core.compiled(transaction, schedule)
+        if schedule.state != "pending" or approval_requests.digest_of(compiled) != asked.digest:
             raise Conflict(
                 f'"{schedule.name}" has changed since the request.',
                 value=schedule.name,
                 hint="Read it again, then answer.",
             )
         if granted:
-            resume(transaction, schedule, known, now, principal.name)
+            resume(transaction, schedule, compiled, now, principal.name)
         else:
             reject(transaction, self.core.catalog, asked, now, "denied", principal.name)
 
@@ -173,7 +173,7 @@ class Approvals:
         """Go on, all who draw on it: the same amount again for this period."""
         place = asked.request
         policies: Policies = self.core.catalog.policies(transaction)
-        for schedule_id in (asked.schedule_id, *stopped_with(transaction, policies, asked, now)):
+        for schedule_id in (asked.schedule_id, *others_waiting(transaction, policies, asked, now)):
             schedule = self.core.schedule(transaction, schedule_id)
             if schedule.state == "paused" and schedule.paused_by == BY_BUDGET:  # what a person paused stays so
                 resume(transaction, schedule, self.core.compiled(transaction, schedule), now, principal.name)
@@ -194,8 +194,8 @@ class Approvals:
         definition, trigger = apply_edit(base, given, now, policies.rates, self.core.clock.local_zone())
         definition = self.proposals.check_edit(transaction, principal, schedule, definition, trigger, now)
         transaction.set_approval_state(asked.id, "pending", "void", now)
-        known = self._revised(transaction, schedule, asked, definition, principal, now)
-        new = _requested_again(asked, known, policies, principal, now)
+        compiled = self._revised(transaction, schedule, asked, definition, principal, now)
+        new = _requested_again(asked, compiled, policies, principal, now)
         _check_answerable(new, principal)
         number = transaction.insert_approval(new)
         data = {"approval": str(number), "instead_of": str(asked.id), "by": principal.name, "settings": sorted(edits)}
@@ -222,7 +222,7 @@ class Approvals:
         definition: ScheduleDefinition,
         principal: Principal,
         now: int,
-    ) -> Known:
+    ) -> CompiledSchedule:
         """A new revision: of the run alone, where one is asked about; else of its schedule."""
         rev = transaction.last_revision(schedule.id) + 1
         if asked.run_id is not None:
@@ -232,32 +232,36 @@ class Approvals:
             transaction.insert_revision(schedule.id, rev, encode(definition), now)
             transaction.set_author(schedule.id, rev, principal.name, principal.role)
             transaction.replace_cursor(schedule.id, schedule.next_slot, None, rev, paused=True)
-        known = self.core.catalog.get(transaction, [(schedule.id, rev)])[schedule.id, rev]
-        assert isinstance(known, Known)
-        return known
+        compiled = self.core.catalog.compiled(transaction, [(schedule.id, rev)])[schedule.id, rev]
+        assert isinstance(compiled, CompiledSchedule)
+        return compiled
 
     def _as_requested(
         self, transaction: Transaction, schedule: ScheduleRecord, asked: model.Approval
     ) -> ScheduleRecord:
-        known = self.core.catalog.get(transaction, [(schedule.id, asked.rev)])[schedule.id, asked.rev]
-        if not isinstance(known, Known):
+        compiled = self.core.catalog.compiled(transaction, [(schedule.id, asked.rev)])[schedule.id, asked.rev]
+        if not isinstance(compiled, CompiledSchedule):
             raise Conflict(
                 f'The settings of "{schedule.name}" cannot be read.', value=schedule.name, hint="Deny the request."
             )
-        return replace(schedule, definition=known.definition)
+        return replace(schedule, definition=compiled.definition)
 
 
 def _requested_again(
-    asked: model.Approval, known: Known, policies: Policies, principal: Principal, now: int
+    asked: model.Approval, compiled: CompiledSchedule, policies: Policies, principal: Principal, now: int
 ) -> model.Approval:
     """The question that takes the place of one whose words were changed."""
-    describes = known.timetable.trigger.describe()
-    changed = approval_request(known.agent, known.name, known.definition, asked.request.get("slot"), describes)
+    describes = compiled.timetable.trigger.describe()
+    changed = approval_request(compiled.agent, compiled.name, compiled.definition, asked.request.get("slot"), describes)
     gone = {word: None for word in asked.request if word in ScheduleDefinition.__slots__ and word not in changed}
     hand = {"edited_by": principal.name, "involved": [*authors(asked), (principal.name, principal.role)]}
     request = {**asked.request, **gone, **changed, **hand, "instead_of": str(asked.id)}
-    digest = asking.run_digest(known, policies) if asked.kind == "run" else asking.digest_of(known)
-    return asked._replace(rev=known.rev, digest=digest, requested_at=now, request=request)
+    digest = (
+        approval_requests.run_digest(compiled, policies)
+        if asked.kind == "run"
+        else approval_requests.digest_of(compiled)
+    )
+    return asked._replace(rev=compiled.rev, digest=digest, requested_at=now, request=request)
 
 
 def _check_answerable(asked: model.Approval, principal: Principal) -> None:

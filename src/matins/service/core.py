@@ -14,13 +14,13 @@ from matins.model.access import Principal
 from matins.model.run import RunRecord
 from matins.model.schedule import ScheduleRecord
 from matins.ports import Clock, RunRows, ScheduleRows, Store, Transaction
-from matins.runtime.catalog import Catalog, Known
-from matins.runtime.engine import Settings
-from matins.runtime.rows import run_of, schedule_of
+from matins.runtime.catalog import Catalog, CompiledSchedule
+from matins.runtime.engine import EngineOptions
+from matins.runtime.rows import run_record, schedule_record
 from matins.service.permissions import check_not_stopped, check_own
 
 MAX_ID = 1 << 62
-LEASE_MS = Settings().lease_ms
+LEASE_MS = EngineOptions().lease_ms
 """What other processes may have set instead is not known here."""
 _PAGE = 1_000
 
@@ -44,7 +44,7 @@ class Core:
     workdir: str | None
     """Where commands run: relative paths count from there."""
     local: LocalState = field(default_factory=LocalState)
-    catalog: Catalog = field(default_factory=lambda: Catalog(keeps=False))
+    catalog: Catalog = field(default_factory=lambda: Catalog(cache=False))
 
     def policies(self) -> Policies:
         with self.store.reading() as transaction:
@@ -84,34 +84,34 @@ class Core:
     def schedule(self, transaction: ScheduleRows, schedule_id: int) -> ScheduleRecord:
         row = transaction.schedule(schedule_id)
         assert row is not None, schedule_id
-        return schedule_of(row)
+        return schedule_record(row)
 
     def all_schedules(self, transaction: ScheduleRows) -> list[ScheduleRecord]:
         found: list[ScheduleRecord] = []
         after = 0
         while page := transaction.schedules(after, None, _PAGE):
-            found += [schedule_of(row) for row in page]
+            found += [schedule_record(row) for row in page]
             after = found[-1].id
         return found
 
-    def compiled(self, transaction: Transaction, schedule: ScheduleRecord) -> Known:
+    def compiled(self, transaction: Transaction, schedule: ScheduleRecord) -> CompiledSchedule:
         return self.compiled_at(transaction, schedule, schedule.rev)
 
-    def compiled_at(self, transaction: Transaction, schedule: ScheduleRecord, rev: int) -> Known:
-        known = self.catalog.get(transaction, [(schedule.id, rev)])[schedule.id, rev]
-        if isinstance(known, Exception):
-            message = f'The settings of "{schedule.name}" cannot be read: {known}'
-            raise Conflict(message, value=schedule.name, hint="Edit the schedule, then resume it.") from known
-        return known
+    def compiled_at(self, transaction: Transaction, schedule: ScheduleRecord, rev: int) -> CompiledSchedule:
+        compiled = self.catalog.compiled(transaction, [(schedule.id, rev)])[schedule.id, rev]
+        if isinstance(compiled, Exception):
+            message = f'The settings of "{schedule.name}" cannot be read: {compiled}'
+            raise Conflict(message, value=schedule.name, hint="Edit the schedule, then resume it.") from compiled
+        return compiled
 
     def run(self, transaction: RunRows, run_id: int) -> RunRecord:
         row = transaction.run(run_id)
         if row is None:
             raise NotFound(f"There is no run {run_id}.", value=run_id, field="run")
-        return run_of(row)
+        return run_record(row)
 
 
 def _nearest(transaction: ScheduleRows, name: str) -> str | None:
-    names = [schedule_of(row).name for row in transaction.schedules(0, None, _PAGE)]
+    names = [schedule_record(row).name for row in transaction.schedules(0, None, _PAGE)]
     close = get_close_matches(name, names, n=1)
     return f'Did you mean "{close[0]}"?' if close else None

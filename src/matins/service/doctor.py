@@ -16,7 +16,7 @@ from matins.executors.registry import runners
 from matins.model.access import Principal
 from matins.ports import HistoryRows, Store, SubscriptionRows
 from matins.runtime.clock import SystemClock
-from matins.runtime.deadman import MOST_LAG_MS
+from matins.runtime.external_heartbeat import MAX_LAG_MS
 from matins.service.core import LEASE_MS, Core
 from matins.service.file.apply import File
 from matins.service.file.plan import defined_by
@@ -131,7 +131,7 @@ def _engine(store: Store, now: int) -> Iterator[Finding]:
     with store.reading() as transaction:
         due = transaction.next_due()
     lag = 0 if due is None else max(0, now - due)
-    late = lag >= MOST_LAG_MS
+    late = lag >= MAX_LAG_MS
     sentence = f"Due schedules have waited for {lag // 1000} s" if late else "Due schedules are planned at once"
     yield Finding("planner", not late, sentence, "Check the log, then restart the engine: matins up" if late else None)
 

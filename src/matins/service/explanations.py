@@ -15,8 +15,8 @@ from matins.model.run import RunRecord
 from matins.model.schedule import ScheduleRecord
 from matins.model.trigger import Interval
 from matins.ports import Transaction
-from matins.runtime.catalog import Known
-from matins.runtime.rows import run_of
+from matins.runtime.catalog import CompiledSchedule
+from matins.runtime.rows import run_record
 from matins.service.approvals import approval_result
 from matins.service.core import LEASE_MS, Core
 from matins.service.forecasts import slot_at
@@ -41,13 +41,13 @@ class _Question(NamedTuple):
     transaction: Transaction
     policies: Policies
     schedule: ScheduleRecord
-    known: Known
+    compiled: CompiledSchedule
     now: int
     engines: int
 
     @property
     def zone(self) -> str:
-        return self.known.definition.trigger.timezone
+        return self.compiled.definition.trigger.timezone
 
     def told(self, at: int) -> str:
         return local_time(at, self.zone)
@@ -61,11 +61,11 @@ class Explanations:
         now, engines = self.core.clock.now_ms(), self.core.store.engines(LEASE_MS)
         with self.core.store.reading() as transaction:
             schedule = self.core.find(transaction, name, agent)
-            known = self.core.catalog.get(transaction, [(schedule.id, schedule.rev)])[schedule.id, schedule.rev]
-            if not isinstance(known, Known):
+            compiled = self.core.catalog.compiled(transaction, [(schedule.id, schedule.rev)])[schedule.id, schedule.rev]
+            if not isinstance(compiled, CompiledSchedule):
                 return _unreadable(schedule, at)
             policies = self.core.catalog.policies(transaction)
-            question = _Question(transaction, policies, schedule, known, now, engines)
+            question = _Question(transaction, policies, schedule, compiled, now, engines)
             answer = _last(question) if at is None else self._about(question, at)
             return Explanation(
                 schedule=schedule.name,
@@ -78,12 +78,12 @@ class Explanations:
                 run=None if answer.run is None else _detail(transaction, answer.run, question.zone),
                 slot=answer.slot,
                 nearest=[to_datetime(slot) for slot in answer.nearest],
-                now=[*gate_reports(transaction, policies, schedule, known, now), *self._job(known)],
+                now=[*gate_reports(transaction, policies, schedule, compiled, now), *self._job(compiled)],
             )
 
-    def _job(self, known: Known) -> Iterator[GateReport]:
+    def _job(self, compiled: CompiledSchedule) -> Iterator[GateReport]:
         """A report for a missing job: without it, a run that passes all gates fails."""
-        job = known.definition.job
+        job = compiled.definition.job
         if lacks(self.core.local.jobs, job):
             yield GateReport("job", False, f'This engine has no job "{job}". Its runs fail.', {"job": job})
 
@@ -92,13 +92,15 @@ class Explanations:
         run_id = transaction.run_at(schedule.id, at)
         if run_id is not None:
             run = self.core.run(transaction, run_id)
-            said = self.core.catalog.get(transaction, [(schedule.id, run.rev)]).get((schedule.id, run.rev))
-            if at in (run.slot, run.first_slot) or (isinstance(said, Known) and _is_slot(said, schedule, at)):
+            said = self.core.catalog.compiled(transaction, [(schedule.id, run.rev)]).get((schedule.id, run.rev))
+            if at in (run.slot, run.first_slot) or (
+                isinstance(said, CompiledSchedule) and _is_slot(said, schedule, at)
+            ):
                 return _recorded(question, run)
         if at < schedule.created_at:
             made = question.told(schedule.created_at)
             return _Answer("before", f"The schedule did not exist then. It was added on {made}.")
-        if not _is_slot(question.known, schedule, at):
+        if not _is_slot(question.compiled, schedule, at):
             return _no_slot(question, at)
         if schedule.next_slot is not None and at >= schedule.next_slot:
             return _ahead(question, at)
@@ -108,7 +110,9 @@ class Explanations:
 def _last(question: _Question) -> _Answer:
     """What stops the schedule now, or else its newest record."""
     schedule = question.schedule
-    newest = next((_recorded(question, run_of(row)) for row in question.transaction.newest_runs([schedule.id])), None)
+    newest = next(
+        (_recorded(question, run_record(row)) for row in question.transaction.newest_runs([schedule.id])), None
+    )
     if schedule.state in _STOPPED:
         stopped = state_report(schedule).sentence
         return _Answer("held_back", stopped) if newest is None else newest._replace(summary=stopped)
@@ -135,8 +139,8 @@ def _ahead(question: _Question, at: int) -> _Answer:
         stops = question.schedule.state in _STOPPED
         stopped = state_report(question.schedule).sentence
         return _Answer("held_back", stopped) if stops else _Answer("due", _overdue(question, at))
-    transaction, policies, schedule, known, now, _ = question
-    slot = slot_at(transaction, policies, schedule, known.timetable, at, now)
+    transaction, policies, schedule, compiled, now, _ = question
+    slot = slot_at(transaction, policies, schedule, compiled.timetable, at, now)
     return _Answer("to_come", _never(question) if slot is None else slot.sentence, slot=slot)
 
 
@@ -159,13 +163,13 @@ def _no_slot(question: _Question, at: int) -> _Answer:
 
 
 def _nearest(question: _Question, at: int) -> tuple[int, ...]:
-    transaction, schedule, trigger = question.transaction, question.schedule, question.known.timetable.trigger
-    if not _elapsed(question.known):
+    transaction, schedule, trigger = question.transaction, question.schedule, question.compiled.timetable.trigger
+    if not _elapsed(question.compiled):
         found = [slot for slot in (trigger.prev_ms(at), trigger.next_ms(at)) if slot is not None]
         return tuple(slot for slot in found if slot >= schedule.created_at)
     before = transaction.run_before(schedule.id, at)
     row = None if before is None else transaction.run(before)
-    slots = (None if row is None else run_of(row).slot, schedule.next_slot)
+    slots = (None if row is None else run_record(row).slot, schedule.next_slot)
     return tuple(slot for slot in slots if slot is not None)
 
 
@@ -188,13 +192,13 @@ def _gone(question: _Question, at: int) -> _Answer:
     return _Answer("no_record", "There is no record.")
 
 
-def _is_slot(known: Known, schedule: ScheduleRecord, at: int) -> bool:
+def _is_slot(compiled: CompiledSchedule, schedule: ScheduleRecord, at: int) -> bool:
     """Whether there is a slot at `at`. An interval from the last run has only the next slot."""
-    return at == schedule.next_slot if _elapsed(known) else known.timetable.trigger.count(at, at + 1) > 0
+    return at == schedule.next_slot if _elapsed(compiled) else compiled.timetable.trigger.count(at, at + 1) > 0
 
 
-def _elapsed(known: Known) -> bool:
-    when = known.definition.trigger.when
+def _elapsed(compiled: CompiledSchedule) -> bool:
+    when = compiled.definition.trigger.when
     return isinstance(when, Interval) and when.anchor != "grid"
 
 

@@ -19,8 +19,8 @@ from matins.engine.when.triggers import to_datetime
 from matins.model.run import RunState
 from matins.model.schedule import ScheduleDefinition, ScheduleRecord
 from matins.ports import RunRows, SpendingRows, Transaction
-from matins.runtime.replan import next_free
-from matins.runtime.rows import run_of
+from matins.runtime.replan import next_uncovered_slot
+from matins.runtime.rows import run_record
 from matins.service.gate_reports import gate_report, state_report
 
 _HORIZON_DAYS = 28
@@ -120,7 +120,9 @@ def _start(
         slot = None
     elif schedule.state != "active":
         if slot is not None and timetable.trigger.kind != "once":
-            slot = next_free(transaction, schedule.id, timetable.trigger, max(now, schedule.paused_until or now))
+            slot = next_uncovered_slot(
+                transaction, schedule.id, timetable.trigger, max(now, schedule.paused_until or now)
+            )
     elif slot is not None and schedule.due_at is None:
         slot, waits = max(slot, timetable.after_completion(schedule.id, None, now)[0]), True
     elif (
@@ -145,7 +147,7 @@ def _is_past_end(timetable: Timetable, slot: int) -> bool:
 
 def _waiting(transaction: RunRows, schedule_id: int) -> Waiting:
     """Runs that are put off until a time that is known."""
-    runs = [run_of(row) for run in transaction.live([schedule_id]) if (row := transaction.run(run.id)) is not None]
+    runs = [run_record(row) for run in transaction.live([schedule_id]) if (row := transaction.run(run.id)) is not None]
     parked = [run for run in runs if run.state is RunState.WAITING and run.not_before is not None]
     if not parked:
         return Waiting()

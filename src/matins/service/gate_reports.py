@@ -12,20 +12,20 @@ from matins.model.run import Usage
 from matins.model.schedule import ScheduleRecord
 from matins.ports import Transaction
 from matins.runtime import spending
-from matins.runtime.catalog import Known
-from matins.runtime.limits import Free
+from matins.runtime.capacity import Capacity
+from matins.runtime.catalog import CompiledSchedule
 from matins.runtime.planner import live_runs
 
 
 def gate_reports(
-    transaction: Transaction, policies: Policies, schedule: ScheduleRecord, known: Known, now: int
+    transaction: Transaction, policies: Policies, schedule: ScheduleRecord, compiled: CompiledSchedule, now: int
 ) -> list[GateReport]:
     """One report for each gate, in order. Each gate is judged by itself."""
-    facts = present_facts(transaction, policies, known, now)._replace(
+    facts = present_facts(transaction, policies, compiled, now)._replace(
         guarded=True,  # whether it is, only the engine's process knows
-        standing=_standing(transaction, policies, schedule, known, now),
+        standing=_standing(transaction, policies, schedule, compiled, now),
     )
-    candidate = Candidate(known.definition, now, facts, schedule.executions, False, now)
+    candidate = Candidate(compiled.definition, now, facts, schedule.executions, False, now)
     return [gate_report(gate, gate.judge(candidate), candidate, NOW) for gate in GATES if gate.explained]
 
 
@@ -48,25 +48,25 @@ def state_report(schedule: ScheduleRecord) -> GateReport:
     return GateReport(PAUSED.name, True, ACTIVE)
 
 
-def present_facts(transaction: Transaction, policies: Policies, known: Known, now: int) -> Facts:
+def present_facts(transaction: Transaction, policies: Policies, compiled: CompiledSchedule, now: int) -> Facts:
     """The facts of a run that is planned now."""
     return Facts(
-        live_runs(transaction, [known.schedule_id]).get(known.schedule_id, ()),
-        Free(1, transaction.limits()).none_for(known),
-        known.agent,
+        live_runs(transaction, [compiled.schedule_id]).get(compiled.schedule_id, ()),
+        Capacity(1, transaction.limits()).is_full_for(compiled),
+        compiled.agent,
         policies,
-        spending.forecast(transaction, policies, known, now),
+        spending.forecast(transaction, policies, compiled, now),
     )
 
 
 def _standing(
-    transaction: Transaction, policies: Policies, schedule: ScheduleRecord, known: Known, now: int
+    transaction: Transaction, policies: Policies, schedule: ScheduleRecord, compiled: CompiledSchedule, now: int
 ) -> Standing:
-    scopes = [item for item in transaction.limits() if item[0] in known.scopes]
-    charged = charges(policies.budgets, known.schedule_id, known.agent, known.name, now)
+    scopes = [item for item in transaction.limits() if item[0] in compiled.scopes]
+    charged = charges(policies.budgets, compiled.schedule_id, compiled.agent, compiled.name, now)
     return Standing(
         schedule,
         {scope: {"size": size, "taken": taken} for scope, size, taken in scopes},
         [(charge, transaction.budget_usage(charge.budget.name, charge.subject, charge.period)) for charge in charged],
-        spending.wanted(transaction, policies, known) if charged else Usage(),
+        spending.estimate(transaction, policies, compiled) if charged else Usage(),
     )

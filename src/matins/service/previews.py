@@ -22,8 +22,8 @@ from matins.model.run import RunState
 from matins.model.schedule import ScheduleDefinition, ScheduleRecord
 from matins.model.trigger import DstGap, DstOverlap
 from matins.ports import Transaction
-from matins.runtime.catalog import Known
-from matins.runtime.replan import first_free
+from matins.runtime.catalog import CompiledSchedule
+from matins.runtime.replan import first_uncovered_slot
 from matins.service.core import Core
 from matins.service.drafts import apply_edit, changes_trigger
 from matins.service.forecasts import forecast_result
@@ -96,18 +96,18 @@ class Previews:
             raise InvalidInput('"since" is in the future.', value=since, field="since", hint="Give a time in the past.")
         with self.core.store.reading() as transaction:
             schedule = self.core.find(transaction, name, agent)
-            known = self.core.compiled(transaction, schedule)
-            zone = known.definition.trigger.timezone
+            compiled = self.core.compiled(transaction, schedule)
+            zone = compiled.definition.trigger.timezone
             if schedule.state != "active":
                 return CatchUp(schedule.name, to_datetime(since or now), state_report(schedule).sentence)
-            slot = schedule.next_slot if since is None else known.timetable.trigger.next_ms(since)
+            slot = schedule.next_slot if since is None else compiled.timetable.trigger.next_ms(since)
             early = since is None and (schedule.due_at is None or schedule.due_at > now)
             if slot is None or slot > now or early:
                 following = to_datetime(schedule.next_slot)
                 return CatchUp(schedule.name, to_datetime(since or now), "Nothing is overdue.", next_slot=following)
             used = transaction.window_used(schedule.id) if since is None else 0
             policies = self.core.catalog.policies(transaction)
-            plan = _planned(transaction, policies, schedule, known, slot, used, now)
+            plan = _planned(transaction, policies, schedule, compiled, slot, used, now)
         return _made_up(schedule.name, slot if since is None else since, plan, zone, now)
 
     def next_times(
@@ -151,7 +151,7 @@ def _after_edit(
     more = schedule.next_slot is None and (most is None or schedule.executions < most)
     slot = schedule.next_slot
     if anew or more or schedule.state in ("expired", "rejected"):
-        slot = first_free(transaction, schedule.id, new.trigger, now)
+        slot = first_uncovered_slot(transaction, schedule.id, new.trigger, now)
     state = "active" if schedule.state in ("completed", "expired") else schedule.state
     if principal.role == "agent" or state == "rejected":
         state = "pending"
@@ -177,11 +177,17 @@ def _trigger(definition: ScheduleDefinition) -> str:
 
 
 def _planned(
-    transaction: Transaction, policies: Policies, schedule: ScheduleRecord, known: Known, slot: int, used: int, now: int
+    transaction: Transaction,
+    policies: Policies,
+    schedule: ScheduleRecord,
+    compiled: CompiledSchedule,
+    slot: int,
+    used: int,
+    now: int,
 ) -> Plan:
     """As the planner would, with the facts of now."""
-    facts = present_facts(transaction, policies, known, now)
-    return known.timetable.plan(schedule.id, slot, used, schedule.executions, facts, now)
+    facts = present_facts(transaction, policies, compiled, now)
+    return compiled.timetable.plan(schedule.id, slot, used, schedule.executions, facts, now)
 
 
 def _made_up(name: str, since: int, plan: Plan, zone: str, now: int) -> CatchUp:

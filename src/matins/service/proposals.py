@@ -23,9 +23,9 @@ from matins.model.schedule import ScheduleDefinition, ScheduleRecord
 from matins.model.settings import Command
 from matins.ports import Transaction
 from matins.records import record_kinds
-from matins.runtime import asking
+from matins.runtime import approval_requests
 from matins.runtime.planner import live_runs
-from matins.runtime.spending import stopped_with
+from matins.runtime.spending import others_waiting
 from matins.service.core import Core
 from matins.service.drafts import Cache, Draft, make_draft, resolve_target_setting
 from matins.service.permissions import check_owner_only
@@ -128,30 +128,32 @@ class Proposals:
     def request(self, transaction: Transaction, principal: Principal, schedule_id: int, now: int) -> None:
         """Ask the owner about a proposal."""
         schedule = self.core.schedule(transaction, schedule_id)
-        known = self.core.compiled(transaction, schedule)
+        compiled = self.core.compiled(transaction, schedule)
         rules = self.core.catalog.policies(transaction).rules_for(schedule.created_by)
         proposal = {
             "proposed_by": schedule.created_by,
             "run": None if schedule.creator_run is None else str(schedule.creator_run),
             "parent": None if schedule.parent is None else str(schedule.parent),
             "depth": schedule.depth,
-            "unusual": notable_settings(known.definition),
+            "unusual": notable_settings(compiled.definition),
         }
         expires_at = now + rules.approval_timeout_ms
-        asking.ask_about_schedule(transaction, known, principal.name, principal.role, now, expires_at, proposal)
+        approval_requests.request_schedule_approval(
+            transaction, compiled, principal.name, principal.role, now, expires_at, proposal
+        )
 
     def request_next(self, transaction: Transaction, voided: Approval, now: int) -> None:
         """Others wait for the same money, and the request about it is void: ask about one of them."""
         policies = self.core.catalog.policies(transaction)
-        for schedule_id in stopped_with(transaction, policies, voided, now)[:1]:
-            known = self.core.compiled(transaction, self.core.schedule(transaction, schedule_id))
+        for schedule_id in others_waiting(transaction, policies, voided, now)[:1]:
+            compiled = self.core.compiled(transaction, self.core.schedule(transaction, schedule_id))
             place = {name: voided.request[name] for name in ("note", "budget", "whose", "period")}
-            asking.ask_about_budget(transaction, known, voided.run_id, now, place)
+            approval_requests.request_budget_approval(transaction, compiled, voided.run_id, now, place)
 
     def request_again(self, transaction: Transaction, principal: Principal, schedule: ScheduleRecord, now: int) -> None:
         """After an edit: what was requested or approved was about other settings. Runs that people were asked about and
         that have not started take the new ones, also those that an edit before this one has put back."""
-        asking.void(transaction, schedule.id, now, "the schedule was edited")
+        approval_requests.void_approvals(transaction, schedule.id, now, "the schedule was edited")
         live = live_runs(transaction, [schedule.id]).get(schedule.id, [])
         for row in transaction.live_runs([run_id for run_id, state in live if state <= RunState.READY]):
             if row.attempt == 0 and any(asked.kind == "run" for asked in transaction.approvals_of_run(row.id)):
@@ -168,13 +170,13 @@ def check_references(definition: ScheduleDefinition, policies: Policies) -> None
     """Raise where a setting names a record that does not exist."""
     for declared, name in references(definition):
         kind = record_kinds()[declared.kind.of]  # type: ignore[attr-defined]
-        known = policies.records.get(kind.kind, {})
-        if name not in known:
-            raise unknown_record(kind.one, kind.noun, declared.name, name, known)
+        compiled = policies.records.get(kind.kind, {})
+        if name not in compiled:
+            raise unknown_record(kind.one, kind.noun, declared.name, name, compiled)
 
 
-def unknown_record(one: str, noun: str, field: str, name: str, known: Iterable[str]) -> InvalidInput:
-    names = sorted(known)
+def unknown_record(one: str, noun: str, field: str, name: str, compiled: Iterable[str]) -> InvalidInput:
+    names = sorted(compiled)
     hint = nearest(name, names) if names else f'Create it first: {noun}.set("{name}", …).'
     return InvalidInput(f'There is no {one} "{name}".', value=name, field=field, allowed=", ".join(names), hint=hint)
 

@@ -20,10 +20,10 @@ from matins.model.run import RunRecord, RunState
 from matins.model.schedule import ScheduleRecord
 from matins.ports import RunRows, Transaction
 from matins.runtime import spending
-from matins.runtime.births import new_run
-from matins.runtime.catalog import Known
+from matins.runtime.catalog import CompiledSchedule
+from matins.runtime.new_runs import new_run
 from matins.runtime.planner import live_runs
-from matins.runtime.rows import run_of
+from matins.runtime.rows import run_record
 from matins.runtime.run_changes import RunChange, apply, end_runs
 from matins.service.core import MAX_ID, Core
 from matins.service.permissions import check_own
@@ -53,16 +53,23 @@ class Runs:
             existing = transaction.run_by_request(schedule.id, key)
             if existing is not None:
                 return run_result(core.run(transaction, existing))
-            known, held = core.compiled(transaction, schedule), schedule.state in ("paused", "broken")
-            run_id = self._start(transaction, principal, known, key, now, held=held)
+            compiled, held = core.compiled(transaction, schedule), schedule.state in ("paused", "broken")
+            run_id = self._start(transaction, principal, compiled, key, now, held=held)
             result = run_result(core.run(transaction, run_id))
         core.notify()
         return result
 
     def _start(
-        self, transaction: Transaction, principal: Principal, known: Known, key: str, now: int, *, held: bool
+        self,
+        transaction: Transaction,
+        principal: Principal,
+        compiled: CompiledSchedule,
+        key: str,
+        now: int,
+        *,
+        held: bool,
     ) -> int:
-        verdict = self._verdict(transaction, principal, known, now)
+        verdict = self._verdict(transaction, principal, compiled, now)
         if held and (verdict is None or verdict.state is RunState.QUEUED):  # it continues when its schedule does
             verdict = Verdict(RunState.WAITING, "paused", cancel=() if verdict is None else verdict.cancel)
         by = {"by": {"name": principal.name, "role": principal.role}}
@@ -71,24 +78,26 @@ class Runs:
             evidence = {**(verdict.evidence or {}), **by}
             birth = PlannedRun(None, None, 1, verdict.state, verdict.reason, evidence, verdict.until)
         (run_id,) = transaction.run_ids(1)
-        transaction.insert_runs([new_run(run_id, known, birth, now, key)])
+        transaction.insert_runs([new_run(run_id, compiled, birth, now, key)])
         if verdict is not None and verdict.cancel:
             end_runs(transaction, self.core.catalog, verdict.cancel, now, "cancelled_by_newer")
         data = {"by": principal.name, "reason": birth.reason}
-        transaction.events.append(NewEvent(now, INITIAL_STATES[birth.state], known.schedule_id, run_id, data))
+        transaction.events.append(NewEvent(now, INITIAL_STATES[birth.state], compiled.schedule_id, run_id, data))
         return run_id
 
-    def _verdict(self, transaction: Transaction, principal: Principal, known: Known, now: int) -> Verdict | None:
+    def _verdict(
+        self, transaction: Transaction, principal: Principal, compiled: CompiledSchedule, now: int
+    ) -> Verdict | None:
         policies = self.core.catalog.policies(transaction)
-        live = live_runs(transaction, [known.schedule_id]).get(known.schedule_id, [])
-        definition = known.definition
+        live = live_runs(transaction, [compiled.schedule_id]).get(compiled.schedule_id, [])
+        definition = compiled.definition
         if principal.is_human and definition.quiet_hours is not None and definition.overlap != "cancel_other":
             # What sleeps is in nobody's way; where the newer one wins, it ends.
             asleep = {row.id for row in transaction.waiting_for("quiet_hours")}
             live = [(run, state) for run, state in live if run not in asleep]
-        short = spending.forecast(transaction, policies, known, now)
-        facts = Facts(live, False, known.agent, policies, short, manual=principal.is_human)
-        return judge(Candidate(known.definition, None, facts, 0, False, now))
+        short = spending.forecast(transaction, policies, compiled, now)
+        facts = Facts(live, False, compiled.agent, policies, short, manual=principal.is_human)
+        return judge(Candidate(compiled.definition, None, facts, 0, False, now))
 
     def cancel(self, principal: Principal, run_id: int, *, reason: str = "cancelled") -> Run:
         now = self.core.clock.now_ms()
@@ -106,24 +115,24 @@ class Runs:
         now = self.core.clock.now_ms()
         self._report_work(run_id, outcome, principal.name, now)
         with self.core.store.transaction(now) as transaction:
-            run, known = self._held(transaction, run_id)
+            run, compiled = self._held(transaction, run_id)
             transition = _OUTCOMES[outcome]
             not_before = now if transition is RETRY else None
             reason = f"resolved_by_{principal.name}"
-            change = RunChange(run.id, run.epoch, run.slot, known, transition, now, not_before, reason)
+            change = RunChange(run.id, run.epoch, run.slot, compiled, transition, now, not_before, reason)
             apply(transaction, [change], now)
             result = run_result(self.core.run(transaction, run_id))
         self.core.notify()
         return result
 
-    def _held(self, transaction: Transaction, run_id: int) -> tuple[RunRecord, Known]:
+    def _held(self, transaction: Transaction, run_id: int) -> tuple[RunRecord, CompiledSchedule]:
         run = self.core.run(transaction, run_id)
         if run.state is not RunState.HELD:
             raise Conflict(f"Run {run_id} is not held: {run.state.label}.", value=run_id, field="run")
-        known = self.core.catalog.get(transaction, [(run.schedule_id, run.rev)])[run.schedule_id, run.rev]
-        if not isinstance(known, Known):
-            raise Conflict(f"The settings of run {run_id} cannot be read: {known}", value=run_id, hint="Cancel it.")
-        return run, known
+        compiled = self.core.catalog.compiled(transaction, [(run.schedule_id, run.rev)])[run.schedule_id, run.rev]
+        if not isinstance(compiled, CompiledSchedule):
+            raise Conflict(f"The settings of run {run_id} cannot be read: {compiled}", value=run_id, hint="Cancel it.")
+        return run, compiled
 
     def _report_work(self, run_id: int, outcome: RunOutcome, by: str, now: int) -> None:
         """To its work source. Before the run ends: a source that does not answer leaves both as they are, and may be
@@ -159,7 +168,7 @@ class Runs:
                     rows = transaction.recent_runs(cursor, size, agent)
                 else:
                     rows = transaction.runs_of(one, cursor, size)
-                records = [run_of(row) for row in rows]
+                records = [run_record(row) for row in rows]
                 found += [run_result(record) for record in records if state in (None, record.display_state)]
                 if len(rows) < size:
                     break

@@ -12,11 +12,11 @@ from matins.model.access import Principal
 from matins.model.rows import NewEvent
 from matins.model.schedule import ScheduleDefinition, ScheduleRecord
 from matins.ports import Transaction
-from matins.runtime import asking
-from matins.runtime.limits import Free
+from matins.runtime import approval_requests
+from matins.runtime.capacity import Capacity
 from matins.runtime.pausing import resume
 from matins.runtime.planner import Planner, live_runs
-from matins.runtime.replan import first_free
+from matins.runtime.replan import first_uncovered_slot
 from matins.runtime.run_changes import end_runs
 from matins.service.core import Core
 from matins.service.drafts import Draft, changes_trigger, check_available, check_duplicates
@@ -54,13 +54,13 @@ class ScheduleChanges:
         transaction.set_author(schedule.id, rev, principal.name, principal.role)
         more = definition.max_executions is None or schedule.executions < definition.max_executions
         again = changes_trigger(names) or schedule.state == "rejected" or (cursor is None and more)
-        slot = first_free(transaction, schedule.id, trigger, now) if again else cursor
+        slot = first_uncovered_slot(transaction, schedule.id, trigger, now) if again else cursor
         if slot is not None and slot < now and schedule.state != "pending":  # it waits for a completion
             slot = trigger.next_ms(now)
         state = "active" if schedule.state in ("completed", "expired") else schedule.state
         if schedule.state == "expired":
             transaction.set_schedule_state(schedule.id, "active", now, None, None)
-            slot = first_free(transaction, schedule.id, trigger, now)
+            slot = first_uncovered_slot(transaction, schedule.id, trigger, now)
         due_at = Timetable(definition, trigger).due_at(schedule.id, slot) if state == "active" else None
         transaction.replace_cursor(schedule.id, slot, due_at, rev, paused=state != "active")
         if schedule.state == "broken":  # nobody but the reader of its row may have noticed yet
@@ -70,7 +70,7 @@ class ScheduleChanges:
         self.proposals.request_again(transaction, principal, self.core.schedule(transaction, schedule.id), now)
 
     def resume(self, transaction: Transaction, principal: Principal, schedule: ScheduleRecord, now: int) -> None:
-        voided = asking.void(transaction, schedule.id, now, "the schedule was resumed", money=True)
+        voided = approval_requests.void_approvals(transaction, schedule.id, now, "the schedule was resumed", money=True)
         resume(transaction, schedule, self.core.compiled(transaction, schedule), now, principal.name)
         for approval in voided:
             self.proposals.request_next(transaction, approval, now)
@@ -78,7 +78,7 @@ class ScheduleChanges:
     def delete(self, transaction: Transaction, principal: Principal, schedule: ScheduleRecord, now: int) -> None:
         transaction.set_schedule_state(schedule.id, "removed", now, None, principal.name)
         transaction.replace_cursor(schedule.id, None, None, schedule.rev)
-        asking.void(transaction, schedule.id, now, "the schedule was deleted")
+        approval_requests.void_approvals(transaction, schedule.id, now, "the schedule was deleted")
         live = [run for run, _ in live_runs(transaction, [schedule.id]).get(schedule.id, [])]
         end_runs(transaction, self.core.catalog, live, now, "schedule_removed")
         transaction.events.append(NewEvent(now, "schedule.deleted", schedule.id, None, {"by": principal.name}))
@@ -87,6 +87,6 @@ class ScheduleChanges:
         """Slots that came before a change get their records under the old settings; the next slot then."""
         rows = transaction.lock_due([schedule.id])
         if schedule.due_at is not None and rows[0].slot <= now:  # its jitter may not be over: there is no later
-            Planner(self.core.catalog).plan_rows(transaction, rows, now, 0, Free(0))
+            Planner(self.core.catalog).plan_rows(transaction, rows, now, 0, Capacity(0))
             rows = transaction.lock_due([schedule.id])
         return rows[0].slot

@@ -18,7 +18,7 @@ from matins.model.run import RunRecord
 from matins.model.schedule import ScheduleDefinition, ScheduleRecord, ScheduleState
 from matins.ports import Transaction
 from matins.runtime.pausing import pause
-from matins.runtime.rows import run_of, schedule_of
+from matins.runtime.rows import run_record, schedule_record
 from matins.service.core import Core
 from matins.service.drafts import apply_edit, check_note, free_name
 from matins.service.file.write_back import Deleted, Edited, FileWriter
@@ -84,7 +84,7 @@ class Schedules:
         with self.core.store.reading() as transaction:
             while len(found) < limit:
                 rows = transaction.schedules(cursor, agent, limit)
-                found += [schedule_of(row) for row in rows if state in (None, row.state)]
+                found += [schedule_record(row) for row in rows if state in (None, row.state)]
                 if len(rows) < limit:
                     break
                 cursor = rows[-1].id
@@ -194,7 +194,9 @@ def schedule_results(
     transaction: Transaction, schedules: Sequence[ScheduleRecord], notes: Sequence[str] = ()
 ) -> list[Schedule]:
     """With their last runs and where a file defines them: two statements for all."""
-    runs = {row.schedule_id: run_of(row) for row in transaction.newest_runs([schedule.id for schedule in schedules])}
+    runs = {
+        row.schedule_id: run_record(row) for row in transaction.newest_runs([schedule.id for schedule in schedules])
+    }
     keys = [f"{schedule.agent}/{schedule.name}" for schedule in schedules]
     places = {e.name: FilePlace(e.path, e.line) for e in transaction.file_entries_named("schedule", keys)}
     return [

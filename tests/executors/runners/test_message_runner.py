@@ -13,7 +13,7 @@ from matins.engine.when.triggers import to_datetime
 from matins.errors import InvalidInput
 from matins.executors.runners.message import Message
 from matins.executors.runners.protocol import Call, EndpointConnection
-from matins.runtime.limits import Free
+from matins.runtime.capacity import Capacity
 from matins.runtime.messages import emit
 from matins.seeds import syris
 from matins.testing import ManualClock, Sandbox
@@ -90,8 +90,8 @@ def test_s2_the_event_the_run_and_the_cursor_commit_together(bench: Sandbox, wor
         engine = bench.engine
         with bench._store.transaction(now) as transaction:
             policies = bench._catalog.policies(transaction)
-            engine.clearance.begin(policies, guarded=False, room=10)
-            free = Free(10)
+            engine.clearance.begin(policies, guarded=False, capacity=10)
+            free = Capacity(10)
             planned = engine.planner.plan(transaction, now, engine.worker, free, 10).start
             works = planned + engine.dispatcher.claim(transaction, now, engine.worker, free)
             assert len(works) == 1
@@ -112,7 +112,7 @@ def test_s2_the_event_the_run_and_the_cursor_commit_together(bench: Sandbox, wor
 def test_s2_one_turn_is_enough(bench: Sandbox) -> None:
     """S2 H2: also when every place in this process is taken"""
     bench.add("s", when="0 * * * *", job="message")
-    bench.executor.room = lambda *, talks=False: 0
+    bench.executor.capacity = lambda *, for_agents=False: 0
     bench.clock.advance(HOUR)
     bench.engine.turn()
     assert (len(emitted(bench)), bench.runs.list(schedule="s")[0].state) == (1, "succeeded")

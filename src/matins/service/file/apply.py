@@ -163,7 +163,7 @@ class File:
         try:
             yield
         except BaseException:
-            self.core.catalog.forget()
+            self.core.catalog.clear()
             raise
 
     def _lock(self, transaction: Transaction, plan: Plan, now: int) -> None:

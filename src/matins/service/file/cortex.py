@@ -18,7 +18,7 @@ from matins.model.trigger import Once
 from matins.ports import Clock, RunRows, Store
 from matins.records.kind import RecordContext
 from matins.runtime.catalog import Catalog
-from matins.runtime.rows import run_of
+from matins.runtime.rows import run_record
 from matins.service.file.plan import APPLIED, applied_text, find_schedule
 
 _RUNS = 100
@@ -31,7 +31,7 @@ def refresh(store: Store, clock: Clock, file: ConfigFile) -> bool:
     with store.reading() as transaction:
         if content.file is None or applied_text(transaction) != content.text:
             return False
-        policies = Catalog(keeps=False).policies(transaction)
+        policies = Catalog(cache=False).policies(transaction)
         names = [entry.name for entry in transaction.file_entries() if entry.kind == "schedule"]
         found = [find_schedule(transaction, name) for name in names]
         now = clock.now_ms()
@@ -56,7 +56,7 @@ def _note(store: Store, clock: Clock, file: ConfigFile, content: Content) -> Non
 
 
 def _computed(transaction: RunRows, schedule: ScheduleRecord, policies: Policies, now: int) -> dict[str, Any]:
-    runs = [run_of(row) for row in transaction.runs_of(schedule.id, _MAX_ID, _RUNS)]
+    runs = [run_record(row) for row in transaction.runs_of(schedule.id, _MAX_ID, _RUNS)]
     ran = next((run.started_at for run in runs if run.state is RunState.SUCCEEDED), None)
     skipped = next((r.ended_at for r in runs if r.state is RunState.SKIPPED and r.reason == "pre_check"), None)
     by, at = _pause(schedule, policies, now)

@@ -20,7 +20,7 @@ from matins.model.schedule import ScheduleRecord
 from matins.model.settings import Url
 from matins.ports import FileRows, PolicyRows, ScheduleRows, Transaction
 from matins.records import kinds_by_name
-from matins.runtime.rows import schedule_of
+from matins.runtime.rows import schedule_record
 
 Action = Literal["added", "changed", "removed", "same", "past"]
 APPLIED = ("file", "applied")
@@ -158,7 +158,7 @@ def find_schedule(transaction: ScheduleRows, name: str) -> ScheduleRecord | None
     agent, _, own = name.partition("/")
     ids = transaction.schedules_named(own, agent)
     row = transaction.schedule(ids[0]) if ids else None
-    return None if row is None else schedule_of(row)
+    return None if row is None else schedule_record(row)
 
 
 def conflicts(transaction: Transaction, policies: Policies, interpretation: Interpretation) -> Iterator[Problem]:

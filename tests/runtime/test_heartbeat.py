@@ -11,7 +11,7 @@ import pytest
 
 from matins.errors import StoreUnavailable
 from matins.ports import Transaction
-from matins.runtime.heart import Heart
+from matins.runtime.heartbeat import Heartbeat
 from matins.testing import Sandbox
 
 LEASE = 15_000
@@ -34,8 +34,8 @@ class Shared:
             yield transaction
 
 
-def heart(bench: Sandbox, store: Any, cancelled: list[int], fenced: list[bool]) -> Heart:
-    return Heart(
+def heart(bench: Sandbox, store: Any, cancelled: list[int], fenced: list[bool]) -> Heartbeat:
+    return Heartbeat(
         store,
         bench.clock,
         worker=lambda: bench.engine.worker,
@@ -131,7 +131,7 @@ def test_its_own_thread_beats_at_once_when_nudged_and_ends_when_stopped(theatre:
     beating = heart(theatre, theatre._store, Seen(), [])
     beating.start()
     theatre.runs.cancel(theatre.runs.list(schedule="s")[0].id)
-    beating.nudge()
+    beating.beat_now()
     assert seen.wait(90)
     beating.stop()
     assert not [thread for thread in set(threading.enumerate()) - before if thread.name == "matins-heart"]

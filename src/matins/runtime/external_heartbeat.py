@@ -13,19 +13,19 @@ from matins.engine.policies import NO_POLICIES, Policies
 from matins.errors import MatinsError, StoreError
 from matins.net.outbound import HttpClient, check_url
 from matins.ports import Clock, Store
-from matins.runtime.engine import Settings
+from matins.runtime.engine import EngineOptions
 
 log = logging.getLogger("matins")
 """The name of the setting."""
-MOST_STILL_MS = 30_000
-MOST_LAG_MS = 60_000
-_PATIENCE_S = 1
+MAX_TURN_AGE_MS = 30_000
+MAX_LAG_MS = 60_000
+_STOP_TIMEOUT_S = 1
 
 
 class Figures(NamedTuple):
     """The figures that decide whether the scheduler is healthy."""
 
-    still_ms: int
+    turn_age_ms: int
     """Time since the engine last completed a turn."""
     reachable: bool
     """Whether the store answers."""
@@ -33,20 +33,20 @@ class Figures(NamedTuple):
     """How long the oldest due schedule has been due."""
 
 
-def ailments(figures: Figures, most_still_ms: int = MOST_STILL_MS) -> list[str]:
+def problems(figures: Figures, max_turn_age_ms: int = MAX_TURN_AGE_MS) -> list[str]:
     """The problems of the scheduler, as text."""
     found: list[str] = []
-    if figures.still_ms > most_still_ms:
-        found.append(f"the engine has not completed a turn for {figures.still_ms // 1000} s")
+    if figures.turn_age_ms > max_turn_age_ms:
+        found.append(f"the engine has not completed a turn for {figures.turn_age_ms // 1000} s")
     if not figures.reachable:
         found.append("the store does not answer")
-    if figures.lag_ms >= MOST_LAG_MS:
+    if figures.lag_ms >= MAX_LAG_MS:
         found.append(f"a due schedule has waited for {figures.lag_ms // 1000} s")
     return found
 
 
-def well(figures: Figures, most_still_ms: int = MOST_STILL_MS) -> bool:
-    return not ailments(figures, most_still_ms)
+def is_healthy(figures: Figures, max_turn_age_ms: int = MAX_TURN_AGE_MS) -> bool:
+    return not problems(figures, max_turn_age_ms)
 
 
 def check_heartbeat(url: str) -> None:
@@ -54,16 +54,16 @@ def check_heartbeat(url: str) -> None:
     check_url(url, [urlsplit(url).netloc])
 
 
-class Deadman:
+class ExternalHeartbeat:
     """Calls a URL regularly while the scheduler is healthy: the URL of the settings, or the one of the file."""
 
-    def __init__(self, settings: Settings, door: HttpClient | None = None) -> None:
+    def __init__(self, settings: EngineOptions, client: HttpClient | None = None) -> None:
         if settings.heartbeat_url is not None:
             check_heartbeat(settings.heartbeat_url)
         self._url = self._own_url = settings.heartbeat_url
-        self._door = door
+        self._client = client
         self._every_ms = settings.heartbeat_every_ms
-        self._most_still_ms = max(MOST_STILL_MS, 3 * settings.beat_ms)
+        self._max_turn_age_ms = max(MAX_TURN_AGE_MS, 3 * settings.beat_ms)
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -86,19 +86,19 @@ class Deadman:
     def stop(self) -> None:
         self._stop.set()
         if self._thread is not None:
-            self._thread.join(timeout=_PATIENCE_S)
+            self._thread.join(timeout=_STOP_TIMEOUT_S)
 
     def beat(self) -> bool:
         """Call the URL if the scheduler is healthy. True when the call succeeded."""
-        figures, url = self.figures(), self._wanted()
+        figures, url = self.figures(), self._target_url()
         if url is None:
             return False
-        if not well(figures, self._most_still_ms):
-            log.warning("No heartbeat was sent: %s", "; ".join(ailments(figures, self._most_still_ms)))
+        if not is_healthy(figures, self._max_turn_age_ms):
+            log.warning("No heartbeat was sent: %s", "; ".join(problems(figures, self._max_turn_age_ms)))
             return False
         try:
-            door = self._door or HttpClient([urlsplit(url).netloc])
-            answer = door.send("GET", url)
+            client = self._client or HttpClient([urlsplit(url).netloc])
+            answer = client.send("GET", url)
         except MatinsError as error:
             log.warning("The heartbeat did not arrive: %s", error)
             return False
@@ -115,7 +115,7 @@ class Deadman:
             return Figures(still, False, 0)
         return Figures(still, True, 0 if due is None else max(0, self._clock.now_ms() - due))
 
-    def _wanted(self) -> str | None:
+    def _target_url(self) -> str | None:
         """The URL to call. While the store does not answer, the last known one."""
         if self._own_url is None:
             with suppress(StoreError):

@@ -35,7 +35,7 @@ def test_old_runs_are_forgotten_and_nothing_fires_again(kept: Callable[..., Sand
     bench.run_until("2026-04-26T12:00:00Z")
     slots = [iso(run.slot) for run in reversed(bench.runs.list(schedule="s"))]
     assert slots == [f"2026-04-{day}T09:00:00Z" for day in range(17, 27)]
-    bench.engine.keeping.prune(bench.clock.now_ms() + 100 * DAY)
+    bench.engine.maintenance.prune(bench.clock.now_ms() + 100 * DAY)
     assert bench.runs.list(schedule="s") == []
     bench.settle()
     assert bench.runs.list(schedule="s") == []
@@ -50,7 +50,7 @@ def test_history_can_be_so_many_runs_of_each_schedule(kept: Callable[..., Sandbo
     bench.add("often", when="0 * * * *", job="work")
     bench.add("seldom", when="0 9 * * *", job="work")
     bench.run_until("2026-03-29T08:30:00Z")
-    bench.engine.keeping.prune(bench.clock.now_ms())
+    bench.engine.maintenance.prune(bench.clock.now_ms())
     assert [iso(run.slot) for run in bench.runs.list(schedule="often")] == [
         f"2026-03-29T0{hour}:00:00Z" for hour in (8, 7, 6)
     ]
@@ -87,7 +87,7 @@ def test_more_than_a_batch_is_forgotten_bit_by_bit(kept: Callable[..., Sandbox])
         bench.settle()
     assert len(bench.all_runs("s")) == 2_100
     now = bench.clock.now_ms() + 30 * DAY
-    assert [bench.engine.keeping.prune(now) for _ in range(4)] == [1_000, 1_000, 100, 0]
+    assert [bench.engine.maintenance.prune(now) for _ in range(4)] == [1_000, 1_000, 100, 0]
 
 
 def test_chains_and_seals_hold_before_and_after_forgetting(kept: Callable[..., Sandbox]) -> None:
@@ -148,11 +148,11 @@ def test_the_newest_event_stays_so_that_numbers_go_on(bench: Sandbox) -> None:
     bench.add("s", when="0 0 1 1 *", job="work")
     with bench._store.reading() as transaction:
         (*_, newest) = transaction.events_after(0, 100)
-    bench.engine.keeping.prune(bench.clock.now_ms() + 200 * DAY)
+    bench.engine.maintenance.prune(bench.clock.now_ms() + 200 * DAY)
     bench.pause("s")
     with bench._store.reading() as transaction:
         kept = transaction.events_after(0, 100)
     assert kept[0].id == newest.id
     assert kept[-1].id > newest.id
-    bench.engine.keeping.seal(bench.clock.now_ms())
+    bench.engine.maintenance.seal(bench.clock.now_ms())
     assert bench.audit.verify().problems == []

@@ -13,26 +13,26 @@ from matins.model.rows import CheckRow, NewEvent, StoredEvent
 from matins.model.run import RunRecord
 from matins.model.subscription import Subscription, SubscriptionKind
 from matins.ports import Transaction
-from matins.runtime.catalog import Catalog, Known
-from matins.runtime.rows import run_of
+from matins.runtime.catalog import Catalog, CompiledSchedule
+from matins.runtime.rows import run_record
 
 Callback = Callable[[dict[str, Any]], Any]
 """Called with an event as a CloudEvent; the event is delivered when the function returns."""
 LEASE_MS = 60_000
 _PAGE = 200
-_MOST_UNSAVED = 1_000
+_MAX_UNSAVED = 1_000
 """Number of unwanted events after which the cursor is saved."""
-_MOST_LETTERS = 20
-_MOST_WAITING = 10_000
-_MOST_LANES: dict[SubscriptionKind, int] = {"webhook": 4, "hook": 8}
+_MAX_DELIVERIES = 20
+_MAX_WAITING = 10_000
+_MAX_QUEUES: dict[SubscriptionKind, int] = {"webhook": 4, "hook": 8}
 """Number of schedules that are delivered to one subscriber at once. One thread at a time calls a function."""
 _ALL = 0
 """The lane of a function: events of all schedules, in commit order."""
 _LATEST_MS = MAX_DELAY_MS * 11 // 10
-_LONGEST_ERROR = 500
+_MAX_ERROR_LENGTH = 500
 
 
-class Letter(NamedTuple):
+class EventDelivery(NamedTuple):
     """An event for a subscriber."""
 
     event: StoredEvent
@@ -40,21 +40,21 @@ class Letter(NamedTuple):
     attempts: int
     run: RunRecord | None = None
     """For hooks: the run that ended, and its settings."""
-    known: Known | None = None
+    compiled: CompiledSchedule | None = None
 
 
-class Lane(NamedTuple):
+class DeliveryQueue(NamedTuple):
     """The next events for a subscriber, of one schedule or of all. Events of a schedule are sent one by one."""
 
-    line: Line
+    subscriber: Subscriber
     kind: SubscriptionKind
     schedule_id: int
     target: Any
-    letters: tuple[Letter, ...]
+    deliveries: tuple[EventDelivery, ...]
     policies: Policies
 
 
-class HookRan(NamedTuple):
+class HookResult(NamedTuple):
     """The result of a command that runs after a run."""
 
     kind: Literal["file_after", "after"]
@@ -64,15 +64,15 @@ class HookRan(NamedTuple):
     output: str
 
 
-class Sent(NamedTuple):
+class DeliveryResult(NamedTuple):
     """The result of a delivery: arrived, to be retried, refused for good, or the subscriber is gone."""
 
     verdict: Literal["arrived", "again", "refused", "gone"] = "arrived"
     error: str | None = None
-    ran: tuple[HookRan, ...] = ()
+    hooks: tuple[HookResult, ...] = ()
 
 
-Carried = Sequence[tuple[Letter, Sent]]
+QueueResults = Sequence[tuple[EventDelivery, DeliveryResult]]
 
 
 class Turn(NamedTuple):
@@ -84,51 +84,53 @@ class Turn(NamedTuple):
     store_id: str
     now: int
 
-    def tell(self, kind: str, event: StoredEvent, data: dict[str, Any]) -> None:
+    def record_event(self, kind: str, event: StoredEvent, data: dict[str, Any]) -> None:
         self.transaction.events.append(NewEvent(self.now, kind, event.schedule_id, event.run_id, data))
 
-    def letters(self, events: Sequence[tuple[int, StoredEvent]], *, with_run: bool = False) -> tuple[Letter, ...]:
+    def deliveries(
+        self, events: Sequence[tuple[int, StoredEvent]], *, with_run: bool = False
+    ) -> tuple[EventDelivery, ...]:
         rows = {s: self.transaction.schedule(s) for s in {event.schedule_id for _, event in events} if s is not None}
         names = {schedule_id: row.name for schedule_id, row in rows.items() if row is not None}
-        found: list[Letter] = []
+        found: list[EventDelivery] = []
         for attempts, event in events:
-            run, known = self.ended(event) if with_run else (None, None)
+            run, compiled = self.ended(event) if with_run else (None, None)
             cloud_event = to_cloudevent(event, self.store_id, names.get(event.schedule_id or 0))
-            found.append(Letter(event, cloud_event, attempts, run, known))
+            found.append(EventDelivery(event, cloud_event, attempts, run, compiled))
         return tuple(found)
 
-    def ended(self, event: StoredEvent) -> tuple[RunRecord | None, Known | None]:
+    def ended(self, event: StoredEvent) -> tuple[RunRecord | None, CompiledSchedule | None]:
         """The run of an event; None when the run is deleted."""
         row = None if event.run_id is None else self.transaction.run(event.run_id)
         if row is None:
             return None, None
-        run = run_of(row)
+        run = run_record(row)
         key = (run.schedule_id, run.rev)
-        known = self.catalog.get(self.transaction, [key]).get(key)
-        return run, known if isinstance(known, Known) else None
+        compiled = self.catalog.compiled(self.transaction, [key]).get(key)
+        return run, compiled if isinstance(compiled, CompiledSchedule) else None
 
 
-class Line(Protocol):
+class Subscriber(Protocol):
     @property
     def key(self) -> object:
         """The identity of the line, which stays the same when lines are read again."""
         ...
 
-    def sort(self, turn: Turn) -> bool:
+    def match_events(self, turn: Turn) -> bool:
         """Take the wanted events from a page of new ones. False when there are no new events."""
         ...
 
-    def lanes(self, turn: Turn, under_way: set[int]) -> list[Lane]:
+    def queues(self, turn: Turn, under_way: set[int]) -> list[DeliveryQueue]:
         """What may be sent now, except events of the schedules in `under_way`."""
         ...
 
-    def record(self, turn: Turn, sent: Carried) -> None: ...
+    def record(self, turn: Turn, sent: QueueResults) -> None: ...
     def next_at(self, turn: Turn) -> int | None:
         """The time of the next retry."""
         ...
 
 
-class StoredLine:
+class StoredSubscriber:
     """A subscription in the store. The process with its lease delivers the events."""
 
     def __init__(self, subscription: Subscription, owner: str | None, callback: Callback | None = None) -> None:
@@ -147,7 +149,7 @@ class StoredLine:
     def key(self) -> object:
         return self.subscription.name
 
-    def sort(self, turn: Turn) -> bool:
+    def match_events(self, turn: Turn) -> bool:
         if not self._lease(turn):
             return False
         transaction, name = turn.transaction, self.subscription.name
@@ -157,79 +159,81 @@ class StoredLine:
         events = transaction.events_after(self._seen, _PAGE)
         if not events:
             return False
-        wanted = [event for event in events if self._wants(turn, event)]
+        wanted = [event for event in events if self._matches(turn, event)]
         self._seen = events[-1].id
         self._unsaved += len(events)
-        if wanted or self._unsaved > _MOST_UNSAVED:
+        if wanted or self._unsaved > _MAX_UNSAVED:
             transaction.insert_deliveries(name, wanted, turn.now)
             transaction.move_subscription(name, self._seen)
             self._unsaved = 0
         return True
 
-    def lanes(self, turn: Turn, under_way: set[int]) -> list[Lane]:
+    def queues(self, turn: Turn, under_way: set[int]) -> list[DeliveryQueue]:
         kind, name, transaction = self.subscription.kind, self.subscription.name, turn.transaction
-        most = _MOST_LANES.get(kind, 1)
+        most = _MAX_QUEUES.get(kind, 1)
         if not self._ours or len(under_way) >= most:
             return []
         if kind == "function":
-            return self._lane(turn, _ALL, self._merged(turn))
+            return self._queue(turn, _ALL, self._merged(turn))
         found = transaction.due_queues(name, turn.now, most)
         free = [schedule_id for schedule_id in found if schedule_id not in under_way][: most - len(under_way)]
-        lanes = (self._lane(turn, s, transaction.queue_events(name, s, _MOST_LETTERS)) for s in free)
-        return [lane for some in lanes for lane in some]
+        queues = (self._queue(turn, s, transaction.queue_events(name, s, _MAX_DELIVERIES)) for s in free)
+        return [queue for some in queues for queue in some]
 
-    def _lane(self, turn: Turn, schedule_id: int, events: list[tuple[int, StoredEvent]]) -> list[Lane]:
+    def _queue(self, turn: Turn, schedule_id: int, events: list[tuple[int, StoredEvent]]) -> list[DeliveryQueue]:
         kind = self.subscription.kind
-        letters = turn.letters(events, with_run=kind == "hook")
-        return [Lane(self, kind, schedule_id, self._target, letters, turn.policies)] if letters else []
+        letters = turn.deliveries(events, with_run=kind == "hook")
+        return [DeliveryQueue(self, kind, schedule_id, self._target, letters, turn.policies)] if letters else []
 
     def _merged(self, turn: Turn) -> list[tuple[int, StoredEvent]]:
         """The next events of all schedules that do not wait for a retry, in commit order."""
         transaction, name = turn.transaction, self.subscription.name
-        heads = transaction.due_queues(name, turn.now, _MOST_LETTERS)
-        found = [event for schedule_id in heads for event in transaction.queue_events(name, schedule_id, _MOST_LETTERS)]
-        return sorted(found, key=lambda pair: pair[1].id)[:_MOST_LETTERS]
+        heads = transaction.due_queues(name, turn.now, _MAX_DELIVERIES)
+        found = [
+            event for schedule_id in heads for event in transaction.queue_events(name, schedule_id, _MAX_DELIVERIES)
+        ]
+        return sorted(found, key=lambda pair: pair[1].id)[:_MAX_DELIVERIES]
 
-    def record(self, turn: Turn, sent: Carried) -> None:
-        for letter, result in sent:
-            self._record(turn, letter, result)
-        for schedule_id in {letter.event.schedule_id or 0 for letter, _ in sent}:
+    def record(self, turn: Turn, sent: QueueResults) -> None:
+        for delivery, result in sent:
+            self._record(turn, delivery, result)
+        for schedule_id in {delivery.event.schedule_id or 0 for delivery, _ in sent}:
             turn.transaction.unblock_queue(self.subscription.name, schedule_id, turn.now)
 
-    def _record(self, turn: Turn, letter: Letter, sent: Sent) -> None:
-        transaction, name, event = turn.transaction, self.subscription.name, letter.event
+    def _record(self, turn: Turn, delivery: EventDelivery, sent: DeliveryResult) -> None:
+        transaction, name, event = turn.transaction, self.subscription.name, delivery.event
         if sent.verdict == "arrived":
             transaction.delete_delivery(name, event.id)
-            for ran in sent.ran:
-                _record_hook(turn, letter, ran)
+            for ran in sent.hooks:
+                _record_hook(turn, delivery, ran)
         elif sent.verdict == "gone":
-            if transaction.set_subscription(name, "paused", plain(sent.error)):
-                data = {"subscription": name, "by": "matins", "note": plain(sent.error)}
+            if transaction.set_subscription(name, "paused", storable_text(sent.error)):
+                data = {"subscription": name, "by": "matins", "note": storable_text(sent.error)}
                 transaction.events.append(NewEvent(turn.now, "subscription.paused", None, None, data))
         else:
-            self._put_off(turn, letter, sent)
+            self._retry_later(turn, delivery, sent)
 
     def next_at(self, turn: Turn) -> int | None:
         return turn.transaction.next_delivery(self.subscription.name, turn.now) if self._ours else None
 
-    def _put_off(self, turn: Turn, letter: Letter, sent: Sent) -> None:
-        name, event, attempts = self.subscription.name, letter.event, letter.attempts + 1
+    def _retry_later(self, turn: Turn, delivery: EventDelivery, sent: DeliveryResult) -> None:
+        name, event, attempts = self.subscription.name, delivery.event, delivery.attempts + 1
         again = None if sent.verdict == "refused" else next_delivery_at(name, event.id, attempts, turn.now)
         if again is not None:
-            turn.transaction.defer_delivery(name, event, attempts, again, plain(sent.error))
+            turn.transaction.defer_delivery(name, event, attempts, again, storable_text(sent.error))
             return
-        turn.transaction.discard_delivery(name, event, attempts, plain(sent.error))
-        _tell_discarded(turn, name, letter, attempts, sent)
+        turn.transaction.discard_delivery(name, event, attempts, storable_text(sent.error))
+        _record_discarded(turn, name, delivery, attempts, sent)
 
-    def _wants(self, turn: Turn, event: StoredEvent) -> bool:
+    def _matches(self, turn: Turn, event: StoredEvent) -> bool:
         if self.subscription.kind != "hook":
             return matches(self.subscription.name, self.subscription.types, event)
         if event.type not in TERMINAL_EVENTS:
             return False
         if AFTER_RUN in turn.policies.hooks:
             return True
-        _, known = turn.ended(event)
-        return known is not None and known.definition.after_run is not None
+        _, compiled = turn.ended(event)
+        return compiled is not None and compiled.definition.after_run is not None
 
     @property
     def _ours(self) -> bool:
@@ -246,7 +250,7 @@ class StoredLine:
         return self._ours
 
 
-class MemoryLine:
+class MemorySubscriber:
     """An unnamed function, which gets the events while this process runs."""
 
     def __init__(self, callback: Callback, types: tuple[str, ...], seen: int) -> None:
@@ -256,15 +260,15 @@ class MemoryLine:
         self._seen = seen
         self._waiting: dict[int, StoredEvent] = {}
         """Events by id, in order."""
-        self._tried: dict[int, tuple[int, int]] = {}
+        self._attempted: dict[int, tuple[int, int]] = {}
         """Attempts of an event, and the time of the next one."""
 
     @property
     def key(self) -> object:
         return self
 
-    def sort(self, turn: Turn) -> bool:
-        if len(self._waiting) > _MOST_WAITING:
+    def match_events(self, turn: Turn) -> bool:
+        if len(self._waiting) > _MAX_WAITING:
             return False  # the rest stays in the store
         events = turn.transaction.events_after(self._seen, _PAGE)
         for event in events:
@@ -273,59 +277,61 @@ class MemoryLine:
                 self._waiting[event.id] = event
         return bool(events)
 
-    def lanes(self, turn: Turn, under_way: set[int]) -> list[Lane]:
-        put_off = {self._waiting[event_id].schedule_id for event_id, (_, at) in self._tried.items() if at > turn.now}
+    def queues(self, turn: Turn, under_way: set[int]) -> list[DeliveryQueue]:
+        put_off = {
+            self._waiting[event_id].schedule_id for event_id, (_, at) in self._attempted.items() if at > turn.now
+        }
         events = (event for event in self._waiting.values() if event.schedule_id not in put_off)
-        due = [] if under_way else list(islice(events, _MOST_LETTERS))
-        letters = turn.letters([(self._tried.get(event.id, (0, 0))[0], event) for event in due])
-        return [Lane(self, "function", _ALL, self._callback, letters, turn.policies)] if letters else []
+        due = [] if under_way else list(islice(events, _MAX_DELIVERIES))
+        letters = turn.deliveries([(self._attempted.get(event.id, (0, 0))[0], event) for event in due])
+        return [DeliveryQueue(self, "function", _ALL, self._callback, letters, turn.policies)] if letters else []
 
-    def record(self, turn: Turn, sent: Carried) -> None:
-        for letter, result in sent:
-            self._record(turn, letter, result)
+    def record(self, turn: Turn, sent: QueueResults) -> None:
+        for delivery, result in sent:
+            self._record(turn, delivery, result)
 
-    def _record(self, turn: Turn, letter: Letter, sent: Sent) -> None:
-        event_id, attempts = letter.event.id, letter.attempts + 1
+    def _record(self, turn: Turn, delivery: EventDelivery, sent: DeliveryResult) -> None:
+        event_id, attempts = delivery.event.id, delivery.attempts + 1
         if event_id not in self._waiting:
             return  # it was recorded in a transaction that was rolled back
         again = next_delivery_at(self.name, event_id, attempts, turn.now)
         if sent.verdict != "arrived" and again is not None:
-            self._tried[event_id] = attempts, again
+            self._attempted[event_id] = attempts, again
             return
         if sent.verdict != "arrived":
-            _tell_discarded(turn, self.name, letter, attempts, sent)
+            _record_discarded(turn, self.name, delivery, attempts, sent)
         del self._waiting[event_id]
-        self._tried.pop(event_id, None)
+        self._attempted.pop(event_id, None)
 
     def next_at(self, turn: Turn) -> int | None:
-        return min((at for _, at in self._tried.values() if at > turn.now), default=None)
+        return min((at for _, at in self._attempted.values() if at > turn.now), default=None)
 
 
-def plain(text: str | None) -> str | None:
+def storable_text(text: str | None) -> str | None:
     """The text, shortened and without characters that a store cannot hold."""
     if text is None:
         return None
-    return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode()[:_LONGEST_ERROR]
+    return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode()[:_MAX_ERROR_LENGTH]
 
 
-def _tell_discarded(turn: Turn, name: str, letter: Letter, attempts: int, sent: Sent) -> None:
+def _record_discarded(turn: Turn, name: str, delivery: EventDelivery, attempts: int, sent: DeliveryResult) -> None:
     data = {
         "subscription": name,
-        "event": letter.cloud_event["id"],
-        "type": letter.event.type,
+        "event": delivery.cloud_event["id"],
+        "type": delivery.event.type,
         "attempts": attempts,
-        "error": plain(sent.error),
+        "error": storable_text(sent.error),
     }
-    turn.tell(DISCARDED, letter.event, data)
+    turn.record_event(DISCARDED, delivery.event, data)
 
 
-def _record_hook(turn: Turn, letter: Letter, ran: HookRan) -> None:
-    assert letter.run is not None
-    run, said = letter.run, plain(ran.failure)
-    verdict = said or "pass"
+def _record_hook(turn: Turn, delivery: EventDelivery, ran: HookResult) -> None:
+    assert delivery.run is not None
+    run, reason = delivery.run, storable_text(ran.failure)
+    verdict = reason or "pass"
     turn.transaction.insert_check(
         CheckRow(run.id, run.epoch, ran.kind, turn.now, ran.duration_ms, ran.exit_code, verdict, ran.output)
     )
-    if said is not None:
-        data = {"hook": ran.kind, "run_state": run.state.label, "said": said, "exit_code": ran.exit_code}
-        turn.tell("hook.failed", letter.event, data)
+    if reason is not None:
+        data = {"hook": ran.kind, "run_state": run.state.label, "said": reason, "exit_code": ran.exit_code}
+        turn.record_event("hook.failed", delivery.event, data)

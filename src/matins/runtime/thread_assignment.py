@@ -8,29 +8,33 @@ from matins.model.agent import Target
 from matins.model.rows import NewEvent, ReadyRun
 from matins.model.thread import Thread, ThreadAssignment
 from matins.ports import ThreadRows, Transaction
-from matins.runtime.catalog import Known
+from matins.runtime.catalog import CompiledSchedule
 from matins.runtime.run_changes import RunChange, apply
 
-_BUSY_MS, _GONE_MS, _GONE_MOST_MS = 2_000, 30_000, 900_000
+_BUSY_MS, _GONE_MS, _MAX_GONE_MS = 2_000, 30_000, 900_000
 
 
-def landed(transaction: Transaction, row: ReadyRun, item: Known, usual: Target, now: int) -> bool:
+def assign_target(transaction: Transaction, row: ReadyRun, item: CompiledSchedule, usual: Target, now: int) -> bool:
     """Whether the run has a thread now. If not, it waits or is skipped."""
-    words = item.definition
-    target = words.target or usual
+    definition = item.definition
+    target = definition.target or usual
     already, waited = transaction.thread_assignment(row.id), now - row.planned_at
-    found = _look(transaction, item.agent, target, row.id, already)
-    place = resolve_target(target, found, words.fallback, words.final_fallback, waited, words.fallback_timeout_ms)
+    found = _target_state(transaction, item.agent, target, row.id, already)
+    place = resolve_target(
+        target, found, definition.fallback, definition.final_fallback, waited, definition.fallback_timeout_ms
+    )
     if isinstance(place, Resolved):
         if already is not None and place.thread is not None and already.how not in (SESSION_GONE, BY_SESSION_ID):
             place = place._replace(how=already.how)
-        _land(transaction, row.id, item, target, place, now)
+        _assign(transaction, row.id, item, target, place, now)
         return True
     evidence = {"target": target.kind, "run": None}
     change = RunChange(row.id, row.epoch, row.slot, item, SKIP, now, None, "target_gone", None, evidence)
     if isinstance(place, Wait):
         evidence["run"] = None if place.run is None else str(place.run)
-        again = now + (_BUSY_MS if place.reason == "target_busy" else _patience(waited, words.fallback_timeout_ms))
+        again = now + (
+            _BUSY_MS if place.reason == "target_busy" else _retry_delay(waited, definition.fallback_timeout_ms)
+        )
         change = change._replace(transition=DEFER, reason=place.reason, not_before=again)
         if found.session_gone:  # the tool is asked again
             transaction.unassign_thread(row.id)
@@ -38,12 +42,12 @@ def landed(transaction: Transaction, row: ReadyRun, item: Known, usual: Target, 
     return False
 
 
-def _patience(waited: int, deadline: int) -> int:
+def _retry_delay(waited: int, deadline: int) -> int:
     """The next check: later the longer the run has waited, but not after the deadline."""
-    return min(max(_GONE_MS, min(waited // 2, _GONE_MOST_MS)), max(1, deadline - waited))
+    return min(max(_GONE_MS, min(waited // 2, _MAX_GONE_MS)), max(1, deadline - waited))
 
 
-def _look(
+def _target_state(
     transaction: Transaction, agent: str, target: Target, run_id: int, already: ThreadAssignment | None
 ) -> TargetState:
     if already is not None and already.how == SESSION_GONE:
@@ -69,7 +73,9 @@ def _thread(transaction: ThreadRows, agent: str, target: Target, already: Thread
     return thread if thread is not None and thread.agent == agent else None
 
 
-def _land(transaction: Transaction, run_id: int, item: Known, target: Target, place: Resolved, now: int) -> None:
+def _assign(
+    transaction: Transaction, run_id: int, item: CompiledSchedule, target: Target, place: Resolved, now: int
+) -> None:
     thread_id = place.thread.id if place.thread else _open(transaction, item, target, place.how, now)
     transaction.set_thread(thread_id, "running", now)
     transaction.assign_thread(run_id, thread_id, place.how)
@@ -77,7 +83,7 @@ def _land(transaction: Transaction, run_id: int, item: Known, target: Target, pl
     transaction.events.append(NewEvent(now, "run.thread_assigned", item.schedule_id, run_id, data))
 
 
-def _open(transaction: ThreadRows, item: Known, target: Target, how: str, now: int) -> int:
+def _open(transaction: ThreadRows, item: CompiledSchedule, target: Target, how: str, now: int) -> int:
     """A new thread; in a channel it continues the channel's session."""
     session, name = None, None
     if target.kind == "channel" and target.channel is not None:

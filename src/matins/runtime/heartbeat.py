@@ -13,7 +13,7 @@ from matins.ports import Clock, Store
 log = logging.getLogger("matins")
 
 
-class Heart:
+class Heartbeat:
     """Sends heartbeats on a shared store, and cancels runs that are to end."""
 
     def __init__(
@@ -44,7 +44,7 @@ class Heart:
         self._thread = threading.Thread(target=self._run, name="matins-heart", daemon=True)
         self._thread.start()
 
-    def nudge(self) -> None:
+    def beat_now(self) -> None:
         """Send a heartbeat now: runs may have to be cancelled."""
         self._soon.set()
 
@@ -57,7 +57,7 @@ class Heart:
     def beat(self) -> None:
         """Send a heartbeat. Without one for two thirds of the lease, this worker starts no runs."""
         try:
-            alive, cancelling = self._ask()
+            alive, cancelling = self._send()
         except MatinsError as error:
             log.warning("The heartbeat failed: %s", error)
             self._fenced(self._clock.boot_ms() - self._last > self._lease * 2 // 3)
@@ -68,7 +68,7 @@ class Heart:
         if cancelling:
             self._cancel(cancelling)
 
-    def _ask(self) -> tuple[bool, set[int]]:
+    def _send(self) -> tuple[bool, set[int]]:
         if not self._store.shared:
             with self._store.reading() as transaction:
                 return True, _cancelling(transaction.started(self._worker(), mine=True))

@@ -13,7 +13,7 @@ _ZONES_MS = 2 * DAY_MS
 """Days of other time zones end later."""
 
 
-class Keeping:
+class Maintenance:
     def __init__(self, store: Store, history_days: float | None, history_runs: int | None) -> None:
         self._store = store
         self._days = history_days

@@ -25,7 +25,7 @@ class Tool(InlineExecutor):
 
     def begin(self, session_of: Callable[[int], str | None]) -> None:
         self.session_of = session_of
-        self.known: set[str] = set()
+        self.compiled: set[str] = set()
         self.asked: list[str | None] = []
 
     def submit(self, batch: list[Attempt]) -> None:
@@ -34,10 +34,10 @@ class Tool(InlineExecutor):
     def _answer(self, work: Attempt) -> Outcome:
         session = self.session_of(work.run_id)
         self.asked.append(session)
-        if session is not None and session not in self.known:
+        if session is not None and session not in self.compiled:
             return Outcome(False, error="no such session", target_gone=True)
         session = session or f"s-{work.run_id}"
-        self.known.add(session)
+        self.compiled.add(session)
         return Outcome(True, turn=AgentTurn("asked", "answered", session))
 
 
@@ -89,14 +89,14 @@ def test_c5_a_thread_whose_session_is_gone_goes_by_the_fallback(bench: Conversat
     place = bench.place(bench.fire("first"))[0]
     bench.schedule("again", {"kind": "thread", "thread": place})
     bench.schedule("or not", {"kind": "thread", "thread": place}, fallback="skip")
-    bench.tool.known.clear()
+    bench.tool.compiled.clear()
     run = bench.fire("again")
     assert (run.state, run.attempt) == ("succeeded", 1)
     thread, how = bench.place(run)
     assert (thread != place, how) == (True, "thread: gone, fallback fresh")
     assert bench.tool.asked[1:] == ["s-1", None]
     assert bench.events_of(run).count("run.retrying") == 1
-    bench.tool.known.clear()
+    bench.tool.compiled.clear()
     run = bench.fire("or not")
     assert (run.state, run.reason, run.attempt) == ("skipped", "target_gone", 0)
     assert bench.events_of(run)[-2:] == ["run.retrying", "run.skipped"]
@@ -110,7 +110,7 @@ def test_c5_a_channel_has_a_place_also_when_its_session_is_gone(bench: Conversat
     """C4 C5: the same thread, another session"""
     bench.schedule("chat", {"kind": "channel", "channel": "C1"}, fallback="skip")
     first = bench.place(bench.fire("chat"))
-    bench.tool.known.clear()
+    bench.tool.compiled.clear()
     run = bench.fire("chat")
     assert (run.state, bench.place(run)) == ("succeeded", first)
     assert bench.tool.asked == [None, "s-1", None]
@@ -123,7 +123,7 @@ def test_c5_a_session_that_only_the_tool_knows(bench: Conversations) -> None:
     bench.schedule("mine", target, fallback="skip")
     assert bench.fire("mine").state == "skipped"
     assert bench.fire("mine").state == "skipped"
-    bench.tool.known.add("mine")
+    bench.tool.compiled.add("mine")
     run = bench.fire("mine")
     assert (run.state, bench.place(run)[1]) == ("succeeded", "session: asked for by its id")
     assert bench.fire("mine").state == "succeeded"
@@ -139,7 +139,7 @@ def test_c5_waiting_for_a_session_asks_its_tool_again(bench: Conversations) -> N
     bench.run_until("2026-03-27T08:30:00Z")
     asked = len(bench.tool.asked)
     assert 5 <= asked <= 20, "less often the longer it waits"
-    bench.tool.known.add("mine")
+    bench.tool.compiled.add("mine")
     bench.run_until("2026-03-27T08:59:00Z")
     run = bench.runs.get(run.id)
     assert (run.state, run.attempt, bench.tool.asked) == ("succeeded", 1, ["mine"] * (asked + 1))

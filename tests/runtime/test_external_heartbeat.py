@@ -14,14 +14,21 @@ from matins import Matins
 from matins.errors import StoreUnavailable
 from matins.model.access import Principal
 from matins.net.outbound import AddressRefused, Response, Unreachable
-from matins.runtime.deadman import MOST_LAG_MS, MOST_STILL_MS, Deadman, Figures, ailments, well
-from matins.runtime.engine import Settings
+from matins.runtime.engine import EngineOptions
+from matins.runtime.external_heartbeat import (
+    MAX_LAG_MS,
+    MAX_TURN_AGE_MS,
+    ExternalHeartbeat,
+    Figures,
+    is_healthy,
+    problems,
+)
 from matins.testing import Sandbox
 from net.sites import http_site
 from service.file_steps import Desk
 
 URL = "https://hc.example.com/ping/key17"
-FINE = Figures(still_ms=0, reachable=True, lag_ms=0)
+FINE = Figures(turn_age_ms=0, reachable=True, lag_ms=0)
 PATIENCE = 90
 
 
@@ -45,9 +52,9 @@ def door() -> FakeDoor:
 
 
 @pytest.fixture
-def deadman(bench: Sandbox, door: FakeDoor) -> Deadman:
+def deadman(bench: Sandbox, door: FakeDoor) -> ExternalHeartbeat:
     """Watches the engine of the bench."""
-    made = Deadman(Settings(heartbeat_url=URL), door)  # type: ignore[arg-type]
+    made = ExternalHeartbeat(EngineOptions(heartbeat_url=URL), door)  # type: ignore[arg-type]
     return made.watch(bench._store, bench.clock, lambda: bench.engine.turned_at)
 
 
@@ -55,22 +62,22 @@ def deadman(bench: Sandbox, door: FakeDoor) -> Deadman:
     ("figures", "wrong"),
     [
         (FINE, []),
-        (FINE._replace(still_ms=MOST_STILL_MS), []),
-        (FINE._replace(still_ms=MOST_STILL_MS + 1), ["the engine has not completed a turn for 30 s"]),
+        (FINE._replace(turn_age_ms=MAX_TURN_AGE_MS), []),
+        (FINE._replace(turn_age_ms=MAX_TURN_AGE_MS + 1), ["the engine has not completed a turn for 30 s"]),
         (FINE._replace(reachable=False), ["the store does not answer"]),
-        (FINE._replace(lag_ms=MOST_LAG_MS - 1), []),
-        (FINE._replace(lag_ms=MOST_LAG_MS), ["a due schedule has waited for 60 s"]),
+        (FINE._replace(lag_ms=MAX_LAG_MS - 1), []),
+        (FINE._replace(lag_ms=MAX_LAG_MS), ["a due schedule has waited for 60 s"]),
         (Figures(99_000, False, 99_000), ["the engine has not completed a turn for 99 s", "the store does not answer",
                                           "a due schedule has waited for 99 s"]),
     ],
 )  # fmt: skip
 def test_b14_what_well_means(figures: Figures, wrong: list[str]) -> None:
     """B14"""
-    assert ailments(figures) == wrong
-    assert well(figures) == (wrong == [])
+    assert problems(figures) == wrong
+    assert is_healthy(figures) == (wrong == [])
 
 
-def test_b14_a_call_while_all_is_well(bench: Sandbox, deadman: Deadman, door: FakeDoor) -> None:
+def test_b14_a_call_while_all_is_well(bench: Sandbox, deadman: ExternalHeartbeat, door: FakeDoor) -> None:
     """B14"""
     bench.add("s", when="0 9 * * *", job="work")
     bench.run_until("2026-03-27T09:00:00Z")
@@ -79,11 +86,11 @@ def test_b14_a_call_while_all_is_well(bench: Sandbox, deadman: Deadman, door: Fa
 
 
 def test_b14_silence_when_the_engine_stands_still(
-    bench: Sandbox, deadman: Deadman, door: FakeDoor, caplog: pytest.LogCaptureFixture
+    bench: Sandbox, deadman: ExternalHeartbeat, door: FakeDoor, caplog: pytest.LogCaptureFixture
 ) -> None:
     """B14: and a call again when it turns"""
     bench.settle()
-    bench.clock.advance(MOST_STILL_MS + 1)
+    bench.clock.advance(MAX_TURN_AGE_MS + 1)
     assert deadman.beat() is False
     assert door.calls == []
     assert "No heartbeat was sent: the engine has not completed a turn for 30 s" in caplog.text
@@ -91,14 +98,16 @@ def test_b14_silence_when_the_engine_stands_still(
     assert deadman.beat() is True
 
 
-def test_b14_a_clock_that_is_stepped_is_no_standstill(bench: Sandbox, deadman: Deadman) -> None:
+def test_b14_a_clock_that_is_stepped_is_no_standstill(bench: Sandbox, deadman: ExternalHeartbeat) -> None:
     """B14: stillness is measured by boot time"""
     bench.settle()
     bench.clock.step(3_600_000)
     assert deadman.beat() is True
 
 
-def test_b14_silence_when_what_is_due_is_not_planned(bench: Sandbox, deadman: Deadman, door: FakeDoor) -> None:
+def test_b14_silence_when_what_is_due_is_not_planned(
+    bench: Sandbox, deadman: ExternalHeartbeat, door: FakeDoor
+) -> None:
     """B14: also if the engine turns and turns"""
     deadman.watch(bench._store, bench.clock, bench.clock.boot_ms)
     bench.add("s", when="0 9 * * *", job="work")
@@ -119,7 +128,7 @@ def test_b14_silence_when_the_store_does_not_answer(bench: Sandbox, door: FakeDo
             raise StoreUnavailable("no answer")
             yield
 
-    deadman = Deadman(Settings(heartbeat_url=URL), door)  # type: ignore[arg-type]
+    deadman = ExternalHeartbeat(EngineOptions(heartbeat_url=URL), door)  # type: ignore[arg-type]
     deadman.watch(Silent(), bench.clock, bench.clock.boot_ms)  # type: ignore[arg-type]
     assert deadman.beat() is False
     assert door.calls == []
@@ -127,7 +136,7 @@ def test_b14_silence_when_the_store_does_not_answer(bench: Sandbox, door: FakeDo
 
 @pytest.mark.parametrize("answer", [Unreachable("nobody there"), Response(500, b"", {}), Response(404, b"", {})])
 def test_b14_a_call_that_does_not_arrive_is_said_without_the_key(
-    deadman: Deadman, door: FakeDoor, caplog: pytest.LogCaptureFixture, answer: Response | Exception
+    deadman: ExternalHeartbeat, door: FakeDoor, caplog: pytest.LogCaptureFixture, answer: Response | Exception
 ) -> None:
     """B14: and made again the next time"""
     door.answer = answer
@@ -140,8 +149,8 @@ def test_b14_a_call_that_does_not_arrive_is_said_without_the_key(
 
 def test_b14_a_slow_beat_of_the_workers_is_respected(bench: Sandbox, door: FakeDoor) -> None:
     """B14: three beats, when they are longer than half a minute"""
-    settings = Settings(heartbeat_url=URL, beat_ms=20_000)
-    deadman = Deadman(settings, door)  # type: ignore[arg-type]
+    settings = EngineOptions(heartbeat_url=URL, beat_ms=20_000)
+    deadman = ExternalHeartbeat(settings, door)  # type: ignore[arg-type]
     assert deadman.watch(bench._store, bench.clock, lambda: bench.clock.boot_ms() - 60_000).beat() is True
     assert deadman.watch(bench._store, bench.clock, lambda: bench.clock.boot_ms() - 60_001).beat() is False
 
@@ -185,7 +194,7 @@ def test_b14_a_scheduler_that_runs_is_heard_outside() -> None:
 
 def test_b14_the_file_says_who_is_called(bench: Sandbox, door: FakeDoor, tmp_path: Path) -> None:
     """B14: from the next beat on after a reload; its key is nobody's to read, and a bad address changes nothing"""
-    deadman = Deadman(Settings(), door)  # type: ignore[arg-type]
+    deadman = ExternalHeartbeat(EngineOptions(), door)  # type: ignore[arg-type]
     deadman.watch(bench._store, bench.clock, bench.clock.boot_ms, bench._loader.policies)
     desk = Desk(bench, tmp_path / "matins.yaml", "schedules: {s: {when: 1h, job: work}}\n")
     assert (desk.look(), deadman.beat(), door.calls) == ("applied", False, [])
@@ -202,7 +211,9 @@ def test_b14_the_file_says_who_is_called(bench: Sandbox, door: FakeDoor, tmp_pat
     assert (desk.look(), deadman.beat(), len(door.calls)) == ("applied", False, 3)
 
 
-def test_b14_what_the_program_says_comes_before_the_file(bench: Sandbox, deadman: Deadman, door: FakeDoor) -> None:
+def test_b14_what_the_program_says_comes_before_the_file(
+    bench: Sandbox, deadman: ExternalHeartbeat, door: FakeDoor
+) -> None:
     """B14"""
     bench.heartbeat.set(url="https://hc.example.com/other")
     deadman.watch(bench._store, bench.clock, bench.clock.boot_ms, bench._loader.policies)

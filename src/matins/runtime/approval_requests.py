@@ -1,0 +1,163 @@
+"""Requests for approval: created here, answered through the service, expired by the timers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+
+from matins.engine.approvals import agent_fingerprint, approval_request, authors, digest, needs_approval
+from matins.engine.policies import Policies
+from matins.engine.settings import dump_settings
+from matins.engine.when.durations import DAY_MS
+from matins.model.agent import Agent
+from matins.model.approval import Approval, ApprovalKind
+from matins.model.rows import NewEvent
+from matins.model.settings import settings_of
+from matins.ports import ApprovalRows, Transaction
+from matins.runtime.catalog import CompiledSchedule
+
+BUDGET_TIMEOUT_MS = 7 * DAY_MS
+
+
+def request_run_approval(
+    transaction: Transaction, compiled: CompiledSchedule, policies: Policies, run_id: int, slot: int | None, now: int
+) -> int:
+    """Request approval of a run from its approvers, or from the owner. Earlier approvals of the run become void."""
+    for approval in transaction.approvals_of_run(run_id):
+        if approval.kind == "run" and approval.state == "approved":
+            _void_approval(transaction, approval, now, "approval is requested again")
+    makers = authors_of(transaction, compiled, run_id)
+    maker, role = makers[0] if makers else ("owner", "owner")
+    definition = compiled.definition
+    request = approval_request(compiled.agent, compiled.name, definition, slot, compiled.timetable.trigger.describe())
+    request["involved"] = makers
+    if (agent := _agent_of(compiled, policies)) is not None:
+        request["wakes"] = agent_fingerprint(agent)
+    approval = Approval(
+        0, "run", compiled.schedule_id, compiled.name, run_id, compiled.rev, run_digest(compiled, policies), definition.approval,
+        definition.approvers, definition.approvals_required, definition.approval_default, maker, role, now,
+        now + definition.approval_timeout_ms, "pending", None, request,
+    )  # fmt: skip
+    return _insert_request(transaction, approval, now)
+
+
+def request_schedule_approval(
+    transaction: Transaction,
+    compiled: CompiledSchedule,
+    by: str,
+    role: str,
+    now: int,
+    expires_at: int,
+    proposal: dict[str, Any],
+) -> int:
+    """Request approval of a schedule that an agent proposes."""
+    request = (
+        approval_request(
+            compiled.agent, compiled.name, compiled.definition, None, compiled.timetable.trigger.describe()
+        )
+        | proposal
+    )
+    return _request_from_owner(transaction, "schedule", compiled, None, by, role, now, expires_at, request)
+
+
+def request_budget_approval(
+    transaction: Transaction, compiled: CompiledSchedule, run_id: int | None, now: int, request: dict[str, Any]
+) -> int:
+    """Ask whether a schedule may continue after it spent too much."""
+    request = {"schedule": compiled.name, "agent": compiled.agent, **request}
+    return _request_from_owner(
+        transaction, "budget", compiled, run_id, "matins", "system", now, now + BUDGET_TIMEOUT_MS, request
+    )
+
+
+def void_approvals(
+    transaction: Transaction, schedule_id: int, now: int, why: str, *, money: bool = False
+) -> list[Approval]:
+    """Void the open requests about this schedule (with `money`: about its spending), and return them."""
+    found = [approval for approval in transaction.open_approvals(schedule_id) if (approval.kind == "budget") == money]
+    return [approval for approval in found if _void_approval(transaction, approval, now, why)]
+
+
+def void_run(transaction: Transaction, run_id: int, now: int) -> None:
+    """Void the open requests about a run that has ended."""
+    for approval in transaction.approvals_of_run(run_id):
+        if approval.kind == "run" and approval.state in ("pending", "approved"):
+            _void_approval(transaction, approval, now, "the run has ended")
+
+
+def _void_approval(transaction: Transaction, approval: Approval, now: int, why: str) -> bool:
+    voided = transaction.set_approval_state(approval.id, approval.state, "void", now)
+    if voided:
+        data = {"approval": str(approval.id), "why": why}
+        transaction.events.append(NewEvent(now, "approval.voided", approval.schedule_id, approval.run_id, data))
+    return voided
+
+
+def authors_of(transaction: Transaction, compiled: CompiledSchedule, run_id: int) -> list[tuple[str, str]]:
+    """(name, role) of all who are involved in a run: who started it manually, who changed its settings, and who created
+    the schedule."""
+    found: list[tuple[str, str]] = []
+    run = transaction.run(run_id)
+    by = orjson.loads(run.evidence).get("by") if run and run.evidence else None
+    if by:
+        found.append((by["name"], by["role"]))
+    for approval in transaction.approvals_of_run(run_id):
+        if (
+            approval.kind == "run" and approval.rev == compiled.rev
+        ):  # a repeated request: approvers may have edited the run
+            found += authors(approval)
+    found += transaction.authors(compiled.schedule_id, compiled.rev)
+    schedule = transaction.schedule(compiled.schedule_id)
+    if schedule is not None:
+        found.append((schedule.created_by, schedule.creator_role))
+    return list(dict.fromkeys((name, role) for name, role in found))
+
+
+def digest_of(compiled: CompiledSchedule) -> str:
+    return digest(compiled.agent, compiled.name, compiled.rev, compiled.definition)
+
+
+def run_digest(compiled: CompiledSchedule, policies: Policies) -> str:
+    """The digest of a run. It includes all settings of its agent, also hidden ones."""
+    agent = _agent_of(compiled, policies)
+    more = () if agent is None else ({"name": agent.name, **dump_settings(settings_of(Agent), agent)},)
+    return digest(compiled.agent, compiled.name, compiled.rev, compiled.definition, *more)
+
+
+def still_approved(transaction: ApprovalRows, compiled: CompiledSchedule, policies: Policies, run_id: int) -> bool:
+    """Whether the run needs no approval, or its approval is for the agent's present settings."""
+    if not needs_approval(compiled.definition):
+        return True
+    digest_now = run_digest(compiled, policies)
+    return any(
+        approval.state == "used" and approval.digest == digest_now for approval in transaction.approvals_of_run(run_id)
+    )
+
+
+def _agent_of(compiled: CompiledSchedule, policies: Policies) -> Agent | None:
+    return policies.agents.get(compiled.agent) if compiled.wakes_agent else None
+
+
+def _request_from_owner(
+    transaction: Transaction, kind: ApprovalKind, compiled: CompiledSchedule, run_id: int | None, by: str, role: str, now: int,
+    expires_at: int, request: dict[str, Any],
+) -> int:  # fmt: skip
+    approval = Approval(
+        0, kind, compiled.schedule_id, compiled.name, run_id, compiled.rev, digest_of(compiled), "owner_approve", (), 1, "deny",
+        by, role, now, expires_at, "pending", None, request,
+    )  # fmt: skip
+    return _insert_request(transaction, approval, now)
+
+
+def _insert_request(transaction: Transaction, approval: Approval, now: int) -> int:
+    number = transaction.insert_approval(approval)
+    data = {
+        "approval": str(number),
+        "kind": approval.kind,
+        "policy": approval.policy,
+        "digest": approval.digest,
+        "expires_at": approval.expires_at,
+    }
+    transaction.events.append(NewEvent(now, "approval.requested", approval.schedule_id, approval.run_id, data))
+    return number

@@ -1,0 +1,29 @@
+"""New runs: the record of a slot or of a manual start."""
+
+from __future__ import annotations
+
+import orjson
+
+from matins.engine.planning import PlannedRun
+from matins.engine.transitions import INITIAL_STATES
+from matins.model.rows import NewEvent, NewRun
+from matins.model.run import RunState
+from matins.runtime.catalog import CompiledSchedule
+
+
+def new_run(run_id: int, item: CompiledSchedule, planned: PlannedRun, now: int, request_key: str | None) -> NewRun:
+    """The row of a new run, in the planned state."""
+    live = planned.state < RunState.SUCCEEDED
+    evidence = None if planned.evidence is None else orjson.dumps(planned.evidence).decode()
+    return NewRun(
+        run_id, item.schedule_id, item.rev, planned.slot, request_key, planned.state, item.exclusive, item.scope, 0, 0,
+        None, (planned.until or now) if live else None, now, None, None if live else now, planned.slots, planned.first,
+        planned.reason, evidence,
+    )  # fmt: skip
+
+
+def planned_event(run_id: int, item: CompiledSchedule, planned: PlannedRun, now: int) -> NewEvent:
+    data = None
+    if planned.reason is not None or planned.slots > 1:
+        data = {"reason": planned.reason, "slot": planned.slot, "slots": planned.slots, **(planned.evidence or {})}
+    return NewEvent(now, INITIAL_STATES[planned.state], item.schedule_id, run_id, data)
