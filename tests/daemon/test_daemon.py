@@ -217,7 +217,7 @@ def test_whoever_takes_its_port_is_not_sent_the_token(tmp_path: Path) -> None:
         home.withdraw()
         assert home.running() is None
         (tmp_path / "daemon.json").write_text(json.dumps({**said, "store": home.store}))
-        os.close(home._held or 0)
+        os.close(home._lock_fd or 0)
         assert Home(tmp_path).running() is None
 
 

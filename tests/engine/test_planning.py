@@ -77,7 +77,7 @@ def test_run_all_capped_queues_behind_its_first() -> None:
         (NINE + 20 * MINUTE, QUEUED),
     ]
     allowed = planned(rule(catch_up="run_all_capped", catch_up_limit=2, overlap="allow"), 20 * MINUTE)
-    assert [birth.state for birth in allowed.births[2:]] == [READY] * 3
+    assert [birth.state for birth in allowed.runs[2:]] == [READY] * 3
 
 
 def test_max_executions_counts_what_runs_and_then_there_is_no_next() -> None:
@@ -105,8 +105,8 @@ def test_cancel_other_leaves_nothing_of_the_same_step_to_cancel() -> None:
 
 def test_at_capacity_skip() -> None:
     """H10"""
-    assert planned(rule(at_capacity="skip"), full=True).births[0].reason == "at_capacity"
-    assert planned(rule(), full=True).births[0].state is READY
+    assert planned(rule(at_capacity="skip"), full=True).runs[0].reason == "at_capacity"
+    assert planned(rule(), full=True).runs[0].state is READY
 
 
 def test_an_interval_waits_for_its_completion() -> None:

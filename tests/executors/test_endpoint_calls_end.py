@@ -38,7 +38,7 @@ office = calling.office
 
 def hung_up(endpoint: Endpoint) -> None:
     """Whoever called has gone; on a machine that is busy its second may be over before it has called."""
-    assert not endpoint.requests or endpoint.session_unknown.acquire(timeout=90)
+    assert not endpoint.requests or endpoint.gone.acquire(timeout=90)
 
 
 def test_b9_cancelling_ends_the_connection(office: Office, endpoint: Endpoint) -> None:
@@ -46,7 +46,7 @@ def test_b9_cancelling_ends_the_connection(office: Office, endpoint: Endpoint) -
     run_id = ask(office, endpoint, "fault:hang")
     endpoint.wait_for(1)
     office.matins.runs.cancel(run_id)
-    assert endpoint.session_unknown.acquire(timeout=90)
+    assert endpoint.gone.acquire(timeout=90)
     assert office.wait("s").state == "cancelled"
 
 
@@ -78,7 +78,7 @@ def test_b5_it_is_ended_at_its_cap_while_it_speaks(office: Office, endpoint: End
     run = asked(office, endpoint, "fault:endless", words)
     assert run.state == "over_budget", run.outcome
     assert "more than" in run.outcome["error"]
-    assert endpoint.session_unknown.acquire(timeout=90)
+    assert endpoint.gone.acquire(timeout=90)
     tokens = run.outcome["result"]["tokens"]
     assert (tokens["in"], tokens["out"] > 4_000) == (len("[Scheduled Task] fault:endless") // 4, True)
 
@@ -90,7 +90,7 @@ def test_h11_what_is_said_when_matins_stops_is_cut_and_recorded(office: Office, 
     with pytest.raises(SchedulerShutdownError) as caught:
         office.matins.stop(timeout=0.05)
     assert caught.value.running_job_count == 1
-    assert endpoint.session_unknown.acquire(timeout=90)
+    assert endpoint.gone.acquire(timeout=90)
     (run,) = office.matins.runs.list(schedule="s")
     assert (run.state, run.reason) == ("interrupted", "stopped")
 
@@ -115,7 +115,7 @@ def test_b9_a_call_that_a_crash_cut_is_unknown(tmp_path: Path, endpoint: Endpoin
     with subprocess.Popen([sys.executable, "-c", CRASHING, url, endpoint.url, on_unknown]) as engine:
         endpoint.wait_for(1)
         os.kill(engine.pid, signal.SIGKILL)
-    assert endpoint.session_unknown.acquire(timeout=90)
+    assert endpoint.gone.acquire(timeout=90)
     office = Office(url)
     with office.matins:
         run = office.wait("s", lambda run: run.state == word and (run.epoch > 1 or word == "held"))

@@ -57,9 +57,9 @@ def test_c5_a_session_that_is_gone_begins_anew_in_the_same_run(office: Office, t
     result = run.outcome["result"]
     assert result["session"] != SESSION
     assert list(kept(tmp_path, tool).values()) == [["[Scheduled Task] Go on"]]
-    landing = office.matins.runs.thread(run.id)
-    assert landing is not None
-    assert (landing.how, str(landing.thread.id)) == ("session: gone, fallback fresh", result["thread"])
+    assignment = office.matins.runs.thread(run.id)
+    assert assignment is not None
+    assert (assignment.how, str(assignment.thread.id)) == ("session: gone, fallback fresh", result["thread"])
     assert office.matins.get("s").failures == 0
 
 

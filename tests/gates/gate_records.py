@@ -89,4 +89,4 @@ def damage(bench: Sandbox, name: str) -> None:
             session.cursor.execute(b"COMMIT")
     else:
         store._connection.execute(statement)
-    bench._catalog._known.clear()
+    bench._catalog._cache.clear()

@@ -21,7 +21,7 @@ def seen(bench: Sandbox) -> list[list[SpendingLimit]]:
 
     @bench.job("look")
     def look(run: JobContext) -> None:
-        found.append(bench._bounds(run._work))
+        found.append(bench._loader.spending_limits(run._attempt))
         if run.attempt == 1:
             run.spend("$0.10", tokens=1_000)
             raise ValueError("no luck")

@@ -241,7 +241,7 @@ class InTheWay(Closed):
         for run_id in self.held:
             self.bench.runs.cancel(run_id)
         with self.bench._store.transaction(self.bench.clock.now_ms()) as transaction:
-            self.bench.engine.reaper._lose(transaction, transaction.live_runs(self.held), self.bench.clock.now_ms())
+            self.bench.engine.reaper._recover(transaction, transaction.live_runs(self.held), self.bench.clock.now_ms())
 
 
 class Ended(Closed):

@@ -22,7 +22,7 @@ def test_time_that_passes_is_steady() -> None:
 )
 def test_a_step(step: int, verdict: str) -> None:
     """H2"""
-    assert ClockWatch(NOW, BOOT).look(NOW + step, BOOT) == verdict
+    assert ClockWatch(NOW, BOOT).check(NOW + step, BOOT) == verdict
 
 
 def test_a_leap_forward_is_believed_when_it_is_still_there() -> None:

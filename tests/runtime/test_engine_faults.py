@@ -23,7 +23,7 @@ def execute(bench: Sandbox, statement: str) -> None:
     """As somebody with a database tool would."""
     with bench._store.transaction(0) as transaction:
         transaction._connection.execute(statement)
-    bench._catalog._known.clear()
+    bench._catalog._cache.clear()
 
 
 # -- schedules that cannot be read

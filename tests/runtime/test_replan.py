@@ -116,7 +116,7 @@ def test_a_broken_schedule_does_not_stop_the_replan(bench: Sandbox) -> None:
     bench.add("s", when="0 9 * * *", job="work")
     with bench._store.transaction(0) as transaction:
         transaction._connection.execute("UPDATE revisions SET definition = '{' WHERE schedule_id = 1")
-    bench._catalog._known.clear()
+    bench._catalog._cache.clear()
     bench.clock.step(-YEAR)
     bench.settle()
     assert next_slot(bench) == "2025-03-27T09:00:00Z"

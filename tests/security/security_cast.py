@@ -11,7 +11,7 @@ from matins.api.results import Approval, Run
 from matins.api.schedules import Api
 from matins.engine.approvals import DESTRUCTIVE, HARMLESS, needs_approval
 from matins.executors.python import JobContext
-from matins.model import policy
+from matins.model import approval as stored
 from matins.model.access import Principal
 from matins.runtime.approval_requests import digest_of, run_digest
 from matins.runtime.attempt import Attempt
@@ -84,7 +84,7 @@ class Watched(Sandbox):
         if schedule.creator_role == "agent":
             self._check_words(work)
 
-    def _check_leave(self, work: Attempt, approvals: list[policy.Approval]) -> None:
+    def _check_leave(self, work: Attempt, approvals: list[stored.Approval]) -> None:
         words = run_digest(work.compiled, self._loader.policies())
         good = [a for a in approvals if a.digest == words and a.state == "used"]
         assert len(good) == 1, f"{work} started without leave: {approvals}"
@@ -105,7 +105,7 @@ class Watched(Sandbox):
         unasked = self.agent_rules.get(work.compiled.agent).auto_approve_one_shots
         assert by_person or seen or unasked, f"{work} started with words that nobody has seen"
 
-    def _given_at(self, approval: policy.Approval) -> int:
+    def _given_at(self, approval: stored.Approval) -> int:
         """When people said yes, by the chained events: the row itself says when it was used."""
         with self._store.reading() as transaction:
             events = sorted(transaction.audit().events)

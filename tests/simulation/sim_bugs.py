@@ -105,12 +105,12 @@ def history_overlooked() -> Planted:
 
 def nobody_asked() -> Planted:
     """What needs approval is claimed like everything else."""
-    return patch.multiple(Clearance, _approved=lambda *arguments: True, consume_approval=lambda *arguments: None)
+    return patch.multiple(Clearance, _is_approved=lambda *arguments: True, consume_approval=lambda *arguments: None)
 
 
 def leave_used_early() -> Planted:
     """Leave is used when it is looked at, whether the run finds a place or not."""
-    approved = Clearance._approved
+    approved = Clearance._is_approved
 
     def hasty(self: Clearance, transaction: Any, row: Any, item: Any, now: int) -> bool:
         good = approved(self, transaction, row, item, now)
@@ -118,7 +118,7 @@ def leave_used_early() -> Planted:
             self.consume_approval(transaction, row, item, now)
         return good
 
-    return patch.object(Clearance, "_approved", hasty)
+    return patch.object(Clearance, "_is_approved", hasty)
 
 
 def question_never_put() -> Planted:

@@ -188,7 +188,7 @@ def test_whoever_looks_keeps_nobody_out(tmp_path: Path, looking: int, monkeypatc
 def test_nobody_looks_for_ever(tmp_path: Path, looking: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """S2: a process that was stopped in the middle of it is not waited for"""
     monkeypatch.setattr(ownership.time, "sleep", lambda seconds: None)
-    assert not Ownership(tmp_path / "matins.db").take()
+    assert not Ownership(tmp_path / "matins.db").acquire()
 
 
 def test_whether_an_engine_has_the_lock(tmp_path: Path) -> None:
@@ -197,12 +197,12 @@ def test_whether_an_engine_has_the_lock(tmp_path: Path) -> None:
     engine, looker = Ownership(path), Ownership(path)
     assert not looker.has_engine()
     assert list(tmp_path.iterdir()) == []
-    assert engine.take()
+    assert engine.acquire()
     assert [engine.has_engine(), looker.has_engine()] == [True, False]
     engine.announce(path)
-    assert [looker.has_engine(), looker.has_engine(), looker.take()] == [True, True, False]
-    engine.forget()  # as when it is killed: what it said stays there
-    assert [bool(looker.owner()), looker.has_engine(), looker.take()] == [True, False, True]
+    assert [looker.has_engine(), looker.has_engine(), looker.acquire()] == [True, True, False]
+    engine.abandon()  # as when it is killed: what it said stays there
+    assert [bool(looker.owner()), looker.has_engine(), looker.acquire()] == [True, False, True]
     looker.release()
 
 

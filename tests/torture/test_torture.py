@@ -65,7 +65,7 @@ def test_the_reckoning_sees_what_is_wrong(fault: str, tmp_path: Path) -> None:
     """S2: a record that is missing, there twice, without an end or from an old epoch is counted, as that only."""
     url = f"sqlite:///{tmp_path / 'spoiled.db'}"
     bench = Sandbox(url, clock=ManualClock("2026-01-01T00:00:00Z"))
-    bench.job("work")(lambda run: {"epoch": run._work.epoch})
+    bench.job("work")(lambda run: {"epoch": run._attempt.epoch})
     bench.add("steady", when="* * * * *", job="work")
     bench.run_until("2026-01-01T00:10:00Z")
     now = bench.clock.now_ms()

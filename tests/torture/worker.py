@@ -169,10 +169,10 @@ def _register(matins: Matins, diary: Diary, points: Points) -> None:
 
 
 def _begun(run: JobContext, diary: Diary, points: Points) -> dict[str, int]:
-    fact = {"run": run.id, "epoch": run._work.epoch}
+    fact = {"run": run.id, "epoch": run._attempt.epoch}
     points.passed("job: before its effect")
     slow = (run.payload or {}).get("ms", 0) >= 250
-    diary.tell("begin", schedule=run.schedule, slot=run._work.slot, pid=os.getpid(), key=run.key, slow=slow, **fact)
+    diary.tell("begin", schedule=run.schedule, slot=run._attempt.slot, pid=os.getpid(), key=run.key, slow=slow, **fact)
     points.passed("job: after its effect")
     return fact
 

@@ -33,7 +33,7 @@ def _choice(kind: Kind) -> Schema:
 
 
 def _whole(kind: Kind) -> Schema:
-    bounds = cast("kinds.Whole", kind)
+    bounds = cast("kinds.Int", kind)
     return {"type": "integer", "minimum": bounds.low, "maximum": bounds.high}
 
 

@@ -48,7 +48,7 @@ def _choice(node: Node, kind: Kind) -> Any:
 
 
 def _whole(node: Node, kind: Kind) -> Any:
-    bounds = cast("kinds.Whole", kind)
+    bounds = cast("kinds.Int", kind)
     value = to_python(node)
     if type(value) is int and bounds.low <= value <= bounds.high:
         return value

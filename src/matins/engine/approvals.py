@@ -103,7 +103,7 @@ def approval_request(
     if definition.payload is not None:
         request["payload"] = definition.payload
     if definition.target is not None:
-        request["target"] = {word: value for word, value in definition.target._asdict().items() if value is not None}
+        request["target"] = {field: value for field, value in definition.target._asdict().items() if value is not None}
     for name in _REVIEWED:
         if getattr(definition, name) is not None:
             request[name] = getattr(definition, name)

@@ -46,7 +46,7 @@ class BudgetShortage(NamedTuple):
 
 
 def charges(budgets: Iterable[Budget], schedule_id: int, agent: str, name: str, now: int) -> list[Charge]:
-    """In the order of their names, which is the order in which purses are locked."""
+    """In the order of their names, which is the order in which their usage is locked."""
     found: list[Charge] = []
     for budget in sorted(budgets, key=lambda budget: budget.name):
         subject = _subject(budget, schedule_id, agent, name)

@@ -32,7 +32,7 @@ class ForecastSlot(NamedTuple):
         return self.verdict is None or self.verdict.state < RunState.SUCCEEDED
 
     @property
-    def word(self) -> str:
+    def label(self) -> str:
         """runs, deferred, coalesced, queued or skipped."""
         if self.verdict is None:
             return "runs"

@@ -42,7 +42,7 @@ class Plan(NamedTuple):
 class Timetable:
     """A schedule's definition, made ready for planning."""
 
-    __slots__ = ("_plain_times", "from_completion", "definition", "exclusive", "trigger")
+    __slots__ = ("_plain_times", "definition", "exclusive", "from_completion", "trigger")
 
     def __init__(self, definition: ScheduleDefinition, trigger: Trigger) -> None:
         self.definition = definition

@@ -207,7 +207,7 @@ def _flag(declared: Declared, value: Any, context: ParseContext) -> bool:
 
 
 def _whole(declared: Declared, value: Any, context: ParseContext) -> int:
-    kind = cast("kinds.Whole", declared.kind)
+    kind = cast("kinds.Int", declared.kind)
     return check_number(declared.name, value, kind.low, kind.high)
 
 

@@ -317,7 +317,9 @@ class AgentExecutor:
             elif result.succeeded and process.ended_by is not None:  # what is done was done before anybody could end it
                 process = process._replace(ended_by="after_final")
             now = self._clock.now_ms()
-            outcome = outcome_of(started.call, result, process, started.context.landing, started.context.policies, now)
+            outcome = outcome_of(
+                started.call, result, process, started.context.assignment, started.context.policies, now
+            )
             outcome = replace(outcome, target_gone=gone)
             outcome = _with_provider(started, outcome)
             if outcome.over_budget and end_reason is not None:
@@ -370,8 +372,8 @@ def _feed(reader: Reader, data: bytes) -> bytes:
 
 
 def _of_run(started: Prepared, result: RunnerResult) -> RunnerResult:
-    landing = started.context.landing if started.call.session else None  # a new session counts from nothing
-    return result.of_run(landing.thread.tokens if landing else (0, 0, 0))
+    assignment = started.context.assignment if started.call.session else None  # a new session counts from nothing
+    return result.of_run(assignment.thread.tokens if assignment else (0, 0, 0))
 
 
 def _with_provider(started: Prepared, outcome: Outcome) -> Outcome:

@@ -114,10 +114,10 @@ class Preparation:
         runner.check(call)
         if isinstance(runner, EndpointRunner):
             if runner.chooses_session:
-                check_session(call, context.landing, _KEEPS_NO_SESSION)
+                check_session(call, context.assignment, _KEEPS_NO_SESSION)
             return Prepared(attempt, runner, context, call, limits, held_item)
         command = runner.command(call)
-        check_session(call, context.landing, command)
+        check_session(call, context.assignment, command)
         environment = environment_of(agent.environment, command.env_add, command.env_remove)
         argv = (find_program(command.argv[0], environment.values.get("PATH")), *command.argv[1:])
         launch = Launch(
@@ -160,7 +160,7 @@ class Preparation:
         self, attempt: Attempt, agent: Agent, context: RunContext, runner: AnyRunner, held_item: HeldWorkItem | None
     ) -> Call:
         compiled, definition = attempt.compiled, attempt.compiled.definition
-        session = context.landing.thread.session if context.landing else None
+        session = context.assignment.thread.session if context.assignment else None
         cap = min((cost for cost in (definition.max_cost, agent.max_cost) if cost is not None), default=None)
         fire = prompt_context(attempt, context.previous_state)
         return Call(
@@ -190,11 +190,11 @@ class Preparation:
 
     def _earlier(self, attempt: Attempt, context: RunContext) -> tuple[tuple[str, str], ...]:
         """The last of what was said there, but not by this very run; it begins with a question."""
-        if context.landing is None:
+        if context.assignment is None:
             return ()
         kept: list[tuple[str, str]] = []
         remaining = _MAX_EARLIER_LENGTH
-        for message in reversed(self._loader.earlier_messages(context.landing.thread.id)):
+        for message in reversed(self._loader.earlier_messages(context.assignment.thread.id)):
             remaining -= len(message.text)
             if remaining < 0:
                 break

@@ -29,7 +29,7 @@ def outcome_of(
     call: Call,
     result: RunnerResult,
     process: ProcessOutcome,
-    landing: ThreadAssignment | None,
+    assignment: ThreadAssignment | None,
     policies: Policies,
     now: int,
 ) -> Outcome:
@@ -43,14 +43,14 @@ def outcome_of(
         limit = ProviderLimit(result.limit.provider, result.limit.until(process.ended_at or now), result.limit.reason)
     return Outcome(
         succeeded,
-        result=outcome_document(result, process, landing, usage),
+        result=outcome_document(result, process, assignment, usage),
         error=error,
         timed_out=process.ended_by in ("wall", "idle"),
         cancelled=process.ended_by == "asked",
         usage=usage,
         limit=limit,
         over_budget=result.stopped_by == "money" or process.ended_by == "budget",
-        turn=AgentTurn(call.prompt, display_text(result.text), result.session, _session_tokens(result, landing)),
+        turn=AgentTurn(call.prompt, display_text(result.text), result.session, _session_tokens(result, assignment)),
         lost=process.kind in ("unknown", "orphaned"),
     )
 
@@ -80,17 +80,17 @@ def usage_of(call: Call, result: RunnerResult, policies: Policies) -> Usage:
 
 
 def outcome_document(
-    result: RunnerResult, process: ProcessOutcome, landing: ThreadAssignment | None, usage: Usage
+    result: RunnerResult, process: ProcessOutcome, assignment: ThreadAssignment | None, usage: Usage
 ) -> dict[str, Any]:
     """As it is kept with the run."""
     return {
         "executed": result.executed,
         "succeeded": result.succeeded,
-        "delivered": landing is not None and bool(result.text),
+        "delivered": assignment is not None and bool(result.text),
         "declared": result.declared,
         "reason": result.reason,
         "session": result.session,
-        "thread": None if landing is None else str(landing.thread.id),
+        "thread": None if assignment is None else str(assignment.thread.id),
         "turns": result.turns,
         "tokens": {"in": result.tokens_in, "out": result.tokens_out, "cached": result.tokens_cached},
         "money": {"micro_dollars": usage.money, "estimated": usage.estimated},
@@ -126,8 +126,8 @@ def _failure_text(result: RunnerResult, process: ProcessOutcome) -> str:
     return f"It ended with exit code {process.exit_code}"
 
 
-def _session_tokens(result: RunnerResult, landing: ThreadAssignment | None) -> tuple[int, int, int] | None:
+def _session_tokens(result: RunnerResult, assignment: ThreadAssignment | None) -> tuple[int, int, int] | None:
     """What the session had before, and what this run added."""
-    before = landing.thread.tokens if landing and landing.thread.session else (0, 0, 0)
+    before = assignment.thread.tokens if assignment and assignment.thread.session else (0, 0, 0)
     now = (result.tokens_in, result.tokens_out, result.tokens_cached)
     return before[0] + now[0], before[1] + now[1], before[2] + now[2]

@@ -35,9 +35,9 @@ def request_run_approval(
     if (agent := _agent_of(compiled, policies)) is not None:
         request["wakes"] = agent_fingerprint(agent)
     approval = Approval(
-        0, "run", compiled.schedule_id, compiled.name, run_id, compiled.rev, run_digest(compiled, policies), definition.approval,
-        definition.approvers, definition.approvals_required, definition.approval_default, maker, role, now,
-        now + definition.approval_timeout_ms, "pending", None, request,
+        0, "run", compiled.schedule_id, compiled.name, run_id, compiled.rev, run_digest(compiled, policies),
+        definition.approval, definition.approvers, definition.approvals_required, definition.approval_default, maker,
+        role, now, now + definition.approval_timeout_ms, "pending", None, request,
     )  # fmt: skip
     return _insert_request(transaction, approval, now)
 
@@ -140,12 +140,12 @@ def _agent_of(compiled: CompiledSchedule, policies: Policies) -> Agent | None:
 
 
 def _request_from_owner(
-    transaction: Transaction, kind: ApprovalKind, compiled: CompiledSchedule, run_id: int | None, by: str, role: str, now: int,
-    expires_at: int, request: dict[str, Any],
+    transaction: Transaction, kind: ApprovalKind, compiled: CompiledSchedule, run_id: int | None, by: str, role: str,
+    now: int, expires_at: int, request: dict[str, Any],
 ) -> int:  # fmt: skip
     approval = Approval(
-        0, kind, compiled.schedule_id, compiled.name, run_id, compiled.rev, digest_of(compiled), "owner_approve", (), 1, "deny",
-        by, role, now, expires_at, "pending", None, request,
+        0, kind, compiled.schedule_id, compiled.name, run_id, compiled.rev, digest_of(compiled), "owner_approve", (), 1,
+        "deny", by, role, now, expires_at, "pending", None, request,
     )  # fmt: skip
     return _insert_request(transaction, approval, now)
 

@@ -33,8 +33,8 @@ class CompiledSchedule:
     """A schedule at one revision."""
 
     __slots__ = (
-        "agent", "definition", "emits_message", "exclusive", "gates", "name", "rev", "rule", "schedule_id", "scope", "scopes",
-        "wakes_agent",
+        "agent", "definition", "emits_message", "exclusive", "gates", "name", "rev", "schedule_id", "scope", "scopes",
+        "timetable", "wakes_agent",
     )  # fmt: skip
 
     def __init__(self, schedule_id: int, rev: int, name: str, agent: str, text: str) -> None:

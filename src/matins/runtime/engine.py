@@ -167,8 +167,8 @@ class Engine:
         self.reaper.turn(now, boot)
         self._adopt()
         self.turned_at = self.clock.boot_ms()
-        longest = self.settings.check_interval_ms
-        return longest if next_at is None else max(0, min(next_at - self.clock.now_ms(), longest))
+        max_delay = self.settings.check_interval_ms
+        return max_delay if next_at is None else max(0, min(next_at - self.clock.now_ms(), max_delay))
 
     def _transact(self, now: int) -> tuple[list[Attempt], int | None]:
         """One transaction: everything that this turn decides, durable before anything starts."""

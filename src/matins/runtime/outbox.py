@@ -237,8 +237,8 @@ class Outbox:
             self._under_way -= {_key(report.queue) for report in self._done}
             self._done = []
         else:
-            longest = _POLL_SHARED_MS if self._store.shared else _POLL_MS
-            delay = longest if next_at is None else max(0, min(next_at - now, longest))
+            max_delay = _POLL_SHARED_MS if self._store.shared else _POLL_MS
+            delay = max_delay if next_at is None else max(0, min(next_at - now, max_delay))
             return delay / 1000 if self._has_subscribers else None
         return _RETRY_S
 

@@ -63,7 +63,7 @@ class RunChange(NamedTuple):
     renewed: bool = False
     usage: Usage | None = None
     limit: ProviderLimit | None = None
-    told: AgentTurn | None = None
+    turn: AgentTurn | None = None
 
 
 def apply(transaction: Transaction, changes: Sequence[RunChange], now: int, *, limited: bool = True) -> int:
@@ -107,7 +107,7 @@ def end_runs(
     rows = transaction.live_runs(run_ids)
     compiled = catalog.compiled(transaction, {(row.schedule_id, row.rev) for row in rows})
     workers = {worker.id for worker in transaction.workers()} if rows else set[int]()
-    told = {} if by is None else {"by": by}
+    author = {} if by is None else {"by": by}
     changes: list[RunChange] = []
     for row in rows:
         item = compiled.get((row.schedule_id, row.rev))
@@ -115,12 +115,12 @@ def end_runs(
         if isinstance(item, CompiledSchedule) and (row.state <= RunState.READY or orphan):
             transition = CANCEL if orphan else CANCEL_WAITING
             changes.append(
-                RunChange(row.id, row.epoch, row.slot, item, transition, now, reason=reason, evidence=told or None)
+                RunChange(row.id, row.epoch, row.slot, item, transition, now, reason=reason, evidence=author or None)
             )
     unreadable = [row for row in rows if not isinstance(compiled.get((row.schedule_id, row.rev)), CompiledSchedule)]
     end_unreadable(transaction, [row for row in unreadable if row.state <= RunState.READY], now, CANCEL_WAITING)
     for run_id, schedule_id, _ in transaction.mark_cancelling(run_ids):
-        transaction.events.append(NewEvent(now, "run.cancelling", schedule_id, run_id, {"reason": reason, **told}))
+        transaction.events.append(NewEvent(now, "run.cancelling", schedule_id, run_id, {"reason": reason, **author}))
     apply(transaction, changes, now)
 
 
@@ -187,17 +187,17 @@ def _count_failures(transaction: Transaction, over: list[RunChange], now: int) -
     counted = [change for change in over if change.transition in (SUCCEED, FAIL)]
     transaction.count_failures([(change.compiled.schedule_id, change.transition is FAIL) for change in counted])
     for change in counted:
-        most = change.compiled.definition.pause_after_failures
-        if most is not None and change.transition is FAIL:
-            _pause_after_failures(transaction, change.compiled.schedule_id, most, now)
+        limit = change.compiled.definition.pause_after_failures
+        if limit is not None and change.transition is FAIL:
+            _pause_after_failures(transaction, change.compiled.schedule_id, limit, now)
 
 
-def _pause_after_failures(transaction: Transaction, schedule_id: int, most: int, now: int) -> None:
-    if transaction.failures(schedule_id) < most:
+def _pause_after_failures(transaction: Transaction, schedule_id: int, limit: int, now: int) -> None:
+    if transaction.failures(schedule_id) < limit:
         return
     transaction.reset_failures(schedule_id)
-    if pause(transaction, schedule_id, now, BY_FAILURES, f"{most} runs in a row failed"):
-        data = {"failures": most}
+    if pause(transaction, schedule_id, now, BY_FAILURES, f"{limit} runs in a row failed"):
+        data = {"failures": limit}
         transaction.events.append(NewEvent(now, "schedule.auto_paused", schedule_id, None, data))
 
 
@@ -215,8 +215,8 @@ def _go_on(transaction: Transaction, schedule_id: int, now: int) -> None:
     schedule = None if row is None else schedule_record(row)
     if schedule is None or schedule.next_slot is not None or schedule.state not in _NOT_STOPPED:
         return
-    most = schedule.definition.max_executions
-    if most is not None and schedule.executions < most:
+    limit = schedule.definition.max_executions
+    if limit is not None and schedule.executions < limit:
         rule = Timetable(schedule.definition, compile_trigger(schedule.definition.trigger))
         slot, paused = next_uncovered_slot(transaction, schedule_id, rule.trigger, now), schedule.state == "paused"
         due_at = None if paused else rule.due_at(schedule_id, slot)
@@ -281,7 +281,7 @@ def _json(value: dict[str, Any]) -> str:
     try:
         return orjson.dumps(value, default=repr, option=orjson.OPT_NON_STR_KEYS).decode()
     except Exception:  # a job may return or raise anything, which must not stop the others
-        return orjson.dumps({key: _plain(told) for key, told in value.items()}).decode()
+        return orjson.dumps({key: _plain(item) for key, item in value.items()}).decode()
 
 
 def _plain(value: object) -> str:

@@ -25,7 +25,7 @@ class RunContext(NamedTuple):
     """What the store says about a run that an agent is about to start or to continue."""
 
     agent: Agent | None
-    landing: ThreadAssignment | None
+    assignment: ThreadAssignment | None
     previous_state: RunState | None
     policies: Policies
     approved: bool = True

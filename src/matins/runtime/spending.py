@@ -47,8 +47,8 @@ class SpendingLimit(NamedTuple):
             spent = format_money(usage.money) + (" by the price table" if usage.estimated else "")
             return f"It spent {spent}, more than the {format_money(max(0, self.money))} {self.of}, and was stopped"
         if self.tokens is not None and usage.tokens > self.tokens:
-            spent, most = format_tokens(usage.tokens), format_tokens(max(0, self.tokens))
-            return f"It used {spent} tokens, more than the {most} {self.of}, and was stopped"
+            spent, limit = format_tokens(usage.tokens), format_tokens(max(0, self.tokens))
+            return f"It used {spent} tokens, more than the {limit} {self.of}, and was stopped"
         return None
 
 

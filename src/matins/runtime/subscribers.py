@@ -170,20 +170,20 @@ class StoredSubscriber:
 
     def queues(self, turn: Turn, under_way: set[int]) -> list[DeliveryQueue]:
         kind, name, transaction = self.subscription.kind, self.subscription.name, turn.transaction
-        most = _MAX_QUEUES.get(kind, 1)
-        if not self._ours or len(under_way) >= most:
+        limit = _MAX_QUEUES.get(kind, 1)
+        if not self._ours or len(under_way) >= limit:
             return []
         if kind == "function":
             return self._queue(turn, _ALL, self._merged(turn))
-        found = transaction.due_queues(name, turn.now, most)
-        free = [schedule_id for schedule_id in found if schedule_id not in under_way][: most - len(under_way)]
+        found = transaction.due_queues(name, turn.now, limit)
+        free = [schedule_id for schedule_id in found if schedule_id not in under_way][: limit - len(under_way)]
         queues = (self._queue(turn, s, transaction.queue_events(name, s, _MAX_DELIVERIES)) for s in free)
         return [queue for some in queues for queue in some]
 
     def _queue(self, turn: Turn, schedule_id: int, events: list[tuple[int, StoredEvent]]) -> list[DeliveryQueue]:
         kind = self.subscription.kind
-        letters = turn.deliveries(events, with_run=kind == "hook")
-        return [DeliveryQueue(self, kind, schedule_id, self._target, letters, turn.policies)] if letters else []
+        deliveries = turn.deliveries(events, with_run=kind == "hook")
+        return [DeliveryQueue(self, kind, schedule_id, self._target, deliveries, turn.policies)] if deliveries else []
 
     def _merged(self, turn: Turn) -> list[tuple[int, StoredEvent]]:
         """The next events of all schedules that do not wait for a retry, in commit order."""
@@ -278,13 +278,13 @@ class MemorySubscriber:
         return bool(events)
 
     def queues(self, turn: Turn, under_way: set[int]) -> list[DeliveryQueue]:
-        put_off = {
+        deferred = {
             self._waiting[event_id].schedule_id for event_id, (_, at) in self._attempted.items() if at > turn.now
         }
-        events = (event for event in self._waiting.values() if event.schedule_id not in put_off)
+        events = (event for event in self._waiting.values() if event.schedule_id not in deferred)
         due = [] if under_way else list(islice(events, _MAX_DELIVERIES))
-        letters = turn.deliveries([(self._attempted.get(event.id, (0, 0))[0], event) for event in due])
-        return [DeliveryQueue(self, "function", _ALL, self._callback, letters, turn.policies)] if letters else []
+        deliveries = turn.deliveries([(self._attempted.get(event.id, (0, 0))[0], event) for event in due])
+        return [DeliveryQueue(self, "function", _ALL, self._callback, deliveries, turn.policies)] if deliveries else []
 
     def record(self, turn: Turn, sent: QueueResults) -> None:
         for delivery, result in sent:

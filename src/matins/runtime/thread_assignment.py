@@ -14,10 +14,10 @@ from matins.runtime.run_changes import RunChange, apply
 _BUSY_MS, _GONE_MS, _MAX_GONE_MS = 2_000, 30_000, 900_000
 
 
-def assign_target(transaction: Transaction, row: ReadyRun, item: CompiledSchedule, usual: Target, now: int) -> bool:
+def assign_target(transaction: Transaction, row: ReadyRun, item: CompiledSchedule, default: Target, now: int) -> bool:
     """Whether the run has a thread now. If not, it waits or is skipped."""
     definition = item.definition
-    target = definition.target or usual
+    target = definition.target or default
     already, waited = transaction.thread_assignment(row.id), now - row.planned_at
     found = _target_state(transaction, item.agent, target, row.id, already)
     place = resolve_target(

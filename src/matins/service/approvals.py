@@ -177,7 +177,7 @@ class Approvals:
             schedule = self.core.schedule(transaction, schedule_id)
             if schedule.state == "paused" and schedule.paused_by == BY_BUDGET:  # what a person paused stays so
                 resume(transaction, schedule, self.core.compiled(transaction, schedule), now, principal.name)
-        transaction.lock_policies()  # purses come last
+        transaction.lock_policies()  # the usage of budgets comes last
         for budget in policies.budgets:
             if budget.name == place.get("budget"):
                 amount = (-(budget.max_cost or 0), -(budget.max_tokens or 0), 0, 0)

@@ -178,5 +178,5 @@ def _place_of_run(store: Store, principal: Principal) -> Target | None:
     if principal.run_id is None:
         return None
     with store.reading() as transaction:
-        landing = transaction.thread_assignment(principal.run_id)
-    return None if landing is None else context_of(landing.thread)
+        assignment = transaction.thread_assignment(principal.run_id)
+    return None if assignment is None else context_of(assignment.thread)

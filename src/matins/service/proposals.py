@@ -106,8 +106,8 @@ class Proposals:
         already = transaction.count_agent_schedules(principal.name)
         for number, draft in enumerate(drafts):
             check_rules(draft.timetable.trigger, rules, depth, already + number)
-        landing = None if own is None else transaction.thread_assignment(own.id)
-        here = None if landing is None else resolve_current("current-thread", context_of(landing.thread))
+        assignment = None if own is None else transaction.thread_assignment(own.id)
+        here = None if assignment is None else resolve_current("current-thread", context_of(assignment.thread))
         return Authorship(principal, principal.run_id, parent.id if parent else None, depth, rules, here)
 
     def check_edit(

@@ -187,10 +187,10 @@ class Runs:
     def thread(self, principal: Principal, run_id: int) -> ThreadAssignment | None:
         with self.core.store.reading() as transaction:
             self.core.run(transaction, run_id)
-            landing = transaction.thread_assignment(run_id)
-        if landing is None:
+            assignment = transaction.thread_assignment(run_id)
+        if assignment is None:
             return None
-        return ThreadAssignment(str(landing.run_id), thread_result(landing.thread), landing.how)
+        return ThreadAssignment(str(assignment.run_id), thread_result(assignment.thread), assignment.how)
 
     def snapshot(self, principal: Principal, run_id: int) -> Snapshot:
         with self.core.store.reading() as transaction:

@@ -73,10 +73,12 @@ def test_s5_an_agent_may_hear_of_its_runs_so(bench: Sandbox) -> None:
     text = "[Scheduled Task] Ring for s"
     source = {"channel": "scheduler", "connector_id": str(made.id)}
     assert emitted(bench) == [(made.id, run.id, {"loud": True, "text": text, "source": source})]
-    landing = bench.runs.thread(run.id)
-    assert landing is not None
-    assert [(message.role, message.text) for message in bench.threads.messages(landing.thread.id)] == [("user", text)]
-    assert landing.thread.state == "waiting"
+    assignment = bench.runs.thread(run.id)
+    assert assignment is not None
+    assert [(message.role, message.text) for message in bench.threads.messages(assignment.thread.id)] == [
+        ("user", text)
+    ]
+    assert assignment.thread.state == "waiting"
 
 
 @pytest.mark.parametrize("words", [{"job": "message"}, {"agent": "bell", "prompt": "Ring"}], ids=["job", "agent"])

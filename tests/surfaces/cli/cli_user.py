@@ -8,10 +8,9 @@ from typing import Any
 
 from click.testing import CliRunner, Result
 
-from matins.api.use_case import UseCase
+from matins.api.use_case import Transport, UseCase
 from matins.model.access import OWNER, Principal
 from matins.surfaces.cli import cli
-from matins.surfaces.cli.context import Transport
 from matins.surfaces.transports.in_process import InProcess
 from matins.testing import Sandbox
 

@@ -51,7 +51,7 @@ class HttpServer:
         self.matins.job("block")(self._block)
         if start:
             self.matins.start()
-        self.pool = BrowserSessions(self.matins.clock)
+        self.sessions = BrowserSessions(self.matins.clock)
         self.token = token or self.new_token("owner")
         store, clock = self.matins.store, self.matins.clock
         self.idempotency = IdempotencyStore(store, clock)
@@ -66,7 +66,7 @@ class HttpServer:
             hosts=[self.host],
             origins=[self.url],
             health=Health(self.matins, clock, max_lag_ms),
-            sessions=self.pool,
+            sessions=self.sessions,
             **options,
         )
         self.server = Server(self.app, listening)

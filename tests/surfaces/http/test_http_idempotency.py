@@ -14,7 +14,7 @@ from http_server import YEARLY, HttpServer
 from matins import Conflict, InvalidInput, StoreUnavailable
 from matins.api.use_case import USE_CASES
 from matins.model.access import OWNER, Principal
-from matins.service.idempotency import KEPT_MS, IdempotencyStore, StoredResponse
+from matins.service.idempotency import RETENTION_MS, IdempotencyStore, StoredResponse
 from matins.testing import ManualClock
 
 BODY = {"name": "a", "when": YEARLY, "job": "work"}
@@ -154,7 +154,7 @@ def stored(tmp_path: Path) -> Iterator[Stored]:
 def test_answers_are_kept_for_a_day(stored: Stored) -> None:
     assert stored.responses.begin(OWNER, "k", "digest") is None
     stored.responses.store(OWNER, "k", StoredResponse(201, "done"))
-    stored.clock.advance(KEPT_MS - 1)
+    stored.clock.advance(RETENTION_MS - 1)
     assert stored.responses.begin(OWNER, "k", "digest") == StoredResponse(201, "done")
     stored.clock.advance(1)
     assert stored.responses.begin(OWNER, "k", "other") is None

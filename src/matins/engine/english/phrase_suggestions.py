@@ -1,4 +1,4 @@
-"""What to offer to someone whose phrase was refused: their own words, mended, or the nearest phrase there is."""
+"""What to offer to someone whose phrase was refused: their own words, corrected, or the nearest phrase there is."""
 
 from __future__ import annotations
 

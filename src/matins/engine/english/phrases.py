@@ -125,7 +125,7 @@ def _hint(text: str, refusal: InvalidPhraseError, works: Callable[[str], bool]) 
         together = f"Make {len(offered)} schedules: {listed(offered)}."
         return together if refusal.all_needed else f"Did you mean {listed(offered[:2], 'or')}?"
     grammar = phrase_grammar()
-    mended = phrase_suggestions.corrected(split_words(text), grammar, works) if text.isascii() else None
-    if mended is not None:
-        return f'Did you mean "{mended}"?'
+    corrected = phrase_suggestions.corrected(split_words(text), grammar, works) if text.isascii() else None
+    if corrected is not None:
+        return f'Did you mean "{corrected}"?'
     return f'The nearest phrase is "{phrase_suggestions.nearest(text, grammar.examples("phrase"), works)}".'

@@ -25,22 +25,22 @@ def _judge(candidate: Candidate) -> Verdict | None:
 
 def _sentence(candidate: Candidate) -> str:
     standing = candidate.facts.standing
-    if standing is None or not standing.purses:
+    if standing is None or not standing.usages:
         return "No budget applies."
-    left = "; ".join(_left(draw, purse) for draw, purse in standing.purses)
+    left = "; ".join(_left(charge, usage) for charge, usage in standing.usages)
     wanted = f"{format_money(standing.wanted.money)} and {format_tokens(standing.wanted.tokens)} tokens"
     return f"{left}; a run reserves {wanted}."
 
 
-def _left(draw: Charge, purse: BudgetUsage) -> str:
-    money, tokens = draw.budget.max_cost, draw.budget.max_tokens
+def _left(charge: Charge, usage: BudgetUsage) -> str:
+    money, tokens = charge.budget.max_cost, charge.budget.max_tokens
     parts: list[str] = []
     if money is not None:
-        parts.append(f"{format_money(money - purse.money - purse.money_reserved)} left of {format_money(money)}")
+        parts.append(f"{format_money(money - usage.money - usage.money_reserved)} left of {format_money(money)}")
     if tokens is not None:
-        left = format_tokens(tokens - purse.tokens - purse.tokens_reserved)
+        left = format_tokens(tokens - usage.tokens - usage.tokens_reserved)
         parts.append(f"{left} tokens left of {format_tokens(tokens)}")
-    return f'Budget "{draw.budget.name}" has {" and ".join(parts)}'
+    return f'Budget "{charge.budget.name}" has {" and ".join(parts)}'
 
 
 BUDGET = Gate(

@@ -13,17 +13,17 @@ def _judge(candidate: Candidate) -> Verdict | None:
         return None
     if definition.ends_at is not None and (candidate.slot or candidate.now) > definition.ends_at:
         return Verdict(RunState.SKIPPED, "end_date", {"ends_at": definition.ends_at})
-    most = definition.max_executions
-    if most is not None and candidate.executions >= most:
-        return Verdict(RunState.SKIPPED, "max_executions", {"max_executions": most})
+    limit = definition.max_executions
+    if limit is not None and candidate.executions >= limit:
+        return Verdict(RunState.SKIPPED, "max_executions", {"max_executions": limit})
     return None
 
 
 def _sentence(candidate: Candidate) -> str:
-    ends_at, most = candidate.definition.ends_at, candidate.definition.max_executions
+    ends_at, limit = candidate.definition.ends_at, candidate.definition.max_executions
     parts = [] if ends_at is None else [f"The schedule ends on {local_time(ends_at, candidate.zone)}"]
-    if most is not None:
-        parts.append(f"{candidate.executions} of {most} runs are used")
+    if limit is not None:
+        parts.append(f"{candidate.executions} of {limit} runs are used")
     return "; ".join(parts) + "." if parts else "The schedule has no end."
 
 

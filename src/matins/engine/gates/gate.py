@@ -30,7 +30,7 @@ class Standing(NamedTuple):
     schedule: ScheduleRecord
     limits: Mapping[str, Mapping[str, int]]
     """`size` and `taken` of the limits that apply, by scope."""
-    purses: Sequence[tuple[Charge, BudgetUsage]]
+    usages: Sequence[tuple[Charge, BudgetUsage]]
     """The budgets that apply."""
     wanted: Usage
     """What a run reserves in them."""

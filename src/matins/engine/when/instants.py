@@ -63,12 +63,12 @@ class Instants:
                 if at < end:
                     return at
                 if after < end - DAY_MS:  # far enough from an overlap that could bring earlier walls back
-                    landed = self._land(wall, at)
-                    if landed is not None:
-                        return landed
+                    at_wall = self._resolve(wall, at)
+                    if at_wall is not None:
+                        return at_wall
         return self._seek(after)
 
-    def _land(self, wall: int, near: int) -> int | None:
+    def _resolve(self, wall: int, near: int) -> int | None:
         """The instant of a wall time that lies in another stretch, unless a change of the clocks touches it."""
         if near >= MAX_MS:
             return None

@@ -12,13 +12,13 @@ class SpendingQueries(Statements):
     def past_spend(self, schedule_id: int, limit: int) -> list[Usage]:
         return [Usage(*row) for row in self._all("past_spend", id=schedule_id, limit=limit)]
 
-    def budget_usage(self, budget: str, whose: str, period: str) -> BudgetUsage:
-        found = self._row(BudgetUsage, "budget_usage", budget=budget, whose=whose, period=period)
-        return found or BudgetUsage(budget, whose, period, 0, 0, 0, 0)
+    def budget_usage(self, budget: str, subject: str, period: str) -> BudgetUsage:
+        found = self._row(BudgetUsage, "budget_usage", budget=budget, whose=subject, period=period)
+        return found or BudgetUsage(budget, subject, period, 0, 0, 0, 0)
 
-    def lock_budget_usage(self, budget: str, whose: str, period: str) -> BudgetUsage:
-        self._all("insert_budget_usage", budget=budget, whose=whose, period=period)
-        return self._rows(BudgetUsage, "lock_budget_usage", budget=budget, whose=whose, period=period)[0]
+    def lock_budget_usage(self, budget: str, subject: str, period: str) -> BudgetUsage:
+        self._all("insert_budget_usage", budget=budget, whose=subject, period=period)
+        return self._rows(BudgetUsage, "lock_budget_usage", budget=budget, whose=subject, period=period)[0]
 
     def budget_usages(self, since: str) -> list[BudgetUsage]:
         return self._rows(BudgetUsage, "budget_usages", since=since)
@@ -39,8 +39,8 @@ class SpendingQueries(Statements):
         values = {"run_id": run_id, "schedule_id": schedule_id, "agent": agent, "now": now}
         self._all("reserve_spend", money=usage.money, tokens=usage.tokens, **values)
 
-    def insert_reservation(self, run_id: int, usage_row: BudgetUsage, usage: Usage) -> None:
-        place = {"budget": usage_row.budget, "whose": usage_row.of, "period": usage_row.period}
+    def insert_reservation(self, run_id: int, budget_usage: BudgetUsage, usage: Usage) -> None:
+        place = {"budget": budget_usage.budget, "whose": budget_usage.of, "period": budget_usage.period}
         self._all("insert_reservation", run_id=run_id, money=usage.money, tokens=usage.tokens, **place)
 
     def reservations(self, run_id: int) -> list[BudgetUsage]:
@@ -62,5 +62,5 @@ class SpendingQueries(Statements):
         return self._rows(SpendingRow, "spend_since", since=since)
 
 
-def _reserved(budget: str, whose: str, period: str, money: int, tokens: int) -> BudgetUsage:
-    return BudgetUsage(budget, whose, period, 0, 0, money, tokens)
+def _reserved(budget: str, subject: str, period: str, money: int, tokens: int) -> BudgetUsage:
+    return BudgetUsage(budget, subject, period, 0, 0, money, tokens)
