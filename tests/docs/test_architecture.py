@@ -1,0 +1,36 @@
+"""ARCHITECTURE.md names files that exist, and its walks are as short as it says."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import matins
+
+SOURCE = Path(matins.__file__).parent
+PAGE = (Path(__file__).parents[2] / "ARCHITECTURE.md").read_text(encoding="utf-8")
+
+
+def test_every_file_that_is_named_exists() -> None:
+    named = set(re.findall(r"(?<![\w/.])((?:[a-z_]+/)+[a-z_]+\.py)\b", PAGE))
+    assert len(named) > 20
+    assert [name for name in sorted(named) if not (SOURCE / name).is_file()] == []
+
+
+def test_every_folder_of_the_layout_exists_and_none_is_left_out() -> None:
+    layout = PAGE.partition("src/matins/\n")[2].partition("```")[0]
+    lines = [line.strip() for line in layout.splitlines() if line.startswith("  ") and not line.startswith("    ")]
+    named = {name for line in lines for name in re.split(r"\s{2,}", line)[0].split()}
+    there = {path.name for path in SOURCE.iterdir() if path.suffix == ".py" and not path.name.startswith("_")}
+    there |= {f"{path.name}/" for path in SOURCE.iterdir() if (path / "__init__.py").is_file()}
+    assert named == there
+
+
+def test_the_walks_are_short() -> None:
+    """A Python job from at most 12 files, an agent from at most 20."""
+    job, agent = (
+        part.partition("```\n")[2].partition("```")[0]
+        for part in PAGE.partition("## The walk of one fire")[2].split("passes t")[1:3]
+    )
+    numbers = [[int(found) for found in re.findall(r"^ ?(\d+) ", walk, re.MULTILINE)] for walk in (job, agent)]
+    assert numbers == [[*range(1, 13)], [*range(7, 21)]]
