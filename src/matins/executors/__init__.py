@@ -1,1 +1,1 @@
-"""What runs a run: one file for each kind."""
+"""Executors: one file for each kind of run."""

@@ -1,4 +1,4 @@
-"""What would keep an agent from being woken, looked for before its hour comes; nothing is started or spent."""
+"""Problems that would keep an agent from running, found in advance. Nothing is started or spent."""
 
 from __future__ import annotations
 
@@ -30,8 +30,7 @@ def agent_problems(
     allowed_hosts: Collection[str] = (),
     prices: Mapping[str, Price] | None = None,
 ) -> list[AgentProblem]:
-    """All that is wrong, not only what comes first. `workdir` is that of agents which name none; with `prices`, also
-    whether its limit of money can hold."""
+    """All problems of the agent. `workdir` is for agents without one. With `prices`, the cost limit is checked too."""
     runner = runners.get(agent.runner)
     if runner is None:
         return [AgentProblem(f'There is no runner "{agent.runner}"', f"known: {', '.join(sorted(runners))}")]
@@ -54,7 +53,7 @@ def _references(agent: Agent) -> Iterator[Callable[[], object]]:
 
 
 def _check_call(agent: Agent, runner: AnyRunner, folder: str, allowed_hosts: tuple[str, ...]) -> None:
-    """As it would be made, with whatever of its environment there is."""
+    """Check the call as a run would make it, with the variables that resolve now."""
     resolvable = [
         pair for pair, check in zip(agent.environment, _references(agent), strict=True) if _problem(check) is None
     ]
@@ -82,7 +81,7 @@ def _check_call(agent: Agent, runner: AnyRunner, folder: str, allowed_hosts: tup
 
 
 def _check_max_cost(agent: Agent, runner: AnyRunner, prices: Mapping[str, Price]) -> None:
-    """What a run has spent must be seen somehow: by the tool's word, or by tokens and their price."""
+    """The cost of a run must be known: reported by the tool, or from tokens and their price."""
     reports: Collection[str] = getattr(runner, "reports", ("money",))
     if agent.max_cost is None or "money" in reports:
         return

@@ -1,4 +1,4 @@
-"""Agents: a run's prompt is told to its agent's tool in a process tree of its own, or to whom it calls."""
+"""The executor for agents: a prompt goes to a tool in its own process tree, or to an endpoint."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ MAX_CONCURRENT = 64
 _THREADS = 4
 _CHUNK = 1 << 20
 _MAX_WAIT_MS = 10_000
-"""What has had no place for so long is given back: another engine may have one."""
+"""An attempt that waits longer is released: another engine may have capacity."""
 _CANCELLED = Outcome(False, error="cancelled before it began", cancelled=True)
 _LOST = Outcome(False, error="It was being called when its worker ended: nobody knows how that went", lost=True)
 
@@ -45,7 +45,7 @@ class WaitingAttempt(NamedTuple):
 
 
 class UnreadAttempt(NamedTuple):
-    """A run that goes on although its agent cannot be found."""
+    """A run that continues although its agent cannot be found."""
 
     attempt: Attempt
     error: Exception
@@ -55,8 +55,8 @@ StartedAttempt = Prepared | UnreadAttempt
 
 
 class AgentExecutor:
-    """A few threads prepare runs and read what came of them; the processes themselves are the supervisor's, and
-    whoever is called rather than started has a thread of its own."""
+    """Runs agents. A few threads prepare runs and read their results. The supervisor owns the processes; each call to
+    an endpoint has its own thread."""
 
     def __init__(
         self,
@@ -78,11 +78,11 @@ class AgentExecutor:
         self._loader = loader
         self._resolve = resolve
         self._http_client: tuple[Any, HttpClient] | None = None
-        """The one for the hosts that were allowed last."""
+        """The allowed hosts of the client, and the client."""
         self._endpoint_calls = EndpointCalls(clock, self._call_ended)
         self._spending_watch = SpendingWatch(lambda: self._supervisor, loader.spending_limits)
         self._waiting: dict[Mark, WaitingAttempt] = {}
-        """Beyond what there is a place for."""
+        """Attempts beyond the capacity."""
         self._active: dict[Mark, Attempt] = {}
         self._started: dict[Mark, StartedAttempt] = {}
         self._ended: SimpleQueue[AttemptEnd] = SimpleQueue()
@@ -120,7 +120,7 @@ class AgentExecutor:
 
     @property
     def _supervisor(self) -> Supervisor:
-        """Made when it is first needed: who wakes no agent has no use for it."""
+        """Created on first use: an engine without agents needs none."""
         with self._supervisor_lock:
             if self._started_supervisor is None:
                 self._started_supervisor = self._make_supervisor()
@@ -132,7 +132,7 @@ class AgentExecutor:
         self._admit()
 
     def _admit(self) -> None:
-        """Begin what there is a place for; what was cancelled meanwhile needs none."""
+        """Start waiting attempts while there is capacity. Cancelled attempts end at once."""
         for mark, (attempt, _) in list(self._waiting.items()):
             if attempt.run_id in self._cancelled:
                 self._end(self._waiting.pop(mark).attempt, _CANCELLED)
@@ -144,7 +144,7 @@ class AgentExecutor:
         return True
 
     def adopt(self, attempts: list[Attempt]) -> None:
-        """Runs of a worker that is gone: what became of them, their journals say."""
+        """Take over runs of a dead worker. Their journals hold the outcomes."""
         for attempt in attempts:
             self._active[attempt.mark] = attempt
             self._tasks.put(lambda attempt=attempt: self._adopt_one(attempt))
@@ -180,7 +180,7 @@ class AgentExecutor:
         return released
 
     def overdue(self) -> list[Attempt]:
-        """Limits are kept where the processes are; a call whose cut line did not end it is past what we can do."""
+        """Calls to endpoints that ignore their limit. Processes are limited by their wardens."""
         return [self._active[mark] for mark in self._endpoint_calls.unresponsive() if mark in self._active]
 
     def cancel(self, run_ids: set[int]) -> None:
@@ -199,13 +199,13 @@ class AgentExecutor:
             task()
 
     def _begin(self, attempt: Attempt) -> None:
-        """Whatever is wrong is found before anything is spent."""
+        """Start the attempt. Problems are found before anything is spent."""
         if self._interrupting:
             self._release(attempt)
             return
         try:
             context = self._loader.run_context(attempt)
-            if not context.approved:  # its agent was changed since it was claimed: people are asked about it again
+            if not context.approved:  # the agent changed after the claim: the run needs approval again
                 self._release(attempt)
                 return
             self._launch(self._preparation.prepare(attempt, context))
@@ -256,17 +256,17 @@ class AgentExecutor:
         self._wake()
 
     def _adopt_one(self, attempt: Attempt) -> None:
-        """Its journal says what became of it, also when its agent could not be woken any more."""
+        """The journal holds the outcome, even when the agent cannot run any more."""
         started = self._started[attempt.mark] = self._recall(attempt)
         try:
             process = self._supervisor.reap(attempt.run_id, attempt.epoch)
-        except Exception as error:  # nothing is known, which is an answer
+        except Exception as error:  # an unknown outcome is an outcome too
             log.exception("run %s could not be taken up", attempt.run_id)
             del self._started[attempt.mark]
             self._end(attempt, Outcome(False, error=f"It could not be taken up: {error}", lost=True))
             return
         if process.kind == "running":
-            return  # its end comes like any other
+            return  # its end arrives like any other
         del self._started[attempt.mark]
         if process.kind != "never_started":
             self._finish(started, process)
@@ -280,7 +280,7 @@ class AgentExecutor:
             started = self._preparation.recall(attempt, self._loader.run_context(attempt))
             if started.command is not None:
                 self._watch(started)
-        except Exception as error:  # it can be followed to its end, and perhaps be read by then
+        except Exception as error:  # the process can be followed to its end, and its output may be readable then
             log.warning("run %s goes on, but what it says cannot be read now: %s", attempt.run_id, error)
             return UnreadAttempt(attempt, error)
         return started
@@ -298,7 +298,7 @@ class AgentExecutor:
             self._conclude(started, process, lambda: self._read(started, process), end_reason)
 
     def _stderr_tail(self, started: Prepared) -> bytes:
-        """The end of what its process wrote to stderr, if there was one."""
+        """The end of the stderr of the process, if there is one."""
         attempt = started.attempt
         return b"" if started.command is None else self._supervisor.tail(attempt.run_id, attempt.epoch, stream=".err")
 
@@ -314,7 +314,7 @@ class AgentExecutor:
                 result = with_stderr_reason(result, None, stderr)
             elif not result.executed:
                 result = with_stderr_reason(result, started.runner.provider, stderr)
-            elif result.succeeded and process.ended_by is not None:  # what is done was done before anybody could end it
+            elif result.succeeded and process.ended_by is not None:  # the limit came after the final event
                 process = process._replace(ended_by="after_final")
             now = self._clock.now_ms()
             outcome = outcome_of(
@@ -334,19 +334,19 @@ class AgentExecutor:
                     "untold": report_error,
                 }
                 outcome = replace(outcome, result={**outcome.result, "work": about})
-        except Exception as error:  # what it did is done; that we cannot read it must not hold it for ever
+        except Exception as error:  # the run is over: unreadable output must not hold it forever
             log.exception("what run %s said cannot be read", attempt.run_id)
             outcome = unreadable(error, process)
         self._end(attempt, outcome)
 
     def _read(self, started: Prepared, process: ProcessOutcome) -> RunnerResult:
-        """Feed the reader all that is kept: the head, and where more was said than that, the tail as well."""
+        """Feed the reader the stored output: the head, and the tail too where the output was truncated."""
         attempt, reader = started.attempt, started.reader()
         rest, offset = b"", 0
         while chunk := self._supervisor.read_output(attempt.run_id, attempt.epoch, offset, _CHUNK):
             offset += len(chunk)
             rest = _feed(reader, rest + chunk)
-        if process.truncated:  # the final event stands at the end
+        if process.truncated:  # the final event is at the end
             tail = self._supervisor.tail(attempt.run_id, attempt.epoch)
             missing = process.stdout_bytes - offset - len(tail)
             rest = _feed(reader, rest + tail[-missing:] if missing <= 0 else tail.partition(b"\n")[2])
@@ -364,7 +364,7 @@ class AgentExecutor:
 
 
 def _feed(reader: Reader, data: bytes) -> bytes:
-    """Whole lines; what is left of the last one."""
+    """Feed complete lines and return the rest of the last one."""
     *lines, rest = data.split(b"\n")
     for line in lines:
         reader.feed(line)
@@ -372,12 +372,12 @@ def _feed(reader: Reader, data: bytes) -> bytes:
 
 
 def _of_run(started: Prepared, result: RunnerResult) -> RunnerResult:
-    assignment = started.context.assignment if started.call.session else None  # a new session counts from nothing
+    assignment = started.context.assignment if started.call.session else None  # a new session counts from zero
     return result.of_run(assignment.thread.tokens if assignment else (0, 0, 0))
 
 
 def _with_provider(started: Prepared, outcome: Outcome) -> Outcome:
-    """A limit holds for whoever the schedule or the agent says its provider is."""
+    """Attribute a limit to the provider that the schedule or the agent names."""
     agent = started.context.agent
     provider = started.attempt.compiled.definition.provider or (agent.provider if agent else None)
     if outcome.limit is None or provider is None:

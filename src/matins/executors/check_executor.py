@@ -1,4 +1,4 @@
-"""Guards, pre-checks and hooks, several at once, each in a thread of its own while it lasts."""
+"""Guards, pre-checks and hooks. Each check runs in its own thread."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from matins.runtime.checks import Check, CheckCommand, CheckedRun, CheckResult
 
 log = logging.getLogger("matins")
 Guard = Callable[[dict[str, Any]], Any]
-"""Told about a run; what it returns, or awaits to, blocks the run when it is true. A text says why."""
+"""A function of the run's context. A true result, also awaited, blocks the run; a string is the reason."""
 OnBlocked = Callable[[dict[str, Any], str], Any]
 MAX_CONCURRENT = 32
 _STOP_S = 3.0
 GUARD_TIMEOUT_MS = 15_000
-"""How long a guard may take."""
+"""Time limit of a guard."""
 
 
 class CheckExecutor:
-    """Never delays the engine: each check has its thread, up to a number, and beyond it runs wait."""
+    """Runs checks without delaying the engine. The number of threads is limited; further runs wait."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class CheckExecutor:
             return results
 
     def stop(self) -> None:
-        """What is under way is ended; what it would have said is asked again by whoever runs next."""
+        """End the running checks. The next engine runs them again."""
         self._stopped.set()
         with self._ended:
             self._ended.wait_for(lambda: not self._running, timeout=_STOP_S)
@@ -83,7 +83,7 @@ class CheckExecutor:
             self._wake()
 
     def answer(self, check: Check) -> CheckedRun:
-        """Whatever goes wrong, the run is answered."""
+        """The result of the check. A failing check blocks the run."""
         try:
             return self._check(check)
         except BaseException as error:
@@ -93,7 +93,7 @@ class CheckExecutor:
             )
 
     def _check(self, check: Check) -> CheckedRun:
-        """One after the other, until one is against it."""
+        """Run the checks one by one, until one fails."""
         results: list[CheckResult] = []
         if self._guard is not None:
             results.append(self._call_guard(self._guard, check.context))
@@ -110,7 +110,7 @@ class CheckExecutor:
         started = self._clock.boot_ms()
         try:
             answer = self._result_of(lambda: guard(deepcopy(context)))
-        except BaseException as error:  # a guard that fails guards: nothing starts past it, and the reason is told
+        except BaseException as error:  # a guard that fails blocks the run, and the reason is recorded
             log.exception("the guard failed")
             answer = f"the guard failed: {type(error).__name__}: {error}"
         duration_ms = self._clock.boot_ms() - started
@@ -121,18 +121,16 @@ class CheckExecutor:
         )
 
     def _in_background(self, function: Callable[[], Any]) -> None:
-        """Nobody waits for it."""
         threading.Thread(target=call_logged, args=(function,), name="matins-blocked", daemon=True).start()
 
     def _result_of(self, function: Callable[[], Any]) -> Any:
-        """What a function returns or awaits to. One that does not return in time is left alone: no thread can be ended
-        from outside."""
+        """The result of the function, awaited if needed. A late one is left running: threads cannot be ended."""
         future: Future[Any] = Future()
         threading.Thread(target=_complete, args=(future, function), name="matins-guard", daemon=True).start()
         try:
             return future.result(GUARD_TIMEOUT_MS / 1000)
         except TimeoutError:
-            if future.done():  # its own error, of the same name
+            if future.done():  # the function raised a TimeoutError itself
                 raise
             raise TimeoutError(f"it did not answer within {GUARD_TIMEOUT_MS / 1000:g} s") from None
 
@@ -151,7 +149,7 @@ class CheckExecutor:
 
 
 def printed(result: CommandResult) -> str:
-    """What a command printed, as it is kept."""
+    """The output of a command, as it is stored."""
     return result.output + (f"\n[errors]\n{result.errors}" if result.errors else "")
 
 
@@ -173,7 +171,7 @@ def awaited(answer: Any) -> Any:
 def call_logged(function: Callable[[], Any]) -> None:
     try:
         awaited(function())
-    except BaseException:  # it is told, and changes nothing
+    except BaseException:  # a failing callback is logged and changes nothing
         log.exception("the on_blocked callback failed")
 
 

@@ -1,4 +1,4 @@
-"""Short commands that say whether a run may start: preCheck and hooks."""
+"""Short commands that decide whether a run may start: pre-checks and hooks."""
 
 from __future__ import annotations
 
@@ -49,16 +49,16 @@ _boot_ms = SystemClock().boot_ms
 
 class CommandResult(NamedTuple):
     exit_code: int | None
-    """Negative for a signal; None when it did not end by itself or could not be started."""
+    """Negative for a signal. None when the command was ended or not started."""
     timed_out: bool
     output: str
-    """The first and the last of stdout."""
+    """The start and the end of stdout."""
     errors: str
-    """The first and the last of stderr."""
+    """The start and the end of stderr."""
     error: str | None
-    """Why it could not be started."""
+    """Why the command could not be started."""
     duration_ms: int
-    """Until it ended, or the limit that it did not keep."""
+    """Until the end of the command, or its time limit."""
 
 
 def run_command(
@@ -70,7 +70,7 @@ def run_command(
     limit_ms: int,
     stopped: Callable[[], bool] = lambda: False,
 ) -> CommandResult:
-    """A text goes to the shell, a list does not; what the run is about comes by environment and stdin only."""
+    """Run a command: a string by the shell, a list without. The context goes only into environment and stdin."""
     started = _boot_ms()
     try:
         process = _start(command, context, variables, workdir)
@@ -91,7 +91,7 @@ def run_command(
 def _start(
     command: str | Sequence[str], context: Mapping[str, Any], variables: Mapping[str, str], workdir: str | None
 ) -> subprocess.Popen[bytes]:
-    # A file, not a pipe: it is whole at once, and nobody minds a command that does not read it.
+    # A file, not a pipe: a command that does not read stdin must not block the writer.
     with tempfile.TemporaryFile() as stdin:
         stdin.write(orjson.dumps(dict(context), option=orjson.OPT_APPEND_NEWLINE))
         stdin.seek(0)
@@ -113,7 +113,7 @@ def _argv(command: str | Sequence[str]) -> list[str]:
 
 
 def _from_home(path: str) -> str:
-    return os.path.expanduser(path)  # noqa: PTH111 - Path drops the ./ and raises when it does not know a user
+    return os.path.expanduser(path)  # noqa: PTH111 - Path drops the ./ and raises for an unknown user
 
 
 def _error_text(error: OSError | ValueError) -> str:
@@ -122,17 +122,17 @@ def _error_text(error: OSError | ValueError) -> str:
     return str(error)
 
 
-# -- from its start to its end
+# -- life of the process
 
 
 def _wait_for_end(
     process: subprocess.Popen[bytes], streams: _Streams, deadline: int, stopped: Callable[[], bool]
 ) -> bool:
-    """Drain and wait; whether it ended in time. When we are stopped, its time is over."""
+    """Drain the output and wait. True when the command ended in time. `stopped` ends the wait."""
     _drain_until(deadline, streams, lambda: process.poll() is not None or stopped())
     in_time = _reaped_by(deadline, process, stopped)
     if in_time:
-        _signal(process, signal.SIGKILL)  # what it left behind goes with it
+        _signal(process, signal.SIGKILL)  # processes that it left behind
     else:
         _stop(process, streams)
     streams.drain_rest()
@@ -147,7 +147,7 @@ def _drain_until(deadline: int, streams: _Streams, ended: Callable[[], bool]) ->
 def _stop(process: subprocess.Popen[bytes], streams: _Streams) -> None:
     _signal(process, signal.SIGTERM)
     deadline = _boot_ms() + _GRACE_MS
-    # Not reaped yet, so that its number cannot belong to somebody else when the group is killed.
+    # The process is not reaped yet: its pid must not be reused before the group is killed.
     _drain_until(deadline, streams, lambda: False)
     _reaped_by(deadline, process)
     _end(process)
@@ -155,7 +155,7 @@ def _stop(process: subprocess.Popen[bytes], streams: _Streams) -> None:
 
 def _end(process: subprocess.Popen[bytes]) -> None:
     _signal(process, signal.SIGKILL)
-    if not _reaped_by(_boot_ms() + _GRACE_MS, process):  # another user's, or stuck in the kernel
+    if not _reaped_by(_boot_ms() + _GRACE_MS, process):  # another user's process, or one stuck in the kernel
         threading.Thread(target=process.wait, name=f"matins-reap-{process.pid}", daemon=True).start()
 
 
@@ -170,20 +170,20 @@ def _reaped_by(deadline: int, process: subprocess.Popen[bytes], stopped: Callabl
 
 
 def _signal(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
-    # Nobody is left, or it runs as another user: neither can be helped.
+    # The group is gone, or runs as another user. Neither can be signalled.
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, number)
 
 
 class _Streams:
-    """Both outputs of a command, read as they come."""
+    """Both outputs of a command, read as they arrive."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         assert process.stdout is not None
         assert process.stderr is not None
         self.output, self.errors = _HeadAndTail(MAX_STDOUT_BYTES), _HeadAndTail(MAX_STDERR_BYTES)
         self._pipes = process.stdout, process.stderr
-        self._selector = selectors.PollSelector()  # it needs no descriptor of its own, so it cannot fail
+        self._selector = selectors.PollSelector()  # PollSelector needs no descriptor, so it cannot fail
         self._selector.register(process.stdout, selectors.EVENT_READ, self.output)
         self._selector.register(process.stderr, selectors.EVENT_READ, self.errors)
 
@@ -192,7 +192,7 @@ class _Streams:
         return bool(self._selector.get_map())
 
     def drain(self, wait_ms: int) -> bool:
-        """One chunk of each that has something within the time; whether any had."""
+        """Read one chunk from each stream that is ready in time. True when there was one."""
         ready = self._selector.select(wait_ms / 1000)
         for key, _ in ready:
             if chunk := os.read(key.fd, _CHUNK):
@@ -202,7 +202,7 @@ class _Streams:
         return bool(ready)
 
     def drain_rest(self) -> None:
-        """Bounded: somebody whom no signal reaches may still be writing."""
+        """Read the rest. Bounded: a process that no signal reaches may still write."""
         for _ in range(_MAX_READS):
             if not self.is_open or not self.drain(0):
                 return
@@ -214,7 +214,7 @@ class _Streams:
 
 
 class _HeadAndTail:
-    """The first and the last of a stream, however long it is."""
+    """The start and the end of a stream of any length."""
 
     def __init__(self, max_bytes: int) -> None:
         self._half = (max_bytes - _MAX_MARK_BYTES) // 2
@@ -235,13 +235,13 @@ class _HeadAndTail:
     def _decoded(self) -> str:
         if not self._omitted:
             return (self._head + self._tail).decode("utf-8", "replace")
-        # Characters that our own cut went through are dropped whole.
+        # Characters cut by our own limits are dropped completely.
         head = codecs.getincrementaldecoder("utf-8")("replace").decode(self._head)
         tail = self._tail.lstrip(_CONTINUATION).decode("utf-8", "replace")
         return f"{head}…[{self._omitted:,} {_OMITTED}{tail}"
 
 
-# -- what a hook says
+# -- the reply of a hook
 
 
 class HookReply(NamedTuple):
@@ -250,7 +250,7 @@ class HookReply(NamedTuple):
 
 
 def hook_reply(result: CommandResult) -> HookReply:
-    """It goes on only when the hook ended well and did not ask to cancel."""
+    """The reply of a hook. The run continues only when the hook succeeds and does not cancel."""
     if result.error is not None:
         return _cancelled(f"it could not be started: {result.error}")
     if result.timed_out:
@@ -269,7 +269,7 @@ def _cancelled(reason: object) -> HookReply:
 
 
 def storable_reason(reason: str) -> str:
-    """As every store can hold it: without NUL and half characters, and not too long."""
+    """The reason as every store can hold it: bounded, without NUL and lone surrogates."""
     plain = reason.replace("\0", "\ufffd").encode("utf-8", "replace").decode()
     return plain if len(plain) <= MAX_REASON_LENGTH else plain[: MAX_REASON_LENGTH - 1] + "…"
 
@@ -286,7 +286,7 @@ def _exit_error(result: CommandResult) -> str | None:
 def _signal_name(number: int) -> str:
     try:
         return signal.Signals(number).name
-    except ValueError:  # the real-time ones have no names
+    except ValueError:  # real-time signals have no names
         return f"signal {number}"
 
 
@@ -294,7 +294,7 @@ def _json_reply(output: str) -> dict[str, Any] | None:
     """The JSON object in the last line, or the one that is the whole output."""
     for text in (_last_line(output), output.strip()):
         if text.startswith("{") and _OMITTED not in text:
-            # Not orjson: what Node says of half an emoji is an answer too.
+            # Not orjson: Node writes lone surrogates, and such a reply counts.
             with contextlib.suppress(ValueError, RecursionError):
                 return json.loads(text)
     return None
@@ -315,7 +315,7 @@ _ALLOWED = "a command, or a list of a program and its arguments"
 
 
 def check_command(command: object, field: str, *, workdir: str | None = None) -> str | tuple[str, ...]:
-    """A text for the shell, or a list of a program and its arguments; a relative path counts from `workdir`."""
+    """The command: a string for the shell, or a program and its arguments. Relative paths start at `workdir`."""
     if isinstance(command, str):
         _checked_texts((command,), field)
         program = _PLAIN_PROGRAM.match(command)

@@ -1,4 +1,4 @@
-"""How an event reaches a subscriber: a request to a webhook, a command, or a call."""
+"""Senders of events to subscribers: a request to a webhook, a command, or a call."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def senders(clock: Clock, workdir: str | None = None) -> Senders:
 
 
 def call(queue: DeliveryQueue, delivery: EventDelivery) -> DeliveryResult:
-    """It has got the event when it returns."""
+    """Call the subscriber. The event is delivered when the call returns."""
     answer = queue.target(delivery.cloud_event)
     if inspect.iscoroutine(answer):
         asyncio.run(answer)
@@ -39,18 +39,18 @@ def call(queue: DeliveryQueue, delivery: EventDelivery) -> DeliveryResult:
 
 
 class Webhooks:
-    """Standard Webhooks: the CloudEvent as it is, signed."""
+    """Standard Webhooks: sends the CloudEvent unchanged and signed."""
 
     def __init__(self, clock: Clock, resolve: Resolve | None = None) -> None:
         self._clock = clock
         self._resolve = resolve
         self._http_client: tuple[Any, HttpClient] | None = None
-        """The one for the hosts that were allowed last."""
+        """The allowed hosts of the client, and the client."""
 
     def __call__(self, queue: DeliveryQueue, delivery: EventDelivery) -> DeliveryResult:
         url, body = queue.target["url"], orjson.dumps(delivery.cloud_event)
         try:
-            secret = resolve(queue.target["secret"], "the secret")  # a file says where it is, not what it is
+            secret = resolve(queue.target["secret"], "the secret")  # the record holds a reference, not the secret
             headers = sign(secret, delivery.cloud_event["id"], self._clock.now_ms() // 1000, body)
         except InvalidInput as error:
             return DeliveryResult("again", error.message)
@@ -74,14 +74,14 @@ class Webhooks:
 
 
 class Hooks:
-    """Commands that learn how a run ended. One that ran is done, however it ended: nothing follows from it."""
+    """Runs commands after a run ends. A command that ran counts as delivered, whatever its exit code."""
 
     def __init__(self, workdir: str | None) -> None:
         self._workdir = workdir
 
     def __call__(self, queue: DeliveryQueue, delivery: EventDelivery) -> DeliveryResult:
         if delivery.run is None:
-            return _ARRIVED  # it is forgotten by now
+            return _ARRIVED  # the run has been pruned
         ran: list[HookResult] = []
         for kind, command, limit_ms in _commands(queue, delivery.compiled):
             result = run_command(
@@ -112,7 +112,7 @@ def _failure(result: CommandResult) -> str | None:
 
 
 def _context(delivery: EventDelivery, run: RunRecord) -> dict[str, Any]:
-    """The words of the hook that comes before a run, and how the run ended."""
+    """The context of a hook before the run, plus the outcome."""
     compiled = delivery.compiled
     return {
         "event": AFTER_RUN,

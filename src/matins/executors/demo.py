@@ -1,9 +1,9 @@
-"""An agent that needs nothing: it reads the prompt from stdin and reports what it was woken for.
+"""A demo agent without dependencies: it reads the prompt from stdin and reports what it received.
 
     python -m matins.executors.demo [--session-id=ID] < prompt
 
-It speaks the stream that `claude -p` speaks, thinks of nothing, changes nothing and spends nothing, and says the same
-about the same prompt. With it, a newcomer sees real runs before any agent is installed.
+It writes the stream of `claude -p`, changes nothing and spends nothing. The same prompt gets the same report. With it,
+a newcomer sees real runs before installing an agent.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Agents that are called rather than started: a thread for each call, and a line that is cut when it must end."""
+"""Calls to agents behind an endpoint: one thread for each call, and a connection that can be cut."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ log = logging.getLogger("matins")
 _NO_LIMIT_S = 86_400.0
 _REREAD_MS = 250
 _UNRESPONSIVE_MS = 5_000
-"""So long after its wall limit a call that goes on is one that nobody can end."""
+"""A call that continues this long after its time limit cannot be ended."""
 
 
 class SpendingAllowance:
-    """What a call may spend. Others spend too, so its bounds are read again while it goes on."""
+    """What a call may spend. Other runs spend too, so the limits are read again during the call."""
 
     def __init__(
         self, clock: Clock, bounds: Callable[[], list[SpendingLimit]], usage: Callable[[RunnerResult], Usage]
@@ -50,7 +50,7 @@ class SpendingAllowance:
 
 
 class EndpointCall:
-    """One call's line: its own patience with the other side, and the hand that cuts it."""
+    """One call: its time limits, its spending limits and its connection."""
 
     def __init__(
         self, clock: Clock, client: HttpClient, limits: Limits, allowance: SpendingAllowance, secrets: tuple[str, ...]
@@ -66,9 +66,9 @@ class EndpointCall:
         self._waiting_limit: EndedBy | None = None
         self.ended_by: EndedBy | None = None
         self.reason: str | None = None
-        """In words, where it has spent what it may."""
+        """Why the spending limit ended the call."""
 
-    # -- for the speaker
+    # -- for the runner
 
     @property
     def closed(self) -> bool:
@@ -88,10 +88,10 @@ class EndpointCall:
             self.end("budget")
         return self.reason is not None
 
-    # -- for whoever waits on the other side
+    # -- for the HTTP client
 
     def left(self) -> float:
-        """Each wait is for the next bytes: it may take as long as silence may, within the wall limit."""
+        """Seconds to wait for the next bytes: the idle timeout, within the time limit of the call."""
         wall, idle = self._limits.wall_ms, self._limits.idle_ms
         waits: list[tuple[float, EndedBy | None]] = [(_NO_LIMIT_S, None)]
         if wall is not None:
@@ -137,7 +137,7 @@ class EndpointCall:
 
 
 class EndpointCalls:
-    """The calls under way. `done` hears how each ended, in that call's thread."""
+    """The running calls. `done` gets the outcome of each, in the thread of the call."""
 
     def __init__(self, clock: Clock, done: Callable[[Mark, RunnerResult, ProcessOutcome, str | None], None]) -> None:
         self._clock = clock
@@ -151,7 +151,7 @@ class EndpointCalls:
         threading.Thread(target=self._run, args=(mark, runner, call, connection), name=name, daemon=True).start()
 
     def end(self, mark: Mark) -> bool:
-        """Whether it is one of ours."""
+        """End the call. False when there is no such call."""
         connection = self._connections.get(mark)
         if connection is not None:
             connection.end("asked")
@@ -162,7 +162,7 @@ class EndpointCalls:
             self.end(mark)
 
     def unresponsive(self) -> list[Mark]:
-        """Those that have gone past their limit since the last time, and that no cut line has ended."""
+        """Calls newly past their time limit, although their connection is cut."""
         late = [
             mark
             for mark, connection in list(self._connections.items())
@@ -174,7 +174,7 @@ class EndpointCalls:
     def _run(self, mark: Mark, runner: EndpointRunner, call: Call, connection: EndpointCall) -> None:
         began = self._clock.now_ms()
         result = _redacted(_call_runner(runner, call, connection), connection)
-        # What is done was done before anybody could cut it.
+        # A success was complete before the connection was cut.
         ended_by = None if result.succeeded else connection.ended_by
         process = ProcessOutcome("finished", ended_by=ended_by, started_at=began, ended_at=self._clock.now_ms())
         self._connections.pop(mark, None)
@@ -188,13 +188,13 @@ def _call_runner(runner: EndpointRunner, call: Call, connection: EndpointCall) -
     except MatinsError as error:
         hint = f" ({error.hint})" if error.hint else ""
         return RunnerResult(False, False, error=f"{error.message}{hint}")
-    except Exception as error:  # somebody's runner may raise anything
+    except Exception as error:  # a runner of a plug-in may raise anything
         log.error("the runner %s raised: %s", runner.name, connection.redacted_text(traceback.format_exc()))
         return RunnerResult(False, False, error=f"{type(error).__name__}: {error}")
 
 
 def _redacted(result: RunnerResult, connection: EndpointCall) -> RunnerResult:
-    """Without secrets, also those that came in pieces."""
+    """The result without secrets, also those split between chunks."""
     texts = {
         name: connection.redacted_text(text)
         for name in ("text", "error", "reason", "session")
@@ -219,5 +219,5 @@ def _redacted_json(value: Any, connection: EndpointCall) -> Any:
 
 
 def _shut(sock: socket.socket) -> None:
-    with suppress(OSError):  # it is closed already
-        socket.socket.shutdown(sock, socket.SHUT_RDWR)  # of TLS too: nobody waits for a farewell
+    with suppress(OSError):  # the socket is closed already
+        socket.socket.shutdown(sock, socket.SHUT_RDWR)  # below TLS too: no closing handshake

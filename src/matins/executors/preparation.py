@@ -1,4 +1,4 @@
-"""What a run needs before it may begin: whatever is wrong is found here, before anything is spent."""
+"""Preparation of a run: problems are found here, before anything is spent."""
 
 from __future__ import annotations
 
@@ -39,18 +39,18 @@ class Prepared(NamedTuple):
     limits: Limits
     held_item: HeldWorkItem | None = None
     command: Command | None = None
-    """None where nothing is started, but called."""
+    """None for a call to an endpoint."""
     launch: Launch | None = None
-    """None also for a run that another engine has started."""
+    """None also for a run that another engine started."""
 
     @property
     def ends_by_itself(self) -> bool:
-        """Whether its exit is all that says how it went: it has no final event."""
+        """Whether the exit code alone decides the outcome: there is no final event."""
         return self.command is not None and not self.command.finals
 
     @property
     def session_unknown(self) -> tuple[bytes, ...]:
-        """How its tool says that it does not know a session."""
+        """The tool's messages for an unknown session."""
         return () if self.command is None else self.command.session_unknown
 
     def reader(self) -> Reader:
@@ -72,12 +72,12 @@ class Preparation:
         try:
             return self._build(attempt, context, agent, runner, held_item)
         except MatinsError:
-            if held_item is not None:  # nobody will work on it now
+            if held_item is not None:  # no run will work on the item
                 held_item.report(Outcome(False, cancelled=True), self._clock)
             raise
 
     def recall(self, attempt: Attempt, context: RunContext) -> Prepared:
-        """Of a run that another engine has started: what reads its output, whatever has changed around it since."""
+        """The preparation of a run that another engine started: enough to read its output."""
         agent, runner = self._agent_and_runner(attempt, context)
         if isinstance(runner, EndpointRunner):
             call = self._call(attempt, agent, context, runner, None)
@@ -138,7 +138,7 @@ class Preparation:
         return None if source is None else claim_item(source, self._loader.run_key(attempt), self._clock)
 
     def _find_held_item(self, attempt: Attempt, context: RunContext) -> HeldWorkItem | None:
-        """Its item, by its key. That somebody has taken it away is no reason to leave the run alone."""
+        """The work item of the run, by its key. A missing item does not stop the run."""
         try:
             source = self._source(attempt, context)
             return None if source is None else find_held(source, self._loader.run_key(attempt), self._clock)
@@ -189,7 +189,7 @@ class Preparation:
         )
 
     def _earlier(self, attempt: Attempt, context: RunContext) -> tuple[tuple[str, str], ...]:
-        """The last of what was said there, but not by this very run; it begins with a question."""
+        """The last messages of the thread, without those of this run. The first is a user's message."""
         if context.assignment is None:
             return ()
         kept: list[tuple[str, str]] = []
@@ -216,17 +216,17 @@ def _new_session(attempt: Attempt) -> str:
 
 
 def folder_of(agent: Agent, workdir: str) -> str:
-    """Where it works: a relative folder counts from `workdir`, which is where agents work that name none."""
+    """The working folder of an agent. `workdir` is the default, and the start of relative folders."""
     return str(Path(workdir, Path(agent.workdir or "").expanduser()))
 
 
 def is_own_folder(agent: Agent) -> bool:
-    """Whether its folder is ours to make: any other that is missing may be a slip of the hand."""
+    """Whether Matins may create the folder. Any other missing folder may be a typing error."""
     return agent.workdir is not None and Path(agent.workdir).parts == ("agents", agent.name)
 
 
 def make_folder(folder: Path) -> None:
-    """And those above it that are missing: for this user alone."""
+    """Create the folder and its missing parents, for this user only."""
     if folder.is_dir():
         return
     make_folder(folder.parent)

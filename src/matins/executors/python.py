@@ -1,4 +1,4 @@
-"""Python functions, sync and async, in this process."""
+"""The executor for Python jobs, sync and async, in this process."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from matins.runtime.run_context import ContextLoader
 
 Job = Callable[["JobContext"], Any]
 MAX_CLAIMED_AHEAD = 1_024
-"""Two batches, so that a full one can be taken while the one before it runs."""
+"""Two batches: one can be claimed while the previous one runs."""
 MAX_ASYNC_TASKS = 5_000
 _INITIAL_AHEAD = 4
 _SLOW_START_MS = 1_000
@@ -33,7 +33,7 @@ _NOT_COPIED = object()
 
 
 class JobContext:
-    """What a job is told about its run."""
+    """The context of a run, passed to its job."""
 
     __slots__ = ("_attempt", "_executor", "_payload")
 
@@ -56,12 +56,12 @@ class JobContext:
 
     @property
     def slot(self) -> datetime | None:
-        """The nominal instant, in the schedule's zone; None for a manual run."""
+        """The nominal instant in the schedule's time zone; None for a manual run."""
         return self._local(self._attempt.slot)
 
     @property
     def key(self) -> str:
-        """The same for every attempt of this run, and for no other run."""
+        """The same for every attempt of this run, and different for every other run."""
         return self._executor.loader.run_key(self._attempt)
 
     @property
@@ -70,7 +70,7 @@ class JobContext:
 
     @property
     def payload(self) -> Any:
-        """The run's own copy: what a job does to it, no other run sees."""
+        """The run's own copy: changes do not reach other runs."""
         if self._payload is _NOT_COPIED:
             self._payload = deepcopy(self._attempt.compiled.definition.payload)
         return self._payload
@@ -83,17 +83,17 @@ class JobContext:
 
     @property
     def slots(self) -> int:
-        """How many slots this run stands for; more than one after a catch-up."""
+        """Number of slots that this run covers; more than one after a catch-up."""
         return self._attempt.slots
 
     @property
     def first_slot(self) -> datetime | None:
-        """The first of them, when there are several."""
+        """The first of several slots; otherwise None."""
         return self._local(self._attempt.first_slot)
 
     @property
     def previous_state(self) -> str | None:
-        """How the run before this one ended, if one did."""
+        """The state in which the previous run ended, if there is one."""
         state = self._executor.loader.previous_state(self._attempt)
         return None if state is None else state.label
 
@@ -103,17 +103,17 @@ class JobContext:
         tokens: int = 0,
         *,
         model: str | None = None,
-        input: int = 0,  # noqa: A002 - the providers' own word
+        input: int = 0,  # noqa: A002 - the providers' name
         output: int = 0,
         cached: int = 0,
     ) -> None:
-        """Tell what this run has spent: `money` ("$0.02") as the provider told it, else reckoned by the model's price.
-        Raises OverBudget when the run has spent what it may."""
+        """Record spending: `money` ("$0.02") as the provider reports it, otherwise computed from the model's price.
+        Raises OverBudget when the run has spent its limit."""
         self._executor.meter.add(self._attempt, money, tokens, model, input, output, cached)
 
     @property
     def cancelled(self) -> bool:
-        """Whether somebody wants this run to end: a long sync job should look now and then."""
+        """Whether the run is cancelled. A long sync job should check this regularly."""
         return self._executor.is_cancelled(self._attempt.run_id)
 
     def _local(self, at: int | None) -> datetime | None:
@@ -124,7 +124,7 @@ class JobContext:
 
 
 def run_job(executor: PythonExecutor, attempt: Attempt) -> Outcome:
-    """Call a sync job; whatever it raises is its outcome."""
+    """Call a sync job and return the outcome. An exception is a failure."""
     job = executor.jobs.get(attempt.compiled.definition.job)
     if job is None:
         return Outcome(False, error=f'no job is registered as "{attempt.compiled.definition.job}" in this process')
@@ -133,12 +133,12 @@ def run_job(executor: PythonExecutor, attempt: Attempt) -> Outcome:
         if result is None:
             return _DONE
         return Outcome(True, asyncio.run(result) if inspect.iscoroutine(result) else result)
-    except BaseException as error:  # a job may raise anything, SystemExit too; the thread goes on
+    except BaseException as error:  # a job may raise anything, even SystemExit; the thread continues
         return _failed(error)
 
 
 class PythonExecutor:
-    """Sync jobs on a few threads, async jobs on a loop in a thread of its own."""
+    """Runs sync jobs on a few threads, and async jobs on a loop in its own thread."""
 
     def __init__(
         self,
@@ -157,7 +157,7 @@ class PythonExecutor:
         self.meter = UsageMeter(loader)
         self._queue: SimpleQueue[Attempt | None] = SimpleQueue()
         self._ended: SimpleQueue[AttemptEnd] = SimpleQueue()
-        # By (run, epoch): a held run may be tried again while its first attempt still has a thread.
+        # By (run, epoch): a held run may be retried while the first attempt still has a thread.
         self._active: dict[Mark, tuple[Attempt, int]] = {}
         self._started: dict[Mark, int] = {}
         self._overdue: set[Mark] = set()
@@ -199,7 +199,7 @@ class PythonExecutor:
             self._event_loop().call_soon_threadsafe(self._begin_all, on_loop)
 
     def adoptable(self, attempt: Attempt) -> bool:
-        return False  # what ran in a process that is gone is gone with it
+        return False  # the job ended with its process
 
     def adopt(self, attempts: list[Attempt]) -> None:
         raise AssertionError("there is nothing to adopt")
@@ -215,12 +215,12 @@ class PythonExecutor:
             self._active.pop(item.attempt.mark, None)
             self._overdue.discard(item.attempt.mark)
         if ended and self._queue.qsize() < self._threads:
-            # The threads are nearly through with what was taken: jobs are short, so more may be taken at a time.
+            # The threads have almost finished the claimed attempts: jobs are short, so more may be claimed at a time.
             self._max_ahead = min(self._max_ahead * 2, MAX_CLAIMED_AHEAD)
         return ended
 
     def capacity(self, *, for_agents: bool = False) -> int:
-        on_loop = len(self._tasks)  # they need no thread, so they are not in the way of others
+        on_loop = len(self._tasks)  # async jobs need no thread, so they take no capacity from sync jobs
         return min(self._max_ahead - (len(self._active) - on_loop), MAX_ASYNC_TASKS - on_loop)
 
     def running(self) -> int:
@@ -240,11 +240,11 @@ class PythonExecutor:
             and attempt.mark not in self._overdue
         ]
         if late:
-            self._max_ahead = self._threads  # jobs are long: take no more than can start
+            self._max_ahead = self._threads  # jobs are long: claim no more than can start
         withdrawn: list[Attempt] = []
         for attempt in late:
             self._withdrawn.add(attempt.mark)
-            if attempt.mark in self._started:  # it began in this very moment
+            if attempt.mark in self._started:  # it started just now
                 self._withdrawn.discard(attempt.mark)
             else:
                 self._active.pop(attempt.mark, None)
@@ -268,14 +268,14 @@ class PythonExecutor:
         return late
 
     def cancel(self, run_ids: set[int]) -> None:
-        """Async jobs are cancelled; a sync job sees it when it asks, since no thread can be ended from outside."""
+        """Cancel async jobs. A sync job sees it in `cancelled`: threads cannot be ended from outside."""
         self._cancelled |= run_ids
         for (run_id, _), task in list(self._tasks.items()):
             if run_id in run_ids and self._loop is not None:
                 self._loop.call_soon_threadsafe(task.cancel)
 
     def interrupt(self) -> int:
-        return 0  # no thread can be ended from outside
+        return 0  # threads cannot be ended from outside
 
     def is_cancelled(self, run_id: int) -> bool:
         return run_id in self._cancelled
@@ -339,7 +339,7 @@ def _failed(error: BaseException) -> Outcome:
 
 
 def _limit(error: RateLimited) -> ProviderLimit:
-    """Jobs say all sorts of things: here it is as a store can hold it. When nobody knows the time, it is soon."""
+    """The limit, with values that a store can hold. Jobs may pass anything; an unusable time becomes None."""
     at: object = error.resets_at
     resets_at = to_ms(at) if isinstance(at, datetime) and at.tzinfo is not None else None
     provider = storable_reason(str(error.provider or "unknown"))[:MAX_NAME_LENGTH]

@@ -1,4 +1,4 @@
-"""Which runners there are: found by entry point, so that a new one is a new file and nothing else."""
+"""The registry of runners, found by entry point: a new runner is a new file."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ GROUP = "matins.executors"
 
 @cache
 def runners() -> dict[str, AnyRunner]:
-    """By name. One that cannot be loaded is told, and is as if it were not there."""
+    """Runners by name. A runner that cannot be loaded is logged and left out."""
     found: dict[str, AnyRunner] = {}
     for point in entry_points(group=GROUP):
         try:
             runner: AnyRunner = point.load()()
-        except Exception:  # somebody's broken plug-in must not stop the others
+        except Exception:  # a broken plug-in must not stop the others
             log.exception("the runner %s cannot be loaded from %s", point.name, point.value)
             continue
         found[point.name] = runner

@@ -1,4 +1,4 @@
-"""One kind of outcome, whatever the tool: executed, succeeded and delivered are three things."""
+"""One kind of outcome for all tools: executed, succeeded and delivered are separate facts."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def outcome_of(
     policies: Policies,
     now: int,
 ) -> Outcome:
-    """What a run came to, from what its tool said and what became of its process."""
+    """The outcome of a run, from the result of the tool and the outcome of the process."""
     result = replace(result, session=result.session or call.session or call.new_session)
     usage = usage_of(call, result, policies)
     succeeded = result.succeeded and process.kind == "finished" and process.ended_by in (None, "after_final")
@@ -56,7 +56,7 @@ def outcome_of(
 
 
 def unreadable(error: Exception, process: ProcessOutcome) -> Outcome:
-    """Of a run that is over, and nobody can tell how it went; that it was asked to end is known all the same."""
+    """The outcome of a run that is over and cannot be read: cancelled if that was requested, otherwise lost."""
     text = error.message if isinstance(error, MatinsError) else f"{type(error).__name__}: {error}"
     ended = "It is over" if process.exit_code is None else f"It ended with exit code {process.exit_code}"
     was_cancelled = process.ended_by == "asked"
@@ -69,7 +69,7 @@ def unreadable(error: Exception, process: ProcessOutcome) -> Outcome:
 
 
 def usage_of(call: Call, result: RunnerResult, policies: Policies) -> Usage:
-    """The money that the tool told, else what the tokens come to by the price table."""
+    """The reported cost; otherwise the cost of the tokens by the price table."""
     tokens = result.tokens_in + result.tokens_out + result.tokens_cached
     if result.cost_usd is not None and result.cost_reported:
         return Usage(round(result.cost_usd * 1_000_000), tokens)
@@ -82,7 +82,7 @@ def usage_of(call: Call, result: RunnerResult, policies: Policies) -> Usage:
 def outcome_document(
     result: RunnerResult, process: ProcessOutcome, assignment: ThreadAssignment | None, usage: Usage
 ) -> dict[str, Any]:
-    """As it is kept with the run."""
+    """The outcome as it is stored with the run."""
     return {
         "executed": result.executed,
         "succeeded": result.succeeded,
@@ -106,7 +106,7 @@ def outcome_document(
 
 
 def display_text(text: str) -> str:
-    """Bounded, and without what would steer a terminal."""
+    """Bounded text, without terminal control sequences."""
     return without_escapes(text)[:_MAX_TEXT_LENGTH]
 
 
@@ -127,7 +127,7 @@ def _failure_text(result: RunnerResult, process: ProcessOutcome) -> str:
 
 
 def _session_tokens(result: RunnerResult, assignment: ThreadAssignment | None) -> tuple[int, int, int] | None:
-    """What the session had before, and what this run added."""
+    """Tokens of the session before this run, plus those of this run."""
     before = assignment.thread.tokens if assignment and assignment.thread.session else (0, 0, 0)
     now = (result.tokens_in, result.tokens_out, result.tokens_cached)
     return before[0] + now[0], before[1] + now[1], before[2] + now[2]

@@ -1,4 +1,4 @@
-"""Each run to the executor of its kind: agents, or jobs."""
+"""Routes each run to the executor of its kind: agents or jobs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from matins.runtime.attempt import Attempt, AttemptEnd, Executor
 
 
 class ExecutorRouter:
-    """Two as one."""
+    """Two executors as one."""
 
     def __init__(self, agents: Executor, jobs: Executor) -> None:
         self._agents = agents

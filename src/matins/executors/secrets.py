@@ -15,7 +15,7 @@ _INHERITED = frozenset({"PATH", "HOME", "LANG", "TZ", "TMPDIR", "USER", "SHELL",
 class Environment(NamedTuple):
     values: dict[str, str]
     secrets: tuple[str, ...]
-    """What must not be seen in the output."""
+    """Values that must not appear in the output."""
 
 
 def environment_of(
@@ -24,7 +24,7 @@ def environment_of(
     remove: Iterable[str],
     source: Mapping[str, str] = os.environ,
 ) -> Environment:
-    """A small inherited environment, and what an agent is given beside it."""
+    """A small inherited environment, plus the variables of the agent."""
     values = inherited(source)
     secrets: list[str] = []
     for name, text in pairs:
@@ -38,12 +38,12 @@ def environment_of(
 
 
 def inherited(source: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """The few variables that agents and commands inherit; the others may be secrets."""
+    """The few variables that agents and commands inherit. The others may be secrets."""
     return {name: text for name, text in source.items() if name in _INHERITED or name.startswith("LC_")}
 
 
 def resolve(text: str, name: str, source: Mapping[str, str] = os.environ) -> str:
-    """What a reference stands for; any other text is itself."""
+    """The value of a reference; any other text is returned unchanged."""
     if text.startswith("env:"):
         variable = text.removeprefix("env:")
         if variable not in source:

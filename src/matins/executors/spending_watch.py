@@ -1,4 +1,4 @@
-"""Runs that may not spend more than so much, watched while they run: one thread reads what each of them says."""
+"""Watches runs with a spending limit: one thread reads the output of all of them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MAX_LINE_BYTES = 8 * 1024 * 1024
 
 
 class SpendingWatch:
-    """The thread is there while somebody is watched, and looks four times a second."""
+    """Ends runs that exceed their limit. The thread lives while a run is watched, and checks four times a second."""
 
     def __init__(
         self,
@@ -37,9 +37,9 @@ class SpendingWatch:
         self._closed = False
 
     def watch(self, attempt: Attempt, reader: Reader, usage: Callable[[RunnerResult], Usage]) -> None:
-        """From its first line on, also when another engine has started it; whoever has no bounds is left alone.
+        """Watch an attempt from its first line, also of another engine. Attempts without limits are ignored.
 
-        `usage` says what the tokens and the money that its tool told come to for this run.
+        `usage` converts the reported tokens and cost to the usage of this run.
         """
         if not isinstance(reader, Metered) or not self._bounds(attempt):
             return
@@ -50,7 +50,7 @@ class SpendingWatch:
                 self._thread.start()
 
     def unwatch(self, mark: Mark) -> str | None:
-        """It is over; why we ended it, if we did."""
+        """Stop watching. Returns why the watch ended the run, if it did."""
         with self._changed:
             self._watches.pop(mark, None)
             self._changed.notify()
@@ -70,7 +70,7 @@ class SpendingWatch:
             for mark, watch in list(self._watches.items()):
                 try:
                     self._check(mark, watch)
-                except Exception:  # one run's trouble is not another's
+                except Exception:  # one failing run must not affect others
                     log.exception("what run %s has spent so far cannot be seen", mark[0])
 
     def _wait(self) -> bool:
@@ -86,18 +86,18 @@ class SpendingWatch:
             return
         with self._changed:
             if self._watches.pop(mark, None) is None:
-                return  # it has ended since
+                return  # the run has ended meanwhile
             self._reasons[mark] = reason
         self._supervisor().end(*mark, "budget")
 
     def _exceeded(self, watch: _Watch, result: RunnerResult) -> str | None:
-        """The bounds may have moved since it began: others spend too."""
+        """Why the run must end. The limits are read again: other runs spend too."""
         usage = watch.usage(result)
         return next((reason for bound in self._bounds(watch.attempt) if (reason := bound.passed(usage))), None)
 
 
 class _Watch:
-    """How far one run has been read."""
+    """The reading position of one run."""
 
     def __init__(self, attempt: Attempt, reader: Metered, usage: Callable[[RunnerResult], Usage]) -> None:
         self.attempt = attempt
@@ -106,11 +106,11 @@ class _Watch:
         self._offset = 0
         self._rest = b""
         self._skipping = False
-        """To the end of a line whose beginning was missed, or that is too long."""
+        """Skip to the end of a line that is too long, or whose start was missed."""
         self._last_result: RunnerResult | None = None
 
     def read(self, supervisor: Supervisor) -> RunnerResult | None:
-        """What it told so far, when that is news; what stands in its final event is spent already."""
+        """The result so far, if it changed. The final event is no reason to end a run: its cost is already spent."""
         data, at, _ = supervisor.read_after(*self.attempt.mark, self._offset, _CHUNK)
         if not data:
             return None

@@ -1,4 +1,4 @@
-"""What runs have spent so far, and where one must stop."""
+"""Counts the spending of runs, and stops a run at its limit."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class UsageMeter:
         output_tokens: int,
         cached: int,
     ) -> None:
-        """Count what a run tells; at its cap it must stop."""
+        """Add reported usage. Raises OverBudget at the limit of the run."""
         counts = {"tokens": tokens, "input": input_tokens, "output": output_tokens, "cached": cached}
         tokens, input_tokens, output_tokens, cached = (parse_tokens(count, name) for name, count in counts.items())
         spent, estimated = 0, False
@@ -47,7 +47,7 @@ class UsageMeter:
         self._stop_at_cap(attempt, now)
 
     def _stop_at_cap(self, attempt: Attempt, now: Usage) -> None:
-        """The cap is for the run: what its other attempts have spent counts."""
+        """Raise OverBudget at the limit. It applies to the run, so earlier attempts count."""
         definition = attempt.compiled.definition
         if definition.max_cost is None and definition.max_tokens is None:
             return
@@ -60,7 +60,7 @@ class UsageMeter:
             raise OverBudget(f"This run has spent {spent_so_far}: more than it may", hint="raise max_cost, or do less")
 
     def read(self, attempt: Attempt, outcome: Outcome) -> Outcome:
-        """The outcome with what was spent on it."""
+        """The outcome with its usage."""
         self._before.pop(attempt.mark, None)
         used = self.used.pop(attempt.mark, None)
         return outcome if used is None else replace(outcome, usage=used)

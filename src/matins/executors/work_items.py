@@ -1,4 +1,4 @@
-"""Work items: fetched before an agent is woken, and told how it went."""
+"""Work items: claimed before an agent starts, and updated with the outcome."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ log = logging.getLogger("matins")
 _MAX_REPORT_LENGTH = 4_000
 
 
-class NoWork(Exception):  # noqa: N818 - it names what was found
-    """There is nothing to do."""
+class NoWork(Exception):  # noqa: N818 - the name is the finding
+    """The work source has no item to claim."""
 
 
 class HeldWorkItem(NamedTuple):
-    """An item that is claimed for a run. The key is the run's own: after a crash it finds the same item again."""
+    """An item that a run has claimed. The key identifies the run, so the item is found again after a crash."""
 
     source: WorkSource
     item: WorkItem
     key: str
 
     def report(self, outcome: Outcome, clock: Clock, *, will_retry: bool = False) -> str | None:
-        """Tell the source how it went; what went wrong with that, if anything did. A run that `will_retry` gives
-        its item back, and claims it again: should that never be, nobody has to find out."""
+        """Report the outcome to the source. Returns the error, if any. With `will_retry`, the item is released and
+        the retry claims it again: an item must not stay claimed if the retry never happens."""
         now, turn = clock.now_ms(), outcome.turn
         text = ((turn.text if turn else "") or outcome.error or "")[:_MAX_REPORT_LENGTH]
         try:
@@ -44,14 +44,14 @@ class HeldWorkItem(NamedTuple):
                 self.source.release(self.item.id, self.key, now)
             elif not outcome.lost:
                 self.source.failed(self.item, self.key, text, now)
-        except MatinsError as error:  # the run is what it is; that the source could not be told is told
+        except MatinsError as error:  # the run has its outcome; the failed report is logged and returned
             log.warning("work item %s could not be told how it went: %s", self.item.id, error)
             return error.message
         return None
 
 
 def find_held(source: WorkSource, key: str, clock: Clock) -> HeldWorkItem | None:
-    """What a run has claimed already, if it has."""
+    """The item that a run has already claimed, if any."""
     item = source.held(key, clock.now_ms())
     return None if item is None else HeldWorkItem(source, item, key)
 

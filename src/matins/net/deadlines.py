@@ -17,7 +17,7 @@ class Deadline(Protocol):
         ...
 
     def expired(self) -> None:
-        """Called when a wait used all of them."""
+        """Called when a wait used all the time left."""
         ...
 
     def attach(self, sock: socket.socket) -> None:

@@ -19,7 +19,7 @@ from matins.net.addresses import canonical_host, literal_addresses, refusal_reas
 from matins.net.deadlines import Deadline, DeadlineSocket
 
 Resolve = Callable[[str, int], Sequence[str]]
-"""From a host name and a port to IP addresses; OSError when there are none."""
+"""Resolves a host name and a port to IP addresses. Raises OSError when there are none."""
 
 MAX_BODY_BYTES = 64 * 1024
 MAX_REDIRECTS = 3
@@ -127,8 +127,8 @@ class HttpClient:
         max_bytes: int = _MAX_STREAM_BYTES,
         clean: Callable[[bytes], bytes] = lambda data: data,
     ) -> Generator[StreamedResponse]:
-        """Send a request, follow redirects, and yield the response, of at most `most` bytes. `timeout_s` limits the
-        connection, `patience` the whole exchange. `cleaned` is applied to every piece that is read."""
+        """Send a request, follow redirects, and yield the response, of at most `max_bytes`. `timeout_s` limits the
+        connection, `deadline` the whole exchange. `clean` is applied to every chunk that is read."""
         request = _request(method, body, headers or {})
         target = _target(url)
         for _ in range(MAX_REDIRECTS + 1):

@@ -1,1 +1,1 @@
-"""Where agents get their work from, and where its outcome is told."""
+"""Work sources: agents claim items there, and Matins reports the outcomes."""

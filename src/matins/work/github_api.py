@@ -1,4 +1,4 @@
-"""The few calls of GitHub's REST API that claiming an issue takes, and what its refusals mean."""
+"""The calls of GitHub's REST API for claiming issues, and the meaning of its errors."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _VERSION = {"X-GitHub-Api-Version": "2022-11-28"}
 _PAGE = 100
 _MAX_PAGES = 30
 _TIMEOUT_S = 15
-# Anybody may comment on a public issue; what strangers write there must not count as a claim.
+# Anyone may comment on a public issue; comments of strangers must not count as claims.
 _TRUSTED = ("OWNER", "MEMBER", "COLLABORATOR")
 _LIMITED_MS = 60_000
 _MAX_TEXT_LENGTH = 100_000
@@ -52,7 +52,7 @@ class Comment(NamedTuple):
 
 @contextmanager
 def open_api(definition: WorkSourceDefinition, now: int) -> Generator[Api]:
-    """Calls over one connection. Without cache and retries: an old answer would be a wrong one."""
+    """Calls over one connection, without cache and retries: a stale response would be wrong."""
     token = read_token(definition.token)
     github = _githubkit()(
         token,
@@ -69,7 +69,7 @@ def open_api(definition: WorkSourceDefinition, now: int) -> Generator[Api]:
 
 @cache
 def _authorities() -> ssl.SSLContext:
-    """Those that this machine trusts; to load them takes longer than a call."""
+    """The certificate authorities of this machine. Cached: loading them takes longer than a call."""
     return ssl.create_default_context()
 
 
@@ -83,7 +83,7 @@ def _githubkit() -> type[GitHub[Any]]:
 
 
 def read_token(reference: str, environment: Mapping[str, str] = os.environ) -> str:
-    """What the reference stands for; it is never part of an error."""
+    """The value of the reference. Errors never contain it."""
     kind, _, location = reference.partition(":")
     try:
         text = environment[location] if kind == "env" else Path(location).expanduser().read_text(encoding="utf-8")
@@ -103,7 +103,7 @@ class Api:
         self._now = now
 
     def ready_issues(self) -> list[Issue]:
-        """Those that are open and have the labels, the oldest first; of more than three thousand the oldest."""
+        """Open issues with the labels, the oldest first. At most the three thousand oldest."""
         labels = ",".join(self._definition.labels)
         params = {"state": "open", "labels": labels, "sort": "created", "direction": "asc"}
         return self._pages("issues", params, _issue)
@@ -158,11 +158,11 @@ class Api:
             if missing_ok and error.response.status_code in (404, 410):
                 return None
             raise self._error_for(error.response, path) from error
-        except (GitHubException, ValueError, OverflowError) as error:  # not JSON, or a header that is no number
+        except (GitHubException, ValueError, OverflowError) as error:  # not JSON, or a header that is not a number
             raise self._unavailable(str(getattr(error, "exc", error))[:200]) from error
 
     def _error_for(self, response: Response[Any], path: str) -> MatinsError:
-        """What a status above 400 means here."""
+        """The error for a status of 400 and above."""
         status = response.status_code
         if _is_limit(response):
             return RateLimited("github", self._resets_at(response.headers), "its rate limit is reached")
@@ -203,7 +203,7 @@ def _is_limit(response: Response[Any]) -> bool:
 
 
 def _seconds(headers: Mapping[str, str], name: str) -> int | None:
-    """In milliseconds."""
+    """The value of a header in seconds, as milliseconds."""
     text = headers.get(name, "")
     return int(text) * 1_000 if _SECONDS.fullmatch(text) else None
 
@@ -230,7 +230,7 @@ def _issue(data: Any) -> Issue:
 
 def _comment(data: Any) -> Comment:
     user: Any = data["user"]
-    is_bot = user is not None and user["type"] == "Bot"  # an app, which the owner of the repository installed
+    is_bot = user is not None and user["type"] == "Bot"  # an app that the owner of the repository installed
     return Comment(int(data["id"]), data.get("body") or "", is_bot or data["author_association"] in _TRUSTED)
 
 

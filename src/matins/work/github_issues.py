@@ -1,4 +1,4 @@
-"""Work from GitHub issues. Comments decide who holds one: the first claim wins. Labels let people see it."""
+"""Work items from GitHub issues. Comments decide who holds an issue: the first claim wins. Labels show it to people."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from matins.work.sources import not_held, readable
 
 CLAIMED = "matins-claimed"
 FAILED = "matins-failed"
-# At the very beginning only: reports, which may hold anything, stand further down.
+# Only at the start: a report, further down, may contain anything.
 _MARK = re.compile(r"<!-- matins (claim|done|failed|release) (\S+) -->")
 _TICKS = re.compile(r"`+")
 _MAX_REPORT_LENGTH = 30_000
@@ -29,7 +29,7 @@ _COMMENT_TEXTS = {
 
 
 class GitHubIssues:
-    """The comment that ends a claim comes last, so that a call which is cut short can be made again."""
+    """The comment that ends a claim comes last, so an interrupted call can be repeated."""
 
     def __init__(self, definition: WorkSourceDefinition) -> None:
         self.name = definition.name
@@ -76,7 +76,7 @@ class GitHubIssues:
                 api.comment(item_id, _comment_text("release", run_key))
 
     def _take(self, api: Api, number: str, run_key: str) -> Issue | None:
-        """Claim it; None when another was first, or when it is no longer work."""
+        """Claim the issue. None when another run was first, or when the issue is no longer work."""
         if _claims(api.comments(number)).holder is not None:
             return None
         api.add_label(number, CLAIMED)
@@ -100,7 +100,7 @@ class GitHubIssues:
         return -(self._priority(issue) or 0), issue.created, issue.number
 
     def _priority(self, issue: Issue) -> int | None:
-        """The last of the labels is 1, the one before it 2, and so on."""
+        """The last label has priority 1, the one before it 2, and so on."""
         ranked = enumerate(reversed(self._definition.priorities), start=1)
         return max((rank for rank, label in ranked if _has(issue, label)), default=None)
 
@@ -115,49 +115,49 @@ class GitHubIssues:
 
 class _Claims(NamedTuple):
     holder: str | None
-    last_words: dict[str, str]
-    """What each run said last."""
+    last_actions: dict[str, str]
+    """The last action of each run."""
 
 
 def _claims(comments: Iterable[Comment]) -> _Claims:
-    """Who holds an issue: the first that claimed it and has not ended its claim."""
+    """The holder of an issue: the first run that claimed it and has not ended its claim."""
     active: dict[str, int] = {}
-    last_words: dict[str, str] = {}
+    last_actions: dict[str, str] = {}
     for comment in sorted(comments):
         mark = _MARK.match(comment.body)
         if mark and comment.trusted:
-            word, run_key = mark[1], unquote(mark[2])
-            last_words[run_key] = word
-            if word == "claim":
+            action, run_key = mark[1], unquote(mark[2])
+            last_actions[run_key] = action
+            if action == "claim":
                 active.setdefault(run_key, comment.id)
             else:
                 active.pop(run_key, None)
-    return _Claims(next(iter(active), None), last_words)
+    return _Claims(next(iter(active), None), last_actions)
 
 
-def _holds(api: Api, item_id: str, run_key: str, word: str) -> bool:
-    """Whether there is something to end; False where this run has said all that already."""
+def _holds(api: Api, item_id: str, run_key: str, action: str) -> bool:
+    """Whether there is a claim to end. False when this run has already ended it the same way."""
     claims = _claims(api.comments(_number(item_id)))
     if claims.holder == run_key:
         return True
-    if claims.last_words.get(run_key) == word:
+    if claims.last_actions.get(run_key) == action:
         return False
     how = f"run {claims.holder} holds it" if claims.holder else "nobody holds it"
     raise Conflict(not_held(item_id, run_key, how), value=item_id, field="id", hint="it was changed meanwhile")
 
 
-def _comment_text(word: str, run_key: str, report: str = "") -> str:
-    """A report is fenced: it names nobody, links nothing and is no mark of ours."""
-    key = quote(run_key, safe="").replace("-", "%2D")  # a comment in HTML has no two dashes
+def _comment_text(action: str, run_key: str, report: str = "") -> str:
+    """The comment of a run. The report is fenced: it mentions no user, links nothing and contains no mark."""
+    key = quote(run_key, safe="").replace("-", "%2D")  # an HTML comment must not contain two dashes
     text = readable(report, _MAX_REPORT_LENGTH)
     fence = "`" * max(3, 1 + max(map(len, _TICKS.findall(text)), default=0))
     block = f"\n\n{fence}text\n{text}\n{fence}" if text else ""
-    said = f"{_COMMENT_TEXTS[word]} run `{run_key.replace('`', chr(39))}`."
-    return f"<!-- matins {word} {key} -->\n{said}{block}"
+    sentence = f"{_COMMENT_TEXTS[action]} run `{run_key.replace('`', chr(39))}`."
+    return f"<!-- matins {action} {key} -->\n{sentence}{block}"
 
 
 def _has(issue: Issue, label: str) -> bool:
-    """GitHub knows a label by any spelling of its letters."""
+    """Whether the issue has the label. GitHub ignores case in labels."""
     return label.casefold() in {name.casefold() for name in issue.labels}
 
 

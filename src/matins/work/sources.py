@@ -1,4 +1,4 @@
-"""The port for sources of work, and what people write to name one."""
+"""The port for work sources, and the checks of their settings."""
 
 from __future__ import annotations
 
@@ -19,35 +19,35 @@ _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _UNREADABLE = re.compile(r"[^\t\n\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
 
 
-class WorkSourceUnavailable(MatinsError):  # noqa: N818 - it names the place, not a fault of ours
-    """The place where work comes from is busy, or does not answer properly: try again."""
+class WorkSourceUnavailable(MatinsError):  # noqa: N818 - it names a state of the source
+    """The work source is busy, or its response is invalid. The call may be retried."""
 
     code = "work_source_unavailable"
     retryable = True
 
 
 class WorkSource(Protocol):
-    """Every call may be repeated after a crash: it finishes what the first one began."""
+    """A source of work items. Every call may be repeated after a crash: it completes the first one."""
 
     name: str
 
     def claim(self, run_key: str, now: int) -> WorkItem | None:
-        """The item that this run holds, else the one of highest priority, then the oldest, held from now on."""
+        """The item that this run holds. Otherwise claim the item with the highest priority, the oldest first."""
         ...
 
     def held(self, run_key: str, now: int) -> WorkItem | None:
-        """The item that this run holds; nothing is claimed."""
+        """The item that this run holds. Nothing is claimed."""
         ...
 
     def done(self, item: WorkItem, run_key: str, report: str, now: int) -> None: ...
     def failed(self, item: WorkItem, run_key: str, report: str, now: int) -> None: ...
     def release(self, item_id: str, run_key: str, now: int) -> None:
-        """Give back what this run holds; an item that it does not hold stays as it is."""
+        """Release the item, if this run holds it."""
         ...
 
 
 def check_work_source(source: WorkSourceDefinition) -> WorkSourceDefinition:
-    """The source with its URL tidied; raise where settings of another kind are given, or one is wrong."""
+    """The source with a normalized URL. Raises for an invalid setting, or one of another kind."""
     defaults = WorkSourceDefinition(source.name, source.kind)
     for name in settings_of(WorkSourceDefinition):
         if name not in ("kind", *KIND_SETTINGS[source.kind]) and getattr(source, name) != getattr(defaults, name):
@@ -73,7 +73,7 @@ def _check_github(source: WorkSourceDefinition) -> None:
 
 
 def open_source(definition: WorkSourceDefinition, workdir: str | Path | None) -> WorkSource:
-    """Nothing is read or asked before the first call."""
+    """The work source. Nothing is read or requested before its first call."""
     if definition.kind == "tasks":
         from matins.work.tasks_file import TasksFile
 
@@ -84,7 +84,7 @@ def open_source(definition: WorkSourceDefinition, workdir: str | Path | None) ->
 
 
 def readable(text: str, max_length: int) -> str:
-    """Without what no text file should hold, and not longer than said."""
+    """The text, shortened, without characters that do not belong in a text file."""
     clean = _UNREADABLE.sub("", text).strip()
     return clean if len(clean) <= max_length else f"{clean[: max_length - 1]}…"
 
@@ -94,7 +94,7 @@ def not_held(item_id: str, run_key: str, state: str) -> str:
 
 
 def _base_url(text: str) -> str:
-    """The token goes there, so it must be encrypted, or stay on this machine."""
+    """The normalized URL. It must be encrypted or local, because the token is sent there."""
     try:
         parts = urlsplit(text)
         host, plain = parts.hostname, not (parts.query or parts.fragment or "@" in parts.netloc or parts.port == 0)

@@ -1,4 +1,4 @@
-"""Work from a TASKS.yaml that people and several processes write at once."""
+"""Work items from a TASKS.yaml that people and several processes write at the same time."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _Choice = tuple[Task, Changes] | None
 
 
 class TasksFile:
-    """Each change is made under a lock beside the file, to what the file says then, and replaces it whole."""
+    """Each change happens under a lock beside the file: the current content is read, and replaced atomically."""
 
     def __init__(self, name: str, path: Path) -> None:
         self.name = name
@@ -62,7 +62,7 @@ class TasksFile:
         self._rewrite(lambda tasks: _ended(tasks, item_id, run_key, status, report, now))
 
     def _rewrite(self, choose: Callable[[Tasks], _Choice]) -> Task | None:
-        """Change the task that is chosen, as it is said; who saves the file meanwhile is read, not overwritten."""
+        """Apply the chosen change to one task. A concurrent save is read again, not overwritten."""
         path = follow_link(self._path)
         with _locked(path):
             for _ in range(_TRIES):
@@ -93,7 +93,7 @@ def _held(tasks: Tasks, run_key: str) -> Task | None:
 
 
 def _urgency(task: Task) -> tuple[int, bool, int, int]:
-    """The highest priority, then the oldest; what has no date comes last, in the order of the file."""
+    """The highest priority first, then the oldest. Tasks without a date are last, in the order of the file."""
     return -task.priority, task.created is None, task.created or 0, task.position
 
 
@@ -132,12 +132,12 @@ def _replaced(path: Path, before: TextFile, text: str) -> bool:
 
 @contextmanager
 def _locked(path: Path) -> Generator[None]:
-    """The lock is a file of its own, since the other one is replaced; it stays, so that all lock the same one."""
-    other_content = Path(f"{path}.lock")
+    """Hold the lock. It is a file of its own, because the other one is replaced. It stays, so that all use the same."""
+    lock_path = Path(f"{path}.lock")
     try:
-        file = os.open(other_content, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+        file = os.open(lock_path, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
     except OSError as error:
-        raise file_error(other_content, error.strerror or str(error)) from None
+        raise file_error(lock_path, error.strerror or str(error)) from None
     try:
         _acquire(file, path)
         yield
@@ -159,7 +159,7 @@ def _acquire(file: int, path: Path) -> None:
 
 @contextmanager
 def _named(path: Path) -> Generator[None]:
-    """Say which file it is about."""
+    """Add the path of the file to errors."""
     try:
         yield
     except (NotFound, Conflict):

@@ -1,4 +1,4 @@
-"""What a TASKS.yaml says: its tasks, checked, and the text with one of them changed."""
+"""The content of a TASKS.yaml: its tasks, checked, and the text with one of them changed."""
 
 from __future__ import annotations
 
@@ -57,13 +57,13 @@ class Tasks(NamedTuple):
     text: str
     tasks: tuple[Task, ...]
     other_content: Sequence[Any]
-    """What else the file says."""
+    """The rest of the file."""
 
 
-# Most looks at a file find it as it was at the last one, or as we wrote it.
+# Most reads find the file as the last read left it, or as Matins wrote it.
 @lru_cache(maxsize=4)
 def read_tasks(text: str) -> Tasks:
-    """A list of tasks, or a mapping with such a list as `tasks`; anything else is refused, with its place."""
+    """The tasks: a list, or a mapping with a list as `tasks`. Raises InvalidInput with a position."""
     root = parse(text)
     if root is None:
         return Tasks(text, (), ())
@@ -76,7 +76,7 @@ def read_tasks(text: str) -> Tasks:
 
 
 def with_changes(tasks: Tasks, task: Task, changes: Mapping[str, str | None]) -> str:
-    """The text with these fields of one task set. It is read again: all the rest must say what it said."""
+    """The text with these fields of one task set. It is parsed again: everything else must be unchanged."""
     expected = [_values(known) for known in tasks.tasks]
     expected[task.position] |= {
         name: value for name, value in changes.items() if value or name in expected[task.position]
@@ -97,7 +97,7 @@ def with_changes(tasks: Tasks, task: Task, changes: Mapping[str, str | None]) ->
 
 
 def _last_own_field(task: Task) -> str:
-    """What is new shall stand behind it, so it must end on its line; the title always does."""
+    """The field after which new fields go. It must end on its line; the title always does."""
     ends = {plain(key) for key, value in task.node.entries if isinstance(value, Scalar) and value.ends_on_its_line}
     return next(name for name in ("claimed_at", "status", "title") if name in ends)
 
@@ -133,7 +133,7 @@ def _mapping(node: Node) -> MappingNode:
 
 
 def _fields(node: MappingNode) -> dict[str, Node]:
-    """By name; a name twice, or one that is nearly ours, is refused."""
+    """The fields by name. Raises for a duplicate name, or one that resembles a known field."""
     fields: dict[str, Node] = {}
     for key, value in node.entries:
         name = key.value if isinstance(key, Scalar) else None
@@ -148,7 +148,7 @@ def _fields(node: MappingNode) -> dict[str, Node]:
 
 
 def _check_spelling(key: Node, name: str) -> None:
-    """People have fields of their own; one that nearly has the name of ours is a slip."""
+    """Raise for a name that resembles a known field. Other custom fields are allowed."""
     close = difflib.get_close_matches(name, _WRITTEN_BY_PEOPLE, 1, _NEARLY)
     if close and name not in _WRITTEN_BY_PEOPLE:
         raise yaml_error(
@@ -232,7 +232,7 @@ def _labels(fields: Mapping[str, Node]) -> tuple[str, ...]:
 
 
 def _ids(tasks: Sequence[Mapping[str, Node]]) -> list[str]:
-    """Those that are written, which must differ, and for the others one that their words make."""
+    """The written ids, which must differ, and generated ids for the other tasks."""
     written: dict[str, Position] = {}
     for fields in tasks:
         if (task_id := _id(fields)) is not None:
@@ -253,7 +253,7 @@ def _id(fields: Mapping[str, Node]) -> str | None:
 
 
 def _generated_id(fields: Mapping[str, Node], taken: set[str]) -> str:
-    """The same as long as title and body are; a twin gets another one."""
+    """An id from title and body. A duplicate task gets a different one."""
     text = f"{_text(fields, 'title', _MAX_TITLE_LENGTH)}\0{_text(fields, 'body', _MAX_BODY_LENGTH)}"
     candidates = (sha256(f"{text}\0{number}".encode(errors="surrogatepass")).hexdigest()[:8] for number in count())
     free = next(task_id for task_id in candidates if task_id not in taken)

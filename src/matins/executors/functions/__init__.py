@@ -1,1 +1,1 @@
-"""Functions that are called in processes of their own; alone in this folder, so that nothing stands in for a module."""
+"""Functions that are called in their own processes. Alone in this folder, so that no file shadows a module."""

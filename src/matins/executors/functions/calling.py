@@ -1,6 +1,6 @@
-"""Calls a function with the prompt that comes by stdin; its last line on stdout says what came of it.
+"""Calls a function with the prompt from stdin. The last line on stdout is the result.
 
-It is run by whichever Python an agent names, so it needs nothing but that.
+Any Python that an agent names runs this file, so it imports only the standard library.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from typing import Any
 RETURNED = b'{"matins_function": "returned"'
 RAISED = b'{"matins_function": "raised"'
 MAX_BYTES = 200_000
-"""Of the last line: it must be found in the end of an output of which only that is kept."""
+"""Of the last line: it must fit into the stored tail of the output."""
 
 
 def call(name: str, prompt: str) -> dict[str, Any]:
     try:
         function = _find(name)
-    except BaseException as error:  # a module may raise anything while it is imported
+    except BaseException as error:  # a module may raise anything on import
         traceback.print_exc()
         return _failure(error, f"{name} cannot be imported: ")
     try:
@@ -58,7 +58,7 @@ def _success(returned: Any) -> dict[str, Any]:
 
 def _failure(error: BaseException, before: str = "") -> dict[str, Any]:
     result: dict[str, Any] = {"matins_function": "raised", "raised": f"{before}{type(error).__name__}: {error}"[:2_000]}
-    if type(error).__name__ == "RateLimited":  # by its name: this Python may not have ours
+    if type(error).__name__ == "RateLimited":  # by name: this Python may not have Matins installed
         resets_at = getattr(error, "resets_at", None)
         result["limit"] = {
             "provider": str(getattr(error, "provider", "unknown"))[:100],
@@ -69,13 +69,13 @@ def _failure(error: BaseException, before: str = "") -> dict[str, Any]:
 
 
 def main(name: str) -> int:
-    sys.path[0:1] = []  # the folder of this file; what the workdir has comes after what is installed
+    sys.path[0:1] = []  # the folder of this file; installed packages precede the workdir
     sys.path.append(str(Path.cwd()))
     printed = sys.stdout
     result = encoded(call(name, sys.stdin.buffer.read().decode()))
     if not printed.closed:
         printed.flush()
-    with open(1, "wb", closefd=False) as out:  # whatever the function has made of sys.stdout
+    with open(1, "wb", closefd=False) as out:  # sys.stdout may have been replaced by the function
         out.write(b"\n" + result + b"\n")
     return 0 if result.startswith(RETURNED) else 1
 

@@ -1,1 +1,1 @@
-"""Commands as whole process trees: a keeper, wardens and a journal for each run. `supervisor.py` is the door."""
+"""Commands as process trees: a keeper, wardens, and a journal for each run. `supervisor.py` is the interface."""

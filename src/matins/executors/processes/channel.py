@@ -1,4 +1,4 @@
-"""Both ends of a socket between engine, keeper and warden: short JSON lines, and descriptors beside them."""
+"""Both ends of a socket between engine, keeper and warden: short JSON lines with descriptors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Channel:
         self._socket = sock
         self._rest = b""
         self._fds: list[int] = []
-        """They come with the first byte of a line, and are handed on with its last."""
+        """Descriptors arrive with the first byte of a line and are returned with its last."""
 
     def fileno(self) -> int:
         return self._socket.fileno()
@@ -29,13 +29,13 @@ class Channel:
         self.send_line(encode(message), fds)
 
     def send_line(self, line: bytes, fds: Sequence[int] = ()) -> None:
-        """Lines are short, so one that does not fit at once has nobody who reads: an OSError, as for a dead peer."""
+        """Send a line. A short line that does not fit has no reader, and raises OSError as for a dead peer."""
         sent = socket.send_fds(self._socket, [line], list(fds)) if fds else self._socket.send(line)
         if sent != len(line):
             raise BrokenPipeError
 
     def receive(self) -> tuple[list[Message], list[int], bool]:
-        """What has come, the descriptors with it, and whether the other end is still there."""
+        """The messages, their descriptors, and whether the peer is still connected."""
         try:
             data, fds, _, _ = socket.recv_fds(self._socket, _MAX_BYTES, _MAX_FDS)
         except BlockingIOError:
@@ -51,7 +51,7 @@ class Channel:
         fds, self._fds = self._fds, []
         try:
             return [dict(json.loads(line)) for line in lines], fds, bool(data)
-        except (ValueError, TypeError):  # it speaks something else
+        except (ValueError, TypeError):  # not our protocol
             return [], fds, False
 
     def close(self) -> None:
@@ -64,7 +64,7 @@ def encode(message: Message) -> bytes:
 
 
 def try_send(channel: Channel, message: Message, fds: Sequence[int] = ()) -> bool:
-    """Whether it could be sent; whoever does not read is not waited for."""
+    """Send without waiting. False when the peer does not read."""
     try:
         channel.send(message, fds)
     except OSError:

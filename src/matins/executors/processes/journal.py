@@ -1,4 +1,4 @@
-"""One append-only file for each run and epoch; its first complete line says, once and for all, whose the run is."""
+"""One append-only file for each run and epoch. The first complete line names the owner of the run."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ def name_of(run_id: int, epoch: int) -> str:
 
 
 def warden_name(pid: int, start: int) -> str:
-    """Also of its socket; and it stands in the environment of what it starts, which may outlive it."""
+    """The name of a warden: of its socket, and the mark in the environment of its processes."""
     return f"{pid}-{start}"
 
 
 def open_run(runs: int, name: str, *, create: bool = True) -> int:
-    """`runs` is the folder's descriptor."""
+    """Open a journal. `runs` is the descriptor of the folder."""
     return os.open(name, _FLAGS | (os.O_CREAT if create else 0), 0o600, dir_fd=runs)
 
 
 def append(journal: int, record: Record) -> None:
-    """In one write. A line feed on both sides, so that what a full disk cut short before it cannot swallow it."""
+    """Append in one write. Line feeds on both sides separate it from a line that a full disk truncated."""
     line = b"\n%s\n" % json.dumps(record).encode("ascii")
     if os.write(journal, line) != len(line):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -41,7 +41,7 @@ def records(journal: int) -> list[Record]:
 
 
 def _parsed(line: bytes) -> Record | None:
-    """None for what was cut short."""
+    """The record of a line; None for a truncated line."""
     try:
         record = json.loads(line)
     except ValueError:

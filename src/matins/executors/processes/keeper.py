@@ -1,6 +1,6 @@
-"""Forks wardens for engines, and ends what a dead warden leaves behind; one small process that survives its engines.
+"""Forks wardens for engines, and ends what a dead warden leaves behind. This small process survives its engines.
 
-Run as `python -I -S`, in a session of its own. It goes when it has neither engine nor warden.
+Run as `python -I -S`, in its own session. It exits when it has neither engine nor warden.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ _SET_NAME, _SET_SUBREAPER, _SET_NO_NEW_PRIVS = 15, 36, 38
 
 
 def main(path: str) -> None:
-    """Become the keeper of this folder, unless it has one; say on stdout when it can be reached."""
+    """Become the keeper of this folder, unless it has one. Report on stdout when the keeper is reachable."""
     run_folder = RunFolder(path)
     if os.fork():
-        os._exit(0)  # whoever called waits for this one only
+        os._exit(0)  # the caller waits for this process only
     os.setsid()
     lock = _acquire_lock(run_folder)
     if lock is not None:
@@ -49,7 +49,7 @@ def main(path: str) -> None:
 
 
 def _acquire_lock(run_folder: RunFolder) -> int | None:
-    """None when somebody else has the lock, and answers."""
+    """The lock; None when another keeper has it and answers."""
     lock = os.open(LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600, dir_fd=run_folder.fd)
     for _ in range(round(_TIMEOUT_MS / 1000 / _PAUSE_S)):
         with contextlib.suppress(BlockingIOError):
@@ -60,12 +60,12 @@ def _acquire_lock(run_folder: RunFolder) -> int | None:
         with contextlib.suppress(OSError):
             run_folder.connect(KEEPER).close()
             return None
-        time.sleep(_PAUSE_S)  # it is about to listen, or about to go
+        time.sleep(_PAUSE_S)  # the other keeper is starting or exiting
     sys.exit("another keeper has the lock, and does not answer")
 
 
 def _prepare_process(run_folder: RunFolder) -> None:
-    """What holds for every warden and every command."""
+    """Set up the process: wardens and commands inherit this."""
     log = os.open(LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600, dir_fd=run_folder.fd)
     os.dup2(log, 2)
     os.close(log)
@@ -73,7 +73,7 @@ def _prepare_process(run_folder: RunFolder) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     be_subreaper("matins-keeper")
     prctl(_SET_NO_NEW_PRIVS, 1)
-    signal.signal(signal.SIGXCPU, signal.SIG_IGN)  # a command's limit is a warden's for a moment
+    signal.signal(signal.SIGXCPU, signal.SIG_IGN)  # the CPU limit of a command briefly applies to its warden
     for name in _dead_sockets(run_folder):
         run_folder.remove(name)
 
@@ -111,13 +111,13 @@ class Keeper:
         self._wardens: dict[int, int] = {}
         """Start time by pid."""
         self._expecting = True
-        """Whoever started us has not come yet."""
+        """Whether the engine that started the keeper has yet to connect."""
         self._poll = select.poll()
         self._poll.register(self._listener, select.POLLIN)
         self._poll.register(self._signals[0], select.POLLIN)
 
     def serve(self) -> None:
-        gc.freeze()  # so that a warden's collector does not touch, and copy, what they share
+        gc.freeze()  # a warden's garbage collector must not touch, and so copy, shared memory
         handlers: dict[int, Callable[[], None]] = {
             self._listener.fileno(): self._accept,
             self._signals[0].fileno(): self._on_signals,
@@ -149,7 +149,7 @@ class Keeper:
             self._engines.pop(fd).close()
 
     def _provide(self, engine: Channel) -> bool:
-        """One warden more; whether the engine could be told."""
+        """Fork one more warden. False when the engine is gone."""
         try:
             with self._fork() as theirs:
                 return try_send(engine, {"warden": True}, [theirs.fileno()])
@@ -157,7 +157,7 @@ class Keeper:
             return try_send(engine, {"error": f"no warden could be made: {error.strerror}"})
 
     def _fork(self) -> socket.socket:
-        """A warden, by the engine's end of its socket."""
+        """Fork a warden and return the engine's end of its socket."""
         theirs, ours = socket.socketpair()
         with contextlib.ExitStack() as unless_forked, ours:
             unless_forked.callback(theirs.close)
@@ -170,7 +170,7 @@ class Keeper:
         return theirs
 
     def _become_warden(self, engine: socket.socket) -> None:
-        """Never returns."""
+        """Serve as a warden. Never returns."""
         code = 1
         try:
             for end in (self._listener, *self._signals, *self._engines.values()):
@@ -196,7 +196,7 @@ class Keeper:
             proc.kill_all(lambda: proc.descendants(os.getpid(), sparing=self._wardens))
 
     def _forget_warden(self, pid: int, status: int) -> bool:
-        """Whether it was a warden whose runs were over. What was below another is below us now, and must go."""
+        """Whether a warden ended cleanly. Otherwise its descendants are now the keeper's, and must be killed."""
         start = self._wardens.pop(pid, None)
         if start is not None and status != 0:
             self._run_folder.remove(f"{warden_name(pid, start)}.sock")

@@ -1,4 +1,4 @@
-"""What is to be run, within which limits, and what became of it."""
+"""Commands to run, their limits, and their outcomes."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ from matins.errors import InvalidInput
 HEAD_BYTES = 10_000_000
 TAIL_BYTES = 262_144
 MIN_SECRET_LENGTH = 8
-"""A shorter one stands in a command line by chance."""
+"""A shorter secret may be in a command line by chance."""
 _MINIMUMS = {"grace_ms": 0, "head_bytes": 0, "files": 32, "memory_bytes": 32 * 1024 * 1024}
-"""With less than this no command could be started."""
+"""With less, no command could be started."""
 OutcomeKind = Literal["finished", "running", "never_started", "orphaned", "unknown"]
 EndedBy = Literal["wall", "idle", "after_final", "asked", "budget", "memory", "processes"]
 
 
 class Limits(NamedTuple):
-    """None is no limit."""
+    """Limits of a command. None is no limit."""
 
     wall_ms: int | None = None
     idle_ms: int | None = None
-    """Without a byte on stdout or stderr."""
+    """Time without a byte on stdout or stderr."""
     after_final_ms: int | None = None
-    """From the last output to the exit, once the final event has come."""
+    """From the last output to the exit, after the final event."""
     grace_ms: int = 5_000
     """From TERM to KILL."""
     memory_bytes: int | None = None
-    """Of one process by RLIMIT_DATA, and of the whole tree by looking."""
+    """Of one process by RLIMIT_DATA, and of the tree by sampling."""
     cpu_s: int | None = None
     """Of one process."""
     files: int | None = None
-    """Open in one process."""
+    """Open files of one process."""
     processes: int | None = None
-    """Of the whole tree at a time."""
+    """Of the whole tree at any time."""
 
 
 class Launch(NamedTuple):
@@ -44,47 +44,47 @@ class Launch(NamedTuple):
     epoch: int
     argv: tuple[str, ...]
     env: Mapping[str, str]
-    """All of it: nothing is inherited."""
+    """The complete environment: nothing is inherited."""
     cwd: str
     stdin: bytes = b""
     limits: Limits = Limits()
     secrets: tuple[str, ...] = ()
-    """Redacted in what is kept of the output."""
+    """Redacted in the stored output."""
     finals: tuple[bytes, ...] = ()
-    """A line of stdout with one of these in it is the final event."""
+    """A line of stdout that contains one of these is the final event."""
     head_bytes: int = HEAD_BYTES
     tail_bytes: int = TAIL_BYTES
 
 
 class ProcessOutcome(NamedTuple):
-    """What became of a run."""
+    """The outcome of a run's processes."""
 
     kind: OutcomeKind
     exit_code: int | None = None
-    """None when a signal ended it, or when it did not end."""
+    """None when a signal ended the command, or when it did not end."""
     signal: int | None = None
     ended_by: EndedBy | None = None
-    """Which of our own limits or wishes ended it."""
+    """The limit or request that ended the command."""
     started_at: int | None = None
     ended_at: int | None = None
     max_rss_kb: int = 0
     user_ms: int = 0
     system_ms: int = 0
     stdout_path: str = ""
-    """There is no file when nothing was written."""
+    """The file is missing when nothing was written."""
     stderr_path: str = ""
     stdout_bytes: int = 0
     stderr_bytes: int = 0
     truncated: bool = False
-    """Whether more was written than is kept in the file."""
+    """Whether more was written than the file keeps."""
     leftovers: int = 0
-    """How many processes, besides the command, were ended with it."""
+    """Number of processes, besides the command, that were ended with it."""
     error: str | None = None
-    """Why it could not be started."""
+    """Why the command could not be started."""
 
 
 def check_launch(launch: Launch) -> None:
-    """Raise InvalidInput for what no system could start, and for a secret where everybody can read it."""
+    """Raise InvalidInput for a command that cannot start, or a secret that other users could read."""
     if not launch.argv or not launch.argv[0]:
         raise InvalidInput("There is no command to run", value=launch.argv, field="argv", hint="name a program")
     for field, text in _texts(launch):

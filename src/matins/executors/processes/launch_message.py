@@ -1,4 +1,4 @@
-"""A launch as it is handed to a warden: one line, and files without a name beside it."""
+"""The message that hands a launch to a warden: one line, and unnamed files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MAX_LINE_BYTES = 16_384
 
 
 class LaunchMessage:
-    """stdin is a file, so that a command which does not read it keeps nobody waiting; so is a launch that is long."""
+    """stdin is a file, so a command that does not read it blocks no writer. A long launch is a file too."""
 
     def __init__(self, launch: Launch, *, fsync: bool) -> None:
         self.files: list[int] = []
@@ -69,7 +69,7 @@ def _document(launch: Launch, fsync: bool) -> dict[str, Any]:
 
 
 def _needles(secrets: Iterable[str]) -> set[bytes]:
-    """Each secret as it is, and as it looks inside a JSON text."""
+    """Each secret as it is, and as it is written in JSON."""
     spellings = (text for secret in secrets for text in (secret, _in_json(secret, True), _in_json(secret, False)))
     return {os.fsencode(text) for text in spellings if text}
 

@@ -1,4 +1,4 @@
-"""What a command writes: its beginning in a capped file, its end in a ring, both safe to read at any time."""
+"""The output of a command: its head in a capped file, its tail in a ring. Both can be read at any time."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from matins.executors.processes.redaction import Redactor
 CHUNK = 65_536
 OUT, ERR = ".out", ".err"
 _RING = ".tail"
-_HEADER = struct.Struct("<QQ")  # its room, and how many bytes have passed through it
+_HEADER = struct.Struct("<QQ")  # capacity, and number of bytes written
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
 _CONTINUATION = bytes(range(0x80, 0xC0))
 
 
 class Output:
-    """The writing side. A full disk costs what does not fit; it never keeps the command waiting."""
+    """The writing side. A full disk loses output, but never blocks the command."""
 
     def __init__(self, runs: int, name: str, head_bytes: int, tail_bytes: int, secrets: Iterable[bytes]) -> None:
         self._runs = runs
@@ -28,7 +28,7 @@ class Output:
         self._ring = _Ring(runs, name + _RING, tail_bytes)
         self._redactor = Redactor(secrets)
         self.total_bytes = 0
-        """Bytes that the command has written."""
+        """Bytes that the command wrote."""
         self.truncated = False
 
     def write(self, chunk: bytes) -> None:
@@ -50,7 +50,7 @@ class Output:
             self._ring.write(data[kept:])
 
     def _write_head(self, data: bytes) -> int:
-        """How much of it there was room for."""
+        """Number of bytes that fit."""
         try:
             if self._head is None:
                 self._head = os.open(self._name, _CREATE, 0o600, dir_fd=self._runs)
@@ -62,7 +62,7 @@ class Output:
 
 
 class _Ring:
-    """The last bytes, in a file that is never larger. There is room for one chunk more than can be asked for."""
+    """The last bytes, in a file of fixed size. The capacity is one chunk more than readers may request."""
 
     def __init__(self, runs: int, name: str, tail_bytes: int) -> None:
         self._runs = runs
@@ -72,7 +72,7 @@ class _Ring:
         self._file: int | None = None
 
     def write(self, data: bytes) -> None:
-        with contextlib.suppress(OSError):  # the disk is full; the next bytes may find room
+        with contextlib.suppress(OSError):  # the disk is full; later bytes may fit
             if self._file is None:
                 self._file = os.open(self._name, _CREATE, 0o600, dir_fd=self._runs)
             for begin in range(0, len(data), CHUNK):
@@ -95,7 +95,7 @@ class _Ring:
 
 
 def read(path: str, offset: int, limit: int) -> bytes:
-    """From the capped file; empty at its end. The last character may be cut."""
+    """Bytes of the capped file; empty at its end. The last character may be cut."""
     file = _opened(path)
     if file is None:
         return b""
@@ -106,9 +106,9 @@ def read(path: str, offset: int, limit: int) -> bytes:
 
 
 def read_after(path: str, offset: int, limit: int) -> tuple[bytes, int, int]:
-    """What has come from an offset on, where that begins, and how much there is by now.
+    """The output from an offset on, where it begins, and the total so far.
 
-    It begins later than asked for where it lies between what the file and the ring keep.
+    It begins later than requested when the offset is in the gap between file and ring.
     """
     ring, first, passed = _read_ring(path + _RING)
     head = _size(path)
@@ -119,7 +119,7 @@ def read_after(path: str, offset: int, limit: int) -> tuple[bytes, int, int]:
 
 
 def tail(path: str, limit: int) -> bytes:
-    """The last bytes, from the first whole character on."""
+    """The last bytes, from the first complete character on."""
     ring, first, _ = _read_ring(path + _RING)
     last = ring[-limit:]
     if first == 0 and len(last) < limit:
@@ -128,7 +128,7 @@ def tail(path: str, limit: int) -> bytes:
 
 
 def file_names(name: str) -> list[str]:
-    """Of every file that there may be for a run."""
+    """The names of all files that a run may have."""
     return [name + suffix + ring for suffix in (OUT, ERR) for ring in ("", _RING)]
 
 
@@ -154,7 +154,7 @@ def _end_of(path: str, limit: int) -> bytes:
 
 
 def _read_ring(path: str) -> tuple[bytes, int, int]:
-    """What is in it, where that begins, and how much has passed."""
+    """The content, where it begins, and the number of bytes written."""
     file = _opened(path)
     if file is None:
         return b"", 0, 0
@@ -164,9 +164,9 @@ def _read_ring(path: str) -> tuple[bytes, int, int]:
         _, passed_since = _header(file)
     finally:
         os.close(file)
-    if capacity == 0:  # it has just been made
+    if capacity == 0:  # the file was just created
         return b"", 0, 0
-    first = max(0, passed_since + CHUNK - capacity)  # somebody may be writing a chunk that is not told yet
+    first = max(0, passed_since + CHUNK - capacity)  # a chunk may be being written that is not counted yet
     turned = data[first % capacity :] + data[: first % capacity] if first else data
     return turned[: max(0, passed - first)], first, max(passed, first)
 

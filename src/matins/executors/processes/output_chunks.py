@@ -1,4 +1,4 @@
-"""What a run has written so far, for any process that may look into the folder: no supervisor is needed."""
+"""The output of a run so far, for any process that can read the folder. No supervisor is needed."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from matins.executors.processes.run_folder import path_in
 
 class OutputChunk(NamedTuple):
     data: bytes
-    """Secrets are redacted: they never reach the files. A character may be cut at both ends."""
+    """Secrets are redacted before they reach the files. A character may be cut at both ends."""
     at: int
-    """Where it begins: later than asked for where that is not kept. The next offset is `at + len(data)`."""
+    """Where the data begins: later than requested when that is not kept. The next offset is `at + len(data)`."""
     total: int
-    """How much there is by now."""
+    """Number of bytes so far."""
     complete: bool
-    """Nothing more will come; with `at + len(data) >= total`, this is the end."""
+    """Nothing more will be written. With `at + len(data) >= total`, this is the end."""
 
 
 def read_output(
     folder: Path, run_id: int, epoch: int, offset: int, limit: int, *, stream: str = output.OUT
 ) -> OutputChunk:
-    """Up to `limit` bytes of its stdout (".out") or stderr (".err"), while it runs and afterwards.
+    """Up to `limit` bytes of stdout (".out") or stderr (".err"), during the run and afterwards.
 
-    The first `head_bytes` and the last `tail_bytes` of a run are kept. One that has no journal yet may still begin:
-    it is not over.
+    The first `head_bytes` and the last `tail_bytes` of a run are kept. A run without a journal may still begin, so it
+    is not complete.
     """
     key = name_of(run_id, epoch)
-    complete = _is_complete(path_in(str(folder), key))  # first, so that what is read then is all of it
+    complete = _is_complete(path_in(str(folder), key))  # before reading, so that the data read is complete
     return OutputChunk(*output.read_after(path_in(str(folder), key + stream), offset, limit), complete)
 
 
@@ -41,14 +41,14 @@ def _is_complete(path: str) -> bool:
 
 
 def _may_write(owner: Record) -> bool:
-    """Whether its warden lives; where no system tells, it may."""
+    """Whether the warden lives. Without /proc, it may."""
     if not proc.HAS_PROC:
         return True
     return owner["boot"] == proc.boot_id() and proc.find(*owner["warden"]) is not None
 
 
 def _has_ended(records: list[Record]) -> bool:
-    """A fence counts where it stands first."""
+    """Whether the run is over. A fence counts only as the first line."""
     return "fenced" in records[0] or any("exit" in record or "failed" in record for record in records)
 
 

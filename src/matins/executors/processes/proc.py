@@ -1,6 +1,6 @@
-"""Who is alive on this machine, and its clocks: for the processes that stand alone, so no import but the library's.
+"""Processes and clocks of this machine. Standalone processes use it, so it imports only the standard library.
 
-A pid alone says little (they wrap within seconds), so it goes with the time at which its process began.
+Pids are reused within seconds, so a process is identified by pid and start time.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Process(NamedTuple):
     """In ticks since boot."""
     parent: int
     is_zombie: bool
-    """A zombie: it has ended, and nobody has taken note yet."""
+    """A zombie: it has ended and is not reaped yet."""
 
 
 def wall_ms() -> int:
@@ -34,34 +34,34 @@ def wall_ms() -> int:
 
 
 def boot_ms() -> int:
-    """It goes on while the machine sleeps, and nobody can set it."""
+    """A clock that continues during sleep and cannot be set."""
     return time.clock_gettime_ns(_BOOT_CLOCK) // 1_000_000
 
 
 def boot_id() -> str:
-    """Of this boot, and of this container: elsewhere our pids mean nothing."""
+    """Identifies this boot and this container: pids have no meaning outside."""
     text = _read("/proc/sys/kernel/random/boot_id")
     if text is None:
         return "unknown"
-    return f"{text.decode().strip()} {os.stat('/proc/self/ns/pid').st_ino}"  # noqa: PTH116 - no pathlib needed for it
+    return f"{text.decode().strip()} {os.stat('/proc/self/ns/pid').st_ino}"  # noqa: PTH116 - avoids importing pathlib
 
 
 def read_process(pid: int) -> Process | None:
     stat = _read(f"/proc/{pid}/stat")
     if not stat:
         return None
-    fields = stat[stat.rindex(b")") + 2 :].split()  # the name before it may hold anything
+    fields = stat[stat.rindex(b")") + 2 :].split()  # the name before it may contain anything
     return Process(pid, int(fields[19]), int(fields[1]), fields[0] in b"ZX")
 
 
 def start_of(pid: int) -> int:
-    """0 where the system does not tell."""
+    """The start time; 0 where the system does not provide it."""
     process = read_process(pid)
     return 0 if process is None else process.start
 
 
 def find(pid: int, start: int) -> Process | None:
-    """That very process, while it lives."""
+    """The process with this pid and start time, while it lives."""
     process = read_process(pid)
     return process if process and process.start == start and not process.is_zombie else None
 
@@ -78,7 +78,7 @@ def living() -> Iterator[Process]:
 
 
 def descendants(*roots: int, sparing: Container[int] = ()) -> list[Process]:
-    """Parents before their children; neither the roots nor anything at or below those that are spared."""
+    """Parents before children. Excludes the roots, and every spared process with its descendants."""
     by_parent: dict[int, list[Process]] = {}
     for process in living():
         if process.pid not in sparing:
@@ -93,7 +93,7 @@ def descendants(*roots: int, sparing: Container[int] = ()) -> list[Process]:
 
 
 def send(processes: Iterable[Process], number: int) -> None:
-    """To exactly these: a pid that has been given to somebody else is left alone."""
+    """Signal exactly these processes. A reused pid is not signalled."""
     for process in processes:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             handle = os.pidfd_open(process.pid)
@@ -105,7 +105,7 @@ def send(processes: Iterable[Process], number: int) -> None:
 
 
 def kill_all(found: Callable[[], Iterable[Process]]) -> set[Process]:
-    """Stop whoever is found until nobody new is, since what is stopped cannot fork; then kill them. Who they were."""
+    """Stop the found processes until no new one appears, then kill and return them: stopped ones cannot fork."""
     stopped: set[Process] = set()
     while fresh := set(found()) - stopped:
         send(fresh, signal.SIGSTOP)
@@ -115,7 +115,7 @@ def kill_all(found: Callable[[], Iterable[Process]]) -> set[Process]:
 
 
 def with_variable(variable: str) -> list[Process]:
-    """Who has exactly this (`NAME=value`) in its environment."""
+    """Processes with exactly this `NAME=value` in their environment."""
     wanted = os.fsencode(variable)
     return [process for process in living() if wanted in _environment(process.pid)]
 
@@ -125,7 +125,7 @@ def _environment(pid: int) -> list[bytes]:
 
 
 def anonymous_bytes(processes: Iterable[Process]) -> int:
-    """What they hold in memory that is no file's."""
+    """Memory of the processes that no file backs."""
     pages = 0
     for process in processes:
         statm = _read(f"/proc/{process.pid}/statm")
@@ -136,7 +136,7 @@ def anonymous_bytes(processes: Iterable[Process]) -> int:
 
 
 def thread_count() -> int:
-    """How many threads there are on the machine: quick to ask."""
+    """Number of threads on the machine; cheap to read."""
     text = _read("/proc/loadavg")
     return int(text.split()[3].partition(b"/")[2]) if text else 0
 
@@ -155,7 +155,7 @@ def _read(path: str, max_bytes: int = 4096) -> bytes | None:
 
 
 def wait_gone(process: Process, limit_ms: int) -> bool:
-    """Wait for its end, but no longer than this."""
+    """Wait for the end of the process. False when the limit passes first."""
     try:
         handle = os.pidfd_open(process.pid)
     except ProcessLookupError:

@@ -1,4 +1,4 @@
-"""One command and everything that it starts, from the first line of its journal to the last, inside a warden."""
+"""One command and its descendants, from the first line of the journal to the last, inside a warden."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from matins.executors.processes.output import CHUNK, ERR, OUT, Output
 from matins.executors.processes.run_folder import RunFolder
 
 _LINGER_MS = 200
-"""What it leaves behind may end by itself for so long before it is asked to."""
+"""Time for leftover processes to end by themselves before TERM."""
 _REPEAT_KILL_MS = 100
 _IGNORED_BY_US = [signal.SIGPIPE, signal.SIGXFSZ, signal.SIGXCPU]
 _MAX_READS = 64
@@ -25,9 +25,9 @@ class ProcessTree:
     def __init__(self, launch: dict[str, Any], stdin: int | None, run_folder: RunFolder, warden: list[int]) -> None:
         self.key: str = launch["key"]
         self.failed: str | None = None
-        """Why it could not be started."""
+        """Why the command could not be started."""
         self.outputs: dict[int, Output] = {}
-        """By the pipe that each is read from."""
+        """By the pipe that each reads from."""
         self._launch = launch
         self._limits: dict[str, Any] = launch["limits"]
         self._stdin = stdin
@@ -44,7 +44,7 @@ class ProcessTree:
         self._started_boot_ms = self._last_output_at = proc.boot_ms()
         self._started_at = proc.wall_ms()
         self._finished = False
-        """Its final event has come by."""
+        """Whether the final event was seen."""
         self._term_at: int | None = None
         self._kill_at: int | None = None
         self._watch = resource_limits.TreeWatch(self._limits, self._started_boot_ms)
@@ -57,7 +57,7 @@ class ProcessTree:
     # -- the journal
 
     def claim(self, owner: journal.Record) -> bool:
-        """Whether the run is ours: the first complete line says so, and stays the first."""
+        """Whether this warden owns the run: its line is the first complete one."""
         self.append(owner)
         if self._launch["fsync"]:
             os.fsync(self._run_folder.runs_fd)
@@ -71,10 +71,10 @@ class ProcessTree:
     def close(self) -> None:
         os.close(self._journal)
 
-    # -- its life
+    # -- life of the command
 
     def begin(self) -> None:
-        """Start it; `failed` says why it could not be."""
+        """Start the command; `failed` has the reason when that is impossible."""
         with contextlib.ExitStack() as ours:
             try:
                 self._start([self._piped(output, ours) for output in (self._out, self._err)])
@@ -82,7 +82,7 @@ class ProcessTree:
                 self.failed = _error_text(error)
 
     def _piped(self, output: Output, ours: contextlib.ExitStack) -> int:
-        """The end for the command; ours goes when it has been handed over."""
+        """The command's end of a new pipe; our copy closes after the start."""
         reading, writing = os.pipe()
         ours.callback(os.close, writing)
         os.set_blocking(reading, False)
@@ -91,7 +91,7 @@ class ProcessTree:
 
     def _start(self, ends: list[int]) -> None:
         argv, env = self._launch["argv"], self._launch["env"] | self._mark
-        files = [0 if self._stdin is None else self._stdin, *ends]  # our own 0 is /dev/null
+        files = [0 if self._stdin is None else self._stdin, *ends]  # descriptor 0 of the warden is /dev/null
         os.chdir(self._launch["cwd"])
         try:
             program = _find_program(argv[0], env)
@@ -107,11 +107,11 @@ class ProcessTree:
         finally:
             os.chdir("/")
         resource_limits.harden(self._pid, self._limits)
-        with contextlib.suppress(OSError):  # a full disk: without this line it can still be run, and ended
+        with contextlib.suppress(OSError):  # a full disk: the command can run and be ended without this line
             journal.append(self._journal, {"pid": [self._pid, proc.start_of(self._pid)]})
 
     def read(self, pipe: int) -> bool:
-        """One chunk; False when there will be no more, and the pipe is closed."""
+        """Read one chunk. False at the end of the output, when the pipe is closed."""
         try:
             chunk = os.read(pipe, CHUNK)
         except BlockingIOError:
@@ -128,7 +128,7 @@ class ProcessTree:
         return True
 
     def advance(self, now: int) -> bool:
-        """Whether it is over: its command and everything that it started."""
+        """Whether the command and everything it started are over."""
         if self._reap():
             return True
         if self._status is not None and self._term_at is None:
@@ -143,7 +143,7 @@ class ProcessTree:
         return False
 
     def next_check_at(self) -> int | None:
-        """When it must be advanced again, whatever happens."""
+        """When the next `advance` is due, even without an event."""
         instants = [self._term_at if self._kill_at is None else None, self._kill_at]
         if self._kill_at is None and self._status is None:
             instants += [at for _, at in self._deadlines()]
@@ -151,12 +151,12 @@ class ProcessTree:
         return min((at for at in instants if at is not None), default=None)
 
     def end(self, reason: str) -> None:
-        """TERM to all, and KILL to those that are left after the grace."""
+        """Send TERM to all processes, and KILL to the rest after the grace."""
         if self._kill_at is None:
             self._ended_by = self._ended_by or (reason if self._status is None else None)
             self._terminate(proc.boot_ms())
 
-    # -- how it ends
+    # -- the end
 
     def _deadlines(self) -> list[tuple[str, int]]:
         after_final = self._finished and self._limits["after_final_ms"] is not None
@@ -173,7 +173,7 @@ class ProcessTree:
         tree = proc.descendants(os.getpid())
         self._others.update(process.pid for process in tree)
         proc.send(tree, signal.SIGTERM)
-        proc.send(tree, signal.SIGCONT)  # what is stopped would not hear it
+        proc.send(tree, signal.SIGCONT)  # a stopped process would not handle it
         self._signal_group(signal.SIGTERM)
 
     def _kill(self, now: int) -> None:
@@ -182,12 +182,12 @@ class ProcessTree:
         self._signal_group(signal.SIGKILL)
 
     def _signal_group(self, number: int) -> None:
-        """All that can be done where no system tells who descends from whom."""
+        """Signal the process group: the only way where descendants are unknown."""
         if not proc.HAS_PROC and self._pid is not None and self._status is None:
             os.killpg(self._pid, number)
 
     def _reap(self) -> bool:
-        """Take note of the dead; whether none is left. Without a child there is no descendant either."""
+        """Reap dead children. True when none is left; without children there are no descendants."""
         try:
             while True:
                 pid, status, usage = os.wait4(-1, os.WNOHANG)
@@ -204,7 +204,7 @@ class ProcessTree:
             self._status = os.waitstatus_to_exitcode(status)
 
     def drain(self) -> None:
-        """What is still in the pipes. Bounded: somebody else may have been given the other end."""
+        """Read the rest of the pipes. Bounded: another process may hold the other end."""
         for pipe, output in self.outputs.items():
             with contextlib.suppress(BlockingIOError):
                 for _ in range(_MAX_READS):
@@ -237,7 +237,7 @@ class ProcessTree:
 
 
 class _Finals:
-    """Whether one of some needles has come by, wherever the chunks begin and end."""
+    """Whether one of the needles was in the stream, also across chunks."""
 
     def __init__(self, needles: list[bytes]) -> None:
         self._needles = needles
@@ -253,7 +253,7 @@ class _Finals:
 
 
 def _find_program(program: str, env: Mapping[str, str]) -> str:
-    """By its own PATH, not by ours."""
+    """Find the program by the command's PATH, not by the warden's."""
     if "/" in program:
         return program
     program_path = shutil.which(program, path=os.pathsep.join(os.get_exec_path(env)))

@@ -1,4 +1,4 @@
-"""What became of a run, as an engine finds it: what its journal says, and who is still alive."""
+"""Finds the outcome of a run: from its journal, and from the processes that are still alive."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _EXIT_TIMEOUT_MS = 1_000
 
 
 def find_outcome(run_folder: RunFolder, key: str, boot: str | None = None) -> tuple[ProcessOutcome, Channel | None]:
-    """A run that goes on comes with a link to its warden. What nobody had begun, nobody will begin any more.
+    """The outcome, and a channel to the warden of a running run. A run without an owner can never start afterwards.
 
-    `boot` is the boot of the machine under which it was to be started, if that is known.
+    `boot` identifies the boot under which the run was to start, if known.
     """
     records = _fenced(run_folder, key, "never_started" if boot in (None, proc.boot_id()) else "unknown")
     if (outcome := outcome_from(run_folder, key, records)) is not None:
@@ -28,7 +28,7 @@ def find_outcome(run_folder: RunFolder, key: str, boot: str | None = None) -> tu
     if channel is not None:
         return with_paths(run_folder, key, ProcessOutcome("running", started_at=records[0]["at"])), channel
     kind: OutcomeKind = "orphaned" if _is_alive(records, answered=bool(answer)) else "unknown"
-    # Whoever died wrote its last line before: so this is read after looking who lives.
+    # Read after the check for life: a process writes its last line before it exits.
     records = _read(run_folder, key) + ([answer["ended"]] if "ended" in answer else [])
     return outcome_from(run_folder, key, records) or with_paths(
         run_folder, key, ProcessOutcome(kind, started_at=records[0]["at"])
@@ -36,13 +36,13 @@ def find_outcome(run_folder: RunFolder, key: str, boot: str | None = None) -> tu
 
 
 def end_orphans(run_folder: RunFolder, key: str) -> None:
-    """What lives on after keeper and warden are gone."""
+    """End the processes that survive both keeper and warden."""
     records = _read(run_folder, key)
     proc.kill_all(lambda: _strays(records))
 
 
 def outcome_from(run_folder: RunFolder, key: str, records: list[Record]) -> ProcessOutcome | None:
-    """What the lines alone say; None while the run is open."""
+    """The outcome by the records alone; None while the run is open."""
     if "fenced" in records[0]:
         return with_paths(run_folder, key, ProcessOutcome(records[0]["fenced"]))
     last = next((record for record in records if "exit" in record or "failed" in record), None)
@@ -85,7 +85,7 @@ def _read(run_folder: RunFolder, key: str) -> list[Record]:
 
 
 def _fenced(run_folder: RunFolder, key: str, kind: OutcomeKind) -> list[Record]:
-    """The lines, of which the first one is our fence when there was none."""
+    """The records. Without an owner, a fence becomes the first of them."""
     records = _read(run_folder, key)
     if records:
         return records
@@ -98,7 +98,7 @@ def _fenced(run_folder: RunFolder, key: str, kind: OutcomeKind) -> list[Record]:
 
 
 def _attach(run_folder: RunFolder, sock: str, key: str) -> tuple[Channel | None, Message]:
-    """A link when its warden is on this run; else what it says, if it says anything."""
+    """A channel when the warden runs this run; otherwise its reply, if any."""
     try:
         channel = Channel(run_folder.connect(sock))
     except OSError:
@@ -111,7 +111,7 @@ def _attach(run_folder: RunFolder, sock: str, key: str) -> tuple[Channel | None,
 
 
 def _wait_for_reply(channel: Channel) -> Message | None:
-    """None when it takes too long: it is there, and busy. Empty when it is gone."""
+    """The reply. None when the warden is busy; empty when it is gone."""
     poll = select.poll()
     poll.register(channel, select.POLLIN)
     while poll.poll(_REPLY_TIMEOUT_MS):
@@ -122,7 +122,7 @@ def _wait_for_reply(channel: Channel) -> Message | None:
 
 
 def _is_alive(records: list[Record], *, answered: bool) -> bool:
-    """Whether anything that it started lives, or a warden that does not answer."""
+    """Whether a process of the run lives, or a warden that does not answer."""
     owner = records[0]
     if answered or owner["boot"] != proc.boot_id():
         return False
@@ -133,7 +133,7 @@ def _is_alive(records: list[Record], *, answered: bool) -> bool:
 
 
 def _strays(records: list[Record]) -> set[proc.Process]:
-    """What lives of its tree: whoever has its warden's mark, the command, which may have dropped it, and all below."""
+    """Live processes of the tree: those with the warden's mark, the command (it may drop the mark), descendants."""
     pids = [record["pid"] for record in records if "pid" in record]
     command = proc.find(*pids[0]) if pids else None
     mark = f"{WARDEN}={warden_name(*records[0]['warden'])}"

@@ -1,4 +1,4 @@
-"""Secrets taken out of a stream, wherever its chunks begin and end."""
+"""Redacts secrets in a stream, also across chunks."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ MARK = b"[redacted]"
 
 
 class Redactor:
-    """Holds back only what may be the beginning of a secret."""
+    """Redacts a stream. Holds back only what may be the start of a secret."""
 
     def __init__(self, secrets: Iterable[bytes]) -> None:
         self._secrets = [secret for secret in secrets if secret]
         self._held = b""
         self._covered = 0
-        """So many bytes of what is held are the end of a secret whose beginning went out."""
+        """Number of held bytes that end a secret whose start is already written."""
         self._marked = False
-        """What went out last was a mark, for a secret that may go on."""
+        """Whether the last output was a mark, for a secret that may continue."""
 
     def feed(self, chunk: bytes) -> bytes:
         if not self._secrets:
@@ -42,11 +42,11 @@ class Redactor:
                 at = data.find(secret, at + 1)
 
     def _open_end(self, data: bytes) -> int:
-        """How long the longest end of it is that may be a secret's beginning."""
+        """Length of the longest suffix that may be the start of a secret."""
         return max(_overlap(data, secret) for secret in self._secrets)
 
     def _pieces(self, data: bytes, spans: list[tuple[int, int]], until: int) -> Iterator[bytes]:
-        """What may go out: what lies between the secrets, and one mark for each of them."""
+        """The output: the data between secrets, and one mark for each secret."""
         at = 0
         for start, end in spans:
             if start == end or start >= until:
@@ -64,7 +64,7 @@ class Redactor:
 
 
 def _merged(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """In order, and those that overlap made one."""
+    """The spans in order; overlapping spans are merged."""
     spans.sort()
     merged = spans[:1]
     for start, end in spans[1:]:

@@ -1,4 +1,4 @@
-"""What a warden holds a tree to: the system's own limits, and a look at how many there are and what they hold."""
+"""Limits of a process tree: rlimits, and sampling of its processes and memory."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _SPARE_THREADS = 500
 
 @contextlib.contextmanager
 def inherited(limits: dict[str, Any]) -> Generator[None]:
-    """Ours for a moment, so that what is started within it has them from its first instruction.
+    """Set the limits on this process, so that a command started now has them from its first instruction.
 
-    Only the soft ones, which may be raised again: a function between fork and exec would cost vfork.
+    Only the soft limits: they can be raised again. A function between fork and exec would prevent vfork.
     """
     wanted = _by_system(limits)
     before = {which: resource.getrlimit(which) for which in wanted}
@@ -34,12 +34,12 @@ def inherited(limits: dict[str, Any]) -> Generator[None]:
 
 
 def harden(pid: int, limits: dict[str, Any]) -> None:
-    """The hard ones too, so that it cannot raise them again."""
+    """Set the hard limits too, so that the command cannot raise them."""
     if not hasattr(resource, "prlimit"):
         return
     wanted = _by_system(limits)
     if limits["processes"] is not None:
-        # It counts everything that the user runs, so it is only a brake until the next look.
+        # The limit counts all threads of the user, so it only slows the tree down until the next check.
         maximum = proc.thread_count() + 2 * limits["processes"] + _SPARE_THREADS
         wanted[resource.RLIMIT_NPROC] = maximum, maximum
     with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -64,7 +64,7 @@ def _within(wanted: int, maximum: int) -> int:
 
 
 class TreeWatch:
-    """Looks at the whole tree twice a second, and sooner when the machine has become much fuller."""
+    """Checks the tree twice a second, and sooner when the number of threads rises quickly."""
 
     def __init__(self, limits: dict[str, Any], now: int) -> None:
         self._memory: int | None = limits["memory_bytes"]
@@ -74,7 +74,7 @@ class TreeWatch:
         self._thread_count = 0 if self.next_check is None else proc.thread_count()
 
     def exceeded(self, now: int) -> str | None:
-        """Which limit the tree has passed."""
+        """The limit that the tree exceeds."""
         if self.next_check is None or now < self.next_check:
             return None
         self.next_check = now + _QUICK_CHECK_MS

@@ -1,4 +1,4 @@
-"""The folder of keeper and wardens: a lock, sockets, and the files of runs; nobody else may look into it."""
+"""The folder of keeper and wardens: a lock, sockets, and the files of runs. Only this user can read it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 class RunFolder:
     def __init__(self, path: str) -> None:
-        self.path = os.path.abspath(path)  # noqa: PTH100 - symlinks stay as they are
+        self.path = os.path.abspath(path)  # noqa: PTH100 - keeps symlinks
         for folder in (self.path, f"{self.path}/{_RUNS}"):
             os.makedirs(folder, mode=0o700, exist_ok=True)  # noqa: PTH103
         self.fd = os.open(self.path, _FOLDER)
@@ -37,7 +37,7 @@ class RunFolder:
         return sock
 
     def listen(self, name: str) -> socket.socket:
-        """Under its name when it can be connected to, and not before."""
+        """A listening socket. Its name appears only when clients can connect."""
         listener = socket.socket(socket.AF_UNIX)
         self.remove(f"{name}.new")
         listener.bind(self._address(f"{name}.new"))
@@ -55,17 +55,17 @@ class RunFolder:
         os.close(self.fd)
 
     def _address(self, name: str) -> str:
-        # An address holds 107 bytes; by way of a descriptor every folder is near.
+        # A socket address holds 107 bytes; a path through a descriptor always fits.
         return f"/proc/self/fd/{self.fd}/{name}" if sys.platform == "linux" else f"{self.path}/{name}"
 
 
 def path_in(folder: str, name: str) -> str:
-    """Of a run's file."""
+    """The path of a run's file."""
     return f"{folder}/{_RUNS}/{name}"
 
 
 def accept(listener: socket.socket) -> socket.socket | None:
-    """Whoever knocks, if it is the user whose processes these are."""
+    """The connection of a client, if the same user runs it."""
     try:
         sock, _ = listener.accept()
     except OSError:

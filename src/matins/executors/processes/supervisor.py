@@ -1,4 +1,4 @@
-"""Commands as whole process trees, for an engine: start, follow, end, and find again after a crash."""
+"""Process trees for an engine: start, follow, end, and find again after a crash."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _STARTING = ""
 
 
 class _Watched:
-    """A run that has not ended, and the warden that is on it, once there is one."""
+    """A run that has not ended, and its warden once there is one."""
 
     __slots__ = ("channel", "ending", "epoch", "grace_ms", "run_id")
 
@@ -38,26 +38,26 @@ class _Watched:
         self.grace_ms = grace_ms
         self.channel: Channel | None = None
         self.ending: EndedBy | None = None
-        """Why it shall end."""
+        """Why the run is to end."""
 
 
 class Supervisor:
-    """Never forks, but for the keeper. A thread hears what the wardens say; `wake` is called when a run has ended."""
+    """Forks only the keeper. A thread receives the messages of wardens; `wake` is called when a run ends."""
 
     def __init__(self, folder: Path, wake: Callable[[], None], *, fsync: bool = False) -> None:
         self._run_folder = _open_private(folder)
         self.boot = proc.boot_id()
-        """Which boot of the machine this is: whoever keeps it with an attempt can give it to `reap`."""
+        """Identifies this boot of the machine. A caller stores it with an attempt and passes it to `reap`."""
         self._wake = wake
         self._fsync = fsync
         self._lock = threading.Lock()
         self._run_ended = threading.Condition(self._lock)
         self._watched: dict[str, _Watched] = {}
         self._waiting: dict[str, LaunchMessage] = {}
-        """What has no warden yet, in order."""
+        """Launches without a warden, in order."""
         self._idle: list[Channel] = []
         self._wardens: dict[Channel, str | None] = {}
-        """And the run that each is on; _STARTING until it can be on one."""
+        """The run of each warden; _STARTING until the warden is ready."""
         self._ended: list[tuple[int, int, ProcessOutcome]] = []
         self._closed = self._stopped = False
         self._tasks: deque[Callable[[], None]] = deque()
@@ -70,7 +70,7 @@ class Supervisor:
         self._thread.start()
 
     def start(self, launch: Launch) -> None:
-        """At once when a warden is idle, and as soon as there is one otherwise; how it went comes by `ended`."""
+        """Start now when a warden is idle, otherwise as soon as there is one. `ended` returns the outcome."""
         check_launch(launch)
         key = name_of(launch.run_id, launch.epoch)
         with self._lock:
@@ -86,13 +86,13 @@ class Supervisor:
             self._wake_thread()
 
     def ended(self) -> list[tuple[int, int, ProcessOutcome]]:
-        """(run, epoch, outcome) of what has ended since the last time."""
+        """(run, epoch, outcome) of the runs that ended since the last call."""
         with self._lock:
             ended, self._ended = self._ended, []
         return ended
 
     def end(self, run_id: int, epoch: int, ended_by: EndedBy = "asked") -> None:
-        """TERM, then KILL to the whole tree, also when another engine started it; the result comes by `ended`."""
+        """Send TERM, then KILL, to the whole tree, also of another engine. `ended` returns the outcome."""
         key = name_of(run_id, epoch)
         if not self._request_end(key, ended_by):
             with self._lock:
@@ -101,7 +101,7 @@ class Supervisor:
             self._resolve(key)
 
     def _request_end(self, key: str, ended_by: EndedBy) -> bool:
-        """Whether we know the run."""
+        """Whether the run is known."""
         with self._lock:
             watched, launch_message = self._watched.get(key), self._waiting.pop(key, None)
             if watched is None:
@@ -115,10 +115,10 @@ class Supervisor:
         return True
 
     def reap(self, run_id: int, epoch: int, *, boot: str | None = None) -> ProcessOutcome:
-        """What became of a run whose engine is gone. One that goes on is followed from here; its end comes by `ended`.
+        """The outcome of a run whose engine is gone. A running run is followed from here; `ended` returns its outcome.
 
-        One that nobody has begun will never be begun. With the `boot` under which it was to start it is told apart
-        from one whose journal was lost with the machine's power: that one is unknown.
+        A run that was not started can never start afterwards. With the `boot` under which it was to start, it differs
+        from a run whose journal a power loss destroyed: that one is unknown.
         """
         key = name_of(run_id, epoch)
         with self._lock:
@@ -135,25 +135,25 @@ class Supervisor:
         return len(self._watched)
 
     def tail(self, run_id: int, epoch: int, *, stream: str = output.OUT, limit: int = TAIL_BYTES) -> bytes:
-        """The last bytes of its stdout, while it runs and afterwards."""
+        """The last bytes of stdout, during the run and afterwards."""
         return output.tail(self._run_folder.run_path(name_of(run_id, epoch) + stream), limit)
 
     def read_output(self, run_id: int, epoch: int, offset: int, limit: int, *, stream: str = output.OUT) -> bytes:
-        """From the capped file: its first bytes, as they come. A character may be cut at both ends."""
+        """The first bytes, from the capped file, as they arrive. A character may be cut at both ends."""
         return output.read(self._run_folder.run_path(name_of(run_id, epoch) + stream), offset, limit)
 
     def read_after(self, run_id: int, epoch: int, offset: int, limit: int) -> tuple[bytes, int, int]:
-        """Its stdout from an offset on, where that begins, and how much there is; beyond the capped file, the ring."""
+        """stdout from an offset on, where it begins, and the total. Beyond the capped file, the ring is read."""
         return output.read_after(self._run_folder.run_path(name_of(run_id, epoch) + output.OUT), offset, limit)
 
     def delete_files(self, run_id: int, epoch: int) -> None:
-        """Remove the files of a run that nobody will start or ask for any more."""
+        """Delete the files of a run that will not be started or read again."""
         key = name_of(run_id, epoch)
         for name in (key, *output.file_names(key)):
             Path(self._run_folder.run_path(name)).unlink(missing_ok=True)
 
     def close(self, *, leave_running: bool) -> None:
-        """With `leave_running`, runs go on and can be reaped by the next one; otherwise every tree ends first."""
+        """With `leave_running`, runs continue and another supervisor can reap them. Otherwise all end first."""
         with self._lock:
             if self._closed:
                 return
@@ -190,7 +190,7 @@ class Supervisor:
         while self._waiting and self._idle:
             key, launch_message = next(iter(self._waiting.items()))
             channel = self._idle.pop()
-            with contextlib.suppress(OSError):  # a dead warden's end will be heard
+            with contextlib.suppress(OSError):  # the selector reports a dead warden
                 channel.send_line(launch_message.line, launch_message.files)
                 self._wardens[channel] = key
                 self._watched[key].channel = channel
@@ -210,11 +210,11 @@ class Supervisor:
     def _safely(self, task: Callable[[], None]) -> None:
         try:
             task()
-        except Exception:  # one run's trouble is not another's
+        except Exception:  # one failing run must not affect others
             log.exception("the supervisor of processes goes on after an error")
 
     def _wake_thread(self) -> None:
-        with contextlib.suppress(BlockingIOError):  # it is being rung already
+        with contextlib.suppress(BlockingIOError):  # the thread is woken already
             self._wake_sender.send(b"\0")
 
     def _request_wardens(self) -> None:
@@ -269,7 +269,7 @@ class Supervisor:
             self._discard(surplus)
 
     def _discard(self, channel: Channel) -> str | None:
-        """The run that it was on."""
+        """Close the channel and return its run."""
         self._selector.unregister(channel)
         channel.close()
         with self._lock:
@@ -297,7 +297,7 @@ class Supervisor:
         self._wake()
 
     def _resolve(self, key: str, start_error: str | None = None) -> None:
-        """It has no warden that we know: find out what became of it. We may know why we did not start it."""
+        """Find the outcome of a run without a known warden. `start_error`: why it was not started."""
         try:
             outcome, channel = recovery.find_outcome(self._run_folder, key)
         except OSError as error:  # not even a fence can be written

@@ -1,6 +1,6 @@
-"""Supervises one run at a time, with or without an engine; a child of the keeper, reused while its engine lives.
+"""Supervises one run at a time, with or without an engine. A child of the keeper, reused while its engine lives.
 
-A small process of one thread: everything that happens to it comes by one poll.
+A small process with one thread: one poll delivers all its events.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from matins.executors.processes.process_tree import ProcessTree
 from matins.executors.processes.run_folder import RunFolder, accept
 
 _MAX_POLL_MS = 10_000
-"""A poll sleeps while the machine does, so it must not be long."""
+"""A poll does not count the machine's sleep, so it must be short."""
 _RETRY_MS = 1_000
 
 
@@ -44,7 +44,7 @@ class Warden:
         self._register(self._signals[0].fileno(), self._on_signals)
 
     def serve(self) -> None:
-        """Until there is nobody to serve and nothing to watch."""
+        """Serve until there is no engine and no run."""
         self._send_to_engine({"ready": True})
         while self._engine is not None or self._run is not None or self._unwritten is not None:
             for fd, _ in self._poll.poll(self._poll_timeout()):
@@ -70,7 +70,7 @@ class Warden:
         del self._handlers[fd]
         self._poll.unregister(fd)
 
-    # -- what comes in
+    # -- incoming messages
 
     def _on_engine_message(self) -> None:
         assert self._engine is not None
@@ -103,7 +103,7 @@ class Warden:
                 self._run.end("asked")
 
     def _accept(self) -> None:
-        """Another engine, for a run whose own engine is gone."""
+        """Accept another engine, for a run whose own engine is gone."""
         sock = accept(self._listener)
         if sock is not None:
             channel = Channel(sock)
@@ -126,7 +126,7 @@ class Warden:
         self._attached.pop(fd).close()
 
     def _attach(self, channel: Channel, key: str) -> bool:
-        """Tell whether this is the run that it asks for; whether it is, and heard it."""
+        """Reply whether this is the requested run. True when it is and the peer got the reply."""
         if self._unwritten is not None and self._unwritten[0].key == key:
             return try_send(channel, {"key": key, "ended": self._unwritten[1]})
         on = self._run is not None and self._run.key == key
@@ -139,7 +139,7 @@ class Warden:
     # -- a run
 
     def _start(self, launch: dict[str, Any] | None, fds: list[int]) -> None:
-        """A launch that is too long for a line comes as a file, before that of its stdin."""
+        """Start a launch. One too long for a line comes as a file, before the file of its stdin."""
         stdin = fds[0 if launch else 1 :]
         try:
             self._begin(launch or json.loads(_read_all(fds[0])), stdin[0] if stdin else None)
@@ -164,7 +164,7 @@ class Warden:
             self._finish(run)
 
     def _claim(self, run: ProcessTree) -> str | None:
-        """Why it is not ours to run."""
+        """Why this warden may not run it; None when it may."""
         self._begun += 1
         owner = {"boot": self._boot, "warden": self._me, "nth": self._begun, "sock": self._name, "at": proc.wall_ms()}
         try:
@@ -189,7 +189,7 @@ class Warden:
             self._detach(fd)
 
     def _write_last(self, run: ProcessTree, record: dict[str, Any]) -> bool:
-        """Whether it could be: on a full disk it is tried until there is room."""
+        """Write the last record. False on a full disk; the write is retried."""
         try:
             run.append(record)
         except OSError:
@@ -205,7 +205,7 @@ def _read_all(file: int) -> bytes:
 
 
 def signals_as_bytes() -> tuple[socket.socket, socket.socket]:
-    """Where the numbers of the signals come out that this process is sent, and the other end of it."""
+    """A socket that receives the numbers of this process's signals, and its other end."""
     reading, writing = socket.socketpair()
     reading.setblocking(False)
     writing.setblocking(False)

@@ -1,4 +1,4 @@
-"""Where an engine gets its wardens: from the keeper, which is started when there is none."""
+"""Gets wardens for an engine from the keeper, which is started when there is none."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _PROGRAM = (
     "import sys; sys.path.append(sys.argv[1]); from matins.executors.processes.keeper import main; main(sys.argv[2])"
 )
 _INHERITED = ("LD_LIBRARY_PATH", "PATH", "TZ")
-"""Of our own environment; what is in the rest is nobody's business, and commands bring their own."""
+"""Variables that the keeper inherits. The others are dropped: commands bring their own."""
 
 
 class WardenPool:
-    """Driven by the supervisor's thread, and by nobody else."""
+    """Requests wardens. Only the supervisor's thread uses it."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class WardenPool:
         self._losses = 0
 
     def ensure(self, count: int) -> None:
-        """See to it that so many are on their way."""
+        """Request wardens until `count` are on their way."""
         if self._requested >= count or self._starting is not None:
             return
         try:
@@ -54,7 +54,7 @@ class WardenPool:
             self._on_failure(f"no keeper could be started or reached: {error}")
         while self._keeper is not None and self._requested < count:
             if not try_send(self._keeper, {"warden": 1}):
-                return  # it is going, and its end will be heard
+                return  # the keeper is exiting; the selector reports its end
             self._requested += 1
 
     def close(self) -> None:
@@ -62,10 +62,10 @@ class WardenPool:
         if self._starting is not None:
             self._on_started()
             with contextlib.suppress(OSError):
-                self._run_folder.connect(KEEPER).close()  # it waits for whoever had it started
+                self._run_folder.connect(KEEPER).close()  # the new keeper waits for this connection
 
     def _connect(self) -> bool:
-        """Whether there is one."""
+        """Connect to the keeper. False when there is none."""
         try:
             self._keeper = Channel(self._run_folder.connect(KEEPER))
         except (FileNotFoundError, ConnectionRefusedError):
@@ -74,7 +74,7 @@ class WardenPool:
         return True
 
     def _start(self) -> None:
-        """In a process that goes as soon as the keeper is on its own, so that it is nobody's child."""
+        """Start the keeper through a process that exits at once: the keeper is then no child of the engine."""
         self._starting = subprocess.Popen(
             [sys.executable, "-I", "-S", "-X", "utf8", "-c", _PROGRAM, _SOURCE, self._run_folder.path],
             stdin=subprocess.DEVNULL,
@@ -110,7 +110,7 @@ class WardenPool:
             self._on_lost()
 
     def _on_lost(self) -> None:
-        """It has gone, or was killed: the next one is started when there is need of it."""
+        """The keeper is gone. The next one is started when it is needed."""
         self._disconnect()
         self._losses += 1
         if self._losses > _MAX_LOSSES:

@@ -1,1 +1,1 @@
-"""How each tool is called and what its stream means: one file for each, and nothing here starts anything."""
+"""How each tool is called and how its output is read: one file for each. Nothing here starts a process."""

@@ -1,4 +1,4 @@
-"""What no tool can be asked, and what only some can."""
+"""Checks of calls: for all tools, and for settings that only some tools support."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MAX_SETTING_LENGTH = 500
 
 
 def check_call(call: Call, *, blank: bool = False) -> None:
-    """Raise what is wrong with a call whatever the tool; `blank`: the prompt may be."""
+    """Raise InvalidInput for a call that no tool accepts. `blank`: the prompt may be empty."""
     _check_prompt(call.prompt, blank)
     for name in ("model", "session", "new_session", "permission_mode", "workdir"):
         _check_setting(name, getattr(call, name))
@@ -45,7 +45,7 @@ def check_mode(call: Call, program: str, modes: Collection[str], hint: str | Non
 
 
 def check_extra_args(call: Call, program: str, taken: Collection[str]) -> None:
-    """Refuse further arguments that Matins gives itself, or that would turn the rest into something else."""
+    """Raise InvalidInput for arguments that Matins passes itself, or that change the meaning of the others."""
     for argument in call.extra_args:
         name = argument.partition("=")[0]
         if name in taken or argument in ("-", "--"):
@@ -58,7 +58,7 @@ def check_extra_args(call: Call, program: str, taken: Collection[str]) -> None:
 
 
 def check_unused(field: str, value: object, program: str, what: str, hint: str) -> None:
-    """Refuse a word of the call that the tool has no way to honour."""
+    """Raise InvalidInput for a setting that the tool does not support."""
     if value is not None and value != ():
         raise InvalidInput(f"{program} {what}", value=value, field=field, hint=hint)
 

@@ -1,4 +1,4 @@
-"""Claude Code: `claude -p`, the prompt by stdin, a `result` event for each turn and the last one final."""
+"""Claude Code: `claude -p` with the prompt on stdin. Each turn has a `result` event; the last one is final."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Claude:
 
 
 class ClaudeReader(EventReader):
-    """Usage is repeated in every part of a message, so it counts once for each; a result's own replaces it all."""
+    """Parts of a message repeat its usage, so each message counts once. A result replaces the sum."""
 
     def __init__(self, program: str, provider: str) -> None:
         super().__init__(program, provider)
@@ -99,13 +99,13 @@ class ClaudeReader(EventReader):
         if event.text("error") == "rate_limit":
             self.notes.limit = self.notes.limit or Limit(self.provider, None, "rate limited")
         elif event.text("error") is None and message.text("model") != _SYNTHETIC:
-            self.notes.limit = None  # it is served again
+            self.notes.limit = None  # the provider serves requests again
             self.notes.model = self.notes.model or message.name("model")
         if event.text("parent_tool_use_id") is None and not self.notes.executed:
             self._handle_text(message)
 
     def _count(self, identity: str | None, tokens: Tokens) -> None:
-        """The last word on each message holds."""
+        """Count a message once: the last usage replaces earlier ones."""
         fresh, out, cached = self._messages.get(identity or "", (0, 0, 0))
         self.notes.spend(add_tokens(tokens, (-fresh, -out, -cached)))
         if identity is not None and (identity in self._messages or len(self._messages) < _MAX_MESSAGES):
@@ -125,7 +125,7 @@ class ClaudeReader(EventReader):
         self.notes.limit = Limit(self.provider, instant(info.number("resetsAt")), f"{kind} limit reached")
 
     def _handle_result(self, result: Event) -> None:
-        """A turn's tokens, turns and denials add up, the money is that of all turns, and the first failure stays."""
+        """Tokens, turns and denials of turns add up. The cost covers all turns. The first failure stays."""
         notes, same = self.notes, tuple(result.name(key) or result.number(key) for key in _SAME_RESULT)
         if same == self._last_result:
             return

@@ -1,4 +1,4 @@
-"""Codex: `codex exec --json -`, the prompt by stdin, one turn; its exit code is 0 even when the turn failed."""
+"""Codex: `codex exec --json -` with the prompt on stdin, one turn. The exit code is 0 even when the turn fails."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Codex:
         check_unused("max_turns", call.max_turns, self.program, "has no limit of turns", "give it a limit of time")
 
     def command(self, call: Call) -> Command:
-        # Options stand before `resume`: after it, codex does not know them all.
+        # Options precede `resume`: after it, codex does not accept them all.
         argv = [self.program, "exec", "--json", "--skip-git-repo-check"]
         argv.append(f"--sandbox={call.permission_mode or 'workspace-write'}")
         if call.model is not None:
@@ -50,7 +50,7 @@ class Codex:
 
 
 class CodexReader(EventReader):
-    """Tokens are those of the whole thread, also of a resumed one; an `error` alone may be one that it gets over."""
+    """Tokens are those of the whole thread, also when resumed. An `error` event alone may be recoverable."""
 
     def handle(self, event: Event) -> None:
         notes = self.notes
@@ -80,6 +80,6 @@ class CodexReader(EventReader):
 
 
 def _tokens(usage: Event) -> Tokens:
-    """What came from the cache is part of the input there, and not here."""
+    """Codex counts cached tokens as input; Matins does not."""
     cached = min(usage.count("cached_input_tokens"), usage.count("input_tokens"))
     return usage.count("input_tokens") - cached, usage.count("output_tokens"), cached

@@ -1,4 +1,4 @@
-"""Puts a runner to the proof: what every runner promises, tried with the faults that tools have shown."""
+"""Conformance tests for runners: the rules for every runner, tested with faults of real tools."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ _HUGE = b'{"type":"noise","padding":"' + b"x" * 20_000_000 + b'"}\n'
 
 
 def check_runner(runner: AnyRunner, transcripts: Iterable[bytes] = (), call: Call | None = None) -> None:
-    """Raise an AssertionError that names the promise which a runner breaks.
+    """Raise an AssertionError that names the broken rule.
 
-    A transcript is all that its tool wrote to stdout in a run that went well; of one that calls somebody, the body of
-    an answer. `call` is one that it accepts.
+    A transcript is the stdout of a successful run; for a runner that calls an endpoint, the body of a response. `call`
+    is a call that the runner accepts.
     """
     call = call or Call("Water the plants", "/")
     if isinstance(runner, EndpointRunner):
@@ -86,7 +86,7 @@ class _Check:
     # -- the reader
 
     def check_silence(self) -> None:
-        """A tool that said nothing at all, whatever its exit code, and none when it was ended."""
+        """The tool writes nothing, with any exit code, and without one when it was ended."""
         for exit_code in (0, 1, None) if self._finals else (1, None):
             result = self._read([], exit_code)
             self._require(
@@ -108,7 +108,7 @@ class _Check:
         self._check_flood(lines, clean)
 
     def _check_cuts(self, transcript: bytes, before_final: int) -> None:
-        """A tool, or its output, may end at every byte."""
+        """The output may end at any byte."""
         step = max(1, len(transcript) // MAX_CUTS)
         for end in range(0, len(transcript), step):
             result = self._read(transcript[:end].splitlines(keepends=True), 0)
@@ -124,12 +124,12 @@ class _Check:
     def _check_noise(self, lines: list[bytes], clean: RunnerResult) -> None:
         noisy = [piece for line in lines for piece in (*(noise + b"\n" for noise in NOISE), line)]
         for what, result in (("noise", self._read(noisy, 0)), ("a huge line", self._read([_HUGE, *lines], 0))):
-            if not self._finals:  # whatever such a tool writes is its text
+            if not self._finals:  # all output of such a tool is its text
                 result = replace(result, text=clean.text, structured=clean.structured, declared=clean.declared)
             self._require(result == clean, "what is no event of its tool changes nothing", f"{what} did: {result}")
 
     def _check_spoilt(self, lines: list[bytes], number: int, line: bytes) -> None:
-        """Every value of every event may be another one some day."""
+        """Every value of every event may have another type in a later version."""
         for wrong in spoilt(line):
             self._read([*lines[:number], wrong, *lines[number + 1 :]], 0)
 

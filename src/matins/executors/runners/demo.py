@@ -1,4 +1,4 @@
-"""The agent that comes with Matins and needs nothing, so that a newcomer sees real runs; it speaks claude's stream."""
+"""The demo agent that comes with Matins: no dependencies, and the stream of claude."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from matins.executors.runners.protocol import Call, Command
 
 
 class Demo:
-    """It takes the id of a session and has no memory of one."""
+    """Accepts a session id, but remembers nothing."""
 
     name = "demo"
     program = sys.executable
@@ -26,7 +26,7 @@ class Demo:
     def command(self, call: Call) -> Command:
         session = call.session or call.new_session
         named = () if session is None else (f"--session-id={session}",)
-        # -P: what lies in the workdir must not stand in for a module.
+        # -P: files in the workdir must not shadow modules.
         argv = (self.program, "-P", "-m", "matins.executors.demo", *named)
         return Command(argv, call.prompt.encode(), finals=(b'{"type":"result","subtype":',))
 

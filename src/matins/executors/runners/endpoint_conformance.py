@@ -1,4 +1,4 @@
-"""The same proof for runners that call somebody: prompts that arrive, and answers that nobody would wish for."""
+"""Conformance tests for runners that call an endpoint: prompts must arrive, and bad responses must not succeed."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class _Sent(NamedTuple):
 
 
 class _Answer(StreamedResponse):
-    """What is read from memory; `torn` is one that breaks off."""
+    """A response from memory; `torn` breaks off."""
 
     def __init__(self, status: int, headers: Mapping[str, str], body: bytes, torn: bool) -> None:
         self.status = status
@@ -69,7 +69,7 @@ class _Answer(StreamedResponse):
 
 
 class _PlayedConnection:
-    """Answers whatever is asked with the same."""
+    """Answers every request with the same response."""
 
     closed = False
 
@@ -181,7 +181,7 @@ class _Check:
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """Every text in a value of JSON."""
+    """Every string in a JSON value."""
     if isinstance(value, str):
         yield value
     inner = cast("dict[str, Any]", value).values() if isinstance(value, dict) else value

@@ -1,4 +1,4 @@
-"""What runners that call somebody share: where they call, with which secret, and what a refusal says."""
+"""Shared parts of runners that call an endpoint: its URL, its secret, and its error responses."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def check_endpoint(call: Call, example: str) -> None:
 
 
 def check_options(call: Call, kinds: Kinds) -> None:
-    """Only options that there are, with values that they can have."""
+    """Raise InvalidInput for unknown options and for values of the wrong type."""
     for name, value in call.options.items():
         if name not in kinds:
             known = ", ".join(kinds) or "none"
@@ -39,7 +39,7 @@ def check_options(call: Call, kinds: Kinds) -> None:
 
 
 def check_secret(call: Call, name: str, *, needed: str | None = None) -> str | None:
-    """The secret that an agent is given by this name: by reference only, or the store would hold it."""
+    """The agent's secret of this name. Only references are accepted: the store must not hold secrets."""
     secret = call.environment.get(name)
     if not secret:
         if needed is None:
@@ -56,7 +56,7 @@ def check_secret(call: Call, name: str, *, needed: str | None = None) -> str | N
 
 
 def endpoint_host(url: str | None) -> str:
-    """Who is called there, for the limits that are theirs: host and port."""
+    """Host and port of the URL: the provider whose limits apply."""
     try:
         return urlsplit(url or "").netloc.rpartition("@")[2].lower()
     except ValueError:
@@ -64,7 +64,7 @@ def endpoint_host(url: str | None) -> str:
 
 
 def record_refusal(notes: StreamNotes, provider: str, status: int, retry: str | None, body: bytes) -> None:
-    """An answer that is none: 429 is the provider's limit, and so is any other that says when to come again."""
+    """Record an error response. 429 is a provider limit, and so is a 5xx with a retry time."""
     body_event = read_event(body)
     message = body.decode("utf-8", "replace") if body_event is None else _message(body_event)
     notes.failed = True

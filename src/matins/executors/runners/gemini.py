@@ -1,4 +1,4 @@
-"""Gemini CLI: the prompt by stdin alone, which makes it headless; a `result` event ends it."""
+"""Gemini CLI: the prompt on stdin alone makes it headless. A `result` event ends the run."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Gemini:
         return Command(
             (*argv, *call.extra_args),
             call.prompt.encode(),
-            # Headless, it does not start in a folder that nobody has trusted; naming the workdir did.
+            # Headless, gemini refuses an untrusted folder; naming the workdir is the user's trust.
             env_add={"GEMINI_CLI_TRUST_WORKSPACE": "true"},
             env_remove=("GEMINI_CLI",),
             finals=(b'{"type":"result"',),
@@ -65,7 +65,7 @@ class Gemini:
 
 
 class GeminiReader(EventReader):
-    """Words come in pieces; those after the last use of a tool are the answer."""
+    """Text arrives in pieces. The text after the last tool call is the answer."""
 
     def __init__(self, program: str, provider: str) -> None:
         super().__init__(program, provider)
@@ -123,6 +123,6 @@ class GeminiReader(EventReader):
 
 
 def _tokens(stats: Event) -> Tokens:
-    """What came from the cache is part of the input there, and not here."""
+    """Gemini counts cached tokens as input; Matins does not."""
     cached = min(stats.count("cached"), stats.count("input_tokens"))
     return stats.count("input_tokens") - cached, stats.count("output_tokens"), cached

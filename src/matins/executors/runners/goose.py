@@ -1,7 +1,6 @@
-"""goose: `goose run --instructions=-`, the prompt by stdin; a session is found again by the name that we gave it.
+"""goose: `goose run --instructions=-` with the prompt on stdin. Matins names the session and resumes it by that name.
 
-It ends with `complete` whatever happened: an `error` event, or words that it puts into the agent's mouth, say that it
-failed.
+Every run ends with `complete`. An `error` event, or a known failure message in the agent's text, marks a failure.
 """
 
 from __future__ import annotations
@@ -63,8 +62,7 @@ class Goose:
 
 
 class GooseReader(EventReader):
-    """Pieces of one message share its id. Tokens are those of the whole session; some versions tell only their sum,
-    which then stands as input."""
+    """Pieces of a message share its id. Tokens are those of the whole session; a bare total counts as input."""
 
     def __init__(self, program: str, provider: str) -> None:
         super().__init__(program, provider)

@@ -1,4 +1,4 @@
-"""Any program that takes a signed POST: what it answers is what came of the run."""
+"""Any program that accepts a signed POST. The response is the outcome of the run."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _FIELDS = ("text", "succeeded", "error", "declared", "structured", "tokens", "co
 
 
 class Http:
-    """Every answer from 200 to 299 is a success, unless it says otherwise; an empty one too."""
+    """A status from 200 to 299 is a success, even with an empty body, unless the body declares otherwise."""
 
     name = "http"
     provider = ""
@@ -41,7 +41,7 @@ class Http:
             check_unused(field, getattr(call, field), "An http agent", f'has no use for "{field}"', hint)
         check_options(call, {})
         secret = check_secret(call, SECRET, needed=_MAKE_ONE)
-        sign(secret or "", "id", 0, b"")  # finds one that cannot sign
+        sign(secret or "", "id", 0, b"")  # raises for a secret that cannot sign
 
     def call(self, call: Call, connection: EndpointConnection) -> RunnerResult:
         body = orjson.dumps(_request(call))
@@ -94,13 +94,13 @@ def _note(notes: StreamNotes, answer: Event) -> None:
 
 
 def _tokens(answer: Event) -> Tokens:
-    """A mapping, or all of them in one number."""
+    """Tokens from a mapping, or from one total."""
     tokens = answer.inner("tokens")
     return (tokens.count("in") or answer.count("tokens"), tokens.count("out"), tokens.count("cached"))
 
 
 def _declared(result: RunnerResult, answer: Event) -> RunnerResult:
-    """In a word, or with a reason: {"outcome": "failed", "reason": "…"}."""
+    """A declared outcome as a string, or with a reason: {"outcome": "failed", "reason": "…"}."""
     inner = answer.inner("declared")
     outcome = _outcome(answer.text("declared") or inner.text("outcome"))
     if outcome is None:

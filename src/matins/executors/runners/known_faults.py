@@ -1,4 +1,4 @@
-"""What tools have shown, and what every runner promises all the same."""
+"""Faults of real tools that every runner must handle."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _WRONG_VALUES: tuple[Any, ...] = (
 
 
 def secret_names(*owners: str) -> set[str]:
-    """Variables in which programs look for secrets of their own accord."""
+    """Variables in which programs look for secrets by default."""
     return {f"{owner.upper()}_{kind}" for owner in owners for kind in _SECRETS} | {*_SECRETS}
 
 
@@ -81,7 +81,7 @@ CONSISTENT: dict[str, Callable[[RunnerResult], bool]] = {
 
 
 def spoilt(line: bytes) -> Iterator[bytes]:
-    """The line with each of its values replaced by each of the wrong ones: the first few hundred such lines."""
+    """The line with each value replaced by each wrong value: the first few hundred such lines."""
     return islice(_all_spoilt(line), _MAX_SPOILT)
 
 
@@ -99,7 +99,7 @@ def _all_spoilt(line: bytes) -> Iterator[bytes]:
 
 
 def _setters(value: Any) -> Iterator[Callable[[Any], Any]]:
-    """For every place in a value: what puts another thing there, and returns what was."""
+    """For every nested value: a function that replaces it and returns the old one."""
     if isinstance(value, dict):
         items = list(cast("dict[Any, Any]", value).items())
     else:
@@ -117,6 +117,6 @@ def _setters(value: Any) -> Iterator[Callable[[Any], Any]]:
 
 
 def padded(line: bytes) -> bytes:
-    """With its longest text far longer."""
+    """The line with its longest string made far longer."""
     texts = sorted(line.split(b'"')[1::2], key=len)
     return line.replace(texts[-1], texts[-1] + b" x" * (PADDING // 2)) if texts else line

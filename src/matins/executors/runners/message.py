@@ -1,6 +1,6 @@
-"""Agents that hear of their runs by an event, `message.emitted`: nothing is started and nobody is called.
+"""Agents that receive their runs as an event, `message.emitted`. Nothing is started or called.
 
-The event is written in the transaction that starts the run and ends it (`runtime/messages.py`): no executor sees one.
+The transaction that starts the run writes the event and ends the run (`runtime/messages.py`): no executor sees one.
 """
 
 from __future__ import annotations
@@ -19,5 +19,5 @@ class Message:
         check_call(call)
 
     def call(self, call: Call, connection: EndpointConnection) -> RunnerResult:
-        """Only a run that was claimed for another runner comes here: its agent became this one a moment ago."""
+        """Fail a run that was claimed for another runner: its agent changed after the claim."""
         return RunnerResult(False, False, error="its agent was given another runner while it began: run it again")

@@ -1,4 +1,4 @@
-"""Any endpoint that speaks OpenAI's chat completions: a request, and its stream of server-sent events."""
+"""Any endpoint with OpenAI's chat completions: a request, and a stream of server-sent events."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _OK = 200
 
 
 class OpenAI:
-    """Sessions are threads that Matins keeps and sends again."""
+    """Sessions are threads that Matins stores and sends with each request."""
 
     name = "openai"
     chooses_session = True
@@ -87,7 +87,7 @@ class OpenAI:
             return reader.close(None)
 
     def request(self, call: Call, messages: Sequence[Mapping[str, str]]) -> dict[str, Any]:
-        """The body that sends what was said so far, and the prompt."""
+        """The request body: the earlier messages and the prompt."""
         options = dict(call.options)
         system = options.pop("system", None)
         first = [] if system is None else [{"role": "system", "content": system}]
@@ -101,12 +101,12 @@ class OpenAI:
         }
 
     def reader(self, status: int = _OK, headers: Mapping[str, str] | None = None) -> OpenAIReader:
-        """Of an answer with this status; names of headers in lower case."""
+        """A reader for a response with this status. Header names are in lower case."""
         return OpenAIReader(self.provider, status, headers or {})
 
 
 class OpenAIReader:
-    """`[DONE]` is the final event. Some servers tell the usage in every chunk: the last one holds."""
+    """`[DONE]` is the final event. Some servers report the usage in every chunk: the last one counts."""
 
     def __init__(self, provider: str, status: int, headers: Mapping[str, str]) -> None:
         self._provider = provider
@@ -117,16 +117,16 @@ class OpenAIReader:
 
     @property
     def complete(self) -> bool:
-        """Whether nothing that matters can come any more."""
+        """Whether further lines cannot change the result."""
         return self._notes.executed or len(self._body) >= MAX_BODY_BYTES
 
     def set_prompt_length(self, characters: int) -> None:
-        """How much was put in, for as long as nobody tells the tokens."""
+        """Estimate the input tokens from the prompt, until the server reports them."""
         if self._status == _OK:
             self._notes.shown_length = characters
 
     def interrupt(self, error: Unreachable) -> None:
-        """No more lines come."""
+        """End the stream early."""
         if not self._notes.executed and self._notes.error is None:
             self._notes.error = shorten(f"the stream was cut before its end: {error.message}")
 
@@ -184,7 +184,7 @@ class OpenAIReader:
 
 
 def endpoint_of(url: str) -> str:
-    """Where chat completions are: people give a server, its API, or the whole address."""
+    """The URL of chat completions: users give a server, its API, or the full URL."""
     path = urlsplit(url).path.rstrip("/")
     if path.endswith(_PATH):
         return url
@@ -198,7 +198,7 @@ def _headers(call: Call) -> dict[str, str]:
 
 
 def _alternating(messages: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
-    """Some models take no two messages of the same side in a row: a run that failed leaves a question unanswered."""
+    """Merge neighbouring messages of one role: some models refuse them, and failed runs leave them."""
     merged: list[dict[str, str]] = []
     for message in messages:
         if merged and merged[-1]["role"] == message["role"]:
@@ -209,6 +209,6 @@ def _alternating(messages: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
 
 
 def _tokens(usage: Event) -> Tokens:
-    """What came from the cache is part of the prompt there, and not of the input here."""
+    """OpenAI counts cached tokens as part of the prompt; Matins does not count them as input."""
     cached = min(usage.inner("prompt_tokens_details").count("cached_tokens"), usage.count("prompt_tokens"))
     return usage.count("prompt_tokens") - cached, usage.count("completion_tokens"), cached

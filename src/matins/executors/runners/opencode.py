@@ -1,7 +1,7 @@
-"""opencode: `opencode run --format=json`, the prompt by stdin; the last step's end is final.
+"""opencode: `opencode run --format=json` with the prompt on stdin. The end of the last step is final.
 
-It exits with 0 when it failed, when its session is not there and when it was refused. It would leave the work to a
-service that outlives it, were it not told to be "--standalone": what it starts belongs to the run.
+The exit code is 0 also for a failure, an unknown session and a denied permission. "--standalone" keeps the work in this
+process: a background service would outlive the run.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Opencode:
         return Command(
             (*argv, *call.extra_args),
             call.prompt.encode(),
-            env_add={"PWD": call.workdir},  # it believes this before the folder that it is in
+            env_add={"PWD": call.workdir},  # opencode trusts PWD more than its working directory
             env_remove=_NESTED,
             finals=(b'"reason":"stop"',),
             session_unknown=(b"Session not found",),
@@ -70,7 +70,7 @@ class Opencode:
 
 
 class OpencodeReader(EventReader):
-    """Steps add up, each once. A step that failed may be tried again: what comes last, an end or an error, holds."""
+    """Each step counts once. A failed step may be retried: the last event, an end or an error, decides."""
 
     def __init__(self, program: str, provider: str) -> None:
         super().__init__(program, provider)

@@ -1,4 +1,4 @@
-"""From what a reader noted to what was told, and the one line by which an agent declares how it went.
+"""Turns the notes of a reader into a result, and reads the line with which an agent declares its outcome.
 
 An agent declares its outcome in the last line of its last message that is neither blank nor the fence of a code block.
 That line must be one JSON object, alone on its line, with a key "matins" that holds an object with an "outcome":
@@ -6,9 +6,9 @@ That line must be one JSON object, alone on its line, with a key "matins" that h
     {"matins": {"outcome": "failed", "reason": "the tests do not pass"}}
     {"matins": {"outcome": "nothing"}}
 
-"failed" makes the run a failure, whatever the tool says; "nothing" means that there is nothing to report. The reason is
-a text and may be left out. Another outcome, or a line that is not exactly such an object, declares nothing and stays
-part of the text; a line that declares is taken out of it, with its fence. No line makes a success of a failure.
+"failed" makes the run a failure, whatever the tool reports. "nothing" means that there is nothing to report. The reason
+is an optional string. Any other outcome or line declares nothing and stays in the text. A declaring line is removed
+from the text, with its fence. No declaration turns a failure into a success.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MAX_DENIALS = 100
 _FENCE = "```"
 _MAX_DECLARATION_LENGTH = 10_000
 _CHARACTERS_PER_TOKEN = 4
-"""So many characters of a text are a token at most."""
+"""A token is at most this many characters."""
 Tokens = tuple[int, int, int]
 """In, out, cached."""
 
@@ -38,7 +38,7 @@ class Declaration(NamedTuple):
 
 @dataclass(slots=True)
 class StreamNotes:
-    """What a reader has noted so far."""
+    """The notes of a reader so far."""
 
     executed: bool = False
     failed: bool = False
@@ -55,9 +55,9 @@ class StreamNotes:
     stopped_by: StoppedBy | None = None
     model: str | None = None
     shown_length: int = 0
-    """Characters that tools have shown to the model."""
+    """Characters that the model has read: output of tools, or the prompt."""
     metered: bool = True
-    """A model speaks, and its words cost tokens."""
+    """Whether a model produces the text, so that it costs tokens."""
 
     def deny(self, action: str) -> None:
         if len(self.denials) < MAX_DENIALS:
@@ -70,7 +70,7 @@ class StreamNotes:
         self.shown_length += sum(len(text) for text in texts if text)
 
     def spent(self) -> Tokens:
-        """As told; before the final event, which some tools wait for, at least what was said and shown comes to."""
+        """Tokens as reported. Before the final event, at least an estimate: some tools report only then."""
         if self.executed or not self.metered:
             return self.tokens
         fresh, out, cached = self.tokens
@@ -96,7 +96,7 @@ class StreamNotes:
 
 
 class EventReader(ABC):
-    """A reader of one JSON object per line; each tool's own says what they mean."""
+    """A reader of one JSON object per line. Subclasses handle the events of their tool."""
 
     def __init__(self, program: str, provider: str) -> None:
         self.program = program

@@ -1,4 +1,4 @@
-"""What every runner is given and gives back: one vocabulary, whatever the tool."""
+"""The types that every runner receives and returns, whatever its tool."""
 
 from __future__ import annotations
 
@@ -14,76 +14,76 @@ StoppedBy = Literal["turns", "money"]
 
 
 class RunInfo(NamedTuple):
-    """Which run an agent is woken for."""
+    """The run that an agent works for."""
 
     run_id: int = 0
     schedule_id: int = 0
     schedule: str = ""
     slot: str | None = None
-    """The nominal instant as local ISO text; None when started by hand."""
+    """The nominal instant as local ISO text; None for a manual run."""
     attempt: int = 1
     key: str = ""
-    """The same for every attempt of the run, and for no other run."""
+    """The same for every attempt of the run, and different for every other run."""
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One waking of an agent. What is None is left to the tool."""
+    """One call of an agent. None leaves the choice to the tool."""
 
     prompt: str
     workdir: str
-    """Where the tool is started."""
+    """The folder in which the tool starts."""
     model: str | None = None
     session: str | None = None
-    """Go on with this one."""
+    """Continue this session."""
     new_session: str | None = None
-    """The id of a fresh one, for the tools that let us choose it; `RunnerResult.session` says what it became."""
+    """The id of a new session, for tools that accept one. `RunnerResult.session` has the actual id."""
     permission_mode: str | None = None
-    """In the tool's own words."""
+    """A mode of the tool, by its own name."""
     allowed_tools: tuple[str, ...] = ()
     max_turns: int | None = None
     max_cost_usd: float | None = None
-    """For the tools that can stop at an amount themselves; the others are watched, and ended there."""
+    """For tools that can stop at an amount. Matins watches the others and ends them there."""
     extra_args: tuple[str, ...] = ()
-    """Further arguments of the tool's own; of `shell`, the whole command."""
+    """Further arguments of the tool; for `shell`, the whole command."""
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """What only this runner knows."""
+    """Options of this runner only."""
     run_info: RunInfo = field(default_factory=RunInfo)
     url: str | None = None
     allowed_hosts: tuple[str, ...] = ()
-    """Those of the owner's own network that may be called."""
+    """Hosts of private networks that may be called."""
     environment: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
-    """What the agent is given, references resolved."""
+    """Variables of the agent, with references resolved."""
     secrets: tuple[str, ...] = field(default=(), repr=False)
-    """Those of its values that were references."""
+    """Values of `environment` that were references."""
     earlier: tuple[tuple[str, str], ...] = ()
-    """Who said what in the thread before (user, assistant), for speakers that keep no session themselves."""
+    """Role and text of earlier messages in the thread, for endpoints that keep no session."""
 
 
 class Command(NamedTuple):
-    """What to start, in the call's workdir."""
+    """A command to start in the call's workdir."""
 
     argv: tuple[str, ...]
     stdin: bytes
-    """All of it; then the end of file."""
+    """All of stdin, followed by end of file."""
     env_add: Mapping[str, str] = {}
     env_remove: tuple[str, ...] = ()
-    """What would tell the tool that it runs inside another of its kind."""
+    """Variables that tell the tool that it runs inside itself."""
     finals: tuple[bytes, ...] = ()
-    """A line of stdout with one of these is the final event."""
+    """A line of stdout that contains one of these is the final event."""
     session_unknown: tuple[bytes, ...] = ()
-    """With one of these, on stdout or stderr, the tool says that it does not know the session."""
+    """One of these, on stdout or stderr, means that the tool does not know the session."""
 
 
 class Limit(NamedTuple):
-    """A provider that does not serve us for now: not the agent's failure."""
+    """A provider that does not serve requests for now. This is not a failure of the agent."""
 
     provider: str
     resets_at: int | None
-    """UTC milliseconds, where the tool says when."""
+    """UTC milliseconds, if the tool reports the time."""
     reason: str
     wait_ms: int | None = None
-    """How long it asks to wait, where it says that instead."""
+    """The requested wait, if the tool reports that instead."""
 
     def until(self, now: int) -> int | None:
         if self.resets_at is None and self.wait_ms is not None:
@@ -93,94 +93,94 @@ class Limit(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RunnerResult:
-    """What a tool's stream said, all of it."""
+    """The result of a run, as its tool reports it."""
 
     executed: bool
-    """Its final event came."""
+    """Whether the final event arrived."""
     succeeded: bool
-    """By the tool's word, unless the agent declared that it failed."""
+    """As the tool reports, unless the agent declares a failure."""
     session: str | None = None
     turns: int | None = None
     tokens_in: int = 0
-    """Without those that came from a cache."""
+    """Without tokens from a cache."""
     tokens_out: int = 0
     tokens_cached: int = 0
     cost_usd: float | None = None
     cost_reported: bool = False
-    """Whether the tool told the money; where it did not, a price table must."""
+    """Whether the tool reports its cost. Otherwise the price table provides it."""
     text: str = ""
-    """The agent's last words, without the line that declares an outcome."""
+    """The agent's final text, without the line that declares an outcome."""
     structured: Any | None = None
     denials: tuple[str, ...] = ()
     limit: Limit | None = None
     error: str | None = None
     declared: Declared | None = None
-    """The agent's own word on how it went."""
+    """The outcome that the agent declares."""
     reason: str | None = None
-    """Why it said so."""
+    """The reason that the agent gives."""
     stopped_by: StoppedBy | None = None
-    """The limit of the call at which the tool stopped."""
+    """The limit of the call that stopped the tool."""
     cumulative: bool = False
-    """Whether the tokens are those of the whole session so far; see `of_run`."""
+    """Whether the tokens are those of the whole session so far. See `of_run`."""
     model: str | None = None
-    """Which one the tool says it used."""
+    """The model that the tool reports."""
 
     def of_run(self, before: tuple[int, int, int]) -> RunnerResult:
-        """With the tokens of this run alone, given those (in, out, cached) that its session had before."""
+        """The result with the tokens of this run alone. `before`: those of the session (in, out, cached) before it."""
         now = (self.tokens_in, self.tokens_out, self.tokens_cached)
         if not self.cumulative or any(new < old for new, old in zip(now, before, strict=True)):
-            return replace(self, cumulative=False)  # a counter that went back has begun anew
+            return replace(self, cumulative=False)  # a counter that went back has restarted
         fresh, out, cached = (new - old for new, old in zip(now, before, strict=True))
         return replace(self, tokens_in=fresh, tokens_out=out, tokens_cached=cached, cumulative=False)
 
 
 class Reader(Protocol):
-    """Reads one run's output. It never raises, whatever the bytes, and what it keeps is bounded."""
+    """Reads the output of one run. It never raises, for any bytes, and its memory is bounded."""
 
     def feed(self, line: bytes) -> None:
-        """The next line of stdout, with or without its end."""
+        """Read the next line of stdout, with or without its line end."""
         ...
 
     def close(self, exit_code: int | None) -> RunnerResult:
-        """None when it did not end by itself."""
+        """The result. `exit_code` is None when the tool did not exit by itself."""
         ...
 
 
 @runtime_checkable
 class Metered(Reader, Protocol):
-    """A reader that can be asked before the end; what others spend is known only afterwards."""
+    """A reader that reports usage before the end. The usage of other readers is known only afterwards."""
 
     def so_far(self) -> RunnerResult:
-        """The tokens and the money of the lines up to here; the rest is nobody's business yet."""
+        """The tokens and the cost of the lines so far. The other fields have no meaning yet."""
         ...
 
 
 class Runner(Protocol):
     name: str
     program: str
-    """Found on PATH; empty where the call names it."""
+    """Found on PATH; empty when the call names the program."""
     provider: str
-    """Whose limits hold it back."""
+    """The provider whose limits apply."""
     chooses_session: bool
-    """Whether the id of a fresh session is ours to give."""
+    """Whether Matins gives the id of a new session."""
 
     def check(self, call: Call) -> None:
-        """Raise InvalidInput for what the tool cannot do, before anything is spent."""
+        """Raise InvalidInput for a call that the tool does not support, before anything is spent."""
         ...
 
     def command(self, call: Call) -> Command:
-        """Of a call that was not refused."""
+        """The command for a call that passed `check`."""
         ...
 
     def reader(self) -> Reader: ...
 
 
 class EndpointConnection(Protocol):
-    """What a speaker speaks through. It is cut at the limits of a call, and when somebody wants it to end."""
+    """The connection of an endpoint runner. It is cut at the limits of the call, and when the run is cancelled."""
 
     @property
     def closed(self) -> bool:
-        """Whether it is: whoever does not wait on the line should look now and then, and return."""
+        """Whether the connection is cut. A runner that waits elsewhere should check this regularly, and return."""
         ...
 
     def now_s(self) -> int:
@@ -188,26 +188,26 @@ class EndpointConnection(Protocol):
         ...
 
     def post(self, url: str, body: bytes, headers: Mapping[str, str]) -> AbstractContextManager[StreamedResponse]:
-        """Through the one door, which judges where a URL leads. Secrets of the call are taken out of what comes."""
+        """Send a POST to an allowed address. Secrets of the call are removed from the response."""
         ...
 
     def over_budget(self, so_far: RunnerResult) -> bool:
-        """Whether the call has spent what it may, given its tokens and money up to here: then it must stop."""
+        """Whether the call has spent its limit, given its tokens and cost so far. Then the runner must stop."""
         ...
 
 
 @runtime_checkable
 class EndpointRunner(Protocol):
-    """A runner that starts no process: it is called in a thread of ours. After a crash nobody knows how that went."""
+    """A runner without a process: Matins calls it in a thread. After a crash, the outcome of the call is unknown."""
 
     name: str
     provider: str
-    """Whose limits hold it back; empty where that is whoever is at the agent's url."""
+    """The provider whose limits apply; empty for the host of the agent's url."""
     chooses_session: bool
 
     def check(self, call: Call) -> None: ...
     def call(self, call: Call, connection: EndpointConnection) -> RunnerResult:
-        """Of a call that was not refused; a MatinsError is its failure."""
+        """The result of a call that passed `check`. A MatinsError is a failure of the call."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""Provider limits, as tools put them into words."""
+"""Finds provider limits in the error messages of tools."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from matins.executors.runners.protocol import Limit
 from matins.executors.runners.tool_events import shorten
 
 LIMIT_STATUSES = (429, 529)
-"""HTTP statuses of a provider that has had enough."""
+"""HTTP statuses of a provider that limits requests."""
 _LIMITED = re.compile(
     r"too many requests|\brate.?limit|usage.?limit|(?:hit|reached|exceed\w*) your .{0,40}(?:limit|quota)"
     r"|quota.{0,20}(?:exceeded|exhausted|reset)|(?:exceeded|insufficient).{0,20}quota|resource.?exhausted|overloaded"
@@ -32,7 +32,7 @@ _EARLIEST_S, _LATEST_S = 10**9, 4 * 10**9
 
 
 def find_limit(provider: str, text: str) -> Limit | None:
-    """The limit that an error message speaks of, if it speaks of one."""
+    """The limit that an error message describes, if any."""
     text = text[:_MAX_MESSAGE_LENGTH]
     if not _LIMITED.search(text):
         return None
@@ -41,7 +41,7 @@ def find_limit(provider: str, text: str) -> Limit | None:
 
 
 def instant(stamp: float | None) -> int | None:
-    """UTC milliseconds of a stamp in seconds or milliseconds; None where it is no instant of our time."""
+    """UTC milliseconds of a timestamp in seconds or milliseconds; None when it is implausible."""
     if stamp is None:
         return None
     seconds = stamp / 1000 if stamp > _LATEST_S else stamp
@@ -49,7 +49,7 @@ def instant(stamp: float | None) -> int | None:
 
 
 def retry_after(provider: str, header: str | None, reason: str) -> Limit:
-    """From the header of that name: seconds, or a date."""
+    """The limit from a Retry-After header: seconds or a date."""
     header_text = (header or "").strip()
     if header_text.isascii() and header_text.isdigit() and len(header_text) <= 8:
         return Limit(provider, None, reason, _bounded(int(header_text) * 1_000))

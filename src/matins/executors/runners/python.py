@@ -1,4 +1,4 @@
-"""A Python function as an agent: `package.module:function` is called with the prompt, in a process tree of its own."""
+"""A Python function as an agent: `package.module:function` gets the prompt, in its own process tree."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Python:
         for field in ("model", "session", "permission_mode", "allowed_tools", "max_turns"):
             check_unused(field, getattr(call, field), "A function", f'has no use for "{field}"', hint)
         check_options(call, {"interpreter": (str,)})
-        if self._interpreter(call) == self.program:  # what another one can import only it can say
+        if self._interpreter(call) == self.program:  # only another interpreter knows its own modules
             _check_module(call.extra_args[0].partition(":")[0], _search_paths(call))
 
     def command(self, call: Call) -> Command:
@@ -63,7 +63,7 @@ class Python:
 
 
 class PythonReader:
-    """What a function prints is its transcript; the last line is ours, and says what it returned or raised."""
+    """The output of a function is its transcript. The last line is written by Matins and holds the result."""
 
     def __init__(self) -> None:
         self._notes = StreamNotes(metered=False)
@@ -95,7 +95,7 @@ def _search_paths(call: Call) -> list[str]:
 
 
 def _check_module(name: str, paths: Sequence[str]) -> None:
-    """Whether it can be found, without running a line of it."""
+    """Raise InvalidInput for a module that cannot be found. Its code does not run."""
     if name in sys.modules:
         return
     importlib.invalidate_caches()
@@ -115,6 +115,6 @@ def _check_module(name: str, paths: Sequence[str]) -> None:
 def _spec(name: str, paths: Sequence[str]) -> ModuleSpec | None:
     try:
         found = importlib.util.find_spec(name)
-    except (ValueError, ImportError):  # a module that is loaded and says nothing of where it comes from
+    except (ValueError, ImportError):  # a loaded module without a spec
         found = None
     return found or PathFinder.find_spec(name, list(paths))

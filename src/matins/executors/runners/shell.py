@@ -1,4 +1,4 @@
-"""A command of one's own: the prompt by stdin, the exit code decides, and what it writes is the text."""
+"""A custom command: the prompt is on stdin, the exit code decides, and the output is the text."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _MAX_BYTES = 4 * MAX_TEXT_LENGTH
 
 
 class Shell:
-    """`extra_args` is the command, a word for each argument: nothing of it is read by a shell."""
+    """`extra_args` is the command, one item for each argument. No shell reads it."""
 
     name = "shell"
     program = ""
@@ -37,7 +37,7 @@ class Shell:
 
 
 class ShellReader:
-    """Bytes until the end: of a flood that is millions of lines."""
+    """Keeps bytes until the end: the output may have millions of lines."""
 
     def __init__(self) -> None:
         self._notes = StreamNotes(metered=False)

@@ -1,4 +1,4 @@
-"""What a tool says on stderr when it does not come to its end on stdout."""
+"""Finds the reason on stderr for a tool that failed without one on stdout."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _ERROR = re.compile(r"error|fail|denied|refused|invalid|not |limit|429", re.IGNO
 
 
 def with_stderr_reason(result: RunnerResult, provider: str | None, stderr: bytes) -> RunnerResult:
-    """With the reason that it gives there, for a tool that failed and gave none on stdout."""
+    """The result with the reason from stderr, if it failed."""
     reason = _error_line(stderr)
     if result.succeeded or reason is None:
         return result
@@ -25,7 +25,7 @@ def with_stderr_reason(result: RunnerResult, provider: str | None, stderr: bytes
 
 
 def _error_line(stderr: bytes) -> str | None:
-    """The last line that speaks of an error, else the last one; what is indented is where, not what."""
+    """The last line about an error, otherwise the last line. Indented lines are only locations."""
     lines = [without_escapes(line) for line in stderr.decode("utf-8", "replace").splitlines()]
     lines = [line for line in lines if line.strip() and not line[0].isspace()]
     errors = [line for line in lines if _ERROR.search(line)] or lines

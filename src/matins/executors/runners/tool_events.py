@@ -1,4 +1,4 @@
-"""One JSON object per line, read without trust: wrong types are absent, long texts keep their end."""
+"""Events of tools, one JSON object per line, read defensively: wrong types are absent, long texts keep their end."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, cast
 from matins.engine.validation import UNSTORABLE
 
 MAX_LINE_BYTES = 8 * 1024 * 1024
-"""A longer line is passed over: no event that we need is as long."""
+"""A longer line is skipped: no useful event is as long."""
 MAX_TEXT_LENGTH = 1_000_000
 MAX_NOTE_LENGTH = 500
 _MAX_NUMBER = 10**15
@@ -27,22 +27,22 @@ class Event:
         self.raw = raw
 
     def text(self, key: str) -> str | None:
-        """A text that says something."""
+        """A text that is not blank."""
         value = self.raw.get(key)
         return storable_text(value) if isinstance(value, str) and value else None
 
     def name(self, key: str) -> str | None:
-        """A name or an id: a text that is not long."""
+        """A short text, such as a name or an id."""
         value = self.raw.get(key)
         return storable_text(value) if isinstance(value, str) and 0 < len(value) <= MAX_NOTE_LENGTH else None
 
     def count(self, key: str) -> int:
-        """A count; 0 where there is none."""
+        """A count; 0 when it is missing."""
         value = self.number(key)
         return 0 if value is None else int(value)
 
     def number(self, key: str) -> float | None:
-        """A number that is not negative and not beyond reason."""
+        """A number within a plausible range, not negative."""
         value = self.raw.get(key)
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             return None
@@ -52,26 +52,26 @@ class Event:
         return self.raw.get(key) is True
 
     def inner(self, key: str) -> Event:
-        """An object inside; an empty one where there is none."""
+        """A nested object; an empty one when it is missing."""
         value = self.raw.get(key)
         return Event(cast("dict[str, Any]", value) if isinstance(value, dict) else {})
 
     def inners(self, key: str) -> Iterator[Event]:
-        """The objects of a list inside."""
+        """The objects of a nested list."""
         value = self.raw.get(key)
         for item in cast("list[Any]", value) if isinstance(value, list) else []:
             if isinstance(item, dict):
                 yield Event(cast("dict[str, Any]", item))
 
     def texts(self, key: str) -> list[str]:
-        """The texts of a list inside."""
+        """The texts of a nested list."""
         value = self.raw.get(key)
         listed = cast("list[Any]", value) if isinstance(value, list) else []
         return [storable_text(item) for item in listed if isinstance(item, str) and item]
 
 
 def read_event(line: bytes) -> Event | None:
-    """None for what is not an object; escape sequences of a terminal may stand before it."""
+    """The event of a line; None for anything but an object. Terminal escape sequences may precede it."""
     if len(line) > MAX_LINE_BYTES or b"{" not in line:
         return None
     text = line.decode("utf-8", "replace")
@@ -81,7 +81,7 @@ def read_event(line: bytes) -> Event | None:
 
 
 def read_json(text: str) -> Any | None:
-    """The object or list that a text is, as it can be stored; None for any other text."""
+    """The object or list in a text, in storable form; None for any other text."""
     stripped = text.strip()
     if not stripped.startswith(("{", "[")):
         return None
@@ -93,7 +93,7 @@ def read_json(text: str) -> Any | None:
 
 
 def storable(value: Any) -> Any | None:
-    """A value of JSON as every database holds it; None where it is too long or too deep."""
+    """A JSON value that every database can hold; None when it is too long or too deep."""
     try:
         return _storable(value) if len(json.dumps(value)) <= MAX_TEXT_LENGTH else None
     except (ValueError, TypeError, RecursionError):
@@ -101,23 +101,23 @@ def storable(value: Any) -> Any | None:
 
 
 def without_escapes(text: str) -> str:
-    """Without escape sequences and control characters, which a terminal would obey."""
+    """The text without escape sequences and control characters, which a terminal would execute."""
     return _ESCAPES.sub("", text)
 
 
 def storable_text(text: str) -> str:
-    """Without NUL and half characters."""
+    """The text without NUL and lone surrogates."""
     return UNSTORABLE.sub("\ufffd", text)
 
 
 def shorten(text: str) -> str:
-    """One line, and not a long one."""
+    """The text as one short line."""
     line = " ".join(storable_text(text[: 10 * MAX_NOTE_LENGTH]).split())
     return line if len(line) <= MAX_NOTE_LENGTH else line[: MAX_NOTE_LENGTH - 1] + "…"
 
 
 def action(name: str | None, arguments: Any) -> str:
-    """A tool and what it was asked for."""
+    """A tool and its arguments, as one short line."""
     if not arguments:
         return shorten(name or "a tool")
     try:
@@ -128,14 +128,14 @@ def action(name: str | None, arguments: Any) -> str:
 
 
 class Text:
-    """A text that comes in parts; of a long one the end is kept, for the last line may declare an outcome."""
+    """A text that arrives in parts. A long one keeps its end: the last line may declare an outcome."""
 
     def __init__(self) -> None:
         self._parts: list[str] = []
         self._size = 0
         self._before = ""
         self.length = 0
-        """Characters, also of what was replaced or cut."""
+        """Number of characters, including replaced and removed ones."""
 
     def add(self, part: str) -> None:
         self.length += len(part)
@@ -146,7 +146,7 @@ class Text:
             self._size = len(self._parts[0])
 
     def begin(self) -> None:
-        """What comes next replaces what came before, if anything does come."""
+        """Start a new text. It replaces the old one as soon as a part arrives."""
         if self._parts:
             self._before = self.final_text()
             self._parts, self._size = [], 0
@@ -177,5 +177,5 @@ def _storable(value: Any) -> Any:
     return value if value not in (math.inf, -math.inf) else None
 
 
-# Control characters inside texts are passed, as tools let those of their terminals through.
+# Control characters inside texts are accepted: tools pass on those of their terminals.
 _DECODER = json.JSONDecoder(strict=False, parse_constant=lambda _: None)

@@ -1,4 +1,4 @@
-"""Sessions that a tool does not know: not a failure, but a place that is gone."""
+"""Sessions that a tool does not know. The target of the run is gone; this is not a failure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from matins.model.thread import ThreadAssignment
 
 
 def check_session(call: Call, assignment: ThreadAssignment | None, command: Command) -> None:
-    """Refuse a session that was never spoken in here when the tool has no way to say whether it knows it."""
+    """Raise InvalidInput for a session that is new here, when the tool cannot report unknown sessions."""
     requested = assignment is not None and assignment.how == BY_SESSION_ID
     if call.session is not None and requested and not command.session_unknown:
         message = f'Nobody has spoken in the session "{call.session}" here, and its tool keeps none'
@@ -17,7 +17,7 @@ def check_session(call: Call, assignment: ThreadAssignment | None, command: Comm
 
 
 def session_gone(call: Call, result: RunnerResult, unknown_session: tuple[bytes, ...], stderr: bytes) -> bool:
-    """Whether a tool that failed says that it does not know the session; then it has spent nothing."""
+    """Whether a failed tool reports an unknown session. Such a run has spent nothing."""
     spent = result.tokens_in + result.tokens_out + result.tokens_cached
     text = stderr + (result.error or "").encode()
     return (
