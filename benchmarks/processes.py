@@ -84,7 +84,9 @@ class OfMatins:
         before = sum(map(_open_files, everybody))
         self(count, 4)
         zombies = [
-            pid for pid in _pids() if (found := proc.read_process(pid)) and found.is_zombie and found.parent in everybody
+            pid
+            for pid in _pids()
+            if (found := proc.read_process(pid)) and found.is_zombie and found.parent in everybody
         ]
         return len(zombies), sum(map(_open_files, everybody)) - before
 

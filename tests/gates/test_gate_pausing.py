@@ -284,7 +284,7 @@ def test_a_run_that_is_given_back_while_its_schedule_is_paused(bench: Sandbox) -
     bench.run_until(at("09:00"))
     bench.executor.submit = submit  # type: ignore[method-assign]
     bench.pause("s")
-    bench.engine._clock_went_back += claimed
+    bench.engine._released += claimed
     bench.run_until(at("10:00"))
     assert lines(bench) == ["09:00 paused"]
     bench.resume("s")

@@ -135,7 +135,7 @@ def test_s2_engines_and_people_never_wait_for_one_another_for_ever(engines: Call
     one.budgets.set("day", period="day", max_cost="$100")
     for name in NAMES:
         one.add(name, when="* * * * *", job="buy", quiet_hours="quiet", overlap="queue")
-    people = [Sandbox(one._store.sessions._url, clock=one.clock, lease_ms=FOREVER_MS) for _ in range(2)]  # type: ignore[attr-defined]
+    people = [Sandbox(one._store.pool._url, clock=one.clock, lease_ms=FOREVER_MS) for _ in range(2)]  # type: ignore[attr-defined]
     at_once(turns(one, 150, 8_000), turns(two, 150), *(governing(person, 150) for person in people))
     for person in people:
         person.close()
@@ -177,7 +177,7 @@ def test_s2_verdicts_on_the_same_schedules_in_another_order(
             one.clock.advance(1)
         bench.engine.turn()
         assert [said.check.compiled.name for said in bench.checking.results] == list(names)
-    meeting_in(monkeypatch, "settle")
+    meeting_in(monkeypatch, "change_states")
     at_once(turns(one, 1), turns(two, 1))
     for bench in (one, two):
         bench.settle()
@@ -199,7 +199,7 @@ def test_s2_money_of_the_same_agents_in_another_order(
             one.clock.advance(1)
         bench.engine.turn()
         assert [ended.attempt.compiled.agent for ended in bench.executor._done] == list(agents)
-    meeting_in(monkeypatch, "fill_purse")
+    meeting_in(monkeypatch, "add_budget_usage")
     at_once(turns(one, 1), turns(two, 1))
     with one._store.reading() as transaction:
         spent = {purse.of: (purse.money, purse.money_reserved) for purse in transaction.budget_usages("2026-03-27")}

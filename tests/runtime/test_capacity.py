@@ -99,7 +99,7 @@ def test_what_ends_gives_its_place_back_and_what_is_held_keeps_it(theatre: Sandb
     theatre.run_until(AT)
     (name,) = theatre.stage.names()
     if how == "held":
-        theatre.engine._late = list(theatre.stage.on.values())
+        theatre.engine._overdue = list(theatre.stage.on.values())
         theatre.settle()
         theatre.settle()
         assert theatre.stage.names() == [name]

@@ -205,7 +205,7 @@ def test_b14_the_file_says_who_is_called(bench: Sandbox, door: FakeDoor, tmp_pat
     assert "key1" not in str(bench.events.list())
     desk.write("heartbeat: ftp://hc.example.com/\nschedules: {s: {when: 1h, job: work}}\n")
     assert desk.look() == "invalid"
-    assert "line 1, column 12: heartbeat: " in desk.file.state.says
+    assert "line 1, column 12: heartbeat: " in desk.file.state.message
     assert (deadman.beat(), len(door.calls)) == (True, 3)
     desk.write("schedules: {s: {when: 1h, job: work}}\n")
     assert (desk.look(), deadman.beat(), len(door.calls)) == ("applied", False, 3)

@@ -72,7 +72,7 @@ def no_target(bench: Watched) -> Callable[[], None]:
 def given_back(bench: Watched, **words: Any) -> Callable[[], None]:
     """It was claimed, and given back before it began; then its place was taken."""
     bench.approvals.approve(waiting(bench, **words))
-    bench.engine._clock_went_back += captured(bench)
+    bench.engine._released += captured(bench)
     bench.limits.set("global", size=1)
     with bench._store.transaction(bench.clock.now_ms()) as transaction:
         assert transaction.take_permit("global", 999_999)

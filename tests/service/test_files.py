@@ -83,8 +83,8 @@ def test_c7_an_invalid_file_changes_nothing(
         assert desk.look() == "invalid"
     assert rows() == before
     assert len([record for record in caplog.records if record.levelname == "ERROR"]) == 1
-    assert said in desk.file.state.says
-    assert "line 1" in desk.file.state.says
+    assert said in desk.file.state.message
+    assert "line 1" in desk.file.state.message
     with pytest.raises(InvalidFile) as refused:
         desk.bench.file.apply()
     assert refused.value.problems
@@ -261,7 +261,7 @@ def test_a_file_that_others_may_write_is_not_used(desk: Desk) -> None:
     desk.look()
     desk.change(("5m", "6m"))
     desk.path.chmod(0o646)
-    assert (desk.look(), "everyone can write to it" in desk.file.state.says) == ("invalid", True)
+    assert (desk.look(), "everyone can write to it" in desk.file.state.message) == ("invalid", True)
     with pytest.raises(InvalidInput, match="everyone can write to it"):
         desk.bench.file.apply()
     desk.path.chmod(0o644)

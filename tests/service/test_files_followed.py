@@ -170,8 +170,8 @@ def test_c2_what_is_wrong_names_its_line(cortex: Desk, change: dict[str, Any], s
     wrong = {"tasks": [{**TASKS["tasks"][0], **change}, *TASKS["tasks"][1:]]}
     cortex.path.write_text(json.dumps(wrong, indent=2))
     assert cortex.look() == "invalid"
-    assert said in cortex.file.state.says
-    assert "line" in cortex.file.state.says
+    assert said in cortex.file.state.message
+    assert "line" in cortex.file.state.message
     assert len(cortex.bench.list()) == 4
 
 

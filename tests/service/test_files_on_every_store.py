@@ -78,7 +78,7 @@ def test_c7_a_crash_in_the_middle_leaves_nothing(
     with desk.bench._store.reading() as transaction:
         kind = type(transaction)
     with monkeypatch.context() as broken:
-        broken.setattr(kind, "put_file_entries", lost)
+        broken.setattr(kind, "upsert_file_entries", lost)
         with pytest.raises(OSError, match="the machine is gone"):
             desk.bench.file.apply()
     assert rows() == before
@@ -105,7 +105,7 @@ def test_c7_a_file_that_vanished_waits_for_a_person(desk: Desk, rows: Callable[[
     plan = desk.bench.file.plan()
     assert (plan.state, plan.waits) == ("waits", "it drops 3 of its 4 schedules")
     assert rows() == before
-    assert "matins apply" in desk.file.state.says
+    assert "matins apply" in desk.file.state.message
     assert desk.bench.file.apply(digest=plan.digest).state == "applied"
     assert desk.file.state.state == "applied"
     assert desk.names() == ["often"]

@@ -92,7 +92,7 @@ def lost_answer_ignored() -> Planted:
 
 def never_comes_back() -> Planted:
     """Whom others took for dead stays so, although it lives."""
-    return patch.object(Engine, "_come_back", lambda self, now: None)
+    return patch.object(Engine, "_enlist_again", lambda self, now: None)
 
 
 def history_overlooked() -> Planted:
@@ -123,7 +123,7 @@ def leave_used_early() -> Planted:
 
 def question_never_put() -> Planted:
     """A run waits for people whom nobody has asked."""
-    return patch.object(approval_requests, "ask_about_run", lambda *arguments: 0)
+    return patch.object(approval_requests, "request_run_approval", lambda *arguments: 0)
 
 
 def one_vote_is_enough() -> Planted:
@@ -133,7 +133,7 @@ def one_vote_is_enough() -> Planted:
 
 def anybody_may_answer() -> Planted:
     """Who may vote at all may vote on everything."""
-    return patch.object(approvals, "why_not", lambda approval, principal: None)
+    return patch.object(approvals, "refusal_reason", lambda approval, principal: None)
 
 
 def agents_do_as_they_please() -> Planted:
@@ -153,7 +153,7 @@ def unchecked() -> Planted:
 
 def any_verdict_clears() -> Planted:
     """A check that was made is taken for one that was passed."""
-    return patch.object(CheckedRun, "against", None)
+    return patch.object(CheckedRun, "refusal", None)
 
 
 def verdict_taken_twice() -> Planted:
@@ -231,7 +231,7 @@ def not_uncounted() -> Planted:
 
 def turned_down_for_good() -> Planted:
     """A schedule whose last execution did not happen has ended all the same."""
-    return patch.object(run_changes, "_go_on", lambda *arguments: None)
+    return patch.object(run_changes, "_continue", lambda *arguments: None)
 
 
 def slot_lost_at_pause() -> Planted:

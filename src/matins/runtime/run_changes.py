@@ -70,7 +70,7 @@ def apply(transaction: Transaction, changes: Sequence[RunChange], now: int, *, l
     """Apply changes and their consequences, except those with a stale epoch. Returns the number of applied ones."""
     if not changes:
         return 0
-    settled = transaction.change_states([_settlement(change) for change in changes])
+    settled = transaction.change_states([_state_change(change) for change in changes])
     taken = [change for change in changes if (change.run_id, change.epoch) in settled]
     for change in taken:
         transaction.events.append(_event(change))
@@ -81,7 +81,7 @@ def apply(transaction: Transaction, changes: Sequence[RunChange], now: int, *, l
     _count_failures(transaction, over, now)
     never_started = [change for change in over if not change.transition.started]
     if never_started:
-        _uncount(transaction, never_started, now)
+        _uncount_executions(transaction, never_started, now)
         for change in never_started:
             if change.compiled.definition.approval != "auto":
                 approval_requests.void_run(transaction, change.run_id, now)
@@ -152,7 +152,7 @@ def hold_with_schedule(
             apply(transaction, [rejected], now)
 
 
-def _settlement(change: RunChange) -> StateChange:
+def _state_change(change: RunChange) -> StateChange:
     t = change.transition
     ended_at = change.at if t.is_terminal else None
     outcome = None if change.outcome is None else _json(change.outcome)
@@ -201,15 +201,15 @@ def _pause_after_failures(transaction: Transaction, schedule_id: int, limit: int
         transaction.events.append(NewEvent(now, "schedule.auto_paused", schedule_id, None, data))
 
 
-def _uncount(transaction: Transaction, never_started: list[RunChange], now: int) -> None:
+def _uncount_executions(transaction: Transaction, never_started: list[RunChange], now: int) -> None:
     """Do not count runs that a gate stopped as executions, unless an attempt ran before."""
     for change in never_started:
         if change.transition in _NEVER_RAN and change.slot is not None:
             transaction.uncount_execution(change.compiled.schedule_id, change.run_id)
-            _go_on(transaction, change.compiled.schedule_id, now)
+            _continue(transaction, change.compiled.schedule_id, now)
 
 
-def _go_on(transaction: Transaction, schedule_id: int, now: int) -> None:
+def _continue(transaction: Transaction, schedule_id: int, now: int) -> None:
     """Continue a schedule that has executions left again."""
     row = transaction.schedule(schedule_id)
     schedule = None if row is None else schedule_record(row)

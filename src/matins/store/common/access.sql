@@ -16,7 +16,7 @@ UPDATE tokens SET revoked_at = :now WHERE id = :id AND revoked_at IS NULL RETURN
 UPDATE tokens SET used_at = :now WHERE id = :id;
 
 -- idempotent_request: what was answered to a request with a key
-SELECT digest, status, answer, at FROM requests WHERE principal = :principal AND key = :key;
+SELECT digest, status, answer AS response, at FROM requests WHERE principal = :principal AND key = :key;
 
 -- begin_request: somebody answers it
 INSERT INTO requests (principal, key, digest, at) VALUES (:principal, :key, :digest, :now)
