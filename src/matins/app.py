@@ -1,4 +1,4 @@
-"""The composition root: it connects the parts."""
+"""The composition root, which connects the parts."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ _OF_FILE = ("file.plan", "file.apply")
 
 
 class App:
-    """What the command line uses: a transport to Matins, and the daemon."""
+    """The interface of the command line to Matins: a transport, and the daemon."""
 
     def transport(
         self,
@@ -133,7 +133,7 @@ class LazyStore:
         self._named = named
         self._opened: Matins | None = None
         self._nothing: Matins | None = None
-        """Used in place of a missing store, until something is written."""
+        """Used instead of a missing store, until something is written."""
 
     def call(self, principal: Principal, use_case: UseCase, arguments: Mapping[str, Any]) -> Any:
         return self._matins(use_case).call(principal, use_case, arguments)

@@ -120,7 +120,7 @@ class ManagedByFile(Conflict):
 
 
 class InvalidFile(InvalidInput):
-    """`problems` are the single errors, in the order of the file."""
+    """An invalid file. `problems` are the single errors, in the order of the file."""
 
     code = "file_invalid"
     problems: tuple[InvalidInput, ...] = ()
@@ -131,7 +131,7 @@ class NotAllowed(InvalidInput):
 
 
 class StoreError(MatinsError):
-    """The database."""
+    """An error of the database."""
 
     code = "store_error"
     retryable = False
@@ -159,7 +159,7 @@ class NetworkFilesystem(StoreError):  # noqa: N818
 
 
 class JobError(MatinsError):
-    """Raised by a job, or about one."""
+    """An error of a job, or about one."""
 
     code = "job_error"
 

@@ -123,7 +123,7 @@ class Matins(Api):
         store = self._store
         if store.shared or self._loop is not None or use_case.reads:
             return self._service.call(principal, use_case, arguments)
-        with self._owning:  # one thread at a time: the first to release would release for all
+        with self._owning:  # one thread at a time: the first release would release for all
             if self._loop is not None or store.acquire(wait=True):
                 try:
                     return self._service.call(principal, use_case, arguments)

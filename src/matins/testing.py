@@ -35,7 +35,7 @@ __all__ = ["InlineChecks", "InlineExecutor", "ManualClock", "Sandbox", "check_ru
 
 
 class ManualClock:
-    """A clock that moves only when told. Wall and boot time move together, unless `step` moves the wall clock."""
+    """A clock that moves only when moved. Wall and boot time move together, unless `step` moves the wall clock."""
 
     def __init__(self, now: str | datetime | int = "2026-01-01T00:00:00Z", zone: str = "UTC") -> None:
         self._now = instant(now)
@@ -87,7 +87,7 @@ class InlineExecutor(PythonExecutor):
     def submit(self, batch: list[Attempt]) -> None:
         for attempt in batch:
             self.before(attempt)
-            outcome = run_job(self, attempt)  # may turn the engine itself, which drains earlier results
+            outcome = run_job(self, attempt)  # may run a turn of the engine, which drains earlier results
             self._done.append(AttemptEnd(attempt, self.meter.read(attempt, outcome)))
 
     def drain(self) -> list[AttemptEnd]:
@@ -118,8 +118,8 @@ class InlineChecks(CheckExecutor):
         self.results += [self.answer(check) for check in batch]
 
     def drain(self) -> list[CheckedRun]:
-        said, self.results = self.results, []
-        return said
+        results, self.results = self.results, []
+        return results
 
     def _called(self, function: Callable[[], Any]) -> Any:
         return awaited(function())
@@ -187,7 +187,7 @@ class Sandbox(Matins):
         now = self.clock.now_ms()
         with self._store.reading() as transaction:
             due, ready, timer = transaction.next_due(), transaction.next_ready(), transaction.next_timer()
-        if ready is not None and ready <= now:  # it waits for capacity
+        if ready is not None and ready <= now:  # the run waits for capacity
             ready = now + self.settings.check_interval_ms
         moments = [at for at in (due, ready, timer) if at is not None]
         return max(0, min(moments) - now) if moments else None

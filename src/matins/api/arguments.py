@@ -1,4 +1,4 @@
-"""Arguments of use cases by their annotation: what a call gives becomes what the service takes."""
+"""Arguments of use cases, read and checked by their annotation."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from matins.errors import InstantError, InvalidInput, MatinsError
 from matins.records import record_kinds
 
 Id = str | int
-"""Of a run, an approval, a thread, an event: results have texts, numbers are accepted."""
+"""The id of a run, an approval, a thread or an event. Results have strings; numbers are accepted."""
 Instant = datetime | str | int
 """A datetime with a zone, an RFC 3339 text with an offset, or UTC milliseconds."""
 When = str | Trigger | Mapping[str, Any]
-"""A text, a trigger, or what `Trigger.to_dict` gives."""
+"""A text, a trigger, or the result of `Trigger.to_dict`."""
 EventTypes = str | Sequence[str]
 FilePath = str | PathLike[str]
 Limit = int
-"""How many items of a page: 1 to 1,000."""
+"""The number of items of a page: 1 to 1,000."""
 Count = int
 """1 to 1,000."""
 MAX_LIMIT = 1_000
@@ -40,12 +40,12 @@ class ArgumentKind(NamedTuple):
     read: Callable[[str, Any], Any]
     schema: Schema
     from_text: Callable[[str, str], Any]
-    """For a query string: the value that the text stands for."""
+    """The value of a text in a query string."""
     example: str = '"…"'
 
 
 def read_arguments(use_case: UseCase, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """What the service takes. An error names what is missing, unknown or of another kind."""
+    """The arguments of the service. An error names a missing, unknown or invalid argument."""
     known = use_case.parameters
     values: dict[str, Any] = {}
     for name, value in arguments.items():
@@ -66,7 +66,7 @@ def read_arguments(use_case: UseCase, arguments: Mapping[str, Any]) -> dict[str,
 
 
 def _read_secret(name: str, value: Any) -> str | None:
-    """An error does not repeat it."""
+    """The secret. The error does not repeat its value."""
     if value is None or isinstance(value, str):
         return value
     raise InvalidInput(f'"{name}" must be a string.', field=name, allowed="a string", hint="Omit it to have one made.")
@@ -83,7 +83,7 @@ def _unknown(use_case: UseCase, name: Any) -> InvalidInput:
 
 @cache
 def setting_names(use_case: UseCase) -> Mapping[str, None]:
-    """The settings that a use case takes beside its arguments."""
+    """The settings that a use case takes besides its arguments."""
     if use_case.settings is None:
         return {}
     if use_case.settings == "schedule":

@@ -1,4 +1,4 @@
-"""Results as JSON, there and back."""
+"""Results to JSON and back."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def to_document(result: Any) -> Any:
 
 
 def decode(use_case: UseCase, body: bytes) -> Any:
-    """The result of a use case, typed."""
+    """The typed result of a use case."""
     return _decoder(use_case.name, use_case.returns).decode(body)
 
 
 def convert(use_case: UseCase, document: Any) -> Any:
-    """The result of a use case from JSON data."""
+    """The typed result of a use case, from JSON data."""
     try:
         return msgspec.convert(document, result_type(use_case))
     except msgspec.ValidationError as error:

@@ -1,7 +1,7 @@
-"""Writes the types that follow from declarations: `python -m matins.api.generate` renews them.
+"""Generates types from the declarations: `python -m matins.api.generate` writes them.
 
-`_types.py` has the settings as TypedDicts and a noun for every kind of record; `_results.py` has what those give back;
-`_nouns.py` has the nouns alone, for what must be quick.
+`_types.py` has the settings as TypedDicts and a noun for every kind of record. `_results.py` has the results of those.
+`_nouns.py` has only the nouns, and loads quickly.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ TYPE: Mapping[type[Kind], Callable[[Declared], str]] = {
     kinds.Json: _always("Any"),
     kinds.Pause: _always("bool | str"),
 }
-"""What may be given."""
+"""The type of a setting as an argument."""
 RESULT: Mapping[type[Kind], Callable[[Declared], str]] = {
     **TYPE,
     **dict.fromkeys((kinds.Names, kinds.Arguments, kinds.Windows), _always("list[str]")),
@@ -84,7 +84,7 @@ RESULT: Mapping[type[Kind], Callable[[Declared], str]] = {
     kinds.Tokens: _always("int"),
     kinds.Command: _always("str | list[str]"),
 }
-"""What is given back."""
+"""The type of a setting in a result."""
 
 
 def types_text() -> str:
@@ -113,10 +113,10 @@ def nouns_text() -> str:
 
 
 def _settings(name: str, table: Table, edited: Mapping[str, str]) -> Iterator[str]:
-    given = [f"    {word}: {_given(declared)}" for word, declared in table.items()]
+    given = [f"    {setting}: {_given(declared)}" for setting, declared in table.items()]
     yield f"class {name}Settings(TypedDict, total=False):\n" + "\n".join(given) + "\n"
-    more = [f"    {word}: {kind}" for word, kind in edited.items()]
-    changed = [f"    {word}: {_type(TYPE, declared)} | None" for word, declared in table.items()]
+    more = [f"    {setting}: {kind}" for setting, kind in edited.items()]
+    changed = [f"    {setting}: {_type(TYPE, declared)} | None" for setting, declared in table.items()]
     yield f"class {name}Edit(TypedDict, total=False):\n" + "\n".join([*more, *changed]) + "\n"
 
 
@@ -135,7 +135,7 @@ def _noun(kind: RecordKind[Any]) -> str:
     options = (", path=True" if kind.key_has_slashes else "") + (
         f', right="{kind.right}"' if kind.right != "govern" else ""
     )
-    looks = ", path=True" if kind.key_has_slashes else ""
+    read_options = ", path=True" if kind.key_has_slashes else ""
     result, one = _result(kind), kind.one
     default = "" if kind.default_key is None else f' = "{kind.default_key}"'
     key = "" if kind.single else f", {kind.key}: str{default}"
@@ -144,7 +144,7 @@ def _noun(kind: RecordKind[Any]) -> str:
          f"Create the {one}, or replace it." if kind.single else f"Create {_a(one)}, or replace it."),
         ("edit_record", options, f"edit(self{key}, **settings: Unpack[{result}Edit]) -> {result}",
          f"Change settings of {_a(one)}; None resets one to its default."),
-        ("get_record", looks, f"get(self{key}) -> {result}", f"Get {_a(one)}."),
+        ("get_record", read_options, f"get(self{key}) -> {result}", f"Get {_a(one)}."),
         ("delete_record", options, f"delete(self{key}) -> bool", f"Delete {_a(one)}. False when there is none."),
     ]  # fmt: skip
     for decorator, extra, signature, text in verbs:
@@ -178,7 +178,7 @@ def _result(kind: RecordKind[Any]) -> str:
 
 
 def _class(noun: str) -> str:
-    """Apart from the name of a result: quiet hours are several and one."""
+    """The class of a noun. It differs from the name of the result, also for quiet hours, whose plural is the same."""
     return _words(noun) + "Noun"
 
 

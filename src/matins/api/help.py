@@ -1,4 +1,4 @@
-"""What `help(Matins.add)` shows beside the signature: the settings that a call takes."""
+"""The settings of a call in `help(Matins.add)`, below the description."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _WIDTH = 100
 
 
 def document_settings() -> None:
-    """Add to the description of each call that takes settings what they are."""
+    """Add the settings to the description of each call that takes any."""
     for use_case in USE_CASES.values():
         if use_case.settings is not None:
             method = vars(NOUNS[use_case.noun])[use_case.verb]
@@ -33,8 +33,8 @@ def _line(declared: Declared) -> str:
     kind = declared.kind
     choices = f" One of: {', '.join(kind.values)}." if isinstance(kind, Choice) else ""
     hidden = declared.default in (None, (), {}) or declared.help_has_default
-    usual = None if hidden else format_setting(declared, declared.default)
-    default = "" if usual in (None, "") else f" Default: {usual}."
+    shown = None if hidden else format_setting(declared, declared.default)
+    default = "" if shown in (None, "") else f" Default: {shown}."
     required = " Required." if declared.setting.required else ""
     text = f"{declared.name}: {declared.setting.help}{choices}{default}{required}"
     return fill(text, _WIDTH, initial_indent="  ", subsequent_indent="      ", break_long_words=False)

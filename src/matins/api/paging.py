@@ -1,4 +1,4 @@
-"""Cursors: where a long collection continues. They hold the last item's id, so nothing that is added moves them."""
+"""Cursors of pages. A cursor is the id of the last item, so new items do not move it."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _DEFAULT_LIMIT = 100
 
 
 def next_cursor(use_case: UseCase, arguments: dict[str, Any], items: list[Any]) -> str | None:
-    """None where nothing follows: a page that is not full is the last."""
+    """The cursor of the next page; None if there is none: a page that is not full is the last."""
     if use_case.page is None or len(items) < arguments.get("limit", _DEFAULT_LIMIT):
         return None
-    if use_case.name == "events.list" and arguments.get("after") is None:  # the newest: nothing follows them yet
+    if use_case.name == "events.list" and arguments.get("after") is None:  # the newest events: no page follows yet
         return None
     return encode_cursor(use_case, getattr(items[-1], use_case.page[1]))
 
@@ -25,7 +25,7 @@ def encode_cursor(use_case: UseCase, last: Any) -> str:
 
 
 def decode_cursor(use_case: UseCase, cursor: str) -> dict[str, str]:
-    """As the argument that it stands for."""
+    """The cursor as the argument of the use case."""
     try:
         text = urlsafe_b64decode(cursor.encode("ascii") + b"=" * (-len(cursor) % 4)).decode()
     except ValueError:

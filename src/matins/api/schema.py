@@ -12,7 +12,7 @@ Schema = dict[str, Any]
 _STRING: Schema = {"type": "string"}
 _STRINGS: Schema = {"type": "array", "items": _STRING}
 _SCALAR: Schema = {"type": ["string", "number", "boolean"]}
-"""In YAML, what looks like a number is text all the same where text is wanted."""
+"""YAML accepts a number or a boolean for a string."""
 _SCALARS: Schema = {"type": "array", "items": _SCALAR}
 _SCALAR_OR_LIST: Schema = {"anyOf": [_SCALAR, _SCALARS]}
 _PLACE: Schema = {"anyOf": [_STRING, {"type": "object"}]}
@@ -84,7 +84,7 @@ BODY_SCHEMA: Mapping[type[Kind], Callable[[Kind], Schema]] = {
 
 
 def file_property(declared: Declared) -> Schema:
-    """Null may be anywhere: it means the default."""
+    """The schema of a setting in the file. Null is allowed everywhere, and means the default."""
     schema = FILE_SCHEMA[type(declared.kind)](declared.kind)
     found: Schema = {"description": declared.setting.help, "examples": [declared.setting.example]}
     return {**found, "anyOf": [*schema.get("anyOf", [schema]), {"type": "null"}]} if schema else found

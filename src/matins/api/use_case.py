@@ -1,6 +1,6 @@
-"""How a use case is declared: a signature with `...` as its body, and what every surface needs to know of it.
+"""Declarations of use cases: a signature with `...` as its body, and the facts that every surface needs.
 
-Quick to load: every command begins here. Types are imported for checkers only, and read when a server asks for them.
+It loads quickly, since every command uses it. Types are imported for checkers only, and read when a server needs them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _MISSING: Any = object()
 
 
 def path_pattern(path: str) -> re.Pattern[str]:
-    """What a path matches: `{name}` is a segment, `{name:path}` several."""
+    """The pattern of a path: `{name}` matches one segment, `{name:path}` several."""
     parts = re.split(r"{(\w+)(:path)?}", path)
     texts = [re.escape(text) for text in parts[::3]]
     groups = [
@@ -29,7 +29,7 @@ def path_pattern(path: str) -> re.Pattern[str]:
 
 
 class Parameter:
-    """An argument of a use case, by its name and its annotation as it is written."""
+    """An argument of a use case, with its annotation as source text."""
 
     __slots__ = ("annotation", "default", "name")
 
@@ -44,7 +44,7 @@ class Parameter:
 
 
 class UseCase:
-    """One thing that can be asked for, under one name everywhere."""
+    """A use case, with one name on every surface."""
 
     def __init__(
         self,
@@ -71,9 +71,9 @@ class UseCase:
         self.method: Method = method  # type: ignore[assignment]
         self.status = status
         self.query = query
-        """Arguments that are in the query although there is a body."""
+        """Arguments in the query although there is a body."""
         self.page = page
-        """A long collection: the argument by which it continues, and the field of its last item that it takes."""
+        """The argument that continues a long collection, and the field of the last item that is its value."""
         self.secret = secret
         """The field of the result that is shown once, and never stored with the response."""
         self.revision = revision
@@ -81,11 +81,11 @@ class UseCase:
         self.location = location
         self.max_bytes = max_bytes
         self.engine = engine
-        """Whether only the engine's process can answer."""
+        """Whether only the process of the engine can execute it."""
         self.tool = tool
-        """The name under which agents are offered it."""
+        """The name of the tool for agents."""
         self.settings = settings
-        """The kind of record whose settings it takes beside its arguments."""
+        """The kind of record whose settings are further arguments."""
 
     @property
     def noun(self) -> str:
@@ -97,12 +97,12 @@ class UseCase:
 
     @property
     def reads(self) -> bool:
-        """Whether the store alone can answer, and nothing is written."""
+        """Whether the use case only reads the store."""
         return self.right == "read" and not self.engine
 
     @property
     def help(self) -> str:
-        """The first sentence of its description."""
+        """The first line of the description."""
         return self.description.partition("\n")[0]
 
     @property
@@ -119,7 +119,7 @@ class UseCase:
 
     @cached_property
     def parameters(self) -> Mapping[str, Parameter]:
-        """Without the settings."""
+        """The parameters, without the settings."""
         function, annotations = self.function, self.function.__annotations__
         code = function.__code__
         count = code.co_argcount
@@ -141,11 +141,11 @@ class UseCase:
 
     @property
     def returns(self) -> str:
-        """The annotation of its result, as it is written."""
+        """The annotation of the result, as source text."""
         return self.function.__annotations__["return"]
 
     def bind(self, values: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
-        """Arguments by name; what a call leaves out is left out."""
+        """The given arguments by name."""
         if len(values) > len(self.positional):
             wanted = ", ".join((*self.positional, "NAME=VALUE, …" if self.settings else "…"))
             raise TypeError(f"{self.name}({wanted}) takes {len(self.positional)} arguments without a name")
@@ -159,7 +159,7 @@ class UseCase:
 
 
 USE_CASES: dict[str, UseCase] = {}
-"""All of them by name, in the order in which they are declared."""
+"""All use cases by name, in the order of their declaration."""
 
 
 NOUNS: dict[str, type[Noun]] = {}
@@ -172,10 +172,10 @@ class Caller(Protocol):
 
 
 class Transport(Protocol):
-    """Where calls go: a service in this process, the owner of a SQLite file, or a daemon over HTTP."""
+    """A transport of calls: to a service in this process, the owner of a SQLite file, or a daemon over HTTP."""
 
     def call(self, use_case: UseCase, arguments: Mapping[str, Any]) -> Any:
-        """The result, typed."""
+        """The typed result."""
         ...
 
     def document(self, use_case: UseCase, arguments: Mapping[str, Any]) -> Any:
@@ -183,12 +183,12 @@ class Transport(Protocol):
         ...
 
     def follow(self, use_case: UseCase, arguments: Mapping[str, Any]) -> Iterator[Any]:
-        """The items of a collection, those to come included, without an end."""
+        """The items of a collection, including new ones, without an end."""
         ...
 
 
 class Noun:
-    """A group of use cases; its attribute on `Api` is its name."""
+    """A group of use cases. `Api` has an attribute of its name."""
 
     noun: ClassVar[str]
 
@@ -208,7 +208,7 @@ class Noun:
 
 
 class _NounAttribute:
-    """A noun with its owner's transport, made when it is first used."""
+    """A noun with the transport of its owner, made on first use."""
 
     def __set_name__(self, owner: type[Any], name: str) -> None:
         self._name = name
@@ -222,12 +222,12 @@ class _NounAttribute:
 
 
 def noun() -> Any:
-    """An attribute that is the noun of its name."""
+    """An attribute that holds the noun of its name."""
     return _NounAttribute()
 
 
 def use_case(right: Right, route: str, **options: Any) -> Callable[[F], F]:
-    """Declare a use case. Checkers see the method as it is written."""
+    """Declare a use case. Type checkers see the method as written."""
 
     def mark(function: F) -> F:
         function._use_case = {"right": right, "route": route, **options}  # type: ignore[attr-defined]

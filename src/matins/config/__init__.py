@@ -1,1 +1,1 @@
-"""`matins.yaml`: what people write in a file, where it is written, and what it would change."""
+"""`matins.yaml`: the records that it defines, their locations in the text, and the changes that it makes."""

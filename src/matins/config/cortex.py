@@ -1,4 +1,4 @@
-"""Cortex's `schedules.json` in the place of `matins.yaml`: read live, and what Cortex computes written back into it."""
+"""Cortex's `schedules.json` instead of `matins.yaml`: its tasks are read, and computed fields are written back."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ _TIMED = {
     "weekly": ("time", "dayOfWeek"),
     "once": ("runAt",),
 }
-_COMPUTED_FIELDS = "createdAt"
-COMPUTED = ("nextRun", _COMPUTED_FIELDS, "lastRun", "lastSkipped", "pausedAt", "pausedBy")
+_CREATED_AT = "createdAt"
+COMPUTED = ("nextRun", _CREATED_AT, "lastRun", "lastSkipped", "pausedAt", "pausedBy")
 _KNOWN_FIELDS = ("id", "type", *_READ, "channel", "intervalMs", "time", "dayOfWeek", "runAt", "isPaused", *COMPUTED)
 THROTTLE = "throttle"
 _THROTTLED = "rate-limit"
 
 
 def read(text: str) -> ParsedFile:
-    """Every task as a schedule by its id; `profile` is the agent. What is computed is not looked at."""
+    """Every task as a schedule, by its id; `profile` is the agent. Computed fields are ignored."""
     try:
         root = parse(text)
     except InvalidInput as error:
@@ -64,17 +64,17 @@ def _tasks(root: Node) -> ParsedFile:
     if listed is None:
         problem = Problem(root.position, "tasks", "must be a list of tasks", hint='{"tasks": []}')
         return ParsedFile({}, None, (), (problem,))
-    name: list[FileItem] = []
+    items: list[FileItem] = []
     problems: list[Problem] = []
     for number, node in enumerate(listed):
         location = Location(f"tasks[{number}]", node, node)
         try:
-            name.append(_task(location))
+            items.append(_task(location))
         except InvalidInput as error:
             place = _field_position(node, error.field)
             path = f"{location.path}.{error.field}" if error.field else location.path
             problems.append(Problem(place, path, error.message, error.value, error.allowed, error.hint))
-    return ParsedFile({"preset": "cortex"}, None, tuple(name), tuple(problems))
+    return ParsedFile({"preset": "cortex"}, None, tuple(items), tuple(problems))
 
 
 def _task_nodes(root: Node) -> tuple[Node, ...] | None:
@@ -173,17 +173,17 @@ def _day(value: Any) -> str:
 
 
 def _target(given: Mapping[str, Any]) -> Any:
-    """A task's channel is where a fresh one lands too."""
+    """The target of a task. A fresh conversation is in the task's channel too."""
     target, channel = given.get("target") or "fresh", given.get("channel")
     texts = {"kind": target} if isinstance(target, str) else target
     return {"channel": channel, **texts} if channel is not None and isinstance(texts, dict) else texts
 
 
-# what is written back
+# writing back
 
 
 def write_computed(text: str, computed: Mapping[str, Mapping[str, Any]], throttle: Mapping[str, Any] | None) -> str:
-    """The text with these fields of tasks set, and no other byte changed; None takes the place of what is no more."""
+    """The text with these fields of tasks set, and no other byte changed; None for a value that has ended."""
     root = parse(text)
     nodes = _task_nodes(root) if root is not None else None
     for node in reversed(nodes or ()):
@@ -195,14 +195,14 @@ def write_computed(text: str, computed: Mapping[str, Mapping[str, Any]], throttl
 
 
 def _changes(fields: Mapping[str, Any], computed: Mapping[str, Any]) -> dict[str, Any]:
-    """Nothing is said of what never was, and when a task was made only where nobody has said it."""
-    name = {text: value for text, value in computed.items() if (text != _COMPUTED_FIELDS if text in fields else value)}
-    return {text: value for text, value in name.items() if text not in fields or fields[text] != value}
+    """The fields to write. Empty values are not added, and an existing `createdAt` stays."""
+    wanted = {key: value for key, value in computed.items() if (key != _CREATED_AT if key in fields else value)}
+    return {key: value for key, value in wanted.items() if key not in fields or fields[key] != value}
 
 
 def _with_throttle(text: str, throttle: Mapping[str, Any] | None) -> str:
     root = parse(text)
-    name = {plain(key): to_python(value) for key, value in root.entries} if isinstance(root, MappingNode) else {}
-    if not isinstance(root, MappingNode) or name.get(THROTTLE) == throttle:
+    values = {plain(key): to_python(value) for key, value in root.entries} if isinstance(root, MappingNode) else {}
+    if not isinstance(root, MappingNode) or values.get(THROTTLE) == throttle:
         return text
     return with_fields(text, root, "tasks", {THROTTLE: throttle})

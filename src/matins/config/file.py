@@ -1,4 +1,4 @@
-"""The file itself: read whole, understood, and written by us only in the parts that change."""
+"""The configuration file: read, parsed, and written only in the parts that change."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class Content(NamedTuple):
     text: str
     digest: str
     file: TextFile | None
-    """None where there is no file."""
+    """None when there is no file."""
 
 
 class FileState(NamedTuple):
-    """What became of the file when it was last looked at."""
+    """The state of the file after the last check."""
 
     state: Literal["unread", "applied", "waits", "invalid"]
     message: str = ""
@@ -39,22 +39,22 @@ class ConfigFile:
         self.path = Path(path).expanduser().absolute()
         self.state = FileState("unread")
         self.written: str | None = None
-        """The digest of what we wrote last: it is no news."""
+        """The digest of the text that Matins wrote last, which is not a change."""
         self._read: tuple[str, ParsedFile] | None = None
 
     @property
     def cortex(self) -> bool:
-        """Whether it is Cortex's schedules.json."""
+        """Whether the file is Cortex's schedules.json."""
         return self.path.suffix == ".json"
 
     def read(self) -> Content:
-        """As it is now; where there is none, nothing."""
+        """The content of the file now; empty when there is no file."""
         try:
             self.path.stat()
         except FileNotFoundError:
             return Content("", NOWHERE, None)
         except OSError:
-            pass  # told below, in words
+            pass  # the read below raises the error
         file = read(self.path)
         if why := other_writers(file.owner[0], file.mode):
             hint = f"Only its owner may write it: chown and chmod go-w {shlex.quote(str(self.path))}"
@@ -62,8 +62,8 @@ class ConfigFile:
         return Content(file.text, sha256(file.text.encode()).hexdigest(), file)
 
     def parse(self, text: str) -> ParsedFile:
-        """Most looks find the text as it was at the last one."""
-        known = self._read  # others may look at another text meanwhile
+        """The parsed text. The last result is cached: the text rarely changes."""
+        known = self._read  # another thread may parse another text meanwhile
         if known is None or known[0] != text:
             self._read = known = text, cortex.read(text) if self.cortex else reader.read(text)
         return known[1]
@@ -72,7 +72,7 @@ class ConfigFile:
         return interpret(self.parse(text), context, loosely=self.cortex)
 
     def replace(self, before: Content, text: str) -> Content:
-        """Write it, unless somebody has saved it since it was read."""
+        """Write the text. Raises Conflict if the file was saved since it was read."""
         assert before.file is not None
         try:
             done = replace(follow_link(self.path), before.file, text)
@@ -89,7 +89,7 @@ class ConfigFile:
 
     @contextmanager
     def writing(self) -> Generator[None]:
-        """Should the store not learn what we write meanwhile, it is news after all."""
+        """Treat the written text as a change again if the transaction fails."""
         try:
             yield
         except BaseException:

@@ -1,4 +1,4 @@
-"""A schedule of the file: presets and defaults filled in, other spellings understood, and its definition."""
+"""A schedule of the file: its settings with presets and defaults, and its definition."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from matins.model.trigger import Cron, Interval, Once
 from matins.records.kind import RecordContext
 
 _SPELLINGS = {"interval": "interval", "cron": "expression"}
-"""What herdctl writes beside each type."""
+"""The setting that herdctl uses for each type."""
 _COMMANDS = tuple(name for name, declared in OWN_SETTINGS.items() if isinstance(declared.kind, Command))
 
 
 class ResolvedSettings(NamedTuple):
-    """All settings of a schedule, its own and those that apply to it."""
+    """All settings of a schedule: its own, and those of defaults and presets."""
 
     name: str
     agent: str
@@ -44,7 +44,7 @@ class FileSchedule(NamedTuple):
 
 
 def resolve(item: FileItem, defaults: SettingsBlock | None, preset: str | None) -> ResolvedSettings:
-    """The file's preset, its defaults, the schedule's own preset and its own settings: the later one counts."""
+    """Merge the file's preset, its defaults, the schedule's own preset and its own settings; the last one wins."""
     own = {name: value for name, value in item.block.values.items() if name not in ("preset", "agent")}
     own_preset = item.block.values.get("preset")
     when = own["when"] = _when(own)
@@ -64,7 +64,7 @@ def resolve(item: FileItem, defaults: SettingsBlock | None, preset: str | None) 
 
 
 def _when(own: dict[str, Any]) -> str:
-    """As we write it, or as herdctl does."""
+    """The trigger as text, from `when` or from herdctl's settings."""
     kind, when = own.pop("type", None), own.get("when")
     spelled = {name: own.pop(name, None) for name in _SPELLINGS.values()}
     given = {name: value for name, value in spelled.items() if value is not None}
@@ -88,7 +88,7 @@ def _when(own: dict[str, Any]) -> str:
 
 @lru_cache(maxsize=4096)
 def _kind(when: str) -> type[Any] | None:
-    """What sort of trigger it is, whenever it is parsed; None for a text that is wrong: reported later."""
+    """The type of the trigger at any time; None for an invalid text, which is reported later."""
     try:
         return type(parse_trigger(when, now_ms=0).definition.when)
     except TriggerError:
@@ -97,7 +97,7 @@ def _kind(when: str) -> type[Any] | None:
 
 @lru_cache(maxsize=4096)
 def _trigger(when: str, now: int, options: tuple[tuple[str, Any], ...]) -> Trigger:
-    """Many schedules of a file have the same."""
+    """The parsed trigger. Cached: many schedules of a file have the same one."""
     return parse_trigger(when, now_ms=now, **dict(options))
 
 
@@ -107,7 +107,7 @@ def _preset_settings(preset: Preset, kind: type[Any] | None) -> dict[str, Any]:
 
 
 def parse_file_schedule(given: Mapping[str, Any], resolved: ResolvedSettings, context: RecordContext) -> FileSchedule:
-    """An error names the setting and what to write."""
+    """The schedule as the file defines it. An error names the setting and what to write."""
     check_name("name", resolved.name)
     if resolved.agent:
         check_name("agent", resolved.agent)

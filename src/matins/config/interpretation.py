@@ -1,4 +1,4 @@
-"""What a file means: presets and defaults filled in, each record parsed, and all that is wrong with it."""
+"""The interpretation of a file: presets and defaults applied, each record parsed, all problems collected."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _TRIGGER = frozenset({"when", *TRIGGER_SETTINGS})
 PAUSED = "+paused"
 _MAX_TRIES = 12
 _ARGUMENT = re.compile(r'\b([a-z_]+)=(?=["\[{\d])')
-"""As a hint writes a setting for callers: `retries=2` is `retries: 2` in the file."""
+"""A setting in a hint for callers: `retries=2` is `retries: 2` in the file."""
 _ANY_TIME = "1d"
-"""In the place of one that is wrong, so that the other settings are checked too."""
+"""Replaces an invalid `when`, so that the other settings are checked too."""
 
 
 class Entry(NamedTuple):
@@ -35,13 +35,13 @@ class Entry(NamedTuple):
 
     kind: str
     name: str
-    """Of a schedule: agent/name."""
+    """For a schedule: agent/name."""
     settings: Mapping[str, Any]
-    """As they are written."""
+    """The settings as written in the file."""
     digest: str
     location: Location
     meant: Any
-    """The record's value; of a schedule, `FileSchedule`."""
+    """The value of the record; `FileSchedule` for a schedule."""
     paused: bool | str = False
 
     @property
@@ -61,12 +61,12 @@ class Interpretation(NamedTuple):
 
 
 def interpret(parsed: ParsedFile, context: RecordContext, *, loosely: bool = False) -> Interpretation:
-    """`loosely`: agents need not exist yet, as in other systems' files."""
+    """Interpret a file. `loosely`: agents need not exist yet, as in files of other systems."""
     return _Interpreter(parsed, context, loosely).interpret()
 
 
 def when_changed(before: str, after: str) -> bool:
-    """Whether two digests of schedules differ in when they fire."""
+    """Whether the triggers of two schedule digests differ."""
     return before.partition("-")[0] != after.partition("-")[0]
 
 
@@ -126,7 +126,7 @@ class _Interpreter:
         return Entry("schedule", name, settings, digest, item.block.location, meant, paused)
 
     def _try(self, item: FileItem, settings: dict[str, Any], parse: Callable[[Mapping[str, Any]], Any]) -> Any:
-        """Parsed, or None. A setting that is wrong is reported, and the others are checked without it."""
+        """The parsed record, or None. An invalid setting is reported, and the others are checked without it."""
         given, reported = dict(settings), set[str]()
         for _ in range(_MAX_TRIES):
             try:
@@ -145,7 +145,7 @@ class _Interpreter:
         return None
 
     def _report(self, item: FileItem, error: InvalidInput) -> str | None:
-        """Add the problem where it is; the setting that it is about."""
+        """Add the problem at its location. Returns the setting that has the problem."""
         name, location = _location_of(item.block, self.parsed.defaults, error)
         known = any(f"{p.path}.".startswith(f"{location.path}.") for p in self.parsed.problems)
         if not known:
@@ -156,7 +156,7 @@ class _Interpreter:
         return name
 
     def _learn(self, entry: Entry) -> None:
-        """What later records are understood by."""
+        """Add to the context what later records need."""
         if entry.kind == "rate":
             self.context = self.context._replace(rates={**self.context.rates, entry.name: entry.meant.usd})
         elif entry.kind == "allowed_hosts":
@@ -169,7 +169,7 @@ class _Interpreter:
         )
 
     def _check_references(self) -> None:
-        """A record that a setting names must be in the file, right or wrong, or beside it."""
+        """Report references to records that neither the file nor the store has."""
         schedules = [item for item in self.parsed.items if item.kind == "schedule"]
         for block in filter(None, (self.parsed.defaults, *(item.block for item in schedules))):
             for name, declared in OWN_SETTINGS.items():
@@ -222,7 +222,7 @@ def _agent_of(item: FileItem) -> str:
 def _location_of(
     block: SettingsBlock, defaults: SettingsBlock | None, error: InvalidInput
 ) -> tuple[str | None, Location]:
-    """The setting that an error is about, and where it is: there, among the defaults, or at least whose it is."""
+    """The setting of an error, and its location: in the block, in the defaults, or the block itself."""
     field = (error.field or "").partition("[")[0].partition(".")[0]
     for name in (field, "when"):
         location = _find_location(block, defaults, name) if name != "when" or _about_time(error, field) else None
@@ -243,7 +243,7 @@ def _find_location(block: SettingsBlock, defaults: SettingsBlock | None, name: s
 
 
 def _position_of(location: Location, error: InvalidInput | None = None) -> Position:
-    """Of the value; of the name, where the value is a mapping or nothing at all."""
+    """The position of the value; that of the name when the value is a mapping or empty."""
     number = (error.field or "").partition("[")[2].partition("]")[0] if error is not None else ""
     if isinstance(location.node, SequenceNode) and number.isdecimal() and int(number) < len(location.node.items):
         return location.node.items[int(number)].position
@@ -259,7 +259,7 @@ def _digest(settings: Any) -> str:
 
 
 def _schedule_digest(settings: Mapping[str, Any], paused: bool | str) -> str:
-    """When it fires, what else it has, and whether it is paused, so that each can be compared alone."""
+    """The digest of a schedule. Its trigger, its other settings and its pause can be compared separately."""
     when = _digest({name: value for name, value in settings.items() if name in _TRIGGER})
     rest = _digest([{name: value for name, value in settings.items() if name not in _TRIGGER}, paused])
     return f"{when}-{rest}{PAUSED if paused else ''}"

@@ -1,4 +1,4 @@
-"""One value of the file, by the kind of its setting."""
+"""Values of the file, read by the kind of their setting."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _NUMBER = re.compile(r"\s*[+-]?[0-9]+(\.[0-9]+)?\s*")
 
 
 def read_node(node: Node, kind: Kind) -> Any:
-    """What people write, None where nothing is; InvalidInput, without a place, where it has another form."""
+    """The value of a node; None when it is empty. Raises InvalidInput, without a location, for a wrong form."""
     if isinstance(node, Scalar) and node.value is None:
         return None
     return READ[type(kind)](node, kind)
 
 
 def as_written(node: Node) -> Any:
-    """Nothing is taken for a number."""
+    """The node as Python values. All scalars stay text."""
     match node:
         case Scalar():
             return node.value
@@ -64,7 +64,7 @@ def _decimal(node: Node, kind: Kind) -> Any:
 
 
 def _unquote(node: Node) -> str | None:
-    """What to do about a number in quotes."""
+    """The hint for a number in quotes."""
     number = isinstance(node, Scalar) and node.quoted and _NUMBER.fullmatch(str(node.value))
     return "Remove the quotes." if number else None
 
@@ -77,7 +77,7 @@ def _flag(node: Node, kind: Kind) -> Any:
 
 
 def _strings(node: Node, kind: Kind) -> Any:
-    """One alone may be written without a list."""
+    """A list of strings. A single string may be written without a list."""
     if isinstance(node, Scalar):
         return [node.value]
     if isinstance(node, SequenceNode) and all(
@@ -100,7 +100,7 @@ def _mapping(node: Node, kind: Kind) -> Any:
 def _variables(node: Node, kind: Kind) -> Any:
     if isinstance(node, MappingNode) and all(isinstance(v, Scalar) and v.value is not None for _, v in node.entries):
         return as_written(node)
-    allowed = "a mapping of names to strings"  # what is there instead may be a secret, and is not repeated
+    allowed = "a mapping of names to strings"  # the invalid value may be a secret, and is not repeated
     raise InvalidInput(f"must be {allowed}", allowed=allowed, hint="For example: {KEY: env:KEY}.")
 
 

@@ -1,4 +1,4 @@
-"""What the five systems take for granted, as data: the settings of a schedule, and what holds for a whole file."""
+"""Presets: the defaults of the five systems, for schedules and for the file."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Any, NamedTuple
 class Preset(NamedTuple):
     settings: Mapping[str, Any] = {}
     interval: Mapping[str, Any] = {}
-    """For intervals only."""
+    """Settings of intervals only."""
     once: Mapping[str, Any] = {}
-    """For one-shots only."""
+    """Settings of one-shots only."""
     limits: Mapping[str, int] = {}
-    """For the file."""
+    """Limits of the file."""
     min_interval: str | None = None
-    """How often a schedule may fire at the most."""
+    """The shortest interval between two runs of a schedule."""
     fields: int | None = None
-    """How many fields cron must have; aliases are allowed."""
+    """The number of fields that cron must have; aliases are allowed."""
 
 
 PRESETS: Mapping[str, Preset] = {

@@ -1,4 +1,4 @@
-"""What is wrong with a file: all of it at once, each with its place and how to mend it."""
+"""Problems of a file: all at once, each with its location and a hint."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _HINT = "Correct the file; until then nothing is changed."
 class Problem(NamedTuple):
     position: Position
     path: str
-    """Such as `schedules.morning.when`; nothing for the file itself."""
+    """For example `schedules.morning.when`; empty for the file itself."""
     what: str
     value: Any = None
     allowed: str | None = None
@@ -31,7 +31,7 @@ class Problem(NamedTuple):
 
 
 def invalid_file(file: Path, problems: Iterable[Problem]) -> InvalidFile:
-    """One error for all of them, which are its `problems`."""
+    """One error for all problems, which are its `problems`."""
     errors = [p.error(file) for p in sorted(problems, key=lambda p: (p.position.line, p.position.column))]
     lines = [f"{error.message}{f' ({error.hint})' if error.hint and len(errors) > 1 else ''}" for error in errors]
     if len(lines) > _MAX_SHOWN:

@@ -1,4 +1,4 @@
-"""The text of `matins.yaml` → what it says, each part with its place, and all that is wrong with it."""
+"""Reads the text of `matins.yaml`: records and settings with their locations, and all problems."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from matins.texts.yaml_nodes import MappingNode, Node, Position, Scalar, Sequenc
 
 
 class Location(NamedTuple):
-    """Where something is."""
+    """The location of a setting or a record."""
 
     path: str
     key: Node
@@ -27,26 +27,26 @@ class Location(NamedTuple):
 
 
 class SettingsBlock(NamedTuple):
-    """A mapping of settings, read."""
+    """The settings of a record, as read."""
 
     location: Location
     values: dict[str, Any]
     locations: dict[str, Location]
-    """Of each setting that is there, also where its value is wrong."""
+    """The location of each setting, also when its value is invalid."""
 
 
 class FileItem(NamedTuple):
-    """A record that the file has, as it is written."""
+    """A record as written in the file."""
 
     kind: str
     name: str
     agent: str
-    """Of a schedule that is below it."""
+    """The agent that a schedule is below; otherwise empty."""
     block: SettingsBlock
 
 
 class ParsedFile(NamedTuple):
-    """What a file says, before it is interpreted."""
+    """The content of a file before it is interpreted."""
 
     simple: dict[str, Any]
     defaults: SettingsBlock | None
@@ -54,7 +54,7 @@ class ParsedFile(NamedTuple):
     problems: tuple[Problem, ...]
     empty: bool = False
     top: Mapping[str, Location] = {}
-    """Where the keys of the file itself are."""
+    """The locations of the top-level keys."""
 
 
 def read(text: str) -> ParsedFile:
@@ -68,7 +68,7 @@ def read(text: str) -> ParsedFile:
 
 
 def _not_yaml(error: InvalidInput, text: str) -> Problem:
-    """Its message begins with its place."""
+    """The problem for invalid YAML. The message of the error begins with its position."""
     where, _, what = error.message.partition(": ")
     line, column = (int(part.split()[1]) for part in where.split(", "))
     lines = text.splitlines()
@@ -124,7 +124,7 @@ class _Reader:
             yield FileItem("schedule", name, agent, self._block(inner, SCHEDULE))
 
     def _named(self, location: Location, kind: RecordKind[Any] | None) -> Iterable[tuple[str, Location]]:
-        """By name; agents may be a list, in which each has its own."""
+        """The entries of a section by name. Agents may be a list, in which each has a name."""
         if not isinstance(location.node, SequenceNode):
             return self._entries(location.node, location.path, kind.keys if kind else ()).items()
         listed = kind is not None and kind.noun == "agents"
@@ -155,7 +155,7 @@ class _Reader:
             return None
 
     def _entries(self, node: Node, path: str, names: Iterable[str]) -> dict[str, Location]:
-        """By name; where only some names are known, others are reported and left out."""
+        """The entries of a mapping by name. If `names` are given, others are reported and left out."""
         if isinstance(node, Scalar) and node.value is None:
             return {}
         if not isinstance(node, MappingNode):
@@ -178,7 +178,7 @@ class _Reader:
 
 
 def _key(location: Location, declared: Declared) -> str:
-    """How the setting begins here: `name: `, or nothing where its value stands alone."""
+    """The start of the setting here: `name: `, or empty when the value has no name."""
     return f"{declared.name}: " if location.path.rpartition(".")[2] == declared.name else ""
 
 

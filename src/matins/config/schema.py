@@ -1,4 +1,4 @@
-"""The JSON Schema of the file, made from the declarations of settings, so that editors complete and check it."""
+"""The JSON Schema of the file, from the declarations of settings, for editors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NULLABLE_OBJECT = ["object", "null"]
 
 
 def schema() -> dict[str, Any]:
-    """Draft 2020-12."""
+    """The schema, in draft 2020-12."""
     properties = {
         **{name: file_property(declared) for name, declared in TOP.items()},
         **{name: _single(kind) for name, kind in singles().items()},

@@ -1,4 +1,4 @@
-"""What a file may hold: a section for each kind of record, schedules, and the keys of the file itself."""
+"""The structure of the file: a section for each kind of record, schedules, and top-level keys."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _FILE_ONLY = (
     _declared("expression", Text(1_000), "Cron expression of a schedule with `type: cron`.", "0 9 * * 1-5"),
 )  # fmt: skip
 SCHEDULE: Table = {**{declared.name: declared for declared in _FILE_ONLY}, **SETTINGS}
-"""What a schedule of the file may have."""
+"""The settings of a schedule in the file."""
 TOP: Table = {
     "preset": _declared("preset", Choice(tuple(PRESETS)), "System whose defaults apply to this file.", "herdctl"),
     "edits": _declared(
@@ -48,13 +48,13 @@ TOP: Table = {
 
 @cache
 def sections() -> Mapping[str, RecordKind[Any]]:
-    """Kinds of records that have a section of their own, by its name."""
+    """The kinds of records that have a section, by its name."""
     return {noun: kind for noun, kind in record_kinds().items() if kind.in_file and not kind.single}
 
 
 @cache
 def singles() -> Mapping[str, RecordKind[Any]]:
-    """Kinds of which there is one record: a key of the file itself."""
+    """The kinds with a single record, by their top-level key."""
     return {noun: kind for noun, kind in record_kinds().items() if kind.in_file and kind.single}
 
 

@@ -1,4 +1,4 @@
-"""What is wrong with any text of names and values, whatever it is about."""
+"""Problems in the structure of any YAML text, whatever its content."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from matins.texts.yaml_nodes import MappingNode, Node, Position, Scalar, Sequenc
 
 
 def structure_problems(node: Node, path: str = "") -> Iterator[Problem]:
-    """What no store can hold, and what has no name: nothing can be made of it."""
+    """Values that a store cannot hold, and entries without a name."""
     match node:
         case Scalar(value=str(text)) if UNSTORABLE.search(text):
             yield Problem(node.position, path, "this contains a NUL or half a character", hint="Remove it.")
@@ -27,7 +27,7 @@ def structure_problems(node: Node, path: str = "") -> Iterator[Problem]:
 
 
 def duplicate_keys(node: Node, path: str = "") -> Iterator[Problem]:
-    """A name twice in one mapping, wherever it is: one of them would be lost."""
+    """Names that occur twice in one mapping: one of them would be lost."""
     seen: dict[str | None, Position] = {}
     for key, _ in node.entries if isinstance(node, MappingNode) else ():
         name = key.value if isinstance(key, Scalar) else None

@@ -1,4 +1,4 @@
-"""Parts of a YAML text said anew or taken out, in the layout that they have."""
+"""Edits of a YAML text that keep its layout."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _KEY = "here"
 
 
 def replace_settings(text: str, mapping: MappingNode, before: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
-    """The text in which a mapping, which says `before`, says these words and no others. From the last to the first, so
-    that the places of those to come stay true."""
+    """The text with the settings of a mapping changed from `before` to exactly these. Edits go from the last to the
+    first, so that earlier positions stay valid."""
     names = [plain(key) for key, _ in mapping.entries]
     new = {name: value for name, value in settings.items() if name not in names and value is not None}
     stays = [name in settings or before.get(name) is None for name in names]
@@ -36,7 +36,7 @@ def replace_settings(text: str, mapping: MappingNode, before: Mapping[str, Any],
 
 
 def set_value(text: str, node: Node, before: Any, value: Any, *, flow: bool) -> str:
-    """The text with another value in the place of this one; of a mapping, only what differs."""
+    """The text with this value replaced. Of a mapping, only what differs is replaced."""
     if isinstance(node, MappingNode) and node.entries and _has_no_null(before) and _has_no_null(value):
         return replace_settings(text, node, before, value)
     if isinstance(node, SequenceNode) and not node.flow and value is not None:
@@ -48,17 +48,17 @@ def set_value(text: str, node: Node, before: Any, value: Any, *, flow: bool) -> 
 
 
 def same(one: Any, other: Any) -> bool:
-    """Also in type: to Python, 1 is True."""
+    """Whether two values are equal, also in type: in Python, 1 equals True."""
     return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
 
 
 def _has_no_null(value: Any) -> TypeGuard[dict[str, Any]]:
-    """In a mapping of words null means the usual; in any other it means itself."""
+    """Whether the value is a mapping without null: in a mapping of settings null means the default, elsewhere null."""
     return isinstance(value, dict) and None not in cast("dict[str, Any]", value).values()
 
 
 def _set_items(text: str, node: SequenceNode, value: Any) -> str:
-    """A list whose items stand on lines of their own stays one; items that stay keep their lines and comments."""
+    """The text with the items of a list replaced. Items that stay keep their lines and comments."""
     wanted = list(cast("list[Any]", value)) if isinstance(value, list | tuple) else None
     stays = [wanted is not None and plain(item) in wanted for item in node.items]
     kept = [plain(item) for item, stay in zip(node.items, stays, strict=True) if stay]
@@ -79,7 +79,7 @@ def _set_lines(text: str, node: SequenceNode, lines: Sequence[str]) -> str:
 
 
 def _with_lines(text: str, at: int, lines: Sequence[str]) -> str:
-    """`at` begins a line, or ends the text."""
+    """The text with these lines at `at`, which is the start of a line or the end of the text."""
     newline = _newline(text)
     ended = text[:at].endswith("\n")
     return text[:at] + "".join(line + newline if ended else newline + line for line in lines) + text[at:]
@@ -90,7 +90,7 @@ def _json(value: Any) -> str:
 
 
 def _behind(mapping: MappingNode, stays: list[bool]) -> int:
-    """The number of the word behind which new ones stand: the last whose value ends on its line, or has lines below."""
+    """The index of the setting to insert new ones after: the last that ends on its own line, or a block."""
     nodes = [(number, node) for number, (_, node) in enumerate(mapping.entries) if stays[number] or not any(stays)]
     ends = [n for n, node in nodes if (node.ends_on_its_line if isinstance(node, Scalar) else node.flow)]
     ends = ends or [n for n, node in nodes if not isinstance(node, Scalar)]
@@ -102,21 +102,21 @@ def _behind(mapping: MappingNode, stays: list[bool]) -> int:
 def _with_new(text: str, mapping: MappingNode, behind: Node, new: Mapping[str, Any]) -> str:
     first, end = mapping.entries[0][0], content_end(text, behind)
     alone = mapping._replace(entries=((first, Scalar(Position(end, end, 0, 0), "")),))
-    named = {word if mapping.flow or _BARE.fullmatch(word) else _json(word): value for word, value in new.items()}
+    named = {name if mapping.flow or _BARE.fullmatch(name) else _json(name): value for name, value in new.items()}
     return with_fields(text, alone, plain(first), named)
 
 
 def with_nulls(text: str, mapping: MappingNode, settings: Sequence[str]) -> str:
-    """The text with new words that say nothing, each on a line of its own."""
+    """The text with these settings set to null, each on its own line."""
     if mapping.flow:
         raise InvalidInput("it is written on one line")
     indent = " " * (mapping.entries[0][0].position.column - 1)
     behind = mapping.entries[_behind(mapping, [True] * len(mapping.entries))][1]
-    return _with_lines(text, _line_end(text, content_end(text, behind)), [f"{indent}{word}: null" for word in settings])
+    return _with_lines(text, _line_end(text, content_end(text, behind)), [f"{indent}{name}: null" for name in settings])
 
 
 def without_field(text: str, mapping: MappingNode, number: int, *, last: bool) -> str:
-    """The text without one name and what stands there; between braces, with the comma before or behind it."""
+    """The text without one entry. In braces, a comma before or after it goes too."""
     key, node = mapping.entries[number]
     if not mapping.flow:
         return _without_lines(text, key.position.start, node)
@@ -134,7 +134,7 @@ def without_item(text: str, items: SequenceNode, number: int) -> str:
 
 
 def _without_lines(text: str, start: int, node: Node) -> str:
-    """The text without what begins there: its lines, and those behind them that are further in. Others' stay."""
+    """The text without the lines of an entry and the deeper lines below. Other lines stay."""
     first = _line_start(text, start)
     if text[first:start].strip():
         raise InvalidInput("it shares a line with other records")
@@ -149,7 +149,7 @@ def _without_lines(text: str, start: int, node: Node) -> str:
 
 
 def holder(root: Node | None, key: Position) -> tuple[MappingNode | SequenceNode, int] | None:
-    """The mapping that has the name which stands there, or the list with the item that says it; and which one it is."""
+    """The mapping that has this key, or the list that has the item with it; and the index in it."""
     if isinstance(root, MappingNode):
         for number, (name, node) in enumerate(root.entries):
             if name.position == key:
@@ -166,7 +166,7 @@ def holder(root: Node | None, key: Position) -> tuple[MappingNode | SequenceNode
 
 
 def content_end(text: str, node: Node) -> int:
-    """Where the last that it says ends: comments behind it are none of it."""
+    """The end of the node's content, without the comments after it."""
     if isinstance(node, SequenceNode) and not node.flow and node.items:
         return content_end(text, node.items[-1])
     if isinstance(node, MappingNode) and not node.flow and node.entries:
@@ -175,7 +175,7 @@ def content_end(text: str, node: Node) -> int:
 
 
 def _check_no_comments(part: str) -> None:
-    if "\n" in part and _COMMENT.search(part):  # within a line, none can stand
+    if "\n" in part and _COMMENT.search(part):  # a part of one line has no comment
         raise InvalidInput("the change would delete comments")
 
 
@@ -196,6 +196,6 @@ def _line_start(text: str, at: int) -> int:
 
 
 def _line_end(text: str, at: int) -> int:
-    """Where the next line begins."""
+    """The start of the next line."""
     end = text.find("\n", at)
     return len(text) if end < 0 else end + 1

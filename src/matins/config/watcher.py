@@ -1,4 +1,4 @@
-"""A watch on the file: whoever saves it, and however, `changed` is called once it has come to rest."""
+"""A watch on the file: calls `changed` after the file was saved and has settled."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from pathlib import Path
 log = logging.getLogger("matins")
 DEBOUNCE_MS = 300
 _MAX_WAITS = 10
-"""Who goes on saving without rest is looked at all the same."""
+"""With constant saves, `changed` is called after this many waits."""
 _MAX_TICKS = 100
 _FIRST_WAIT_S = 1.0
 _MAX_WAIT_S = 30.0
 
 
 class FileWatch:
-    """Folders are watched, not the file: editors replace it, and a ConfigMap is a link to a link that is swapped."""
+    """Watches directories, not the file: editors replace it, and a ConfigMap is a link to a link that is swapped."""
 
     def __init__(self, path: Path, changed: Callable[[], object], *, debounce_ms: int = DEBOUNCE_MS) -> None:
         self._path = path
@@ -28,7 +28,7 @@ class FileWatch:
         self._failures = 0
         self._ticks = 0
         self.watching = threading.Event()
-        """Set while somebody watches: a change from then on is seen."""
+        """Set while the watch is active: later changes are seen."""
 
     def start(self) -> None:
         self._thread = threading.Thread(target=self._follow, name="matins-file", daemon=True)
@@ -46,7 +46,7 @@ class FileWatch:
             try:
                 self._watch_once()
                 wait = _FIRST_WAIT_S
-            except Exception:  # a folder that is gone, or no watches left: the file is looked at now and then
+            except Exception:  # a missing directory, or no watches left: the file is checked on every retry
                 log.warning("%s cannot be watched; retrying in %.0f s", self._path, wait, exc_info=True)
                 self._call()
                 self._stop.wait(wait)
@@ -55,8 +55,8 @@ class FileWatch:
                 self.watching.clear()
 
     def _watch_once(self) -> None:
-        """Until it is stopped, or the links lead through other folders than before."""
-        from watchfiles import watch  # loads a library of its own
+        """Watch until stopped, or until the links lead through other directories."""
+        from watchfiles import watch  # loads a native library
 
         folders, names = _folders(self._path), _names(self._path)
         if self._path.parent not in folders:
@@ -74,7 +74,7 @@ class FileWatch:
         )
         for changes in seen:
             if not self.watching.is_set():
-                self._call()  # what was saved before anybody watched
+                self._call()  # changes from before the watch began
                 self.watching.set()
             if changes or self._call_again():
                 self._call()
@@ -85,18 +85,18 @@ class FileWatch:
         try:
             self._changed()
             self._failures = 0
-        except Exception:  # somebody's trouble with one change must not end the watch
+        except Exception:  # one failed change must not end the watch
             self._failures, self._ticks = self._failures + 1, 0
             log.exception("%s could not be applied; retrying", self._path)
 
     def _call_again(self) -> bool:
-        """After a failure, at longer and longer intervals."""
+        """Whether to call again after a failure, at increasing intervals."""
         self._ticks += 1
         return bool(self._failures) and self._ticks >= min(2**self._failures, _MAX_TICKS)
 
 
 def _steps(path: Path) -> Iterable[Path]:
-    """The file, and every link on the way to it: of its folder, too."""
+    """The file, and every link on the path to it, including links of its directories."""
     seen: set[Path] = set()
     while path not in seen and len(seen) < 40:
         seen.add(path)

@@ -1,4 +1,4 @@
-"""Changes written back into the text of `matins.yaml`: comments kept, and nothing else touched."""
+"""Writes changes back into the text of `matins.yaml`. Comments and other text stay."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from matins.records import kinds_by_name
 from matins.texts.yaml_nodes import MappingNode, SequenceNode, parse
 
 _EDITABLE = ("when", *SETTINGS)
-"""What only a file may have, such as preset, decides who is asked: it is edited there."""
+"""The settings that can be written back. Settings of the file only, such as preset, are edited in the file."""
 Records = dict[tuple[str, str, str], Mapping[str, Any]]
 
 
@@ -39,9 +39,8 @@ def edit_settings(text: str, location: Location, changes: Mapping[str, Any]) -> 
 def set_settings(
     text: str, location: Location, settings: Mapping[str, Any], *, only: bool = True, zone: str | None = None
 ) -> str:
-    """The text in which a record that is no schedule has these settings: `only` these, or beside its others; None
-    removes one. `zone`: its time zone, written where it would else be that of the defaults. The caller checks whether
-    all of it means what was wanted."""
+    """The text with these settings of a record other than a schedule: `only` these, or merged with its others; None
+    removes one. `zone` is written if `defaults` has a time zone. The caller checks the meaning of the result."""
     parsed = read(text)
     item = _item(parsed, location)
     wanted = settings if only else {**item.block.values, **settings}
@@ -55,7 +54,7 @@ def set_settings(
 
 
 def remove_item(text: str, location: Location) -> str:
-    """The text without one record: its name and what is below it; comments of others stay."""
+    """The text without one record and everything below it. Comments of other records stay."""
     parsed = read(text)
     item = _item(parsed, location)
     new = _written(location, lambda: _removed(text, location))
@@ -64,7 +63,7 @@ def remove_item(text: str, location: Location) -> str:
 
 
 def write_back_failed(location: Location) -> Conflict:
-    """For a change that the file would take for something else."""
+    """The error for a change that would have another meaning in the file."""
     return _unsafe(location, "written to the file, the change would have another meaning")
 
 
@@ -85,7 +84,7 @@ def _replaced(text: str, item: FileItem, settings: Mapping[str, Any]) -> str:
 
 
 def _alone(kind: str, settings: Mapping[str, Any]) -> Any:
-    """As the bare value that stands for it, where there is nothing else."""
+    """The bare value of a record that has only that setting; otherwise its mapping."""
     alone = "" if kind == "schedule" else kinds_by_name()[kind].alone
     return settings[alone] if alone and [*settings] == [alone] else dict(settings)
 
@@ -100,7 +99,7 @@ def _removed(text: str, location: Location) -> str:
 
 
 def _with_nulls(text: str, location: Location, names: list[str]) -> str:
-    """What was not there, and shall be the default although `defaults` has another value, is written too."""
+    """Write null for settings to reset that the record does not have: `defaults` may have another value."""
     node = _item(read(text), location).block.location.node
     assert isinstance(node, MappingNode), location.path
     return with_nulls(text, node, names)
@@ -114,7 +113,7 @@ def _item(parsed: ParsedFile, location: Location) -> FileItem:
 
 
 def _check_secrets(item: FileItem, settings: Mapping[str, Any]) -> None:
-    """Where the file says where a value is, it does not learn what it is."""
+    """Raise when the value of a secret would replace its reference in the file."""
     before: Mapping[str, str] = item.block.values.get("environment") or {}
     after: Mapping[str, str] = settings.get("environment") or {}
     for name in before.keys() & after.keys():
@@ -128,7 +127,7 @@ def _check_secrets(item: FileItem, settings: Mapping[str, Any]) -> None:
 def _check(
     before: ParsedFile, text: str, item: FileItem, settings: Mapping[str, Any] | None = None, *, removed: bool = False
 ) -> None:
-    """Read again, all the rest must be as it was, and the record itself have these settings, where they are given."""
+    """Raise unless the new text, read again, changes only this record, and gives it these settings."""
     parsed = read(text)
     old, new, key = _records(before), _records(parsed), (item.kind, item.name, item.agent)
     old.pop(key)
@@ -139,7 +138,7 @@ def _check(
 
 
 def _records(parsed: ParsedFile) -> Records:
-    """All that a file says."""
+    """Everything that a file defines."""
     defaults = {("defaults", "", ""): parsed.defaults.values} if parsed.defaults else {}
     simple = {("top", name, ""): {"value": value} for name, value in parsed.simple.items()}
     items = {(item.kind, item.name, item.agent): item.block.values for item in parsed.items}

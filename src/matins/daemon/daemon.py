@@ -94,7 +94,7 @@ class Daemon:
             raise engine_running(matins.store)
         listener = stack.enter_context(bind_address(self._host, self._port))
         matins.subscribe(logs.log_event)
-        self._watch_file(stack)  # first, so that nothing fires with outdated settings
+        self._watch_file(stack)  # first, so that no run starts with outdated settings
         matins.start()
         stack.callback(_stopped, matins)
         self._sessions = BrowserSessions(matins.clock)
@@ -149,8 +149,8 @@ class Daemon:
         link = f"{url}/login?code={self._sessions.create_code(OWNER)}"
         moved = self._port is None and listener.getsockname()[1] != PORT
         tries = _DEMO_TRIES if self._demo else _TRIES
-        told = Banner(running, str(self._home.path), link, moved, self._command(), tries)
-        sys.stdout.write(banner_text(told) + "\n")
+        banner = Banner(running, str(self._home.path), link, moved, self._command(), tries)
+        sys.stdout.write(banner_text(banner) + "\n")
         sys.stdout.flush()
         notify("READY=1")
 

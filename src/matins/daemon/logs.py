@@ -64,7 +64,7 @@ class Documents(logging.Formatter):
         document |= getattr(record, "event", {})
         if record.exc_info:
             document["trace"] = self.formatException(record.exc_info)
-        return json.dumps(document)  # in ASCII: without control characters
+        return json.dumps(document)  # in ASCII, without control characters
 
 
 def log_event(event: dict[str, Any]) -> None:

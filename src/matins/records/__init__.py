@@ -1,4 +1,4 @@
-"""Kinds of records, one file each: what governs schedules, and who is woken. A new kind is a new file."""
+"""The kinds of records, one file each: agents, and what governs schedules. A new kind is a new file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from matins.records.kind import RecordKind
 
 @cache
 def record_kinds() -> Mapping[str, RecordKind[Any]]:
-    """All kinds by noun. Those that others are understood by come first, then in the order of their names."""
+    """All kinds by noun: first those that others need for parsing, then the rest by name."""
     modules = [import_module(f"{__name__}.{module.name}") for module in iter_modules(__path__)]
     values: list[Any] = [value for module in modules for value in vars(module).values()]
     found: dict[str, RecordKind[Any]] = {value.noun: value for value in values if isinstance(value, RecordKind)}
@@ -23,7 +23,7 @@ def record_kinds() -> Mapping[str, RecordKind[Any]]:
 
 
 def record_kind(noun: str) -> RecordKind[Any]:
-    """One kind. Where its module has its name, the others are not loaded."""
+    """One kind. If its module has the same name, the other modules are not loaded."""
     if find_spec(f"{__name__}.{noun}") is None:
         return record_kinds()[noun]
     values: list[Any] = list(vars(import_module(f"{__name__}.{noun}")).values())
@@ -33,5 +33,5 @@ def record_kind(noun: str) -> RecordKind[Any]:
 
 @cache
 def kinds_by_name() -> Mapping[str, RecordKind[Any]]:
-    """All kinds by their name in the store, in events and in entries of the file."""
+    """All kinds by the name that the store, events and entries of the file use."""
     return MappingProxyType({kind.kind: kind for kind in record_kinds().values()})

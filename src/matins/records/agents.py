@@ -1,4 +1,4 @@
-"""Agents: who is woken."""
+"""Agents: the tools that runs start, and their settings."""
 
 from dataclasses import replace
 
@@ -11,7 +11,7 @@ from matins.records.storage import POLICIES, resize
 
 
 def _complete(agent: Agent, context: RecordContext) -> Agent:
-    """Its runner must exist, and names the provider where nothing else does."""
+    """The agent with its provider. Raises InvalidInput for an unknown runner."""
     from matins.executors.registry import runners
 
     if agent.runner not in runners():

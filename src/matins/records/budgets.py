@@ -1,4 +1,4 @@
-"""Budgets: how much may be spent in a day or a month."""
+"""Budgets: the spending limits of a day or a month."""
 
 from __future__ import annotations
 
@@ -24,8 +24,7 @@ def _complete(budget: Budget, context: RecordContext) -> Budget:
 
 
 def _recount(budget: Budget, before: Budget | None, change: RecordChange) -> None:
-    """What was spent in this period before the budget was made or changed counts too. Other amounts change nothing in
-    what is reserved and granted."""
+    """Count the spending of this period again for a new or changed budget. If only the amounts change, usage stays."""
     if before is not None and budget == replace(before, max_cost=budget.max_cost, max_tokens=budget.max_tokens):
         return
     from matins.engine.charges import charges
@@ -42,7 +41,7 @@ def _recount(budget: Budget, before: Budget | None, change: RecordChange) -> Non
 
 
 def _period_start(budget: Budget, now: int) -> int:
-    """The first instant of the period that it is now, found by halving."""
+    """The start of the present period, by binary search."""
     period, low, high = period_of(budget, now), now - _MONTH_MS, now
     while high - low > 1:
         middle = (low + high) // 2
@@ -50,7 +49,7 @@ def _period_start(budget: Budget, now: int) -> int:
     return high
 
 
-def _forget_usage(budget: Budget, before: Budget | None, change: RecordChange) -> None:
+def _delete_usage(budget: Budget, before: Budget | None, change: RecordChange) -> None:
     change.transaction.delete_budget_usage(budget.name)
 
 
@@ -68,7 +67,7 @@ def _usage_document(usage: BudgetUsage) -> Document:
 
 
 def _rows(document: Document) -> Iterable[tuple[str, ...]]:
-    """A row for each that has spent: all together, or each agent or schedule."""
+    """One row for each part of the usage: the total, or each agent or schedule."""
     limit = ", ".join(text for text in (document["max_cost"], _tokens(document["max_tokens"])) if text)
     spent = [
         (used["of"], f"{used['money']}, {_tokens(used['tokens']) or 'no tokens'}", used["money_reserved"])
@@ -94,7 +93,7 @@ BUDGETS = RecordKind(
     complete=_complete,
     wakes="over_budget",
     changed=_recount,
-    deleted=_forget_usage,
+    deleted=_delete_usage,
     state=_usage,
     state_types={"usage": "list[BudgetUsage]"},
     columns=tuple(

@@ -1,4 +1,4 @@
-"""Records of which there is only one: they are top-level keys of the file."""
+"""Single records: top-level keys of the file."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated

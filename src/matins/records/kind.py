@@ -1,4 +1,4 @@
-"""What a kind of record is: its value, how it is kept, and what follows when it changes."""
+"""Kinds of records: their values, their storage, and the effects of a change."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from matins.engine.validation import check_name, check_names_known, nearest
 from matins.errors import InvalidInput
 from matins.model.settings import Table, settings_of
 
-if TYPE_CHECKING:  # commands print their help from kinds, and load no engine for it
+if TYPE_CHECKING:  # help is printed from kinds, without loading the engine
     from matins.engine.policies import Policies
     from matins.engine.settings import ParseContext
     from matins.model.access import Principal, Right
@@ -21,20 +21,20 @@ Document = dict[str, Any]
 
 
 class RecordContext(NamedTuple):
-    """What a record is understood by, beside its own settings."""
+    """The context in which the settings of a record are parsed."""
 
     now: int
     zone: str
-    """The machine's own."""
+    """The time zone of the machine."""
     rates: Mapping[str, float]
     workdir: str | None = None
     allowed_hosts: Sequence[str] = ()
     known: Mapping[str, frozenset[str]] = {}
-    """Names of records that may be referred to, by noun; of schedules: agent/name."""
+    """Names of the records that may be referred to, by noun; for schedules, agent/name."""
 
 
 class RecordChange(NamedTuple):
-    """A record that is being changed, in a transaction that holds the lock on policies."""
+    """A change of a record, in a transaction that holds the lock on policies."""
 
     transaction: Transaction
     principal: Principal
@@ -43,26 +43,26 @@ class RecordChange(NamedTuple):
 
 
 class Column(NamedTuple):
-    """Of a list, for people."""
+    """A column of a list."""
 
     title: str
     value: str | Callable[[Document], str]
-    """A field of the document, or what makes a text of it."""
+    """A field of the document, or a function that formats the document."""
     least: int | None = None
-    """How narrow it may become."""
+    """The minimum width."""
     right: bool = False
     instant: bool = False
 
 
 class Storage(Protocol):
-    """Where records of a kind are kept."""
+    """The storage of the records of a kind."""
 
     def read(self, kind: RecordKind[Any], transaction: Transaction, policies: Policies) -> Mapping[str, Any]:
-        """All of them by key."""
+        """All records by key."""
         ...
 
     def put(self, kind: RecordKind[Any], key: str, value: Any, change: RecordChange) -> Any:
-        """Keep it, with the event that says so; what is kept then."""
+        """Store the record and its event. Returns the stored value."""
         ...
 
     def delete(self, kind: RecordKind[Any], key: str, change: RecordChange) -> bool: ...
@@ -87,52 +87,52 @@ def _no_state(value: Any, transaction: Transaction, now: int) -> Document:
 @dataclass(frozen=True)
 class RecordKind(Generic[V]):
     kind: str
-    """In the store, in events and in entries of the file."""
+    """The name in the store, in events and in entries of the file."""
     noun: str
-    """Attribute, path, command, tool, section of the file."""
+    """The name of the attribute, path, command, tool and section of the file."""
     one: str
-    """In sentences: "budget"."""
+    """The name in sentences: "budget"."""
     value: type[V]
     """A frozen dataclass with settings; its first field is the key, unless there is only one record."""
     help: str
     storage: Storage
     key: str = "name"
-    """The argument that names one; empty where there is only one record."""
+    """The argument with the key; empty when there is only one record."""
     key_has_slashes: bool = False
     default_key: str | None = None
     keys: tuple[str, ...] = ()
-    """Which keys there may be; any where it is empty."""
+    """The allowed keys; empty for any."""
     right: Right = "govern"
     in_file: bool = True
     file_help: str = ""
     order: int = 1
-    """0 for what other records are understood by."""
+    """0 for kinds that other records need for parsing."""
     alone: str = ""
-    """The setting that a bare value stands for."""
+    """The setting that a bare value sets."""
     complete: Callable[[V, RecordContext], V] = _same
-    """Rules over several settings, and defaults that depend on where it is."""
+    """Checks rules over several settings, and sets defaults that depend on the context."""
     as_written: Callable[[V], V] = _as_held
-    """Without what `complete` filled in, before an edit."""
+    """Removes what `complete` filled in, before an edit."""
     wakes: str | None = None
-    """Runs that wait for this reason are judged again when a record changes."""
+    """The reason of waiting runs that pass their gates again when a record changes."""
     changed: Callable[[V, V | None, RecordChange], None] = _nothing
     deleted: Callable[[V, V | None, RecordChange], None] = _nothing
     usual: Callable[[str, Policies], V | None] | None = None
-    """What holds where nothing is kept."""
+    """The value when no record is stored."""
     listed: Callable[[Policies], Mapping[str, V]] | None = None
-    """What a list has beside what is kept."""
+    """Values that a list adds to the stored ones."""
     holds: Callable[[V, int], bool] | None = None
-    """Whether one still counts at an instant; all do where it is not given."""
+    """Whether a record is still valid at an instant; None when all are."""
     state: Callable[[V, Transaction, int], Document] = _no_state
-    """What documents add, and ETags leave out."""
+    """Fields that documents add, and ETags leave out."""
     state_types: Mapping[str, str] | None = None
     columns: tuple[Column, ...] = ()
     rows: Callable[[Document], Iterable[tuple[str, ...]]] | None = None
-    """Where one record is several rows: the cells of each."""
+    """The cells of each row, when one record is several rows."""
     example: str = ""
-    """A command that sets one."""
+    """A command that sets a record."""
     hidden: Callable[[Document], Document] | None = None
-    """The document for those who do not govern."""
+    """The document for principals without the right to govern."""
 
     @property
     def table(self) -> Table:
@@ -156,11 +156,11 @@ class RecordKind(Generic[V]):
 
     @property
     def owner(self) -> str:
-        """`A budget`, for errors."""
+        """The kind in errors: `A budget`."""
         return f"An {self.one}" if self.one[0] in "aeiou" else f"A {self.one}"
 
     def parse(self, key: str, given: Mapping[str, Any], context: RecordContext) -> V:
-        """The record that these settings make; an error names the setting and what to type."""
+        """The record with these settings. An error names the setting and what to type."""
         from matins.engine.settings import check_required, parse_settings
 
         self.check_key(key)
@@ -170,7 +170,7 @@ class RecordKind(Generic[V]):
         return self.complete(self.value(*self._key_values(key), **fields), context)
 
     def edit(self, value: V, given: Mapping[str, Any], context: RecordContext) -> V:
-        """With these settings changed; None resets one to its default."""
+        """The record with these settings changed; None resets one to its default."""
         from matins.engine.settings import check_required, parse_setting
 
         check_names_known(self.owner, given, self.table)
@@ -198,7 +198,7 @@ class RecordKind(Generic[V]):
             raise InvalidInput(message, value=key, field=self.key, allowed=allowed, hint=nearest(key, self.keys))
 
     def dump(self, value: V) -> Document:
-        """As the store keeps it."""
+        """The record as it is stored."""
         from matins.engine.settings import dump_settings
 
         return dump_settings(self.table, value)

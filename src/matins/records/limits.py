@@ -1,4 +1,4 @@
-"""Limits: how many runs may run at once."""
+"""Limits: the maximum number of concurrent runs."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any

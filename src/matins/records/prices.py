@@ -1,4 +1,4 @@
-"""Prices: what a million tokens of a model cost."""
+"""Prices: the cost of a million tokens of a model."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def _cached_as_input(price: Price, context: RecordContext) -> Price:
-    """Cached input costs as much as any other where nothing else is given."""
+    """The price with a price for cached input; the default is the price of input."""
     return price if price.cached is not None else replace(price, cached=price.input)
 
 

@@ -1,4 +1,4 @@
-"""Quiet hours: when nothing starts."""
+"""Quiet hours: times at which no run starts."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Rates: what one unit of a currency is worth in dollars."""
+"""Rates: the value of one unit of a currency in dollars."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

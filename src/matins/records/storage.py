@@ -1,4 +1,4 @@
-"""Where records are kept: as policies, limits, subscriptions or throttles."""
+"""Storage of records: as policies, limits, subscriptions or throttles."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class PolicyStorage:
-    """A row for each record; engines read them again when one has changed."""
+    """Stores each record in a row. Engines read the rows again after a change."""
 
     def read(self, kind: RecordKind[Any], transaction: Transaction, policies: Policies) -> Mapping[str, Any]:
         held: Mapping[str, Any] = policies.records.get(kind.kind, {})
@@ -30,20 +30,20 @@ class PolicyStorage:
 
         data, by = kind.dump(value), change.principal.name
         change.transaction.upsert_policy(kind.kind, key, orjson.dumps(data).decode(), change.now, by)
-        told = {"kind": kind.kind, "name": key, "by": by, "definition": redacted(kind.table, data)}
-        change.transaction.events.append(NewEvent(change.now, "policy.set", None, None, told))
+        details = {"kind": kind.kind, "name": key, "by": by, "definition": redacted(kind.table, data)}
+        change.transaction.events.append(NewEvent(change.now, "policy.set", None, None, details))
         return value
 
     def delete(self, kind: RecordKind[Any], key: str, change: RecordChange) -> bool:
         deleted = change.transaction.delete_policy(kind.kind, key)
         if deleted:
-            told = {"kind": kind.kind, "name": key, "by": change.principal.name}
-            change.transaction.events.append(NewEvent(change.now, "policy.deleted", None, None, told))
+            details = {"kind": kind.kind, "name": key, "by": change.principal.name}
+            change.transaction.events.append(NewEvent(change.now, "policy.deleted", None, None, details))
         return deleted
 
 
 class LimitStorage:
-    """A number of units for each scope, which runs take while they are on."""
+    """Stores the number of units of each scope. Running runs hold them."""
 
     def read(self, kind: RecordKind[Any], transaction: Transaction, policies: Policies) -> Mapping[str, Any]:
         return {row.scope: kind.value(row.scope, row.size) for row in transaction.limits()}
@@ -60,14 +60,14 @@ class LimitStorage:
 
 
 def resize(scope: str, size: int, change: RecordChange) -> None:
-    """Let so many runs of a scope run at once; 0 for no limit."""
+    """Set the maximum number of concurrent runs of a scope; 0 for no limit."""
     change.transaction.set_limit(scope, size)
     data = {"scope": scope, "size": size, "by": change.principal.name}
     change.transaction.events.append(NewEvent(change.now, "limit.set", None, None, data))
 
 
 class WebhookStorage:
-    """A subscription with its position in the stream of events."""
+    """Stores subscriptions with their position in the event stream."""
 
     def read(self, kind: RecordKind[Any], transaction: Transaction, policies: Policies) -> Mapping[str, Any]:
         found = [item for item in transaction.subscriptions() if item.kind == "webhook"]
@@ -76,7 +76,7 @@ class WebhookStorage:
         }
 
     def put(self, kind: RecordKind[Any], key: str, value: Any, change: RecordChange) -> Any:
-        """One with another URL or secret starts again from now; other types continue where it was."""
+        """Store the webhook. With another URL or secret, it starts with new events; otherwise its position stays."""
         transaction, target = change.transaction, {"url": value.url, "secret": value.secret}
         found = find_subscription(transaction, key)
         if found is not None and found.kind != "webhook":
@@ -111,7 +111,7 @@ def find_subscription(transaction: Transaction, name: str) -> Subscription | Non
 
 
 def note_subscription(event: str, found: Subscription, change: RecordChange, note: str | None = None) -> None:
-    """Neither secret nor path: everybody reads events."""
+    """Append an event without secret and path, since every principal can read events."""
     from matins.engine.settings import origin
 
     data: dict[str, Any] = {"subscription": found.name, "kind": found.kind, "by": change.principal.name}
@@ -123,7 +123,7 @@ def note_subscription(event: str, found: Subscription, change: RecordChange, not
 
 
 class ThrottleStorage:
-    """Rate limits of providers, which end by themselves."""
+    """Stores rate limits of providers, which expire."""
 
     def read(self, kind: RecordKind[Any], transaction: Transaction, policies: Policies) -> Mapping[str, Any]:
         return {held.provider: _rate_limit(kind, held) for held in transaction.throttles()}

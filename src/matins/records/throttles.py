@@ -1,4 +1,4 @@
-"""Throttles: providers whose rate limit is reached, and when it ends."""
+"""Throttles: providers whose rate limit is reached, and when the limit resets."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any

@@ -1,4 +1,4 @@
-"""Webhooks: signed requests for events."""
+"""Webhooks: signed HTTP requests for events."""
 
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
@@ -28,7 +28,7 @@ class Webhook:
         str | None,
         Setting(Secret(), "Where the signing secret is: env:NAME or file:/path.", "env:HOOK_SECRET", required=True),
     ] = None
-    """One that Matins made is held itself, and shown by `add` only."""
+    """A secret that Matins created is stored itself; only `add` shows it."""
 
 
 def _complete(hook: Webhook, context: RecordContext) -> Webhook:

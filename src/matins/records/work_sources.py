@@ -1,4 +1,4 @@
-"""Work sources: where work items come from."""
+"""Work sources: the origins of work items."""
 
 from typing import Any
 

@@ -64,7 +64,7 @@ def request_schedule_approval(
 def request_budget_approval(
     transaction: Transaction, compiled: CompiledSchedule, run_id: int | None, now: int, request: dict[str, Any]
 ) -> int:
-    """Ask whether a schedule may continue after it spent too much."""
+    """Request approval for a schedule to continue after it spent too much."""
     request = {"schedule": compiled.name, "agent": compiled.agent, **request}
     return _request_from_owner(
         transaction, "budget", compiled, run_id, "matins", "system", now, now + BUDGET_TIMEOUT_MS, request
@@ -95,8 +95,8 @@ def _void_approval(transaction: Transaction, approval: Approval, now: int, why: 
 
 
 def authors_of(transaction: Transaction, compiled: CompiledSchedule, run_id: int) -> list[tuple[str, str]]:
-    """(name, role) of all who are involved in a run: who started it manually, who changed its settings, and who created
-    the schedule."""
+    """(name, role) of everyone involved in a run: who started it manually, changed its settings, or created the
+    schedule."""
     found: list[tuple[str, str]] = []
     run = transaction.run(run_id)
     by = orjson.loads(run.evidence).get("by") if run and run.evidence else None

@@ -1,4 +1,4 @@
-"""Attempts: what the engine passes to an executor, and what it returns."""
+"""Attempts and executors: the values and the interface between the engine and an executor."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Executor(Protocol):
         ...
 
     def adoptable(self, attempt: Attempt) -> bool:
-        """Whether it knows the fate of a run that a dead worker on this machine started."""
+        """Whether the executor can find the outcome of a run that a dead worker on this machine started."""
         ...
 
     def adopt(self, attempts: list[Attempt]) -> None:

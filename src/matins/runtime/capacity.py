@@ -57,7 +57,7 @@ class Capacity:
         return True
 
     def permits_left(self, scope: str) -> int:
-        """Negative after a limit was lowered, until enough runs have ended."""
+        """The free permits of a scope. Negative after a limit was lowered, until enough runs have ended."""
         return self._permits[scope]
 
     def exhausted(self) -> list[str]:
@@ -67,5 +67,5 @@ class Capacity:
         self._permits[scope] -= 1
 
     def mark_exhausted(self, scope: str) -> None:
-        """Another worker took the last permit."""
+        """Record that another worker took the last permit."""
         self._permits[scope] = 0

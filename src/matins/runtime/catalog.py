@@ -24,7 +24,7 @@ _compiled_trigger = lru_cache(maxsize=4096)(compile_trigger)
 
 @lru_cache(maxsize=4096)
 def _timetable(text: str) -> tuple[Timetable, Mask]:
-    """The compiled definition and its gates, shared by schedules with the same settings. Others share the trigger."""
+    """The compiled definition and its gates, cached by settings. Other schedules may share the trigger."""
     definition = decode(text)
     return Timetable(definition, _compiled_trigger(definition.trigger)), applicable_gates(definition)
 
@@ -43,7 +43,7 @@ class CompiledSchedule:
         self.name = name
         self.agent = agent
         self.timetable, self.gates = _timetable(text)
-        """The gates are those that its settings may stop a run at."""
+        """The gates at which its settings may stop a run."""
         self.definition = self.timetable.definition
         self.exclusive = int(self.timetable.exclusive)
         self.scope = f"agent:{agent}" if agent else None
@@ -57,7 +57,7 @@ class CompiledSchedule:
 class Catalog:
     def __init__(self, *, cache: bool = True) -> None:
         self._caches = cache
-        """False where settings are edited: after a rollback, another edit may get the same revision number."""
+        """False while settings are edited: after a rollback, another edit may get the same revision number."""
         self._cache: dict[tuple[int, int], CompiledSchedule] = {}
         self._policies = NO_POLICIES
 

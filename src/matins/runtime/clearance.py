@@ -76,7 +76,7 @@ class Clearance:
     def _answered(
         self, transaction: Transaction, row: ReadyRun, item: CompiledSchedule, verdict: Verdict, now: int
     ) -> bool:
-        """Whether the run passes all the same: the verdict is a question, and the answer to it is yes."""
+        """Whether the run passes this gate: its check, approval or target is settled. If not, the run waits or ends."""
         match verdict.reason:
             case "checking":
                 return self._checked(transaction, row, item, now)
@@ -107,7 +107,7 @@ class Clearance:
         return tuple(found)
 
     def _checked(self, transaction: Transaction, row: ReadyRun, item: CompiledSchedule, now: int) -> bool:
-        """Whether the run has passed its checks. If not, they are to start, all in one go."""
+        """Whether the run has passed its checks. If not, all of them are queued to start."""
         if row.cleared & GatesPassed.CHECKED:
             return True
         if self.capacity <= 0:  # deferred, so that runs without checks can start

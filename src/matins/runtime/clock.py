@@ -28,7 +28,7 @@ class SystemClock:
 
 @cache
 def _zones() -> frozenset[str]:
-    """All zone names, read once: it reads every file of the zone database."""
+    """All zone names. Cached, because finding them reads every file of the zone database."""
     return frozenset(zoneinfo.available_timezones())
 
 

@@ -1,7 +1,7 @@
 """The engine: one thread that does all database work, one transaction a turn.
 
-A turn records what has ended, plans what is due, claims what may start, and then hands the batch over. It returns the
-time until the next event; the loop sleeps for that long, or until something changes.
+A turn records ended runs, plans due slots, claims runs that may start, and hands them to the executor. It returns the
+time until the next event. The loop sleeps for that long, or until something changes.
 """
 
 from __future__ import annotations
@@ -171,7 +171,7 @@ class Engine:
         return max_delay if next_at is None else max(0, min(next_at - self.clock.now_ms(), max_delay))
 
     def _transact(self, now: int) -> tuple[list[Attempt], int | None]:
-        """One transaction: everything that this turn decides, durable before anything starts."""
+        """Do the turn in one transaction, which is durable before any run starts."""
         self._planning = False
         self.clearance.take_checks()  # the checks of a turn that was rolled back
         self._overdue += self.executor.overdue()

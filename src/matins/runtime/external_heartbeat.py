@@ -16,14 +16,13 @@ from matins.ports import Clock, Store
 from matins.runtime.engine import EngineOptions
 
 log = logging.getLogger("matins")
-"""The name of the setting."""
 MAX_TURN_AGE_MS = 30_000
 MAX_LAG_MS = 60_000
 _STOP_TIMEOUT_S = 1
 
 
 class Figures(NamedTuple):
-    """The figures that decide whether the scheduler is healthy."""
+    """The figures that show whether the scheduler is healthy."""
 
     turn_age_ms: int
     """Time since the engine last completed a turn."""
@@ -74,7 +73,7 @@ class ExternalHeartbeat:
         turned_at: Callable[[], int],
         policies: Callable[[], Policies] = lambda: NO_POLICIES,
     ) -> Self:
-        """`turned_at` returns the boot time at which the engine last completed a turn."""
+        """Watch this engine. `turned_at` returns the boot time at which the engine last completed a turn."""
         self._store, self._clock, self._turned_at, self._policies = store, clock, turned_at, policies
         return self
 

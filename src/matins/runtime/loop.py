@@ -75,8 +75,8 @@ class Loop:
         engine.run_once()
         left = engine.executor.running()
         if left and not leave:
-            stubborn = left - engine.executor.interrupt()
-            self._wind_up(engine.clock.boot_ms() + _INTERRUPT_MS, stubborn)
+            unresponsive = left - engine.executor.interrupt()
+            self._wind_up(engine.clock.boot_ms() + _INTERRUPT_MS, unresponsive)
         self._heartbeat.stop()
         engine.executor.stop()
         engine.checks.stop()
@@ -84,13 +84,13 @@ class Loop:
         if wait and left:
             raise SchedulerShutdownError(timeout_ms, left)
 
-    def _wind_up(self, deadline: int, stubborn: int = 0) -> None:
-        """Do turns until only `stubborn` runs are unfinished, or the deadline has passed."""
+    def _wind_up(self, deadline: int, unresponsive: int = 0) -> None:
+        """Do turns until only `unresponsive` runs are unfinished, or the deadline has passed."""
         engine = self.engine
-        while engine.unfinished() > stubborn and engine.clock.boot_ms() < deadline:
+        while engine.unfinished() > unresponsive and engine.clock.boot_ms() < deadline:
             self._awake = False
             engine.run_once()
-            if engine.unfinished() > stubborn:
+            if engine.unfinished() > unresponsive:
                 with suppress(Empty):
                     self._inbox.get(timeout=_STOP_POLL_S)
 

@@ -1,6 +1,6 @@
 """The outbox: delivers events to subscribers, at least once and in order per schedule.
 
-Events are sorted into lines, one for each subscriber. An event is sent after the transaction that selected it.
+Events are queued for each subscriber. An event is sent after the transaction that selected it.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ Senders = Mapping[SubscriptionKind, Send]
 
 
 class QueueReport(NamedTuple):
-    """The results of a lane."""
+    """The results of a delivery queue."""
 
     queue: DeliveryQueue
     results: list[tuple[EventDelivery, DeliveryResult]]
 
 
 class Workers(Protocol):
-    """Sends the events of lanes."""
+    """Sends the events of delivery queues."""
 
     def take(self, queue: DeliveryQueue) -> None: ...
     def drain(self) -> list[QueueReport]: ...
@@ -67,12 +67,12 @@ class Outbox:
         self._senders = senders
         self._owner = str(uuid.uuid4()) if store.shared else None
         self._rev = -1
-        """The policy revision at which the lines were read. A change of subscriptions increases it too."""
+        """The policy revision at which the subscribers were read. A change of subscriptions increases it too."""
         self._subscribers: list[StoredSubscriber] = []
         self._listeners: list[MemorySubscriber] = []
         self._callbacks: dict[str, Callback] = {}
         self._under_way: set[tuple[object, int]] = set()
-        """Line and schedule of every lane that is being sent."""
+        """Subscriber and schedule of every queue that is being sent."""
         self._done: list[QueueReport] = []
         self._next_sweep = 0
         self._workers: Workers = InlineWorkers(senders)
@@ -96,7 +96,7 @@ class Outbox:
         return lambda: self._unsubscribe(name, callback)
 
     def _remove(self, subscriber: MemorySubscriber) -> None:
-        with suppress(ValueError):  # it may be called twice
+        with suppress(ValueError):  # the caller may unsubscribe twice
             self._listeners.remove(subscriber)
 
     def _unsubscribe(self, name: str, callback: Callback) -> None:
@@ -122,7 +122,7 @@ class Outbox:
             try:
                 moved, next_at = self._turn(now)
             except BaseException:
-                self._rev = -1  # lines may be ahead of the store
+                self._rev = -1  # subscribers may be ahead of the store
                 raise
             if not moved:
                 return next_at
@@ -158,7 +158,7 @@ class Outbox:
         return moved, next_at
 
     def _read_subscribers(self, turn: Turn) -> None:
-        """Read the lines again when a subscription may have changed; cursors are in the store."""
+        """Read the subscribers again when a subscription may have changed; cursors are in the store."""
         if self._rev == turn.policies.rev:
             return
         self._rev = turn.policies.rev  # first: a subscription meanwhile causes another read
@@ -252,13 +252,13 @@ def _schedules(subscriber: Subscriber, marks: set[tuple[object, int]]) -> set[in
 
 
 def _gone(subscriber: Subscriber, reports: list[QueueReport]) -> bool:
-    """Whether the subscriber of the line is gone, by these reports."""
+    """Whether the subscriber is gone, by these reports."""
     found = (sent for report in reports if report.queue.subscriber.key == subscriber.key for _, sent in report.results)
     return any(sent.verdict == "gone" for sent in found)
 
 
 def _round_robin(queues: list[list[DeliveryQueue]], capacity: int) -> list[DeliveryQueue]:
-    """The lanes in turns: the first of each line before the second of any."""
+    """The queues in turns: the first of each subscriber before the second of any."""
     rounds = (queue for some in zip_longest(*queues) for queue in some if queue is not None)
     return list(islice(rounds, max(0, capacity)))
 
@@ -294,7 +294,7 @@ def _send(send: Send, queue: DeliveryQueue, delivery: EventDelivery) -> Delivery
 
 
 class InlineWorkers:
-    """Sends lanes in the calling thread, one after the other."""
+    """Sends queues in the calling thread, one after the other."""
 
     def __init__(self, senders: Senders) -> None:
         self._senders = senders
@@ -309,7 +309,7 @@ class InlineWorkers:
 
 
 class ThreadWorkers:
-    """Sends each lane in its own thread, so that a slow subscriber delays no other."""
+    """Sends each queue in its own thread, so that a slow subscriber delays no other."""
 
     def __init__(self, senders: Senders, wake: Callable[[], None], stopped: Callable[[], bool]) -> None:
         self._senders = senders

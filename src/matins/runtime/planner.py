@@ -34,7 +34,7 @@ class Planner:
     def __init__(self, catalog: Catalog, clearance: Clearance | None = None) -> None:
         self._catalog = catalog
         self._clearance = clearance
-        """Without it no run is claimed when it is planned."""
+        """None when runs are not claimed while they are planned."""
         self._newest_first = False
         self.last_due: list[Due] = []
         """The schedules of the last plan, which the engine needs when it cannot be written."""

@@ -1,4 +1,4 @@
-"""What the end of an attempt means for its run: it succeeded, it failed, it is retried, it waits, or it is held."""
+"""The end of an attempt: its run succeeds, fails, is retried, waits, or is held."""
 
 from __future__ import annotations
 

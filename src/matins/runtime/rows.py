@@ -26,7 +26,7 @@ def schedule_record(row: ScheduleRow) -> ScheduleRecord:
 
 
 def _definition(text: str) -> ScheduleDefinition:
-    """One is shared by all who read it, unless it has values that they could change."""
+    """The parsed definition. Readers share it, unless it has values that they could change."""
     short = len(text) <= _MAX_SHARED_LENGTH
     return _shared(text) if short and '"payload"' not in text and '"labels"' not in text else decode(text)
 

@@ -1,7 +1,7 @@
-"""What executors read from the store about a run.
+"""The context of a run, which executors read from the store.
 
-It is read when it is needed, not when the attempt is claimed: an agent may change before it starts, budgets are used by
-other runs, and most Python jobs ask for nothing.
+It is read when it is needed, not when the attempt is claimed: an agent may change before it starts, other runs use the
+same budgets, and most Python jobs need none of it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _MAX_EARLIER_MESSAGES = 100
 
 
 class RunContext(NamedTuple):
-    """What the store says about a run that an agent is about to start or to continue."""
+    """The stored context of an agent's run that is about to start or to continue."""
 
     agent: Agent | None
     assignment: ThreadAssignment | None
@@ -33,7 +33,7 @@ class RunContext(NamedTuple):
 
 
 class ContextLoader:
-    """Loads what an executor asks about an attempt. Every method reads the store as it is now."""
+    """Loads the context of an attempt. Every method reads the store as it is now."""
 
     def __init__(self, store: Store, catalog: Catalog, clock: Clock) -> None:
         self._store = store
@@ -41,12 +41,12 @@ class ContextLoader:
         self._clock = clock
 
     def run_key(self, attempt: Attempt) -> str:
-        """The same for every attempt of a run, and for no other run."""
+        """A key that is the same for every attempt of a run, and for no other run."""
         return f"{self._store.store_id}-{attempt.run_id}"
 
     def run_context(self, attempt: Attempt) -> RunContext:
-        """Not read at the claim: an agent that changes before the start needs approval again, and the agent of a run
-        that is taken over may be missing until the run ends."""
+        """The context as it is now. An agent that changed after the claim needs approval again. The agent of a run that
+        is taken over may be missing until the run ends."""
         compiled, run_id = attempt.compiled, attempt.run_id
         with self._store.reading() as transaction:
             policies = self._catalog.policies(transaction)
@@ -68,17 +68,17 @@ class ContextLoader:
             return self._catalog.policies(transaction)
 
     def previous_state(self, attempt: Attempt) -> RunState | None:
-        """How the run before this one ended. It may end while this one runs."""
+        """The state of the previous run, which may end while this one runs."""
         with self._store.reading() as transaction:
             return previous_state(transaction, attempt)
 
     def spent_before(self, attempt: Attempt) -> Usage:
-        """What earlier attempts of the run have spent."""
+        """The spending of earlier attempts of the run."""
         with self._store.reading() as transaction:
             return transaction.spend_of(attempt.run_id) or Usage()
 
     def spending_limits(self, attempt: Attempt) -> list[SpendingLimit]:
-        """What the run may still spend. Other runs use the same budgets, so this changes while it runs."""
+        """The amounts that the run may still spend. Other runs use the same budgets, so the amounts change."""
         with self._store.reading() as transaction:
             policies = self._catalog.policies(transaction)
             return spending_limits(transaction, policies, attempt.compiled, attempt.run_id, self._clock.now_ms())

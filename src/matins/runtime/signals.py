@@ -11,7 +11,7 @@ from typing import Self
 
 
 class Signals:
-    """Calls `heard` with each of these signals, in a separate thread. Python's own handlers run only in the main
+    """Calls `handle` with each of these signals, in a separate thread. Python's own handlers run only in the main
     thread, which does not notice a signal to another thread while it waits for a lock."""
 
     def __init__(self, numbers: tuple[signal.Signals, ...], handle: Callable[[int], None]) -> None:

@@ -34,12 +34,12 @@ class Spender(NamedTuple):
 
 
 class SpendingLimit(NamedTuple):
-    """The most that an attempt may spend; None for no limit."""
+    """The spending limit of an attempt; None for no limit."""
 
     money: int | None
     tokens: int | None
     of: str
-    """Where the limit comes from, for the message."""
+    """The origin of the limit, for the message."""
 
     def passed(self, usage: Usage) -> str | None:
         """The message when the usage exceeds the limit; None when it does not."""
@@ -55,7 +55,7 @@ class SpendingLimit(NamedTuple):
 def spending_limits(
     transaction: Transaction, policies: Policies, compiled: CompiledSchedule, run_id: int, now: int
 ) -> list[SpendingLimit]:
-    """What a run may still spend: by its own limits, and by what each budget has left besides other reservations."""
+    """The amounts that a run may still spend, by its own limits and by what other reservations leave of each budget."""
     before = transaction.spend_of(run_id) or _NOTHING
     money, tokens = _run_limits(policies, compiled)
     own = SpendingLimit(_less(money, before.money), _less(tokens, before.tokens), "allowed for one run")
@@ -105,7 +105,7 @@ def forecast(
 def reserve(
     transaction: Transaction, policies: Policies, compiled: CompiledSchedule, run_id: int, now: int
 ) -> BudgetShortage | None:
-    """Reserve what a run may spend in all its budgets; or in none, and return the shortage."""
+    """Reserve the estimate of a run in all its budgets, or in none and return the shortage."""
     charged = _charges(policies, compiled, now)
     if not charged:
         return None
@@ -146,7 +146,7 @@ def release(transaction: Transaction, run_ids: Iterable[int]) -> None:
 
 def _settle(transaction: Transaction, policies: Policies, spender: Spender, held: list[BudgetUsage], now: int) -> None:
     compiled, usage = spender.compiled, spender.usage or _NOTHING
-    if spender.lost and spender.usage is None:  # it may have spent all of its reservation
+    if spender.lost and spender.usage is None:  # the attempt may have spent all of its reservation
         reserved = [Usage(budget_usage.money_reserved, budget_usage.tokens_reserved, True) for budget_usage in held]
         usage = max(reserved, default=_NOTHING)
     transaction.record_spend(spender.run_id, compiled.schedule_id, compiled.agent, now, usage)
@@ -172,7 +172,7 @@ def _settle(transaction: Transaction, policies: Policies, spender: Spender, held
 
 
 def _over_run_limit(transaction: SpendingRows, policies: Policies, spender: Spender) -> bool:
-    """Whether the attempts of the run together spent more than one run may."""
+    """Whether the attempts of the run together exceed the limit of one run."""
     money, tokens = _run_limits(policies, spender.compiled)
     if money is None and tokens is None:
         return False
@@ -180,7 +180,7 @@ def _over_run_limit(transaction: SpendingRows, policies: Policies, spender: Spen
 
 
 def _run_limits(policies: Policies, compiled: CompiledSchedule) -> tuple[int | None, int | None]:
-    """What one run may spend, in money and tokens, by the settings of the schedule and the agent."""
+    """The limits of one run, in money and tokens, by the settings of the schedule and the agent."""
     agent = policies.agents.get(compiled.agent)
     caps = (compiled.definition.max_cost, agent.max_cost if agent and compiled.wakes_agent else None)
     return min((cap for cap in caps if cap is not None), default=None), compiled.definition.max_tokens
@@ -203,7 +203,7 @@ def _breach(transaction: Transaction, spender: Spender, charge: Charge | None, n
     paused = pause(transaction, compiled.schedule_id, now, BY_BUDGET, note)
     row = transaction.schedule(compiled.schedule_id)
     if not paused and (row is None or row.state != "paused"):
-        return  # it is not active; but if a person has paused it, approval is requested anyway
+        return  # the schedule is not active; if a person has paused it, approval is requested anyway
     if not _is_requested(transaction, compiled.schedule_id, place):
         approval_requests.request_budget_approval(transaction, compiled, spender.run_id, now, {"note": note, **place})
     data = {"note": note, "spent": format_money(usage.money), **place}

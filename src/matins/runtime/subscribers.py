@@ -27,7 +27,7 @@ _MAX_WAITING = 10_000
 _MAX_QUEUES: dict[SubscriptionKind, int] = {"webhook": 4, "hook": 8}
 """Number of schedules that are delivered to one subscriber at once. One thread at a time calls a function."""
 _ALL = 0
-"""The lane of a function: events of all schedules, in commit order."""
+"""The queue of a function: events of all schedules, in commit order."""
 _LATEST_MS = MAX_DELAY_MS * 11 // 10
 _MAX_ERROR_LENGTH = 500
 
@@ -113,7 +113,7 @@ class Turn(NamedTuple):
 class Subscriber(Protocol):
     @property
     def key(self) -> object:
-        """The identity of the line, which stays the same when lines are read again."""
+        """The identity of the subscriber, which stays the same when subscribers are read again."""
         ...
 
     def match_events(self, turn: Turn) -> bool:
@@ -121,7 +121,7 @@ class Subscriber(Protocol):
         ...
 
     def queues(self, turn: Turn, under_way: set[int]) -> list[DeliveryQueue]:
-        """What may be sent now, except events of the schedules in `under_way`."""
+        """The queues that may be sent now, except those of the schedules in `under_way`."""
         ...
 
     def record(self, turn: Turn, sent: QueueResults) -> None: ...
@@ -245,7 +245,7 @@ class StoredSubscriber:
         until = turn.now + LEASE_MS
         cursor = turn.transaction.lease_subscription(self.subscription.name, self._owner, turn.now, until)
         if cursor is not None and not self._ours:
-            self._seen, self.checked = cursor, False  # another process may have had it
+            self._seen, self.checked = cursor, False  # another process may have had the lease
         self._ours_until = 0 if cursor is None else until
         return self._ours
 
@@ -293,7 +293,7 @@ class MemorySubscriber:
     def _record(self, turn: Turn, delivery: EventDelivery, sent: DeliveryResult) -> None:
         event_id, attempts = delivery.event.id, delivery.attempts + 1
         if event_id not in self._waiting:
-            return  # it was recorded in a transaction that was rolled back
+            return  # the result was recorded in a transaction that was rolled back
         again = next_delivery_at(self.name, event_id, attempts, turn.now)
         if sent.verdict != "arrived" and again is not None:
             self._attempted[event_id] = attempts, again

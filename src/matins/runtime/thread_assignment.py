@@ -36,7 +36,7 @@ def assign_target(transaction: Transaction, row: ReadyRun, item: CompiledSchedul
             _BUSY_MS if place.reason == "target_busy" else _retry_delay(waited, definition.fallback_timeout_ms)
         )
         change = change._replace(transition=DEFER, reason=place.reason, not_before=again)
-        if found.session_gone:  # the tool is asked again
+        if found.session_gone:  # the tool looks for the session again
             transaction.unassign_thread(row.id)
     apply(transaction, [change], now)
     return False

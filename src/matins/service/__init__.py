@@ -1,4 +1,4 @@
-"""Every use case, and the only way in for the surfaces: they translate, call one of these, and translate back."""
+"""Every use case. Surfaces translate a request, call a use case, and translate its result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Use cases on approvals: what people are asked, and their answers."""
+"""Use cases on approvals: requests and their answers."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class Approvals:
             self._check_answer(transaction, asked, principal, digest, now)
             if edits:
                 asked = self._with_edits(transaction, asked, principal, edits, now)
-            if refusal_reason(asked, principal) is None:  # else these are their own words now
+            if refusal_reason(asked, principal) is None:  # otherwise the principal, as editor, cannot approve it
                 self._vote(transaction, asked, principal, Vote(principal.name, vote, now, note, asked.digest))
             asked = _get(transaction.approval(asked.id), asked.id)
         self.core.notify()
@@ -102,8 +102,8 @@ class Approvals:
     def _vote(self, transaction: Transaction, asked: model.Approval, principal: Principal, vote: Vote) -> None:
         transaction.upsert_vote(asked.id, vote)
         asked = _get(transaction.approval(asked.id), asked.id)
-        told = {"vote": vote.vote, "by": vote.voter, "note": vote.note, "digest": vote.digest}
-        data = {"approval": str(asked.id), **told}
+        ballot = {"vote": vote.vote, "by": vote.voter, "note": vote.note, "digest": vote.digest}
+        data = {"approval": str(asked.id), **ballot}
         transaction.events.append(NewEvent(vote.at, "approval.voted", asked.schedule_id, asked.run_id, data))
         outcome = tally(asked)
         if outcome != "pending":
@@ -119,8 +119,8 @@ class Approvals:
                     f"Run {run.id} is over: {run.state.label}.", value=run.id, field="run", hint="No answer is needed."
                 )
         if asked.state != "pending" or asked.expires_at <= now:
-            word = "expired" if asked.state == "pending" else asked.state
-            raise Conflict(f"Approval {asked.id} is {word}.", value=asked.id, field="approval", hint=_HINTS.get(word))
+            label = "expired" if asked.state == "pending" else asked.state
+            raise Conflict(f"Approval {asked.id} is {label}.", value=asked.id, field="approval", hint=_HINTS.get(label))
         reason = refusal_reason(asked, principal)
         if reason is not None:
             raise NotAllowed(
@@ -141,16 +141,16 @@ class Approvals:
                 value=asked.id,
                 hint="Read it again, then answer.",
             )
-        word = "approval.approved" if granted else "approval.denied"
+        label = "approval.approved" if granted else "approval.denied"
         data = {"approval": str(asked.id), "by": [v.voter for v in asked.votes], "digest": asked.digest}
-        transaction.events.append(NewEvent(now, word, asked.schedule_id, asked.run_id, data))
+        transaction.events.append(NewEvent(now, label, asked.schedule_id, asked.run_id, data))
         if asked.kind == "run":
             answer_run(transaction, self.core.catalog, asked, granted, now, "denied", DENY)
         elif asked.kind == "schedule":
             self._decide_schedule(transaction, asked, granted, principal, now)
         elif granted:
             self._grant_budget(transaction, asked, principal, now)
-        if granted and asked.kind != "run":  # what it allowed has happened
+        if granted and asked.kind != "run":  # the approval has taken effect
             transaction.set_approval_state(asked.id, "approved", "used", now)
 
     def _decide_schedule(
@@ -170,14 +170,14 @@ class Approvals:
             reject(transaction, self.core.catalog, asked, now, "denied", principal.name)
 
     def _grant_budget(self, transaction: Transaction, asked: model.Approval, principal: Principal, now: int) -> None:
-        """Go on, all who draw on it: the same amount again for this period."""
+        """Resume all schedules that wait for this budget, and grant its amount again for this period."""
         place = asked.request
         policies: Policies = self.core.catalog.policies(transaction)
         for schedule_id in (asked.schedule_id, *others_waiting(transaction, policies, asked, now)):
             schedule = self.core.schedule(transaction, schedule_id)
-            if schedule.state == "paused" and schedule.paused_by == BY_BUDGET:  # what a person paused stays so
+            if schedule.state == "paused" and schedule.paused_by == BY_BUDGET:  # a pause by a person stays
                 resume(transaction, schedule, self.core.compiled(transaction, schedule), now, principal.name)
-        transaction.lock_policies()  # the usage of budgets comes last
+        transaction.lock_policies()  # budget usage is locked last
         for budget in policies.budgets:
             if budget.name == place.get("budget"):
                 amount = (-(budget.max_cost or 0), -(budget.max_tokens or 0), 0, 0)
@@ -186,7 +186,7 @@ class Approvals:
     def _with_edits(
         self, transaction: Transaction, asked: model.Approval, principal: Principal, edits: Mapping[str, Any], now: int
     ) -> model.Approval:
-        """What was asked is void; what it becomes is asked, with a digest and a record of its own."""
+        """Void the request and create one for the edited settings, with its own digest."""
         given = self._checked_edits(principal, asked, edits)
         schedule = self.core.schedule(transaction, asked.schedule_id)
         policies: Policies = self.core.catalog.policies(transaction)
@@ -223,7 +223,7 @@ class Approvals:
         principal: Principal,
         now: int,
     ) -> CompiledSchedule:
-        """A new revision: of the run alone, where one is asked about; else of its schedule."""
+        """Create a revision: of the run for a request about a run, otherwise of the schedule."""
         rev = transaction.last_revision(schedule.id) + 1
         if asked.run_id is not None:
             transaction.insert_run_revision(schedule.id, rev, encode(definition))
@@ -250,12 +250,12 @@ class Approvals:
 def _requested_again(
     asked: model.Approval, compiled: CompiledSchedule, policies: Policies, principal: Principal, now: int
 ) -> model.Approval:
-    """The question that takes the place of one whose words were changed."""
+    """The request that replaces one whose settings were edited."""
     describes = compiled.timetable.trigger.describe()
     changed = approval_request(compiled.agent, compiled.name, compiled.definition, asked.request.get("slot"), describes)
-    gone = {word: None for word in asked.request if word in ScheduleDefinition.__slots__ and word not in changed}
-    hand = {"edited_by": principal.name, "involved": [*authors(asked), (principal.name, principal.role)]}
-    request = {**asked.request, **gone, **changed, **hand, "instead_of": str(asked.id)}
+    gone = {label: None for label in asked.request if label in ScheduleDefinition.__slots__ and label not in changed}
+    editor = {"edited_by": principal.name, "involved": [*authors(asked), (principal.name, principal.role)]}
+    request = {**asked.request, **gone, **changed, **editor, "instead_of": str(asked.id)}
     digest = (
         approval_requests.run_digest(compiled, policies)
         if asked.kind == "run"

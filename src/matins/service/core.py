@@ -1,4 +1,4 @@
-"""What all use cases need: the store, the clock, and how a schedule or a run is found."""
+"""The core of all use cases: the store, the clock, and finding schedules and runs."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from matins.service.permissions import check_not_stopped, check_own
 
 MAX_ID = 1 << 62
 LEASE_MS = EngineOptions().lease_ms
-"""What other processes may have set instead is not known here."""
+"""The default lease. Other processes may use another one, which is not known here."""
 _PAGE = 1_000
 
 
 @dataclass
 class LocalState:
-    """What the process that answers has, beside the store."""
+    """State of this process that is not in the store."""
 
     jobs: Collection[str] | None = None
-    """Of the engine in this process; None where it has none."""
+    """The jobs of the engine in this process; None without an engine."""
     file: ConfigFile | None = None
-    """The file that `plan` and `apply` are about."""
+    """The file that `file.plan` and `file.apply` use."""
 
 
 @dataclass(frozen=True)
@@ -40,9 +40,9 @@ class Core:
     store: Store
     clock: Clock
     notify: Callable[[], None]
-    """Called after a change that the loops should look at."""
+    """Called after a change, to wake the loops."""
     workdir: str | None
-    """Where commands run: relative paths count from there."""
+    """The directory of commands and of relative paths."""
     local: LocalState = field(default_factory=LocalState)
     catalog: Catalog = field(default_factory=lambda: Catalog(cache=False))
 
@@ -58,8 +58,8 @@ class Core:
         agent: str | None,
         to: Literal["change", "delete"] = "change",
     ) -> ScheduleRecord:
-        """The schedule, with its cursor locked, for a principal that may change it. There is no other way to a locked
-        one, so no use case can forget to check."""
+        """The schedule, with its cursor locked. Raises NotAllowed unless the principal may change it. Use cases get a
+        locked schedule only here, so the check always happens."""
         transaction.lock_due([self.find(transaction, name, agent).id])
         schedule = self.find(transaction, name, agent)
         check_own(principal, schedule)

@@ -1,4 +1,4 @@
-"""Checks of the installation, each problem with the command that fixes it."""
+"""Checks of the installation. Each problem has the command that fixes it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 @dataclass(frozen=True)
 class Doctor:
-    """Clock and zone data, store, permissions, engine, agents and their runners, secrets, webhooks, file."""
+    """Checks clock and zone data, store, permissions, engine, agents and runners, secrets, webhooks, file."""
 
     core: Core
     file: File
@@ -88,7 +88,7 @@ class Doctor:
 def _clock(transaction: HistoryRows, now: int) -> Iterator[Finding]:
     if clock_is_synchronized():
         yield Finding("clock", True, "The clock is synchronized")
-    else:  # that of a virtual machine may be kept from outside
+    else:  # the host may synchronize the clock of a virtual machine
         yield Finding("clock", None, "The clock is not known to be synchronized", "timedatectl set-ntp true")
     behind = transaction.last_written() - now
     if behind > _MAX_STEP_BACK_MS:
@@ -97,7 +97,7 @@ def _clock(transaction: HistoryRows, now: int) -> Iterator[Finding]:
 
 
 def _host_clock(store: Store) -> Iterator[Finding]:
-    """The server's clock decides what is due; logs and files use the machine's."""
+    """Compare the two clocks: the server's decides which slots are due; logs and files use the machine's."""
     host = SystemClock()
     server = store.clock(host)
     if server is host:
@@ -153,7 +153,7 @@ def _store(store: Store) -> Iterator[Finding]:
 
 
 def _permissions(store: Store) -> Iterator[Finding]:
-    """Other users must not read prompts and output."""
+    """Check that other users cannot read prompts and output."""
     if store.path is None:
         return
     beside = [store.path.with_name(store.path.name + end) for end in ("", "-wal", "-shm", ".lock", ".sock", ".runs")]
@@ -170,7 +170,7 @@ def _closed(folder: Path) -> bool:
 
 
 def _jobs(missing: Mapping[str, Sequence[str]], *, shared: bool) -> Iterator[Finding]:
-    """In a shared store another engine may have the job, but any free engine takes the run."""
+    """Report missing jobs. In a shared store another engine may have the job, but any free engine takes the run."""
     for job, names in missing.items():
         more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
         sentence = f"This engine does not have it, so runs of {', '.join(names[:_NAMED])}{more} fail"

@@ -1,4 +1,4 @@
-"""A schedule before it is in the store: its settings checked, its first slot found."""
+"""Schedules before they are stored: their settings are checked, and their first slot is computed."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from matins.ports import ScheduleRows, Store
 MAX_NOTE_LENGTH = 2_000
 _MAX_NAME_FROM_TEXT, _NAME_WORDS, _MAX_NUMBER = 40, 6, 1_000
 _SHARED = ("timezone", "dst_gap", "dst_overlap")
-"""What a trigger keeps when its times are changed."""
+"""Settings that a trigger keeps when its times change."""
 
 
 class Draft(NamedTuple):
@@ -54,7 +54,7 @@ Cache = dict[object, tuple[str, int | None, Timetable]]
 
 
 def make_draft(given: Mapping[str, Any], now: int, cache: Cache, rates: Mapping[str, float], local_zone: str) -> Draft:
-    """`cache` keeps what the same settings meant before: schedules made in bulk differ in little but their names."""
+    """The draft of a schedule. `cache` holds parsed settings: schedules in bulk often differ only in their names."""
     settings = dict(given)
     name, when, agent = settings.pop("name", None), settings.pop("when", None), settings.pop("agent", None) or ""
     check_name("name", name, "nightly")
@@ -82,7 +82,7 @@ def make_draft(given: Mapping[str, Any], now: int, cache: Cache, rates: Mapping[
 
 
 def name_from_text(text: str) -> str:
-    """summarise-my-open-prs."""
+    """The name for a text, such as `summarise-my-open-prs`."""
     words = re.findall(r"\w+", text.lower())[:_NAME_WORDS]
     while len(words) > 1 and len("-".join(words)) > _MAX_NAME_FROM_TEXT:
         words.pop()
@@ -90,7 +90,7 @@ def name_from_text(text: str) -> str:
 
 
 def free_name(transaction: ScheduleRows, agent: str, text: str) -> str:
-    """The name that a text gives, numbered where it is taken."""
+    """The name for a text, with a number if the name is in use."""
     name = name_from_text(text)
     for number in range(1, _MAX_NUMBER):
         free = name if number == 1 else f"{name}-{number}"
@@ -139,17 +139,17 @@ def apply_edit(
         **{f.name: getattr(changed if f.name in given_fields else definition, f.name) for f in fields(definition)}
     )
     check_approval(whole)
-    check_texts(whole)  # its work source may be gone, and what the prompt said about that with it
+    check_texts(whole)  # the prompt may need a work source that the edit removed
     return whole, trigger
 
 
 def changes_trigger(names: Iterable[str]) -> bool:
-    """Whether one of these settings says when."""
+    """Whether one of these settings belongs to the trigger."""
     return any(name == "when" or name in TRIGGER_SETTINGS for name in names)
 
 
 def _kept_of_trigger(trigger: TriggerDefinition, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Times, their zone and what clock changes do to them are one trigger: what is not given of it stays."""
+    """The present settings of a trigger that an edit keeps: times, time zone and DST rules are one trigger."""
     given = {name for name in TRIGGER_SETTINGS if name in settings}
     when = settings.get("when")
     if isinstance(when, (Trigger, Mapping)) or (when is None and not given):
@@ -165,8 +165,8 @@ def _kept_of_trigger(trigger: TriggerDefinition, settings: Mapping[str, Any]) ->
 def resolve_target_setting(
     store: Store, principal: Principal, settings: Mapping[str, Any], context: Mapping[str, Any] | None
 ) -> Mapping[str, Any]:
-    """With a shorthand such as `current-thread` as the place that it means. Where an agent's run happens, the server
-    knows; others may say where they are."""
+    """The settings with a shorthand such as `current-thread` resolved. The server knows the thread of an agent's run;
+    other callers give theirs in `context`."""
     target = settings.get("target")
     here = parse_context(context)
     if not isinstance(target, str) or target not in CURRENT:

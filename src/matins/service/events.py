@@ -1,4 +1,4 @@
-"""Use cases on events: a page of them, and whether they are as they were written."""
+"""Use cases on events: listing them, and verifying that they are unchanged."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Events:
             return [_event_result(transaction, event) for event in found]
 
     def _newest(self, size: int) -> Iterator[builtins.list[StoredEvent]]:
-        """Pages backwards. One look each: the engine goes on between them."""
+        """Pages of events, the newest first. Each page is read in its own transaction, which lets the engine work."""
         with self.core.store.reading() as transaction:
             before = transaction.event_horizon() + 1
         full = True

@@ -49,7 +49,7 @@ class _Question(NamedTuple):
     def zone(self) -> str:
         return self.compiled.definition.trigger.timezone
 
-    def told(self, at: int) -> str:
+    def local(self, at: int) -> str:
         return local_time(at, self.zone)
 
 
@@ -92,13 +92,13 @@ class Explanations:
         run_id = transaction.run_at(schedule.id, at)
         if run_id is not None:
             run = self.core.run(transaction, run_id)
-            said = self.core.catalog.compiled(transaction, [(schedule.id, run.rev)]).get((schedule.id, run.rev))
+            compiled = self.core.catalog.compiled(transaction, [(schedule.id, run.rev)]).get((schedule.id, run.rev))
             if at in (run.slot, run.first_slot) or (
-                isinstance(said, CompiledSchedule) and _is_slot(said, schedule, at)
+                isinstance(compiled, CompiledSchedule) and _is_slot(compiled, schedule, at)
             ):
                 return _recorded(question, run)
         if at < schedule.created_at:
-            made = question.told(schedule.created_at)
+            made = question.local(schedule.created_at)
             return _Answer("before", f"The schedule did not exist then. It was added on {made}.")
         if not _is_slot(question.compiled, schedule, at):
             return _no_slot(question, at)
@@ -108,7 +108,7 @@ class Explanations:
 
 
 def _last(question: _Question) -> _Answer:
-    """What stops the schedule now, or else its newest record."""
+    """The reason why the schedule is stopped now, or else its newest record."""
     schedule = question.schedule
     newest = next(
         (_recorded(question, run_record(row)) for row in question.transaction.newest_runs([schedule.id])), None
@@ -124,12 +124,12 @@ def _last(question: _Question) -> _Answer:
     if schedule.next_slot is None:
         return _Answer("nothing_yet", state_report(schedule).sentence)
     return _Answer(
-        "nothing_yet", f"The schedule has not been due yet. Its first slot is {question.told(schedule.next_slot)}."
+        "nothing_yet", f"The schedule has not been due yet. Its first slot is {question.local(schedule.next_slot)}."
     )
 
 
 def _recorded(question: _Question, run: RunRecord) -> _Answer:
-    when = f"Started manually at {question.told(run.planned_at)}" if run.slot is None else question.told(run.slot)
+    when = f"Started manually at {question.local(run.planned_at)}" if run.slot is None else question.local(run.slot)
     return _Answer("record", f"{when}: {run_summary(run, question.zone)}", run)
 
 
@@ -146,19 +146,19 @@ def _ahead(question: _Question, at: int) -> _Answer:
 
 def _overdue(question: _Question, at: int) -> str:
     who = "no engine has started it yet" if question.engines else "no engine is running"
-    return f"Due since {question.told(at)}: {who}."
+    return f"Due since {question.local(at)}: {who}."
 
 
 def _never(question: _Question) -> str:
     schedule = question.schedule
-    stands = state_report(schedule)
-    return "The schedule has ended by then." if stands.passes else stands.sentence
+    report = state_report(schedule)
+    return "The schedule has ended by then." if report.passes else report.sentence
 
 
 def _no_slot(question: _Question, at: int) -> _Answer:
     nearest = _nearest(question, at)
-    near = " and ".join(question.told(slot) for slot in nearest)
-    text = f"The schedule has no slot at {question.told(at)}"
+    near = " and ".join(question.local(slot) for slot in nearest)
+    text = f"The schedule has no slot at {question.local(at)}"
     return _Answer("no_slot", f"{text}. The nearest: {near}." if near else f"{text}.", nearest=nearest)
 
 
@@ -180,14 +180,14 @@ def _gone(question: _Question, at: int) -> _Answer:
     if change is not None and change.type == "schedule.paused":
         note = f": {change.data['note']}" if change.data.get("note") else ""
         by = change.data.get("by")
-        return _Answer("held_back", f"The schedule was paused by {by} since {question.told(change.at)}{note}.")
+        return _Answer("held_back", f"The schedule was paused by {by} since {question.local(change.at)}{note}.")
     if change is not None and change.type == "schedule.broken":
         return _Answer("held_back", f"The schedule was broken then: {change.data.get('error')}.")
     purged = transaction.purged_slot(schedule.id)
     if purged is not None and purged >= at:
         return _Answer("forgotten", "The record is no longer kept.")
     if schedule.updated_at > at:
-        changed = question.told(schedule.updated_at)
+        changed = question.local(schedule.updated_at)
         return _Answer("no_record", f"There is no record. The schedule was changed after that, last on {changed}.")
     return _Answer("no_record", "There is no record.")
 

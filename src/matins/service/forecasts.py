@@ -31,16 +31,16 @@ class _Start(NamedTuple):
     forecast: ForecastStart
     overdue: int
     waits: bool
-    """Whether the next slot is known only when a run is over."""
+    """Whether the next slot is known only after a run has ended."""
 
 
 def forecast_result(
     transaction: Transaction, policies: Policies, schedule: ScheduleRecord, timetable: Timetable, count: int, now: int
 ) -> Forecast:
     zone = timetable.definition.trigger.timezone
-    stands = state_report(schedule)
+    report = state_report(schedule)
     start = _start(transaction, policies, schedule, timetable, now)
-    held = None if stands.passes or schedule.paused_until is not None else stands
+    held = None if report.passes or schedule.paused_until is not None else report
     seen = list(islice(forecast(timetable, start.forecast), count))
     slots = [
         slot_of(timetable, item, held=held, earliest=timetable.from_completion and (n > 0 or start.waits))
@@ -49,8 +49,8 @@ def forecast_result(
     per_day = _runs_per_day(timetable, start.forecast)
     cost, tokens = _cost_per_day(transaction, schedule.id, timetable.definition, per_day)
     return Forecast(
-        schedule.name, schedule.agent, schedule.state, stands.sentence, timetable.trigger.describe(), zone, slots,
-        None if len(seen) == count else _then(timetable, seen, stands), start.overdue, per_day, cost, tokens,
+        schedule.name, schedule.agent, schedule.state, report.sentence, timetable.trigger.describe(), zone, slots,
+        None if len(seen) == count else _then(timetable, seen, report), start.overdue, per_day, cost, tokens,
     )  # fmt: skip
 
 
@@ -58,8 +58,8 @@ def slot_at(
     transaction: Transaction, policies: Policies, schedule: ScheduleRecord, timetable: Timetable, at: int, now: int
 ) -> Slot | None:
     """The forecast of one future slot; None when the schedule has ended by then."""
-    stands = state_report(schedule)
-    held = None if stands.passes or schedule.paused_until is not None else stands
+    report = state_report(schedule)
+    held = None if report.passes or schedule.paused_until is not None else report
     start = _nearer(timetable, _start(transaction, policies, schedule, timetable, now).forecast, at)
     for seen in forecast(timetable, start):
         if seen.slot >= at:
@@ -68,7 +68,7 @@ def slot_at(
 
 
 def _nearer(timetable: Timetable, start: ForecastStart, at: int) -> ForecastStart:
-    """A slot in years to come does not depend on all before it; those that do not run are too few to matter there."""
+    """The start of the forecast, moved near a distant slot. Skipped slots before it are too few to matter."""
     first = start.slot
     if first is None or timetable.trigger.count(first, at) <= _FEW:
         return start
@@ -83,9 +83,9 @@ def slot_of(
 ) -> Slot:
     zone = timetable.definition.trigger.timezone
     gates = [gate_report(gate, verdict, seen.candidate, FUTURE) for gate, verdict in seen.verdicts]
-    word, text = seen.label, _report(seen, zone, earliest=earliest)
+    label, text = seen.label, _report(seen, zone, earliest=earliest)
     if held is not None and held.evidence is not None:
-        word, text = held.evidence["state"], held.sentence
+        label, text = held.evidence["state"], held.sentence
     local, utc = rfc3339(seen.slot, zone), rfc3339(seen.slot)
     return Slot(
         at=to_datetime(seen.slot),
@@ -93,7 +93,7 @@ def slot_of(
         utc=utc,
         due_at=to_datetime(seen.due_at),
         dst=timetable.trigger.dst_effect(seen.slot),
-        verdict=word,
+        verdict=label,
         sentence=text,
         until=to_datetime(seen.until),
         gates=gates,
@@ -114,7 +114,7 @@ def _report(seen: ForecastSlot, zone: str, *, earliest: bool) -> str:
 def _start(
     transaction: Transaction, policies: Policies, schedule: ScheduleRecord, timetable: Timetable, now: int
 ) -> _Start:
-    """Where the schedule goes on: where its cursor stands, or where it would after a pause."""
+    """The start of the forecast: the cursor, or the first slot after a pause."""
     slot, overdue, waits = schedule.next_slot, 0, False
     if schedule.definition is UNREADABLE:
         slot = None
@@ -146,17 +146,17 @@ def _is_past_end(timetable: Timetable, slot: int) -> bool:
 
 
 def _waiting(transaction: RunRows, schedule_id: int) -> Waiting:
-    """Runs that are put off until a time that is known."""
+    """The runs of a schedule that wait for a known time."""
     runs = [run_record(row) for run in transaction.live([schedule_id]) if (row := transaction.run(run.id)) is not None]
-    parked = [run for run in runs if run.state is RunState.WAITING and run.not_before is not None]
-    if not parked:
+    deferred = [run for run in runs if run.state is RunState.WAITING and run.not_before is not None]
+    if not deferred:
         return Waiting()
     waiting = tuple((run.id, int(run.state)) for run in runs if run.state <= RunState.QUEUED)
-    return Waiting(waiting, max(run.not_before or 0 for run in parked))
+    return Waiting(waiting, max(run.not_before or 0 for run in deferred))
 
 
 def _runs_per_day(timetable: Timetable, start: ForecastStart) -> float:
-    """Over four weeks, or over the days that it lasts; over one day when there are many."""
+    """The average over four weeks or the rest of the schedule's life; over one day when there are many runs."""
     few = timetable.trigger.count(start.now, start.now + _HORIZON_DAYS * DAY_MS) <= _FEW
     days = _HORIZON_DAYS if few else 1
     runs, last = 0, start.now
@@ -179,12 +179,12 @@ def _cost_per_day(
     return "unknown", None
 
 
-def _then(timetable: Timetable, seen: list[ForecastSlot], stands: GateReport) -> str:
-    if not stands.passes:
-        return stands.sentence
+def _then(timetable: Timetable, seen: list[ForecastSlot], report: GateReport) -> str:
+    if not report.passes:
+        return report.sentence
     if seen and seen[-1].verdict is not None and seen[-1].verdict.reason == "end_date":
         return "Then the schedule ends."
-    most = timetable.definition.max_executions
-    if most is not None and timetable.trigger.kind != "once":
-        return f"Then the schedule has run {most} times, the maximum."
+    maximum = timetable.definition.max_executions
+    if maximum is not None and timetable.trigger.kind != "once":
+        return f"Then the schedule has run {maximum} times, the maximum."
     return "There are no more slots."

@@ -22,7 +22,7 @@ def gate_reports(
 ) -> list[GateReport]:
     """One report for each gate, in order. Each gate is judged by itself."""
     facts = present_facts(transaction, policies, compiled, now)._replace(
-        guarded=True,  # whether it is, only the engine's process knows
+        guarded=True,  # only the engine's process knows whether there is a guard
         standing=_standing(transaction, policies, schedule, compiled, now),
     )
     candidate = Candidate(compiled.definition, now, facts, schedule.executions, False, now)

@@ -1,4 +1,4 @@
-"""What can be known of the machine: who keeps its clock, and how old its time zone data are."""
+"""Facts about the machine: whether its clock is synchronized, and the version of its time zone data."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ class ZoneData(NamedTuple):
 
 
 def clock_is_synchronized() -> bool | None:
-    """Whether the kernel knows of somebody who keeps the clock; None where it does not say."""
+    """Whether the kernel considers the clock synchronized; None if it does not tell."""
     if sys.platform != "linux":
         return None
     call = getattr(ctypes.CDLL(None), "adjtimex", None)
     if call is None:
         return None
-    state: int = call(ctypes.create_string_buffer(_TIMEX_BYTES))  # all zeros: it is only looked at
+    state: int = call(ctypes.create_string_buffer(_TIMEX_BYTES))  # all zeros: read only
     return None if state < 0 else state != _UNSYNCHRONISED
 
 
 def zone_data(folders: tuple[str, ...] | None = None) -> ZoneData | None:
-    """Of the first folder that has any: it is the one that is read."""
+    """The time zone data of the first folder that has any, which is the one in use; None if its version is unknown."""
     for folder in map(Path, zoneinfo.TZPATH if folders is None else folders):
         if folder.is_dir():
             version = _version_in(folder)

@@ -1,4 +1,4 @@
-"""Requests that may be repeated: the first one with a key is answered, the others get the same response."""
+"""Idempotency keys: a repeated request gets the response of the first one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from matins.ports import Clock, Store
 
 RETENTION_MS = 24 * 3_600_000
 _CUT_OFF_MS = 120_000
-"""A request that takes longer has lost its server. What it asked for may be done, so it is left alone for a while."""
+"""A request that takes longer has lost its server. It may have been executed, so its key is kept until then."""
 _SWEEP_MS = 600_000
 _MAX_KEY_LENGTH = 200
 _FIELD = "Idempotency-Key"
@@ -22,7 +22,7 @@ class StoredResponse(NamedTuple):
 
 
 class IdempotencyStore:
-    """Responses by principal and key, in the store: they outlive the process."""
+    """Responses by principal and key. They are in the store and outlive the process."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
@@ -30,7 +30,7 @@ class IdempotencyStore:
         self._next_sweep = 0
 
     def begin(self, principal: Principal, key: str, digest: str) -> StoredResponse | None:
-        """The response of an earlier request; None when this one is to be answered now. `digest`: of the request."""
+        """The response of an earlier request with this key; None if this request must be executed now."""
         _check_key(key)
         now, who = self._clock.now_ms(), _owner_of(principal)
         with self._store.transaction(now) as transaction:
@@ -57,7 +57,7 @@ class IdempotencyStore:
             transaction.store_response(_owner_of(principal), key, response.status, response.body)
 
     def discard(self, principal: Principal, key: str) -> None:
-        """The request was not answered, and may be repeated."""
+        """Delete a request that was not answered; it may be repeated."""
         with self._store.transaction(self._clock.now_ms()) as transaction:
             transaction.delete_request(_owner_of(principal), key)
 

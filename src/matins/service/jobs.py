@@ -1,4 +1,4 @@
-"""Which jobs the engine in this process has, and which schedules need one that it does not have."""
+"""The jobs of the engine in this process, and the schedules whose job is missing."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ BUILT_IN = frozenset({AGENT_JOB, MESSAGE_JOB})
 
 
 def lacks(own_jobs: Collection[str] | None, job: str) -> bool:
-    """Whether this engine would fail it; nobody can say where there is none."""
+    """Whether the engine in this process does not have the job; False without an engine."""
     return own_jobs is not None and job not in own_jobs and job not in BUILT_IN
 
 
 def missing_jobs(schedules: Iterable[ScheduleRecord], own_jobs: Collection[str] | None) -> dict[str, list[str]]:
-    """Jobs that this engine has not, and the schedules that want them."""
+    """The jobs that this engine does not have, and the schedules that need them."""
     found: dict[str, list[str]] = {}
     for schedule in schedules if own_jobs is not None else ():
         if schedule.state == "active" and lacks(own_jobs, schedule.definition.job):

@@ -1,4 +1,4 @@
-"""An agent that is created together with the first schedule that wakes it."""
+"""Agents that are created together with their first schedule."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class NewAgents:
     changes: RecordChanges
 
     def prepare(self, principal: Principal, name: str, settings: Mapping[str, Any]) -> Agent | None:
-        """The agent to create; None where it exists, or no agent is woken."""
+        """The agent to create; None if it exists, or the schedule needs no agent."""
         policies = self.core.policies()
         if not name or settings.get("job", AGENT_JOB) != AGENT_JOB or name in policies.agents:
             return None
@@ -37,7 +37,7 @@ class NewAgents:
         return Agent(name, runner=name, workdir=own_folder(name))
 
     def create(self, transaction: Transaction, principal: Principal, agent: Agent, now: int) -> list[str]:
-        """What was done, in sentences."""
+        """Create the agent. Returns notes for the caller."""
         transaction.lock_policies()
         if agent.name in self.core.catalog.policies(transaction).agents:
             return []
@@ -49,7 +49,7 @@ class NewAgents:
 
 
 def own_folder(agent: str) -> str:
-    """Beside the store; it is made when the agent is first woken."""
+    """The directory of the agent beside the store. It is created before the first run."""
     return f"agents/{agent}"
 
 

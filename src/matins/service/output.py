@@ -1,4 +1,4 @@
-"""What a run has written so far: read from its folder, while it runs and afterwards."""
+"""The output of a run, read from its folder while it runs and afterwards."""
 
 from __future__ import annotations
 
@@ -52,14 +52,14 @@ class Outputs:
 
 
 def run_folder(store: Store) -> Path:
-    """Where process trees keep their journals and output: beside the file, else in the temporary folder."""
+    """The folder of journals and output: beside the file of the store, otherwise in the temporary directory."""
     if store.path is not None:
         return store.path.with_name(f"{store.path.name}.runs")
     return _own_folder(Path(tempfile.gettempdir()) / f"matins-{os.getuid()}") / store.store_id
 
 
 def _own_folder(path: Path) -> Path:
-    """Everybody can guess its name: whoever made it first could put what they like in the place of our runs."""
+    """Create the folder. Raises StoreError if another user may have created it, since its name can be guessed."""
     with suppress(FileExistsError):
         path.mkdir(mode=0o700)
     status = path.lstat()
@@ -77,7 +77,7 @@ def _output(chunk: OutputChunk, run: RunRecord) -> Output:
 
 
 def _whole_characters(data: bytes) -> bytes:
-    """Without the beginning of a character whose end is not there yet."""
+    """The data without an incomplete character at its end."""
     for back in range(1, min(4, len(data)) + 1):
         byte = data[-back]
         if byte & 0xC0 == 0x80:
@@ -95,7 +95,7 @@ def _check_local(run: RunRecord, identity: str | None) -> None:
 
 
 def _host(identity: str) -> str | None:
-    """Of a worker, as far as it says."""
+    """The host of a worker; None if its identity does not contain one."""
     try:
         return json.loads(identity)["host"]
     except (ValueError, TypeError, KeyError):

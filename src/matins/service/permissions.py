@@ -1,4 +1,4 @@
-"""Who may do what. Every use case declares the right that it needs; what is not granted is denied."""
+"""Permissions: every use case declares the right that it needs. Rights that are not granted are denied."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ GRANTS: Mapping[Role, frozenset[Right]] = {
     "viewer": frozenset(["read"]),
     "agent": frozenset(["read", "run", "change"]),
 }
-"""An agent may change and run only what it made itself; what it adds is a proposal."""
+"""An agent changes and runs only schedules that it created. A schedule that it adds is a proposal."""
 _PLAIN_VERBS = frozenset(
     ["add", "set", "edit", "get", "list", "delete", "pause", "resume", "run", "cancel", "resolve", "approve", "deny",
      "create", "revoke"]
 )  # fmt: skip
-"""What can be said with its noun: "cancel runs"."""
+"""Verbs that form a phrase with their noun: "cancel runs"."""
 
 
 def rights_of(principal: Principal) -> frozenset[Right]:
-    """Those of its role, or fewer where its token has fewer; never more."""
+    """The rights of the role, restricted by the token."""
     granted = GRANTS.get(principal.role, frozenset())
     kept = principal.rights
     return granted if kept is None else frozenset(right for right in granted if right in kept)
@@ -45,7 +45,7 @@ def check_right(principal: Principal, use_case: UseCase) -> None:
 
 
 def check_granted(principal: Principal, right: Right, what: str) -> None:
-    """Raise unless the principal has this right. `what`: what it is needed for, as in "create agents"."""
+    """Raise unless the principal has this right. `what` is the action, as in "create agents"."""
     if right not in rights_of(principal):
         roles = ", ".join(role for role, rights in GRANTS.items() if right in rights)
         raise NotAllowed(
@@ -58,7 +58,7 @@ def check_granted(principal: Principal, right: Right, what: str) -> None:
 
 
 def check_own(principal: Principal, schedule: ScheduleRecord) -> None:
-    """Raise unless the principal may change this schedule: agents change what they made."""
+    """Raise unless the principal may change this schedule. Agents change only schedules that they created."""
     if principal.role != "agent":
         return
     if schedule.creator_role != "agent" or schedule.created_by != principal.name:
@@ -71,7 +71,7 @@ def check_own(principal: Principal, schedule: ScheduleRecord) -> None:
 
 
 def check_not_stopped(principal: Principal, schedule: ScheduleRecord) -> None:
-    """Raise where an agent would start again what people, failures or a budget stopped."""
+    """Raise if an agent would resume a schedule that a person, failures or a budget paused."""
     stopped = schedule.state in ("paused", "broken") and schedule.paused_by != principal.name
     if principal.role == "agent" and stopped:
         by = {BY_FAILURES: "its failures", BY_BUDGET: "its budget"}.get(schedule.paused_by or "", schedule.paused_by)
@@ -80,12 +80,11 @@ def check_not_stopped(principal: Principal, schedule: ScheduleRecord) -> None:
 
 
 def check_owner_only(principal: Principal, settings: Mapping[str, Any], *, editing: bool) -> None:
-    """Raise where somebody else than the owner sets who is asked, what may be spent, or which commands run. Agents
-    propose it."""
+    """Raise if a principal other than the owner sets approvals, spending limits or commands. Agents propose them."""
     if principal.role == "agent" or governs(principal):
         return
     for name, value in settings.items():
-        # In an edit None means the default again, and so no approval, no limit, no check.
+        # In an edit None resets the setting: no approval, no limit, no check.
         if name in SETTINGS and SETTINGS[name].setting.owner_only and (editing or value is not None):
             hint = "Omit it, or ask the owner."
             raise NotAllowed(f'Only the owner can set "{name}".', value=principal.role, field=name, hint=hint)

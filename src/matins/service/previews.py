@@ -1,4 +1,4 @@
-"""Use cases on what is to come: the next slots, after an edit or an absence, and what a text means."""
+"""Use cases on the future: the next slots, after an edit or an outage, and the meaning of a trigger."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Previews:
             schedule = self.core.find(transaction, name, agent)
             before = Timetable(schedule.definition, compile_trigger(schedule.definition.trigger))
             after = self._edited(transaction, principal, schedule, given, now)
-            changed = _after_edit(transaction, principal, schedule, after, now, anew=changes_trigger(settings))
+            changed = _after_edit(transaction, principal, schedule, after, now, again=changes_trigger(settings))
             return EditForecast(
                 before=forecast_result(transaction, policies, schedule, before, count, now),
                 after=forecast_result(transaction, policies, changed, after, count, now),
@@ -80,7 +80,7 @@ class Previews:
     ) -> Timetable:
         policies = self.core.catalog.policies(transaction)
         definition, trigger = apply_edit(schedule, given, now, policies.rates, self.core.clock.local_zone())
-        # Not in the agent's own name: an edit by an agent locks the rules, and a preview locks nothing.
+        # As the owner: an edit by an agent locks the policies, and a preview locks nothing.
         definition = self.proposals.check_edit(transaction, OWNER, schedule, definition, trigger, now)
         if principal.role == "agent":
             rules = policies.rules_for(principal.name)
@@ -144,13 +144,13 @@ class Previews:
 
 
 def _after_edit(
-    transaction: Transaction, principal: Principal, schedule: ScheduleRecord, new: Timetable, now: int, *, anew: bool
+    transaction: Transaction, principal: Principal, schedule: ScheduleRecord, new: Timetable, now: int, *, again: bool
 ) -> ScheduleRecord:
     """The schedule as an edit would leave it."""
-    most = new.definition.max_executions
-    more = schedule.next_slot is None and (most is None or schedule.executions < most)
+    maximum = new.definition.max_executions
+    more = schedule.next_slot is None and (maximum is None or schedule.executions < maximum)
     slot = schedule.next_slot
-    if anew or more or schedule.state in ("expired", "rejected"):
+    if again or more or schedule.state in ("expired", "rejected"):
         slot = first_uncovered_slot(transaction, schedule.id, new.trigger, now)
     state = "active" if schedule.state in ("completed", "expired") else schedule.state
     if principal.role == "agent" or state == "rejected":
@@ -185,7 +185,7 @@ def _planned(
     used: int,
     now: int,
 ) -> Plan:
-    """As the planner would, with the facts of now."""
+    """The plan that the planner would make now."""
     facts = present_facts(transaction, policies, compiled, now)
     return compiled.timetable.plan(schedule.id, slot, used, schedule.executions, facts, now)
 
@@ -197,7 +197,7 @@ def _made_up(name: str, since: int, plan: Plan, zone: str, now: int) -> CatchUp:
     slots = sum(planned.slots for planned in planned_runs)
     over = sum(planned.slots for planned in planned_runs if planned.state >= RunState.SUCCEEDED)
     counts = {"missed": missed, "not to run": over - missed}
-    parts = [f"{count} {word}" for word, count in (*counts.items(), ("to run", runs)) if count]
+    parts = [f"{count} {label}" for label, count in (*counts.items(), ("to run", runs)) if count]
     summary = f"{slots} {'slot' if slots == 1 else 'slots'} since {local_time(since, zone)}: {', '.join(parts)}."
     records = [_record(planned, zone, now) for planned in planned_runs]
     return CatchUp(name, to_datetime(since), summary, records, runs, missed, to_datetime(plan.next_slot))
@@ -205,13 +205,13 @@ def _made_up(name: str, since: int, plan: Plan, zone: str, now: int) -> CatchUp:
 
 def _record(planned: PlannedRun, zone: str, now: int) -> CatchUpRun:
     assert planned.slot is not None
-    word = {RunState.READY: "runs", RunState.WAITING: "deferred"}.get(planned.state, planned.state.label)
+    label = {RunState.READY: "runs", RunState.WAITING: "deferred"}.get(planned.state, planned.state.label)
     if planned.reason is None:
         text = "Runs." if planned.slots == 1 else f"Runs once for {planned.slots} slots."
     else:
         evidence = {"slots": planned.slots, "first": planned.first, "last": planned.slot, **(planned.evidence or {})}
         text = sentence(planned.reason, evidence, zone, state=planned.state, at=now, tense=NOW)
-    return CatchUpRun(to_datetime(planned.slot), to_datetime(planned.first), planned.slots, word, text)
+    return CatchUpRun(to_datetime(planned.slot), to_datetime(planned.first), planned.slots, label, text)
 
 
 def _following(trigger: Trigger, start: int, count: int) -> list[int]:

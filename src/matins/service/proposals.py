@@ -1,4 +1,4 @@
-"""New schedules: checked for who asks and, where an agent does, proposed rather than made."""
+"""New schedules and edits: checked for the principal. Those of agents are proposals."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ COMMANDS = tuple(name for name, declared in OWN_SETTINGS.items() if isinstance(d
 
 
 class Authorship(NamedTuple):
-    """Who makes a schedule, stamped by the server: nothing of it comes from the settings."""
+    """The author of a schedule, set by the server and not by settings."""
 
     principal: Principal
     run_id: int | None
     parent: int | None
     depth: int
     rules: AgentRules | None
-    """For agents."""
+    """None unless the author is an agent."""
     here: Target | None = None
-    """The thread from which an agent speaks."""
+    """The thread of the agent's run."""
 
     def row(self, draft: Draft, schedule_id: int) -> NewSchedule:
         row = draft.row(schedule_id)
@@ -62,7 +62,7 @@ class Proposals:
     core: Core
 
     def drafts(self, principal: Principal, schedules: Sequence[Mapping[str, Any]], now: int) -> list[Draft]:
-        """Everything that can be checked without writing anything."""
+        """The checked drafts of these schedules. Nothing is written."""
         core = self.core
         policies, zone, cache = core.policies(), core.clock.local_zone(), Cache()
         drafts: list[Draft] = []
@@ -80,7 +80,7 @@ class Proposals:
         self, principal: Principal, given: Mapping[str, Any], *, editing: bool = False,
         context: Mapping[str, Any] | None = None,
     ) -> Mapping[str, Any]:  # fmt: skip
-        """Settings that this principal may give, with shorthands resolved."""
+        """The settings with shorthands resolved. Raises unless this principal may give them."""
         if not isinstance(given, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] - callers are not all typed
             message = "A schedule is a mapping of settings to values."
             raise InvalidInput(message, value=str(given)[:60], hint='For example: {"job": "report"}.')
@@ -95,7 +95,7 @@ class Proposals:
     def authorship(self, transaction: Transaction, principal: Principal, drafts: Sequence[Draft]) -> Authorship:
         if principal.role != "agent":
             return Authorship(principal, None, None, 0, None)
-        transaction.lock_policies()  # so that two at once do not both find room under the maximum
+        transaction.lock_policies()  # otherwise two concurrent requests could exceed the maximum
         rules = self.core.catalog.policies(transaction).rules_for(principal.name)
         run = None if principal.run_id is None else transaction.run(principal.run_id)
         if principal.run_id is not None and run is None:
@@ -114,19 +114,19 @@ class Proposals:
         self, transaction: Transaction, principal: Principal, schedule: ScheduleRecord,
         definition: ScheduleDefinition, trigger: Trigger, now: int,
     ) -> ScheduleDefinition:  # fmt: skip
-        """An edit, within what its author may do."""
+        """The definition after an edit. Raises unless its author may make the edit."""
         policies = self.core.catalog.policies(transaction)
         check_references(definition, policies)
         if principal.role != "agent":
             return definition
         rules = policies.rules_for(principal.name)
         transaction.lock_policies()
-        revived = schedule.state in ("expired", "rejected")  # it counts again
+        revived = schedule.state in ("expired", "rejected")  # it counts for the maximum again
         check_rules(trigger, rules, 0, transaction.count_agent_schedules(principal.name) if revived else 0)
         return limit_lifetime(definition, rules, now)
 
     def request(self, transaction: Transaction, principal: Principal, schedule_id: int, now: int) -> None:
-        """Ask the owner about a proposal."""
+        """Request the owner's approval of a proposal."""
         schedule = self.core.schedule(transaction, schedule_id)
         compiled = self.core.compiled(transaction, schedule)
         rules = self.core.catalog.policies(transaction).rules_for(schedule.created_by)
@@ -143,7 +143,7 @@ class Proposals:
         )
 
     def request_next(self, transaction: Transaction, voided: Approval, now: int) -> None:
-        """Others wait for the same money, and the request about it is void: ask about one of them."""
+        """Request approval for another schedule that waits for the same budget, because this request is void."""
         policies = self.core.catalog.policies(transaction)
         for schedule_id in others_waiting(transaction, policies, voided, now)[:1]:
             compiled = self.core.compiled(transaction, self.core.schedule(transaction, schedule_id))
@@ -151,12 +151,12 @@ class Proposals:
             approval_requests.request_budget_approval(transaction, compiled, voided.run_id, now, place)
 
     def request_again(self, transaction: Transaction, principal: Principal, schedule: ScheduleRecord, now: int) -> None:
-        """After an edit: what was requested or approved was about other settings. Runs that people were asked about and
-        that have not started take the new ones, also those that an edit before this one has put back."""
+        """Void requests and approvals after an edit. Runs with a request that have not started get the new settings,
+        also those that an earlier edit has sent back."""
         approval_requests.void_approvals(transaction, schedule.id, now, "the schedule was edited")
         live = live_runs(transaction, [schedule.id]).get(schedule.id, [])
         for row in transaction.live_runs([run_id for run_id, state in live if state <= RunState.READY]):
-            if row.attempt == 0 and any(asked.kind == "run" for asked in transaction.approvals_of_run(row.id)):
+            if row.attempt == 0 and any(approval.kind == "run" for approval in transaction.approvals_of_run(row.id)):
                 transaction.set_run_revision(row.id, schedule.rev)
                 transaction.wake_run(row.id, "awaiting_approval", now)
         if principal.role == "agent" or schedule.state in ("pending", "rejected"):
@@ -167,7 +167,7 @@ class Proposals:
 
 
 def check_references(definition: ScheduleDefinition, policies: Policies) -> None:
-    """Raise where a setting names a record that does not exist."""
+    """Raise if a setting names a record that does not exist."""
     for declared, name in references(definition):
         kind = record_kinds()[declared.kind.of]  # type: ignore[attr-defined]
         compiled = policies.records.get(kind.kind, {})
@@ -182,7 +182,7 @@ def unknown_record(one: str, noun: str, field: str, name: str, compiled: Iterabl
 
 
 def _for_agent(principal: Principal, draft: Draft, definition: ScheduleDefinition) -> Draft:
-    """For itself and nobody else."""
+    """The draft, for the agent itself. Raises NotAllowed if it is for another agent."""
     if draft.agent not in ("", principal.name):
         message = f"{principal.name} cannot schedule {draft.agent}."
         raise NotAllowed(message, value=draft.agent, field="agent", hint="Omit it.")

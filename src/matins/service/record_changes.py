@@ -19,7 +19,7 @@ class RecordChanges:
     core: Core
 
     def wake(self, transaction: Transaction, kind: RecordKind[Any], now: int) -> None:
-        """Runs that wait for this are judged again. Before anything else, since cursors and runs are locked first."""
+        """Wake runs that wait for this kind. Call this first: cursors and runs are locked before policies."""
         if kind.wakes is None:
             return
         rows = transaction.waiting_for(kind.wakes)

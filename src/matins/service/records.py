@@ -89,7 +89,7 @@ class Records:
         done = self._change(kind, principal, key, in_store, Deleted())
         return True if done is None else done
 
-    # -- how it is done
+    # implementation
 
     def context(self) -> RecordContext:
         core, policies = self.core, self.core.policies()
@@ -127,7 +127,7 @@ class Records:
         return self.writer.change(principal, kind.kind, key, now, in_store, in_file, lock)
 
     def _check_limit_of_file(self, transaction: Transaction, kind: RecordKind[Any], key: str, new: Any) -> None:
-        """Raise where an agent would change a limit that the file defines."""
+        """Raise if a change of an agent would change a limit that the file defines."""
         entry = transaction.file_entry("limit", scope_of(key)) if kind.noun == "agents" else None
         if entry is not None:
             before = self.changes.read(transaction, kind).get(key)
@@ -158,7 +158,7 @@ class Records:
 
 
 def _key_of(kind: RecordKind[Any], key: str, named: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """The key, which may come under its name, and what else is given."""
+    """The key, which may be given by its name, and the other arguments."""
     rest = dict(named)
     if kind.single:
         return kind.noun, rest

@@ -40,13 +40,13 @@ class Runs:
     core: Core
 
     def run(self, principal: Principal, name: str, *, key: str | None = None, agent: str | None = None) -> Run:
-        """Start a run now. An agent starts nothing that is over."""
+        """Start a run now. An agent cannot run a completed or expired schedule."""
         now, core = self.core.clock.now_ms(), self.core
         key = _checked_key(key)
         with core.store.transaction(now) as transaction:
             schedule = core.schedule_for(
                 transaction, principal, name, agent
-            )  # overlap and key are decided under the lock
+            )  # overlap and key are checked under the lock
             _check_approved(schedule)
             if not principal.is_human:
                 _check_not_over(schedule)
@@ -70,19 +70,19 @@ class Runs:
         held: bool,
     ) -> int:
         verdict = self._verdict(transaction, principal, compiled, now)
-        if held and (verdict is None or verdict.state is RunState.QUEUED):  # it continues when its schedule does
+        if held and (verdict is None or verdict.state is RunState.QUEUED):  # continues when its schedule is resumed
             verdict = Verdict(RunState.WAITING, "paused", cancel=() if verdict is None else verdict.cancel)
         by = {"by": {"name": principal.name, "role": principal.role}}
-        birth = PlannedRun(None, None, 1, RunState.READY, None, by)
+        planned = PlannedRun(None, None, 1, RunState.READY, None, by)
         if verdict is not None:
             evidence = {**(verdict.evidence or {}), **by}
-            birth = PlannedRun(None, None, 1, verdict.state, verdict.reason, evidence, verdict.until)
+            planned = PlannedRun(None, None, 1, verdict.state, verdict.reason, evidence, verdict.until)
         (run_id,) = transaction.run_ids(1)
-        transaction.insert_runs([new_run(run_id, compiled, birth, now, key)])
+        transaction.insert_runs([new_run(run_id, compiled, planned, now, key)])
         if verdict is not None and verdict.cancel:
             end_runs(transaction, self.core.catalog, verdict.cancel, now, "cancelled_by_newer")
-        data = {"by": principal.name, "reason": birth.reason}
-        transaction.events.append(NewEvent(now, INITIAL_STATES[birth.state], compiled.schedule_id, run_id, data))
+        data = {"by": principal.name, "reason": planned.reason}
+        transaction.events.append(NewEvent(now, INITIAL_STATES[planned.state], compiled.schedule_id, run_id, data))
         return run_id
 
     def _verdict(
@@ -92,9 +92,9 @@ class Runs:
         live = live_runs(transaction, [compiled.schedule_id]).get(compiled.schedule_id, [])
         definition = compiled.definition
         if principal.is_human and definition.quiet_hours is not None and definition.overlap != "cancel_other":
-            # What sleeps is in nobody's way; where the newer one wins, it ends.
-            asleep = {row.id for row in transaction.waiting_for("quiet_hours")}
-            live = [(run, state) for run, state in live if run not in asleep]
+            # Runs that wait for quiet hours do not block a manual run; with cancel_other they end.
+            waiting = {row.id for row in transaction.waiting_for("quiet_hours")}
+            live = [(run, state) for run, state in live if run not in waiting]
         short = spending.forecast(transaction, policies, compiled, now)
         facts = Facts(live, False, compiled.agent, policies, short, manual=principal.is_human)
         return judge(Candidate(compiled.definition, None, facts, 0, False, now))
@@ -135,8 +135,8 @@ class Runs:
         return run, compiled
 
     def _report_work(self, run_id: int, outcome: RunOutcome, by: str, now: int) -> None:
-        """To its work source. Before the run ends: a source that does not answer leaves both as they are, and may be
-        asked again."""
+        """Report the outcome to the work source, before the run ends. If the source does not answer, nothing changes,
+        and the call can be repeated."""
         with self.core.store.reading() as transaction:
             name = self._held(transaction, run_id)[1].definition.work_source
             definition = self.core.catalog.policies(transaction).work_sources.get(name or "")
@@ -252,7 +252,7 @@ def _check_approved(schedule: ScheduleRecord) -> None:
 
 
 def _check_not_over(schedule: ScheduleRecord) -> None:
-    """Raise where an agent would run more than what was approved: for so long, and so many times."""
+    """Raise if an agent would run more than was approved, in time or in number."""
     if schedule.state in ("completed", "expired"):
         message = f'"{schedule.name}" is {schedule.state} and cannot run.'
         raise Conflict(message, value=schedule.state, field="state", hint="Ask the owner.")

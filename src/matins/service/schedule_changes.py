@@ -46,16 +46,16 @@ class ScheduleChanges:
         self, transaction: Transaction, principal: Principal, schedule: ScheduleRecord,
         definition: ScheduleDefinition, trigger: Trigger, names: Sequence[str], now: int,
     ) -> None:  # fmt: skip
-        """A new revision, in settings that are checked; the next slot is found again where they say when."""
+        """Write a new revision with checked settings. The next slot is computed again if the trigger changes."""
         cursor = self.plan_due(transaction, schedule, now)
-        schedule = self.core.schedule(transaction, schedule.id)  # that may have been its end
+        schedule = self.core.schedule(transaction, schedule.id)  # planning may have ended it
         rev = transaction.last_revision(schedule.id) + 1
         transaction.insert_revision(schedule.id, rev, encode(definition), now)
         transaction.set_author(schedule.id, rev, principal.name, principal.role)
         more = definition.max_executions is None or schedule.executions < definition.max_executions
         again = changes_trigger(names) or schedule.state == "rejected" or (cursor is None and more)
         slot = first_uncovered_slot(transaction, schedule.id, trigger, now) if again else cursor
-        if slot is not None and slot < now and schedule.state != "pending":  # it waits for a completion
+        if slot is not None and slot < now and schedule.state != "pending":  # the schedule waits for a completion
             slot = trigger.next_ms(now)
         state = "active" if schedule.state in ("completed", "expired") else schedule.state
         if schedule.state == "expired":
@@ -63,7 +63,7 @@ class ScheduleChanges:
             slot = first_uncovered_slot(transaction, schedule.id, trigger, now)
         due_at = Timetable(definition, trigger).due_at(schedule.id, slot) if state == "active" else None
         transaction.replace_cursor(schedule.id, slot, due_at, rev, paused=state != "active")
-        if schedule.state == "broken":  # nobody but the reader of its row may have noticed yet
+        if schedule.state == "broken":  # the state in the store may not be broken yet
             transaction.set_schedule_state(schedule.id, "broken", now, "edited: resume it", principal.name)
         data = {"rev": rev, "settings": sorted(names), "by": principal.name}
         transaction.events.append(NewEvent(now, "schedule.updated", schedule.id, None, data))
@@ -84,7 +84,7 @@ class ScheduleChanges:
         transaction.events.append(NewEvent(now, "schedule.deleted", schedule.id, None, {"by": principal.name}))
 
     def plan_due(self, transaction: Transaction, schedule: ScheduleRecord, now: int) -> int | None:
-        """Slots that came before a change get their records under the old settings; the next slot then."""
+        """Plan slots before a change with the old settings. Returns the next slot."""
         rows = transaction.lock_due([schedule.id])
         if schedule.due_at is not None and rows[0].slot <= now:  # its jitter may not be over: there is no later
             Planner(self.core.catalog).plan_rows(transaction, rows, now, 0, Capacity(0))

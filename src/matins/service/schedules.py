@@ -193,7 +193,7 @@ def schedule_result(transaction: Transaction, schedule: ScheduleRecord, notes: S
 def schedule_results(
     transaction: Transaction, schedules: Sequence[ScheduleRecord], notes: Sequence[str] = ()
 ) -> list[Schedule]:
-    """With their last runs and where a file defines them: two statements for all."""
+    """The results, with last runs and file locations, from two statements for all schedules."""
     runs = {
         row.schedule_id: run_record(row) for row in transaction.newest_runs([schedule.id for schedule in schedules])
     }
@@ -250,7 +250,7 @@ def _result(schedule: ScheduleRecord, last: RunRecord | None, file: FilePlace | 
 
 def _text_and_settings(definition: ScheduleDefinition) -> tuple[str, dict[str, Any]]:
     if definition is not UNREADABLE:
-        with suppress(Exception):  # a row that cannot be used must not hide the others
+        with suppress(Exception):  # an unusable row must not hide the others
             return trigger_text(definition.trigger), schedule_settings(definition)
     return "unreadable", {}
 

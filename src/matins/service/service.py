@@ -34,7 +34,7 @@ from matins.service.tokens import Tokens
 
 
 class Service:
-    """`notify` is called after a change that the loops should look at."""
+    """All use cases. `notify` is called after a change, to wake the loops."""
 
     def __init__(
         self,
@@ -69,14 +69,14 @@ class Service:
         self._methods: dict[str, Callable[..., Any]] = {}
 
     def call(self, principal: Principal, use_case: UseCase, arguments: Mapping[str, Any]) -> Any:
-        """What a use case gives back. Rights and arguments are checked here and nowhere else."""
+        """The result of a use case. Rights and arguments are checked only here."""
         check_right(principal, use_case)
         check_storable(arguments)
         values = read_arguments(use_case, arguments)
         return self.method(use_case)(principal, **values)
 
     def method(self, use_case: UseCase) -> Callable[..., Any]:
-        """What does it: a method of a part, or of records of its kind."""
+        """The method of a use case: of a part, or of the records of its kind."""
         found = self._methods.get(use_case.name)
         if found is None:
             parts = self._parts.get(use_case.noun, ())

@@ -1,4 +1,4 @@
-"""What no store can hold is refused at the door."""
+"""Checks that a store can hold the arguments of a call."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _MAX_INTEGER = 1 << 63
 
 
 def check_storable(arguments: Mapping[str, Any]) -> None:
-    for word, value in arguments.items():
-        if word != "payload":  # kept as JSON, which has a way to write a NUL
-            _check(word, value)
+    for name, value in arguments.items():
+        if name != "payload":  # stored as JSON, which can encode a NUL
+            _check(name, value)
 
 
 def _check(field: str, value: Any) -> None:

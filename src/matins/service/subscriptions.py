@@ -1,4 +1,4 @@
-"""Use cases on subscribers of events: webhooks, named functions, and what they have not received."""
+"""Use cases on subscriptions: webhooks, named functions, and their deliveries."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from matins.service.records import Records
 
 @dataclass(frozen=True)
 class Webhooks:
-    """What webhooks can do beside the verbs of every record."""
+    """Use cases of webhooks beyond those of every record."""
 
     core: Core
     records: Records
@@ -147,7 +147,7 @@ class Subscriptions:
         return event
 
     def _number(self, event_id: str) -> int:
-        """Of the id that a delivery has, or of the number alone."""
+        """The number of an event, from its id or from the number alone."""
         text = event_id.removeprefix(f"{self.core.store.store_id}-")
         if not (text.isascii() and text.isdigit() and len(text) < 19):
             hint = f'For example: "{self.core.store.store_id}-17".'

@@ -1,4 +1,4 @@
-"""Use cases on the installation: figures, checks, backups, jobs, who asks."""
+"""Use cases on the installation: figures, checks, backups, jobs, the principal."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class System:
 
 
 def _midnight(now: int, zone_name: str) -> int:
-    """When this day began on the clocks of a zone."""
+    """The start of this day in a time zone."""
     zone = load_zone(zone_name)
     wall = zone.wall_of(now)
     return zone.resolve(wall - wall % DAY_MS)

@@ -1,4 +1,4 @@
-"""Keys for programs and people: made, listed and revoked by the owner; kept as hashes only."""
+"""Use cases on API tokens. Only their hashes are stored."""
 
 from __future__ import annotations
 
@@ -95,14 +95,14 @@ def _token_result(token: Token) -> results.Token:
 
 
 class TokenVerifier:
-    """Whose a token is. The store is asked each time, so that what is revoked is revoked at once."""
+    """Verifies tokens. It reads the store each time, so a revocation takes effect at once."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
         self._clock = clock
 
     def principal_of(self, token: str) -> Principal | None:
-        """None for one that is unknown, expired or revoked."""
+        """The principal of a token; None if the token is unknown, expired or revoked."""
         form = _TOKEN.fullmatch(token)
         found = None if form is None else self._found(form[1])
         known = _NOBODY if found is None else found.hash
@@ -124,7 +124,7 @@ class TokenVerifier:
         try:
             with self._store.transaction(now) as transaction:
                 transaction.touch_token(token.id, now)
-        except StoreError as error:  # who may look may look, also when the disk is full
+        except StoreError as error:  # the token stays valid when the disk is full
             log.warning("the last use of token %s could not be written: %s", token.id, error)
 
 
@@ -147,7 +147,7 @@ def _rights(principal: Principal, role: Any, rights: Any) -> tuple[str, ...] | N
 
 
 def _new() -> tuple[str, str]:
-    """An id by which it is found, and the whole, of which 160 bits nobody can guess."""
+    """A new token's id, by which it is found, and the token, with 160 random bits."""
     token_id = "".join(secrets.choice(_LETTERS) for _ in range(8))
     return token_id, f"mtn_{token_id}_" + "".join(secrets.choice(_LETTERS) for _ in range(32))
 

@@ -1,1 +1,1 @@
-"""Doors for people and programs. Each translates, calls service, and translates back."""
+"""The surfaces for people and programs. Each translates a request, calls the service, and translates the result."""

@@ -12,7 +12,7 @@ from matins.surfaces.transports.http_client import Http
 
 
 class Client(Api):
-    """`client.add("morning", when="every weekday at 9am", …)`, as on `Matins`."""
+    """A client of a daemon: `client.add("morning", when="every weekday at 9am", …)`, as on `Matins`."""
 
     def __init__(self, url: str, token: str | None = None, *, timeout: float = 60.0) -> None:
         self._http = Http(url, token, timeout=timeout)
@@ -23,7 +23,7 @@ class Client(Api):
         return self._http.url
 
     def document(self, use_case: str, /, **arguments: Any) -> Any:
-        """The result of a use case by its name, as JSON data; of a collection, the items of one page."""
+        """The result of a use case by name, as JSON data; for a collection, the items of one page."""
         return self._http.document(_named(use_case), arguments)
 
     def pages(self, use_case: str, /, **arguments: Any) -> Iterator[list[Any]]:

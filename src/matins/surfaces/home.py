@@ -1,4 +1,4 @@
-"""The directory of this user's daemon: where commands find its URL and token. Quick to load: every command uses it."""
+"""The directory of this user's daemon, with its URL and token. It loads quickly, since every command uses it."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _RETRY_S = 0.02
 
 
 class RunningDaemon(NamedTuple):
-    """A running daemon, as `daemon.json` describes it."""
+    """A running daemon, from `daemon.json`."""
 
     url: str
     pid: int
     started_at: str
     store: str
-    """Without a password."""
+    """The URL of the store, without a password."""
     file: str | None
 
 
@@ -67,16 +67,16 @@ class Home:
     # -- for the daemon
 
     def make(self) -> None:
-        from matins.texts.atomic_file import other_writers  # commands do not need it, and are quick
+        from matins.texts.atomic_file import other_writers  # commands do not need this import
 
         self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
         status = self.path.stat()
-        if reason := other_writers(status.st_uid, status.st_mode):  # their link would make us empty another file
+        if reason := other_writers(status.st_uid, status.st_mode):  # their link could make the daemon empty a file
             hint = f"Make it yours (chown, chmod go= {shlex.quote(str(self.path))}), or use another: --home DIR"
             raise StoreError(f"The directory {self.path} is not safe: {reason}.", hint=hint)
 
     def lock(self) -> None:
-        """Become the daemon of this directory. What a killed one left in `daemon.json` is cleared."""
+        """Become the daemon of this directory. The entry of a killed daemon in `daemon.json` is cleared."""
         for _ in range(_LOCK_ATTEMPTS):  # commands take the lock for a moment too
             file = os.open(self._description, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             if _lock(file, fcntl.LOCK_EX) and _is_still(file, self._description):
@@ -88,12 +88,12 @@ class Home:
         raise self._in_use()
 
     def announce(self, running: RunningDaemon) -> None:
-        """Publish the daemon, once it answers."""
+        """Publish the daemon, which answers now."""
         assert self._lock_fd is not None
         os.pwrite(self._lock_fd, json.dumps(running._asdict()).encode(), 0)
 
     def withdraw(self) -> None:
-        """Clear what was published: the daemon stops."""
+        """Clear the published entry, because the daemon stops."""
         if self._lock_fd is not None:
             os.ftruncate(self._lock_fd, 0)
 
@@ -125,15 +125,15 @@ def default_home() -> Path:
 
 
 def user_data_home() -> Path:
-    """The directory where neither `--home` nor MATINS_HOME is given."""
+    """The directory when neither `--home` nor MATINS_HOME is given."""
     data = os.environ.get("XDG_DATA_HOME", "")
     return (Path(data) if data.startswith("/") else Path.home() / ".local/share") / "matins"
 
 
 @contextmanager
 def private_files() -> Generator[None]:
-    """Files that are created meanwhile are readable by their owner only. The umask belongs to the whole process: use
-    this before threads start."""
+    """Make new files readable by their owner only. The umask belongs to the whole process: use this before threads
+    start."""
     before = os.umask(0o077)
     try:
         yield

@@ -1,6 +1,6 @@
-"""Text → values by kind of setting: options of the command line, words of chat commands, fields of forms.
+"""Text → values by kind of setting: options of the command line, chat commands, fields of forms.
 
-What cannot be read as its kind stays text: the service says what is wrong with it.
+A text that is not of its kind stays text: the service raises the error.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _NEXT_WINDOW = re.compile(r"(?<=\d)\s*,")
 
 
 def from_text(declared: Declared | None, text: Any) -> Any:
-    """The value that a text stands for. An unknown setting is read as JSON, or as text."""
+    """The value of a text, by the kind of its setting. An unknown setting is read as JSON, or as text."""
     if not isinstance(text, str):
         return text
     return json_or_text(text) if declared is None else FROM_TEXT[type(declared.kind)](text)
@@ -50,7 +50,7 @@ def _list(text: str) -> list[str]:
 
 
 def _windows(text: str) -> list[str]:
-    """A comma after a time begins the next one: `22:00-07:00, sat,sun 00:00-24:00`."""
+    """The windows of a list. A comma after a time starts the next one: `22:00-07:00, sat,sun 00:00-24:00`."""
     return [window.strip() for window in _NEXT_WINDOW.split(text) if window.strip()]
 
 
@@ -59,7 +59,7 @@ def _command(text: str) -> Any:
 
 
 def _arguments(text: str) -> Any:
-    """A program and its arguments, in quotes where they hold blanks; no shell sees them."""
+    """A program and its arguments, quoted if they contain spaces. No shell reads them."""
     if text.lstrip().startswith("["):
         return json_or_text(text)
     try:

@@ -1,1 +1,1 @@
-"""The file `matins.yaml`: what it changes, having it applied, and changes written back into it."""
+"""The file `matins.yaml`: planning and applying its changes, and writing changes back into it."""

@@ -1,4 +1,4 @@
-"""Use cases on the file: what it would change, and having it changed, in one transaction."""
+"""Use cases on the file: plan its changes, and apply them in one transaction."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class File:
         return file
 
     def interpret(self, file: ConfigFile, content: Content) -> Interpretation:
-        """What it means, beside records that are read first: nobody waits at the store meanwhile."""
+        """The interpretation of the content. Other records are read first, so that no transaction is open meanwhile."""
         draft = file.parse(content.text)
         with self.core.store.reading() as transaction:
             if content.file is None and not defined_by(transaction, file.path):
@@ -89,7 +89,7 @@ class File:
     def plan_in(
         self, transaction: Transaction, file: ConfigFile, content: Content, interpretation: Interpretation
     ) -> Plan:
-        """All that is wrong with it is raised at once."""
+        """The plan of the content. Raises one InvalidFile with all problems."""
         policies = self.core.catalog.policies(transaction)
         problems = [*interpretation.problems, *conflicts(transaction, policies, interpretation)]
         if problems:
@@ -99,7 +99,7 @@ class File:
         return plan
 
     def _context(self, transaction: Transaction, *, with_schedules: bool) -> RecordContext:
-        """What is beside the file: records that it may refer to and does not define."""
+        """The context of the file: records that the file may refer to and does not define."""
         core, policies = self.core, self.core.catalog.policies(transaction)
         own = {(entry.kind, entry.name) for entry in transaction.file_entries()}
         known = {
@@ -120,7 +120,7 @@ class File:
         )
 
     def _check_removals(self, transaction: Transaction, plan: Plan) -> None:
-        """Raise where schedules beside the file need what goes with it."""
+        """Raise if schedules outside the file need a record that would be removed."""
         removed = [change for change in plan.of("removed") if change.kind != "schedule"]
         if not removed:
             return
@@ -141,14 +141,14 @@ class File:
     def apply_content(
         self, principal: Principal, file: ConfigFile, content: Content, before_commit: Callable[[], Any] = lambda: None
     ) -> Plan:
-        """In one transaction. It is interpreted before, and what stands in its way is looked at again inside."""
+        """Apply the content in one transaction. It is interpreted before; conflicts are checked again inside."""
         now = self.core.clock.now_ms()
         interpretation = self.interpret(file, content)
         with self.core.store.reading() as transaction:
             ahead = self.plan_in(transaction, file, content, interpretation)
         with self._discarding(), self.core.store.transaction(now) as transaction:
             self._lock(transaction, ahead, now)
-            transaction.lock_policies()  # by now nobody else applies it
+            transaction.lock_policies()  # from here on no other process applies the file
             plan = self.plan_in(transaction, file, content, interpretation)
             if plan.moves:
                 self._carry_out(transaction, principal, plan, now)
@@ -159,7 +159,7 @@ class File:
 
     @contextmanager
     def _discarding(self) -> Generator[None]:
-        """Policies that were read inside a transaction that failed never were."""
+        """Clear the cache of policies if the transaction fails."""
         try:
             yield
         except BaseException:
@@ -167,7 +167,7 @@ class File:
             raise
 
     def _lock(self, transaction: Transaction, plan: Plan, now: int) -> None:
-        """Cursors and runs come before policies, here as everywhere."""
+        """Lock cursors and runs before policies, in the order used everywhere."""
         for name in {change.kind for change in plan.moves if change.kind != "schedule"}:
             self.records.wake(transaction, kinds_by_name()[name], now)
         names = [c.name for c in plan.moves if c.kind == "schedule" and c.known is not None]
@@ -175,7 +175,7 @@ class File:
         transaction.lock_due(sorted(schedule.id for schedule in found if schedule is not None))
 
     def _carry_out(self, transaction: Transaction, principal: Principal, plan: Plan, now: int) -> None:
-        """What schedules need comes before them, and goes after them."""
+        """Apply the changes: records are set before the schedules that need them, and deleted after them."""
         others = [change for change in plan.moves if change.kind != "schedule"]
         for change in others:
             if change.entry is not None:
@@ -190,7 +190,7 @@ class File:
         transaction.events.append(NewEvent(now, "file.applied", None, None, _event_data(plan, principal)))
 
     def _keep_entries(self, transaction: Transaction, plan: Plan, now: int) -> None:
-        """Where each is now, also those that only moved in the file; and the text, to know it again."""
+        """Store the entries, also those that only moved in the file, and the applied text."""
         entries = [_file_entry(c.entry, plan) for c in plan.changes if c.entry is not None and c.action != "past"]
         known = {(entry.kind, entry.name): entry for entry in transaction.file_entries()}
         transaction.upsert_file_entries(entry for entry in entries if known.get((entry.kind, entry.name)) != entry)
@@ -221,7 +221,7 @@ class File:
     def _revise(
         self, transaction: Transaction, principal: Principal, schedule: ScheduleRecord, change: Change, now: int
     ) -> None:
-        """Its next slot stays, unless the file changes when it fires."""
+        """Revise the schedule. Its next slot stays, unless the file changes the trigger."""
         assert change.entry is not None
         assert change.known is not None
         definition, trigger = change.entry.meant.definition, change.entry.meant.trigger
@@ -238,7 +238,7 @@ class File:
     def _set_paused(
         self, transaction: Transaction, principal: Principal, schedule_id: int, entry: Entry, was: bool, now: int
     ) -> None:
-        """Only where the file changes it: what a person paused stays so."""
+        """Pause or resume only if the file changes it: a pause by a person stays."""
         schedule = self.core.schedule(transaction, schedule_id)
         if entry.paused and not was:
             note = entry.paused if isinstance(entry.paused, str) else None
@@ -253,7 +253,7 @@ def _file_entry(entry: Entry, plan: Plan) -> FileEntry:
 
 
 def _event_data(plan: Plan, principal: Principal) -> dict[str, Any]:
-    """In Cortex's words for schedules, and by name for all."""
+    """The data of the event: a note as Cortex writes it, and the names of the changed records."""
     names = {
         action: [f"{c.kind} {c.name.removeprefix('/')}" for c in plan.of(action)][:_MAX_NAMED]
         for action in ("added", "removed", "changed")

@@ -1,4 +1,4 @@
-"""What Cortex computes, written back into its `schedules.json`: next and last runs, pauses, throttles."""
+"""Computed fields of Cortex's `schedules.json`: next and last runs, pauses, throttles."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MAX_ID = 1 << 62
 
 
 def refresh(store: Store, clock: Clock, file: ConfigFile) -> bool:
-    """Whether anything was written. A file that says something that was not applied yet is left alone."""
+    """Write the computed fields, unless the file is not applied yet. Returns whether the file was written."""
     content = file.read()
     with store.reading() as transaction:
         if content.file is None or applied_text(transaction) != content.text:
@@ -45,7 +45,7 @@ def refresh(store: Store, clock: Clock, file: ConfigFile) -> bool:
 
 
 def _note(store: Store, clock: Clock, file: ConfigFile, content: Content) -> None:
-    """That a task is paused is said in the file too: it is no change when it is read again."""
+    """Store the entries of the written file: a pause in it is not a change when the file is read again."""
     now = clock.now_ms()
     interpretation = file.interpret(content.text, RecordContext(now, clock.local_zone(), {"USD": 1.0}))
     with store.transaction(now) as transaction:
@@ -67,15 +67,15 @@ def _computed(transaction: RunRows, schedule: ScheduleRecord, policies: Policies
         "pausedAt": at,
         "pausedBy": by,
     }
-    last = {"lastRun": ran, "lastSkipped": skipped}  # what it did elsewhere, before, stays
-    return computed | {word: value for word, value in last.items() if value is not None}
+    last = {"lastRun": ran, "lastSkipped": skipped}  # values from runs before Matins stay
+    return computed | {name: value for name, value in last.items() if value is not None}
 
 
 def _pause(schedule: ScheduleRecord, policies: Policies, now: int) -> tuple[str | None, int | None]:
-    """A user's own pause comes first, so that no throttle that ends can seem to lift it."""
+    """Who paused the task, and when. A user's pause is first: the end of a throttle must not seem to end it."""
     if schedule.state == "paused":
-        words = {BY_FAILURES: "failures", BY_BUDGET: "budget"}
-        return words.get(schedule.paused_by or "", "user"), schedule.paused_at
+        labels = {BY_FAILURES: "failures", BY_BUDGET: "budget"}
+        return labels.get(schedule.paused_by or "", "user"), schedule.paused_at
     throttle = policies.throttle_of(schedule.definition.provider, schedule.agent, now)
     if throttle is None or schedule.state != "active" or isinstance(schedule.definition.trigger.when, Once):
         return None, None
@@ -83,7 +83,7 @@ def _pause(schedule: ScheduleRecord, policies: Policies, now: int) -> tuple[str 
 
 
 def _throttle(policies: Policies, now: int) -> dict[str, Any] | None:
-    """The one that lasts longest."""
+    """The throttle that ends last."""
     lasting = [throttle for throttle in policies.throttles.values() if throttle.resets_at > now]
     return _document(max(lasting, key=lambda throttle: throttle.resets_at)) if lasting else None
 

@@ -1,4 +1,4 @@
-"""What a file changes: its entries against what was applied before, and whether a person should look first."""
+"""The plan of a file: its entries compared with those applied before, and whether it needs confirmation."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from matins.runtime.rows import schedule_record
 
 Action = Literal["added", "changed", "removed", "same", "past"]
 APPLIED = ("file", "applied")
-"""The policy that keeps the text that was applied last."""
+"""The policy that stores the text that was applied last."""
 
 
 class Change(NamedTuple):
@@ -33,11 +33,11 @@ class Change(NamedTuple):
     action: Action
     line: int
     settings: tuple[tuple[str, Any, Any], ...]
-    """What differs: the setting, before and after."""
+    """The changed settings, before and after."""
     entry: Entry | None
-    """None where the file no longer has it."""
+    """None when the file no longer has the record."""
     known: FileEntry | None
-    """None where it was not there before."""
+    """None when the record is new."""
 
 
 class Plan(NamedTuple):
@@ -45,7 +45,7 @@ class Plan(NamedTuple):
     content: Content
     changes: tuple[Change, ...]
     waits: str | None
-    """Why a person should look before it is applied."""
+    """Why the plan needs confirmation; None when it does not."""
 
     def of(self, *actions: Action) -> list[Change]:
         return [change for change in self.changes if change.action in actions]
@@ -61,7 +61,7 @@ class Plan(NamedTuple):
         return f"+{self.count('added', kind)} -{self.count('removed', kind)} ~{self.count('changed', kind)}"
 
     def result(self, *, applied: bool = False, whole: bool = True) -> FilePlan:
-        """`whole`: for those who govern."""
+        """The result. `whole`: for principals that may govern."""
         waits = None if applied else self.waits
         shown = self.of("added", "changed", "removed", "past")
         return FilePlan(
@@ -88,7 +88,7 @@ def _change_result(change: Change, *, whole: bool) -> FileChange:
 
 
 def _private(kind: str, setting: str) -> bool:
-    """Whether its path may hold a key."""
+    """Whether the setting is a URL whose path may contain a key."""
     if kind == "schedule":
         return False
     declared = kinds_by_name()[kind].table.get(setting)
@@ -96,19 +96,19 @@ def _private(kind: str, setting: str) -> bool:
 
 
 def defined_by(transaction: FileRows, path: Path) -> bool:
-    """Whether anything was applied from there: what another daemon's file defines is not missed here."""
+    """Whether a file at this path was applied. Records of another daemon's file do not count."""
     return any(entry.path == str(path) for entry in transaction.file_entries())
 
 
 def make_plan(
     transaction: Transaction, policies: Policies, path: Path, content: Content, interpretation: Interpretation, now: int
 ) -> Plan:
-    """Nothing is written, and what the file says as before is not looked at twice."""
+    """The plan of a file. Nothing is written, and unchanged entries are not compared again."""
     known = {(entry.kind, entry.name): entry for entry in transaction.file_entries()}
-    said = {entry.key: entry for entry in interpretation.entries}
+    present = {entry.key: entry for entry in interpretation.entries}
     changes = [_change(transaction, policies, entry, known.get(entry.key), now) for entry in interpretation.entries]
     for key, before in known.items():
-        if key not in said:
+        if key not in present:
             held = settings_before(transaction, policies, *key)
             settings = tuple((setting, value, None) for setting, value in held.items())
             changes.append(Change(*key, "removed", before.line, settings, None, before))
@@ -154,7 +154,7 @@ def applied_text(transaction: PolicyRows) -> str | None:
 
 
 def find_schedule(transaction: ScheduleRows, name: str) -> ScheduleRecord | None:
-    """By agent/name."""
+    """The schedule with this agent/name."""
     agent, _, own = name.partition("/")
     ids = transaction.schedules_named(own, agent)
     row = transaction.schedule(ids[0]) if ids else None
@@ -162,7 +162,7 @@ def find_schedule(transaction: ScheduleRows, name: str) -> ScheduleRecord | None
 
 
 def conflicts(transaction: Transaction, policies: Policies, interpretation: Interpretation) -> Iterator[Problem]:
-    """What exists already, and was made elsewhere."""
+    """Problems of entries whose record exists already outside the file."""
     known = {(entry.kind, entry.name) for entry in transaction.file_entries()}
     for entry in interpretation.entries:
         if entry.key in known:
@@ -176,7 +176,7 @@ def conflicts(transaction: Transaction, policies: Policies, interpretation: Inte
 
 
 def _author(transaction: Transaction, policies: Policies, entry: Entry) -> str | None:
-    """Who made what has this name, as the end of a sentence; None where nothing has."""
+    """The author of the record with this name, as the end of a sentence; None when there is no such record."""
     if entry.kind == "schedule":
         found = find_schedule(transaction, entry.name)
         return None if found is None else f", made by {found.created_by}"
@@ -185,7 +185,7 @@ def _author(transaction: Transaction, policies: Policies, entry: Entry) -> str |
 
 
 def settings_before(transaction: Transaction, policies: Policies, kind: str, name: str) -> dict[str, Any]:
-    """What the store has, as people write it."""
+    """The settings in the store, as people write them."""
     if kind == "schedule":
         found = find_schedule(transaction, name)
         return {} if found is None else schedule_settings(found.definition) | _paused(found.state == "paused")
@@ -201,13 +201,13 @@ def settings_after(entry: Entry) -> dict[str, Any]:
 
 
 def _record_settings(kind: str, value: Any) -> dict[str, Any]:
-    """Those that are not the default; of a secret, only where it is."""
+    """The settings that differ from the default. A secret is shown only as its reference."""
     record = kinds_by_name()[kind]
     value = record.as_written(value)
-    usual = {name: declared.default for name, declared in record.table.items()}
+    defaults = {name: declared.default for name, declared in record.table.items()}
     held = {name: getattr(value, declared.field) for name, declared in record.table.items()}
     document = record.document(value)
-    return {name: document[name] for name in record.table if held[name] != usual[name]}
+    return {name: document[name] for name in record.table if held[name] != defaults[name]}
 
 
 def _paused(paused: bool) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The file followed as it changes: applied by itself where that is safe, and its state kept for whoever asks."""
+"""The reloader: applies the file when it changes and that is safe, and keeps its state."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _REFRESH_S = 5
 
 
 class Reloader:
-    """`look` whenever the file may have changed, from whatever thread."""
+    """Call `check` whenever the file may have changed. Any thread may call it."""
 
     def __init__(self, caller: Caller, file: ConfigFile, store: Store, clock: Clock) -> None:
         self._caller = caller
@@ -27,13 +27,13 @@ class Reloader:
         self._store = store
         self._clock = clock
         self._principal = Principal("owner", file.path.name)
-        self._looking = threading.Lock()
+        self._checking = threading.Lock()
         self._watch = FileWatch(file.path, self.check)
         self._stopped = threading.Event()
         self._refresher: threading.Thread | None = None
 
     def start(self) -> None:
-        """Follow the file in threads of our own; what it says now is taken up before this returns."""
+        """Apply the file now, and then watch it in separate threads."""
         self.check()
         self._watch.start()
         if self._file.cortex:
@@ -48,22 +48,22 @@ class Reloader:
             self._refresher = None
 
     def refresh(self) -> bool:
-        """Write back what another system's file wants computed; whether anything was written."""
+        """Write computed fields into the file of another system. Returns whether the file was written."""
         if not self._file.cortex:
             return False
-        with self._looking:
+        with self._checking:
             return refresh(self._store, self._clock, self._file)
 
     def _run(self) -> None:
         while not self._stopped.wait(_REFRESH_S):
             try:
                 self.refresh()
-            except MatinsError as error:  # it is tried again, and nothing depends on it
+            except MatinsError as error:  # the next refresh retries
                 log.warning("%s was not written: %s", self._file.path, error)
 
     def check(self) -> FileState:
-        """Invalid or doubtful: nothing changes, and it is told once for each content."""
-        with self._looking:
+        """Apply the file. If it is invalid or needs confirmation, nothing changes, and each content is logged once."""
+        with self._checking:
             before, state = self._file.state, self._check()
             self._file.state = state
             if state.state in ("invalid", "waits") and state != before:
@@ -76,22 +76,22 @@ class Reloader:
         try:
             content = self._file.read()
             if content.file is None and not self._defines_something():
-                return FileState("unread")  # there never was one, and nobody misses it
+                return FileState("unread")  # there never was a file
             applied = self._file.state.digest if self._file.state.state == "applied" else None
             if content.digest in (self._file.written, applied):
                 return FileState("applied", digest=content.digest)
-            self._file.written = None  # somebody else has the last word: were ours to come again, it is news
+            self._file.written = None  # the file was saved since: the text that Matins wrote would be a change again
             plan = self._caller.call(self._principal, USE_CASES["file.plan"], {})
             if plan.waits:
                 message = f"{plan.path} waits: {plan.waits}; look at it with matins plan, then matins apply"
                 return FileState("waits", message, plan.digest)
-            if plan.state == "ready" or plan.digest != self._file.state.digest:  # what only moved has other lines
+            if plan.state == "ready" or plan.digest != self._file.state.digest:  # entries may have moved to other lines
                 self._caller.call(self._principal, USE_CASES["file.apply"], {"digest": plan.digest})
             if plan.state == "ready":
                 log.info("%s hot-reloaded: %s", self._file.path.name, plan.note)
             return FileState("applied", digest=plan.digest)
         except Stale:
-            return self._file.state  # it changes right now, and whoever watches it says so again
+            return self._file.state  # the file is changing, and the watch calls again
         except StoreError:
             raise
         except MatinsError as error:

@@ -1,4 +1,4 @@
-"""Changes of what a file defines: refused, or written into the file where it allows that."""
+"""Changes of records that a file defines: refused, or written into the file if it allows that."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _EDIT = 'Edit the file, or set "edits: write_back" in it.'
 
 
 class Edited(NamedTuple):
-    """Settings of a schedule that change; None resets one."""
+    """Changed settings of a schedule; None resets one."""
 
     settings: Mapping[str, Any]
 
@@ -41,7 +41,7 @@ class Edited(NamedTuple):
 
 
 class Replaced(NamedTuple):
-    """Settings of a record: `only` these, or beside the others that it has. It must then mean `value`."""
+    """Settings of a record: `only` these, or merged with its others. The result must equal `value`."""
 
     settings: Mapping[str, Any]
     value: Any
@@ -81,8 +81,8 @@ class FileWriter:
         in_file: InFile,
         check: Callable[[Transaction], None] = lambda transaction: None,
     ) -> Any:
-        """Change a record where it is defined: in the store, or in the file. `check` locks and checks before either; in
-        the file's case it comes again once the file is read, whose later changes are noticed."""
+        """Change a record where it is defined: in the store, or in the file. `check` locks and checks before the
+        change. For a file, it is called again after reading; a later change of the file raises Conflict."""
         with self.core.store.transaction(now) as transaction:
             check(transaction)
             entry = transaction.file_entry(kind, name)
@@ -96,7 +96,7 @@ class FileWriter:
     def _write_back(
         self, principal: Principal, known: FileEntry, change: InFile, check: Callable[[Transaction], None]
     ) -> None:
-        """Into the text, and from there into the store: the file stays the one place where it is defined."""
+        """Write the change into the text, and apply the text to the store."""
         file = self.core.local.file
         content = file.read() if file is not None and not file.cortex else None
         interpretation = self.file.interpret(file, content) if file and content and content.file else None
@@ -120,7 +120,7 @@ class FileWriter:
 
 
 def _as_text(name: str, value: Any) -> Any:
-    """An instant as a file has it, where it came as a datetime or as milliseconds."""
+    """The value as written in a file: a datetime or milliseconds become an RFC 3339 text."""
     if isinstance(value, (datetime, int)) and name in SETTINGS and isinstance(SETTINGS[name].kind, Instant):
         return rfc3339(parse_setting(SETTINGS[name], value, ParseContext(0)))
     return value
@@ -137,7 +137,7 @@ def _entry(interpretation: Interpretation | None, key: tuple[str, str]) -> Entry
 
 
 def _comparable(kind: str, value: Any) -> bytes:
-    """As the store keeps it; the order of an agent's variables means nothing."""
+    """The record as stored, with an agent's variables sorted."""
     data = kinds_by_name()[kind].dump(value)
     if isinstance(data.get("environment"), tuple):
         data["environment"] = sorted(data["environment"])

@@ -1,4 +1,4 @@
-"""`matins agents`: the commands of every record, with directories as they are typed."""
+"""`matins agents`: the commands of every record, with relative directories resolved."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from matins.surfaces.cli.records import Settings, record_group
 
 
 def workdir_from_here(context: CliContext, settings: Settings) -> Settings:
-    """A relative directory counts from the current one; on another machine that means nothing."""
+    """The settings with an absolute directory, unless the daemon may be on another machine."""
     workdir = settings.get("workdir")
     if not isinstance(workdir, str) or workdir.startswith("~") or context.location["url"]:
         return settings

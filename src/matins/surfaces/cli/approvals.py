@@ -68,7 +68,7 @@ def show_approval(context: CliContext, approval_id: str) -> None:
 
 
 def card(context: CliContext, approval: Document) -> list[str]:
-    """Everything that a person must see in order to judge."""
+    """The text of an approval: everything that a person needs in order to decide."""
     request: Document = approval["request"]
     involved: list[tuple[str, str]] = request.get("involved") or []
     rest = {name: value for name, value in request.items() if name not in (*_BLOCKS, "involved", "schedule")}
@@ -97,7 +97,7 @@ def _title(approval: Document) -> str:
 
 
 def _value(context: CliContext, name: str, value: Any) -> str:
-    """A request has milliseconds and micro-dollars, as the store keeps them."""
+    """The value as text. A request has milliseconds and micro-dollars, as in the store."""
     if type(value) is int and name in _INSTANTS:
         return context.when(datetime.fromtimestamp(value / 1000, UTC).isoformat())
     if type(value) is int and name == "max_cost":
@@ -142,7 +142,7 @@ def deny(context: CliContext, approval_id: str, yes: bool, digest: str | None, n
 
 
 def _shown(context: CliContext, approval_id: str, digest: str | None) -> Document:
-    """What is answered is what was shown."""
+    """Show the request, and return it. Raises Conflict if its digest is not the given one."""
     approval = context.call("approvals.get", approval_id=approval_id)
     context.note("\n".join(card(context, approval)))
     if digest is not None:

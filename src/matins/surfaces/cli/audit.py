@@ -1,4 +1,4 @@
-"""`matins audit`: whether every event is as it was written."""
+"""`matins audit`: verify that events are unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`matins call`: any use case by its name, for what has no command of its own."""
+"""`matins call`: any use case by name, also those without a command."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _FIRST = ("schedules", "runs", "approvals")
 
 
 class CallCommand(Command):
-    """Its help lists every use case by noun, so that one without a command of its own is found there."""
+    """A command whose help lists every use case by noun."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         super().format_options(ctx, formatter)

@@ -1,4 +1,4 @@
-"""All commands: their help and where they are. Loads no command module, so that `matins --help` is quick."""
+"""The catalog of commands: their help and modules. It loads no command, so that `matins --help` is quick."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Entry(NamedTuple):
     """The module of this package and its attribute."""
     help: str
     noun: str = ""
-    """Where it is given, the attribute is a function that makes the commands of this noun."""
+    """If given, the attribute is a function that makes the commands of this noun."""
 
 
 RECORDS = "Agents and policies"
@@ -73,11 +73,11 @@ SECTIONS: Mapping[str, Mapping[str, Entry]] = {
         "file": Entry("file:noun_group", "Manage the configuration file by noun: matins file plan.", "file"),
     },
 }
-"""Without the nouns of records."""
+"""All commands except those of records."""
 ALIASES = {"ls": "list", "remove": "rm"}
 _ENTRIES = {name: entry for section in SECTIONS.values() for name, entry in section.items()}
 _OWN_MODULES = {"agents": "agents:agents", "webhooks": "webhooks:webhooks"}
-"""Kinds of records whose commands do more than those of every kind."""
+"""Kinds of records with more commands than every kind has."""
 
 
 def help_of(command: str) -> str:
@@ -86,7 +86,7 @@ def help_of(command: str) -> str:
 
 @cache
 def sections() -> Mapping[str, Mapping[str, Entry]]:
-    """All of them. Kinds of records are in the order of their names, so that a new one has its place."""
+    """All commands. Kinds of records are sorted by name."""
     records = sorted({**_record_entries(), **SECTIONS[RECORDS]}.items())
     return {**SECTIONS, RECORDS: dict(records)}
 
@@ -102,7 +102,7 @@ def _record_entry(noun: str, text: str) -> Entry:
 
 
 def load_command(name: str) -> click.Command | None:
-    """The command of this name, loaded now; None when there is none."""
+    """The command of this name, loaded now; None if there is none."""
     name = ALIASES.get(name, name)
     entry = _ENTRIES.get(name) or _record_entries().get(name)
     if entry is None:

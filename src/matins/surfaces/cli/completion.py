@@ -1,4 +1,4 @@
-"""`matins completion`: what a shell needs to complete commands, options and names."""
+"""`matins completion`: shell completion of commands, options and names."""
 
 from __future__ import annotations
 

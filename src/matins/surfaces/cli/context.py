@@ -1,4 +1,4 @@
-"""What every command has at hand: where its calls go, and how results are printed."""
+"""The context of every command: the transport of its calls, and the output."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ Document = dict[str, Any]
 
 @runtime_checkable
 class EventStream(Protocol):
-    """A transport that is sent events as they happen; any other is asked again and again."""
+    """A transport that sends live events. Other transports are polled."""
 
     def follow_documents(self, arguments: Mapping[str, Any]) -> Generator[Document]: ...
 
 
 class App(Protocol):
-    """What the composition root gives to the command line."""
+    """The interface of the composition root to the command line."""
 
     def transport(self, store: str | None, url: str | None, token: str | None, home: str | None) -> Transport: ...
 
@@ -47,7 +47,7 @@ class CliContext:
         self.app = app
         self.as_json = False
         self.location: dict[str, str | None] = {"store": None, "url": None, "token": None, "home": None}
-        """As the options `--store`, `--url`, `--token` and `--home` give it."""
+        """The values of the options `--store`, `--url`, `--token` and `--home`."""
 
     # -- calls
 
@@ -56,32 +56,32 @@ class CliContext:
         return self.app.transport(**self.location)
 
     def call(self, use_case: str, /, **arguments: Any) -> Any:
-        """The document that a use case gives; arguments that are None are left out."""
+        """The document of a use case; arguments that are None are left out."""
         return self.send(use_case, {name: value for name, value in arguments.items() if value is not None})
 
     def send(self, use_case: str, arguments: Mapping[str, Any]) -> Any:
-        """The document that a use case gives for exactly these arguments: in an edit, None resets a setting."""
+        """The document of a use case for exactly these arguments: in an edit, None resets a setting."""
         return self.transport.document(use_cases()[use_case], arguments)
 
     # -- results
 
     def show(self, document: Any, as_text: Callable[[], str | Iterable[str]]) -> None:
-        """Print the result to stdout: for people, or as the document that it is."""
+        """Print the result to stdout, as text or as the document."""
         self.out(json_text(document, indent=2 if self.on_terminal else None) if self.as_json else _joined(as_text()))
 
     def show_line(self, document: Any, as_text: Callable[[], str]) -> None:
-        """Print one of many results, each on a line of its own."""
+        """Print one of many results, each on its own line."""
         self.out(json_text(document) if self.as_json else as_text())
 
     def out(self, text: str) -> None:
         click.echo(text, color=self.colour or None)
 
     def note(self, text: str) -> None:
-        """Print to stderr what is not the result."""
+        """Print a note to stderr, beside the result."""
         click.echo(block(text), err=True)
 
     def note_if_not_running(self) -> None:
-        """What is to come does not happen without an engine."""
+        """Print a note if no engine is running, since no run starts without one."""
         if not self.call("system.stats")["running"]:
             self.note("No engine is running. Start the daemon: matins up")
 
@@ -95,7 +95,7 @@ class CliContext:
         return click.style(cell.text, fg=cell.colour) if self.colour and cell.colour else cell.text
 
     def confirm(self, question: str, *, yes: bool) -> None:
-        """Ask a person at a terminal, unless `--yes` is given; a no ends the command."""
+        """Ask for confirmation at a terminal, unless `--yes` is given. A no ends the command."""
         if not yes and self.is_interactive and not click.confirm(question, err=True):
             self.note("Nothing was changed.")
             raise click.exceptions.Exit(CANCELLED)
@@ -110,7 +110,7 @@ class CliContext:
         return times.when(at, self.now)
 
     def until(self, at: str) -> str:
-        """Mon 09:00 (in 3d)."""
+        """The instant as text: Mon 09:00 (in 3d)."""
         return f"{times.local(at, self.now)} ({self.relative_time(at)})"
 
     def relative_time(self, at: str) -> str:
@@ -118,7 +118,7 @@ class CliContext:
 
     @property
     def width(self) -> int | None:
-        """Of the terminal; what goes to a file or a program is not cut."""
+        """The width of the terminal; None for a file or a pipe, where lines are not cut."""
         if os.environ.get("COLUMNS", "").isdigit() or self.on_terminal:
             from shutil import get_terminal_size  # takes long to load
 
@@ -154,8 +154,8 @@ def _joined(text: str | Iterable[str]) -> str:
 
 
 def json_text(document: Any, indent: int | None = None) -> str:
-    """Invisible characters are written out, so that no terminal obeys them either."""
-    import json  # the help of commands needs none
+    """The document as JSON, with invisible characters escaped, so that a terminal does not interpret them."""
+    import json  # not needed for the help of commands
 
     text = json.dumps(document, ensure_ascii=False, indent=indent)
     if text.isascii() and "\x7f" not in text:

@@ -1,4 +1,4 @@
-"""How errors are printed, and the exit codes."""
+"""Printing of errors, and the exit codes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _LAST_HINT = "Try again, or check the installation: matins doctor"
 
 
 def exit_code(work: Callable[[], Any]) -> int:
-    """The exit code of whatever happens. An error is never a traceback, unless MATINS_DEBUG is set."""
+    """The exit code of a command. Errors are printed without a traceback, unless MATINS_DEBUG is set."""
     try:
         code = work()
         return code if isinstance(code, int) else OK
@@ -56,7 +56,7 @@ def print_error(message: str, hint: str | None) -> None:
 
 
 def as_typed(hint: str) -> str:
-    """A hint of the API in commands and options: `period="day"` is `--period day` here."""
+    """A hint of the API as commands and options: `period="day"` becomes `--period day`."""
     if "matins " in hint or "--" in hint:
         return hint
     import re  # most commands have no errors
@@ -94,7 +94,7 @@ def _code(error: MatinsError) -> int:
 
 
 def replace_unknown_characters() -> None:
-    """A terminal that cannot show a character shows another one, and the command does not fail."""
+    """Print another character for one that the terminal cannot show, instead of failing."""
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:

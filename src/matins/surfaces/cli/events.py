@@ -1,4 +1,4 @@
-"""`matins events`: what happened, and what happens."""
+"""`matins events`: list events, or follow them."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def list_events(
 
 
 def _followed(context: CliContext, wanted: Mapping[str, Any], after: str | None, limit: int) -> Iterator[Document]:
-    """Events so far, and then those that happen: as a daemon sends them, or by asking again and again."""
+    """Past events, and then live ones, from the daemon's stream or by polling."""
     newest: list[Document] = context.call("events.list", limit=1)
     while found := context.call("events.list", after=after, limit=limit, **wanted):
         yield from found
@@ -76,7 +76,7 @@ def _line(context: CliContext, event: Document) -> str:
 
 
 def _value(context: CliContext, name: str, value: Any) -> str:
-    """Instants in an event's own data are milliseconds."""
+    """The value as text. Instants in the data of an event are milliseconds."""
     if type(value) is int and (name.endswith("_at") or name in _INSTANTS):
         return local(datetime.fromtimestamp(value / 1000, UTC).isoformat(), context.now)
     return plain(value)

@@ -1,4 +1,4 @@
-"""`matins next` and `preview`: what is to come."""
+"""`matins next` and `preview`: future runs."""
 
 from __future__ import annotations
 

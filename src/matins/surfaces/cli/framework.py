@@ -1,4 +1,4 @@
-"""Commands as Matins has them: with `--json` and the way to a store on each, loaded when they are called."""
+"""Base classes of commands: shared options such as `--json`, and commands that are loaded when they are called."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _remember(ctx: click.Context, parameter: click.Parameter, value: Any) -> Non
 
 
 def _shared_options(*, root: bool) -> list[click.Option]:
-    """Options that may be before the command or after it."""
+    """The options that may be before or after the command."""
     options = [
         click.Option([f"--{name}"], metavar=metavar, help=text, hidden=not root, expose_value=False,
                      callback=_remember, envvar=f"MATINS_{name.upper()}" if root else None)
@@ -48,7 +48,7 @@ def _shared_options(*, root: bool) -> list[click.Option]:
 
 
 class Command(click.Command):
-    """Has the shared options too, unless one of its own has that name."""
+    """A command with the shared options, unless it has an option of that name."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -70,7 +70,7 @@ def root_command(name: str, kind: type[Command] = Command) -> Callable[[Callable
 
 
 class PlainOption(click.Option):
-    """Its help is what is written, without the range that click adds."""
+    """An option whose help does not show the range that click adds."""
 
     def get_help_extra(self, ctx: click.Context) -> Any:
         extra = super().get_help_extra(ctx)
@@ -79,7 +79,7 @@ class PlainOption(click.Option):
 
 
 class NounGroup(click.Group):
-    """`matins agents` and its verbs. What is no verb goes to the default one: `matins runs nightly`."""
+    """A noun and its verbs, such as `matins agents`. Without a verb, the default one runs: `matins runs nightly`."""
 
     command_class = Command
 
@@ -94,16 +94,16 @@ class NounGroup(click.Group):
         return super().parse_args(ctx, args)
 
     def _check_verb(self, ctx: click.Context, args: list[str]) -> None:
-        """More words than the default verb takes: the first one is a misspelt verb."""
-        words = [word for word in args[:2] if not word.startswith("-")]
+        """Raise if there are more arguments than the default verb takes: the first is then a misspelt verb."""
+        given = [argument for argument in args[:2] if not argument.startswith("-")]
         takes = sum(isinstance(parameter, click.Argument) for parameter in self.commands[self._default].params)
-        if args and words[:1] == args[:1] and len(words) > takes:
+        if args and given[:1] == args[:1] and len(given) > takes:
             raise click.UsageError(
                 f'There is no command "{ctx.info_name} {args[0]}".{nearest(args[0], self.commands)}', ctx
             )
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Those of the default verb too: they may follow the noun itself."""
+        """Write the options, with those of the default verb: they may follow the noun itself."""
         super().format_options(ctx, formatter)
         options = [option for option in self.commands[self._default].params if isinstance(option, click.Option)]
         records = [option.get_help_record(ctx) for option in options if option.name != "as_json"]
@@ -113,7 +113,7 @@ class NounGroup(click.Group):
                 formatter.write_dl(lines)
 
     def takes(self, **commands: click.Command) -> None:
-        """Add verbs that are root commands too."""
+        """Add root commands as verbs."""
         for name, command in commands.items():
             self.add_command(command, name.replace("_", "-"))
 
@@ -158,7 +158,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 
 def complete_keys(noun: str) -> Completer:
-    """Keys of records, or names of schedules, for the shell; none where nothing answers."""
+    """Keys of records, or names of schedules, for shell completion; none if the call fails."""
 
     def complete(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
         from click.shell_completion import CompletionItem
@@ -188,7 +188,7 @@ def without_none(**arguments: Any) -> dict[str, Any]:
 
 
 def number_argument(name: str, metavar: str, what: str, where: str) -> Callable[[F], F]:
-    """The number of a run, an approval or a thread; the error for anything else says where the numbers are."""
+    """An argument for the number of a run, an approval or a thread. Its error names the command that lists them."""
 
     def checked(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
         if not (value.isascii() and value.isdigit()):
@@ -200,7 +200,7 @@ def number_argument(name: str, metavar: str, what: str, where: str) -> Callable[
 
 
 def deletion(what: str, name: str, *, deleted: bool) -> tuple[Mapping[str, bool], Callable[[], str]]:
-    """Document and text of a deletion. Without a name: there is only one of its kind."""
+    """Document and text of a deletion. The name is empty if there is only one record."""
     quoted = f' "{name}"' if name else ""
     done, absent = f"Deleted the {what} {name}".rstrip(), f"There is no {what}{quoted}: nothing to delete"
     text = f"{done}." if deleted else f"{absent}."

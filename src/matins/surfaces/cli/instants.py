@@ -1,4 +1,4 @@
-"""Instants as people type them: on their own clock, in UTC, or as a time from now."""
+"""Instants as options: in local time, in UTC, or as a duration from now."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 
 class Instant(click.ParamType[str]):
-    """Becomes an ISO text with its offset."""
+    """A click type that returns an ISO text with an offset."""
 
     name = "instant"
 
     def __init__(self, *, future: bool = False, zoned: bool = False) -> None:
-        """`future` accepts 2h for two hours from now. `zoned`: anything else is read where a time zone is known."""
+        """`future` accepts 2h for two hours from now. `zoned` leaves any other text to the service, for its zone."""
         self._future = future
         self._zoned = zoned
 
@@ -56,4 +56,4 @@ def _iso(at: datetime) -> str:
 
 FUTURE, ANY = Instant(future=True), Instant()
 ZONED = Instant(future=True, zoned=True)
-"""For a record with a time zone of its own: instants without an offset are in that zone."""
+"""For a record with its own time zone: instants without an offset are in that zone."""

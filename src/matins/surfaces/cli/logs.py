@@ -46,7 +46,7 @@ def logs(context: CliContext, what: str, agent: str | None, follow: bool, stderr
 
 
 def _chunks(context: CliContext, run_id: str, stream: str, *, follow: bool) -> Iterator[Document]:
-    """All output so far; with `follow`, also what is still to come."""
+    """All output so far; with `follow`, also later output."""
     at = 0
     while True:
         chunk = context.call("runs.output", run_id=run_id, stream=stream, offset=at, limit=_CHUNK_BYTES)
@@ -61,12 +61,12 @@ def _chunks(context: CliContext, run_id: str, stream: str, *, follow: bool) -> I
 
 
 def _joined(chunks: list[Document]) -> Document:
-    """One document, as if all had been one chunk."""
+    """The chunks as one document."""
     return {**chunks[-1], "offset": chunks[0]["offset"], "text": "".join(chunk["text"] for chunk in chunks)}
 
 
 def _run(context: CliContext, what: str, agent: str | None) -> Document:
-    """A number is a run; a schedule whose name is a number is given as agent/name."""
+    """The run with this number, or the last run of a schedule. If its name is a number, agent/name is needed."""
     if what.isascii() and what.isdigit() and agent is None:
         return context.call("runs.get", run_id=what)
     found: list[Document] = context.call("runs.list", schedule=what, agent=agent, limit=50)

@@ -22,7 +22,7 @@ to stderr; --json prints the API's documents. Nouns work too: matins runs list, 
 
 
 class Root(LazyGroup):
-    """Prints every error for people, and exits with its code."""
+    """Prints errors as text, and exits with their code."""
 
     def main(
         self,

@@ -54,13 +54,13 @@ def _option(table: Table, declared: Declared) -> Callable[[F], F]:
 
 
 def option_help(declared: Declared) -> str:
-    """The help of the setting, with its default where there is one to show."""
+    """The help of the setting, with its default if there is one to show."""
     text, default = declared.setting.help, default_text(declared)
     return text if default is None or declared.help_has_default else f"{text} Default: {default}."
 
 
 def default_text(declared: Declared) -> str | None:
-    """The default as people write it; None where nothing is worth showing."""
+    """The default as people write it; None if there is none to show."""
     default = declared.default
     if declared.setting.required or default is None or default == "" or isinstance(default, bool):
         return None
@@ -74,7 +74,7 @@ def default_text(declared: Declared) -> str | None:
 
 
 def given_settings(table: Table, options: Mapping[str, Any], owner: str = "A schedule") -> dict[str, Any]:
-    """The settings that options and `--set` give, by name; None for those that `--unset` names."""
+    """The settings from options and `--set` by name; None for those of `--unset`."""
     known = [*table, *([WHEN] if PREFIX + WHEN in options else [])]
     texts = {name: options[PREFIX + name] for name in known if options.get(PREFIX + name) is not None}
     texts |= dict(split_assignment(text, "--set retries=2") for text in options.get("assignments", ()))
@@ -87,7 +87,7 @@ def given_settings(table: Table, options: Mapping[str, Any], owner: str = "A sch
 
 
 def read_setting(table: Table, name: str, text: Any) -> Any:
-    """The value that a text stands for."""
+    """The value of a setting, from text."""
     if name == WHEN:
         return text
     declared = table.get(name)
@@ -97,7 +97,7 @@ def read_setting(table: Table, name: str, text: Any) -> Any:
 
 
 def split_assignment(text: str, example: str) -> tuple[str, str]:
-    """`NAME=VALUE` as its name and its value."""
+    """The name and the value of `NAME=VALUE`."""
     name, equals, value = text.partition("=")
     if not equals:
         raise InvalidInput(f'"{text}" is not NAME=VALUE.', value=text, hint=f"For example: {example}")
@@ -105,7 +105,7 @@ def split_assignment(text: str, example: str) -> tuple[str, str]:
 
 
 def check_any(settings: Mapping[str, Any]) -> None:
-    """Raise for an edit that changes nothing."""
+    """Raise if an edit changes nothing."""
     if not settings:
         hint = "Use the option of a setting, --set NAME=VALUE or --unset NAME."
         raise InvalidInput("There is nothing to change.", field="set", hint=hint)

@@ -1,4 +1,4 @@
-"""Lists a page at a time."""
+"""Pages of lists."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Page(NamedTuple):
 
     @classmethod
     def of(cls, limit: int, fetch: Callable[[int], list[Document]]) -> Page:
-        """One item beyond the page is fetched, to know whether there are more."""
+        """The page. One more item is fetched, to know whether there are more."""
         found = fetch(min(limit + 1, _MAX_LIMIT))
         return cls(found[:limit], len(found) > limit or (limit == _MAX_LIMIT and len(found) == _MAX_LIMIT))
 

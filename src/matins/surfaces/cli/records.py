@@ -1,4 +1,4 @@
-"""Kinds of records as nouns: `matins NOUN list`, `show`, `set`, `edit` and `rm`, from what a kind declares."""
+"""Commands of records: `matins NOUN list`, `show`, `set`, `edit` and `rm`, from the declaration of a kind."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 Settings = dict[str, Any]
 Prepare = Callable[[CliContext, Settings], Settings]
-"""Settings as typed here → as they are sent."""
+"""From the settings as typed to the settings to send."""
 _VALUE = "value"
 _EMPTY: tuple[Any, ...] = (None, "", [], {})
 
@@ -49,11 +49,11 @@ class RecordCommands:
         self._prepare = prepare
         self._one = f"the {kind.one}" if kind.single else kind.owner[0].lower() + kind.owner[1:]
         self._bare = kind.alone if kind.alone and len(kind.table) == 1 else ""
-        """The only setting, whose value is given without an option."""
+        """The only setting of the kind, whose value is given without an option."""
 
     def group(self) -> NounGroup:
         kind, one = self._kind, self._one
-        shows = kind.single or kind.default_key is not None  # one that nothing is set for has its defaults
+        shows = kind.single or kind.default_key is not None  # without a record, the defaults are shown
         group = NounGroup(kind.noun.replace("_", "-"), kind.help, default="show" if shows else "list")
         if not kind.single:
             group.command("list", help=f"List {kind.many}.")(pass_context(self._list))
@@ -107,7 +107,7 @@ class RecordCommands:
         try:
             document = context.send(f"{self._kind.noun}.set", self._named(key) | settings)
         except InvalidInput as error:
-            if self._bare and error.field == self._bare:  # it has no option
+            if self._bare and error.field == self._bare:  # the setting has no option
                 error.hint = f"For example: {self._kind.example}"
             raise
         context.show(document, lambda: self._summary(context, key, settings, document))
@@ -137,7 +137,7 @@ class RecordCommands:
     # -- documents as text
 
     def _summary(self, context: CliContext, key: str, settings: Settings, document: Document) -> str:
-        """Set the budget daily: max cost $5.00, period day."""
+        """For example: Set the budget daily: max cost $5.00, period day."""
         pairs = [f"{state_text(name)} {text}" for name, text in self._texts(context, document) if name in settings]
         return one_line(f"Set the {self._kind.one} {key}".rstrip() + (f": {', '.join(pairs)}" if pairs else "."))
 
@@ -153,7 +153,7 @@ class RecordCommands:
 
     def _fields(self, context: CliContext, document: Document) -> list[str]:
         kind = self._kind
-        if kind.single:  # its columns say so where nothing is set
+        if kind.single:  # the columns have a text for an empty record
             return context.fields(
                 *((column.title.lower(), _cell(context, column, document)) for column in kind.columns)
             )
@@ -161,7 +161,7 @@ class RecordCommands:
         return [*lines, "", *self._table(context, [document])] if kind.rows is not None else lines
 
     def _texts(self, context: CliContext, document: Document) -> Iterator[tuple[str, str]]:
-        """Of a kind whose records are several rows, its table shows the rest."""
+        """Names and texts of the fields. If one record is several rows, the table shows the rest."""
         kind = self._kind
         for name, value in document.items():
             declared = kind.table.get(name)

@@ -33,7 +33,7 @@ from matins.surfaces.cli.wait import Waited, wait_for
 _COLUMNS = (Column("RUN"), Column("SCHEDULE", 12), Column("SLOT", 12), Column("STATE", 14), Column("DURATION"),
             Column("REASON", 10))  # fmt: skip
 _EXECUTED = "executed"
-"""The first field of an agent's report, which no result of a job has."""
+"""The first field of an agent's report. Results of jobs do not have it."""
 _EXIT_CODES = {
     "succeeded": errors.OK,
     "skipped": errors.FAILED,
@@ -105,7 +105,7 @@ def _note_error(context: CliContext, found: Document) -> None:
 
 
 def _error_of(found: Document) -> str:
-    """The last line of its error: of a traceback, the exception."""
+    """The last line of the error: in a traceback, the exception."""
     outcome: Document = found["outcome"] or {}
     return str(outcome.get("error") or "").strip().rpartition("\n")[2]
 
@@ -116,7 +116,7 @@ def _answer(found: Document) -> list[str]:
 
 
 def run_line(context: CliContext, found: Document) -> str:
-    """Run 12 of nightly: ✓ succeeded in 4.1s."""
+    """For example: Run 12 of nightly: ✓ succeeded in 4.1s."""
     length = "" if found["duration_ms"] is None else f" in {duration_text(found['duration_ms'])}"
     reason = found["reason"] if found["state"] not in ("waiting", found["reason"]) else None
     why = f" ({state_text(reason)})" if reason else ""
@@ -156,7 +156,7 @@ def _row(context: CliContext, found: Document) -> tuple[Any, ...]:
 
 
 def _reason(found: Document) -> str:
-    """The reason; of a failure, its error."""
+    """The reason; for a failure, its error."""
     if found["state"] == "waiting" or not found["reason"]:
         return ""
     error = _error_of(found) if found["reason"] == "failed" else ""
@@ -192,7 +192,7 @@ def _shown(context: CliContext, found: Document) -> list[str]:
 
 
 def _outcome(context: CliContext, outcome: Document) -> list[str]:
-    """What it returned, and its error."""
+    """The result and the error, as lines."""
     result = outcome.get("result")
     report = cast("Document", result) if isinstance(result, dict) and _EXECUTED in result else {}
     lines = context.fields(
@@ -212,7 +212,7 @@ def _reported(name: str, value: Any) -> str:
 
 
 def answer_of(outcome: Document | None) -> str:
-    """The final text of an agent, or what a job returned."""
+    """The final text of an agent, or the result of a job."""
     result = (outcome or {}).get("result")
     if isinstance(result, dict) and _EXECUTED in result:
         return str(cast("Document", result).get("text") or "")

@@ -1,4 +1,4 @@
-"""The settings of a schedule as options; apart from `options`, since their declarations take long to load."""
+"""The settings of a schedule as options; separate from `options`, since their declarations take long to load."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ def _note_zone(context: CliContext, schedule: Document, when: str, settings: Map
 
 
 def _note_job(context: CliContext, job: str, settings: Mapping[str, Any]) -> bool:
-    """Whether an unknown job was noted. That is no error: its program may start later."""
+    """Whether an unknown job was noted. It is not an error, because its program may start later."""
     known = context.call("system.jobs") if "job" in settings else {"names": [job]}
     if job in known["names"]:
         return False

@@ -33,7 +33,7 @@ _SHOWN_BEFORE = ("when", "timezone", "prompt")
 
 
 def summary(context: CliContext, verb: str, schedule: Document) -> str:
-    """Added morning: every weekday at 09:00 (UTC), next in 3d (Mon 09:00)."""
+    """For example: Added morning: every weekday at 09:00 (UTC), next in 3d (Mon 09:00)."""
     coming = "" if schedule["next_run_at"] is None else f", next {context.when(schedule['next_run_at'])}"
     state = "" if schedule["state"] == "active" else f", {schedule_state(schedule).text}"
     return one_line(f"{verb} {schedule['name']}: {schedule['trigger_text']} ({schedule['timezone']}){coming}{state}")

@@ -1,4 +1,4 @@
-"""States as people see them: a mark, a text and, where there are colours, a colour."""
+"""States as text, with a mark and, if the terminal has colours, a colour."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def waits_for_approval(run: dict[str, Any]) -> bool:
 
 
 def run_state(run: dict[str, Any]) -> Cell:
-    """Its state; of a run that waits, what it waits for."""
+    """The state of a run; if it waits, the reason."""
     if waits_for_approval(run):
         return Cell("◆ needs approval", "magenta")
     if run["state"] == "waiting":
@@ -54,7 +54,7 @@ def last_run(run: dict[str, Any] | None, at: datetime) -> Cell:
 
 
 def next_run(schedule: dict[str, Any], at: datetime) -> Cell:
-    """When it runs next, or why it does not."""
+    """The time of the next run, or the reason why there is none."""
     if schedule["state"] == "active":
         return Cell(when(schedule["next_run_at"], at))
     return schedule_state(schedule)
@@ -69,12 +69,12 @@ def schedule_state(schedule: dict[str, Any]) -> Cell:
 
 
 def gate_verdict(passes: bool | None) -> Cell:
-    """Whether a gate passes; None where that is known only when it is asked."""
+    """The verdict of a gate; None if it is known only when the run starts."""
     if passes is None:
         return Cell("? asks", "yellow")
     return Cell("✓ passes", "green") if passes else Cell("✗ stops", "red")
 
 
 def state_text(name: str) -> str:
-    """`over budget` for `over_budget`: of states, reasons and settings."""
+    """The text of a state, reason or setting: `over budget` for `over_budget`."""
     return name.replace("_", " ")

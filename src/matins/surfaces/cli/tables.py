@@ -1,4 +1,4 @@
-"""Tables and lists of fields, as wide as the terminal."""
+"""Tables and lists of fields, fitted to the width of the terminal."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ _NARROWEST = 20
 class Cell(NamedTuple):
     text: str
     colour: str | None = None
-    """Never the only sign: the text has the same meaning."""
+    """Colour adds to the text, and never replaces it."""
 
 
 class Column(NamedTuple):
     title: str
     least: int | None = None
-    """How narrow it may become; columns that people copy into another command are never cut."""
+    """The minimum width; None for a column that is never cut, because people copy its values."""
     right: bool = False
     wraps: bool = False
-    """Continues below instead of being cut."""
+    """Whether a long text continues on the next line instead of being cut."""
 
 
 def table(
     columns: Sequence[Column], rows: Iterable[Sequence[str | Cell]], width: int | None, *, colour: bool = False
 ) -> list[str]:
-    """Lines with a head, at most `width` columns wide where the columns allow it."""
+    """The lines of the table with a header, at most `width` columns wide if the columns allow it."""
     lines = [[_cell(item) for item in row] for row in rows]
     head = [Cell(column.title, "bold") for column in columns]
     natural = [max(cells(line[n].text) for line in [head, *lines]) for n in range(len(columns))]
@@ -43,7 +43,7 @@ def _cell(item: str | Cell) -> Cell:
 
 
 def _shrunk(columns: Sequence[Column], natural: list[int], width: int | None) -> list[int]:
-    """The widest column shrinks first."""
+    """The widths of the columns. The widest column shrinks first."""
     widths = list(natural)
     over = 0 if width is None else sum(widths) + len(_GAP) * (len(widths) - 1) - width
     while over > 0:
@@ -84,13 +84,13 @@ def _styled(text: str, colour: str | None) -> str:
 
 
 def fields(pairs: Iterable[tuple[str, object]], width: int | None) -> list[str]:
-    """`label  value`; long values continue below, empty ones are left out."""
+    """Lines of `label  value`. Long values continue below, and empty ones are left out."""
     shown = [(one_line(label), one_line(value)) for label, value in pairs if value not in (None, "")]
     margin = max((cells(label) for label, _ in shown), default=0) + len(_GAP)
-    room = None if width is None else max(width - margin, _NARROWEST)
+    available = None if width is None else max(width - margin, _NARROWEST)
     lines: list[str] = []
     for label, value in shown:
-        first, *rest = wrapped(value, room)
+        first, *rest = wrapped(value, available)
         lines.append((padded(label, margin) + first).rstrip())
         lines += [" " * margin + line for line in rest]
     return lines

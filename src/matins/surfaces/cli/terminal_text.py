@@ -1,4 +1,4 @@
-"""Text made harmless for a terminal, and fitted to its width."""
+"""Text that is safe for a terminal, and fitted to its width."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _MARKS_EACH = 4
 
 
 def one_line(text: object) -> str:
-    """For a cell or a sentence: characters that move the cursor or are invisible are written out."""
+    """The text on one line, with control and invisible characters escaped."""
     return _written_out(" ".join(str(text).split()))
 
 
 def block(text: str) -> str:
-    """Lines as they are, with control characters written out."""
+    """The lines, with control characters escaped."""
     lines = _LINE_END.sub("\n", text).split("\n")
     return "\n".join(_written_out(line.expandtabs(4)) for line in lines)
 
@@ -36,7 +36,7 @@ def without_codes(text: str) -> str:
 
 
 def plain(value: Any) -> str:
-    """Any value of a document, on one line."""
+    """Any value of a document on one line."""
     match value:
         case str():
             return one_line(value)
@@ -70,7 +70,7 @@ def _escaped(character: str) -> str:
 
 
 def cells(text: str) -> int:
-    """Its width in columns of a terminal."""
+    """The width of a text in columns of a terminal."""
     return len(text) if text.isascii() else sum(map(_cells_of, text))
 
 
@@ -81,13 +81,13 @@ def _cells_of(character: str) -> int:
 
 
 def fitted(text: str, width: int) -> str:
-    """Cut to a width, with … where something is missing."""
+    """The text cut to a width, with … at its end if it was longer."""
     if cells(text) <= width and len(text) <= width * _MARKS_EACH:
         return text
-    kept, room = "", width - 1
+    kept, left = "", width - 1
     for character in text[: width * _MARKS_EACH]:
-        room -= _cells_of(character)
-        if room < 0:
+        left -= _cells_of(character)
+        if left < 0:
             break
         kept += character
     return kept.rstrip() + _MORE if width > 0 else ""
@@ -99,7 +99,7 @@ def padded(text: str, width: int, *, right: bool = False) -> str:
 
 
 def wrapped(text: str, width: int | None) -> list[str]:
-    """Lines of at most `width` columns, broken between words."""
+    """Lines of at most `width` columns, broken at spaces."""
     if width is None or cells(text) <= width:
         return [text]
     lines = [""]
@@ -114,7 +114,7 @@ def wrapped(text: str, width: int | None) -> list[str]:
 
 
 def _pieces(word: str, width: int) -> list[str]:
-    """A word in parts that each fit on a line."""
+    """The parts of a word, each of which fits on a line."""
     pieces = [""]
     for character in word:
         if pieces[-1] and cells(pieces[-1]) + _cells_of(character) > width:

@@ -1,4 +1,4 @@
-"""Instants as people read them: relative to now, and on their own clock."""
+"""Instants as text: relative to now, and in local time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def instant(text: str) -> datetime:
 
 
 def relative_time(text: str, at: datetime) -> str:
-    """in 3h, 2m ago, now."""
+    """For example: in 3h, 2m ago, now."""
     seconds = round((instant(text) - at).total_seconds())
     if seconds == 0:
         return "now"
@@ -27,7 +27,7 @@ def relative_time(text: str, at: datetime) -> str:
 
 
 def duration(seconds: float) -> str:
-    """In its largest unit; days only where hours would be many."""
+    """The duration in its largest unit; days only from two days on."""
     whole = round(seconds)
     for size, unit in _UNITS:
         if whole >= (_TWO_DAYS if unit == "d" else size):
@@ -36,14 +36,14 @@ def duration(seconds: float) -> str:
 
 
 def duration_text(milliseconds: int) -> str:
-    """In its two largest units; below ten seconds, with a fraction."""
+    """The duration in its two largest units; with a fraction below ten seconds."""
     if milliseconds < 10_000:
         return f"{milliseconds / 1000:.1f}s" if milliseconds >= 1000 else f"{milliseconds}ms"
     return two_units(milliseconds / 1000)
 
 
 def two_units(seconds: float) -> str:
-    """3d 8h, 45s."""
+    """For example: 3d 8h, 45s."""
     left, parts = round(seconds), list[str]()
     for size, unit in _UNITS:
         amount, left = divmod(left, size)
@@ -53,7 +53,7 @@ def two_units(seconds: float) -> str:
 
 
 def local(text: str, at: datetime) -> str:
-    """On the reader's own clock, no longer than needed."""
+    """The instant in local time, no longer than needed."""
     moment = instant(text).astimezone()
     gap = abs((moment - at).total_seconds())
     clock = f"{moment:%H:%M:%S}" if moment.second else f"{moment:%H:%M}"
@@ -63,7 +63,7 @@ def local(text: str, at: datetime) -> str:
 
 
 def when(text: str | None, at: datetime) -> str:
-    """in 3h (09:00)."""
+    """For example: in 3h (09:00)."""
     return "–" if text is None else f"{relative_time(text, at)} ({local(text, at)})"
 
 

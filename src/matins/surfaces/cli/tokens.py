@@ -67,7 +67,7 @@ def revoke(context: CliContext, token_id: str) -> None:
 
 
 def _check_not_a_name(context: CliContext, given: str) -> None:
-    """Raise where a name was given: the token would stay valid unnoticed."""
+    """Raise if a name was given instead of an ID: the token would stay valid unnoticed."""
     named = [item["id"] for item in context.call("tokens.list") if item["name"] == given and not item["revoked_at"]]
     if named:
         hint = f"Use the ID: matins tokens revoke {' or '.join(named)}"

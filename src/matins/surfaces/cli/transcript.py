@@ -1,4 +1,4 @@
-"""What agents' tools print, as people read it: many print events as JSON, one per line."""
+"""The output of agents' tools as text. Many tools print events as JSON, one per line."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _NOT_ANSWERS = frozenset(["user", "system", "init"])
 
 
 class Transcript:
-    """Line by line: text as it is, and of an event its texts, if it has any."""
+    """Converts line by line: text stays as it is, and an event becomes its texts, if any."""
 
     def __init__(self) -> None:
         self._kept = ""
         self._last = ""
 
     def read(self, text: str) -> str:
-        """All whole lines so far."""
+        """The text of all complete lines so far."""
         *lines, self._kept = (self._kept + text).split("\n")
         return "".join(self._line_text(line) for line in lines)
 
@@ -50,7 +50,7 @@ def _event(line: str) -> dict[str, Any] | None:
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """Texts and uses of tools, wherever they are in an event."""
+    """The texts and tool calls anywhere in an event."""
     if isinstance(value, list):
         for item in cast("list[Any]", value):
             yield from _texts(item)

@@ -1,4 +1,4 @@
-"""Waiting for a run, with its states noted on the way."""
+"""Waiting for a run, with a note for each state."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _FIRST_POLL_S, _MAX_POLL_S = 0.1, 1.0
 class Waited(NamedTuple):
     run: Document
     approval: str | None = None
-    """The approval that it waits for."""
+    """The approval that the run waits for."""
     timed_out: bool = False
 
 
 def wait_for(context: CliContext, run: Document, timeout: float | None) -> Waited:
-    """Wait until a run is over, or needs a person."""
+    """Wait until a run has ended, or needs a person."""
     begun, pause, noted = times.now(), _FIRST_POLL_S, ""
     while run["live"] and run["state"] != "held":
         noted = _note_state(context, run, noted)

@@ -1,4 +1,4 @@
-"""`matins webhooks`: the commands of every record, and what only webhooks can do."""
+"""`matins webhooks`: the commands of every record, and those of webhooks only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`matins why`: why a schedule ran or did not run, and what each gate says now."""
+"""`matins why`: why a schedule ran or did not run, and the verdict of each gate now."""
 
 from __future__ import annotations
 

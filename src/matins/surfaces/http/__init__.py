@@ -1,1 +1,1 @@
-"""The HTTP API: every use case as a route, problems in words, events as they happen."""
+"""The HTTP API: a route for every use case, errors as problem documents, and a stream of events."""

@@ -1,4 +1,4 @@
-"""The HTTP API, put together: an endpoint for each use case, and the routes of the server itself."""
+"""The HTTP application: an endpoint for each use case, and the routes of the server itself."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from matins.surfaces.http.server_routes import ServerRoutes
 from matins.surfaces.http.stream import HEARTBEAT_S, Stream
 
 THREADS = 4
-"""SQLite answers one at a time anyway; more threads would only wait for each other, and delay what fires."""
+"""SQLite executes one statement at a time. More threads would wait for each other, and delay runs."""
 
 
 class HttpApp:
-    """An ASGI application. From any thread, `wake` has streams look for events at once, and `close` ends them: a server
-    that stops waits for its connections."""
+    """An ASGI application. `wake` makes streams read new events, and `close` ends them: a server waits for its
+    connections before it stops. Any thread may call both."""
 
     def __init__(
         self, app: ASGIApp, routes: list[Route], stream: Stream, metrics: Metrics, pool: ThreadPoolExecutor
@@ -72,7 +72,7 @@ def build_app(
     threads: int = THREADS,
     heartbeat_s: float = HEARTBEAT_S,
 ) -> HttpApp:
-    """`hosts` and `origins` are exact: "127.0.0.1:7411", "http://127.0.0.1:7411"."""
+    """The application. `hosts` and `origins` are exact: "127.0.0.1:7411", "http://127.0.0.1:7411"."""
     pool = ThreadPoolExecutor(threads, "matins-http")
     authenticator = Authenticator(tokens, sessions)
     stream = Stream(caller, authenticator, pool, heartbeat_s=heartbeat_s)

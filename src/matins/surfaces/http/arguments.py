@@ -21,7 +21,7 @@ _CURSOR = "cursor"
 
 
 def read_request(use_case: UseCase, path: Mapping[str, str], query: bytes, body: bytes) -> dict[str, Any]:
-    """Values of their kinds are checked by the service; here only where each of them may be."""
+    """The arguments of a request. This checks only where each may be; the service checks the values."""
     outer = _read_query(use_case, query)
     inner = _read_body(use_case, body) if body else {}
     for name in inner:

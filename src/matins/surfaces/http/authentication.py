@@ -1,4 +1,4 @@
-"""Who sends a request: the bearer of a token, or a browser with a session."""
+"""Authentication of requests: by a token, or by a browser session."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _CHALLENGE = {"WWW-Authenticate": 'Bearer realm="matins"'}
 
 
 def header(scope: Any, name: bytes) -> str | None:
-    """A header that may occur once; one that occurs twice could be read in two ways."""
+    """The value of a header. Raises HttpError if the header occurs twice, since that is ambiguous."""
     found = [value for key, value in scope["headers"] if key == name]
     if not found:
         return None
@@ -34,7 +34,7 @@ class Authenticator:
         self._sessions = sessions
 
     def principal_of(self, scope: Any) -> Principal:
-        """Reads the token from the store: not for the event loop."""
+        """The principal of a request. It reads the store, so call it outside the event loop."""
         authorization = header(scope, b"authorization")
         if authorization is not None:
             return self._bearer(authorization)

@@ -1,4 +1,4 @@
-"""One-time links for a browser, and the sessions that they open. They are kept in memory: a restart ends them."""
+"""One-time links for a browser, and its sessions. They are in memory: a restart ends them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MAX_GRANTS = 1_000
 class _Grant(NamedTuple):
     principal: Principal
     until: int
-    """In boot time, which nobody steps."""
+    """In boot time, which clock changes do not affect."""
 
 
 class BrowserSessions:
@@ -30,7 +30,7 @@ class BrowserSessions:
         self._lock = threading.Lock()
 
     def create_code(self, principal: Principal) -> str:
-        """For `/login?code=…`: valid once, and for ten minutes."""
+        """A code for `/login?code=…`, valid once and for ten minutes."""
         return self._grant(self._codes, principal, CODE_MS)
 
     def open(self, code: str) -> str | None:
@@ -61,5 +61,5 @@ class BrowserSessions:
 
 
 def _digest(secret: str) -> str:
-    """Hashes are compared: how long that takes tells nothing of the secret."""
+    """The hash of a secret. Hashes are compared, so that timing reveals nothing about the secret."""
     return hashlib.sha256(secret.encode("utf-8", "replace")).hexdigest()

@@ -1,4 +1,4 @@
-"""One request to one use case: read, call, respond."""
+"""The endpoint of a use case: read the request, call, respond."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ BODY_TIMEOUT_S = 60.0
 _READ_ON = 4 << 20
 _JSON = "application/json"
 _CLOSE = {"Connection": "close"}
-"""The rest of a body would be read as the next request."""
+"""Closes the connection: the rest of a body would be read as the next request."""
 
 
 class EndpointContext(NamedTuple):
-    """What every endpoint needs."""
+    """The objects that every endpoint needs."""
 
     caller: Caller
     authenticator: Authenticator
     idempotency: IdempotencyStore
     pool: Executor
     changed: Callable[[], None]
-    """Called when something may have happened."""
+    """Called after a request that may have changed something."""
     changing: threading.Lock
-    """One for all endpoints: what one replaces, another edits."""
+    """One lock for all endpoints: one may replace what another edits."""
 
 
 class EndpointRequest(NamedTuple):
@@ -68,13 +68,13 @@ class Endpoint:
         self.use_case = use_case
         self._context = context
         self._reader = next((u for u in USE_CASES.values() if (u.method, u.path) == ("GET", use_case.path)), None)
-        """By which one sees what a PUT, a PATCH or a DELETE changes."""
+        """The use case that reads what a PUT, a PATCH or a DELETE changes."""
         self._conditional = use_case.method in ("PUT", "PATCH", "DELETE") and use_case.revision is None
         self._tagged = self._reader is not None and use_case.method in ("GET", "PUT", "PATCH")
-        """Whether the result is the whole of what is there."""
+        """Whether the result is the whole record."""
         kind = record_kinds().get(use_case.noun)
         self._state = tuple(kind.state_types or ()) if kind is not None else ()
-        """Fields that change by themselves: no reason to refuse an edit."""
+        """Fields that change without an edit, and do not cause a conflict."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         response = await self._respond(scope, receive)
@@ -85,7 +85,7 @@ class Endpoint:
     async def _respond(self, scope: Any, receive: Receive) -> Response:
         loop, use_case = asyncio.get_running_loop(), self.use_case
         try:
-            if use_case.max_bytes > DEFAULT_MAX_BYTES:  # so much is only read from those who may send it
+            if use_case.max_bytes > DEFAULT_MAX_BYTES:  # large bodies are read only from principals with the right
                 await loop.run_in_executor(self._context.pool, self._principal, scope)
             body = await _in_time(read_body(scope, receive, use_case.max_bytes)) if use_case.has_body else b""
         except (HttpError, MatinsError) as error:
@@ -94,7 +94,7 @@ class Endpoint:
         return await loop.run_in_executor(self._context.pool, self._answer, request)
 
     def _answer(self, request: EndpointRequest) -> Response:
-        """In a thread of the pool, from the token to the bytes."""
+        """The response. It runs in a thread of the pool, from the token to the bytes."""
         try:
             principal = self._principal(request.scope)
             key = header(request.scope, b"idempotency-key") if self.use_case.method == "POST" else None
@@ -104,13 +104,13 @@ class Endpoint:
         return Response(answer.body, answer.status, answer.headers, _JSON if answer.body else None)
 
     def _principal(self, scope: Any) -> Principal:
-        """Rights are checked before anything is read or stored: stored responses are not for everybody either."""
+        """The principal. Rights are checked before anything is read or stored, including stored responses."""
         principal = self._context.authenticator.principal_of(scope)
         check_right(principal, self.use_case)
         return principal
 
     def _once(self, principal: Principal, request: EndpointRequest, key: str) -> EndpointResponse:
-        """The same key and request: the same response, also when the first one is still on its way back."""
+        """The same response for the same key and request, also while the first response is being sent."""
         idempotency = self._context.idempotency
         stored = idempotency.begin(principal, key, _digest(request))
         if stored is not None:
@@ -138,7 +138,7 @@ class Endpoint:
         if request.body:
             check_content_type(scope)
         arguments = read_request(use_case, request.path, scope["query_string"], request.body)
-        if use_case.name == "schedules.run" and key is not None:  # so that not even a crash in between starts it twice
+        if use_case.name == "schedules.run" and key is not None:  # even a crash in between does not start it twice
             arguments.setdefault("key", key)
         if use_case.revision is not None:
             revision = etags.expected_revision(scope, lambda: self._current(principal, arguments).rev)
@@ -146,7 +146,7 @@ class Endpoint:
         if not self._conditional:
             return self._response(request, arguments, self._result(principal, arguments))
         check = etags.check_edit if use_case.method == "PATCH" else etags.check_replace
-        with self._context.changing:  # read and changed by one request at a time
+        with self._context.changing:  # one request at a time reads and changes
             check(scope, lambda: self._current_tag(arguments))
             return self._response(request, arguments, self._result(principal, arguments))
 
@@ -154,7 +154,7 @@ class Endpoint:
         return self._context.caller.call(principal, self.use_case, arguments)
 
     def _current(self, principal: Principal, arguments: Mapping[str, Any]) -> Any:
-        """What is there now."""
+        """The present result of the reading use case."""
         if self._reader is None:
             message, hint = "This path supports no conditions.", "Omit If-Match and If-None-Match."
             raise HttpError(400, "condition_not_supported", message, hint=hint)
@@ -162,7 +162,7 @@ class Endpoint:
         return self._context.caller.call(principal, self._reader, named)
 
     def _current_tag(self, arguments: Mapping[str, Any]) -> str | None:
-        """None where nothing is there. A tag alone tells nobody what it is, so the principal may be another."""
+        """The present tag; None if there is no record. It is read as the owner, since a tag reveals nothing."""
         try:
             found = self._current(OWNER, arguments)
         except NotFound:
@@ -193,7 +193,7 @@ class Endpoint:
         return EndpointResponse(use_case.status, body, headers)
 
     def _tag(self, result: Any, body: bytes) -> str:
-        """Of all that is shown. The part that an edit looks at comes first: a schedule's revision, or the settings."""
+        """The tag of the result. Its first part is what an edit compares: a schedule's revision, or the settings."""
         if isinstance(result, Schedule):
             return etags.etag(body, str(result.rev))
         if not self._state or isinstance(result, list):
@@ -204,7 +204,7 @@ class Endpoint:
         return etags.etag(body, etags.digest(msgspec.json.encode(document)))
 
     def _without_secret(self, body: bytes) -> str:
-        """A secret that is shown once is never stored with the response."""
+        """The body without the secret that is shown once, for storing."""
         field = self.use_case.secret
         if field is None:
             return body.decode()
@@ -212,7 +212,7 @@ class Endpoint:
 
 
 async def _in_time(body: Awaitable[bytes]) -> bytes:
-    """A client that sends it drop by drop holds a connection that others need."""
+    """The body. Raises HttpError if a slow client does not send it in time and blocks a connection."""
     try:
         async with asyncio.timeout(BODY_TIMEOUT_S):
             return await body
@@ -222,7 +222,7 @@ async def _in_time(body: Awaitable[bytes]) -> bytes:
 
 
 async def read_body(scope: Any, receive: Receive, max_bytes: int) -> bytes:
-    """What is a little too large is read to its end all the same: a client that still writes does not read."""
+    """The body of a request. If it is a little too large, it is read to its end: a client that writes does not read."""
     length = header(scope, b"content-length")
     if length is not None and length.isdigit() and int(length) > max_bytes + _READ_ON:
         raise _too_large(max_bytes)
@@ -231,7 +231,7 @@ async def read_body(scope: Any, receive: Receive, max_bytes: int) -> bytes:
     while True:
         message = await receive()
         if message["type"] == "http.disconnect":
-            raise HttpError(400, "incomplete_body", "The request was cut off.")  # nobody reads it, but it is counted
+            raise HttpError(400, "incomplete_body", "The request was cut off.")  # no client reads it, but it is counted
         part = message.get("body", b"")
         size += len(part)
         ended = not message.get("more_body")
@@ -280,6 +280,6 @@ def _page(
 
 
 def _location(template: str, result: Any) -> str:
-    """`/v1/schedules/{agent}/{name}`; a part that is empty is left out."""
+    """The location, such as `/v1/schedules/{agent}/{name}`; empty parts are left out."""
     parts = [getattr(result, part[1:-1]) if part.startswith("{") else part for part in template.split("/")]
     return "/" + "/".join(quote(str(part), safe="") for part in parts if part)

@@ -1,4 +1,4 @@
-"""ETags, and what If-Match and If-None-Match say of them."""
+"""ETags, and the conditions If-Match and If-None-Match."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ANY = "*"
 
 
 def etag(body: bytes, first: str | None = None) -> str:
-    """Of all that is shown. `first`: the part that an edit looks at, such as a schedule's revision."""
+    """The tag of a body. `first` is the part that an edit compares, such as a schedule's revision."""
     return f'"{digest(body)}"' if first is None else f'"{first}.{digest(body)}"'
 
 
@@ -25,7 +25,7 @@ def digest(data: bytes) -> str:
 
 
 def is_unchanged(scope: Any, tag: str) -> bool:
-    """Whether the client has it already, by If-None-Match."""
+    """Whether the client already has this version, by If-None-Match."""
     given = header(scope, b"if-none-match")
     return given is not None and (given.strip() == ANY or tag.strip('"') in tags(given, weak=True))
 
@@ -45,7 +45,7 @@ def tags(text: str, *, weak: bool = False) -> list[str]:
 
 
 def expected_revision(scope: Any, current: Callable[[], int]) -> int | None:
-    """The revision that an edit expects; None for any. `current` is called where several would do."""
+    """The revision that an edit expects; None for any. `current` is called when several are allowed."""
     given = _required(scope)
     if given.strip() == ANY:
         return None
@@ -59,14 +59,14 @@ def expected_revision(scope: Any, current: Callable[[], int]) -> int | None:
 
 
 def check_edit(scope: Any, current: Callable[[], str | None]) -> None:
-    """For an edit of what has no revisions. Where nothing is there, the use case says so."""
+    """Check the condition of an edit of a record without revisions. If there is no record, the use case raises."""
     given, tag = _required(scope), current()
     if tag is not None and given.strip() != ANY and _first_part(tag) not in _first_parts(given):
         raise _stale()
 
 
 def check_replace(scope: Any, current: Callable[[], str | None]) -> None:
-    """For what is put whole, or deleted. `current` gives the tag of what is there; None where nothing is."""
+    """Check the condition of a replacement or deletion. `current` returns the present tag; None without a record."""
     wanted, unwanted = header(scope, b"if-match"), header(scope, b"if-none-match")
     if wanted is None and unwanted is None:
         return
@@ -83,7 +83,7 @@ def check_replace(scope: Any, current: Callable[[], str | None]) -> None:
 
 
 def _first_part(tag: str) -> str:
-    """What an edit looks at."""
+    """The part of a tag that an edit compares."""
     return tag.strip('"').partition(".")[0]
 
 

@@ -1,7 +1,7 @@
-"""Events as they happen, for any number of listeners: the store is read once for all of them.
+"""The live event feed, for any number of listeners: the store is read once for all of them.
 
-A listener reads what it has missed from the store, then receives what is new. One that cannot keep up goes back to
-reading, so nothing is lost and memory is bounded.
+A listener reads missed events from the store, then receives new ones. A listener that cannot keep up reads from the
+store again, so no event is lost and memory is bounded.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _MAX_WAITING = 2_000
 _RETRY_S = 1.0
 
 Read = Callable[[int | None, int, tuple[str, ...]], Awaitable[list[dict[str, Any]]]]
-"""Events after a number (None: the newest), at most a number of them, of these types."""
+"""Reads events after a number (None: the newest), at most a given number of them, of these types."""
 
 
 class EventFrame(NamedTuple):
@@ -66,14 +66,14 @@ class Feed:
         self.closed = False
 
     def wake(self) -> None:
-        """Look for events at once. From any thread."""
+        """Read new events now. Any thread may call this."""
         loop = self._loop
         if loop is not None and self._listeners:
             with suppress(RuntimeError):  # the loop is closed
                 loop.call_soon_threadsafe(self._wake.set)
 
     def close(self) -> None:
-        """End all listeners. From any thread."""
+        """End all listeners. Any thread may call this."""
         self.closed = True
         loop = self._loop
         if loop is not None:
@@ -81,7 +81,7 @@ class Feed:
                 loop.call_soon_threadsafe(self._end_all)
 
     async def listen(self, after: int | None, types: tuple[str, ...]) -> Listener:
-        """From an event on, or from now on."""
+        """A listener for the events after the given one, or for new events."""
         self._loop = asyncio.get_running_loop()
         async with self._opening:
             if self._poller is None:
@@ -99,11 +99,11 @@ class Feed:
             self._poller = None
 
     async def frames(self, listener: Listener, read: Read, timeout_s: float) -> AsyncGenerator[list[EventFrame]]:
-        """What is new, in batches; an empty one after `timeout_s` without events."""
+        """New events in batches; an empty batch after `timeout_s` without events."""
         while not self.closed:
             if listener.behind:
                 listener.take()
-                listener.behind = False  # first: what happens while we read is offered
+                listener.behind = False  # first: events during the read are offered
                 page = await read(listener.at, PAGE, tuple(listener.types))
                 listener.behind = listener.behind or len(page) == PAGE
                 if page:

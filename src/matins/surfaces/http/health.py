@@ -1,4 +1,4 @@
-"""Whether the engine keeps up, and metrics for Prometheus."""
+"""Health of the engine, and metrics for Prometheus."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _STALE_MS = 1_000
 
 
 class Health:
-    """`max_lag_ms`: how long a slot may be due and unplanned."""
+    """Checks the health. `max_lag_ms`: how long a slot may be due and unplanned."""
 
     def __init__(self, caller: Caller, clock: Clock, max_lag_ms: int = MAX_LAG_MS) -> None:
         self._caller = caller
@@ -29,7 +29,7 @@ class Health:
         self._problems: list[str] = []
 
     def problems(self) -> list[str]:
-        """Why it is not ready; nothing when it is. Checked at most once a second."""
+        """The problems of the server; empty when it is ready. Checked at most once a second."""
         now = self._clock.boot_ms()
         if self._checked_at is None or now - self._checked_at >= _STALE_MS:
             self._checked_at, self._problems = now, self._check()
@@ -49,7 +49,7 @@ class Health:
 
 
 class Metrics:
-    """Counters come from the events in the store, and begin with this process."""
+    """Metrics. Counters come from the events in the store, and start with this process."""
 
     def __init__(self, caller: Caller, responses: Mapping[tuple[str, str, int], int]) -> None:
         self._caller = caller

@@ -1,5 +1,4 @@
-"""The outermost layer: which hosts and sites are served, and the headers of every response. Plain ASGI, since every
-request passes it."""
+"""The outermost layer: allowed hosts and origins, and the headers of every response. Plain ASGI for speed."""
 
 from __future__ import annotations
 
@@ -24,8 +23,8 @@ _SECRETS = re.compile(rb"(?:^|&)(?:token|access_token|api_key|apikey|authorizati
 
 
 class HostCheck:
-    """`hosts`: what a Host header may be, to the letter. `origins`: those of our own pages. `responses` counts by
-    route, method and status."""
+    """Checks Host and Origin. `hosts` are the exact allowed hosts, `origins` those of Matins' own pages. `responses`
+    counts by route, method and status."""
 
     def __init__(
         self, app: ASGIApp, hosts: Collection[str], origins: Collection[str], responses: Counter[tuple[str, str, int]]
@@ -36,7 +35,7 @@ class HostCheck:
         self._responses = responses
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        # An encoded slash belongs to a name: routes look at the path as it was sent, and decode its parts.
+        # An encoded slash belongs to a name: routes match the raw path, and decode its parts.
         scope["path"] = scope["raw_path"].decode("latin-1")
 
         async def send_with_headers(message: Message) -> None:

@@ -1,4 +1,4 @@
-"""The API in OpenAPI 3.1, from the declarations: `python -m matins.surfaces.http.openapi` prints it."""
+"""The OpenAPI 3.1 document, from the declarations: `python -m matins.surfaces.http.openapi` prints it."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ SECURITY: Schema = {
 
 @cache
 def openapi() -> Schema:
-    """The same for every server of this process."""
+    """The document, which is the same for every server of this process."""
     shown = [use_case for use_case in USE_CASES.values() if use_case.status != 204]
     schemas, components = msgspec.json.schema_components(
         [result_type(use_case) for use_case in shown], ref_template="#/components/schemas/{name}"
@@ -111,7 +111,7 @@ def openapi_text() -> bytes:
 
 
 def _add_formats(component: Schema, kind: Any) -> None:
-    """Which texts are instants."""
+    """Mark the strings that are instants."""
     for field in msgspec.structs.fields(kind):
         schema = component["properties"][field.encode_name]
         kinds = get_args(field.type) or (field.type,)
@@ -139,13 +139,13 @@ def _operation(use_case: UseCase, result: Schema | None) -> Schema:
 
 
 def _in_json(use_case: UseCase, text: str) -> str:
-    """Descriptions speak of Python."""
+    """The description with JSON terms instead of Python's."""
     text = re.sub(r"\bNone\b", "null", text)
     return text.replace("False when", "404 when") if use_case.method == "DELETE" else text
 
 
 def body_schema(use_case: UseCase) -> Schema:
-    """Arguments that are in the body, and settings."""
+    """The schema of a body: arguments, and settings."""
     outside = {*use_case.in_path, *use_case.query, use_case.revision}
     inside = {name: p for name, p in use_case.parameters.items() if name not in outside}
     properties = {name: _argument(parameter) for name, parameter in inside.items()}
@@ -267,7 +267,7 @@ SERVER_ROUTES: dict[tuple[str, str], Schema] = {
     ),
     ("POST", "/logout"): _server("logout", "End the session of a browser.", _success(None), status=204),
 }  # fmt: skip
-"""What is no use case."""
+"""The routes that are no use cases."""
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Errors as problem+json (RFC 9457), with a hint that says how to fix them."""
+"""Errors as problem+json (RFC 9457), with a hint."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MAX_VALUE_LENGTH = 200
 
 
 class HttpError(Exception):
-    """A request that does not get as far as the service."""
+    """An error before the service is called."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class HttpError(Exception):
 
 
 def problem(error: Exception, path: str) -> Response:
-    """The response to a request that failed. An error of ours is logged, and its text is not shown."""
+    """The response to a failed request. An internal error is logged, and its text is not shown."""
     if isinstance(error, HttpError):
         return _response(_document(error.code, error.status, error.detail, path, error), error.headers)
     if isinstance(error, MatinsError):
@@ -91,7 +91,7 @@ def _response(document: dict[str, Any], headers: Mapping[str, str]) -> Response:
 def _json(document: dict[str, Any]) -> bytes:
     try:
         return orjson.dumps(document)
-    except TypeError:  # half a pair of UTF-16 in what was sent
+    except TypeError:  # an unpaired surrogate in the request
         return orjson.dumps({name: _encodable(value) for name, value in document.items()})
 
 

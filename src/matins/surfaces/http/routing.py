@@ -1,4 +1,4 @@
-"""From a method and a path to the application that answers."""
+"""Routing: from a method and a path to an application."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from matins.api.use_case import path_pattern
 from matins.surfaces.http.problems import HttpError
 
 Unknown = Callable[[HttpError, Scope, Receive, Send], Awaitable[None]]
-"""What answers a request that no route takes."""
+"""Responds to a request that no route matches."""
 
 
 class Route(NamedTuple):
     method: str
     path: str
-    """As it is declared: `/v1/runs/{run_id}/cancel`."""
+    """The path as declared: `/v1/runs/{run_id}/cancel`."""
     app: ASGIApp
 
 
@@ -32,8 +32,8 @@ class _Pattern(NamedTuple):
 
 
 class Router:
-    """Exact paths are looked up; the others are tried by their first two segments. `{name:path}` takes slashes too, so
-    a path that goes on behind such a name is tried before the name alone."""
+    """Finds the route of a request: exact paths first, then patterns by their first two segments. `{name:path}` matches
+    slashes too, so a longer path after such a name is tried before the name alone."""
 
     def __init__(self, routes: Iterable[Route], unknown: Unknown) -> None:
         self._unknown = unknown
@@ -63,7 +63,7 @@ class Router:
         return await self._unknown(self._error(path), scope, receive, send)
 
     def _error(self, path: str) -> HttpError:
-        """What is wrong with a path that no route has, or not by this method."""
+        """The error for a path that no route has, or not with this method."""
         methods = {method for method, known in self._exact if known == path}
         for (method, head), patterns in self._patterns.items():
             if head == _head(path) and any(pattern.match(path) for pattern in patterns):

@@ -1,4 +1,4 @@
-"""An HTTP server in a thread of its own."""
+"""An HTTP server in a separate thread."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _HEAD_S = 20.0
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """A socket that listens at once; `port` 0 takes one that is free."""
+    """A listening socket; `port` 0 takes a free port."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # named, or asyncio leaves Nagle on
     try:
@@ -36,7 +36,7 @@ def bind(host: str, port: int) -> socket.socket:
 
 
 class Server:
-    """`failed` is called in its thread when it ends by itself."""
+    """The server. `failed` is called in its thread when it ends unexpectedly."""
 
     def __init__(self, app: HttpApp, listening: socket.socket, failed: Callable[[], None] = lambda: None) -> None:
         self._app = app
@@ -81,8 +81,8 @@ class Server:
 
 
 class _Protocol(HttpToolsProtocol):
-    """Sends the head of a response together with its body: one packet less, and one wait less for the interpreter's
-    lock. The head of a request has a maximum size and a timeout."""
+    """Sends the head of a response with its body: one packet less, and one wait less for the interpreter's lock. The
+    head of a request has a maximum size and a timeout."""
 
     head_s = _HEAD_S
     _head: int | None = 0
@@ -128,7 +128,7 @@ class _Protocol(HttpToolsProtocol):
 
 
 class _BufferedTransport:
-    """A transport that keeps what is written until the next turn of the loop."""
+    """A transport that buffers writes until the next turn of the loop."""
 
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
         self._transport = transport
@@ -154,7 +154,7 @@ class _BufferedTransport:
 
 
 class _EmbeddedServer(uvicorn.Server):
-    """Leaves signals to the process, and sets `ready` when it serves."""
+    """A server that leaves signals to the process, and sets `ready` when it serves."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)

@@ -1,4 +1,4 @@
-"""Routes beside the use cases: health, metrics, the description of the API, and how a browser logs in and out."""
+"""Routes besides the use cases: health, metrics, OpenAPI, and login and logout of browsers."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class ServerRoutes:
         return [Route(method, path, partial(_respond, handler)) for (method, path), handler in handlers.items()]
 
     async def unknown(self, error: HttpError, scope: Scope, receive: Receive, send: Send) -> None:
-        """No such path, or not this method; without a token nobody learns which."""
+        """Respond to an unknown path or method. Without authentication, the response does not show which."""
         found: Exception = error
         try:
             await self._in_thread(self._authenticator.principal_of, scope)
@@ -103,7 +103,7 @@ class ServerRoutes:
 
 
 async def _respond(handler: Handler, scope: Scope, receive: Receive, send: Send) -> None:
-    """An ASGI application that reads no body."""
+    """Respond without reading a body."""
     try:
         response = await handler(scope)
     except Exception as error:

@@ -1,4 +1,4 @@
-"""`GET /v1/events/stream`: server-sent events, after the last one that the listener received."""
+"""`GET /v1/events/stream`: server-sent events after the last one that the listener received."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ HEARTBEAT_S = 15.0
 _SEND_TIMEOUT_S = 30.0
 _MAX_LISTENERS = 500
 _BEGIN = b"id: %d\nretry: 1000\n\n"
-"""Where the stream is, so that a listener that is cut off before the first event misses none either."""
+"""The position of the stream: a listener that is cut off before the first event misses none."""
 _HEARTBEAT = b": still here\n\n"
 _HEADERS = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"x-accel-buffering", b"no")]
 
 
 class Stream:
-    """An ASGI application. The token is checked again after each heartbeat: it may be revoked meanwhile."""
+    """An ASGI application. The token is verified again after each heartbeat: it may be revoked meanwhile."""
 
     def __init__(
         self, caller: Caller, authenticator: Authenticator, pool: Executor, *, heartbeat_s: float = HEARTBEAT_S
@@ -48,7 +48,7 @@ class Stream:
                 message, hint = f"At most {_MAX_LISTENERS} clients can listen.", "Try again later."
                 raise HttpError(503, "too_many_listeners", message, hint=hint, headers={"Retry-After": "5"})
             reader = self._reader(principal)
-            await reader(0, 1, ())  # a principal that may not is refused before the stream begins
+            await reader(0, 1, ())  # checks the right before the stream begins
             listener = await self.feed.listen(after, types)
         except Exception as error:
             await problem(error, scope["path"])(scope, receive, send)
@@ -103,7 +103,7 @@ async def _disconnected(receive: Receive) -> None:
 
 
 async def _send(send: Send, text: bytes) -> None:
-    """A listener that takes nothing for half a minute is cut off; it may come back and continue."""
+    """Send the text. A listener that reads nothing for half a minute is cut off; it may reconnect and continue."""
     async with asyncio.timeout(_SEND_TIMEOUT_S):
         await send({"type": "http.response.body", "body": text, "more_body": True})
 

@@ -1,1 +1,1 @@
-"""Where calls go: a service in this process, the owner of a SQLite file, or a daemon over HTTP."""
+"""Transports of calls: to a service in this process, to the owner of a SQLite file, or to a daemon over HTTP."""

@@ -1,4 +1,4 @@
-"""Calls of a daemon over HTTP. Quick to load, since every command begins here."""
+"""Calls of a daemon over HTTP. It loads quickly, since every command uses it."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ class Response(NamedTuple):
 
 class _Frame(NamedTuple):
     at: str | None
-    """The last event's id."""
+    """The id of the last event."""
     data: bytes | None
-    """None where the server only sends the position of the stream, or a heartbeat."""
+    """None when the server sends only the position of the stream, or a heartbeat."""
 
 
 class Http:
-    """Keeps its connection, and repeats a request that was cut off: each POST has a key, so it is done once."""
+    """Keeps its connection, and repeats a request that was cut off. Each POST has a key, so it is executed once."""
 
     def __init__(self, url: str, token: str | None = None, *, timeout: float = 60.0) -> None:
         parts = urlsplit(url)
@@ -63,12 +63,12 @@ class Http:
         self._lock = threading.Lock()
 
     def call(self, use_case: UseCase, arguments: Mapping[str, Any]) -> Any:
-        from matins.api import codec  # the command line prints documents, and loads neither types nor codec
+        from matins.api import codec  # commands print documents, and load neither types nor codec
 
         return codec.convert(use_case, self.document(use_case, arguments))
 
     def document(self, use_case: UseCase, arguments: Mapping[str, Any]) -> Any:
-        """Of a collection: the items of one page."""
+        """The result as JSON data; for a collection, the items of one page."""
         return _items(use_case, self._fetch(use_case, arguments))
 
     def pages(self, use_case: UseCase, arguments: Mapping[str, Any]) -> Iterator[list[Any]]:
@@ -94,7 +94,7 @@ class Http:
                 return False
             if key is None or not (isinstance(error, Conflict) and error.field == "Idempotency-Key"):
                 raise error
-            time.sleep(_ANSWERING_S)  # our own request, cut off and sent again, is being answered
+            time.sleep(_ANSWERING_S)  # the first request was cut off and is still being answered
         hint = "Check the result, then try again."
         raise StoreUnavailable("The daemon is still answering an earlier request.", hint=hint)
 
@@ -108,12 +108,12 @@ class Http:
                 yield from codec.convert(use_case, [event])
 
     def follow_documents(self, arguments: Mapping[str, Any]) -> Generator[dict[str, Any]]:
-        """Events as they happen, without an end; those that happen while the daemon is away come when it is back."""
+        """Live events, without an end. After a reconnect, events from the time without a connection follow."""
         only = self._filter(arguments)
         types = arguments.get("types")
         wanted = [types] if isinstance(types, str) else list(types or [])
         at = None if arguments.get("after") is None else str(arguments["after"])
-        reconnects = _MAX_RECONNECTS  # the first connection must come about
+        reconnects = _MAX_RECONNECTS  # the first connection must succeed
         while True:
             query = urlencode([("types", kind) for kind in wanted])
             connection = self._open(_SILENCE_S)
@@ -133,7 +133,7 @@ class Http:
             time.sleep(min(reconnects, 5) * 0.2)
 
     def _filter(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """The stream has all events: the fields that the wanted ones have."""
+        """The fields that wanted events have, because the stream has all events."""
         from matins.api.use_case import USE_CASES
 
         run_id, schedule, agent = (arguments.get(name) for name in ("run_id", "schedule", "agent"))
@@ -165,7 +165,7 @@ class Http:
                     return self._exchange(method, path, body, headers)
                 except (*_CUT_OFF, OSError) as error:
                     self._hang_up()
-                    # One that was kept may have been closed long ago; a new one that fails means that nobody is there.
+                    # A kept connection may have been closed; a new one that fails means that no server listens.
                     again = kept or "Idempotency-Key" in headers or method in ("GET", "PUT")
                     if not tries_left or not again or isinstance(error, (ConnectionRefusedError, TimeoutError)):
                         raise self._unreachable(error) from error
@@ -223,7 +223,7 @@ def _request(use_case: UseCase, arguments: Mapping[str, Any]) -> tuple[str, byte
         path = path.replace(f"{{{name}}}", _quoted(name, value))
     cursor = use_case.page and use_case.page[0]
     if cursor and use_case.parameters[cursor].annotation.startswith("str") and given.get(cursor) is not None:
-        given["cursor"] = encode_cursor(use_case, given.pop(cursor))  # an event's id names its store too
+        given["cursor"] = encode_cursor(use_case, given.pop(cursor))  # an event's id contains its store
     query = {name: _text(given.pop(name)) for name in list(given) if not use_case.has_body or name in use_case.query}
     query = {name: value for name, value in query.items() if value is not None}
     if query:
@@ -281,7 +281,7 @@ def _frames(response: http.client.HTTPResponse, at: str | None) -> Iterator[_Fra
 
 
 def _error(response: Response) -> MatinsError:
-    """The error that the server raised, again."""
+    """The error that the server raised."""
     try:
         found: dict[str, Any] = orjson.loads(response.body)
         message, code = str(found["detail"]), str(found["code"])
@@ -295,7 +295,7 @@ def _error(response: Response) -> MatinsError:
 
 
 def _by_code() -> dict[str, type[MatinsError]]:
-    """Those of bad input and of the store; no other error leaves a use case."""
+    """Error classes of bad input and of the store by code; use cases raise no others."""
     found = [kind for kind in vars(errors).values() if isinstance(kind, type)]
     return {kind.code: kind for kind in found if issubclass(kind, (InvalidInput, errors.StoreError))}
 

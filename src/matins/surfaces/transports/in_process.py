@@ -14,7 +14,7 @@ _POLL_S = 0.5
 
 
 class InProcess:
-    """`described`: who answers, for people."""
+    """Calls a service in this process. `described` names it for people."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class InProcess:
         return to_document(self.call(use_case, arguments))
 
     def follow(self, use_case: UseCase, arguments: Mapping[str, Any]) -> Iterator[Any]:
-        """By listing again and again."""
+        """New items, by listing repeatedly."""
         return follow(lambda given: self.call(use_case, given), use_case, arguments, lambda item: item.id, self._wait)
 
 
@@ -46,7 +46,7 @@ def follow(
     id_of: Callable[[Any], str],
     wait: Callable[[float], Any],
 ) -> Iterator[Any]:
-    """A collection that continues: list, wait, list after the last."""
+    """The items of a growing collection: list, wait, list after the last."""
     assert use_case.page is not None, use_case
     cursor, given = use_case.page[0], dict(arguments)
     if given.get(cursor) is None:

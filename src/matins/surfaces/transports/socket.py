@@ -1,7 +1,7 @@
 """The owner of a SQLite file: a unix socket on which other processes of the same user call use cases.
 
-One line of JSON for a call, one for its result. No principal crosses: who connects is the owner by the credentials of
-the peer, or is refused.
+One line of JSON for a call, one for its result. No principal is sent: the peer's credentials must be the owner's, or
+the connection is refused.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class OwnerSocketServer:
 
     def __init__(self, path: Path, caller: Caller) -> None:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        path.unlink(missing_ok=True)  # we own the file, so nobody listens on what is left there
+        path.unlink(missing_ok=True)  # this process owns the file, so no other listens here
         self._path = path
         before = os.umask(0o177)
         try:
@@ -51,8 +51,8 @@ class OwnerSocketServer:
     def close(self) -> None:
         stopper = threading.Thread(target=self._server.shutdown)
         stopper.start()
-        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as knock:
-            knock.connect(str(self._path))  # it looks whether to stop after each connection, and else twice a second
+        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as waker:
+            waker.connect(str(self._path))  # the server checks for a shutdown after a connection, or twice a second
         stopper.join()
         self._server.server_close()
         self._path.unlink(missing_ok=True)
@@ -70,7 +70,7 @@ class _Server(socketserver.ThreadingUnixStreamServer):
 def _handler(caller: Caller) -> Callable[..., socketserver.BaseRequestHandler]:
     class Handler(socketserver.StreamRequestHandler):
         def handle(self) -> None:
-            with suppress(BrokenPipeError, ConnectionResetError):  # the caller is gone; its call is done
+            with suppress(BrokenPipeError, ConnectionResetError):  # the caller is gone; its call is executed
                 while line := self.rfile.readline(_MAX_CALL_BYTES):
                     self.wfile.write(answer(caller, line) + b"\n")
 
@@ -112,7 +112,7 @@ def _plain(value: object) -> Any:
 
 
 def _public_class(error: MatinsError) -> type[MatinsError]:
-    """The nearest one that every process has."""
+    """The nearest class that every process has."""
     return next(kind for kind in type(error).__mro__ if kind.__module__ == errors.__name__)
 
 
@@ -124,7 +124,7 @@ def _error(data: dict[str, Any]) -> MatinsError:
 
 
 class OwnerSocket:
-    """Calls of the engine that owns a file."""
+    """Calls the engine that owns a file."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
