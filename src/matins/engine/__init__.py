@@ -1,1 +1,1 @@
-"""Pure decisions: functions of their arguments, `now` among them."""
+"""Pure decisions: functions of their arguments, including `now`."""

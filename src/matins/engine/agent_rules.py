@@ -1,4 +1,4 @@
-"""What agents may schedule: proposed by them, bounded by rules, decided by people."""
+"""The rules for schedules that agents propose."""
 
 from dataclasses import dataclass, replace
 from typing import Annotated
@@ -47,14 +47,14 @@ DEFAULT_RULES = AgentRules(ALL_AGENTS)
 
 
 def limit_lifetime(definition: ScheduleDefinition, rules: AgentRules, now: int) -> ScheduleDefinition:
-    """What an agent asked for, ending no later than the rules allow."""
+    """The agent's definition, ending no later than the rules allow."""
     latest = now + rules.max_lifetime_ms
     ends_at = latest if definition.ends_at is None else min(definition.ends_at, latest)
     return replace(definition, ends_at=ends_at)
 
 
 def check_rules(trigger: Trigger, rules: AgentRules, depth: int, already: int) -> None:
-    """Raise what the rules have against another schedule by an agent."""
+    """Raise if the rules forbid another schedule by an agent."""
     if depth > rules.max_depth:
         raise NotAllowed(
             f"A schedule of a schedule has depth {depth}; the maximum for agents is {rules.max_depth}.",
@@ -80,8 +80,8 @@ def check_rules(trigger: Trigger, rules: AgentRules, depth: int, already: int) -
 def needs_no_approval(
     definition: ScheduleDefinition, rules: AgentRules, *, own: bool, here: Target | None = None
 ) -> bool:
-    """Whether the owner's rule lets it through unasked: once, for the agent itself, anew or in the thread that it
-    speaks from, and nothing out of the ordinary."""
+    """Whether the rules approve the proposal without a person: a one-shot for the agent itself, in a new
+    conversation or in the agent's own thread, without notable settings."""
     once = isinstance(definition.trigger.when, Once) and definition.job in rules.auto_approve_jobs
     stays = here is not None and definition.target == here
     plain = replace(definition, target=None) if stays else definition
@@ -89,7 +89,7 @@ def needs_no_approval(
 
 
 def notable_settings(definition: ScheduleDefinition) -> list[str]:
-    """The settings by which it reaches further than a schedule has to."""
+    """The settings that reach further than a plain schedule."""
     plain = ScheduleDefinition(definition.trigger, definition.job)
     fields = {name: OWN_SETTINGS[name].field for name in NOTABLE_SETTINGS if name in OWN_SETTINGS}
     return [name for name, field in fields.items() if getattr(definition, field) != getattr(plain, field)]

@@ -1,4 +1,4 @@
-"""When people must be asked, who may answer, and what an answer is bound to."""
+"""Approvals: when one is required, who may vote, and what a vote is bound to."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ HARMLESS = frozenset(
         "custom",
     ]
 )
-"""Known actions that an owner need not be asked about. What is not known counts as destructive."""
+"""Known actions that need no approval. An unknown action counts as destructive."""
 
 _REVIEWED = (
     "prompt", "work_source", "pre_check", "before_run", "after_run", "provider", "max_cost", "max_tokens", "ends_at",
 )  # fmt: skip
-"""What a person sees of a schedule in order to judge, where it is set."""
+"""The settings that a reviewer sees, if they are set."""
 
 
 def needs_approval(definition: ScheduleDefinition) -> bool:
@@ -46,18 +46,18 @@ def needs_approval(definition: ScheduleDefinition) -> bool:
 
 
 def digest(agent: str, name: str, rev: int, definition: ScheduleDefinition, *more: object) -> str:
-    """Of all that was asked about: whatever changes, an answer to it counts no more."""
+    """The digest of everything under review. A vote counts only for the digest that the voter saw."""
     return sha256(orjson.dumps([agent, name, rev, encode(definition), *more])).hexdigest()
 
 
 def agent_fingerprint(agent: Agent) -> dict[str, Any]:
-    """The agent as far as an approval of its runs is bound to it; values that may be secrets are left out."""
+    """The parts of the agent that an approval of its runs is bound to, without values that may be secrets."""
     hidden = [(name, redact(text)) for name, text in agent.environment]
     return {"name": agent.name, **dump_settings(settings_of(Agent), agent), "environment": hidden}
 
 
 def refusal_reason(approval: Approval, principal: Principal) -> str | None:
-    """Why this principal may not answer; None when it may."""
+    """Why this principal may not vote; None when it may."""
     if not principal.is_human:
         return "agents cannot approve"
     if principal.role == "viewer":
@@ -72,7 +72,7 @@ def refusal_reason(approval: Approval, principal: Principal) -> str | None:
 
 
 def authors(approval: Approval) -> list[tuple[str, str]]:
-    """(name, role) of those who had a hand in what is asked about."""
+    """(name, role) of the authors of the request."""
     authors_of_request: list[list[str]] = approval.request.get("involved") or [
         [approval.requested_by, approval.requester_role]
     ]
@@ -80,13 +80,13 @@ def authors(approval: Approval) -> list[tuple[str, str]]:
 
 
 def eligible_count(approval: Approval) -> int:
-    """How many may answer: those who had no hand in it."""
+    """The number of approvers who may vote: the authors may not."""
     makers = {name for name, role in authors(approval) if role != "owner"}
     return len({*approval.approvers} - makers) if approval.approvers else 1
 
 
 def tally(approval: Approval) -> Literal["pending", "approved", "denied"]:
-    """What the votes come to: enough for it, or so many against it that there cannot be enough any more."""
+    """The result of the votes. A request is denied once too few voters are left to approve it."""
     votes = [vote for vote in approval.votes if vote.digest == approval.digest]
     for_it = sum(vote.vote == "approve" for vote in votes)
     against = sum(vote.vote == "deny" for vote in votes)
@@ -98,7 +98,7 @@ def tally(approval: Approval) -> Literal["pending", "approved", "denied"]:
 def approval_request(
     agent: str, name: str, definition: ScheduleDefinition, slot: int | None, description: str
 ) -> dict[str, Any]:
-    """What a person must see in order to judge."""
+    """The document that a reviewer sees."""
     request: dict[str, Any] = {"schedule": name, "agent": agent, "job": definition.job, "when": description}
     if definition.payload is not None:
         request["payload"] = definition.payload

@@ -1,4 +1,4 @@
-"""Budgets: how much money and how many tokens may go in a day or a month, and whether a run fits into what is left."""
+"""Budgets: limits on money and tokens per day or month, and whether a run fits into the rest."""
 
 import math
 import statistics
@@ -20,7 +20,7 @@ MAX_PAST_RUNS = 100
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """Annotations are settings, see `model.settings`."""
+    """A limit on spending in a period. Annotations are settings, see `model.settings`."""
 
     name: str
     scope: Annotated[
@@ -30,7 +30,7 @@ class Budget:
         ),
     ] = "all"
     of: Annotated[str | None, Setting(Name(), "One agent, or one schedule as agent/name.", "scout")] = None
-    """None for all, or for each schedule or agent by itself."""
+    """None: all together, or each schedule or agent separately, by `scope`."""
     period: Annotated[Period, Setting(Choice(get_args(Period)), "Period of the budget.", "day", required=True)] = "day"
     max_cost: Annotated[int | None, Setting(Money(), "Amount that may be spent in a period.", "$5")] = None
     """Micro-dollars."""
@@ -47,7 +47,7 @@ class Spent(NamedTuple):
 
 
 class Shortfall(NamedTuple):
-    """Why a run does not fit: `used` is what is spent and promised to others already."""
+    """Why a run does not fit. `used` is spent, or reserved by other runs."""
 
     what: Literal["money", "tokens"]
     limit: int
@@ -56,7 +56,7 @@ class Shortfall(NamedTuple):
 
 
 def check_budget(budget: Budget) -> None:
-    """Raise unless something may be spent, and on something that can be told apart."""
+    """Raise unless the budget has a limit above 0, and "of" names a subject of its scope."""
     if budget.max_cost is None and budget.max_tokens is None:
         message = 'A budget needs "max_cost", "max_tokens" or both.'
         raise InvalidInput(message, field="max_cost", hint='For example: max_cost="$5", or max_tokens="2M".')
@@ -74,17 +74,17 @@ def check_budget(budget: Budget) -> None:
 
 
 def period_of(budget: Budget, at_ms: int) -> str:
-    """The day or month that the clocks of the budget's zone show: `2026-11-15` or `2026-11`."""
+    """The day or month on the clocks of the budget's zone: `2026-11-15` or `2026-11`."""
     return _name_of(budget, _date(load_zone(budget.timezone).wall_of(at_ms)))
 
 
 def period_end(budget: Budget, at_ms: int) -> int:
-    """The first instant after this one at which the period is another."""
+    """The first later instant in another period."""
     zone = load_zone(budget.timezone)
     now = _date(zone.wall_of(at_ms))
     end_wall = _next_wall(budget, now)
     at = at_ms
-    # A change of the clocks may leap into another period, forwards or back: each stretch is looked at from its start.
+    # A clock change may enter another period, forwards or back, so each offset period is checked from its start.
     while _name_of(budget, _date(zone.wall_of(at))) == _name_of(budget, now):
         period = zone.period_at(at)
         at = min(end_wall - period.offset, period.end)
@@ -106,7 +106,7 @@ def _next_wall(budget: Budget, day: date) -> int:
 
 
 def shortfall(budget: Budget, settled: Spent, reserved: Spent, wanted: Spent) -> Shortfall | None:
-    """What the budget lacks for a run that may cost `wanted`; None when it fits."""
+    """The shortfall of the budget for a run that may cost `wanted`; None when the run fits."""
     money, tokens = settled.money + reserved.money, settled.tokens + reserved.tokens
     if budget.max_cost is not None and money + wanted.money > budget.max_cost:
         return Shortfall("money", budget.max_cost, money, wanted.money)
@@ -116,9 +116,9 @@ def shortfall(budget: Budget, settled: Spent, reserved: Spent, wanted: Spent) ->
 
 
 def reservation(cap: Spent | None, past: Sequence[Spent], default: Spent) -> Spent:
-    """What to set aside for a run, unit by unit: its cap, else what 95 of 100 past runs kept to, else what is usual.
+    """The reservation of a run, for each unit: its cap, else the 95th percentile of past runs, else the default.
 
-    A cap of 0 is none; `past` has the newest first.
+    A cap of 0 counts as no cap; `past` has the newest run first.
     """
     recent = past[:MAX_PAST_RUNS]
     caps = cap or Spent(0, 0)
@@ -133,13 +133,13 @@ def _likely(past: Sequence[int], default: int) -> int:
 
 
 def percentile(values: Sequence[int], percent: int) -> int:
-    """By nearest rank: the smallest of the values (at least one) that this share of them does not exceed."""
+    """The percentile by nearest rank; `values` must not be empty."""
     rank = -(-len(values) * percent // 100)
     return sorted(values)[max(rank, 1) - 1]
 
 
 def projected_per_day(past: Sequence[Spent], fires_per_day: float) -> Spent:
-    """The median cost of past runs, as often as a day has fires; nothing is known where nothing ran."""
+    """The median cost of past runs, times the fires per day; zero without past runs."""
     if not past:
         return Spent(0, 0)
     return Spent(

@@ -1,4 +1,4 @@
-"""What becomes of slots that nobody was there for. Arithmetic on the trigger, never a walk over the slots."""
+"""Catch-up: which missed slots run. Arithmetic on the trigger; slots are not walked one by one."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from matins.model.trigger import Interval, Once
 
 MAX_GRACE_MS = 7_200_000
 MAX_RECORDS = 1_000
-"""Above this many missed slots in one window there is one record for the range."""
+"""With more missed slots than this in one window, one record covers the range."""
 MAX_RANGES = 200
-"""Where quiet hours divide a range, so many of its parts have a record each, the newest; one is for all that is older,
-as missed, and nobody looks there for a slot to make up for."""
+"""Quiet hours divide a range into parts. The newest parts, up to this many, have a record each; one record marks all
+older parts as missed, and no catch-up run comes from them."""
 
 
 class SlotRange(NamedTuple):
-    """Slots that one record stands for: the last of them, the first, and how many."""
+    """Slots that one record covers: the last, the first, and their number."""
 
     slot: int
     first: int
@@ -29,26 +29,26 @@ class SlotRange(NamedTuple):
 
 
 class SlotGroup(NamedTuple):
-    """Slots of a window that lie together: between two quiet times, or in one."""
+    """Neighbouring slots of a window: all inside one quiet time, or all between two."""
 
     slot_range: SlotRange
     until: int | None
-    """When that quiet time ends; None where it is not quiet."""
+    """The end of the quiet time; None outside quiet times."""
 
 
 class CatchUpPlan(NamedTuple):
-    """What to record for the slots from the cursor up to now, and where the cursor goes."""
+    """The records for the slots from the cursor up to now, and the next cursor."""
 
     missed: list[SlotRange]
     late: list[SlotRange]
-    """Runs that make up for missed slots, oldest first."""
+    """Runs for missed slots, oldest first."""
     on_time: int | None
-    """The slot that is due now and within its grace."""
+    """The slot that is due now, within its grace."""
     next_slot: int | None
     window_used: int
-    """How many of the window's `catch_up_limit` runs are used up; 0 when a slot was on time."""
+    """The used part of the window's `catch_up_limit`; 0 when a slot was on time."""
     skipped: tuple[SlotGroup, ...] = ()
-    """Missed slots that nobody makes up for: they would have been skipped."""
+    """Missed slots in quiet hours that skip. No run makes up for them."""
 
 
 def plan_catch_up(
@@ -59,8 +59,8 @@ def plan_catch_up(
     window_used: int = 0,
     quiet: QuietHours | None = None,
 ) -> CatchUpPlan:
-    """`cursor` is the first slot without a record, at or before `now` and before the schedule's end; in `quiet` hours
-    slots are skipped."""
+    """The plan for all slots up to `now`. `cursor` is the first slot without a record, at or before `now` and before
+    the schedule's end. Slots in `quiet` hours are skipped."""
     until = now if definition.ends_at is None else min(now, definition.ends_at)
     following = _after(trigger, cursor, now)
     last = cursor if following is None or following > until else trigger.prev_ms(until + 1) or cursor
@@ -74,7 +74,7 @@ def plan_catch_up(
     late, used = _late(definition, trigger, window, window_used, quiet)
     used = used if on_time is None else 0
     if late and definition.catch_up == "run_once":
-        # The run that is due now makes up for the window too.
+        # The run that is due now also covers the window.
         late = late if on_time is None else [SlotRange(on_time, cursor, count + 1)]
         return CatchUpPlan([], late, None, next_slot, used)
     missed, skipped = _not_run(trigger, window, late, quiet)
@@ -82,7 +82,7 @@ def plan_catch_up(
 
 
 def _after(trigger: Trigger, slot: int, now: int) -> int | None:
-    """The slot after one. An interval counts from its last run: what it missed meanwhile is not a row of slots."""
+    """The next slot. An interval counts from its last run, so it misses one slot at most."""
     when = trigger.definition.when
     if isinstance(when, Interval) and when.anchor != "grid":
         following = slot + when.every_ms
@@ -91,7 +91,7 @@ def _after(trigger: Trigger, slot: int, now: int) -> int | None:
 
 
 def grace_of(definition: ScheduleDefinition, slot: int, next_slot: int | None) -> int:
-    """How late a slot may start and still be on time. What its jitter adds is not late."""
+    """How late a slot may start and still be on time. Jitter does not count as late."""
     when = definition.trigger.when
     period = when.every_ms if isinstance(when, Interval) else 0 if next_slot is None else next_slot - slot
     if definition.grace_ms is not None:
@@ -104,7 +104,7 @@ def grace_of(definition: ScheduleDefinition, slot: int, next_slot: int | None) -
 def _late(
     definition: ScheduleDefinition, trigger: Trigger, window: SlotRange, used: int, quiet: QuietHours | None
 ) -> tuple[list[SlotRange], int]:
-    """The runs that the policy grants a missed window, oldest first, and how much of the limit they use."""
+    """The runs that the policy allows for a missed window, oldest first, and how much of the limit is used."""
     if definition.catch_up == "skip":
         return [], used
     groups = islice(_groups(trigger, window, quiet), _max_groups(window.slots))
@@ -118,7 +118,7 @@ def _late(
 def _not_run(
     trigger: Trigger, window: SlotRange, late: list[SlotRange], quiet: QuietHours | None
 ) -> tuple[list[SlotRange], tuple[SlotGroup, ...]]:
-    """Records for what does not run, oldest first: missed, and skipped. One for each slot, unless they are many."""
+    """Records of missed and of skipped slots, oldest first: one per slot, or one per group if there are many."""
     limit = _max_groups(window.slots - len(late))
     records = _one_each if limit is None else _one
     end = late[0].first if late else window.slot + 1
@@ -141,7 +141,7 @@ def _max_groups(slots: int) -> int | None:
 
 
 def _groups(trigger: Trigger, window: SlotRange, quiet: QuietHours | None) -> Iterator[SlotGroup]:
-    """A window by what was quiet and what was not, the newest first: a leap each, however many slots it has."""
+    """The quiet and other groups of a window, the newest first. Each group is one step, however many slots it has."""
     if quiet is None:
         yield SlotGroup(window, None)
         return
@@ -171,7 +171,7 @@ def _newest_first(trigger: Trigger, groups: Iterable[SlotRange]) -> Iterator[int
 
 
 def _before(trigger: Trigger, slot_range: SlotRange, end: int) -> SlotRange:
-    """Of these slots, those before an instant that comes after the first."""
+    """The slots of the range before `end`, which is after the first slot."""
     if end > slot_range.slot:
         return slot_range
     last = trigger.prev_ms(end)

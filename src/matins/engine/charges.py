@@ -1,4 +1,4 @@
-"""Which budgets a run draws on, and what it lacks there."""
+"""The budgets that a run draws on, and its shortfalls."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from matins.model.run import Usage
 
 
 class Charge(NamedTuple):
-    """A budget that a run draws on, and whose part of it."""
+    """A budget that a run draws on, and the subject of its usage."""
 
     budget: Budget
     subject: str
@@ -23,7 +23,7 @@ class Charge(NamedTuple):
         return shortfall(self.budget, Spent(usage.money, usage.tokens), reserved, Spent(wanted.money, wanted.tokens))
 
     def overspent(self, usage: BudgetUsage) -> bool:
-        """Whether what was really spent is more than the budget allows."""
+        """Whether the actual spending exceeds the budget."""
         return Usage(usage.money, usage.tokens).exceeds(self.budget.max_cost, self.budget.max_tokens)
 
 
@@ -46,7 +46,7 @@ class BudgetShortage(NamedTuple):
 
 
 def charges(budgets: Iterable[Budget], schedule_id: int, agent: str, name: str, now: int) -> list[Charge]:
-    """In the order of their names, which is the order in which their usage is locked."""
+    """The charges of a run, by budget name. Their usage is locked in this order."""
     found: list[Charge] = []
     for budget in sorted(budgets, key=lambda budget: budget.name):
         subject = _subject(budget, schedule_id, agent, name)

@@ -1,4 +1,4 @@
-"""Which events a subscription gets, and when a delivery that failed is tried again."""
+"""Deliveries: the events that a subscription gets, and when a failed delivery is retried."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ DISCARDED = "delivery.discarded"
 
 
 def matches(name: str, types: Collection[str], event: StoredEvent) -> bool:
-    """Not that something could not be delivered to itself: that could not be delivered either."""
+    """Whether the subscription gets the event. Events about its own failed deliveries would fail too."""
     if types and event.type not in types:
         return False
     return event.type != DISCARDED or orjson.loads(event.data or "{}").get("subscription") != name
 
 
 def next_delivery_at(name: str, event_id: int, attempts: int, now: int) -> int | None:
-    """When to try again after so many attempts; None when it is given up.
+    """When to retry after `attempts` attempts; None when the delivery is discarded.
 
-    Doubles up to an hour, with up to a tenth more so that deliveries do not march in step.
+    The delay doubles up to an hour. Up to a tenth is added, so that deliveries do not retry in step.
     """
     if attempts >= MAX_ATTEMPTS:
         return None

@@ -1,4 +1,4 @@
-"""Every event by its name: one catalogue, the names of other systems for it, and the CloudEvents shape."""
+"""The catalogue of events: their types, the names of other systems for them, and the CloudEvents form."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ PREFIX = "matins."
 
 
 class EventKind(NamedTuple):
-    """What an event of this type says, in a sentence."""
+    """A type of event, described in one sentence."""
 
     type: str
     help: str
     is_terminal: bool = False
-    """Whether a run is over with it."""
+    """Whether a run ends with the event."""
 
 
 _KINDS = (
@@ -99,7 +99,7 @@ _KINDS = (
 )
 EVENTS = {kind.type: kind for kind in _KINDS}
 TERMINAL_EVENTS = frozenset(kind.type for kind in _KINDS if kind.is_terminal)
-"""The types with which a run is over; each run has exactly one event of these."""
+"""The types that end a run. Each run has exactly one event of these types."""
 ALIASES = {
     "schedule:created": "schedule.created",
     "schedule:triggered": "run.started",
@@ -109,11 +109,11 @@ ALIASES = {
     "schedule_approval_request": "approval.requested",
     "MessageEvent": "message.emitted",
 }
-"""The names that other systems give them."""
+"""Other systems' names for the types."""
 
 
 def canonical(name: str) -> str:
-    """The type that a name means: our own, with or without its prefix, or another system's."""
+    """The type that a name means: Matins' own, with or without its prefix, or another system's."""
     plain = name.removeprefix(PREFIX)
     found = ALIASES.get(plain, plain)
     if found not in EVENTS:
@@ -124,7 +124,7 @@ def canonical(name: str) -> str:
 
 
 def canonical_types(names: str | Iterable[str] | None) -> tuple[str, ...]:
-    """The types that somebody wants to hear of; none named: all."""
+    """The types of a subscription; no names means all types."""
     if names is None:
         return ()
     types = tuple(sorted({canonical(name) for name in ([names] if isinstance(names, str) else names)}))
@@ -136,7 +136,7 @@ def canonical_types(names: str | Iterable[str] | None) -> tuple[str, ...]:
 
 
 def to_cloudevent(event: StoredEvent, store_id: str, schedule_name: str | None) -> dict[str, Any]:
-    """CloudEvents 1.0. Ids are texts: they may be larger than a number in JSON."""
+    """CloudEvents 1.0. Ids are strings: they may be larger than a number in JSON."""
     document: dict[str, Any] = {
         "specversion": "1.0",
         "id": f"{store_id}-{event.id}",

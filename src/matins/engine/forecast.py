@@ -1,4 +1,4 @@
-"""What slots to come would come to, as far as it can be foreseen: each run is taken to end before the next slot."""
+"""Forecasts of future slots. Each run is assumed to end before the next slot."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from matins.engine.policies import Policies
 from matins.model.run import RunState
 
 PREDICTABLE = tuple(gate for gate in choose("plan") if gate.predictable)
-"""The gates that depend on nothing but settings, policies and time."""
+"""The gates that depend only on settings, policies and time."""
 
 
 class ForecastSlot(NamedTuple):
@@ -20,15 +20,15 @@ class ForecastSlot(NamedTuple):
     due_at: int
     candidate: Candidate
     verdicts: tuple[tuple[Gate, Verdict | None], ...]
-    """The verdict of each gate when it is due; None for a pass."""
+    """The verdict of each gate when the slot is due; None for a pass."""
     verdict: Verdict | None
-    """What becomes of it; None when it runs."""
+    """The deciding verdict; None when the slot runs."""
     until: int | None
-    """When it goes on, if it is put off."""
+    """When a deferred run continues."""
 
     @property
     def runs(self) -> bool:
-        """Whether it comes to a run, now or later."""
+        """Whether the slot leads to a run, now or later."""
         return self.verdict is None or self.verdict.state < RunState.SUCCEEDED
 
     @property
@@ -42,7 +42,7 @@ class ForecastSlot(NamedTuple):
 
 
 class Waiting(NamedTuple):
-    """Runs that are put off, and until when."""
+    """Runs that wait, and until when."""
 
     runs: tuple[tuple[int, int], ...] = ()
     until: int = 0
@@ -52,8 +52,6 @@ class Waiting(NamedTuple):
 
 
 class ForecastStart(NamedTuple):
-    """Where a forecast begins."""
-
     schedule_id: int
     agent: str
     slot: int | None
@@ -64,13 +62,13 @@ class ForecastStart(NamedTuple):
 
 
 def forecast(timetable: Timetable, start: ForecastStart) -> Iterator[ForecastSlot]:
-    """The slots from there on, until the schedule has ended."""
+    """The slots from `start` until the schedule ends."""
     slot, executions, waiting = start.slot, start.executions, start.waiting
     limit = timetable.definition.max_executions
     while slot is not None and (limit is None or executions < limit):
         due_at = timetable.due_at(start.schedule_id, slot) or slot
         at = max(due_at, start.now)
-        waiting = waiting if at <= waiting.until else Waiting()  # at that very moment it has not ended yet
+        waiting = waiting if at <= waiting.until else Waiting()  # a run still waits at `until` itself
         facts = Facts(waiting.runs, False, start.agent, start.policies)
         candidate = Candidate(timetable.definition, slot, facts, executions, False, at, due_at)
         seen = _judged(candidate, slot, due_at)
@@ -92,7 +90,7 @@ def _judged(candidate: Candidate, slot: int, due_at: int) -> ForecastSlot:
 
 
 def _after_deferral(candidate: Candidate, deferred: Verdict) -> tuple[Verdict, int | None]:
-    """What is put off is judged again when its time comes, as one that was counted already."""
+    """The verdict and start of a deferred run, judged again at its time. The run is already counted as an execution."""
     definition = replace(candidate.definition, ends_at=None, max_executions=None)
     facts = candidate.facts._replace(live=())
     verdict: Verdict | None = deferred
@@ -105,7 +103,7 @@ def _after_deferral(candidate: Candidate, deferred: Verdict) -> tuple[Verdict, i
 
 
 def _following(timetable: Timetable, seen: ForecastSlot, at: int) -> int | None:
-    """An interval that counts from completion goes on from the end of a run, which nobody knows: at the earliest."""
+    """The next slot. An interval that counts from completion gets its earliest slot: the run's end is unknown."""
     if timetable.from_completion and seen.runs:
         return timetable.after_completion(0, seen.slot, seen.until or at)[0]
     following = timetable.trigger.next_ms(seen.slot)

@@ -1,4 +1,4 @@
-"""Money and tokens: from the words that people write to whole numbers, and back. Money is in micro-dollars."""
+"""Money and tokens: parsed from text to integers, and formatted. Money is in micro-dollars."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MONEY_HINT = 'For example: "$2" or "0.50 USD".'
 
 
 def parse_money(value: str | int | float, rates: Mapping[str, float], field: str) -> int:
-    """Micro-dollars of an amount such as `$2`, `0.50 USD` or `€3.50`; `rates` says what each currency is in dollars."""
+    """Micro-dollars of an amount such as `$2`, `0.50 USD` or `€3.50`. `rates` has each currency's value in dollars."""
     match = _read(_MONEY, value)
     if match is None:
         raise _not_money(field, value)
@@ -44,7 +44,7 @@ def parse_money(value: str | int | float, rates: Mapping[str, float], field: str
 
 
 def format_money(micros: int) -> str:
-    """Dollars and cents; below ten cents, as many more digits as show the first two that count."""
+    """Dollars and cents. Amounts below ten cents have enough digits to show two that are significant."""
     size = abs(micros)
     decimals = min(6, max(2, 8 - len(str(size))))
     whole, fraction = f"{Decimal(size).scaleb(-6):.{decimals}f}".split(".")
@@ -63,7 +63,7 @@ def parse_tokens(value: int | str, field: str) -> int:
 
 
 def format_tokens(tokens: int) -> str:
-    """The shortest exact text, in the largest unit that divides it."""
+    """The shortest exact text, in the largest unit that divides the number."""
     for unit, size in (("M", 1_000_000), ("k", 1_000)):
         if tokens and tokens % size == 0:
             return f"{tokens // size}{unit}"
@@ -77,7 +77,7 @@ def _read(pattern: re.Pattern[str], value: object) -> re.Match[str] | None:
 
 
 def _code(unit: str) -> str:
-    # Only plain letters: "ſ" in capitals is an S, and would pass for one.
+    # ASCII letters only: the upper case of "ſ" is S, which would be taken for a unit.
     return _SYMBOLS.get(unit, unit.upper() if unit.isascii() else unit)
 
 

@@ -1,4 +1,4 @@
-"""What to record for one schedule whose time has come."""
+"""Planning: the records to make for one due schedule."""
 
 from __future__ import annotations
 
@@ -16,8 +16,6 @@ from matins.model.trigger import Interval
 
 
 class PlannedRun(NamedTuple):
-    """A record to make."""
-
     slot: int | None
     first: int | None
     slots: int
@@ -25,7 +23,7 @@ class PlannedRun(NamedTuple):
     reason: str | None = None
     evidence: dict[str, Any] | None = None
     until: int | None = None
-    """When a run that is put off is looked at again."""
+    """When a deferred run is checked again."""
 
 
 class Plan(NamedTuple):
@@ -36,11 +34,11 @@ class Plan(NamedTuple):
     executions: int
     cancel: tuple[int, ...] = ()
     expired: bool = False
-    """Whether the schedule has come to its end."""
+    """Whether the schedule has ended."""
 
 
 class Timetable:
-    """A schedule's definition, made ready for planning."""
+    """A compiled schedule definition, ready for planning."""
 
     __slots__ = ("_plain_times", "definition", "exclusive", "from_completion", "trigger")
 
@@ -49,14 +47,14 @@ class Timetable:
         self.trigger = trigger
         when = definition.trigger.when
         self.from_completion = isinstance(when, Interval) and when.anchor == "completion"
-        """Whether the next slot is known only when the run is over."""
+        """Whether the next slot is known only when the run ends."""
         self.exclusive = definition.overlap != "allow"
         elapsed = isinstance(when, Interval) and when.anchor != "grid"
         bounded = definition.max_executions is not None or definition.ends_at is not None
         self._plain_times = not elapsed and not bounded and not definition.jitter
 
     def due_at(self, schedule_id: int, slot: int | None) -> int | None:
-        """When a slot is due: later than the slot itself by its jitter."""
+        """The slot plus its jitter."""
         if slot is None or not self.definition.jitter:
             return slot
         following = self.trigger.next_ms(slot)
@@ -73,9 +71,9 @@ class Timetable:
         now: int,
         gates: Mask = ALL,
     ) -> Plan:
-        """`slot` is the first one without a record; its time has come. Only `gates` are judged: mostly there are none,
-        and nothing is to be checked."""
-        if self._plain_times:  # on time, and nothing in between: most of all plans
+        """The plan from `slot`, the first slot without a record, which is due. Only `gates` are judged: for most
+        schedules there are none."""
+        if self._plain_times:  # the fast path of most plans: on time, with no missed slots
             following = self.trigger.next_ms(slot)
             on_time = (
                 following is not None and now < following and now - slot <= grace_of(self.definition, slot, following)
@@ -113,7 +111,7 @@ class Timetable:
             seen, catching_up = facts._replace(live=live), bool(caught_up.late)
             due_at = self.due_at(schedule_id, caught_up.on_time) if slot_range.slot == caught_up.on_time else None
             candidate = Candidate(self.definition, slot_range.slot, seen, executions, catching_up, now, due_at)
-            verdict = judge(candidate, gates | touched_gates(seen))  # runs of this very window may be in the way
+            verdict = judge(candidate, gates | touched_gates(seen))  # runs of the same window may block this one
             first = slot_range.first if slot_range.slots > 1 else None
             if verdict is None:
                 runs.append(PlannedRun(slot_range.slot, first, slot_range.slots, RunState.READY))
@@ -124,11 +122,11 @@ class Timetable:
                 executions += 1
                 live.append((0, runs[-1].state))
         if caught_up.skipped:
-            runs.sort(key=lambda planned: planned.slot or 0)  # quiet hours lie among the others
+            runs.sort(key=lambda planned: planned.slot or 0)  # skipped slots lie between the others
         return self._advanced(schedule_id, runs, caught_up.next_slot, caught_up.window_used, executions, cancel)
 
     def catch_up(self, slot: int, window_used: int, policies: Policies, now: int) -> CatchUpPlan:
-        """What becomes of the slots from this one up to now."""
+        """The catch-up of the slots from this one up to now."""
         quiet = skipping_hours(self.definition, policies)
         return plan_catch_up(self.definition, self.trigger, slot, now, window_used, quiet)
 

@@ -1,4 +1,4 @@
-"""The policies in force, read once and used until one of them changes."""
+"""The policies in force, read once and used until a policy changes."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ _VALUES: Mapping[str, type[Any]] = {
     "agent_rules": AgentRules,
     "work_source": WorkSourceDefinition,
 }
-"""What the core itself reads, by kind of record; others stay as the store keeps them."""
+"""Readers of the kinds of record that the core uses. Other kinds stay in stored form."""
 DEFAULT_RESERVATION = Usage(500_000, 100_000)
-"""What a run is taken to need while nobody knows: half a dollar."""
+"""The reservation of a run without history: half a dollar."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,17 +45,17 @@ class Policies:
     prices: Mapping[str, Price] = field(default_factory=lambda: {price.model: price for price in DEFAULT_PRICES})
     rates: Mapping[str, float] = field(default_factory=lambda: {"USD": 1.0})
     hooks: Mapping[str, Hook] = field(default_factory=dict[str, Hook])
-    """By event."""
+    """Hooks by event."""
     agents: Mapping[str, Agent] = field(default_factory=dict[str, Agent])
     agent_rules: Mapping[str, AgentRules] = field(default_factory=dict[str, AgentRules])
     work_sources: Mapping[str, WorkSourceDefinition] = field(default_factory=dict[str, WorkSourceDefinition])
     allowed_hosts: tuple[str, ...] = ()
-    """Hosts of the owner's own network that webhooks may lead to."""
+    """Hosts in the owner's own network that webhooks may call."""
     heartbeat_url: str | None = None
     records: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
-    """All that is kept, by kind and name: values, or what the store has where the core does not read the kind."""
+    """All records by kind and name: parsed values, or stored text for kinds that the core does not read."""
     unreadable: tuple[str, ...] = ()
-    """What the store gave back damaged; it counts as missing, and `doctor` reports it."""
+    """Records that cannot be parsed. They count as missing, and `doctor` reports them."""
 
     def rules_for(self, agent: str) -> AgentRules:
         return self.agent_rules.get(agent) or self.agent_rules.get(ALL_AGENTS) or DEFAULT_RULES
@@ -78,7 +78,7 @@ def read_policies(rev: int, rows: Iterable[PolicyRow], throttles: Iterable[Throt
     for kind, name, definition in rows:
         try:
             found.setdefault(kind, {})[name] = _load(kind, name, orjson.loads(definition))
-        except Exception as error:  # one bad row must not take the others with it
+        except Exception as error:  # one bad row must not affect the others
             unreadable.append(f"{kind} {name}: {type(error).__name__}: {error}")
     rates = {name: data["usd"] for name, data in found.get("rate", {}).items()}
     return Policies(

@@ -1,4 +1,4 @@
-"""What models cost: the list prices that Matins knows, those that users set, and what a run's tokens come to."""
+"""Prices of models: list prices, prices that users set, and the cost of a run's tokens."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ _PER = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """Micro-dollars for a million tokens; `cached` is for input that the provider had in its cache."""
+    """Micro-dollars per million tokens; `cached` is the price of input from the provider's cache."""
 
     model: str
     input: Annotated[int, Setting(Money(), "Price of a million input tokens.", "$2", required=True)]
@@ -23,8 +23,8 @@ class Price:
     ] = None
 
 
-# Dollars for a million tokens (input, output, cached), as published by the providers; looked up in November 2026.
-# Where a price varies: prompts up to 200,000 tokens, the dearest hour, no offer that ends. Too low would be worse.
+# Dollars per million tokens (input, output, cached), as published by the providers in November 2026.
+# Where a price varies: prompts up to 200,000 tokens, peak hours, no temporary offers. Too low would be worse.
 _LIST = (
     ("claude-fable-5-1", 10, 50, 0.25),
     ("claude-fable-5", 10, 50, 1),
@@ -95,12 +95,12 @@ DEFAULT_PRICES: tuple[Price, ...] = tuple(
 
 
 def price_of(model: str, prices: Mapping[str, Price]) -> Price | None:
-    """The price of the longest name in the table that the model's name begins with, whoever provides it."""
+    """The price of the longest name in the table that starts the model's name, for any provider."""
     return next((prices[name] for name in _names(model) if name in prices), None)
 
 
 def _names(model: str) -> Iterator[str]:
-    """The name and what is left of it at each boundary, then the same without its provider."""
+    """The name and its prefixes at each boundary, then the same without the provider."""
     while True:
         yield model
         yield from (model[:end] for end in range(len(model) - 1, 0, -1) if model[end] in _BOUNDARIES)
@@ -109,8 +109,8 @@ def _names(model: str) -> Iterator[str]:
             return
 
 
-def estimate(price: Price, input: int, output: int, cached: int) -> int:  # noqa: A002 - the price's own word
-    """Micro-dollars, rounded up; `input` does not count the tokens that came from the cache."""
+def estimate(price: Price, input: int, output: int, cached: int) -> int:  # noqa: A002 - the field of the price
+    """Micro-dollars, rounded up; `input` does not include cached tokens."""
     total = (
         input * price.input + output * price.output + cached * (price.input if price.cached is None else price.cached)
     )

@@ -1,4 +1,4 @@
-"""What an agent is told: the schedule's prompt, filled with the fire's context; what others wrote is fenced as data."""
+"""Prompts: the schedule's prompt with its placeholders filled. Text by others is fenced as data."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _FIELD = re.compile(r"\{\{\s*([^{}]*?)\s*\}\}")
 
 
 class WorkItem(NamedTuple):
-    """A piece of work that somebody else wrote down: its words are data, not orders."""
+    """A work item from a source. Its texts are data, not instructions."""
 
     source: str
     id: str
@@ -31,14 +31,14 @@ class WorkItem(NamedTuple):
 
 
 class PromptContext(NamedTuple):
-    """What is known when a run begins."""
+    """The values that placeholders can use when a run starts."""
 
     schedule: str
     agent: str
     run_id: int
     attempt: int
     slot: str | None
-    """The nominal instant as local ISO text; None when started by hand."""
+    """The nominal instant as local ISO text; None for a manual run."""
     late_ms: int
     slots: int
     last_outcome: str | None
@@ -53,7 +53,7 @@ _UNTRUSTED = frozenset(["work.title", "work.body", "work.url", "work.labels"])
 
 
 def check_prompt_text(prompt: object, field: str = "prompt") -> str:
-    """A prompt that can be given to an agent, whatever it names."""
+    """The prompt, if an agent can receive it. Placeholders are not checked."""
     if not isinstance(prompt, str) or not prompt.strip():
         hint = f'For example: {field}="Summarise my open PRs".'
         raise invalid(field, prompt, "text that is not blank", hint=hint)
@@ -66,7 +66,7 @@ def check_prompt_text(prompt: object, field: str = "prompt") -> str:
 
 
 def check_fields(text: str, *, has_work: bool, field: str) -> None:
-    """Whatever a text names must be something that is known when a run begins."""
+    """Raise unless every placeholder of the text is known when a run starts."""
     names: list[str] = _FIELD.findall(text)
     for name in names:
         if name not in FIELDS:
@@ -80,7 +80,7 @@ def check_fields(text: str, *, has_work: bool, field: str) -> None:
 
 
 def build_prompt(prompt: str | None, context: PromptContext) -> str:
-    """What the agent reads. A work item that the prompt does not name itself is put at its end."""
+    """The full prompt for the agent. A work item without a placeholder in the prompt is appended."""
     text = prompt or DEFAULT_PROMPT
     filled = render(text, context)
     if context.work is not None and "work." not in "".join(_FIELD.findall(text)):
@@ -89,7 +89,7 @@ def build_prompt(prompt: str | None, context: PromptContext) -> str:
 
 
 def render(text: str, context: PromptContext) -> str:
-    """With the fields that it names, and which were checked, in their places."""
+    """The text with its placeholders, already checked, filled."""
     values = _values(context)
     return _FIELD.sub(lambda found: _field_text(found[1], values), text)
 
@@ -119,7 +119,7 @@ def _field_text(name: str, values: Mapping[str, Any]) -> str:
 
 
 def _item_text(work: WorkItem) -> str:
-    """As one block of data, with its id, so that the agent can say what it worked on."""
+    """One block of data with the item's id, so that the agent can name the item in its answer."""
     lines = [f"Title: {work.title}"]
     lines += [f"Link: {work.url}"] if work.url else []
     lines += [f"Labels: {', '.join(work.labels)}"] if work.labels else []
@@ -128,7 +128,7 @@ def _item_text(work: WorkItem) -> str:
 
 
 def fenced(what: str, text: str) -> str:
-    """Between two lines that the text itself cannot contain: their mark is made from all of it."""
+    """The text between two marker lines. The marker is a hash that the text does not contain."""
     mark = sha256(text.encode(errors="surrogatepass")).hexdigest()[:16]
     while mark in text:
         mark = sha256(mark.encode()).hexdigest()[:16]

@@ -1,4 +1,4 @@
-"""Quiet hours: weekly windows on the wall clock of a zone, and when they let go."""
+"""Quiet hours: weekly windows on the wall clock of a zone, and when they end."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -31,17 +31,17 @@ _EPOCH_MINUTE = 4 * _DAY  # 1970-01-01 was a Thursday
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A stretch of the wall clock, on some days of every week."""
+    """A span of the wall clock, on some days of every week."""
 
     days: int
-    """A bit for each day on which it begins; Sunday is bit 0."""
+    """A bit for each day on which the window starts; Sunday is bit 0."""
     start: int
     """Minute of the day, 0 to 1439."""
     end: int
-    """Minute of the day, 1 to 1440; at or below `start`, it is the next day's."""
+    """Minute of the day, 1 to 1440. At or below `start`, the window ends on the next day."""
 
     def minutes(self) -> int:
-        """Its minutes of the week, a bit each, from Sunday 00:00 on."""
+        """The minutes of the week in the window, a bit each, from Sunday 00:00 on."""
         length = (self.end - self.start - 1) % _DAY + 1
         once = (1 << length) - 1 << self.start
         mask = sum(once << day * _DAY for day in bits(self.days))
@@ -50,7 +50,7 @@ class Window:
 
 @dataclass(frozen=True)
 class QuietHours:
-    """A named policy: when nothing begins, and whether what was due then is skipped or comes later."""
+    """A named policy: when no run starts, and whether slots of that time are skipped or deferred."""
 
     name: str
     windows: Annotated[
@@ -69,7 +69,7 @@ class QuietHours:
 
     @cached_property
     def open_minutes(self) -> int:
-        """The minutes that no window holds, a bit each; two weeks of them, so that a search need not turn round."""
+        """The minutes outside all windows, a bit each. They cover two weeks, so that a search does not wrap around."""
         quiet = 0
         for window in self.windows:
             quiet |= window.minutes()
@@ -78,7 +78,7 @@ class QuietHours:
 
 
 def quiet_until(policy: QuietHours, at_ms: int) -> int | None:
-    """The first instant from this one on that is outside all windows; None where this one is."""
+    """The first instant, from this one on, outside all windows; None if this one is outside."""
     zone = load_zone(policy.timezone)
     at = at_ms
     while True:
@@ -86,11 +86,11 @@ def quiet_until(policy: QuietHours, at_ms: int) -> int | None:
         opens = at + _wait(policy.open_minutes, at + period.offset)
         if opens < period.end:
             return None if opens == at_ms else opens
-        at = period.end  # the clocks change first: see what they show then
+        at = period.end  # the clocks change first: check again with the new offset
 
 
 def last_change_at(policy: QuietHours, at_ms: int) -> int:
-    """Since when it has been quiet without a break, if it is at this instant; else, since when it has not."""
+    """The start of the present quiet time, or of the present open time."""
     zone = load_zone(policy.timezone)
     at, period = at_ms, zone.period_at(at_ms)
     quiet = _is_quiet(policy, at + period.offset)
@@ -100,7 +100,7 @@ def last_change_at(policy: QuietHours, at_ms: int) -> int:
             return since
         at, earlier = period.start - 1, zone.period_at(period.start - 1)
         if _is_quiet(policy, at + earlier.offset) != quiet:
-            return period.start  # the change of the clocks itself began it
+            return period.start  # the clock change itself started it
         period = earlier
 
 
@@ -109,7 +109,7 @@ def _is_quiet(policy: QuietHours, wall: int) -> bool:
 
 
 def _past(open_minutes: int, wall: int, *, quiet: bool) -> int:
-    """How long the wall clock has shown minutes of the same kind, in milliseconds."""
+    """How long the wall clock has been in minutes of the same kind, in milliseconds."""
     minute, past = divmod(wall, MINUTE_MS)
     place = (minute + _EPOCH_MINUTE) % _WEEK + _WEEK
     others = (open_minutes if quiet else ~open_minutes) & (1 << place) - 1
@@ -117,7 +117,7 @@ def _past(open_minutes: int, wall: int, *, quiet: bool) -> int:
 
 
 def _wait(open_minutes: int, wall: int) -> int:
-    """How far the wall clock is from the next open minute, in milliseconds; 0 in one."""
+    """The milliseconds to the next open minute on the wall clock; 0 in an open minute."""
     minute, past = divmod(wall, MINUTE_MS)
     ahead = open_minutes >> (minute + _EPOCH_MINUTE) % _WEEK
     return 0 if ahead & 1 else lowest_bit(ahead) * MINUTE_MS - past

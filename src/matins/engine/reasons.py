@@ -13,7 +13,7 @@ from matins.engine.when.zones import load_zone
 from matins.model.run import RunRecord, RunState
 
 RESOLVED = "resolved_by_"
-"""Prefix of a reason code; the rest names who resolved the run."""
+"""The prefix of a reason code. The rest names who resolved the run."""
 _LIVE = {"ready": "about to start"}
 _GATES = {
     "guard": "the guard",
@@ -24,7 +24,7 @@ _GATES = {
 
 
 class Tense(NamedTuple):
-    """The verbs of a sentence about what happened, what would happen now, or what will happen."""
+    """The verbs of a sentence about the past, the present or the future."""
 
     was: str
     were: str
@@ -32,7 +32,7 @@ class Tense(NamedTuple):
     had: str
     needed: str
     state: str
-    """What comes before "be skipped"."""
+    """The text before "be skipped"."""
 
 
 PAST = Tense("was", "were", "was still", "had", "needed", "")
@@ -75,7 +75,7 @@ def sentence(
     at: int | None = None,
     tense: Tense = PAST,
 ) -> str:
-    """The reason as a sentence; with `state`, that comes first: `Skipped: quiet hours "nights" were active until …`."""
+    """The reason as a sentence. A `state` comes first: `Skipped: quiet hours "nights" were active until …`."""
     verbs = NOW if tense is PAST and state in (RunState.WAITING, RunState.QUEUED) else tense
     context = ReasonContext({"reason": reason, **(evidence or {})}, zone, at, verbs)
     code = RESOLVED if reason.startswith(RESOLVED) else reason
@@ -181,7 +181,7 @@ def _coalesced(context: ReasonContext) -> str:
 def _over_budget(context: ReasonContext) -> str:
     if context["budget"] is None:
         error = context["error"] or ""
-        if error.startswith("It "):  # the error explains itself
+        if error.startswith("It "):  # the error is a full sentence
             return f"it {error[3:].rstrip('.')}"
         return f"the run reached its limit{context.because('error')}"
     resets = (
@@ -199,7 +199,7 @@ def _left(limit: str, used: str) -> str:
 
 
 def _signed(amount: str) -> int:
-    """Negative if more was granted than is spent."""
+    """The amount; negative if more was granted than is spent."""
     size = amount.removeprefix("-")
     value = parse_money(size, {}, "used") if "$" in size else parse_tokens(size, "used")
     return -value if amount.startswith("-") else value
@@ -232,7 +232,7 @@ def _target(context: ReasonContext) -> str:
 
 
 def _cancelled(context: ReasonContext) -> str:
-    """The evidence of a manual run may have `by` in another form: who started it."""
+    """The cause. In the evidence of a manual run, `by` may be no string: it is who started the run."""
     by = context["by"]
     return f"cancelled by {by}" if isinstance(by, str) else "cancelled"
 
@@ -280,7 +280,7 @@ _CAUSES: dict[str, Callable[[ReasonContext], str]] = {
 }
 CODES = frozenset(_CAUSES)
 _WITH_STATE = frozenset(["failed", "cancelled", RESOLVED])
-"""Reasons that start with the state themselves."""
+"""Reasons whose sentence already starts with the state."""
 _RETRIED = frozenset(["guard", "pre_check", "hook", "target_busy", "waiting_for_target"])
 
 

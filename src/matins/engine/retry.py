@@ -1,4 +1,4 @@
-"""When a failed attempt is tried again."""
+"""Retries: when a failed attempt is retried."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from matins.model.schedule import ScheduleDefinition
 
 
 def next_attempt_at(definition: ScheduleDefinition, run_id: int, attempt: int, now: int) -> int | None:
-    """The instant of the attempt after number `attempt`, or None when there is none left.
+    """The instant of the attempt after number `attempt`; None when no retry is left.
 
-    Doubles from `retry_delay_ms` up to `max_retry_delay_ms`, with up to a tenth more so that failures do not march in
-    step; the same for the same run and attempt.
+    The delay doubles from `retry_delay_ms` up to `max_retry_delay_ms`. Up to a tenth is added, so that failures do not
+    retry in step; it is the same for the same run and attempt.
     """
     if attempt > definition.retries:
         return None

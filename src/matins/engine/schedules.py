@@ -1,4 +1,4 @@
-"""Schedule definitions: from settings that people write, and as the store keeps them."""
+"""Schedule definitions: parsed from settings, and in stored form."""
 
 from __future__ import annotations
 
@@ -29,27 +29,27 @@ from matins.model.settings import Declared, Table, settings_of
 from matins.model.trigger import Cron, Interval, Once, TriggerDefinition
 
 AGENT_JOB = "scheduled-task"
-"""The job that gives an agent its prompt."""
+"""The job that sends a prompt to an agent."""
 MESSAGE_JOB = "message"
-"""The job that emits its payload as an event; also the runner of agents that are told so."""
+"""The job that emits its payload as an event; also the name of a runner."""
 OWNER = "A schedule"
 OWN_SETTINGS: Table = settings_of(ScheduleDefinition)
 TRIGGER_SETTINGS: Table = settings_of(TriggerSettings)
 SETTINGS: Table = settings_of(ScheduleDefinition, TriggerSettings)
 OWNER_ONLY = tuple(name for name, declared in SETTINGS.items() if declared.setting.owner_only)
-"""Settings that only the owner sets; agents propose them."""
+"""Settings that only the owner sets. Agents propose them."""
 NOTABLE_SETTINGS = tuple(
     name for name, declared in SETTINGS.items() if declared.setting.owner_only or declared.setting.notable
 )
-"""Settings that reach beyond an agent's own prompt and place: pointed out where it proposes them."""
+"""Settings that reach beyond an agent's own prompt and target. A proposal highlights them."""
 UNREADABLE = ScheduleDefinition(TriggerDefinition(Once(0)), job="")
-"""Stands for a definition that the store gives back damaged."""
+"""The substitute for a stored definition that cannot be read."""
 
 
 def parse_schedule(
     when: Any, settings: Mapping[str, Any], now: int, rates: Mapping[str, float] = DOLLARS, local_zone: str = "UTC"
 ) -> tuple[ScheduleDefinition, Trigger]:
-    """The definition that these settings make; an error names the setting and what to type."""
+    """The definition of these settings. An error names the setting and what to type."""
     check_names_known(OWNER, settings, SETTINGS)
     woken = settings.get("prompt") is not None or settings.get("work_source") is not None
     job = settings.get("job")
@@ -62,7 +62,7 @@ def parse_schedule(
     trigger = _trigger(when, settings, context)
     own = {name: value for name, value in settings.items() if name in OWN_SETTINGS} | {"job": job}
     values = parse_settings(OWNER, OWN_SETTINGS, own, context._replace(timezone=trigger.timezone))
-    if job == AGENT_JOB:  # nobody repeats blindly what an agent may have done
+    if job == AGENT_JOB:  # an agent's work is not repeated blindly
         values.setdefault("on_unknown", "hold")
     definition = ScheduleDefinition(trigger=trigger.definition, **values)
     check_texts(definition)
@@ -93,7 +93,7 @@ def _trigger(when: Any, settings: Mapping[str, Any], context: ParseContext) -> T
 
 
 def check_texts(definition: ScheduleDefinition) -> None:
-    """Raise where a prompt, or a message's payload, has a placeholder that nothing fills."""
+    """Raise if a prompt, or a message's payload, has an unknown placeholder."""
     has_work = definition.work_source is not None
     if definition.prompt is not None:
         check_fields(definition.prompt, has_work=has_work, field="prompt")
@@ -112,7 +112,7 @@ def _strings_in(value: Any) -> Iterable[str]:
 
 
 def check_approval(definition: ScheduleDefinition) -> None:
-    """Raise unless those who are to be asked exist, and are enough."""
+    """Raise unless there are enough approvers."""
     approvers, required = definition.approvers, definition.approvals_required
     if definition.approval == "council_approve" and not approvers:
         hint = 'For example: approvers=["ada", "grace"], approvals_required=2.'
@@ -127,7 +127,7 @@ def check_approval(definition: ScheduleDefinition) -> None:
 
 
 def schedule_settings(definition: ScheduleDefinition) -> dict[str, Any]:
-    """All settings whose value is not the default, as people write them."""
+    """The settings that differ from the default, as people write them."""
     settings = _when_settings(definition.trigger) | format_settings(OWN_SETTINGS, definition)
     if definition.job == AGENT_JOB:
         settings.pop("job")
@@ -143,7 +143,7 @@ def _when_settings(trigger: TriggerDefinition) -> dict[str, Any]:
 
 
 def trigger_settings(trigger: TriggerDefinition) -> dict[str, Any]:
-    """Those settings of a trigger that are not the default, apart from its times."""
+    """The settings of a trigger that differ from the default, apart from its times."""
     defaults = TriggerSettings()
     found = {name: _held(trigger, name) for name in TRIGGER_SETTINGS}
     return {name: value for name, value in found.items() if value not in (None, getattr(defaults, name))}
@@ -162,7 +162,7 @@ def references(definition: ScheduleDefinition) -> Iterable[tuple[Declared, str]]
 
 
 def encode(definition: ScheduleDefinition) -> str:
-    """As the store keeps it: what differs from the defaults."""
+    """The stored form: the settings that differ from the defaults."""
     return orjson.dumps(
         {"trigger": definitions.to_dict(definition.trigger), **dump_settings(OWN_SETTINGS, definition)}
     ).decode()
@@ -176,19 +176,19 @@ def decode(text: str) -> ScheduleDefinition:
 
 @lru_cache(maxsize=4096)
 def _trigger_of(text: bytes) -> TriggerDefinition:
-    """Many schedules share one, whatever their other settings."""
+    """Cached: many schedules share one trigger."""
     return definitions.from_dict(orjson.loads(text))
 
 
 @lru_cache(maxsize=4096)
 def trigger_text(definition: TriggerDefinition) -> str:
-    """When, in words. Many schedules share one trigger, and lists are long."""
+    """The trigger in English. Cached: many schedules share one trigger, and lists are long."""
     return compile_trigger(definition).describe()
 
 
 @lru_cache(maxsize=4096)
 def trigger_source(definition: TriggerDefinition) -> str:
-    """A text that parses back to the same times, wherever one can say them."""
+    """A text that parses back to the same times, if the grammar has one."""
     match definition.when:
         case Cron(expression):
             return expression

@@ -1,7 +1,7 @@
-"""Settings by kind: what people write becomes the value that a record holds, and back.
+"""Settings by kind: parsed to the value of a record, and formatted.
 
-Four tables, each with every kind: PARSE takes what people write, FORMAT gives it back, DUMP gives what the store keeps,
-and LOAD takes that. A new kind is a line in each.
+Four tables have an entry for every kind: PARSE and FORMAT for people, DUMP and LOAD for the store. A new kind adds a
+line to each.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from matins.model.trigger import Once
 
 REFERENCES = ("env:", "file:")
 REDACTED = "…"
-"""Shown in the place of a value that may be a secret."""
+"""The replacement of a value that may be a secret."""
 MAX_LABELS = 50
 MAX_URL_LENGTH = 2_000
 MAX_PAYLOAD_BYTES = 1 << 20
@@ -51,13 +51,13 @@ _MIN_INSTANT, _MAX_INSTANT = 100_000_000_000, 253_402_300_799_999
 
 
 class ParseContext(NamedTuple):
-    """What values are understood by, beside themselves."""
+    """The context that values are parsed in."""
 
     now: int
     rates: Mapping[str, float] = DOLLARS
     local_zone: str = "UTC"
     timezone: str = "UTC"
-    """Where instants without an offset are."""
+    """The zone of instants without an offset."""
 
 
 Values = Mapping[str, Any]
@@ -65,7 +65,7 @@ Parse = Callable[[Declared, Any, ParseContext], Any]
 
 
 def parse_settings(owner: str, table: Table, given: Values, context: ParseContext) -> dict[str, Any]:
-    """The fields that these settings fill; what is None is left out. An error names the setting and what to type."""
+    """The fields of these settings, without those that are None. An error names the setting and what to type."""
     check_names_known(owner, given, table)
     return {
         table[name].field: parse_setting(table[name], value, context)
@@ -90,7 +90,7 @@ def check_required(owner: str, table: Table, given: Values) -> None:
 
 
 def format_settings(table: Table, value: Any) -> dict[str, Any]:
-    """All settings whose value is not the default, as people write them."""
+    """The settings that differ from the default, as people write them."""
     found: dict[str, Any] = {}
     for name, declared in table.items():
         held = getattr(value, declared.field)
@@ -106,7 +106,7 @@ def format_setting(declared: Declared, value: Any) -> Any:
 
 
 def dump_settings(table: Table, value: Any) -> dict[str, Any]:
-    """As the store keeps it, by field: what differs from the defaults."""
+    """The stored form, by field: the values that differ from the defaults."""
     found: dict[str, Any] = {}
     for declared in table.values():
         held = getattr(value, declared.field)
@@ -116,7 +116,7 @@ def dump_settings(table: Table, value: Any) -> dict[str, Any]:
 
 
 def load_settings(table: Table, data: Values) -> dict[str, Any]:
-    """The fields that `dump_settings` wrote."""
+    """The fields from the output of `dump_settings`."""
     return {
         declared.field: None if (held := data[declared.field]) is None else LOAD[type(declared.kind)](held)
         for declared in table.values()
@@ -125,7 +125,7 @@ def load_settings(table: Table, data: Values) -> dict[str, Any]:
 
 
 def redacted(table: Table, data: Values) -> dict[str, Any]:
-    """What `dump_settings` wrote, without values that may be secrets, for events that many read."""
+    """The output of `dump_settings` without values that may be secrets, for events."""
     found = dict(data)
     for declared in table.values():
         held = found.get(declared.field)
@@ -143,13 +143,13 @@ def redact(text: str) -> str:
 
 
 def origin(url: str) -> str:
-    """Without the path, which may hold a key."""
+    """The URL without its path, which may contain a key."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc}"
 
 
 def default_hint(declared: Declared) -> str:
-    """What leaving the setting out means; where that cannot be said in a word, an example."""
+    """The meaning of an omitted setting, or an example if that has no short form."""
     default = None if declared.default is None else format_setting(declared, declared.default)
     if (
         default in (None, "")
@@ -166,7 +166,7 @@ def example_hint(declared: Declared) -> str:
     return f"For example: {declared.name}={orjson.dumps(declared.setting.example).decode()}."
 
 
-# what people write
+# from people
 
 
 def _text(declared: Declared, value: Any, context: ParseContext) -> str:
@@ -237,8 +237,8 @@ def _duration(declared: Declared, value: Any, context: ParseContext) -> int | No
 
 
 def _instant(declared: Declared, value: Any, context: ParseContext) -> int:
-    """An ISO instant, in the context's zone where it names none; or a datetime with its zone, or milliseconds. It may
-    be past: it is looked at when a slot is due."""
+    """An ISO instant, in the context's zone unless it has an offset; or an aware datetime, or milliseconds. A past
+    instant is allowed: it is compared when a slot is due."""
     name = declared.name
     hint, allowed = f'For example: {name}="2026-12-31T18:00".', "an ISO instant"
     if type(value) is int and _MIN_INSTANT <= value <= _MAX_INSTANT:
@@ -254,7 +254,7 @@ def _instant(declared: Declared, value: Any, context: ParseContext) -> int:
         when = parse_trigger(value, now_ms=context.now, timezone=context.timezone).definition.when
     except InstantError as error:
         raise InstantError(f'"{name}": {error.message}', value=value, field=name, hint=error.hint or hint) from None
-    except TriggerError:  # it is no instant, so what it lacks as a phrase does not help
+    except TriggerError:  # not an instant, so the error of the phrase does not help
         when = None
     if not isinstance(when, Once):
         message = invalid(name, value, allowed).message
@@ -294,10 +294,10 @@ def _labels(declared: Declared, value: Any, context: ParseContext) -> dict[str, 
 
 
 def _variables(declared: Declared, value: Any, context: ParseContext) -> tuple[tuple[str, str], ...]:
-    """Values that look like a reference must be a whole one."""
+    """The variables. A value that starts like a reference must be a complete reference."""
     pairs: list[tuple[str, str]] = []
     hint, allowed = f'For example: {declared.name}={{"API_KEY": "env:API_KEY"}}.', "a mapping of names to strings"
-    if not isinstance(value, dict):  # what it is instead may be a secret
+    if not isinstance(value, dict):  # the value may be a secret
         what = f"a value of type {type(value).__name__}"
         message = f'"{declared.name}" must be {allowed}, not {what}.'
         raise InvalidInput(message, value=what, field=declared.name, allowed=allowed, hint=hint)
@@ -326,7 +326,7 @@ def _windows(declared: Declared, value: Any, context: ParseContext) -> Any:
 
 
 def _secret(declared: Declared, value: Any, context: ParseContext) -> str:
-    """A secret itself is refused, and not repeated in the error."""
+    """The reference. The error for a plain secret does not repeat it."""
     if isinstance(value, str) and value.startswith(REFERENCES) and value not in REFERENCES and value.isprintable():
         return value
     allowed, example = "env:NAME or file:/path", declared.setting.example
@@ -335,9 +335,9 @@ def _secret(declared: Declared, value: Any, context: ParseContext) -> str:
 
 
 def _url(declared: Declared, value: Any, context: ParseContext) -> str:
-    """Without a password, which everybody who may look would see."""
+    """The URL. A password is refused, because every reader would see it."""
     if not isinstance(value, str) or not value.strip() or not value.isprintable() or len(value) > MAX_URL_LENGTH:
-        message = f'"{declared.name}" must be a URL of at most {MAX_URL_LENGTH} characters.'  # it may hold a key
+        message = f'"{declared.name}" must be a URL of at most {MAX_URL_LENGTH} characters.'  # it may contain a key
         hint = f'For example: {declared.name}="{declared.setting.example}".'
         raise InvalidInput(message, field=declared.name, hint=hint)
     if "@" in value.partition("://")[2].partition("/")[0]:
@@ -355,7 +355,7 @@ def _options(declared: Declared, value: Any, context: ParseContext) -> dict[str,
 def _json(declared: Declared, value: Any, context: ParseContext) -> Any:
     try:
         text = orjson.dumps(value)
-        if b"null" in text:  # which orjson writes for NaN too
+        if b"null" in text:  # orjson writes null for NaN too
             json.dumps(value, allow_nan=False)
     except (TypeError, ValueError) as error:
         raise invalid(declared.name, value, f"a JSON value ({error})") from None
@@ -401,7 +401,7 @@ PARSE: Mapping[type[Kind], Parse] = {
 }
 
 
-# what a record holds
+# from records
 
 
 def _same(value: Any) -> Any:

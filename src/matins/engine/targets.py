@@ -14,14 +14,14 @@ from matins.model.thread import Thread
 CURRENT = ("current-channel", "current-session", "current-thread")
 _NEEDS = {"fresh": (), "channel": ("channel",), "session": ("session", "session_name"), "thread": ("thread",)}
 _PLACES = ("channel", "session", "session_name", "thread")
-# As Cortex writes them.
+# The spellings of Cortex.
 _SPELLINGS = {"sessionId": "session", "sessionName": "session_name", "threadId": "thread"}
 _CORTEX_PREFIX = "thr_"
 _MAX_THREAD_ID = 10**18
 
 
 def parse_target(value: Any) -> Target:
-    """A word (`fresh`), or a mapping with its kind: {"kind": "channel", "channel": "C07"}."""
+    """A kind (`fresh`), or a mapping with its kind: {"kind": "channel", "channel": "C07"}."""
     if isinstance(value, Target):
         return value
     settings = _normalized({"kind": value} if isinstance(value, str) else value, "target")
@@ -42,7 +42,7 @@ def parse_target(value: Any) -> Target:
 
 
 def parse_context(value: Any) -> Target:
-    """Where somebody speaks from: a mapping of a channel, a session and a thread, as far as there are."""
+    """The caller's place: a mapping with any of channel, session and thread."""
     settings = _normalized({} if value is None else value, "context")
     check_names_known("A context", settings, _PLACES)
     return Target(**_places(settings))
@@ -53,12 +53,12 @@ def context_of(thread: Thread) -> Target:
 
 
 def resolve_current(shorthand: str, here: Target) -> Target:
-    """The place that `current-channel`, `current-session` or `current-thread` means here."""
+    """The target that `current-channel`, `current-session` or `current-thread` means here."""
     if shorthand == "current-channel" and here.channel is not None:
         return Target("channel", here.channel)
     if shorthand == "current-session" and (here.session or here.session_name) is not None:
         return Target("session", here.channel, here.session, here.session_name)
-    # The session of a conversation that has just begun has no id yet; its thread has, and will hold it.
+    # A new conversation's session has no id yet. Its thread has one, and will hold the session.
     if shorthand != "current-channel" and here.thread is not None:
         return Target("thread", here.channel, thread=here.thread)
     raise _no_current(shorthand)
@@ -76,7 +76,7 @@ def _places(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _thread(value: Any) -> int | str:
-    """Ours are numbers; one that Cortex had keeps its name, and is not to be found here."""
+    """The id of a thread. A Cortex thread keeps its name, and does not exist here."""
     if type(value) is int and 0 < value < _MAX_THREAD_ID:
         return value
     text = value.removeprefix(_CORTEX_PREFIX) if isinstance(value, str) else ""
@@ -98,24 +98,22 @@ def _no_current(shorthand: str) -> InvalidInput:
 
 
 BY_SESSION_ID = "session: asked for by its id"
-"""How a run lands in a session that nobody here has spoken in: whether there is one, its tool knows."""
+"""How a run is assigned to an unknown session. Only the tool knows whether the session exists."""
 SESSION_GONE = "gone"
-"""How a run had landed whose tool does not know the session that was to go on."""
+"""How a run was assigned, if its tool does not know the session to continue."""
 
 
 class TargetState(NamedTuple):
-    """What was found where a target points."""
-
     thread: Thread | None
-    """The thread that it means, if there is one."""
+    """The thread of the target, if it exists."""
     busy_with: int | None = None
-    """The run that is under way there."""
+    """The run that is active in the thread."""
     session_gone: bool = False
-    """The tool has said that it does not know the session."""
+    """Whether the tool has reported that it does not know the session."""
 
 
 class Resolved(NamedTuple):
-    """Land in this thread, or in a new one."""
+    """Assign the run to this thread, or to a new one."""
 
     thread: Thread | None
     how: str
@@ -133,8 +131,8 @@ class Skip(NamedTuple):
 def resolve_target(
     target: Target, found: TargetState, fallback: Fallback, final: Fallback, waited_ms: int, deadline_ms: int
 ) -> Resolved | Wait | Skip:
-    """A channel always has a place. A session or a thread may be gone: then the fallback says what becomes of the run.
-    A busy place serialises."""
+    """The thread of a run. A channel always exists. For a missing session or thread, the fallback decides. In a busy
+    thread, the run waits."""
     thread = found.thread
     if thread is not None and thread.state != "closed":
         return Wait("target_busy", found.busy_with) if found.busy_with is not None else Resolved(thread, target.kind)

@@ -1,4 +1,4 @@
-"""Every legal change of a run, by name. There is no other way for a run to change."""
+"""Every legal change of a run, by name. A run changes in no other way."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ S = RunState
 
 
 class Transition(NamedTuple):
-    """From any state in `low` to `high` to `target`, leaving an event."""
+    """A change from any state between `low` and `high` to `target`, with an event."""
 
     name: str
     low: RunState
@@ -18,9 +18,9 @@ class Transition(NamedTuple):
     target: RunState
     event: str
     is_terminal: bool
-    """Whether the run is over then."""
+    """Whether the run ends."""
     started: bool
-    """Whether the run had started before."""
+    """Whether the run has started before."""
 
 
 def _named(name: str, low: RunState, high: RunState, target: RunState) -> Transition:
@@ -39,18 +39,18 @@ CANCEL = _named("cancelled", S.STARTING, S.HELD, S.CANCELLED)
 CANCEL_WAITING = _named("cancelled", S.WAITING, S.READY, S.CANCELLED)
 MARK_UNKNOWN = _named("unknown", S.STARTING, S.HELD, S.UNKNOWN)
 THROTTLE = _named("deferred", S.STARTING, S.HELD, S.WAITING)
-"""The provider refused: it goes on when the provider does."""
+"""The provider refused the attempt. The run continues when the provider serves again."""
 INTERRUPT = _named("interrupted", S.STARTING, S.HELD, S.INTERRUPTED)
 SKIP_NO_WORK = _named("skipped", S.STARTING, S.HELD, S.SKIPPED)
-"""It found that there was nothing to do."""
+"""The run found no work."""
 OVERSPEND = _named("over_budget", S.STARTING, S.HELD, S.OVER_BUDGET)
 
-# Between ready and started stand the gates: what waits for one is `waiting`.
+# Gates are between ready and started: a run that waits for a gate is `waiting`.
 DEFER = _named("deferred", S.WAITING, S.READY, S.WAITING)
 CHECK = _named("checking", S.READY, S.READY, S.WAITING)
 REQUEST_APPROVAL = _named("awaiting_approval", S.READY, S.READY, S.WAITING)
 SUSPEND = _named("suspended", S.WAITING, S.WAITING, S.WAITING)
-"""What it waited for is there, but its schedule is paused."""
+"""The run has what it waited for, but its schedule is paused."""
 MARK_READY = _named("ready", S.WAITING, S.WAITING, S.READY)
 ENQUEUE = _named("queued", S.WAITING, S.WAITING, S.QUEUED)
 SKIP = _named("skipped", S.WAITING, S.READY, S.SKIPPED)
@@ -97,7 +97,7 @@ AFTER_VERDICT = {
     S.MISSED: MISS,
     S.OVER_BUDGET: REFUSE_FOR_BUDGET,
 }
-"""How a run that has not started changes when a gate does not let it pass, by the state of the verdict."""
+"""The transition of a run that has not started and that a gate stops, by the state of the verdict."""
 INITIAL_STATES = {
     S.WAITING: "run.deferred",
     S.READY: "run.planned",
@@ -107,4 +107,4 @@ INITIAL_STATES = {
     S.MISSED: "schedule.missed",
     S.OVER_BUDGET: "run.over_budget",
 }
-"""The states in which a run can begin, and the event of each."""
+"""The states of new runs, and the event of each."""

@@ -1,4 +1,4 @@
-"""Checks of values that people give. Each error says what is wrong, with the value, and what to type instead."""
+"""Checks of values that people give. Each error contains the problem, the value and what to type instead."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from matins.errors import InvalidInput
 from matins.model.settings import MAX_NAME_LENGTH
 
 UNSTORABLE = re.compile("[\0\ud800-\udfff]")
-"""A NUL, or half a pair of UTF-16: no database stores them."""
+"""A NUL, or half of a UTF-16 pair: no database stores them."""
 _MAX_SHOWN = 10**15
 _MAX_ITEMS = 3
 
 
 def check_names_known(owner: str, names: Iterable[str], known: Collection[str]) -> None:
-    """Raise for the first name that is not known. `owner` is what has these settings: "A budget"."""
+    """Raise for the first unknown name. `owner` is the subject of the error: "A budget"."""
     for name in names:
         if name not in known:
-            name = str(name)  # in a dictionary it may be anything
+            name = str(name)  # a key of a dictionary may be any value
             raise InvalidInput(f'{owner} has no setting "{name}".', value=name, field=name, hint=nearest(name, known))
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """The closest known name as a hint, or all of them."""
+    """A hint with the closest known name, or with all of them."""
     known = list(known)
     close = difflib.get_close_matches(name, known, n=1)
     return f'Did you mean "{close[0]}"?' if close else f"Known: {', '.join(known) or 'none'}."
@@ -46,7 +46,7 @@ def check_name(field: str, name: object, example: str | None = None) -> str:
 def check_strings(
     field: str, value: object, allowed: str = "a list of strings", example: Sequence[str] = ()
 ) -> tuple[str, ...]:
-    """A list of at least one string; none of them blank, none with a NUL."""
+    """A list of at least one string, none blank and none with a NUL."""
     strings = [item for item in items_of(value) if isinstance(item, str) and item.strip() and "\0" not in item]
     if not strings or len(strings) != len(items_of(value)):
         meant = [value] if isinstance(value, str) and is_name(value) else example
@@ -85,7 +85,7 @@ def invalid(field: str, value: object, allowed: str, hint: str | None = None) ->
 
 
 def preview_of(value: object) -> str:
-    """Short, whatever it is; Python itself refuses to write a number of thousands of digits."""
+    """A short form of any value. Python itself refuses to write a number of thousands of digits."""
     if isinstance(value, int) and abs(value) > _MAX_SHOWN:
         return "a number that is too large"
     if isinstance(value, (list, tuple)):

@@ -1,4 +1,4 @@
-"""Who calls a use case: principals, their tokens, and responses to their idempotent requests."""
+"""Callers of use cases: principals, their tokens, and responses to their idempotent requests."""
 
 from __future__ import annotations
 

@@ -28,10 +28,10 @@ class Target(NamedTuple):
     kind: TargetKind = "fresh"
     channel: str | None = None
     session: str | None = None
-    """The tool's own id of a conversation."""
+    """The tool's id of a conversation."""
     session_name: str | None = None
     thread: int | str | None = None
-    """A text is another system's name of a thread, which does not exist here."""
+    """A string is another system's name of a thread that does not exist here."""
 
 
 FRESH = Target()
@@ -40,7 +40,7 @@ FRESH = Target()
 # fmt: off
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """Durations are milliseconds, money is micro-dollars."""
+    """An agent. Durations are milliseconds, money is micro-dollars."""
 
     name: str
     runner: Annotated[str,

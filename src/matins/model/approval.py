@@ -31,7 +31,7 @@ class Approval(NamedTuple):
     state: ApprovalState
     decided_at: int | None
     request: dict[str, Any]
-    """What would be done, in a form that a person can review."""
+    """The proposed action, in a form that a person can review."""
     votes: tuple[Vote, ...] = ()
 
 
@@ -41,4 +41,4 @@ class Vote(NamedTuple):
     at: int
     note: str | None
     digest: str
-    """The digest of what this voter saw; it differs after an approval with edits."""
+    """The digest that this voter saw. It differs after an approval with edits."""

@@ -6,7 +6,7 @@ from typing import Annotated
 from matins.model.settings import Command, Duration, Setting
 
 HOOK_EVENTS = ("before:schedule:trigger", "after:run")
-"""What hooks are for: the name of each is its event."""
+"""The events of hooks. The event is also the name of the hook."""
 
 
 # fmt: off

@@ -11,8 +11,6 @@ from matins.model.run import RunState
 
 
 class Due(NamedTuple):
-    """A schedule that is due."""
-
     schedule_id: int
     slot: int
     rev: int
@@ -80,7 +78,7 @@ class ReadyRun(NamedTuple):
 
 
 class Claim(NamedTuple):
-    """A claim of a ready run, from the epoch as it was read."""
+    """A claim of a ready run at the epoch that was read."""
 
     run_id: int
     epoch: int
@@ -119,7 +117,7 @@ class WaitingRun(NamedTuple):
 
 
 class StartedRun(NamedTuple):
-    """A run that some worker has started."""
+    """A run that a worker has started."""
 
     id: int
     schedule_id: int
@@ -141,7 +139,7 @@ class LiveRun(NamedTuple):
 
 
 class StateChange(NamedTuple):
-    """A named transition of a started run, from its own epoch only."""
+    """A named transition of a started run. It applies only at the run's own epoch."""
 
     run_id: int
     epoch: int
@@ -155,9 +153,9 @@ class StateChange(NamedTuple):
     evidence: str | None = None
     """None keeps the present value."""
     gates_passed: int = 0
-    """Gates that the run passed now, in addition to earlier ones."""
+    """The gates that the run has passed now, in addition to earlier ones."""
     new_epoch: int = 0
-    """1 when the run continues under a new epoch, which voids results of the old one."""
+    """1 if the run continues under a new epoch, which voids results of the old one."""
 
 
 class NewEvent(NamedTuple):
@@ -301,7 +299,7 @@ class CheckRow(NamedTuple):
 
 
 class ScopeRow(NamedTuple):
-    """A limited scope, its size and how many runs hold a permit of it."""
+    """A limited scope, its size and the number of runs that hold a permit of it."""
 
     scope: str
     size: int

@@ -74,12 +74,12 @@ class RunRecord:
 
     @property
     def status(self) -> str:
-        """The state as text; for a waiting run, what it waits for."""
+        """The state as text; for a waiting run, the reason of the wait."""
         return self.reason or "waiting" if self.state is RunState.WAITING else self.display_state
 
     @property
     def display_state(self) -> str:
-        """The state as people see it: a run that a worker holds is running."""
+        """The state as people see it. A run that a worker holds is running."""
         return RunState.RUNNING.label if self.state is RunState.STARTING else self.state.label
 
 
@@ -89,7 +89,7 @@ class Usage(NamedTuple):
     money: int = 0
     tokens: int = 0
     estimated: bool = False
-    """Whether the money is computed from the price table, not reported by the provider."""
+    """Whether the money is computed from prices, not reported by the provider."""
 
     def exceeds(self, money: int | None, tokens: int | None) -> bool:
         return (money is not None and self.money > money) or (tokens is not None and self.tokens > tokens)
@@ -128,7 +128,7 @@ class Outcome:
     limit: ProviderLimit | None = None
     """The provider's rate limit; not a failure of the agent."""
     over_budget: bool = False
-    """The attempt was stopped because it spent more than it may."""
+    """The attempt was stopped because it exceeded its spending limit."""
     turn: AgentTurn | None = None
     interrupted: bool = False
     """The attempt was stopped because Matins was stopped."""

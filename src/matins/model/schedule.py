@@ -127,7 +127,7 @@ class ScheduleDefinition:
 
 @dataclass(frozen=True, slots=True)
 class TriggerSettings:
-    """The settings of a schedule that belong to *when*. Its trigger holds them."""
+    """The settings of a schedule that belong to *when*. The trigger holds them."""
 
     timezone: Annotated[str, Setting(Zone(), "IANA time zone, or `local`.", "Europe/Berlin", short="-z")] = "UTC"
     dst_gap: Annotated[DstGap,
@@ -169,4 +169,4 @@ class ScheduleRecord:
     parent: int | None = None
     """The schedule of that run."""
     depth: int = 0
-    """Depth in the chain of schedules that created one another; 0 for a schedule that a person created."""
+    """Depth in the chain of schedules that created one another; 0 for a person's schedule."""

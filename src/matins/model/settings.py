@@ -11,9 +11,9 @@ MAX_NAME_LENGTH = 200
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """The kind of value of a setting. It is plain data: each layer has one table of functions by kind.
+    """The kind of value of a setting: plain data. Each layer has one table of functions by kind.
 
-    Kinds without fields inherit everything: each dataclass costs every command a millisecond.
+    Kinds without fields are plain subclasses: each dataclass costs every command a millisecond.
     """
 
 
@@ -38,7 +38,7 @@ class Name(Kind):
 
 @dataclass(frozen=True, slots=True)
 class Names(Kind):
-    """A list of different names."""
+    """A list of distinct names."""
 
     empty: bool = False
     """Whether the list may be empty, which is the default."""
@@ -71,7 +71,7 @@ class Decimal(Kind):
 
     @property
     def allowed(self) -> str:
-        """Such as `a number from 0 to 10 percent`."""
+        """The allowed values as text, such as `a number from 0 to 10 percent`."""
         low = f"above {self.low:g} and at most" if self.above else f"from {self.low:g} to"
         return f"a number {low} {self.high:.15g} {self.unit}".rstrip()
 
@@ -119,7 +119,7 @@ class Arguments(Kind):
 
 
 class Labels(Kind):
-    """Names and texts."""
+    """Names with string values."""
 
     __slots__ = ()
 
@@ -153,7 +153,7 @@ class Url(Kind):
     """A URL without a user name or password."""
 
     private: bool = False
-    """Whether its path may contain a key. Principals without the "govern" right see only the origin."""
+    """Whether the path may contain a key. Principals without the "govern" right see only the origin."""
 
 
 class Options(Kind):
@@ -181,12 +181,12 @@ class Setting:
     """One sentence, the same on every surface."""
     example: Any
     name: str = ""
-    """The name that people write, if the field has another name: `timeout` for `timeout_ms`."""
+    """The written name, if the field has another name: `timeout` for `timeout_ms`."""
     required: bool = False
     owner_only: bool = False
-    """Only the owner sets it; others propose it."""
+    """Only the owner sets the setting; others propose it."""
     notable: bool = False
-    """Whether a proposal highlights it, because it affects more than the agent's own prompt and target."""
+    """Whether a proposal highlights the setting, because it affects more than the agent's own prompt and target."""
     short: str | None = None
     """The short option of the command line: `-z`."""
 

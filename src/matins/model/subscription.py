@@ -22,7 +22,7 @@ class Subscription(NamedTuple):
     """Events up to this one are delivered, not wanted, or among the deliveries."""
     state: SubscriptionState
     note: str | None
-    """Why it is paused."""
+    """The reason of the pause."""
     created_at: int
     created_by: str
 

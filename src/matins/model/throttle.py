@@ -12,6 +12,6 @@ class Throttle(NamedTuple):
     resets_at: int
     activated_at: int
     affects: tuple[str, ...]
-    """The agents that it applies to; empty for all."""
+    """The affected agents; empty for all."""
     reason: str
     by: str

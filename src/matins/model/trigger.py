@@ -57,7 +57,7 @@ class Once:
 
 @dataclass(frozen=True, slots=True)
 class Rrule:
-    """An RFC 5545 rule without its DTSTART, and the wall time that it counts from."""
+    """An RFC 5545 rule without its DTSTART, and the wall time from which it counts."""
 
     rule: str
     start_wall: int

@@ -7,13 +7,13 @@ from typing import Protocol
 
 class Clock(Protocol):
     def now_ms(self) -> int:
-        """The wall clock, in UTC milliseconds: it decides what is due, and nothing else."""
+        """The wall clock, in UTC milliseconds. It decides only what is due."""
         ...
 
     def boot_ms(self) -> int:
-        """Time since boot, sleep included: it drives timeouts, back-off and leases."""
+        """Time since boot, including sleep. It drives timeouts, back-off and leases."""
         ...
 
     def local_zone(self) -> str:
-        """The IANA name of the machine's own time zone."""
+        """The IANA name of the machine's time zone."""
         ...

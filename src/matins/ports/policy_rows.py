@@ -1,4 +1,4 @@
-"""What governs runs: policies, approvals and budgets."""
+"""Policies, approvals and budgets."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class PolicyRows(Protocol):
     def delete_policy(self, kind: str, name: str) -> bool: ...
     def throttles(self) -> list[Throttle]: ...
     def upsert_throttle(self, throttle: Throttle) -> Throttle:
-        """Store a throttle and return the result. Of two that overlap, the later end applies, to the agents of both."""
+        """Store a throttle and return the result. If two overlap, the later end applies to the agents of both."""
         ...
 
     def delete_throttle(self, provider: str) -> bool: ...
@@ -55,7 +55,7 @@ class SpendingRows(Protocol):
     """Reservations and spending of runs, and the usage of budgets."""
 
     def past_spend(self, schedule_id: int, limit: int) -> list[Usage]:
-        """What the last runs of a schedule cost, the newest first."""
+        """The spending of the last runs of a schedule, the newest first."""
         ...
 
     def budget_usage(self, budget: str, subject: str, period: str) -> BudgetUsage: ...

@@ -1,4 +1,4 @@
-"""Runs, from the first record to the last, and who runs them."""
+"""Runs, from creation to end, and the workers that run them."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ class RunRows(Protocol):
 
     def next_ready(self, without: Iterable[str] = ()) -> int | None: ...
     def ready(self, now: int, limit: int, without: Iterable[str] = ()) -> list[ReadyRun]:
-        """Runs that may start, the longest waiting first, except those of scopes in `without`. Locked as in `due`."""
+        """Runs that may start, the longest waiting first, without those of scopes in `without`. Locked as in `due`."""
         ...
 
     def claim(self, rows: Sequence[Claim]) -> set[int]:
-        """Claim runs. Returns the claimed runs, which have the next epoch."""
+        """Claim runs, and return the claimed ones. A claimed run has the next epoch."""
         ...
 
     def release(self, rows: Sequence[Release]) -> set[int]:
@@ -60,7 +60,7 @@ class RunRows(Protocol):
         ...
 
     def mark_cancelling(self, run_ids: Iterable[int]) -> list[tuple[int, int, int]]:
-        """Cancel started runs, and return (run, schedule, owner) of those that were not cancelled before."""
+        """Mark started runs as cancelling. Returns (run, schedule, owner) of those that were not marked before."""
         ...
 
     def live(self, schedule_ids: Iterable[int]) -> list[LiveRun]: ...
@@ -70,7 +70,7 @@ class RunRows(Protocol):
 
     def started(self, worker: int, *, mine: bool) -> list[StartedRun]: ...
     def set_run_revision(self, run_id: int, rev: int) -> None:
-        """Give a run that has not started another revision; it must pass its gates again."""
+        """Give a run that has not started another revision. The run must pass its gates again."""
         ...
 
     def uncount_attempt(self, run_id: int) -> None: ...

@@ -9,7 +9,7 @@ from matins.model.rows import Cursor, DefinitionRow, Due, NewSchedule, NextSlot,
 
 
 class DueRows(Protocol):
-    """The cursors of schedules: where planning goes on."""
+    """The cursors of schedules, from which planning continues."""
 
     def due(self, now: int, limit: int, *, newest: bool = False) -> list[Due]:
         """Due schedules, locked. Schedules that another worker has locked are omitted."""
@@ -30,7 +30,7 @@ class DueRows(Protocol):
         ...
 
     def advance(self, cursors: Sequence[Cursor]) -> set[int]:
-        """Move cursors that are still where they were read, and return their schedules."""
+        """Move cursors that have not changed since they were read, and return their schedules."""
         ...
 
     def set_cursors(self, rows: Sequence[NextSlot]) -> None: ...
@@ -71,13 +71,13 @@ class ScheduleRows(Protocol):
     def definitions(self, keys: Iterable[tuple[int, int]]) -> list[DefinitionRow]: ...
     def insert_revision(self, schedule_id: int, rev: int, definition: str, now: int) -> None: ...
     def insert_run_revision(self, schedule_id: int, rev: int, definition: str) -> None:
-        """Store settings for one run, which its schedule does not have."""
+        """Store settings for one run. The schedule itself does not change."""
         ...
 
     def last_revision(self, schedule_id: int) -> int: ...
     def set_author(self, schedule_id: int, rev: int, author: str, role: str) -> None: ...
     def authors(self, schedule_id: int, rev: int) -> list[tuple[str, str]]:
-        """Who changed the settings to this revision, the last first; empty for the first revision."""
+        """The authors of the changes up to this revision, the last first; empty for the first revision."""
         ...
 
     def count_agent_schedules(self, name: str) -> int: ...

@@ -29,7 +29,7 @@ class Store(Protocol):
 
     def acquire(self, *, wait: bool = False) -> bool:
         """Become the owner of the store. False when another process owns a store that can have only one owner.
-        `patiently`: wait for processes that own it briefly."""
+        `wait`: wait for processes that own it briefly."""
         ...
 
     def release(self) -> None: ...
@@ -50,7 +50,7 @@ class Store(Protocol):
         ...
 
     def engines(self, lease_ms: int) -> int:
-        """The number of running engines. A killed one counts until its lock is gone, or until its lease ends."""
+        """The number of running engines. A killed engine counts until its lock is released or its lease expires."""
         ...
 
     def clock(self, host: Clock) -> Clock:

@@ -65,7 +65,7 @@ def chain_problems(rows: AuditRows) -> Iterator[str]:
         if event.seq != seq + 1:
             bad.add(event.writer)
             yield f"Event {event.id}: number {seq + 1} of writer {event.writer} is missing."
-        elif expected != bytes(event.hash) or event.data == "":  # no data and an empty text have the same hash
+        elif expected != bytes(event.hash) or event.data == "":  # missing data and an empty string have the same hash
             bad.add(event.writer)
             yield f"Event {event.id} was changed after it was written."
         elif event.id <= last.get(event.writer, 0):

@@ -1,4 +1,4 @@
-"""Numbered changes of a store's schema. A released migration is never changed; a new one follows it."""
+"""Numbered changes of a store's schema. A released migration never changes; a new one follows it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def load_migrations(package: str) -> list[Migration]:
 
 
 def check_known(where: str, have: int, recorded: dict[int, str], known: list[Migration], instead: str) -> None:
-    """Raise StoreVersionError unless all `have` migrations of a store are known, with the checksums that it recorded.
+    """Raise StoreVersionError unless all `have` migrations of a store are known, with the recorded checksums.
 
     `instead` is the first part of the hint: what to use instead of this store.
     """

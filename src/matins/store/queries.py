@@ -1,6 +1,6 @@
-"""Named SQL: `.sql` files in which each statement follows a line `-- name: what it does`.
+"""Named SQL: `.sql` files in which each statement follows a line `-- name: purpose`.
 
-States of runs stand in it by name: `state = {ready}`, `state {live}`.
+States of runs are written by name: `state = {ready}`, `state {live}`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A trigger in plain English, true to what it does, and in words that parse back wherever the grammar has them."""
+"""Exact descriptions of triggers in plain English. They parse back wherever the grammar allows."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _once(at_ms: int, zone: Zone) -> str:
 
 
 def explain(change: DstChange, zone: Zone) -> str:
-    """One sentence on what a change of the clocks does."""
+    """The effect of a clock change, in one sentence."""
     times = [wall_text(wall).replace("T", " ").removesuffix(":00") for wall in change.walls]
     if change.count > len(times):
         times = [*times, f"{change.count - len(times)} more"]

@@ -52,7 +52,7 @@ def _by_week(cron: Cron) -> str:
 
 
 def _by_date(cron: Cron) -> str:
-    """Days that the month decides."""
+    """Days that depend on the month."""
     dates = _dates(cron)
     clock, times = _clock(cron), _times(cron)
     step = even_step(times) if len(times) > MAX_LISTED else None
@@ -66,7 +66,7 @@ def _times(cron: Cron) -> list[int]:
 
 
 def _clock(cron: Cron) -> str | None:
-    """What follows the clock through a change of it; None for fixed times."""
+    """The text of times that follow the clock through clock changes; None for fixed times."""
     if cron.fixed:
         return None
     minutes, hours = bits(cron.minutes.mask), bits(cron.hours.mask)
@@ -85,7 +85,7 @@ def _clock(cron: Cron) -> str | None:
 
 
 def _whole_step(values: list[int], size: int) -> int | None:
-    """The step of values that go evenly round, such as 0, 15, 30, 45 of 60."""
+    """The step of values at even distances, such as 0, 15, 30, 45 of 60."""
     step = size // len(values)
     return step if values == list(range(0, size, step)) and size % step == 0 and step < size else None
 

@@ -44,14 +44,14 @@ def _pattern(rule: Rule, start_wall: int) -> str:
 
 
 def _is_one_weekday(rule: Rule, times: int) -> bool:
-    """Monday to Friday, and of these the first or last of the month, with all its times."""
+    """Whether the rule is the first or last weekday (Monday to Friday) of the month, with all its times."""
     workdays = {(0, day) for day in WEEKDAYS}
     ends = (tuple(range(1, times + 1)), tuple(range(-times, 0)))
     return rule.freq == "MONTHLY" and not rule.month_days and {*rule.week_days} == workdays and rule.positions in ends
 
 
 def _days(rule: Rule, start: int) -> str:
-    """Which days, in the words of the grammar: `every other Tuesday`, `every 3 months on the 1st`."""
+    """The days in the phrases of the grammar: `every other Tuesday`, `every 3 months on the 1st`."""
     unit = _UNITS.get(rule.freq, "day")
     interval = 1 if rule.follows_clock else rule.interval
     often = f"every other {unit}" if interval == 2 else every(interval, unit)
@@ -95,7 +95,7 @@ def _weekday(n: int, day: int) -> str:
 
 
 def _start(rule: Rule, start_wall: int) -> str:
-    """From where it counts; the time of day only where a fire of that day would come before it."""
+    """The start of the rule. The time of day is included only if a fire of that day would come before it."""
     date, _, time = wall_text(start_wall).partition("T")
     midnight = start_wall // DAY_MS * DAY_MS
     if rule.elapsed_ms or rule_walls(rule, start_wall).count(midnight, start_wall):

@@ -1,6 +1,6 @@
-"""Grammars: rules, the trees that they make of words, and a parser that finds every way to read a list of words.
+"""Grammars: rules, their trees, and a parser that finds every reading of a list of words.
 
-`grammar_file` describes the notation, and reads a grammar from it.
+`grammar_file` describes the notation, and loads a grammar from it.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """How one rule reads the words from `start` up to `end`."""
+    """The reading of the words from `start` up to `end` by one rule."""
 
     rule: str
     children: tuple[Tree | str, ...]
@@ -72,7 +72,7 @@ class Tree:
     end: int
 
     def all(self, *rules: str) -> list[Tree]:
-        """The topmost trees below this one that stand for one of these rules, from left to right."""
+        """The topmost trees of these rules below this one, from left to right."""
         return list(self._find(rules))
 
     def first(self, *rules: str) -> Tree | None:
@@ -98,12 +98,12 @@ class Grammar:
         self._openings: dict[str, tuple[frozenset[str], list[Shape]]] = {}
 
     def examples(self, start: str) -> list[str]:
-        """The examples of every rule that `start` leads to, in the order of the file."""
+        """The examples of every rule that `start` reaches, in the order of the file."""
         used = self.reachable(start)
         return [text for name, rule in self.rules.items() if name in used for text in rule.examples]
 
     def reachable(self, *starts: str) -> set[str]:
-        """These rules, and all that they lead to."""
+        """These rules, and all rules that they reach."""
         found, pending = set(starts), list(starts)
         while pending:
             new = self._uses[pending.pop()] - found
@@ -112,12 +112,12 @@ class Grammar:
         return found
 
     def vocabulary(self, start: str) -> list[str]:
-        """Every word that stands for itself."""
+        """The literal words of the rules that `start` reaches."""
         bodies = (self.rules[name].body for name in self.reachable(start))
         return sorted({word for body in bodies for word in literals(body)})
 
     def can_begin(self, name: str, word: str) -> bool:
-        """Whether a rule can read a text that begins with this word."""
+        """Whether a text that starts with this word can match the rule."""
         openings = self._openings.get(name)
         if openings is None:
             first = list(self._first_words(self.rules[name].body))
@@ -159,7 +159,6 @@ class Grammar:
 
 
 def parts(expression: Expression) -> tuple[Expression, ...]:
-    """What an expression is made of."""
     match expression:
         case Sequence(items):
             return items
@@ -185,12 +184,12 @@ def literals(expression: Expression) -> set[str]:
 
 Children = tuple[Tree | str, ...]
 Ends = dict[int, tuple[Children, ...]]
-"""Where a match may end, and what lies before that end: two ways at most, which is enough to see an ambiguity."""
+"""The possible ends of a match, and the children before each: at most two ways, enough to detect an ambiguity."""
 
 
 @dataclass(slots=True)
 class Reading:
-    """One attempt to read all of the words; also says how far it came, and what it looked for there."""
+    """One attempt to read all of the words, with the farthest position and what was expected there."""
 
     grammar: Grammar
     start: str
@@ -198,14 +197,14 @@ class Reading:
     steps: int = 0
     farthest: int = 0
     wanted: dict[str, bool] = field(default_factory=dict[str, bool])
-    """What was looked for at `farthest`, in the order of the file; true where it is a word, false where a label."""
+    """The words and labels expected at `farthest`, in the order of the file; true for a word, false for a label."""
     trees: tuple[Tree, ...] = ()
     _memo: dict[tuple[str, int], Ends] = field(default_factory=dict[tuple[str, int], Ends])
     _labels: list[tuple[str, int]] = field(default_factory=list[tuple[str, int]])
 
     def __post_init__(self) -> None:
         ends = self._rule(self.start, 0)
-        for end in ends:  # there, more words could follow nothing
+        for end in ends:  # nothing is expected after a complete phrase
             if end > self.farthest:
                 self.farthest, self.wanted = end, {}
         whole = ends.get(len(self.words), ())
@@ -213,7 +212,7 @@ class Reading:
 
     @property
     def could_end(self) -> bool:
-        """Whether the words before `farthest` are complete in themselves."""
+        """Whether the words before `farthest` are a complete phrase."""
         return self.farthest in self._rule(self.start, 0)
 
     def _match(self, expression: Expression, start: int) -> Ends:
@@ -254,7 +253,7 @@ class Reading:
 
     def _read_rule(self, rule: Rule, start: int) -> Ends:
         if start < self.farthest and not self.grammar.can_begin(rule.name, self.words[start]):
-            return {}  # it came farther already: why it fails here is of no interest
+            return {}  # another reading came farther, so this failure does not matter
         if rule.label is not None:
             self._labels.append((rule.label, start))
         ends = self._match(rule.body, start)
@@ -273,7 +272,7 @@ class Reading:
     def _repeat(self, item: Expression, start: int) -> Ends:
         ends: Ends = {start: ((),)}
         pending = [start]
-        while pending:  # nearest first: an item takes a word or more, so what lies behind is complete
+        while pending:  # nearest first: an item takes at least one word, so earlier ends are complete
             middle = min(pending)
             pending.remove(middle)
             longer = _append(ends[middle], self._match(item, middle))

@@ -1,4 +1,4 @@
-"""The notation in which a grammar is written, and its reader.
+"""The notation of grammars, and its reader.
 
     # a comment              up to the end of the line
     > some words             an example of the rule that follows
@@ -6,8 +6,8 @@
     name 'a label' = ... ;   a rule with the name that error messages use
     NAME = /shape/ ;         one word of this shape (a regular expression)
 
-"word" stands for itself, [ x ] may be left out, { x } may come any number of times, x | y is one or the other,
-( ) groups. A rule reads one word or more, and does not lead back to itself.
+"word" is a literal word, [ x ] is optional, { x } repeats any number of times, x | y is a choice, ( ) groups.
+A rule reads at least one word, and does not refer back to itself.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _NOTATION = re.compile(
 
 
 def load_grammar(text: str) -> Grammar:
-    """The grammar of a file's text; ValueError where the file itself is at fault."""
+    """The grammar of a file's text; ValueError if the file is invalid."""
     rules: dict[str, Rule] = {}
     for rule in _Loader(text).rules():
         if rule.name in rules:
@@ -79,7 +79,7 @@ def _repeats_nothing(expression: Expression, grammar: Grammar) -> bool:
 
 
 class _Loader:
-    """Reads the notation, one token ahead."""
+    """A reader of the notation, one token ahead."""
 
     def __init__(self, text: str) -> None:
         self._tokens = _tokens(text)

@@ -1,4 +1,4 @@
-"""The days that a phrase picks from weeks, months and years, in cron's words and in RRULE's."""
+"""The days that a phrase selects from weeks, months and years, as cron fields and as RRULE parts."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ class Dates:
     cron: str
     parts: tuple[str, ...] = ()
     position: int = 0
-    """1 or -1 where only the first or the last of these days in a month is meant."""
+    """1 or -1 for only the first or the last of these days in a month."""
 
     def rule_parts(self, times: int) -> list[str]:
-        """BYSETPOS counts every time on every day: the last day's two times are the last two."""
+        """The parts with BYSETPOS, which counts every time on every day: two times on the last day are the last two."""
         if not self.position:
             return list(self.parts)
         return [*self.parts, f"BYSETPOS={_numbers(self.position * n for n in range(1, times + 1))}"]
@@ -47,7 +47,6 @@ def dates_of(tree: Tree, context: Context) -> Dates:
 
 
 def week_dates(days: set[int]) -> Dates:
-    """These days of every week."""
     from_monday = sorted(days, key=lambda day: (day - 1) % 7)
     return Dates(f"* * {_numbers(from_monday)}", (_by_day(DAYS[day] for day in from_monday),))
 
@@ -85,7 +84,7 @@ def _dates(tree: Tree) -> list[int]:
 
 
 def _nth_days(tree: Tree, context: Context) -> list[tuple[int, int]]:
-    """(n, day of the week), each once."""
+    """Distinct pairs of (n, day of the week)."""
     found: set[tuple[int, int]] = set()
     for group in tree.all("nth_day"):
         day = days_of(group, context).pop()
@@ -100,7 +99,7 @@ def _last_last(nth: int) -> tuple[bool, int]:
 
 
 def nth_number(word: str) -> int:
-    """Of "first", "1st", "last" (-1)."""
+    """The number of "first", "1st" or "last" (-1)."""
     return _NTHS[word] if word in _NTHS else int(word[:-2])
 
 
@@ -113,7 +112,7 @@ def _by_day(names: Iterable[str]) -> str:
 
 
 def _check_dates(days: list[int], tree: Tree, months: list[int], context: Context) -> None:
-    """Refuses what no year has, and says what not every month or year has."""
+    """Raise for dates that no year has. Note dates that not every month or year has."""
     named = months or list(range(1, 13))
     if not any(day <= _MONTH_LENGTHS[month - 1] for day in days for month in named):
         names = listed([YEAR[month - 1] for month in named], "or")
@@ -126,7 +125,7 @@ def _check_dates(days: list[int], tree: Tree, months: list[int], context: Contex
 
 
 def _shorter(days: list[int], tree: Tree, months: list[int], context: Context) -> list[str]:
-    """The phrase with the last day that its months have."""
+    """The phrase with the last day of its months."""
     last = max(_MONTH_LENGTHS[month - 1] for month in months)
     number = tree.first("ORDINAL", "DAY")
     if number is None or len(days) > 1:
@@ -135,7 +134,7 @@ def _shorter(days: list[int], tree: Tree, months: list[int], context: Context) -
 
 
 def first_day(dates: Dates, last_time: int, context: Context) -> int:
-    """The day of the first of these dates whose last time is still to come."""
+    """The day of the first of these dates whose last time is not past."""
     days = parse_cron(f"0 0 {dates.cron}").days()
     today = context.today
     over = context.zone.resolve(today * DAY_MS + last_time * MINUTE_MS) <= context.now_ms

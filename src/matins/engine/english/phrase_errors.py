@@ -1,4 +1,4 @@
-"""Phrases that are understood and still refused, since they say two things or too little: why, and what to offer."""
+"""Errors for phrases that the grammar knows but refuses as ambiguous or incomplete, with suggestions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from matins.engine.when.days import date_of
 
 
 def reason_of(tree: Tree, context: Context) -> InvalidPhraseError:
-    """Why a `refused` tree is refused."""
+    """The reason why a `refused` tree is refused."""
     part = the(tree, *_REASONS)
     return _REASONS[part.rule](part, context)
 

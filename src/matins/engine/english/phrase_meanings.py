@@ -1,4 +1,4 @@
-"""What each rule of the phrase grammar means: a tree becomes a trigger's definition."""
+"""The meaning of each rule of the phrase grammar: a tree becomes a trigger definition."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _ALL_DAYS = set(range(7))
 
 
 def meaning_of(tree: Tree, context: Context) -> When:
-    """The definition that a `phrase` stands for; RefusalError where it cannot be used."""
+    """The definition of a `phrase`; InvalidPhraseError if it cannot be used."""
     part = the(tree, *_MEANINGS)
     return _MEANINGS[part.rule](part, context)
 
@@ -71,7 +71,7 @@ def _aligned(tree: Tree, context: Context) -> Cron:
 
 
 def _check_even(step: Tree, count: int, size: int, context: Context) -> None:
-    """The clock starts again with every hour and every day: only what divides them comes round evenly."""
+    """Raise unless the step divides its unit. The clock starts again with every hour and every day."""
     unit, whole, of_one = (
         ("minutes", "hour", "every hour on the hour") if size == 60 else ("hours", "day", "every day at 00:00")
     )
@@ -171,7 +171,7 @@ def _by_months(tree: Tree, context: Context) -> Cron:
 
 
 def _clock_lists(tree: Tree, context: Context) -> tuple[str, str]:
-    """Hours and minutes as two lists, whose combinations are exactly the times asked for."""
+    """Hours and minutes as two lists, whose combinations are exactly the requested times."""
     by_minute: dict[int, list[int]] = {}
     for time in minutes_of_day(tree, context):
         by_minute.setdefault(time % 60, []).append(time // 60)
@@ -213,7 +213,7 @@ def _from_a_date(tree: Tree, context: Context) -> Rrule:
 
 
 def _rrule(tree: Tree, frequency: str, interval: int, dates: Dates, context: Context) -> Rrule:
-    """The rule, and the day that it counts from: the one that is named, or the first that is still to come."""
+    """The rule, and the day that it counts from: the named day, or the first day that is not past."""
     hours, minutes = _clock_lists(tree, context)
     times = minutes_of_day(tree, context)
     parts = [f"FREQ={frequency}", f"INTERVAL={interval}", *dates.rule_parts(len(times))]
@@ -247,7 +247,7 @@ def _moment(tree: Tree, context: Context) -> Once:
     day = _day_of(which, context)
     time = exact.first("time")
     if time:
-        minute_of_day(time, context, "at ")  # for what it has to say
+        minute_of_day(time, context, "at ")  # for its note
     wall = day * DAY_MS + milliseconds_of_day(exact)
     at_ms = _existing(wall, exact, context)
     if at_ms <= context.now_ms:
@@ -284,7 +284,7 @@ def _day_of(tree: Tree, context: Context) -> int:
 
 
 def _existing(wall: int, exact: Tree, context: Context) -> int:
-    """The instant of a wall time that the clocks show; the first of two."""
+    """The instant of a wall time that exists; the first of two."""
     zone, text = context.zone, context.text(exact)
     instants = zone.instants_of(wall)
     where = f"on {iso_date(wall // DAY_MS)} in {zone.name}"

@@ -1,4 +1,4 @@
-"""What to offer to someone whose phrase was refused: their own words, corrected, or the nearest phrase there is."""
+"""Suggestions for a refused phrase: its words, corrected, or the nearest example."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _TEMPLATES = (
 
 
 def time_problem(word: str) -> str | None:
-    """What is wrong with a word that looks like a time."""
+    """The problem of a word that looks like a time; None if there is none."""
     found = _CLOCK.fullmatch(word)
     if found is None:
         return None
@@ -60,7 +60,7 @@ def corrected_time(word: str) -> str | None:
 
 
 def corrected(words: list[str], grammar: Grammar, works: Callable[[str], bool]) -> str | None:
-    """The words with up to three of them corrected, so that they make a phrase that works."""
+    """The words with up to three corrections, as a phrase that works; None if there is none."""
     if len(words) > _MAX_WORDS:
         return None
     vocabulary = grammar.vocabulary("phrase")
@@ -77,7 +77,7 @@ def corrected(words: list[str], grammar: Grammar, works: Callable[[str], bool]) 
 
 
 def _edits(reading: Reading, vocabulary: list[str]) -> Iterator[str]:
-    """The same words with one change where the reading broke off, the likeliest first."""
+    """The words with one change where the reading failed, the likeliest first."""
     words, at = reading.words, reading.farthest
     if at < len(words):
         before, word, after = words[:at], words[at], words[at + 1 :]
@@ -102,7 +102,7 @@ def _replacements(word: str, reading: Reading, vocabulary: list[str]) -> Iterato
 
 
 def _closer(reading: Reading, vocabulary: list[str], grammar: Grammar) -> list[str] | None:
-    """The words with the one that broke the reading off replaced, where that leads farther."""
+    """The words with a replacement where the reading failed, if that reads farther."""
     words, at = reading.words, reading.farthest
     if at == len(words):
         return None
@@ -113,7 +113,7 @@ def _closer(reading: Reading, vocabulary: list[str], grammar: Grammar) -> list[s
 
 
 def nearest(text: str, examples: list[str], works: Callable[[str], bool]) -> str:
-    """The example that is most like a text, by words and then by letters."""
+    """The example that is most similar to a text, by words and then by letters."""
     words = text.lower().split()[:_MAX_WORDS]
 
     def likeness(example: str) -> tuple[float, float]:

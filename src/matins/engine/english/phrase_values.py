@@ -27,7 +27,7 @@ _CLOCK = re.compile(
 
 
 class InvalidPhraseError(Exception):
-    """Words that make a phrase but cannot be used, with phrases that might be meant instead."""
+    """A phrase that the grammar knows but that cannot be used, with alternatives."""
 
     def __init__(self, message: str, value: str, *instead: str, all_needed: bool = False) -> None:
         super().__init__(message)
@@ -37,7 +37,7 @@ class InvalidPhraseError(Exception):
 
 @dataclass(slots=True)
 class Context:
-    """What a phrase is read against, and what there is to say about the reading."""
+    """The context of a phrase: its words, the present, the zone, and notes about the reading."""
 
     words: list[str]
     now_ms: int
@@ -56,7 +56,7 @@ class Context:
         return join(self.words[tree.start : tree.end])
 
     def instead(self, tree: Tree, text: str) -> str:
-        """The phrase with other words in this place."""
+        """The phrase with another text at this tree."""
         return join([*self.words[: tree.start], text, *self.words[tree.end :]])
 
 
@@ -65,7 +65,7 @@ def join(words: Iterable[str]) -> str:
 
 
 def the(tree: Tree, *rules: str) -> Tree:
-    """The part that the grammar says must be there."""
+    """The first tree of these rules, which the grammar requires."""
     found = tree.first(*rules)
     if found is None:
         raise LookupError(f"{tree.rule} holds none of {rules}")
@@ -78,7 +78,7 @@ def number(tree: Tree) -> int:
 
 
 def turns(tree: Tree, context: Context) -> int:
-    """How many units a step takes: "every hour" 1, "every other hour" 2, "every 3 hours" 3."""
+    """The units in a step: "every hour" 1, "every other hour" 2, "every 3 hours" 3."""
     counted = tree.first("count")
     if counted is None:
         return 2 if "other" in tree.words() else 1
@@ -117,7 +117,7 @@ def bounded(milliseconds: int, tree: Tree, context: Context) -> int:
 
 
 def milliseconds_of_day(tree: Tree) -> int:
-    """A `time` or an `exact_time`."""
+    """The milliseconds of a `time` or an `exact_time`."""
     text = "".join(tree.words())
     if text in ("noon", "midnight"):
         return 12 * HOUR_MS if text == "noon" else 0
@@ -131,7 +131,7 @@ def milliseconds_of_day(tree: Tree) -> int:
 
 
 def minute_of_day(tree: Tree, context: Context, before: str = "") -> int:
-    """A `time`; says how a bare hour was read where it could be read otherwise."""
+    """The minute of a `time`. A note explains how an ambiguous bare hour was read."""
     minute = milliseconds_of_day(tree) // MINUTE_MS
     if tree.first("HOUR") and 1 <= minute // 60 <= 12:
         context.note(f'"{before}{tree.words()[0]}" read as {clock_text(minute)} (24-hour clock)')
@@ -139,12 +139,12 @@ def minute_of_day(tree: Tree, context: Context, before: str = "") -> int:
 
 
 def minutes_of_day(tree: Tree, context: Context) -> tuple[int, ...]:
-    """The times of an `at_times`, in order, each once."""
+    """The times of an `at_times`, in order and distinct."""
     return tuple(sorted({minute_of_day(time, context, "at ") for time in the(tree, "at_times").all("time")}))
 
 
 def days_of(tree: Tree, context: Context) -> set[int]:
-    """The days of the week that any list of them names."""
+    """The days of the week in any list of them."""
     days: set[int] = set()
     for item in tree.all("day_span", "all_day", "each_day", "day_name"):
         names = [item] if item.rule == "day_name" else item.all("day_name", "day_names")
@@ -171,12 +171,12 @@ def months_of(tree: Tree) -> list[int]:
 
 
 def day_in_month(tree: Tree) -> int:
-    """A DAY or an ORDINAL."""
+    """The number of a DAY or an ORDINAL."""
     return int(re.sub("[^0-9]", "", tree.words()[0]))
 
 
 def date_day(tree: Tree, context: Context) -> int:
-    """A `date` as its day number."""
+    """The day number of a `date`."""
     iso = tree.first("ISO_DATE")
     if iso is not None:
         year, month, day = (int(part) for part in iso.words()[0].split("-"))

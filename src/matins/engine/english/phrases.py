@@ -1,4 +1,4 @@
-"""English schedules: "every weekday at 9am". The grammar is in `phrases.ebnf`; it uses every word, or refuses."""
+"""English schedules: "every weekday at 9am". The grammar in `phrases.ebnf` uses every word, or refuses the phrase."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MAX_EXPECTED = 8
 
 @dataclass(frozen=True, slots=True)
 class PhraseMeaning:
-    """What a phrase stands for, and what to say about how it was read."""
+    """The meaning of a phrase, and notes about its reading."""
 
     when: When
     notes: tuple[str, ...] = ()
@@ -51,7 +51,7 @@ def _ended(message: str) -> str:
 
 
 def split_words(text: str) -> list[str]:
-    """Lower-case words, each comma one of them; what no keyboard phrase holds is refused by name."""
+    """Lower-case words, with each comma as a word. Characters that no phrase has are refused by name."""
     for word in _WORD.findall(text):
         if not word.isascii():
             raise _foreign(word, text)
@@ -85,7 +85,7 @@ def _meaning(reading: Reading, context: Context) -> PhraseMeaning:
 
 
 def _phrase_error(reading: Reading, context: Context) -> InvalidPhraseError:
-    """Why words that are not a phrase are refused: for a reason that the grammar knows, or at the word it broke off."""
+    """Why the words are not a phrase: for a reason that the grammar knows, or at the word where the reading failed."""
     understood = phrase_grammar().parse("refused", reading.words).trees
     if understood:
         return reason_of(understood[0], context)

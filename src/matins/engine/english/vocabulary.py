@@ -43,7 +43,7 @@ def every(count: int, unit: str) -> str:
 
 
 def every_duration(milliseconds: int) -> str:
-    """In the largest unit that divides it. One day is 24 hours here: "every day" would promise a time of day."""
+    """The text in the largest exact unit. One day is "24 hours": "every day" would promise a time of day."""
     units = _UNITS[1:] if milliseconds == _UNITS[0][0] else _UNITS
     size, unit = next((size, unit) for size, unit in units if milliseconds % size == 0)
     return every(milliseconds // size, unit)
@@ -57,19 +57,19 @@ def every_day(days: Sequence[int]) -> str:
 
 
 def on_days(days: Sequence[int]) -> str:
-    """`on weekdays`, `on Monday and Friday`; nothing for all seven."""
+    """`on weekdays`, `on Monday and Friday`; empty for all seven."""
     if len(days) == 7:
         return ""
     return "on weekdays" if tuple(days) == WEEKDAYS else f"on {listed([DAYS[day] for day in week_order(days)])}"
 
 
 def week_order(days: Sequence[int]) -> list[int]:
-    """Monday first, as people say them."""
+    """The days from Monday on."""
     return sorted(days, key=lambda day: (day - 1) % 7)
 
 
 def even_step(times: Sequence[int]) -> int | None:
-    """The distance between neighbours, where three or more are equally far apart."""
+    """The distance between neighbours, if three or more are equally far apart."""
     steps = {b - a for a, b in pairwise(times)}
     return steps.pop() if len(times) >= 3 and len(steps) == 1 else None
 
@@ -87,7 +87,7 @@ def window(times: Sequence[int], step: int) -> str:
 
 
 def on_times(days: Sequence[int], times: Sequence[int]) -> str:
-    """Days of the week and times on them, in the words that the grammar knows."""
+    """Days of the week and times on them, in the phrases of the grammar."""
     step = even_step(times)
     if step is None:
         return f"{every_day(days)} {at_times(times)}"

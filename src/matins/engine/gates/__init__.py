@@ -1,6 +1,6 @@
-"""May it run? A file for each gate; the first one that does not pass says what becomes of the run and why.
+"""The gates, one file each: whether a run may start. The first gate that does not pass decides state and reason.
 
-A mask is an integer with a bit for each gate: those that may stop a run. Most schedules in most turns have none.
+A mask is an integer with a bit for each gate that may stop a run. For most schedules it is 0.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ _TOUCHED = [(BITS[gate.name], gate.touched) for gate in GATES if gate.touched is
 
 
 def mask(*stages: Stage) -> Mask:
-    """All gates that are judged at one of these stages."""
+    """The gates that are judged at one of these stages."""
     return sum(BITS[gate.name] for gate in GATES if not set(stages).isdisjoint(gate.stages))
 
 
 def applicable_gates(definition: ScheduleDefinition) -> Mask:
-    """The gates that these settings may stop a run at."""
+    """The gates at which these settings may stop a run."""
     return sum(bit for bit, applies in _APPLIES if applies(definition))
 
 
@@ -51,18 +51,18 @@ def active_gates(surroundings: Surroundings) -> Mask:
 
 
 def touched_gates(facts: Facts) -> Mask:
-    """The gates that may stop one run, as things are."""
+    """The gates that may stop one run, given the facts."""
     return sum(bit for bit, touched in _TOUCHED if touched(facts))
 
 
 @cache
 def choose(stage: Stage, gates: Mask = ALL) -> tuple[Gate, ...]:
-    """These gates, as far as they are judged at this stage, in their order."""
+    """The gates of the mask that are judged at this stage, in their order."""
     return tuple(gate for gate in GATES if stage in gate.stages and BITS[gate.name] & gates)
 
 
 def judge(candidate: Candidate, gates: Mask = ALL) -> Verdict | None:
-    """The first verdict of these gates in the plan that is not a pass."""
+    """The first verdict of these gates, at the plan stage, that is not a pass."""
     for gate in choose("plan", gates):
         verdict = gate.judge(candidate)
         if verdict is not None:

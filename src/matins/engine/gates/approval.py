@@ -1,4 +1,4 @@
-"""Whether people must say yes."""
+"""The approval gate: whether people must approve the run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether every budget has room for the run."""
+"""The budget gate: whether the run fits into every budget."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from matins.model.trigger import Once
 
 
 def _judge(candidate: Candidate) -> Verdict | None:
-    """A one-shot has no next slot: it waits for the next period, when that begins within its grace."""
+    """The verdict. A one-shot has no next slot: it waits for the next period if that starts within its grace."""
     shortage, slot = candidate.facts.shortage, candidate.slot
     if shortage is None:
         return None

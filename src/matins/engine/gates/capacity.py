@@ -1,4 +1,4 @@
-"""Whether there is a place for the run. Its permits are taken with the claim."""
+"""The capacity gate: whether a limit is reached. The claim takes the permits."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def _judge(candidate: Candidate) -> Verdict | None:
 
 
 def _objects(candidate: Candidate) -> Objection | None:
-    """A run that may wait passes the gate, but does not start while the limit is reached."""
+    """The objection to a run that may wait: it passes the gate, but does not start while the limit is reached."""
     standing = candidate.facts.standing
     if standing is None or not candidate.facts.full:
         return None

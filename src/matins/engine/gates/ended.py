@@ -1,4 +1,4 @@
-"""Whether the schedule's end date or its number of runs is reached."""
+"""The ended gate: whether the schedule's end date or its number of runs is reached."""
 
 from __future__ import annotations
 

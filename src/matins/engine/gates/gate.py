@@ -1,4 +1,4 @@
-"""A gate, what it looks at, and what it says."""
+"""A gate, its inputs and its verdicts."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from matins.model.run import RunState, Usage
 from matins.model.schedule import ScheduleDefinition, ScheduleRecord
 
 Stage = Literal["plan", "start", "claim"]
-"""When a gate is judged: when the slot is planned, between ready and started, when the run is claimed."""
+"""When a gate is judged: at planning, between ready and started, or at the claim."""
 
 
 class Surroundings(NamedTuple):
-    """What holds for all schedules during one turn."""
+    """The facts of one turn, for all schedules."""
 
     policies: Policies = NO_POLICIES
     guarded: bool = False
@@ -25,7 +25,7 @@ class Surroundings(NamedTuple):
 
 
 class Standing(NamedTuple):
-    """What an explanation tells people besides; no decision needs it."""
+    """Facts for explanations. Decisions do not use them."""
 
     schedule: ScheduleRecord
     limits: Mapping[str, Mapping[str, int]]
@@ -33,22 +33,22 @@ class Standing(NamedTuple):
     usages: Sequence[tuple[Charge, BudgetUsage]]
     """The budgets that apply."""
     wanted: Usage
-    """What a run reserves in them."""
+    """The reservation of a run in the budgets."""
 
 
 class Facts(NamedTuple):
-    """What gates look at besides the schedule's settings; read after its cursor was locked."""
+    """The inputs of gates besides the schedule's settings, read after the schedule's cursor is locked."""
 
     live: Sequence[tuple[int, int]] = ()
-    """(run id, state) of the schedule's runs that are not over; id 0 for one that is made in the same step."""
+    """(run id, state) of the schedule's live runs; id 0 for a run that is created in the same step."""
     full: bool = False
-    """Whether there is no place for it now. A forecast: the permits are taken when it starts."""
+    """Whether a limit is reached now. A forecast: the permits are taken when the run starts."""
     agent: str = ""
     policies: Policies = NO_POLICIES
     shortage: BudgetShortage | None = None
-    """The budget that has no room for it. A forecast: the money is reserved when it starts."""
+    """The budget that the run does not fit into. A forecast: the money is reserved when the run starts."""
     manual: bool = False
-    """A person asked for it now."""
+    """Whether a person started the run."""
     guarded: bool = False
     paused: bool = False
     """Whether the schedule is paused in the same step."""
@@ -56,17 +56,17 @@ class Facts(NamedTuple):
 
 
 class Candidate(NamedTuple):
-    """A run that is about to be made, or to start."""
+    """A run that is about to be created, or to start."""
 
     definition: ScheduleDefinition
     slot: int | None
     facts: Facts
     executions: int
     catching_up: bool
-    """Whether it comes later than its slot was due."""
+    """Whether the run is later than its slot."""
     now: int
     due_at: int | None = None
-    """When its slot was due, if it comes in time for it."""
+    """When the slot was due, if the run is on time."""
 
     @property
     def zone(self) -> str:
@@ -78,13 +78,13 @@ class Verdict(NamedTuple):
     reason: str
     evidence: dict[str, Any] | None = None
     cancel: tuple[int, ...] = ()
-    """Runs that shall end to make room."""
+    """Runs to cancel in favour of this one."""
     until: int | None = None
-    """When a run that is put off is looked at again."""
+    """When a deferred run is checked again."""
 
 
 class Objection(NamedTuple):
-    """What keeps a run from starting that no verdict stops."""
+    """Why a run that passes the gate still does not start."""
 
     sentence: str
     evidence: dict[str, Any]
@@ -104,32 +104,32 @@ def unexplained(_: Candidate) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gate:
-    """One decision between due and started. A gate whose three predicates are false lets every run pass."""
+    """One decision between due and started. A gate whose three predicates are false passes every run."""
 
     name: str
     order: int
-    """Gates are judged in this order; the first one that does not pass decides."""
+    """Gates are judged in this order. The first gate that does not pass decides."""
     stages: tuple[Stage, ...]
     settings: str
-    """How people use it, for the documentation."""
+    """The settings and calls of the gate, for the documentation."""
     refusal: str
-    """What happens when it does not pass, for the documentation."""
+    """The effect when the gate does not pass, for the documentation."""
     applies: Callable[[ScheduleDefinition], bool] = never
-    """Whether these settings may stop a run; asked once for a revision."""
+    """Whether these settings may stop a run; called once per revision."""
     active: Callable[[Surroundings], bool] = never
-    """Whether policies or this process may stop a run; asked once in a turn."""
+    """Whether policies or this process may stop a run; called once per turn."""
     touched: Callable[[Facts], bool] = never
     """Whether the present facts may stop this run."""
     judge: Callable[[Candidate], Verdict | None]
-    """None lets the run pass."""
+    """The verdict; None passes the run."""
     asks: bool = False
-    """Whether its verdict is a question, which code, a command, a person or the store answers."""
+    """Whether the verdict needs an answer from code, a command, a person or the store."""
     predictable: bool = True
-    """Whether its verdict on a slot to come depends on settings, policies and time alone."""
+    """Whether the verdict on a future slot depends only on settings, policies and time."""
     sentence: Callable[[Candidate], str] = unexplained
-    """Why it passes, or what it would ask; refusals are in `reasons`. Without it, explanations leave the gate out."""
+    """Why the run passes, or what would be checked; refusals are in `reasons`. Explanations omit a gate without it."""
     objects: Callable[[Candidate], Objection | None] = nothing
-    """What an explanation says against a run that the verdict lets pass."""
+    """An explanation's objection to a run that passes the gate."""
 
     @property
     def explained(self) -> bool:
@@ -137,7 +137,7 @@ class Gate:
 
 
 def deferred(candidate: Candidate, reason: str, evidence: dict[str, Any], until: int) -> Verdict:
-    """The run is put off; what comes due meanwhile is one with it."""
+    """Defer the run, or coalesce it with a run that already waits."""
     waiting = [run for run, state in candidate.facts.live if state == RunState.WAITING]
     if waiting:
         return Verdict(RunState.SKIPPED, "coalesced", {**evidence, "for": reason, "run": str(waiting[0])})

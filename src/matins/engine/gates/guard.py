@@ -1,4 +1,4 @@
-"""The guard of this process: somebody's function, called before every run."""
+"""The guard gate: a function of this process, called before every run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands before a run: the hook of all schedules, and the schedule's own."""
+"""The hook gate: commands before a run, of all schedules and of this one."""
 
 from __future__ import annotations
 

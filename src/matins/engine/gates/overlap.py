@@ -1,4 +1,4 @@
-"""Whether an earlier run of the schedule is in the way."""
+"""The overlap gate: whether an earlier run of the schedule is still live."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether the schedule is active. A paused one has no due slot, so the plan need not look."""
+"""The paused gate: whether the schedule is active. A paused schedule has no due slot, so planning skips the check."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from matins.model.run import RunState
 from matins.model.schedule import ScheduleRecord
 
 BY_FAILURES, BY_BUDGET = "failures", "budget"
-"""Who paused a schedule, where nobody did."""
+"""The values of `paused_by` for automatic pauses."""
 ACTIVE = "The schedule is not paused."
 _AUTOMATIC = {BY_FAILURES: "its failures", BY_BUDGET: "its budget"}
 
@@ -21,7 +21,7 @@ def _objects(candidate: Candidate) -> Objection | None:
 
 
 def objection(schedule: ScheduleRecord) -> Objection | None:
-    """Why the schedule is not active; None when it is."""
+    """Why the schedule is not active; None when it is active."""
     if schedule.state == "active":
         return None
     evidence = {"state": schedule.state, "by": schedule.paused_by, "note": schedule.note}

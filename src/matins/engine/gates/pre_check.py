@@ -1,4 +1,4 @@
-"""The schedule's own command that says whether there is anything to do."""
+"""The pre-check gate: the schedule's own command, which decides whether there is work."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from matins.model.run import RunState
 from matins.model.schedule import CommandLine
 
 CHECK = Verdict(RunState.WAITING, "checking")
-"""The run is sent to its checks: guard, pre-check and hooks, in one go."""
+"""The run waits for its checks: guard, pre-check and hooks, in one step."""
 
 
 def command_text(command: CommandLine, limit_ms: int) -> str:

@@ -1,4 +1,4 @@
-"""Whether quiet hours are active."""
+"""The quiet hours gate: whether quiet hours are active."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from matins.model.trigger import Once
 
 
 def _judge(candidate: Candidate) -> Verdict | None:
-    """What was due in hours that skip is skipped, also when somebody looks at it only after them. A run that comes
-    later than its slot was due is put off, whatever their mode."""
+    """The verdict. A slot that was due in skipping hours is skipped, even if it is judged after them. A run later than
+    its slot is deferred in either mode."""
     policy = _observed(candidate)
     if policy is None:
         return None
     late = candidate.catching_up and candidate.due_at is None
     skips = not late and policy is skipping_hours(candidate.definition, candidate.facts.policies)
-    due_at = min(candidate.due_at or candidate.now, candidate.now)  # before a change it is planned ahead of its jitter
+    due_at = min(candidate.due_at or candidate.now, candidate.now)  # an edit plans slots before their jitter
     until = (quiet_until(policy, due_at) if skips else None) or quiet_until(policy, candidate.now)
     if until is None:
         return None
@@ -37,7 +37,7 @@ def _observed(candidate: Candidate) -> QuietHours | None:
 
 
 def skipping_hours(definition: ScheduleDefinition, policies: Policies) -> QuietHours | None:
-    """The quiet hours whose slots do not come again. A one-shot has no other slot: it is put off."""
+    """The quiet hours that skip slots. A one-shot has no other slot, so it is deferred instead."""
     policy = policies.quiet_hours.get(definition.quiet_hours or "")
     once = isinstance(definition.trigger.when, Once)
     return None if policy is None or policy.mode != "skip" or once else policy

@@ -1,4 +1,4 @@
-"""Whether the place where an agent's run is to land is there and free. Only the store can say."""
+"""The target gate: whether the target of an agent's run exists and is free. Only the store has the answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether the provider refuses to serve for now."""
+"""The throttle gate: whether the provider's rate limit is active."""
 
 from __future__ import annotations
 

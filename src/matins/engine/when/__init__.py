@@ -1,1 +1,1 @@
-"""When something is due: cron, intervals, rules and instants, in every time zone."""
+"""Triggers: cron, intervals, recurrence rules and instants, in every time zone."""

@@ -1,8 +1,8 @@
-"""Cron expressions: text to bit masks, and an error that says field, value and range for whatever is not one.
+"""Cron expressions: parsed to bit masks. An error names the field, the value and the range.
 
-Five fields (minute, hour, day of month, month, day of week) or six with the seconds in front. A field is kept as a
-`Field`: the mask of its plain values, whether it begins with `*`, and the calendar rules (`L`, `15W`, `5#2`) that
-only a month can answer.
+Five fields (minute, hour, day of month, month, day of week) or six with the seconds in front. A `Field` holds the
+mask of its plain values, whether it begins with `*`, and the calendar rules (`L`, `15W`, `5#2`) that depend on the
+month.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ ALL_DAYS = (1 << 32) - 2
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Kind:
-    """One of the places in an expression."""
+    """One of the fields of an expression."""
 
     name: str
     low: int
@@ -58,7 +58,7 @@ _NO_CALENDAR: tuple[str, ...] = ()
 
 
 class Field(NamedTuple):
-    """What one field allows."""
+    """The values that one field allows."""
 
     mask: int
     starred: bool = False
@@ -67,8 +67,6 @@ class Field(NamedTuple):
 
 
 class Cron(NamedTuple):
-    """A parsed expression."""
-
     seconds: Field | None
     minutes: Field
     hours: Field
@@ -78,7 +76,7 @@ class Cron(NamedTuple):
 
     @property
     def fixed(self) -> bool:
-        """Whether it names times, rather than following the clock."""
+        """Whether the expression names fixed times, rather than following the clock."""
         return not (self.minutes.starred or self.hours.starred)
 
     def days(self) -> Days:
@@ -94,13 +92,13 @@ class Cron(NamedTuple):
         return WallTimes(self.days(), spread(minutes, 60) * self.seconds.mask, SECOND_MS)
 
 
-# Sets of days are shared, so that one trigger's memory of a month serves all that name the same days.
+# Sets of days are shared, so that triggers with the same days share their cached months.
 week_days = lru_cache(maxsize=128)(WeekDays)
 cron_days = lru_cache(maxsize=1024)(CronDays)
 
 
 def parse_cron(text: str, *, strict: bool = False) -> Cron:
-    """A cron expression, or CronParseError in words that say what is wrong and where."""
+    """The parsed expression. CronParseError contains the problem and its field."""
     if text[:1] == "@":
         return parse_cron(_expand(text, strict))
     tokens = text.split()
@@ -153,7 +151,7 @@ def _count_error(text: str, count: int, strict: bool) -> CronParseError:
 
 
 class _FieldError(Exception):
-    """What is wrong with a field, before the expression around it is known."""
+    """The problem of a field, before the whole expression is known."""
 
     def __init__(self, kind: Kind, value: str, problem: str, hint: str | None = None, allowed: str = "") -> None:
         super().__init__(problem)
@@ -182,7 +180,7 @@ def _check_plain(kind: Kind, token: str) -> None:
 
 @lru_cache(maxsize=8192)
 def parse_field(kind: Kind, token: str) -> Field:
-    """One field. Kept by its text, since expressions share few fields."""
+    """The parsed field. Cached by its text, because expressions share few fields."""
     if token == "*":
         return Field(_range_mask(kind, kind.low, kind.high, 1), starred=True)
     if token.isdigit() and token.isascii():
@@ -258,7 +256,7 @@ def _number(kind: Kind, item: str, text: str) -> int:
 
 
 def _bounded_int(text: str) -> int:
-    """No field holds more than four digits; what is longer is out of range whatever it says."""
+    """The number. Fields have at most four digits; a longer number is out of range."""
     return int(text[:5])
 
 
@@ -269,7 +267,7 @@ _CALENDAR = {
 
 
 def _calendar_item(kind: Kind, item: str) -> str | None:
-    """The item in its plain spelling when it depends on the month (`friL` is `5L`), else None."""
+    """The plain spelling of an item that depends on the month (`friL` is `5L`); None for other items."""
     pattern = _CALENDAR.get(kind)
     match = pattern.fullmatch(item) if pattern else None
     if match is None:
@@ -293,7 +291,7 @@ def _check_calendar_item(kind: Kind, item: str) -> None:
 
 
 def _check_possible(cron: Cron, tokens: list[str]) -> None:
-    """A date that no year has, such as 30 February, or days that never meet."""
+    """Raise for a date that no year has, such as 30 February, or for days that never meet."""
     dom, dow = cron.days_of_month, cron.days_of_week
     if not dom.starred and not dow.starred:
         return  # either day field may match
@@ -310,7 +308,7 @@ def _check_possible(cron: Cron, tokens: list[str]) -> None:
 
 
 def _ever_meet(cron: Cron) -> bool:
-    """In 28 years each month begins on each day of the week, in leap years and others."""
+    """Whether the day fields meet. In 28 years each month begins on each weekday, in leap years and others."""
     days = cron.days()
     assert isinstance(days, CronDays)
     months = bits(cron.months.mask)
@@ -321,7 +319,7 @@ _MONTHS_WITH = {29: ALL_MONTHS, 30: ALL_MONTHS & ~(1 << 2), 31: sum(1 << month f
 
 
 def _in_every_month(dom: Field) -> bool:
-    """Whether one of its rules (`L`, `LW`, `15W`) finds a day in every month."""
+    """Whether one of the rules (`L`, `LW`, `15W`) has a day in every month."""
     return any(not rule[:-1].isdigit() or int(rule[:-1]) <= 28 for rule in dom.calendar)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from matins.engine.when.days import ALL_WEEKDAYS, MonthDays, days_in_month, first_of_month, weekday
 
-_WEEKLY = sum(1 << day for day in (1, 8, 15, 22, 29, 36))  # the 1st and what follows it by weeks
+_WEEKLY = sum(1 << day for day in (1, 8, 15, 22, 29, 36))  # the 1st and the days in weekly steps after it
 
 
 class CronDays(MonthDays):
@@ -39,7 +39,7 @@ class CronDays(MonthDays):
 
 
 def weekdays_mask(days: int, first: int) -> int:
-    """The days of a month that fall on these weekdays, when the 1st falls on `first`."""
+    """The days of a month on these weekdays, when the 1st falls on `first`."""
     mask = 0
     for day in range(7):
         if days >> day & 1:
@@ -57,7 +57,7 @@ def _date_rule(rule: str, first: int, length: int) -> int:
 
 
 def _nearest_weekday(day: int, first: int, length: int) -> int:
-    """Monday to Friday, within the month."""
+    """The nearest day from Monday to Friday within the month."""
     on = (first + day - 1) % 7
     if on == 6:
         return day - 1 if day > 1 else day + 2

@@ -14,7 +14,7 @@ FIRST_DAY = 1 - EPOCH
 LAST_DAY = date(9999, 12, 31).toordinal() - EPOCH
 ALL_MONTHS = 0b1_1111_1111_1110
 ALL_WEEKDAYS = 0b111_1111
-_CYCLE_YEARS = 400  # the calendar repeats itself then, weekdays included
+_CYCLE_YEARS = 400  # the calendar repeats after 400 years, weekdays included
 _CYCLE_MONTHS = _CYCLE_YEARS * 12
 _LENGTHS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 _MEMO_LIMIT = 1024
@@ -54,8 +54,6 @@ def bits(mask: int) -> list[int]:
 
 
 class Days(ABC):
-    """A set of days."""
-
     @abstractmethod
     def next(self, day: int) -> int | None:
         """The first day of the set at or after `day`."""
@@ -66,7 +64,7 @@ class Days(ABC):
 
     @abstractmethod
     def count(self, first: int, end: int) -> int:
-        """How many days of the set lie in [first, end)."""
+        """The number of days of the set in [first, end)."""
 
     @abstractmethod
     def smallest_gap(self) -> int:
@@ -78,7 +76,7 @@ class WeekDays(Days):
 
     def __init__(self, mask: int) -> None:
         self.mask = mask
-        # How far from a day number's place in its week to the next and the last day of the set.
+        # The distances from a place in the week to the next and to the last day of the set.
         weeks = mask | mask << 7
         self.ahead = tuple([lowest_bit(weeks >> start) for start in _WEEKDAY_OF_PLACE])
         self._behind = tuple([s + 8 - (weeks & ((2 << s + 7) - 1)).bit_length() for s in _WEEKDAY_OF_PLACE])
@@ -100,14 +98,14 @@ class WeekDays(Days):
 
 
 class MonthDays(Days):
-    """Days that a rule picks month by month; the masks are kept."""
+    """Days that a rule picks month by month. The masks are cached."""
 
     def __init__(self, months: int = ALL_MONTHS) -> None:
         self.months = months
         self._masks: dict[int, int] = {}
         self._firsts: dict[int, int] = {}
         self._barren = 1 << 62
-        """From this month on there is none any more."""
+        """From this month on, no month has a day."""
 
     @abstractmethod
     def pick(self, year: int, month: int) -> int:

@@ -1,4 +1,4 @@
-"""Trigger definitions as JSON can hold them, there and back."""
+"""Trigger definitions as JSON documents, in both directions."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _when_to_dict(when: When) -> dict[str, Any]:
 
 
 def from_dict(data: Mapping[str, Any]) -> TriggerDefinition:
-    """The definition that `to_dict` wrote. Says which key is wrong, and compiles nothing."""
+    """The definition from a document of `to_dict`. An error names the wrong key. Nothing is compiled."""
     left = dict(data)
     kind = left.pop("kind", None)
     reader = _READERS.get(kind) if isinstance(kind, str) else None
@@ -144,7 +144,7 @@ def _ms(moment: datetime) -> int:
 
 
 def parse_clock(text: object) -> int:
-    """The minute of the day that `HH:MM` names."""
+    """The minute of the day of `HH:MM`."""
     if isinstance(text, str) and text.isascii():
         hours, colon, minutes = text.partition(":")
         if colon and hours.isdigit() and minutes.isdigit() and len(hours) <= 2 and len(minutes) == 2:
@@ -159,7 +159,7 @@ def clock_text(minute: int) -> str:
 
 
 def instant_text(at_ms: int) -> str:
-    """`2026-03-24T14:00:00Z`, with milliseconds where there are any."""
+    """`2026-03-24T14:00:00Z`, with milliseconds if there are any."""
     return wall_text(at_ms) + "Z"
 
 

@@ -17,7 +17,7 @@ _NUMBER = re.compile(r"([+-]?)([0-9]*)(\.[0-9]*)?(.*)", re.DOTALL)
 
 
 def parse_duration(text: str) -> int:
-    """Milliseconds."""
+    """The duration in milliseconds."""
     if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance] - callers are not all typed
         raise _error(text, "A duration must be text.", 'Write a number and a unit, such as "5m".')
     text = text.strip()
@@ -52,7 +52,7 @@ def parse_duration(text: str) -> int:
 
 
 def format_duration(milliseconds: int) -> str:
-    """The shortest exact text, in the largest unit that divides it; milliseconds where no unit does."""
+    """The shortest exact text, in the largest unit that divides the duration; milliseconds if no unit does."""
     for name in ("d", "h", "m", "s"):
         if milliseconds % UNITS[name] == 0:
             return f"{milliseconds // UNITS[name]}{name}"

@@ -1,4 +1,4 @@
-"""From wall times to instants: what a set of wall times means in a zone whose clocks change.
+"""From wall times to instants: the meaning of wall times in a zone with clock changes.
 
 | wall time | fixed times | times that follow the clock (a starred minute or hour) |
 | --- | --- | --- |
@@ -6,7 +6,7 @@
 | in a gap | `after`: the first instant after the jump, once for all; `skip`: none; `shift`: at the old offset | none |
 | exists twice | `first`: the first instant; `both`: both | both |
 
-Fires are a set of instants: two wall times that meet in one instant fire once.
+Fires are a set of instants: two wall times at the same instant fire once.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ FireEffect = Literal["moved", "shifted", "first", "second"]
 
 @dataclass(frozen=True, slots=True)
 class DstChange:
-    """What a change of the clocks does to wall times that a trigger names."""
+    """The effect of a clock change on the wall times of a trigger."""
 
     effect: DstEffect
     walls: tuple[int, ...]
-    """The first few wall times that it does this to."""
+    """The first few affected wall times."""
     count: int
-    """How many there are."""
+    """The number of affected wall times."""
     at_ms: int
-    """The instant at which the clocks change."""
+    """The instant of the clock change."""
     jump_ms: int
-    """How far they go; negative is back."""
+    """The size of the change; negative is back."""
     fires_ms: int | None = None
     """The instant at which a moved time fires."""
 
 
 class Instants:
-    """The instants that a set of wall times stands for in a zone."""
+    """The instants of a set of wall times in a zone."""
 
     def __init__(self, walls: WallSet, zone: Zone, *, fixed: bool, gap: DstGap, overlap: DstOverlap) -> None:
         self.walls = walls
@@ -50,11 +50,10 @@ class Instants:
         self.fixed = fixed
         self._gap: DstGap = gap if fixed else "skip"
         self._once_only = fixed and overlap == "first"
-        # Between two changes of the clocks a step is one addition: (from, to, offset) of the last such stretch.
+        # Between two clock changes a step is one addition: (from, to, offset) of the last such period.
         self._unaffected = zone.recent
 
     def next(self, after: int) -> int | None:
-        """The first instant after `after`."""
         start, end, offset = self._unaffected
         if start <= after < end:
             wall = self.walls.next(after + offset)
@@ -62,14 +61,14 @@ class Instants:
                 at = wall - offset
                 if at < end:
                     return at
-                if after < end - DAY_MS:  # far enough from an overlap that could bring earlier walls back
+                if after < end - DAY_MS:  # an overlap nearby could bring earlier walls back
                     at_wall = self._resolve(wall, at)
                     if at_wall is not None:
                         return at_wall
         return self._seek(after)
 
     def _resolve(self, wall: int, near: int) -> int | None:
-        """The instant of a wall time that lies in another stretch, unless a change of the clocks touches it."""
+        """The instant of a wall time in another offset period; None if a clock change affects it."""
         if near >= MAX_MS:
             return None
         period = self.zone.period_at(near)
@@ -80,7 +79,6 @@ class Instants:
         return at
 
     def prev(self, before: int) -> int | None:
-        """The last instant before `before`."""
         if before <= MIN_MS:
             return None
         before = min(before, MAX_MS)
@@ -95,7 +93,6 @@ class Instants:
         return None
 
     def count(self, start: int, end: int) -> int:
-        """How many instants lie in [start, end)."""
         start, end = max(start, MIN_MS), min(end, MAX_MS)
         if end <= start:
             return 0
@@ -103,7 +100,6 @@ class Instants:
         return sum(self._count_in(self._period(index), start, end) for index in range(first, last + 1))
 
     def dst_changes(self, start: int, end: int) -> Iterator[DstChange]:
-        """What the clock changes in [start, end) do to this set."""
         start, end = max(start, MIN_MS), min(end, MAX_MS)
         if end <= start:
             return
@@ -113,7 +109,6 @@ class Instants:
                 yield from self._dst_changes_at(period)
 
     def effect(self, at: int) -> FireEffect | None:
-        """What a change of the clocks did to the fire at this instant."""
         period = self.zone.period_at(at)
         if at in self._from_gap(period):
             return "moved" if self._gap == "after" else "shifted"
@@ -123,7 +118,7 @@ class Instants:
         return "first" if at == twins[0] else "second"
 
     def _seek(self, after: int) -> int | None:
-        """The first instant after `after`, wherever the clocks change in between."""
+        """The first instant after `after`, across clock changes."""
         if after >= MAX_MS:
             return None
         after = max(after, MIN_MS)
@@ -143,7 +138,7 @@ class Instants:
         return None
 
     def _index_after(self, period: OffsetPeriod, index: int, after: int, adjacent: bool) -> int:
-        """Where to look next: the neighbour first, since its wall times may reach back; then where the walls lead."""
+        """The next period to search: the neighbour, whose wall times may reach back, then that of the next wall."""
         if adjacent:
             return index + 1
         wall = self.walls.next(max(period.start, after) + period.offset)
@@ -160,7 +155,7 @@ class Instants:
         return min(index - 1, self.zone.period_index(wall - period.offset + 2 * DAY_MS))
 
     def _first_in(self, period: OffsetPeriod, after: int) -> int | None:
-        """The first instant of a stretch after `after`."""
+        """The first instant of a period after `after`."""
         moved = self._first_from_gap(period, after)
         if moved == period.start:
             return moved
@@ -170,7 +165,7 @@ class Instants:
         return at if moved is None or (at is not None and at < moved) else moved
 
     def _last_in(self, period: OffsetPeriod, before: int) -> int | None:
-        """The last instant of a stretch before `before`."""
+        """The last instant of a period before `before`."""
         moved = self._last_from_gap(period, before)
         wall = self.walls.prev(min(before, period.end, MAX_MS) + period.offset)
         at = wall - period.offset if wall is not None and wall >= self._first_wall(period) else None
@@ -182,18 +177,18 @@ class Instants:
         return plain + sum(not self._fires_plainly(at, period) for at in self._from_gap(period) if start <= at < end)
 
     def _first_wall(self, period: OffsetPeriod) -> int:
-        """From here on the stretch's wall times count; those before it were had in the stretch before."""
+        """The first wall time that counts in this period. Earlier ones already fired in the period before."""
         return period.start + (max(period.offset, period.before) if self._once_only else period.offset)
 
     def _first_from_gap(self, period: OffsetPeriod, after: int) -> int | None:
-        """The first instant after `after` that stands for wall times swallowed at the beginning of a stretch."""
+        """The first instant after `after` for wall times in the gap before a period."""
         return next((at for at in self._from_gap(period) if at > after), None)
 
     def _last_from_gap(self, period: OffsetPeriod, before: int) -> int | None:
         return max((at for at in self._from_gap(period) if at < before), default=None)
 
     def _from_gap(self, period: OffsetPeriod) -> Iterator[int]:
-        """The instants that stand for the wall times in the gap before a stretch, in order."""
+        """The instants for the wall times in the gap before a period, in order."""
         if self._gap == "skip" or period.offset <= period.before:
             return
         for wall in self._walls_between(period.start + period.before, period.start + period.offset):

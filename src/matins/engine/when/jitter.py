@@ -1,4 +1,4 @@
-"""A spread of start times that is the same after every restart."""
+"""Jitter: a spread of start times that is the same after every restart."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ MAX_PERCENT = 10
 
 
 def jitter_ms(schedule_id: int | str, slot_ms: int, period_ms: int, percent: float) -> int:
-    """How much later than its slot a schedule is due: up to `percent` of its period, fixed by schedule and slot."""
+    """The delay of a slot: up to `percent` of the period, fixed by schedule and slot."""
     if not 0 <= percent <= MAX_PERCENT:
         raise InvalidInput(
             f'"jitter" must be 0 to {MAX_PERCENT} percent, not {percent:g}.',

@@ -1,4 +1,4 @@
-"""From the text a person writes to a trigger. Each kind of text has its own shape; what has none of them is English."""
+"""Parses the text of a trigger. Each kind of text has its own form; all other texts are English."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def parse_trigger(
     anchor: Anchor = "completion",
     first: First = "after_interval",
 ) -> Trigger:
-    """A cron expression or alias, a duration, an ISO instant, an RRULE, or an English phrase."""
+    """The trigger of a cron expression or alias, a duration, an ISO instant, an RRULE, or an English phrase."""
     text = _readable(text)
     zone_name = "UTC" if timezone is None else timezone
     notes: tuple[str, ...] = ()
@@ -66,7 +66,7 @@ def _readable(text: str) -> str:
 
 
 def _looks_like_cron(text: str) -> bool:
-    """An alias, a star anywhere but in English, or two words in a row that begin with a number."""
+    """Whether the text is an alias, has a star, or starts with two words that start as cron fields do."""
     if text[0] in "@*?":
         return True
     words = text.split(None, 2)
@@ -131,7 +131,7 @@ def _recurrence(text: str, now_ms: int, timezone: str | None) -> tuple[Rrule, st
 
 
 def _phrase(text: str, now_ms: int, zone: Zone, anchor: Anchor, first: First) -> tuple[When, tuple[str, ...]]:
-    from matins.engine.english.phrases import parse_phrase  # the grammar is loaded for English only
+    from matins.engine.english.phrases import parse_phrase  # the grammar is loaded only for English
 
     meaning = parse_phrase(text, now_ms=now_ms, zone=zone)
     when = meaning.when

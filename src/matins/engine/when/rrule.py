@@ -1,4 +1,4 @@
-"""RFC 5545 recurrence rules, as text: the parts that schedules use. `rrule_walls` gives them their meaning."""
+"""RFC 5545 recurrence rules as text: the parts that schedules use. `rrule_walls` has their meaning."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ MAX_NUMBER = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule's parts; empty where it does not say."""
+    """The parts of a rule; empty if absent."""
 
     freq: str
     interval: int = 1
     months: tuple[int, ...] = ()
     month_days: tuple[int, ...] = ()
     week_days: tuple[tuple[int, int], ...] = ()
-    """(n, day): the n-th such weekday, or every one where n is 0."""
+    """(n, day): the n-th such weekday, or every one if n is 0."""
     positions: tuple[int, ...] = ()
     hours: tuple[int, ...] = ()
     minutes: tuple[int, ...] = ()
@@ -50,18 +50,18 @@ class Rule:
 
     @property
     def follows_clock(self) -> bool:
-        """Hourly and minutely rules follow elapsed time through a change of the clocks."""
+        """Whether the rule follows elapsed time through a clock change, as hourly and minutely rules do."""
         return self.freq in UNITS
 
     @property
     def elapsed_ms(self) -> int | None:
-        """The step of an hourly or minutely rule that does not divide the day, and so keeps no wall time."""
+        """The step of an hourly or minutely rule that does not divide the day, and so has no fixed wall times."""
         step = UNITS.get(self.freq, 0) * self.interval
         return step * MINUTE_MS if step and MINUTES % step else None
 
 
 def parse_rule(text: str) -> Rule:
-    """The part behind `RRULE:`."""
+    """The rule from the text after `RRULE:`."""
     parts = _split(text)
     freq = parts.pop("FREQ")
     rule = Rule(
@@ -161,7 +161,7 @@ def _check_consistent(rule: Rule, text: str) -> None:
 
 
 def until_wall(text: str) -> tuple[int, bool]:
-    """UNTIL as a time (its last millisecond, for a bare date) and whether it is in UTC."""
+    """UNTIL as a time (for a bare date, its last millisecond), and whether it is in UTC."""
     match = re.fullmatch(r"([0-9]{8})(?:T([0-9]{6})(Z)?)?", text.upper())
     if match:
         try:
@@ -185,7 +185,7 @@ _DTSTART = re.compile(r"DTSTART(?:;TZID=(?P<zone>[^:]+))?:(?P<at>[0-9]{8}(?:T[0-
 
 
 class Recurrence(NamedTuple):
-    """The text of a rule with what DTSTART says beside it."""
+    """The text of a rule, and its DTSTART."""
 
     rule: str
     start: datetime | None
@@ -194,7 +194,7 @@ class Recurrence(NamedTuple):
 
 
 def split_recurrence(text: str) -> Recurrence:
-    """`DTSTART…` and `RRULE:…` on lines (or words) of their own, in either order; the DTSTART may be absent."""
+    """`DTSTART…` and `RRULE:…` on separate lines (or words), in either order. The DTSTART is optional."""
     rule, start, utc, zone = None, None, False, None
     for line in text.split():
         match = _DTSTART.fullmatch(line)

@@ -22,7 +22,7 @@ _CYCLE_DAYS = 146_097  # 400 years
 
 
 class RruleDays(MonthDays):
-    """FREQ and INTERVAL choose periods counted from the start, the BY parts days in them, positions among those."""
+    """FREQ and INTERVAL select periods from the start, the BY parts days in them, and positions some of those days."""
 
     def __init__(self, rule: Rule, start: int, positions: tuple[int, ...]) -> None:
         super().__init__(sum(1 << m for m in rule.months) or ALL_MONTHS)
@@ -58,7 +58,7 @@ class RruleDays(MonthDays):
         return sum(1 for _ in self._sparse_days(first, end)) if self._sparse else super().count(first, end)
 
     def _sparse_days(self, first: int, end: int, *, backwards: bool = False) -> Iterator[int]:
-        """The days of the set in [first, end), due period by due period: for periods further apart than months."""
+        """The days of the set in [first, end), by due period, for periods further apart than months."""
         length = 1 if self._freq == "DAILY" else 7
         origin = self._start if self._freq == "DAILY" else self._week(self._start)
         step = length * self._interval
@@ -84,7 +84,7 @@ class RruleDays(MonthDays):
         return _mask_of(chosen, first, days_in_month(year, month))
 
     def _allowed(self, year: int, month: int) -> int:
-        """The days of a month that everything but the positions allows."""
+        """The days of a month before positions are applied."""
         if not self.months >> month & 1 or not self._month_is_due(year, month):
             return 0
         first, length = first_of_month(year, month), days_in_month(year, month)
@@ -105,14 +105,14 @@ class RruleDays(MonthDays):
         return self._freq != "YEARLY" or (year - self._start_month // 12) % self._interval == 0
 
     def _due_weeks(self, first: int, length: int) -> int:
-        """The days from `first` on that lie in weeks which the interval chooses."""
+        """The days from `first` on in weeks that the interval selects."""
         passed = (self._week(first) - self._week(self._start)) // 7 % self._interval
         week = self._week(first) + 7 * ((self._interval - passed) % self._interval)
         starts = range(week - first + 1, length + 1, 7 * self._interval)
         return sum([0b111_1111 << start if start >= 0 else 0b111_1111 >> -start for start in starts])
 
     def _week(self, day: int) -> int:
-        """The first day of the week that holds a day."""
+        """The first day of the week of a day."""
         return day - (weekday(day) - self._week_start) % 7
 
     def _weekdays_of(self, year: int, month: int, first: int, length: int) -> int:
@@ -156,7 +156,7 @@ class RruleDays(MonthDays):
 
 
 def _bit(day: int, low: int, high: int, first: int) -> int:
-    """The bit of a day in the month that begins at `first`, when the day lies in its period."""
+    """The bit of a day in the month that begins at `first`, if the day is in its period."""
     return 1 << (day - first + 1) if low <= day < high and 0 <= day - first < 31 else 0
 
 

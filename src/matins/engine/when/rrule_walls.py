@@ -1,7 +1,7 @@
-"""What a recurrence rule means: the wall times that it allows.
+"""The meaning of a recurrence rule: the wall times that it allows.
 
-Nothing walks from DTSTART: a rule becomes a set of days (month by month) and a mask of times, like cron.
-DTSTART itself fires only where the rule matches it. UNTIL as a bare date includes that day.
+A rule becomes a set of days (month by month) and a mask of times, like cron; fires are not walked from DTSTART.
+DTSTART itself fires only if the rule matches it. UNTIL as a bare date includes that day.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _CENTURIES_MS = 500 * 366 * DAY_MS
 
 
 def rule_walls(rule: Rule, start_wall: int) -> WallSet:
-    """The wall times that a rule allows, before DTSTART, COUNT and UNTIL have their say."""
+    """The wall times that a rule allows, before DTSTART, COUNT and UNTIL are applied."""
     unit, shift = (SECOND_MS, start_wall // SECOND_MS % 60) if start_wall % MINUTE_MS else (MINUTE_MS, 0)
 
     def on(days: Days, minutes: int) -> WallTimes:
@@ -39,7 +39,7 @@ def rule_walls(rule: Rule, start_wall: int) -> WallSet:
 
 
 def _max_days(rule: Rule) -> int:
-    """More days than this a period of the rule cannot have."""
+    """The maximum number of days in a period of the rule."""
     if rule.freq == "DAILY":
         return 1
     if rule.freq == "WEEKLY":
@@ -69,8 +69,8 @@ def minutes_of(rule: Rule, start: int) -> int:
 
 
 def _positions(positions: tuple[int, ...], minutes: int) -> dict[int, tuple[int, ...]]:
-    """BYSETPOS counts through the days and the times on each. With t times a day, the p-th is always the same time
-    of day: so it is a choice of days for each time."""
+    """The positions of days for each time. BYSETPOS counts through the days and their times: with t times a day, the
+    p-th is always the same time of day."""
     times = [m for m in range(MINUTES) if minutes >> m & 1]
     chosen: dict[int, tuple[int, ...]] = {}
     for position in positions:
@@ -83,7 +83,7 @@ def _positions(positions: tuple[int, ...], minutes: int) -> dict[int, tuple[int,
 def _days(rule: Rule, start_wall: int, positions: tuple[int, ...]) -> Days:
     start = start_wall // DAY_MS
     if positions and rule.freq == "WEEKLY" and not rule.months:
-        # Every week has the same days, so positions among them are days of the week.
+        # Every week has the same days, so positions select days of the week.
         week = sorted({d for _, d in rule.week_days} or {weekday(start)}, key=lambda d: (d - rule.week_start) % 7)
         chosen = {week[p - 1 if p > 0 else p] for p in positions}
         return _days(replace(rule, week_days=tuple((0, d) for d in sorted(chosen))), start_wall, ())
@@ -97,7 +97,7 @@ def _days(rule: Rule, start_wall: int, positions: tuple[int, ...]) -> Days:
 
 
 def last_wall(walls: WallSet, start_wall: int, count: int) -> int | None:
-    """The wall time of the `count`-th fire from `start_wall` on, by bisection; None when that is centuries away."""
+    """The wall time of the `count`-th fire from `start_wall` on, by bisection; None if it is centuries away."""
     low, width, before = start_wall, DAY_MS, 0
     while (within := walls.count(low, low + width)) + before < count:
         low, before, width = low + width, before + within, width * 2

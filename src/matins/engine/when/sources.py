@@ -1,4 +1,4 @@
-"""Where a trigger's instants come from. Each source answers next, prev and count by arithmetic, never slot by slot."""
+"""The sources of a trigger's instants. Each computes next, prev and count by arithmetic, not slot by slot."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ class Source(Protocol):
         ...
 
     def count(self, start: int, end: int, /) -> int:
-        """How many instants lie in [start, end)."""
+        """The number of instants in [start, end)."""
         ...
 
     def dst_changes(self, start: int, end: int, /) -> Iterator[DstChange]:
-        """What changes of the clocks in [start, end) do to it."""
+        """The effects of clock changes in [start, end)."""
         ...
 
     def effect(self, at: int, /) -> FireEffect | None:
-        """What a change of the clocks did to the fire at this instant."""
+        """The effect of a clock change on the fire at this instant."""
         ...
 
 
 class _WithoutDst:
-    """Elapsed time, which no change of the clocks touches."""
+    """Elapsed time, which clock changes do not affect."""
 
     def dst_changes(self, start: int, end: int, /) -> Iterator[DstChange]:
         return iter(())
@@ -42,8 +42,6 @@ class _WithoutDst:
 
 
 class OneInstant(_WithoutDst):
-    """One instant."""
-
     def __init__(self, at: int) -> None:
         self._at = at
 
@@ -80,7 +78,7 @@ class Grid(_WithoutDst):
 
 
 class Elapsed(_WithoutDst):
-    """`step` after whatever is asked about: the interval's own past is not in the trigger but in the record of runs."""
+    """`step` after the given instant. The interval's past is in the records of runs, not in the trigger."""
 
     def __init__(self, step: int) -> None:
         self._step = step

@@ -1,4 +1,4 @@
-"""Triggers: a definition, compiled to something that yields instants."""
+"""Triggers: compiled definitions that yield instants."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ _MILLISECOND = timedelta(milliseconds=1)
 
 
 class Trigger:
-    """When something is due. Instants are integers of UTC milliseconds, or aware datetimes in the trigger's zone."""
+    """A compiled trigger. Instants are integers of UTC milliseconds, or aware datetimes in the trigger's zone."""
 
     __slots__ = ("_source", "count", "definition", "next_ms", "notes", "prev_ms", "zone")
 
     next_ms: Callable[[int], int | None]
-    """The first instant after the given one, or None. The source's own method: this is the hot path."""
+    """The first instant after the given one, or None. It is the source's own method, because this is the hot path."""
     prev_ms: Callable[[int], int | None]
     """The last instant before the given one, or None."""
     count: Callable[[int, int], int]
-    """How many instants lie in [start, end)."""
+    """The number of instants in [start, end)."""
 
     def __init__(self, definition: TriggerDefinition, zone: Zone, source: Source, notes: tuple[str, ...] = ()) -> None:
         self.definition = definition
@@ -54,14 +54,14 @@ class Trigger:
         return self.definition.timezone
 
     def first_ms(self, created_ms: int) -> int | None:
-        """The first slot of a schedule made at this instant."""
+        """The first slot of a schedule that is created at this instant."""
         when = self.definition.when
         if isinstance(when, Interval) and when.first == "immediately":
             return created_ms
         return self.next_ms(created_ms)
 
     def next_after(self, after: datetime) -> datetime | None:
-        """The first fire after an aware datetime, in the trigger's zone; None when there is none."""
+        """The first fire after an aware datetime, in the trigger's zone; None if there is none."""
         at = self.next_ms(to_ms(after))
         return None if at is None else self.local(at)
 
@@ -74,25 +74,25 @@ class Trigger:
             at = self.next_ms(at)
 
     def local(self, at_ms: int) -> datetime:
-        """An instant as the trigger's zone shows it."""
-        seconds, rest = divmod(at_ms, 1000)  # a float of seconds would be wrong by microseconds in far years
+        """An instant in the trigger's zone."""
+        seconds, rest = divmod(at_ms, 1000)  # a float of seconds is wrong by microseconds in far years
         moment = datetime.fromtimestamp(seconds, self.zone.info)
         return moment.replace(microsecond=rest * 1000) if rest else moment
 
     def dst_changes(self, start: datetime, end: datetime) -> list[DstChange]:
-        """What the clock changes from `start` to `end` do to this trigger's times."""
+        """The effects of the clock changes from `start` to `end` on this trigger's times."""
         return list(self._source.dst_changes(to_ms(start), to_ms(end)))
 
     def dst_effect(self, at_ms: int) -> FireEffect | None:
-        """What a change of the clocks did to the fire at this instant, if anything."""
+        """The effect of a clock change on the fire at this instant; None if there is none."""
         return self._source.effect(at_ms)
 
     def describe(self) -> str:
-        """In plain English, true to what it does; the zone is not part of it."""
+        """An exact description in plain English, without the zone."""
         return describe(self.definition, self.zone)
 
     def smallest_gap(self) -> timedelta | None:
-        """The least time between two fires over the whole cycle, on the wall clock; None for what fires once."""
+        """The least time between two fires over the whole cycle, on the wall clock; None if the trigger fires once."""
         when = self.definition.when
         if isinstance(when, Once):
             return None
@@ -105,7 +105,7 @@ class Trigger:
         return timedelta(milliseconds=walls_of(self.definition).smallest_gap())
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON can hold it; `trigger_from_dict` takes it back."""
+        """A JSON document; `trigger_from_dict` reads it."""
         return definitions.to_dict(self.definition)
 
     def __eq__(self, other: object) -> bool:
@@ -124,7 +124,7 @@ def compile_trigger(definition: TriggerDefinition, notes: tuple[str, ...] = ()) 
 
 
 def walls_of(definition: TriggerDefinition) -> WallSet:
-    """The wall times of a trigger that has such."""
+    """The wall times of a trigger that is defined by wall times."""
     match definition.when:
         case Cron(expression, strict):
             return parse_cron(expression, strict=strict).walls()
@@ -204,7 +204,7 @@ def _until(rule: Rule, zone: Zone) -> int | None:
 
 
 def to_ms(moment: datetime) -> int:
-    """UTC milliseconds, rounded down; a datetime without a zone is refused rather than guessed."""
+    """UTC milliseconds, rounded down. A datetime without a zone is refused."""
     if moment.tzinfo is None:
         raise InstantError(
             f"{moment.isoformat()} has no time zone.",
@@ -221,5 +221,5 @@ def to_datetime(at: None) -> None: ...
 @overload
 def to_datetime(at: int | None) -> datetime | None: ...
 def to_datetime(at: int | None) -> datetime | None:
-    """Of UTC milliseconds, with the zone UTC."""
+    """The datetime of UTC milliseconds, in UTC."""
     return None if at is None else EPOCH + timedelta(0, 0, 0, at)

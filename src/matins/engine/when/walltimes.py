@@ -1,7 +1,7 @@
-"""Sets of wall times: days, and the same times on each of them.
+"""Sets of wall times: days, and the same times on each day.
 
-The times of a day are one integer with a bit for every minute (or second) of the day, so that the next one is a
-shift and a lowest bit, the previous one a mask and a highest bit, and counting them is a population count.
+The times of a day are one integer with a bit for every minute (or second) of the day. The next time is a shift and a
+lowest bit, the previous one a mask and a highest bit, and a count is a population count.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ class WallSet(Protocol):
     """A set of wall times, in milliseconds of the wall clock."""
 
     def next(self, wall: int) -> int | None:
-        """The first one after `wall`."""
+        """The first wall time after `wall`."""
         ...
 
     def prev(self, wall: int) -> int | None:
-        """The last one before `wall`."""
+        """The last wall time before `wall`."""
         ...
 
     def count(self, start: int, end: int) -> int:
-        """How many lie in [start, end)."""
+        """The number of wall times in [start, end)."""
         ...
 
     def smallest_gap(self) -> int:
@@ -86,7 +86,7 @@ class WallTimes:
         return whole + self._on(last_day, last_time) - self._on(first_day, first_time)
 
     def _on(self, day: int, before: int) -> int:
-        """How many times of `day` come before a time, when the day belongs to the set."""
+        """The number of times of `day` before a time; 0 if the day is not in the set."""
         return (self.times & ((1 << before) - 1)).bit_count() if before and self.days.count(day, day + 1) else 0
 
     def smallest_gap(self) -> int:
@@ -110,7 +110,7 @@ class WallUnion:
         return sum(part.count(start, end) for part in self._parts)
 
     def smallest_gap(self) -> int:
-        """By looking at the neighbours in eight years, since parts have no common arithmetic."""
+        """The least gap between neighbours in eight years. The parts have no common arithmetic."""
         start = 30 * 365 * DAY_MS
         wall, smallest = self.next(start), 1 << 62
         while wall is not None and wall < start + 8 * 366 * DAY_MS:
@@ -122,7 +122,6 @@ class WallUnion:
 
 
 def minutes_mask(times: tuple[int, ...]) -> int:
-    """The mask of these minutes of the day."""
     mask = 0
     for minute in times:
         mask |= 1 << minute
@@ -131,7 +130,7 @@ def minutes_mask(times: tuple[int, ...]) -> int:
 
 @lru_cache(maxsize=4096)
 def spread(mask: int, stride: int) -> int:
-    """The mask with its bits `stride` apart: the hours of a day as minutes, its minutes as seconds."""
+    """The mask with its bits `stride` apart: hours of a day as minutes, or minutes as seconds."""
     spaced = 0
     for n in bits(mask):
         spaced |= 1 << n * stride
@@ -139,15 +138,15 @@ def spread(mask: int, stride: int) -> int:
 
 
 def _smallest_distance(mask: int) -> int:
-    """The least distance between two bits; more than any day for a single bit."""
-    if mask.bit_count() > 64:  # a crowded mask has neighbours close by
+    """The least distance between two bits; more than a day for a single bit."""
+    if mask.bit_count() > 64:  # a crowded mask has close neighbours
         return next(n for n in range(1, mask.bit_length()) if mask & mask >> n)
     places = bits(mask) if mask.bit_length() < 2048 else _places(mask)
     return min((b - a for a, b in pairwise(places)), default=1 << 62)
 
 
 def _places(mask: int) -> list[int]:
-    """As `bits`, for few bits in a wide mask."""
+    """The same as `bits`, for few bits in a wide mask."""
     places: list[int] = []
     while mask:
         places.append((mask & -mask).bit_length() - 1)

@@ -1,4 +1,4 @@
-"""The rule that closes a time zone file: POSIX TZ text such as `EST5EDT,M3.2.0,M11.1.0`."""
+"""The last rule of a time zone file: POSIX TZ text such as `EST5EDT,M3.2.0,M11.1.0`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Time zones as integer tables: which offset holds from when to when.
+"""Time zones as integer tables: each offset with its start and end.
 
-`zoneinfo` answers one instant at a time and hides its transitions; the engine needs the stretches between them.
-They are read from the same files that `zoneinfo` reads, and extended by the file's closing rule as far as asked.
+`zoneinfo` computes one instant at a time and hides its transitions; the engine needs the periods between them.
+The periods come from the files of `zoneinfo`. The file's last rule extends them as far as needed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from matins.engine.when.zone_rules import ZoneRule, parse_zone_rule
 from matins.errors import TimezoneError
 
 FOREVER = 1 << 62
-# A few days are kept free at both ends of what a datetime can say, so that no offset and no step leads out of it.
+# A few days at both ends of the range of datetime stay unused, so that no offset and no step leaves the range.
 MIN_MS = (FIRST_DAY + 3) * DAY_MS
 MAX_MS = (LAST_DAY - 3) * DAY_MS
 _FIRST_HORIZON_YEAR = 2050
@@ -36,11 +36,11 @@ class OffsetPeriod(NamedTuple):
     offset: int
     before: int
     unaffected: tuple[int, int, int]
-    """(from, to, offset) of the part where neither a gap nor an overlap at its beginning has a say."""
+    """(from, to, offset) of the part that no gap or overlap at its start affects."""
 
 
 class Zone:
-    """One zone's stretches, all in milliseconds."""
+    """The offset periods of one zone, in milliseconds."""
 
     def __init__(self, name: str, transitions: list[tuple[int, int]], first_offset: int, rule: ZoneRule | None) -> None:
         self.name = name
@@ -48,7 +48,7 @@ class Zone:
         self._rule = rule
         self._transitions = transitions
         self._first_offset = first_offset
-        # Where the last seeker landed: a hint for the next one, who mostly asks about the same days.
+        # The last result of a search: a hint for the next one, which is mostly about the same days.
         self.recent: tuple[int, int, int] = (0, 0, 0)
         self._horizon_year = _LAST_YEAR
         if rule is not None and rule.changes:
@@ -56,34 +56,34 @@ class Zone:
         self._build()
 
     def period_index(self, at_ms: int) -> int:
-        """The number of the stretch that holds an instant."""
+        """The index of the period that contains an instant."""
         while at_ms >= self._horizon_ms:
             self._extend()
         return bisect_right(self._starts, at_ms) - 1
 
     def period(self, index: int) -> OffsetPeriod | None:
-        """A stretch by its number, or None where time ends."""
+        """The period with an index; None outside the range."""
         while index >= len(self._periods) and self._horizon_ms < FOREVER:
             self._extend()
         return self._periods[index] if 0 <= index < len(self._periods) else None
 
     def period_at(self, at_ms: int) -> OffsetPeriod:
-        index = self.period_index(at_ms)  # first: it may extend the list
+        index = self.period_index(at_ms)  # first, because it may extend the list
         return self._periods[index]
 
     def wall_of(self, at_ms: int) -> int:
-        """What the clocks show at an instant."""
+        """The wall time of an instant."""
         return at_ms + self.period_at(at_ms).offset
 
     def instants_of(self, wall: int) -> tuple[int, ...]:
-        """The instants at which the clocks show this: none in a gap, two in an overlap."""
+        """The instants of a wall time: none in a gap, two in an overlap."""
         first = self.period_index(wall - _A_DAY_AND_MORE)
         last = self.period_index(wall + _A_DAY_AND_MORE)
         candidates = self._periods[first : last + 1]
         return tuple(wall - s.offset for s in candidates if s.start <= wall - s.offset < s.end)
 
     def resolve(self, wall: int) -> int:
-        """The earliest instant that shows this wall time; in a gap, the first instant after the jump."""
+        """The earliest instant of this wall time; in a gap, the first instant after the jump."""
         instants = self.instants_of(wall)
         if instants:
             return instants[0]
@@ -97,7 +97,7 @@ class Zone:
         self._build()
 
     def _build(self) -> None:
-        # Threads may read while another extends: everything is built aside, and the horizon moves last.
+        # Threads may read while another extends, so the horizon moves last.
         known = list(self._transitions)
         rule = self._rule
         if rule is not None:
@@ -115,7 +115,7 @@ _A_DAY_AND_MORE = 2 * DAY_MS
 
 
 def _offset_periods(transitions: list[tuple[int, int]], first_offset: int) -> list[OffsetPeriod]:
-    """Transitions that leave the offset as it was (a new abbreviation) are not boundaries."""
+    """The periods between transitions. A transition that keeps the offset (a new abbreviation) is not a boundary."""
     starts, offsets = [-FOREVER], [first_offset]
     for at, offset in transitions:
         if offset != offsets[-1]:
@@ -132,7 +132,6 @@ def _unaffected(start: int, end: int, offset: int, before: int) -> tuple[int, in
 
 @lru_cache(maxsize=1024)
 def load_zone(name: str) -> Zone:
-    """The zone of an IANA name."""
     data = _read(name)
     transitions, first_offset, footer = _parse_tzif(data)
     return Zone(name, transitions, first_offset, parse_zone_rule(footer) if footer else None)
@@ -156,13 +155,13 @@ def _known_names() -> frozenset[str]:
 
 
 def _same_ending(name: str) -> list[str]:
-    """Names that end in what was given, whatever its case: `london`, `new york`."""
+    """Names that end in the given text, in any case: `london`, `new york`."""
     wanted = "/" + name.replace(" ", "_").casefold()
     return sorted(known for known in _known_names() if f"/{known}".casefold().endswith(wanted))
 
 
 def _parse_tzif(data: bytes) -> tuple[list[tuple[int, int]], int, str]:
-    """Transitions as (instant, offset after it), the offset before them all, and the closing rule's text (RFC 9636)."""
+    """Transitions as (instant, offset after it), the offset before them, and the text of the last rule (RFC 9636)."""
     if data[:4] != b"TZif" or data[4:5] < b"2":
         raise TimezoneError("The time zone file is not in TZif version 2 or later.", field="timezone")
     second = 44 + _body_length(_counts(data, 0), 4)

@@ -1,236 +1,236 @@
--- policy_rev: by which engines know whether policies changed
+-- policy_rev: the revision of the policies, which engines compare
 SELECT rev FROM policy_rev;
 
--- lock_policies: one at a time
+-- lock_policies: lock all policies
 SELECT rev FROM policy_rev /* lock */;
 
--- increment_policy_rev: they did
+-- increment_policy_rev: raise the revision of the policies
 UPDATE policy_rev SET rev = rev + 1;
 
--- policies: all of them
+-- policies: all policies
 SELECT kind, name, definition FROM policies ORDER BY kind, name;
 
--- upsert_policy: make or change one
+-- upsert_policy: add or change a policy
 INSERT INTO policies (kind, name, definition, updated_at, updated_by) VALUES (:kind, :name, :definition, :now, :by)
 ON CONFLICT (kind, name) DO UPDATE SET definition = excluded.definition, updated_at = excluded.updated_at,
   updated_by = excluded.updated_by;
 
--- delete_policy: take one away
+-- delete_policy: delete a policy
 DELETE FROM policies WHERE kind = :kind AND name = :name RETURNING name;
 
--- throttles: those that are known
+-- throttles: all throttles
 SELECT provider, resets_at, activated_at, affects, reason, set_by AS "by" FROM throttles ORDER BY provider;
 
--- upsert_throttle: a provider that serves nobody for a while; of two that overlap the later end holds
+-- upsert_throttle: add a provider's rate limit; of two that overlap, the later end applies
 INSERT INTO throttles (provider, resets_at, activated_at, affects, reason, set_by)
 VALUES (:provider, :resets_at, :activated_at, :affects, :reason, :by)
 ON CONFLICT (provider) DO UPDATE SET resets_at = excluded.resets_at, activated_at = excluded.activated_at,
   affects = excluded.affects, reason = excluded.reason, set_by = excluded.set_by
 WHERE excluded.resets_at >= throttles.resets_at;
 
--- delete_throttle: it is over, or somebody lifted it
+-- delete_throttle: delete a throttle
 DELETE FROM throttles WHERE provider = :provider RETURNING provider;
 
--- delete_ended_throttles: those whose time is over
+-- delete_ended_throttles: delete throttles that have ended
 DELETE FROM throttles WHERE resets_at <= :now RETURNING provider;
 
--- next_timer: the next instant at which something that waits must be looked at
+-- next_timer: the next instant at which a waiting record must be checked
 SELECT min(at) FROM (
   SELECT min(not_before) AS at FROM runs WHERE state = {waiting} AND reason <> 'paused'
   UNION ALL SELECT min(expires_at) FROM approvals WHERE state = 'pending'
   UNION ALL SELECT min(paused_until) FROM schedules WHERE paused_until IS NOT NULL
   UNION ALL SELECT min(resets_at) FROM throttles) timers;
 
--- defer_run: a ready run is looked at again later
+-- defer_run: defer a ready run
 UPDATE runs SET not_before = :until WHERE id = :run_id AND epoch = :epoch AND state = {ready};
 
--- waiting_due: runs that have waited long enough
+-- waiting_due: waiting runs whose time has come
 SELECT id, schedule_id, rev, slot, epoch, attempt, reason, planned_at FROM runs
 WHERE state = {waiting} AND reason <> 'paused' AND not_before <= :now ORDER BY not_before LIMIT :limit;
 
--- waiting_for: parked runs of a reason, whenever they would wake
+-- waiting_for: runs that wait for a reason, at any time
 SELECT id, schedule_id, rev, slot, epoch, attempt, reason, planned_at FROM runs
 WHERE state = {waiting} AND reason <> 'paused' AND reason = :reason ORDER BY id;
 
 -- ended_pauses: schedules whose pause has ended
 SELECT id FROM schedules WHERE paused_until <= :now AND state = 'paused' ORDER BY paused_until LIMIT :limit;
 
--- paused_by: schedules that somebody or something has paused
+-- paused_by: schedules that a principal, or an automatic pause, has paused
 SELECT id, agent, name FROM schedules WHERE state = 'paused' AND paused_by = :by ORDER BY id;
 
--- set_paused_until: when a pause ends by itself
+-- set_paused_until: set the end of a pause
 UPDATE schedules SET paused_until = :until WHERE id = :id;
 
--- failures: how many runs of a schedule failed in a row
+-- failures: the consecutive failures of a schedule
 SELECT failures FROM due WHERE schedule_id = :id;
 
--- reset_failures: none any more
+-- reset_failures: set the failures of a schedule to 0
 UPDATE due SET failures = 0 WHERE schedule_id = :id;
 
--- uncount_execution: a run that was counted has not happened
+-- uncount_execution: do not count a run without an attempt as an execution
 UPDATE due SET executions = executions - 1 WHERE schedule_id = :id AND executions > 0
   AND (SELECT attempt FROM runs WHERE id = :run_id) = 0;
 
--- uncount_attempt: an attempt that the provider refused was none
+-- uncount_attempt: do not count an attempt that the provider refused
 UPDATE runs SET attempt = attempt - 1 WHERE id = :run_id AND attempt > 0;
 
--- insert_check: what a guard, a pre-check or a hook said
+-- insert_check: add the verdict of a guard, a pre-check or a hook
 INSERT INTO checks (run_id, epoch, kind, at, duration_ms, exit_code, said, output)
 VALUES (:run_id, :epoch, :kind, :at, :duration_ms, :exit_code, :verdict, :output) ON CONFLICT DO NOTHING;
 
--- checks: all that was said about a run
+-- checks: the checks of a run
 SELECT run_id, epoch, kind, at, duration_ms, exit_code, said AS verdict, output FROM checks
 WHERE run_id = :run_id ORDER BY epoch, at, kind;
 
--- last_started: when a schedule last started a run that succeeded, before this one
+-- last_started: the start of the schedule's last successful run before this one
 SELECT started_at FROM runs WHERE schedule_id = :id AND slot IS NOT NULL AND id < :run_id AND state = {succeeded}
 ORDER BY slot DESC LIMIT 1;
 
--- insert_approval: a question to people
+-- insert_approval: add a request for approval
 INSERT INTO approvals (kind, schedule_id, run_id, rev, digest, policy, approvers, needed, unanswered, requested_by,
   requester_role, requested_at, expires_at, state, request)
 VALUES (:kind, :schedule_id, :run_id, :rev, :digest, :policy, :approvers, :needed, :unanswered, :requested_by,
   :requester_role, :now, :expires_at, 'pending', :request) RETURNING id;
 
--- approval: one question
+-- approval: one request
 SELECT a.id, a.kind, a.schedule_id, s.name AS schedule, a.run_id, a.rev, a.digest, a.policy, a.approvers, a.needed,
   a.unanswered AS "default", a.requested_by, a.requester_role, a.requested_at, a.expires_at, a.state, a.decided_at, a.request
 FROM approvals a JOIN schedules s ON s.id = a.schedule_id WHERE a.id = :id;
 
--- lock_approval: nobody else answers it meanwhile
+-- lock_approval: lock a request
 SELECT id FROM approvals WHERE id = :id /* lock */;
 
--- approvals_in: questions in a state, the oldest first
+-- approvals_in: requests in a state, the oldest first
 SELECT a.id, a.kind, a.schedule_id, s.name AS schedule, a.run_id, a.rev, a.digest, a.policy, a.approvers, a.needed,
   a.unanswered AS "default", a.requested_by, a.requester_role, a.requested_at, a.expires_at, a.state, a.decided_at, a.request
 FROM approvals a JOIN schedules s ON s.id = a.schedule_id
 WHERE a.state = :state AND a.id > :after ORDER BY a.id LIMIT :limit;
 
--- approvals_of_run: questions about a run, the newest first
+-- approvals_of_run: requests for a run, the newest first
 SELECT a.id, a.kind, a.schedule_id, s.name AS schedule, a.run_id, a.rev, a.digest, a.policy, a.approvers, a.needed,
   a.unanswered AS "default", a.requested_by, a.requester_role, a.requested_at, a.expires_at, a.state, a.decided_at, a.request
 FROM approvals a JOIN schedules s ON s.id = a.schedule_id WHERE a.run_id = :run_id ORDER BY a.id DESC;
 
--- open_approvals: questions about a schedule that can still have an effect
+-- open_approvals: requests for a schedule that can still have an effect
 SELECT a.id, a.kind, a.schedule_id, s.name AS schedule, a.run_id, a.rev, a.digest, a.policy, a.approvers, a.needed,
   a.unanswered AS "default", a.requested_by, a.requester_role, a.requested_at, a.expires_at, a.state, a.decided_at, a.request
 FROM approvals a JOIN schedules s ON s.id = a.schedule_id
 WHERE a.schedule_id = :schedule_id AND a.state IN ('pending', 'approved') ORDER BY a.id;
 
--- expired_approvals: questions that nobody answered in time
+-- expired_approvals: pending requests that have expired
 SELECT a.id, a.kind, a.schedule_id, s.name AS schedule, a.run_id, a.rev, a.digest, a.policy, a.approvers, a.needed,
   a.unanswered AS "default", a.requested_by, a.requester_role, a.requested_at, a.expires_at, a.state, a.decided_at, a.request
 FROM approvals a JOIN schedules s ON s.id = a.schedule_id
 WHERE a.state = 'pending' AND a.expires_at <= :now ORDER BY a.expires_at LIMIT :limit;
 
--- set_approval_state: from one state to the next, once; its use is no new decision
+-- set_approval_state: change a state once; the use of an approval keeps the time of the decision
 UPDATE approvals SET state = :state, decided_at = CASE WHEN :state = 'used' THEN decided_at ELSE :now END WHERE id = :id AND state = :was RETURNING id;
 
--- upsert_vote: what somebody says to it
+-- upsert_vote: add or replace a vote
 INSERT INTO votes (approval_id, voter, vote, at, note, digest) VALUES (:id, :voter, :vote, :now, :note, :digest)
 ON CONFLICT (approval_id, voter) DO UPDATE SET vote = excluded.vote, at = excluded.at, note = excluded.note,
   digest = excluded.digest;
 
--- votes: what was said
+-- votes: the votes on a request
 SELECT voter, vote, at, note, digest FROM votes WHERE approval_id = :id ORDER BY at, voter;
 
--- prune_approvals: questions that were decided before an instant, and whose runs are forgotten; numbers are given once
+-- prune_approvals: delete old decided requests without a run; the newest is kept, so that ids stay unique
 DELETE FROM approvals WHERE decided_at < :before AND state NOT IN ('pending', 'approved')
   AND id < (SELECT max(id) FROM approvals) AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.id = approvals.run_id);
 
--- prune_votes: what was said to questions that are forgotten
+-- prune_votes: delete votes on deleted requests
 DELETE FROM votes WHERE NOT EXISTS (SELECT 1 FROM approvals a WHERE a.id = votes.approval_id);
 
--- prune_budget_usage: of periods that ended before a day, where nothing is set aside any more
+-- prune_budget_usage: delete usage of periods before a day, unless something is reserved
 DELETE FROM purses WHERE period < substr(CAST(:day AS text), 1, length(period)) AND money_reserved = 0
   AND tokens_reserved = 0;
 
--- prune_workers: those that stopped before an instant; numbers are given once
+-- prune_workers: delete workers that stopped before an instant; the newest is kept, so that ids stay unique
 DELETE FROM workers WHERE stopped_at < :before AND id < (SELECT max(id) FROM workers);
 
--- count_agent_schedules: how many schedules of an agent's making there are
+-- count_agent_schedules: the number of schedules that an agent created and that can still run
 SELECT count(*) FROM schedules s JOIN due d ON d.schedule_id = s.id
 WHERE s.creator_role = 'agent' AND s.created_by = :name AND (s.state IN ('pending', 'paused') OR (s.state = 'active' AND (
   d.next_slot IS NOT NULL OR EXISTS (SELECT 1 FROM runs r WHERE r.schedule_id = s.id AND r.state {live}))));
 
--- last_revision: the highest number that a schedule's words have had
+-- last_revision: the highest revision of a schedule
 SELECT max(rev) FROM revisions WHERE schedule_id = :id;
 
--- set_author: who wrote a revision
+-- set_author: set the author of a revision
 UPDATE revisions SET author = :author, author_role = :role WHERE schedule_id = :id AND rev = :rev;
 
--- authors: who changed the words to those of a revision, the last first; what the owner wrote, the owner answers for
+-- authors: authors up to a revision, the last first; the owner answers for everything before the owner's revision
 SELECT author, author_role FROM revisions WHERE schedule_id = :id AND rev <= :rev AND author IS NOT NULL AND rev >= (
   SELECT coalesce(max(rev), 0) FROM revisions WHERE schedule_id = :id AND rev <= :rev AND author_role = 'owner')
 ORDER BY rev DESC;
 
--- insert_run_revision: words that no schedule says yet
+-- insert_run_revision: add settings for one run
 INSERT INTO revisions (schedule_id, rev, definition) VALUES (:id, :rev, :definition);
 
--- set_run_revision: a run that has not started goes by other words, and must be cleared again
+-- set_run_revision: give a run that has not started another revision; it must pass its gates again
 UPDATE runs SET rev = :rev, cleared = 0, epoch = epoch + 1 WHERE id = :run_id AND state BETWEEN {waiting} AND {ready};
 
--- wake_run: a run that waits for a reason need wait no longer
+-- wake_run: let a run that waits for a reason continue
 UPDATE runs SET not_before = :now, reason = 'woken' WHERE id = :run_id AND state = {waiting} AND reason = :reason;
 
--- past_spend: what the last runs of a schedule cost, the newest first
+-- past_spend: the spending of the last runs of a schedule, the newest first
 SELECT money, tokens FROM spend WHERE schedule_id = :id AND settled_at IS NOT NULL AND money + tokens > 0 ORDER BY run_id DESC LIMIT :limit;
 
--- insert_budget_usage: a budget's purse for a period
+-- insert_budget_usage: add the usage of a budget in a period
 INSERT INTO purses (budget, whose, period) VALUES (:budget, :whose, :period) ON CONFLICT DO NOTHING;
 
--- budget_usage: what a budget has seen in a period
+-- budget_usage: the usage of a budget in a period
 SELECT budget, whose AS "of", period, money, tokens, money_reserved, tokens_reserved FROM purses
 WHERE budget = :budget AND whose = :whose AND period = :period;
 
--- lock_budget_usage: the same, and nobody else changes it meanwhile
+-- lock_budget_usage: the same, locked
 SELECT budget, whose AS "of", period, money, tokens, money_reserved, tokens_reserved FROM purses
 WHERE budget = :budget AND whose = :whose AND period = :period /* lock */;
 
--- budget_usages: all purses of a period's name or later
+-- budget_usages: all usage from a period on
 SELECT budget, whose AS "of", period, money, tokens, money_reserved, tokens_reserved FROM purses
 WHERE period >= :since ORDER BY budget, whose, period;
 
--- add_budget_usage: add to what it holds
+-- add_budget_usage: add to the usage of a budget
 UPDATE purses SET money = money + :money, tokens = tokens + :tokens, money_reserved = money_reserved + :money_reserved,
   tokens_reserved = tokens_reserved + :tokens_reserved
 WHERE budget = :budget AND whose = :whose AND period = :period;
 
--- delete_budget_usage: a budget that is no more, or that counts anew
+-- delete_budget_usage: delete the usage of a budget that is deleted or recounted
 DELETE FROM purses WHERE budget = :budget;
 
--- insert_reservation: what a run holds of a purse
+-- insert_reservation: add a run's reservation in a budget
 INSERT INTO reservations (run_id, budget, whose, period, money, tokens)
 VALUES (:run_id, :budget, :whose, :period, :money, :tokens) ON CONFLICT DO NOTHING;
 
--- any_reservation: whether anything is reserved at all
+-- any_reservation: whether any reservation exists
 SELECT run_id FROM reservations LIMIT 1;
 
--- delete_reservations: of a budget that is no more
+-- delete_reservations: delete the reservations in a budget
 DELETE FROM reservations WHERE budget = :budget;
 
--- reservations: what a run holds
+-- reservations: the reservations of a run
 SELECT budget, whose, period, money, tokens FROM reservations WHERE run_id = :run_id;
 
--- take_reservations: it is given back
+-- take_reservations: delete and return the reservations of a run
 DELETE FROM reservations WHERE run_id = :run_id RETURNING budget, whose, period, money, tokens;
 
--- reserve_spend: what a run may spend
+-- reserve_spend: set what a run may spend
 INSERT INTO spend (run_id, schedule_id, agent, at, money_reserved, tokens_reserved, money, tokens, estimated)
 VALUES (:run_id, :schedule_id, :agent, :now, :money, :tokens, 0, 0, 0)
 ON CONFLICT (run_id) DO UPDATE SET at = excluded.at, money_reserved = excluded.money_reserved,
   tokens_reserved = excluded.tokens_reserved, settled_at = NULL;
 
--- record_spend: what an attempt has spent, beside those before it
+-- record_spend: add the spending of an attempt to that of earlier ones
 INSERT INTO spend (run_id, schedule_id, agent, at, money_reserved, tokens_reserved, money, tokens, estimated, settled_at)
 VALUES (:run_id, :schedule_id, :agent, :now, 0, 0, :money, :tokens, :estimated, :now)
 ON CONFLICT (run_id) DO UPDATE SET money_reserved = 0, tokens_reserved = 0, money = spend.money + excluded.money,
   tokens = spend.tokens + excluded.tokens, estimated = excluded.estimated, settled_at = excluded.settled_at;
 
--- spend_of: what a run has spent
+-- spend_of: the spending of a run
 SELECT money, tokens, estimated FROM spend WHERE run_id = :run_id;
 
--- spend_since: what was spent since an instant, by schedule
+-- spend_since: the spending since an instant, by schedule
 SELECT schedule_id, agent, CAST(sum(money) AS bigint) AS money, CAST(sum(tokens) AS bigint) AS tokens FROM spend
 WHERE at >= :since GROUP BY schedule_id, agent;
 
@@ -250,22 +250,22 @@ SELECT
 -- recent_failures: runs that failed since an instant, among the newest events
 SELECT count(*) FROM (SELECT type, at FROM events ORDER BY id DESC LIMIT 10000) newest WHERE type = 'run.failed' AND at >= :since;
 
--- run_at: the record that covers a slot
+-- run_at: the run that covers a slot
 SELECT id FROM runs WHERE schedule_id = :id AND slot >= :at AND coalesce(first_slot, slot) <= :at ORDER BY slot LIMIT 1;
 
--- run_before: the last record of a schedule at or before an instant
+-- run_before: the last run of a schedule at or before an instant
 SELECT id FROM runs WHERE schedule_id = :id AND slot <= :at ORDER BY slot DESC LIMIT 1;
 
--- attempts: the intents to start a run
+-- attempts: the attempts of a run
 SELECT run_id, epoch, owner, started_at FROM attempts WHERE run_id = :run_id ORDER BY epoch;
 
--- window_used: how many of a missed window's runs are used up
+-- window_used: the used catch-up runs of a missed window
 SELECT window_used FROM due WHERE schedule_id = :id;
 
--- purged_slot: up to which a schedule's records may be forgotten
+-- purged_slot: the last slot of a schedule whose run is deleted
 SELECT purged_slot FROM schedules WHERE id = :id;
 
--- last_change: what last decided whether a schedule ran, at or before an instant
+-- last_change: the last event, up to an instant, that started or stopped a schedule
 SELECT type, at, data FROM events
 WHERE schedule_id = :id AND at <= :at AND type IN ('schedule.created', 'schedule.paused', 'schedule.resumed', 'schedule.broken')
 ORDER BY id DESC LIMIT 1;

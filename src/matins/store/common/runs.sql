@@ -1,41 +1,41 @@
--- started: started runs, of one worker or of all but one
+-- started: started runs of one worker, or of all others
 SELECT id, schedule_id, rev, slot, epoch, attempt, state, owner, cancelling FROM runs
 WHERE state {live} AND state >= {starting} AND (owner = :worker) = :mine;
 
--- suspend_runs: runs of a paused schedule that wait are held back
+-- suspend_runs: hold the queued and ready runs of a paused schedule
 UPDATE runs SET state = {waiting}, reason = 'paused'
 WHERE schedule_id = :id AND state {live} AND state IN ({queued}, {ready}) RETURNING id;
 
--- undefer_runs: after the clock went back, what was put off until a time that is far away now may start
+-- undefer_runs: let deferred runs start after the clock was set back
 UPDATE runs SET not_before = :now WHERE state {live} AND state <= {ready} AND not_before > :now;
 
--- run_by_request: the run that a request key stands for
+-- run_by_request: the run of a request key
 SELECT id FROM runs WHERE schedule_id = :id AND request_key = :key;
 
--- run: a run by its id
+-- run: one run
 SELECT r.id, r.schedule_id, s.name AS schedule, r.rev, r.state, r.slot, r.request_key, r.slots, r.first_slot, r.epoch,
   r.attempt, r.not_before, r.planned_at, r.started_at, r.ended_at, r.reason, r.evidence, r.outcome, r.cleared
 FROM runs r JOIN schedules s ON s.id = r.schedule_id WHERE r.id = :id;
 
--- covering: the last record of a schedule that covers a slot at or after an instant
+-- covering: the last slot at or after an instant that a run of the schedule covers
 SELECT max(slot) FROM (
   SELECT max(slot) AS slot FROM runs WHERE schedule_id = :id AND slot >= :since
   UNION ALL SELECT purged_slot FROM schedules WHERE id = :id AND purged_slot >= :since) covered;
 
--- shrink_limit: drop units that are too many and free
+-- shrink_limit: delete free surplus units
 DELETE FROM permits WHERE scope = :scope AND n > :size AND run_id IS NULL;
 
--- keep_surplus_permits: those that are taken stay until they are given back, under a number below 0
+-- keep_surplus_permits: give surplus units in use a number below 0; they are deleted when they are released
 UPDATE permits SET n = -n WHERE scope = :scope AND n > :size;
 
--- restore_permits: and count again when the limit is raised
+-- restore_permits: restore surplus units when the limit is raised
 UPDATE permits SET n = -n WHERE scope = :scope AND n < 0 AND n >= -:size;
 
--- limits: limited scopes, their size and how much is taken
+-- limits: limited scopes, their size and the units in use
 SELECT scope, count(*) FILTER (WHERE n > 0) AS size, count(run_id) AS in_use FROM permits GROUP BY scope;
 
--- workers: those that have not stopped
+-- workers: workers that have not stopped
 SELECT id, identity, beat FROM workers WHERE stopped_at IS NULL ORDER BY id;
 
--- stop_worker: it has stopped, or is taken to be dead
+-- stop_worker: mark a worker as stopped or dead
 UPDATE workers SET stopped_at = :now WHERE id = :id AND stopped_at IS NULL RETURNING id;

@@ -11,7 +11,7 @@ Row = TypeVar("Row", bound=tuple[Any, ...])
 
 
 class Statements:
-    """Part of a transaction. A statement has one name in both stores, and one text where their dialects agree."""
+    """A part of a transaction. A statement has one name in both stores, and one text if the dialects agree."""
 
     def _all(self, query: str, /, **values: Any) -> list[Any]:
         """The rows of a statement; none when it returns nothing."""
@@ -26,7 +26,7 @@ class Statements:
         raise NotImplementedError
 
     def _rows(self, row: type[Row], query: str, /, **values: Any) -> list[Row]:
-        # It takes half the time of a call of the class.
+        # This takes half the time of a call of the class.
         made: Callable[[Any], Row] = partial(tuple.__new__, row)  # pyright: ignore[reportUnknownMemberType]
         return list(map(made, self._all(query, **values)))
 
@@ -44,7 +44,7 @@ class Statements:
         return rows[0][0] if rows else None
 
     def _raised(self, changed: list[Any]) -> list[Any]:
-        """The same rows, after the revision of the policies is raised if there are any."""
+        """The same rows. If there are any, the revision of the policies is raised first."""
         if changed:
             self._all("increment_policy_rev")
         return changed

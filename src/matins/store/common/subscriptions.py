@@ -42,7 +42,7 @@ class SubscriptionQueries(Statements):
         return bool(self._raised(self._all("delete_subscription", name=name)))
 
     def lease_subscription(self, name: str, owner: str, now: int, until: int) -> int | None:
-        beyond = 2 * until - now  # a turn that began earlier, and had to wait, sees a lease that ends after its own
+        beyond = 2 * until - now  # a turn that started earlier and waited sees a lease that ends after its own
         return self._value("lease_subscription", name=name, owner=owner, now=now, until=until, beyond=beyond)
 
     def release_leases(self, owner: str) -> None:

@@ -1,4 +1,4 @@
-"""The part of a transaction that both stores have in common: everything outside the hot path, and its reading."""
+"""The part of a transaction that both stores share: everything outside the hot path, and the reading of rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arrays in PostgreSQL's binary form, packed at once: psycopg's own lists cost a call for each element."""
+"""Arrays in PostgreSQL's binary form, packed at once. psycopg's own lists cost a call for each element."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def texts(values: Iterable[str | None]) -> Texts:
 
 
 def _head(element: int, count: int) -> bytes:
-    """Dimensions, whether NULLs may occur, the elements' type, the length, and where counting begins."""
+    """The header: dimensions, whether NULLs may occur, the type of the elements, the length, and the lower bound."""
     return _HEAD.pack(1, 1, element, count, 1)
 
 
@@ -70,7 +70,7 @@ class _TextsDumper(_Packed):
 
 
 def register(connection: psycopg.Connection[Any]) -> None:
-    """Packed arrays as they are, and every integer as a bigint, so that a statement is prepared once."""
+    """Register packed arrays, and every integer as a bigint, so that a statement is prepared once."""
     connection.adapters.register_dumper(Integers, _IntegersDumper)
     connection.adapters.register_dumper(Texts, _TextsDumper)
     connection.adapters.register_dumper(int, Int8BinaryDumper)

@@ -20,7 +20,7 @@ class TimeSource(Protocol):
 
 class DatabaseClock:
     """The host's boot time plus an offset. A caller reads the offset again, at most once a second; other threads use
-    the present one meanwhile. While the database does not answer, the offset stays: boot time is steady."""
+    the present one meanwhile. If the database is unreachable, the offset is kept: boot time is steady."""
 
     def __init__(self, store: TimeSource, host: Clock) -> None:
         self._store = store
@@ -45,8 +45,8 @@ class DatabaseClock:
         return self._host.local_zone()
 
     def _read_again(self) -> None:
-        """Move the offset no further than necessary, so a slow answer does not move it. After a step the clock is read
-        again immediately, which gives two readings."""
+        """Move the offset no further than necessary, so that a slow reply does not move it. After a step the clock is
+        read again immediately, for two readings."""
         wait = _AWAY_MS
         with suppress(StoreError):  # the next use of the store raises it
             low, high = self._bounds()
@@ -55,7 +55,7 @@ class DatabaseClock:
         self._next = self._host.boot_ms() + wait
 
     def _bounds(self) -> tuple[int, int]:
-        """The bounds of the offset: the server read its clock between the request and its answer."""
+        """The bounds of the offset: the server read its clock between the request and the reply."""
         before = self._host.boot_ms()
         now = self._store.database_time()
         return now - self._host.boot_ms() - 1, now - before  # fractions of a millisecond are dropped

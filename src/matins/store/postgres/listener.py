@@ -31,7 +31,7 @@ class Listener:
         self._thread.start()
 
     def stop(self) -> None:
-        """Returns when the connection is closed."""
+        """Stop the listener. Returns when the connection is closed."""
         if self._thread.is_alive():
             os.write(self._stop_write, b".")
             self._thread.join()
@@ -55,7 +55,7 @@ class Listener:
             failures += 1
 
     def _receive(self, connection: psycopg.Connection[Any]) -> bool:
-        """Return True when it is stopped; raise when the connection is lost."""
+        """Receive notifications. Returns True when the listener is stopped; raises when the connection is lost."""
         while True:
             foreign = [notice.payload != self._me for notice in connection.notifies(timeout=0)]
             if any(foreign):

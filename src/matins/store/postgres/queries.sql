@@ -1,75 +1,75 @@
--- session: how every connection behaves; each join here begins with a few ids, whatever stale statistics may say
+-- session: settings of every connection; each join starts with a few ids, so stale statistics must not choose the plan
 SET statement_timeout = 4500; SET lock_timeout = 4000; SET idle_in_transaction_session_timeout = 4500;
 SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off; SET jit = off;
 SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off';
 
--- patience: migrations may take their time
+-- patience: longer timeouts, and one migrating process at a time
 SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 60000;
 SELECT pg_advisory_xact_lock(hashtext('matins'), hashtext(current_schema()));
 
--- tables: what is here already
+-- tables: the tables of the schema
 SELECT current_schema(), array_agg(t.table_name::text) FROM information_schema.tables t WHERE t.table_schema = current_schema();
 
--- applied: migrations that were done
+-- applied: the applied migrations
 SELECT number, checksum FROM migrations ORDER BY number;
 
--- insert_migration: one more
+-- insert_migration: record a migration
 INSERT INTO migrations VALUES (%(number)b, %(name)b, %(checksum)b, %(now)b);
 
--- rebase: in a copy on another server transaction ids begin again; event ids must not
+-- rebase: transaction ids start again in a copy on another server, but event ids must not
 UPDATE meta SET value = (last + 1 - xact)::text
 FROM (SELECT coalesce((SELECT max(id) >> 22 FROM events), 0) AS last, pg_current_xact_id()::text::bigint AS xact) x
 WHERE key = 'xact_base' AND value::bigint + xact <= last;
 
--- meta: a fact about the store
+-- meta: a value of the store
 SELECT value FROM meta WHERE key = %(key)b;
 
 -- database_time: the server's clock
 SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint;
 
--- lock_due: the cursors of these schedules
+-- lock_due: the cursors of these schedules, locked
 SELECT schedule_id, next_slot AS slot, rev, window_used, executions FROM due
 WHERE schedule_id = ANY(%(ids)b) ORDER BY schedule_id FOR UPDATE;
 
--- try_lock_due: lock these cursors, but wait for none
+-- try_lock_due: lock these cursors without waiting
 SELECT schedule_id FROM due WHERE schedule_id = ANY(%(ids)b) ORDER BY schedule_id FOR UPDATE SKIP LOCKED;
 
--- lock_due_of: the cursors of these runs' schedules, since they are locked before any run
+-- lock_due_of: lock the cursors of these runs' schedules: cursors are locked before runs
 SELECT schedule_id, failures FROM due WHERE schedule_id = ANY(ARRAY(SELECT schedule_id FROM runs WHERE id = ANY(%(ids)b)))
 ORDER BY schedule_id FOR UPDATE;
 
 -- next_ready: the instant at which the next ready run may start
 SELECT min(not_before) FROM runs WHERE state = {ready} AND (scope IS NULL OR scope <> ALL(%(without)b));
 
--- definitions: what schedules said at a revision
+-- definitions: the definitions of schedules at a revision
 SELECT s.id AS schedule_id, v.rev, s.name, s.agent, v.definition
 FROM unnest(%(ids)b, %(revs)b) u (id, rev)
 JOIN revisions v ON v.schedule_id = u.id AND v.rev = u.rev JOIN schedules s ON s.id = v.schedule_id;
 
--- live: runs of these schedules that are not over
+-- live: the live runs of these schedules
 SELECT schedule_id, id, state FROM runs WHERE schedule_id = ANY(%(ids)b) AND state {live} ORDER BY schedule_id, id;
 
--- advance: move cursors that still stand where they were read
+-- advance: move cursors that have not changed since they were read
 UPDATE due d SET next_slot = u.next_slot, due_at = u.due_at, window_used = u.used, executions = u.executions,
   waiting = u.due_at IS NULL AND u.next_slot IS NOT NULL
 FROM unnest(%(schedule_id)b, %(slot)b, %(rev)b, %(next_slot)b, %(due_at)b, %(window_used)b, %(executions)b)
   u (id, slot, rev, next_slot, due_at, used, executions)
 WHERE d.schedule_id = u.id AND d.next_slot = u.slot AND d.rev = u.rev RETURNING d.schedule_id;
 
--- set_cursors: the next slots of intervals that count from completion, also when the last run went by words of its own
+-- set_cursors: set next slots of intervals that count from completion, also after a run with its own revision
 UPDATE due d SET next_slot = u.slot, due_at = CASE WHEN d.paused THEN NULL ELSE u.due_at END, waiting = false
 FROM unnest(%(schedule_id)b, %(rev)b, %(next_slot)b, %(due_at)b) u (id, rev, slot, due_at)
 WHERE d.schedule_id = u.id AND d.waiting
   AND (d.rev = u.rev OR NOT EXISTS (SELECT FROM runs r WHERE r.schedule_id = u.id AND r.state {live}));
 
--- run_ids: ids for new runs; those of one schedule rise, since they are taken under its lock
+-- run_ids: ids for new runs; those of one schedule ascend, because its lock is held
 SELECT nextval('run_ids') FROM generate_series(1, %(count)b);
 
--- copy_runs: slots' records
+-- copy_runs: add runs
 COPY runs (id, schedule_id, rev, slot, request_key, state, exclusive, scope, epoch, attempt, owner, not_before,
   planned_at, started_at, ended_at, slots, first_slot, reason, evidence) FROM STDIN (FORMAT binary);
 
--- copy_attempts: the intent to start, durable before the start
+-- copy_attempts: add attempts, durable before the start
 COPY attempts (run_id, epoch, owner, started_at) FROM STDIN (FORMAT binary);
 
 -- ready: runs that may start
@@ -77,23 +77,23 @@ SELECT id, schedule_id, rev, slot, epoch, attempt, slots, first_slot, planned_at
 WHERE state = {ready} AND not_before <= %(now)b AND (scope IS NULL OR scope <> ALL(%(without)b))
 ORDER BY not_before LIMIT %(limit)b FOR UPDATE SKIP LOCKED;
 
--- claim: from ready to starting, under a new epoch
+-- claim: from ready to starting, at a new epoch
 UPDATE runs r SET state = {starting}, epoch = r.epoch + 1, attempt = r.attempt + 1, owner = u.owner, started_at = u.now
 FROM unnest(%(run_id)b, %(epoch)b, %(owner)b, %(now)b) u (id, epoch, owner, now)
 WHERE r.id = u.id AND r.epoch = u.epoch AND r.state = {ready} RETURNING r.id;
 
--- take_permit: one free unit of a scope
+-- take_permit: take one free unit of a scope
 UPDATE permits SET run_id = %(run)b WHERE scope = %(scope)b AND n = (
   SELECT n FROM permits WHERE scope = %(scope)b AND run_id IS NULL AND n > 0 ORDER BY n LIMIT 1 FOR UPDATE SKIP LOCKED)
 RETURNING n;
 
--- delete_surplus_permits: what these runs held beyond a limit that was lowered meanwhile
+-- delete_surplus_permits: delete the units of these runs beyond a lowered limit
 DELETE FROM permits WHERE n < 0 AND run_id = ANY(%(ids)b);
 
--- release_permits: what these runs held
+-- release_permits: release the units of these runs
 UPDATE permits SET run_id = NULL WHERE run_id = ANY(%(ids)b);
 
--- change_states: named transitions of started runs, from their own epochs only
+-- change_states: named transitions of started runs, only at their own epochs
 UPDATE runs r SET state = u.target, not_before = u.not_before, ended_at = u.ended_at, reason = u.reason, outcome = u.outcome,
   evidence = CASE WHEN u.evidence IS NULL THEN r.evidence WHEN r.evidence::jsonb -> 'by' IS NULL THEN u.evidence
     ELSE (u.evidence::jsonb || jsonb_build_object('by', r.evidence::jsonb -> 'by'))::text END, cleared = r.cleared | u.gates_passed, epoch = r.epoch + u.new_epoch
@@ -103,34 +103,34 @@ FROM unnest(%(run_id)b, %(epoch)b, %(low)b, %(high)b, %(target)b, %(not_before)b
 WHERE r.id = u.id AND r.epoch = u.epoch AND r.state BETWEEN u.low AND u.high
 RETURNING u.id, u.epoch, r.cancelling;
 
--- release: claimed but never dispatched: ready again, and the attempt does not count
+-- release: make a claimed run that did not start ready again; the attempt is not counted
 UPDATE runs r SET state = {ready}, attempt = r.attempt - 1, owner = NULL, not_before = u.not_before
 FROM unnest(%(run_id)b, %(epoch)b, %(not_before)b) u (id, epoch, not_before)
 WHERE r.id = u.id AND r.epoch = u.epoch AND r.state = {starting} RETURNING r.id;
 
--- promote: the oldest queued run of each of these schedules becomes ready, when nothing is in its way
+-- promote: make the oldest queued run of each of these schedules ready, if no other run is active
 UPDATE runs SET state = {ready}, not_before = %(now)b, reason = NULL WHERE state = {queued} AND id = ANY(ARRAY(
   SELECT min(id) FROM runs WHERE schedule_id = ANY(%(ids)b) AND state {live}
   GROUP BY schedule_id HAVING max(state) = {queued} AND min(state) = {queued}))
 RETURNING id, schedule_id;
 
--- count_failures: more failures in a row, or none any more
+-- count_failures: add consecutive failures, or start again from 0
 UPDATE due d SET failures = CASE WHEN u.afresh = 1 THEN u.more ELSE d.failures + u.more END
 FROM unnest(%(schedule_id)b, %(afresh)b, %(more)b) u (id, afresh, more)
 WHERE d.schedule_id = u.id AND (u.more > 0 OR d.failures > 0);
 
--- mark_cancelling: runs that shall end
+-- mark_cancelling: mark started runs as cancelling
 UPDATE runs SET cancelling = 1 WHERE id = ANY(%(ids)b) AND state BETWEEN {starting} AND {held} AND cancelling = 0
 RETURNING id, schedule_id, owner;
 
--- live_runs: those of these runs that are not over
+-- live_runs: the live runs among these
 SELECT id, schedule_id, rev, slot, epoch, attempt, state, owner, cancelling FROM runs
 WHERE id = ANY(%(ids)b) AND state {live} ORDER BY id FOR UPDATE;
 
 -- schedule_ids: ids for new schedules
 SELECT nextval('schedule_ids') FROM generate_series(1, %(count)b);
 
--- insert_schedules: new schedules, what they say, and their cursors
+-- insert_schedules: add schedules, their definitions and their cursors
 WITH u AS MATERIALIZED (
   SELECT * FROM unnest(%(id)b, %(agent)b, %(name)b, %(definition)b, %(next_slot)b, %(due_at)b, %(state)b, %(created_by)b,
       %(creator_role)b, %(creator_run)b, %(parent)b, %(depth)b)
@@ -141,11 +141,11 @@ s AS (INSERT INTO schedules (id, agent, name, state, rev, created_at, updated_at
 v AS (INSERT INTO revisions (schedule_id, rev, definition) SELECT id, 1, definition FROM u)
 INSERT INTO due (schedule_id, next_slot, due_at, rev, paused) SELECT id, slot, due_at, 1, state <> 'active' FROM u;
 
--- taken_names: which of these (agent, name) exist
+-- taken_names: the first of these (agent, name) that exists
 SELECT s.name FROM unnest(%(agents)b, %(names)b) u (agent, name) JOIN schedules s ON s.name = u.name AND s.agent = u.agent
 WHERE s.state <> 'removed' LIMIT 1;
 
--- resume_runs: and go on waiting when it resumes
+-- resume_runs: queue the held runs of a resumed schedule again
 UPDATE runs SET state = CASE WHEN exclusive = 1 THEN {queued} ELSE {ready} END, reason = NULL, not_before = greatest(not_before, %(now)b)
 WHERE schedule_id = %(id)b AND state {live} AND state = {waiting} AND reason = 'paused';
 
@@ -155,43 +155,43 @@ SELECT r.id, r.schedule_id, s.name AS schedule, r.rev, r.state, r.slot, r.reques
 FROM runs r JOIN schedules s ON s.id = r.schedule_id
 WHERE r.schedule_id = %(id)b AND r.id < %(before)b ORDER BY r.id DESC LIMIT %(limit)b;
 
--- previous_state: how the run before this one ended
+-- previous_state: the outcome of the run before this one
 SELECT state FROM runs WHERE schedule_id = %(id)b AND id < %(run)b AND state IN ({succeeded}, {failed}, {interrupted}, {unknown}) ORDER BY id DESC LIMIT 1;
 
--- lock_limit: nobody takes or gives back a unit while their number changes
+-- lock_limit: lock the units of a scope while their number changes
 SELECT 1 FROM permits WHERE scope = %(scope)b ORDER BY n FOR UPDATE;
 
--- grow_limit: the units that are not there
+-- grow_limit: add the missing units
 INSERT INTO permits (scope, n) SELECT %(scope)b, n FROM generate_series(1, %(size)b) n ON CONFLICT DO NOTHING;
 
--- insert_worker: a process that runs the loops
+-- insert_worker: add a process that runs the loops
 INSERT INTO workers (identity, beat, started_at)
 VALUES (%(identity)b, (extract(epoch FROM clock_timestamp()) * 1000)::bigint, %(now)b) RETURNING id;
 
--- heartbeat: a sign of life, and when it was by the server's clock
+-- heartbeat: record a heartbeat by the server's clock
 UPDATE workers SET beat = (extract(epoch FROM clock_timestamp()) * 1000)::bigint
 WHERE id = %(id)b AND stopped_at IS NULL RETURNING beat;
 
--- engines: how many have given a sign of life within a lease, either way: the server's clock may have been another one's
+-- engines: count workers with a heartbeat within a lease, before or after now: the clock of the server may have changed
 SELECT count(*) FROM workers
 WHERE stopped_at IS NULL AND abs((extract(epoch FROM statement_timestamp()) * 1000)::bigint - beat) <= %(lease)b;
 
--- insert_writer: a connection that writes events
+-- insert_writer: add a connection that writes events
 INSERT INTO writers (uuid, opened_at) VALUES (%(uuid)b, %(now)b) RETURNING id;
 
--- first_event_id: what the events of this transaction count from
+-- first_event_id: the first event id of this transaction
 SELECT (pg_current_xact_id()::text::bigint + value::bigint) << 22 FROM meta WHERE key = 'xact_base';
 
--- copy_events: links of a chain
+-- copy_events: add links to a chain
 COPY events (id, writer, seq, at, type, schedule_id, run_id, data, hash) FROM STDIN (FORMAT binary);
 
--- events_after: a page of events, up to the first transaction that is still under way
+-- events_after: a page of events, up to the first open transaction
 SELECT id, writer, seq, at, type, schedule_id, run_id, data, hash FROM events
 WHERE id > %(after)b AND id < (
   SELECT (pg_snapshot_xmin(pg_current_snapshot())::text::bigint + value::bigint) << 22 FROM meta WHERE key = 'xact_base')
 ORDER BY id LIMIT %(limit)b;
 
--- lock_seals: one sealer at a time; where the last one stopped, and below which all events are there to see
+-- lock_seals: lock the seals; the end of the last one, and the event below which all events are visible
 SELECT s.value::bigint, (pg_snapshot_xmin(pg_current_snapshot())::text::bigint + b.value::bigint) << 22
 FROM meta s, meta b WHERE s.key = 'sealed' AND b.key = 'xact_base' FOR UPDATE OF s;
 
@@ -202,55 +202,55 @@ WHERE e.id >= %(since)b AND e.seq > w.sealed_seq ORDER BY e.writer, e.seq DESC;
 -- last_seal: the newest seal
 SELECT hash FROM seals ORDER BY id DESC LIMIT 1;
 
--- insert_seal: the heads of all chains together
+-- insert_seal: add a seal over the heads of all chains
 INSERT INTO seals (at, heads, hash) VALUES (%(now)b, %(heads)b, %(hash)b);
 
--- mark_sealed: how far each chain is sealed
+-- mark_sealed: set how far each chain is sealed
 UPDATE writers w SET sealed_seq = u.seq FROM unnest(%(writer)b, %(seq)b) u (writer, seq) WHERE w.id = u.writer;
 
--- sealed_below: where the next seal begins to look
+-- sealed_below: set where the next seal starts
 UPDATE meta SET value = %(horizon)b::bigint::text WHERE key = 'sealed' AND value::bigint < %(horizon)b::bigint;
 
--- prunable: runs that are over and older than an instant
+-- prunable: ended runs that are older than an instant
 SELECT id FROM (SELECT id FROM runs WHERE ended_at < %(before)b AND state {ended} LIMIT %(limit)b) r ORDER BY id;
 
--- prunable_beyond: runs that are over and beyond the newest N of their schedule
+-- prunable_beyond: ended runs beyond the newest N of their schedule
 SELECT r.id FROM schedules s CROSS JOIN LATERAL (
   SELECT id, state FROM runs WHERE schedule_id = s.id ORDER BY id DESC OFFSET %(newest)b) r
 WHERE r.state {ended} LIMIT %(limit)b;
 
--- note_purged: the last slots that will be forgotten
+-- note_purged: record the last slots of runs that will be deleted
 UPDATE schedules SET purged_slot = p.slot FROM (
   SELECT schedule_id, max(slot) AS slot FROM runs WHERE id = ANY(%(ids)b) GROUP BY schedule_id) p
 WHERE schedules.id = p.schedule_id AND p.slot > coalesce(purged_slot, p.slot - 1);
 
--- delete_runs: forget runs
+-- delete_runs: delete ended runs
 DELETE FROM runs WHERE id = ANY(%(ids)b) AND state {ended};
 
--- delete_attempts: forget their attempts
+-- delete_attempts: delete their attempts
 DELETE FROM attempts WHERE run_id = ANY(%(ids)b);
 
--- delete_checks: and what was said about them
+-- delete_checks: delete their checks
 DELETE FROM checks WHERE run_id = ANY(%(ids)b);
 
--- delete_spend: and what they spent
+-- delete_spend: delete their spending
 DELETE FROM spend WHERE run_id = ANY(%(ids)b);
 
--- delete_approvals: and what was asked, unless it is still
+-- delete_approvals: delete their requests for approval that are not pending
 DELETE FROM approvals WHERE run_id = ANY(%(ids)b) AND state <> 'pending';
 
--- prunable_events: of the oldest events, the last one that is older than an instant
+-- prunable_events: the last one of the oldest events that is older than an instant
 SELECT max(id) FROM (SELECT id, at FROM events ORDER BY id LIMIT 100000) e WHERE at < %(before)b;
 
--- mark_pruned: where chains begin now; the order of ids is the order of every chain
+-- mark_pruned: set where chains start; ids have the order of every chain
 UPDATE writers w SET pruned_seq = e.seq, pruned_hash = e.hash
 FROM (SELECT DISTINCT ON (writer) writer, seq, hash FROM events WHERE id <= %(last)b ORDER BY writer, id DESC) e
 WHERE w.id = e.writer RETURNING w.id;
 
--- delete_events: forget the beginning of the chains
+-- delete_events: delete the first events of the chains
 DELETE FROM events WHERE id <= %(last)b;
 
--- newest_runs: the last record of each schedule, found by the index on its slots; manual runs have none
+-- newest_runs: the last run of each schedule, found by the index on slots; manual runs have no slot
 SELECT r.id, r.schedule_id, s.name AS schedule, r.rev, r.state, r.slot, r.request_key, r.slots, r.first_slot, r.epoch,
   r.attempt, r.not_before, r.planned_at, r.started_at, r.ended_at, r.reason, r.evidence, r.outcome, r.cleared
 FROM unnest(%(ids)b) AS j(id) JOIN schedules s ON s.id = j.id
@@ -259,5 +259,5 @@ JOIN runs r ON r.id = (SELECT max(newest.id) FROM (
   UNION ALL SELECT by_hand.id FROM (SELECT id FROM runs WHERE schedule_id = s.id AND slot IS NULL ORDER BY id DESC LIMIT 1) by_hand
 ) newest);
 
--- file_entries_named: those of a kind by name
+-- file_entries_named: the file's records of a kind, by name
 SELECT kind, name, path, line, digest FROM file_entries WHERE kind = %(kind)s AND name = ANY(%(names)b);

@@ -1,4 +1,4 @@
-"""Connections, each used by one transaction at a time. Each is a writer with its own event chain."""
+"""Connections, each for one transaction at a time. Each is a writer with its own event chain."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LOCKS = {"/* lock */": "FOR UPDATE", "/* lock free */": "FOR UPDATE SKIP LOCKED
 
 
 def _in_dialect(text: str) -> bytes:
-    """A statement of both stores as PostgreSQL and psycopg read it. PostgreSQL's own do not change."""
+    """A statement of both stores in the dialect of PostgreSQL and psycopg. PostgreSQL's own ones do not change."""
     for comment, lock in _LOCKS.items():
         text = text.replace(comment, lock)
     return re.sub(r"(?<!:):(\w+)", r"%(\1)s", text).encode()
@@ -59,7 +59,7 @@ class Session:
 
 
 class SessionPool:
-    """The connection used last is used next, so a process with one thread has one connection."""
+    """A pool. The connection used last is used next, so a process with one thread has one connection."""
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -108,7 +108,7 @@ class SessionPool:
             self._free.release()
 
     def _begin(self, begin: bytes) -> Session:
-        """Replace connections that were lost while they were idle."""
+        """Return a session after its first statement. Connections that were lost while idle are replaced."""
         while self._idle:
             with suppress(IndexError, psycopg.OperationalError):  # another thread closed it first
                 return _begun(self._idle.pop(), begin)
@@ -138,7 +138,7 @@ def _closed_on_failure(connection: Session | psycopg.Connection[Any]) -> Generat
 
 @contextmanager
 def translated_errors(name: str) -> Generator[None]:
-    """Translate PostgreSQL's errors."""
+    """Translate PostgreSQL's errors to those of Matins."""
     try:
         yield
     except (psycopg.errors.DataCorrupted, psycopg.errors.IndexCorrupted) as error:

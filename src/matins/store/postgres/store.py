@@ -55,7 +55,7 @@ class PostgresStore:
             transaction = PostgresTransaction(session)
             yield transaction
             chain = transaction.link_events(now)
-            session.chain = None  # while the commit is in doubt, so is the chain
+            session.chain = None  # the chain is in doubt while the commit is
             session.cursor.execute(b"COMMIT")
             if chain is not None and transaction.events:
                 chain.committed()
@@ -74,7 +74,7 @@ class PostgresStore:
         """Do nothing: no engine owns a PostgreSQL store."""
 
     def announce(self, socket: Path) -> None:
-        """None: every process writes for itself."""
+        """Do nothing: every process writes for itself."""
 
     def owner_socket(self) -> Path | None:
         return None
@@ -95,12 +95,12 @@ class PostgresStore:
         """Notify other processes. The change is already committed, so a failure here is only logged."""
         try:
             with self.pool.borrow(self._notify):
-                pass  # a statement of its own
+                pass  # the statement of `borrow` is the notification
         except StoreUnavailable as error:
             log.warning("Other engines see the change within a second, not immediately: %s", error)
 
     def checkpoint(self) -> None:
-        """Nothing: the server does it."""
+        """Do nothing: the server does it."""
 
     def backup(self, path: Path) -> None:
         """Raise Conflict: the server has its own tools."""
@@ -117,7 +117,7 @@ class PostgresStore:
         return f"PostgreSQL {version // 10_000}.{version % 10_000}, schema {row[0]}"
 
     def integrity_problems(self) -> list[str]:
-        """Nothing: the server does it."""
+        """An empty list: the server checks itself."""
         return []
 
     def engines(self, lease_ms: int) -> int:

@@ -38,7 +38,7 @@ _MAX_ROWS = 10_000
 _TEXTS = frozenset(
     {"reason", "outcome", "evidence", "agent", "name", "definition", "state", "created_by", "creator_role"}
 )
-"""Fields of rows that are texts. The others are integers."""
+"""The text fields of rows. The other fields are integers."""
 
 
 class PostgresTransaction(CommonTransaction):

@@ -1,4 +1,4 @@
-"""Checks and copies of a database file while an engine writes it."""
+"""Checks and copies of a database file while an engine writes to it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MAX_SHOWN = 5
 
 
 def write_backup(source: Path, target: Path) -> None:
-    """Copy the database as it is at one moment. Writers do not wait. The copy is checked before it gets its name."""
+    """Copy the database as of one moment. Writers do not wait. The copy is checked before it gets its name."""
     try:
         file, name = mkstemp(".partial", f".{target.name}.", target.parent)  # a new private name
         os.close(file)
@@ -24,7 +24,7 @@ def write_backup(source: Path, target: Path) -> None:
     new = Path(name)
     try:
         _copy(source, new)
-        os.link(new, target)  # unlike a rename, it never replaces a file
+        os.link(new, target)  # unlike a rename, a link never replaces a file
     except FileExistsError:
         raise Conflict(f"{target} already exists.", value=str(target), field="path", hint="Name a new file.") from None
     except OSError as error:
@@ -45,7 +45,7 @@ def _copy(source: Path, target: Path) -> None:
         with there.backup("main", here, "main") as backup:
             while not backup.done:
                 backup.step(-1)
-        _pragma(there, "journal_mode = DELETE")  # one file without a log
+        _pragma(there, "journal_mode = DELETE")  # one file, without a log
         problems = _integrity_problems(there)
     finally:
         there.close()

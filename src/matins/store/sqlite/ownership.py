@@ -1,4 +1,4 @@
-"""The owner of a SQLite file: a lock file beside it, which holds the owner's address."""
+"""The owner of a SQLite file: a lock file beside the database, with the owner's address."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Ownership:
         try:
             return json.loads(self._path.read_text(encoding="utf-8") or "{}")
         except json.JSONDecodeError:
-            return {}  # read between truncation and writing
+            return {}  # the file was read between truncation and writing
 
     def has_engine(self) -> bool:
         """Whether an engine holds the lock. A killed engine does not. This check locks no other process out."""
@@ -95,14 +95,14 @@ class Ownership:
         self._file = None
 
     def abandon(self) -> None:
-        """Close a forked child's copy of the lock, or the lock would outlive its owner."""
+        """Close a forked child's copy of the lock. Otherwise the lock would outlive its owner."""
         if self._file is not None:
             os.close(self._file)
             self._file = None
 
 
 def _acquired(file: int) -> bool:
-    """Try to lock. Processes that only check hold the lock briefly, so they are waited for."""
+    """Try to lock. Processes that only check hold the lock briefly, so this waits for them."""
     for _ in range(_MAX_TRIES):
         if _try_lock(file, fcntl.LOCK_EX):
             return True
@@ -116,7 +116,7 @@ def _is_free(file: int) -> bool:
     """Whether no process holds the lock exclusively."""
     free = _try_lock(file, fcntl.LOCK_SH)
     if free:
-        fcntl.flock(file, fcntl.LOCK_UN)  # not by closing it: a child that is forked now has it open too
+        fcntl.flock(file, fcntl.LOCK_UN)  # closing is not enough: a child that is forked now has it open too
     return free
 
 

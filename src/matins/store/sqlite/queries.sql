@@ -5,29 +5,29 @@ FROM json_each(:ids) j JOIN due d ON d.schedule_id = j.value;
 -- next_ready: the instant at which the next ready run may start
 SELECT min(not_before) FROM runs WHERE state = {ready} AND (scope IS NULL OR scope NOT IN (SELECT value FROM json_each(:without)));
 
--- definitions: what schedules said at a revision
+-- definitions: the definitions of schedules at a revision
 SELECT s.id AS schedule_id, v.rev, s.name, s.agent, v.definition
 FROM json_each(:keys) j JOIN revisions v ON v.schedule_id = j.value ->> 0 AND v.rev = j.value ->> 1
 JOIN schedules s ON s.id = v.schedule_id;
 
--- live: runs of these schedules that are not over
+-- live: the live runs of these schedules
 SELECT r.schedule_id, r.id, r.state FROM json_each(:ids) j JOIN runs r ON r.schedule_id = j.value WHERE r.state {live};
 
--- advance: move a cursor, if it still stands where it was read
+-- advance: move a cursor that has not changed since it was read
 UPDATE due SET next_slot = ?4, due_at = ?5, window_used = ?6, executions = ?7, waiting = ?5 IS NULL AND ?4 IS NOT NULL
 WHERE schedule_id = ?1 AND next_slot = ?2 AND rev = ?3;
 
--- set_cursor: the next slot of an interval that counts from completion, also when its last run went by words of its own
+-- set_cursor: set the next slot of an interval that counts from completion, also after a run with its own revision
 UPDATE due SET next_slot = ?3, due_at = CASE WHEN paused THEN NULL ELSE ?4 END, waiting = 0
 WHERE schedule_id = ?1 AND waiting = 1
   AND (rev = ?2 OR NOT EXISTS (SELECT 1 FROM runs r WHERE r.schedule_id = ?1 AND r.state {live}));
 
--- insert_run: a slot's record
+-- insert_run: add a run
 INSERT INTO runs (id, schedule_id, rev, slot, request_key, state, exclusive, scope, epoch, attempt, owner, not_before,
   planned_at, started_at, ended_at, slots, first_slot, reason, evidence)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
--- insert_attempt: the intent to start, durable before the start
+-- insert_attempt: add an attempt, durable before the start
 INSERT INTO attempts (run_id, epoch, owner, started_at) VALUES (?, ?, ?, ?);
 
 -- ready: runs that may start
@@ -35,91 +35,91 @@ SELECT id, schedule_id, rev, slot, epoch, attempt, slots, first_slot, planned_at
 WHERE state = {ready} AND not_before <= :now AND (scope IS NULL OR scope NOT IN (SELECT value FROM json_each(:without)))
 ORDER BY not_before LIMIT :limit;
 
--- claim: from ready to starting, under a new epoch
+-- claim: from ready to starting, at a new epoch
 UPDATE runs SET state = {starting}, epoch = epoch + 1, attempt = attempt + 1, owner = ?3, started_at = ?4
 WHERE id = ?1 AND epoch = ?2 AND state = {ready} RETURNING id;
 
--- take_permit: one free unit of a scope
+-- take_permit: take one free unit of a scope
 UPDATE permits SET run_id = :run WHERE scope = :scope AND n = (SELECT min(n) FROM permits WHERE scope = :scope AND run_id IS NULL)
 RETURNING n;
 
--- delete_surplus_permits: what these runs held beyond a limit that was lowered meanwhile
+-- delete_surplus_permits: delete the units of these runs beyond a lowered limit
 DELETE FROM permits WHERE n < 0 AND run_id IN (SELECT value FROM json_each(:ids));
 
--- release_permits: what these runs held
+-- release_permits: release the units of these runs
 UPDATE permits SET run_id = NULL WHERE run_id IN (SELECT value FROM json_each(:ids));
 
--- change_states: a named transition of a started run, from its own epoch only
+-- change_states: a named transition of a started run, only at its own epoch
 UPDATE runs SET state = ?5, not_before = ?6, ended_at = ?7, reason = ?8, outcome = ?9, 
   evidence = CASE WHEN ?10 IS NULL THEN evidence WHEN evidence ->> '$.by' IS NULL THEN ?10
     ELSE json_set(?10, '$.by', json(evidence -> '$.by')) END,
   cleared = cleared | ?11, epoch = epoch + ?12
 WHERE id = ?1 AND epoch = ?2 AND state BETWEEN ?3 AND ?4;
 
--- release: claimed but never dispatched: ready again, and the attempt does not count
+-- release: make a claimed run that did not start ready again; the attempt is not counted
 UPDATE runs SET state = {ready}, attempt = attempt - 1, owner = NULL, not_before = ?3 WHERE id = ?1 AND epoch = ?2 AND state = {starting}
 RETURNING id;
 
--- promote: the oldest queued run of each of these schedules becomes ready, when nothing is in its way
+-- promote: make the oldest queued run of each of these schedules ready, if no other run is active
 UPDATE runs SET state = {ready}, not_before = :now, reason = NULL WHERE id IN (
   SELECT min(q.id) FROM json_each(:ids) j JOIN runs q ON q.schedule_id = j.value
   WHERE q.state {live} GROUP BY q.schedule_id HAVING max(q.state) = {queued} AND min(q.state) = {queued})
 RETURNING id, schedule_id;
 
--- count_failure: one more failure in a row, or none any more
+-- count_failure: add a consecutive failure, or reset to 0
 UPDATE due SET failures = CASE WHEN ?2 THEN failures + 1 ELSE 0 END WHERE schedule_id = ?1 AND (?2 OR failures > 0);
 
--- mark_cancelling: runs that shall end
+-- mark_cancelling: mark started runs as cancelling
 UPDATE runs SET cancelling = 1 WHERE id IN (SELECT value FROM json_each(:ids)) AND state BETWEEN {starting} AND {held} AND cancelling = 0
 RETURNING id, schedule_id, owner;
 
--- live_runs: those of these runs that are not over
+-- live_runs: the live runs among these
 SELECT r.id, r.schedule_id, r.rev, r.slot, r.epoch, r.attempt, r.state, r.owner, r.cancelling
 FROM json_each(:ids) j JOIN runs r ON r.id = j.value WHERE r.state {live};
 
--- insert_event: one link of a chain
+-- insert_event: add a link to a chain
 INSERT INTO events (writer, seq, at, type, schedule_id, run_id, data, hash) VALUES (?, ?, ?, ?, ?, ?, ?, ?);
 
--- last_schedule: the newest schedule's id
+-- last_schedule: the newest schedule id
 SELECT max(id) FROM schedules;
 
--- taken_names: which of these (agent, name) exist
+-- taken_names: the first of these (agent, name) that exists
 SELECT s.name FROM json_each(:names) j JOIN schedules s ON s.name = j.value ->> 1 AND s.agent = j.value ->> 0
 WHERE s.state <> 'removed' LIMIT 1;
 
--- resume_runs: and go on waiting when it resumes
+-- resume_runs: queue the held runs of a resumed schedule again
 UPDATE runs SET state = CASE WHEN exclusive THEN {queued} ELSE {ready} END, reason = NULL, not_before = max(not_before, :now)
 WHERE schedule_id = :id AND state {live} AND state = {waiting} AND reason = 'paused';
 
--- insert_schedule: a new schedule
+-- insert_schedule: add a schedule
 INSERT INTO schedules (id, agent, name, state, rev, created_at, updated_at, created_by, creator_role, creator_run, parent, depth)
 VALUES (?1, ?2, ?3, ?5, 1, ?4, ?4, ?6, ?7, ?8, ?9, ?10);
 
--- insert_revision: what a schedule says from now on
+-- insert_revision: add a definition
 INSERT INTO revisions (schedule_id, rev, definition) VALUES (?, ?, ?);
 
--- insert_due: the cursor of a new schedule
+-- insert_due: add the cursor of a new schedule
 INSERT INTO due (schedule_id, next_slot, due_at, rev, paused) VALUES (?, ?, ?, 1, ?);
 
--- runs_of: a schedule's runs, the newest first; the page is found by the index alone, before rows are read
+-- runs_of: a schedule's runs, the newest first; the index alone finds the page, before rows are read
 SELECT r.id, r.schedule_id, s.name AS schedule, r.rev, r.state, r.slot, r.request_key, r.slots, r.first_slot, r.epoch,
   r.attempt, r.not_before, r.planned_at, r.started_at, r.ended_at, r.reason, r.evidence, r.outcome, r.cleared
 FROM (SELECT id FROM runs INDEXED BY runs_slot WHERE schedule_id = :id AND id < :before ORDER BY id DESC LIMIT :limit) page
   CROSS JOIN runs r ON r.id = page.id CROSS JOIN schedules s ON s.id = r.schedule_id ORDER BY r.id DESC;
 
--- previous_state: how the run before this one ended
+-- previous_state: the outcome of the run before this one
 SELECT state FROM runs INDEXED BY runs_slot WHERE schedule_id = :id AND id < :run AND state IN ({succeeded}, {failed}, {interrupted}, {unknown}) ORDER BY id DESC LIMIT 1;
 
--- grow_limit: a unit, unless it is there
+-- grow_limit: add a unit if it is missing
 INSERT INTO permits (scope, n) VALUES (?1, ?2) ON CONFLICT DO NOTHING;
 
--- insert_worker: a process that runs the loops
+-- insert_worker: add a process that runs the loops
 INSERT INTO workers (identity, beat, started_at) VALUES (:identity, 0, :now) RETURNING id;
 
--- heartbeat: a sign of life
+-- heartbeat: record a heartbeat
 UPDATE workers SET beat = beat + 1 WHERE id = :id AND stopped_at IS NULL RETURNING beat;
 
--- insert_writer: a connection that writes events
+-- insert_writer: add a connection that writes events
 INSERT INTO writers (uuid, opened_at) VALUES (?1, ?2) RETURNING id;
 
 -- heads: the last link of every chain that grew since a seal
@@ -133,62 +133,62 @@ SELECT max(id) FROM events;
 -- last_seal: the newest seal
 SELECT upto, hash FROM seals ORDER BY id DESC LIMIT 1;
 
--- insert_seal: the heads of all chains together
+-- insert_seal: add a seal over the heads of all chains
 INSERT INTO seals (at, upto, heads, hash) VALUES (:now, :newest, :heads, :hash);
 
 -- events_after: a page of events
 SELECT id, writer, seq, at, type, schedule_id, run_id, data, hash FROM events WHERE id > :after ORDER BY id LIMIT :limit;
 
--- prunable: runs that are over and ended before an instant, among the oldest
+-- prunable: runs that ended before an instant, among the oldest
 SELECT id FROM (SELECT id, ended_at, state FROM runs ORDER BY id LIMIT 20000)
 WHERE ended_at < :before AND state {ended} ORDER BY id LIMIT :limit;
 
--- prunable_beyond: runs that are over and beyond the newest N of their schedule
+-- prunable_beyond: ended runs beyond the newest N of their schedule
 SELECT id FROM (
   SELECT id, state, row_number() OVER (PARTITION BY schedule_id ORDER BY id DESC) AS place FROM runs)
 WHERE place > :newest AND state {ended} ORDER BY id LIMIT :limit;
 
--- note_purged: the last slots that will be forgotten
+-- note_purged: record the last slots of runs that will be deleted
 UPDATE schedules SET purged_slot = p.slot FROM (
   SELECT schedule_id, max(slot) AS slot FROM runs WHERE id IN (SELECT value FROM json_each(:ids)) GROUP BY schedule_id) p
 WHERE schedules.id = p.schedule_id AND p.slot > coalesce(purged_slot, p.slot - 1);
 
--- delete_runs: forget runs
+-- delete_runs: delete ended runs
 DELETE FROM runs WHERE id IN (SELECT value FROM json_each(:ids)) AND state {ended};
 
--- delete_attempts: forget their attempts
+-- delete_attempts: delete their attempts
 DELETE FROM attempts WHERE run_id IN (SELECT value FROM json_each(:ids));
 
--- delete_checks: and what was said about them
+-- delete_checks: delete their checks
 DELETE FROM checks WHERE run_id IN (SELECT value FROM json_each(:ids));
 
--- delete_spend: and what they spent
+-- delete_spend: delete their spending
 DELETE FROM spend WHERE run_id IN (SELECT value FROM json_each(:ids));
 
--- delete_approvals: and what was asked, unless it is still; the newest of all stays, or its number would be given again
+-- delete_approvals: delete their requests for approval that are not pending; the newest is kept, so ids stay unique
 DELETE FROM approvals WHERE run_id IN (SELECT value FROM json_each(:ids)) AND state <> 'pending'
   AND id < (SELECT max(id) FROM approvals);
 
--- prunable_events: the last event of each chain that is older than an instant; the newest of all stays, and ids go on from it
+-- prunable_events: the last old event of each chain; the newest event is kept, because ids continue from it
 SELECT writer, max(seq) FROM events
 WHERE id < coalesce((SELECT id FROM events WHERE at >= :before ORDER BY id LIMIT 1), (SELECT max(id) FROM events)) GROUP BY writer;
 
 -- event_hash: the hash of one link
 SELECT hash FROM events WHERE writer = :writer AND seq = :seq;
 
--- mark_pruned: where a chain begins now
+-- mark_pruned: set where a chain starts
 UPDATE writers SET pruned_seq = :seq, pruned_hash = :hash WHERE id = :writer AND pruned_seq < :seq;
 
--- delete_events: forget the beginning of a chain
+-- delete_events: delete the first events of a chain
 DELETE FROM events WHERE writer = :writer AND seq <= :seq;
 
--- meta: a fact about the store
+-- meta: a value of the store
 SELECT value FROM meta WHERE key = ?1;
 
--- reserve_run_ids: a block of run ids that nobody else gets
+-- reserve_run_ids: reserve a block of run ids
 UPDATE meta SET value = value + :size WHERE key = 'next_run_id' RETURNING value - :size;
 
--- newest_runs: the last record of each schedule, found by the index on its slots; manual runs have none
+-- newest_runs: the last run of each schedule, found by the index on slots; manual runs have no slot
 SELECT r.id, r.schedule_id, s.name AS schedule, r.rev, r.state, r.slot, r.request_key, r.slots, r.first_slot, r.epoch,
   r.attempt, r.not_before, r.planned_at, r.started_at, r.ended_at, r.reason, r.evidence, r.outcome, r.cleared
 FROM json_each(:ids) j JOIN schedules s ON s.id = j.value
@@ -197,5 +197,5 @@ JOIN runs r ON r.id = (SELECT max(newest.id) FROM (
   UNION ALL SELECT by_hand.id FROM (SELECT id FROM runs WHERE schedule_id = s.id AND slot IS NULL ORDER BY id DESC LIMIT 1) by_hand
 ) newest);
 
--- file_entries_named: those of a kind by name
+-- file_entries_named: the file's records of a kind, by name
 SELECT f.kind, f.name, f.path, f.line, f.digest FROM json_each(:names) j JOIN file_entries f ON f.kind = :kind AND f.name = j.value;

@@ -26,7 +26,7 @@ _PRAGMAS = (
     "PRAGMA wal_autocheckpoint = 4000",
     "PRAGMA temp_store = MEMORY",
     "PRAGMA cache_size = -32000",
-    "PRAGMA foreign_keys = OFF",  # references are kept by the transactions; checking them costs a lookup each
+    "PRAGMA foreign_keys = OFF",  # the transactions keep references valid; a check costs a lookup each
 )
 
 
@@ -45,7 +45,7 @@ class SqliteStore:
         self._lock = threading.RLock()
         self._run_ids = range(0)
         with translated_errors(path):
-            self._connection: Any = self._connect()  # apsw types its bindings by what Python 3.12 added
+            self._connection: Any = self._connect()  # apsw's types of bindings need Python 3.12
             try:
                 self.store_id = self._open(now)
             except BaseException:
@@ -71,7 +71,7 @@ class SqliteStore:
             except BaseException:
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
-                else:  # the commit may have happened: only a new chain is consistent, and only new numbers are unused
+                else:  # the commit may have happened: only a new chain is consistent, and only new ids are unused
                     self._chain, self._run_ids = None, range(0)
                 raise
             self._chain, self._run_ids = chain, transaction.spare_run_ids
@@ -88,7 +88,7 @@ class SqliteStore:
                 yield SqliteTransaction(self._connection, Chain(0), range(0))
             finally:
                 if alone and self._connection.in_transaction:
-                    self._connection.execute("ROLLBACK")  # unlike a commit that fails, it leaves none open
+                    self._connection.execute("ROLLBACK")  # unlike a failed commit, a rollback leaves none open
 
     def acquire(self, *, wait: bool = False) -> bool:
         return self.ownership.acquire_waiting() if wait else self.ownership.acquire()
@@ -160,7 +160,7 @@ class SqliteStore:
         return connection
 
     def _open(self, now: int) -> str:
-        """Open the database. A foreign or newer one is refused before anything is written."""
+        """Open the database, and refuse a foreign or newer one before anything is written."""
         migrations = load_migrations("matins.store.sqlite")
         have = self._applied(migrations)
         for pragma in _PRAGMAS:
@@ -175,7 +175,7 @@ class SqliteStore:
 
     def _applied(self, known: list[Migration]) -> int:
         """The number of known migrations that are applied."""
-        with self._connection:  # one snapshot: another process may be creating it
+        with self._connection:  # one snapshot: another process may be creating the database
             have, application = (self._connection.pragma(name) for name in ("user_version", "application_id"))
             if application not in (0, APPLICATION_ID) or (application == 0 and (have or self._has_tables())):
                 raise StoreError(f"{self.path} is a SQLite database, but not one of Matins.", hint="Name another file.")
@@ -190,7 +190,7 @@ class SqliteStore:
                 f"{self.path} must be upgraded, but an engine is running on it.", hint="Stop the engine first."
             )
         try:
-            have = self._applied(migrations)  # another process may have upgraded it meanwhile
+            have = self._applied(migrations)  # another process may have upgraded the file meanwhile
             for migration in migrations[have:]:
                 with self._connection:
                     self._connection.execute(migration.sql)
@@ -207,7 +207,7 @@ class SqliteStore:
 
 @contextmanager
 def translated_errors(path: Path | None) -> Generator[None]:
-    """Translate SQLite's errors."""
+    """Translate SQLite's errors to those of Matins."""
     try:
         yield
     except (apsw.NotADBError, apsw.CorruptError) as error:

@@ -25,14 +25,14 @@ from matins.store.common.transaction import CommonTransaction
 from matins.store.queries import load_queries
 
 SQL = load_queries("matins.store.common", "matins.store.sqlite")
-_RUN_ID_BLOCK = 20  # a stopped process loses the rest of its batch, so it is small: people read these numbers
+_RUN_ID_BLOCK = 20  # small, because people read the ids: a stopped process loses the rest of its block
 
 
 class SqliteTransaction(CommonTransaction):
     """The operations of a transaction. Events are linked to their chain when it commits."""
 
     def __init__(self, connection: apsw.Connection, chain: Chain, spare_run_ids: range) -> None:
-        self._connection: Any = connection  # apsw types its bindings by what Python 3.12 added
+        self._connection: Any = connection  # apsw's types of bindings need Python 3.12
         self._chain = chain
         self.spare_run_ids = spare_run_ids
         self.events: list[NewEvent] = []

@@ -1,14 +1,14 @@
--- Instants are UTC milliseconds. Run states are the numbers of RunState: below 10 live, from 10 on over.
--- References are kept by the transactions; checking them would lock the rows that the loops fight over.
+-- Instants are UTC milliseconds. Run states are the numbers of RunState: below 10 live, from 10 on ended.
+-- Transactions keep references valid. Foreign keys would lock the rows that the loops compete for.
 
 CREATE TABLE migrations (number bigint PRIMARY KEY, name text NOT NULL, checksum text NOT NULL, applied_at bigint NOT NULL);
 CREATE TABLE meta (key text PRIMARY KEY, value text NOT NULL);
 INSERT INTO meta VALUES
   ('store_id', substr(md5(gen_random_uuid()::text), 1, 16)),
-  ('xact_base', '0'), -- added to transaction ids, so that they go on rising in a copy on another server
+  ('xact_base', '0'), -- added to transaction ids, so that they keep rising in a copy on another server
   ('sealed', '0');    -- all events below this one are sealed
 
--- Schedules: what each says, who made it, and when it is due.
+-- Schedules: definitions, creators and due times.
 
 CREATE SEQUENCE schedule_ids;
 CREATE TABLE schedules (
@@ -24,41 +24,41 @@ CREATE TABLE schedules (
   created_at bigint NOT NULL,
   created_by text NOT NULL DEFAULT 'owner',
   creator_role text NOT NULL DEFAULT 'owner',
-  creator_run bigint, -- the run from which an agent made it
-  parent bigint,      -- and that run's schedule
+  creator_run bigint, -- the run in which an agent created it
+  parent bigint,      -- the schedule of that run
   depth bigint NOT NULL DEFAULT 0,
   updated_at bigint NOT NULL,
-  purged_slot bigint -- the last slot whose record is forgotten: even when the clock goes back it is not planned again
+  purged_slot bigint -- the last slot whose run is deleted; it is not planned again after the clock is set back
 );
 CREATE UNIQUE INDEX schedules_name ON schedules (name, agent) WHERE state <> 'removed';
 CREATE INDEX schedules_until ON schedules (paused_until) WHERE paused_until IS NOT NULL;
 CREATE INDEX schedules_creator ON schedules (created_by) WHERE creator_role = 'agent';
 
--- What a schedule said at each revision: a run's frozen copy is the revision that it was planned under.
+-- The definition of a schedule at each revision. A run keeps the revision that it was planned under.
 CREATE TABLE revisions (
   schedule_id bigint NOT NULL,
   rev bigint NOT NULL,
   definition text NOT NULL,
-  author text, -- nobody but the owner approves their own words
+  author text, -- only the owner may approve their own changes
   author_role text,
   PRIMARY KEY (schedule_id, rev)
 );
 
--- The hot row: the cursor. It is independent of history, so purging never fires anything again.
+-- The hot row: the cursor. It does not depend on history, so pruning never fires a slot again.
 CREATE TABLE due (
   schedule_id bigint PRIMARY KEY,
   next_slot bigint,
   due_at bigint,
   rev bigint NOT NULL,
   paused boolean NOT NULL DEFAULT false,
-  waiting boolean NOT NULL DEFAULT false, -- for a completion, which will say when the next slot is
+  waiting boolean NOT NULL DEFAULT false, -- for a completion, which decides the next slot
   window_used bigint NOT NULL DEFAULT 0,
   executions bigint NOT NULL DEFAULT 0,
   failures bigint NOT NULL DEFAULT 0
 ) WITH (autovacuum_vacuum_scale_factor = 0.05);
 CREATE INDEX due_next ON due (due_at) WHERE due_at IS NOT NULL;
 
--- Runs: what became of each slot, and who has it.
+-- Runs: the state and the owner of each slot.
 
 CREATE SEQUENCE run_ids;
 CREATE TABLE runs (
@@ -69,7 +69,7 @@ CREATE TABLE runs (
   request_key text,
   state smallint NOT NULL,
   exclusive smallint NOT NULL,
-  scope text, -- the limited scope of its agent
+  scope text, -- the limited scope of the agent
   epoch bigint NOT NULL,
   attempt bigint NOT NULL,
   owner bigint,
@@ -79,7 +79,7 @@ CREATE TABLE runs (
   ended_at bigint,
   slots bigint NOT NULL,
   first_slot bigint,
-  cleared bigint NOT NULL DEFAULT 0, -- which gates with effects it has passed: 1 checked, 2 approved
+  cleared bigint NOT NULL DEFAULT 0, -- the `GatesPassed` of the run: 1 checked, 2 approved
   cancelling smallint NOT NULL DEFAULT 0,
   reason text,
   evidence text,
@@ -103,7 +103,7 @@ CREATE TABLE attempts (
   PRIMARY KEY (run_id, epoch)
 );
 
--- What guards, pre-checks and hooks said.
+-- Verdicts of guards, pre-checks and hooks.
 CREATE TABLE checks (
   run_id bigint NOT NULL,
   epoch bigint NOT NULL,
@@ -116,7 +116,7 @@ CREATE TABLE checks (
   PRIMARY KEY (run_id, epoch, kind)
 );
 
--- One row for each unit of a limited scope; a run that holds one has its id here.
+-- One row for each unit of a limited scope, with the id of the run that holds it.
 CREATE TABLE permits (
   scope text NOT NULL,
   n bigint NOT NULL,
@@ -133,8 +133,8 @@ CREATE TABLE workers (
   stopped_at bigint
 );
 
--- Events: append-only, hash-chained per writer: gapless seq, hash over the hash before it. The id is the transaction's,
--- then the place in it: what commits later never has a smaller id than what a reader below the horizon has seen.
+-- Events: append-only, hash-chained per writer: gapless seq, hash over the previous hash. The id is the transaction's,
+-- then the position in it: a later commit never has a smaller id than an event that readers below the horizon saw.
 
 CREATE TABLE events (
   id bigint PRIMARY KEY,
@@ -155,21 +155,21 @@ CREATE TABLE writers (
   pruned_seq bigint NOT NULL DEFAULT 0,
   pruned_hash bytea
 );
--- The heads of all chains together, once a second when anything changed.
+-- Seals over the heads of all chains, once a second after changes.
 CREATE TABLE seals (
   id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   at bigint NOT NULL,
   heads text NOT NULL,
   hash bytea NOT NULL
 );
--- Up to which all events are there to see: below the oldest transaction that is still under way.
+-- The last event id up to which all events are visible: below the oldest open transaction.
 CREATE VIEW event_horizon AS
 SELECT ((pg_snapshot_xmin(pg_current_snapshot())::text::bigint + value::bigint) << 22) - 1 AS id
 FROM meta WHERE key = 'xact_base';
 
--- Policies: what governs schedules, what people are asked, and what is spent.
+-- Policies, approvals and spending.
 
--- Named policies of every kind; a change of any raises the revision, by which engines know to read them again.
+-- Named policies of every kind. A change raises the revision, and engines then read them again.
 CREATE TABLE policies (
   kind text NOT NULL,
   name text NOT NULL,
@@ -190,7 +190,7 @@ CREATE TABLE throttles (
   set_by text NOT NULL
 );
 
--- What people are asked. Bound to a digest; used once.
+-- Requests for approval. Each is bound to a digest and used once.
 CREATE TABLE approvals (
   id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   kind text NOT NULL,
@@ -201,7 +201,7 @@ CREATE TABLE approvals (
   policy text NOT NULL,
   approvers text NOT NULL,
   needed bigint NOT NULL,
-  unanswered text NOT NULL, -- what it comes to when it expires
+  unanswered text NOT NULL, -- the decision when the request expires
   requested_by text NOT NULL,
   requester_role text NOT NULL,
   requested_at bigint NOT NULL,
@@ -223,7 +223,7 @@ CREATE TABLE votes (
   PRIMARY KEY (approval_id, voter)
 );
 
--- What runs may spend and have spent, in micro-dollars and tokens.
+-- Reservations and spending of runs, in micro-dollars and tokens.
 CREATE TABLE spend (
   run_id bigint PRIMARY KEY,
   schedule_id bigint NOT NULL,
@@ -258,16 +258,16 @@ CREATE TABLE reservations (
   PRIMARY KEY (run_id, budget)
 );
 
--- Where runs land: threads and what was said in them; the tool's own session goes with its thread.
+-- Threads of runs, and their messages. The tool's session belongs to the thread.
 
 CREATE TABLE threads (
   id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   agent text NOT NULL,
   channel text,
-  session text,        -- the tool's own id of the conversation
+  session text,        -- the tool's id of the conversation
   session_name text,
   state text NOT NULL, -- waiting, running, closed
-  tokens text,         -- what a session had used so far, for tools that count up
+  tokens text,         -- tokens of the session so far, for tools that report totals
   created_at bigint NOT NULL,
   updated_at bigint NOT NULL
 );
@@ -285,32 +285,32 @@ CREATE INDEX messages_thread ON messages (thread_id, id);
 CREATE TABLE landings (
   run_id bigint PRIMARY KEY,
   thread_id bigint NOT NULL,
-  how text NOT NULL -- as asked, or the fallback that was taken
+  how text NOT NULL -- as requested, or the fallback
 );
 CREATE INDEX landings_thread ON landings (thread_id, run_id);
 
--- The outbox: who wants to hear of events, and what is still to be delivered.
+-- The outbox: subscriptions and pending deliveries.
 
 CREATE TABLE subscriptions (
   name text PRIMARY KEY,
   kind text NOT NULL CHECK (kind IN ('webhook', 'hook', 'function')),
   target text NOT NULL,
   types text NOT NULL,
-  cursor bigint NOT NULL, -- events up to this one are delivered, of no interest, or among the deliveries
+  cursor bigint NOT NULL, -- events up to this one are delivered, not wanted, or among the deliveries
   state text NOT NULL CHECK (state IN ('active', 'paused')),
   note text,
   created_at bigint NOT NULL,
   created_by text NOT NULL,
-  lease_owner text, -- the process that delivers it
+  lease_owner text, -- the process that delivers the events
   lease_until bigint
 );
 
 CREATE TABLE deliveries (
   subscription text NOT NULL,
   event_id bigint NOT NULL,
-  schedule_id bigint NOT NULL, -- 0 for events that belong to none
+  schedule_id bigint NOT NULL, -- 0 for events that belong to no schedule
   attempts bigint NOT NULL,
-  next_at bigint, -- NULL while another event of its schedule is before it
+  next_at bigint, -- NULL while an earlier event of the schedule is pending
   last_error text,
   state text NOT NULL CHECK (state IN ('retrying', 'discarded')),
   PRIMARY KEY (subscription, event_id)
@@ -318,7 +318,7 @@ CREATE TABLE deliveries (
 CREATE INDEX deliveries_lane ON deliveries (subscription, schedule_id, event_id) WHERE state = 'retrying';
 CREATE INDEX deliveries_due ON deliveries (subscription, next_at) WHERE state = 'retrying';
 
--- Hooks that learn how runs end are delivered by a subscription of their own, from the moment that the first is set.
+-- Hooks after a run have their own subscription, which starts when the first hook is set.
 CREATE FUNCTION open_hooks() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
   INSERT INTO subscriptions (name, kind, target, types, cursor, state, created_at, created_by)
@@ -333,14 +333,14 @@ WHEN (NEW.definition LIKE '%"after_run":%') EXECUTE FUNCTION open_hooks();
 CREATE TRIGGER hook_for_all AFTER INSERT ON policies FOR EACH ROW
 WHEN (NEW.kind = 'hook' AND NEW.name = 'after:run') EXECUTE FUNCTION open_hooks();
 
--- What the surfaces keep: tokens, answers to requests that may be repeated, and what a file defines.
+-- Records of the surfaces: tokens, responses to idempotent requests, and the file.
 
 CREATE TABLE tokens (
   id text PRIMARY KEY,
   hash text NOT NULL, -- SHA-256 of the whole token
   name text NOT NULL,
   role text NOT NULL,
-  rights text,        -- which of its role's rights, as JSON; all of them when NULL
+  rights text,        -- rights among those of the role, as JSON; NULL for all
   created_at bigint NOT NULL,
   created_by text NOT NULL,
   expires_at bigint,
@@ -351,8 +351,8 @@ CREATE TABLE tokens (
 CREATE TABLE requests (
   principal text NOT NULL,
   key text NOT NULL,
-  digest text NOT NULL, -- of what was asked
-  status integer,       -- NULL while it is being answered
+  digest text NOT NULL, -- of the request
+  status integer,       -- NULL while the request is being processed
   answer text,
   at bigint NOT NULL,
   PRIMARY KEY (principal, key)
@@ -360,7 +360,7 @@ CREATE TABLE requests (
 CREATE INDEX requests_at ON requests (at);
 
 CREATE TABLE file_entries (
-  kind text NOT NULL, -- schedule, agent, quiet_hours …; `file` for the whole
+  kind text NOT NULL, -- schedule, agent, quiet_hours …; `file` for the file itself
   name text NOT NULL,
   path text NOT NULL,
   line integer NOT NULL,

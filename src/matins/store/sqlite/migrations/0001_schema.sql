@@ -1,10 +1,10 @@
--- Instants are UTC milliseconds. Run states are the numbers of RunState: below 10 live, from 10 on over.
+-- Instants are UTC milliseconds. Run states are the numbers of RunState: below 10 live, from 10 on ended.
 
 CREATE TABLE migrations (number INTEGER PRIMARY KEY, name TEXT NOT NULL, checksum TEXT NOT NULL, applied_at INTEGER NOT NULL) STRICT;
 CREATE TABLE meta (key TEXT PRIMARY KEY, value ANY) STRICT;
 INSERT INTO meta VALUES ('next_run_id', 1), ('store_id', lower(hex(randomblob(8))));
 
--- Schedules: what each says, who made it, and when it is due.
+-- Schedules: definitions, creators and due times.
 
 CREATE TABLE schedules (
   id INTEGER PRIMARY KEY,
@@ -19,41 +19,41 @@ CREATE TABLE schedules (
   created_at INTEGER NOT NULL,
   created_by TEXT NOT NULL DEFAULT 'owner',
   creator_role TEXT NOT NULL DEFAULT 'owner',
-  creator_run INTEGER, -- the run from which an agent made it
-  parent INTEGER,      -- and that run's schedule
+  creator_run INTEGER, -- the run in which an agent created it
+  parent INTEGER,      -- the schedule of that run
   depth INTEGER NOT NULL DEFAULT 0,
   updated_at INTEGER NOT NULL,
-  purged_slot INTEGER -- the last slot whose record is forgotten: even when the clock goes back it is not planned again
+  purged_slot INTEGER -- the last slot whose run is deleted; it is not planned again after the clock is set back
 ) STRICT;
 CREATE UNIQUE INDEX schedules_name ON schedules (name, agent) WHERE state <> 'removed';
 CREATE INDEX schedules_until ON schedules (paused_until) WHERE paused_until IS NOT NULL;
 CREATE INDEX schedules_creator ON schedules (created_by) WHERE creator_role = 'agent';
 
--- What a schedule said at each revision: a run's frozen copy is the revision that it was planned under.
+-- The definition of a schedule at each revision. A run keeps the revision that it was planned under.
 CREATE TABLE revisions (
   schedule_id INTEGER NOT NULL REFERENCES schedules (id),
   rev INTEGER NOT NULL,
   definition TEXT NOT NULL,
-  author TEXT, -- nobody but the owner approves their own words
+  author TEXT, -- only the owner may approve their own changes
   author_role TEXT,
   PRIMARY KEY (schedule_id, rev)
 ) STRICT, WITHOUT ROWID;
 
--- The hot row: the cursor. It is independent of history, so purging never fires anything again.
+-- The hot row: the cursor. It does not depend on history, so pruning never fires a slot again.
 CREATE TABLE due (
   schedule_id INTEGER PRIMARY KEY REFERENCES schedules (id),
   next_slot INTEGER,
   due_at INTEGER,
   rev INTEGER NOT NULL,
   paused INTEGER NOT NULL DEFAULT 0,
-  waiting INTEGER NOT NULL DEFAULT 0, -- for a completion, which will say when the next slot is
+  waiting INTEGER NOT NULL DEFAULT 0, -- for a completion, which decides the next slot
   window_used INTEGER NOT NULL DEFAULT 0,
   executions INTEGER NOT NULL DEFAULT 0,
   failures INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 CREATE INDEX due_next ON due (due_at) WHERE due_at IS NOT NULL;
 
--- Runs: what became of each slot, and who has it.
+-- Runs: the state and the owner of each slot.
 
 CREATE TABLE runs (
   id INTEGER PRIMARY KEY,
@@ -63,7 +63,7 @@ CREATE TABLE runs (
   request_key TEXT,
   state INTEGER NOT NULL,
   exclusive INTEGER NOT NULL,
-  scope TEXT, -- the limited scope of its agent
+  scope TEXT, -- the limited scope of the agent
   epoch INTEGER NOT NULL,
   attempt INTEGER NOT NULL,
   owner INTEGER,
@@ -73,13 +73,13 @@ CREATE TABLE runs (
   ended_at INTEGER,
   slots INTEGER NOT NULL,
   first_slot INTEGER,
-  cleared INTEGER NOT NULL DEFAULT 0, -- which gates with effects it has passed: 1 checked, 2 approved
+  cleared INTEGER NOT NULL DEFAULT 0, -- the `GatesPassed` of the run: 1 checked, 2 approved
   cancelling INTEGER NOT NULL DEFAULT 0,
   reason TEXT,
   evidence TEXT,
   outcome TEXT
 ) STRICT;
-CREATE UNIQUE INDEX runs_slot ON runs (schedule_id, slot); -- manual runs have none, and may be many
+CREATE UNIQUE INDEX runs_slot ON runs (schedule_id, slot); -- manual runs have no slot
 CREATE UNIQUE INDEX runs_request ON runs (schedule_id, request_key) WHERE request_key IS NOT NULL;
 -- At most one run from ready to running, unless the schedule allows overlap.
 CREATE UNIQUE INDEX runs_active ON runs (schedule_id) WHERE exclusive = 1 AND state BETWEEN 2 AND 4;
@@ -95,7 +95,7 @@ CREATE TABLE attempts (
   PRIMARY KEY (run_id, epoch)
 ) STRICT, WITHOUT ROWID;
 
--- What guards, pre-checks and hooks said.
+-- Verdicts of guards, pre-checks and hooks.
 CREATE TABLE checks (
   run_id INTEGER NOT NULL,
   epoch INTEGER NOT NULL,
@@ -108,7 +108,7 @@ CREATE TABLE checks (
   PRIMARY KEY (run_id, epoch, kind)
 ) STRICT;
 
--- One row for each unit of a limited scope; a run that holds one has its id here.
+-- One row for each unit of a limited scope, with the id of the run that holds it.
 CREATE TABLE permits (
   scope TEXT NOT NULL,
   n INTEGER NOT NULL,
@@ -125,7 +125,7 @@ CREATE TABLE workers (
   stopped_at INTEGER
 ) STRICT;
 
--- Events: append-only, hash-chained per writer: gapless seq, hash over the hash before it.
+-- Events: append-only, hash-chained per writer: gapless seq, hash over the previous hash.
 
 CREATE TABLE events (
   id INTEGER PRIMARY KEY,
@@ -145,20 +145,20 @@ CREATE TABLE writers (
   pruned_seq INTEGER NOT NULL DEFAULT 0,
   pruned_hash BLOB
 ) STRICT;
--- The heads of all chains together, once a second when anything changed.
+-- Seals over the heads of all chains, once a second after changes.
 CREATE TABLE seals (
   id INTEGER PRIMARY KEY,
   at INTEGER NOT NULL,
-  upto INTEGER NOT NULL, -- the newest event that it covers
+  upto INTEGER NOT NULL, -- the newest event that the seal covers
   heads TEXT NOT NULL,
   hash BLOB NOT NULL
 ) STRICT;
--- Up to which all events are there to see.
+-- The last event id up to which all events are visible.
 CREATE VIEW event_horizon AS SELECT coalesce(max(id), 0) AS id FROM events;
 
--- Policies: what governs schedules, what people are asked, and what is spent.
+-- Policies, approvals and spending.
 
--- Named policies of every kind; a change of any raises the revision, by which engines know to read them again.
+-- Named policies of every kind. A change raises the revision, and engines then read them again.
 CREATE TABLE policies (
   kind TEXT NOT NULL,
   name TEXT NOT NULL,
@@ -179,7 +179,7 @@ CREATE TABLE throttles (
   set_by TEXT NOT NULL
 ) STRICT;
 
--- What people are asked. Bound to a digest; used once.
+-- Requests for approval. Each is bound to a digest and used once.
 CREATE TABLE approvals (
   id INTEGER PRIMARY KEY,
   kind TEXT NOT NULL,
@@ -190,7 +190,7 @@ CREATE TABLE approvals (
   policy TEXT NOT NULL,
   approvers TEXT NOT NULL,
   needed INTEGER NOT NULL,
-  unanswered TEXT NOT NULL, -- what it comes to when it expires
+  unanswered TEXT NOT NULL, -- the decision when the request expires
   requested_by TEXT NOT NULL,
   requester_role TEXT NOT NULL,
   requested_at INTEGER NOT NULL,
@@ -212,7 +212,7 @@ CREATE TABLE votes (
   PRIMARY KEY (approval_id, voter)
 ) STRICT;
 
--- What runs may spend and have spent, in micro-dollars and tokens.
+-- Reservations and spending of runs, in micro-dollars and tokens.
 CREATE TABLE spend (
   run_id INTEGER PRIMARY KEY,
   schedule_id INTEGER NOT NULL,
@@ -247,16 +247,16 @@ CREATE TABLE reservations (
   PRIMARY KEY (run_id, budget)
 ) STRICT;
 
--- Where runs land: threads and what was said in them; the tool's own session goes with its thread.
+-- Threads of runs, and their messages. The tool's session belongs to the thread.
 
 CREATE TABLE threads (
   id INTEGER PRIMARY KEY,
   agent TEXT NOT NULL,
   channel TEXT,
-  session TEXT,        -- the tool's own id of the conversation
+  session TEXT,        -- the tool's id of the conversation
   session_name TEXT,
   state TEXT NOT NULL, -- waiting, running, closed
-  tokens TEXT,         -- what a session had used so far, for tools that count up
+  tokens TEXT,         -- tokens of the session so far, for tools that report totals
   created_at INTEGER NOT NULL,
   updated_at INTEGER NOT NULL
 ) STRICT;
@@ -274,32 +274,32 @@ CREATE INDEX messages_thread ON messages (thread_id, id);
 CREATE TABLE landings (
   run_id INTEGER PRIMARY KEY,
   thread_id INTEGER NOT NULL,
-  how TEXT NOT NULL -- as asked, or the fallback that was taken
+  how TEXT NOT NULL -- as requested, or the fallback
 ) STRICT;
 CREATE INDEX landings_thread ON landings (thread_id, run_id);
 
--- The outbox: who wants to hear of events, and what is still to be delivered.
+-- The outbox: subscriptions and pending deliveries.
 
 CREATE TABLE subscriptions (
   name TEXT PRIMARY KEY,
   kind TEXT NOT NULL CHECK (kind IN ('webhook', 'hook', 'function')),
   target TEXT NOT NULL,
   types TEXT NOT NULL,
-  cursor INTEGER NOT NULL, -- events up to this one are delivered, of no interest, or among the deliveries
+  cursor INTEGER NOT NULL, -- events up to this one are delivered, not wanted, or among the deliveries
   state TEXT NOT NULL CHECK (state IN ('active', 'paused')),
   note TEXT,
   created_at INTEGER NOT NULL,
   created_by TEXT NOT NULL,
-  lease_owner TEXT, -- the process that delivers it
+  lease_owner TEXT, -- the process that delivers the events
   lease_until INTEGER
 ) STRICT;
 
 CREATE TABLE deliveries (
   subscription TEXT NOT NULL,
   event_id INTEGER NOT NULL,
-  schedule_id INTEGER NOT NULL, -- 0 for events that belong to none
+  schedule_id INTEGER NOT NULL, -- 0 for events that belong to no schedule
   attempts INTEGER NOT NULL,
-  next_at INTEGER, -- NULL while another event of its schedule is before it
+  next_at INTEGER, -- NULL while an earlier event of the schedule is pending
   last_error TEXT,
   state TEXT NOT NULL CHECK (state IN ('retrying', 'discarded')),
   PRIMARY KEY (subscription, event_id)
@@ -307,7 +307,7 @@ CREATE TABLE deliveries (
 CREATE INDEX deliveries_lane ON deliveries (subscription, schedule_id, event_id) WHERE state = 'retrying';
 CREATE INDEX deliveries_due ON deliveries (subscription, next_at) WHERE state = 'retrying';
 
--- Hooks that learn how runs end are delivered by a subscription of their own, from the moment that the first is set.
+-- Hooks after a run have their own subscription, which starts when the first hook is set.
 CREATE TRIGGER hook_in_words AFTER INSERT ON revisions
 WHEN NEW.definition LIKE '%"after_run":%' AND NOT EXISTS (SELECT 1 FROM subscriptions WHERE name = 'hooks')
 BEGIN
@@ -323,14 +323,14 @@ BEGIN
   UPDATE policy_rev SET rev = rev + 1;
 END;
 
--- What the surfaces keep: tokens, answers to requests that may be repeated, and what a file defines.
+-- Records of the surfaces: tokens, responses to idempotent requests, and the file.
 
 CREATE TABLE tokens (
   id TEXT PRIMARY KEY,
   hash TEXT NOT NULL, -- SHA-256 of the whole token
   name TEXT NOT NULL,
   role TEXT NOT NULL,
-  rights TEXT,        -- which of its role's rights, as JSON; all of them when NULL
+  rights TEXT,        -- rights among those of the role, as JSON; NULL for all
   created_at INTEGER NOT NULL,
   created_by TEXT NOT NULL,
   expires_at INTEGER,
@@ -341,8 +341,8 @@ CREATE TABLE tokens (
 CREATE TABLE requests (
   principal TEXT NOT NULL,
   key TEXT NOT NULL,
-  digest TEXT NOT NULL, -- of what was asked
-  status INTEGER,       -- NULL while it is being answered
+  digest TEXT NOT NULL, -- of the request
+  status INTEGER,       -- NULL while the request is being processed
   answer TEXT,
   at INTEGER NOT NULL,
   PRIMARY KEY (principal, key)
@@ -350,7 +350,7 @@ CREATE TABLE requests (
 CREATE INDEX requests_at ON requests (at);
 
 CREATE TABLE file_entries (
-  kind TEXT NOT NULL, -- schedule, agent, quiet_hours …; `file` for the whole
+  kind TEXT NOT NULL, -- schedule, agent, quiet_hours …; `file` for the file itself
   name TEXT NOT NULL,
   path TEXT NOT NULL,
   line INTEGER NOT NULL,
