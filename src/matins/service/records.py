@@ -42,8 +42,7 @@ class Records:
     def set(self, kind: RecordKind[Any], principal: Principal, key: str = "", /, **settings: Any) -> Any:
         key, settings = _key_of(kind, key, settings)
         value = kind.parse(key, settings, self.context())
-        held = self._set(kind, principal, key, lambda transaction: value, Replaced(settings, value))
-        return self.result(kind, principal, key, held)
+        return self._set(kind, principal, key, lambda transaction: value, Replaced(settings, value))
 
     def edit(self, kind: RecordKind[Any], principal: Principal, key: str = "", /, **settings: Any) -> Any:
         key, settings = _key_of(kind, key, settings)
@@ -54,8 +53,7 @@ class Records:
 
         with self.core.store.reading() as transaction:
             value = edited(transaction)
-        held = self._set(kind, principal, key, edited, Replaced(settings, value, only=False))
-        return self.result(kind, principal, key, held)
+        return self._set(kind, principal, key, edited, Replaced(settings, value, only=False))
 
     def get(self, kind: RecordKind[Any], principal: Principal, key: str = "", /, **named: Any) -> Any:
         key, _ = _key_of(kind, key, named)
@@ -110,9 +108,11 @@ class Records:
         def in_store(transaction: Transaction) -> Any:
             new = value(transaction)
             self._check_limit_of_file(transaction, kind, key, new)
-            return self.changes.set(transaction, principal, kind, key, new, now)
+            held = self.changes.set(transaction, principal, kind, key, new, now)
+            return self._result(kind, principal, transaction, held, now)  # after the commit another may have deleted it
 
-        return self._change(kind, principal, key, in_store, in_file)
+        done = self._change(kind, principal, key, in_store, in_file)
+        return self.result(kind, principal, key) if done is None else done
 
     def _change(
         self, kind: RecordKind[Any], principal: Principal, key: str, in_store: Callable[[Transaction], Any],
@@ -144,11 +144,15 @@ class Records:
             raise NotFound(f'There is no {kind.one} "{key}".', value=key, field=kind.key, hint=hint)
         return held
 
-    def result(self, kind: RecordKind[Any], principal: Principal, key: str, held: Any = None) -> Any:
-        now = self.core.clock.now_ms()
+    def result(self, kind: RecordKind[Any], principal: Principal, key: str) -> Any:
         with self.core.store.reading() as transaction:
-            value = self._found(kind, transaction, key) if held is None else held
-            return _typed(kind, self._document(kind, principal, transaction, value, now))
+            held = self._found(kind, transaction, key)
+            return self._result(kind, principal, transaction, held, self.core.clock.now_ms())
+
+    def _result(
+        self, kind: RecordKind[Any], principal: Principal, transaction: Transaction, held: Any, now: int
+    ) -> Any:
+        return _typed(kind, self._document(kind, principal, transaction, held, now))
 
     def _document(
         self, kind: RecordKind[Any], principal: Principal, transaction: Transaction, value: Any, now: int
