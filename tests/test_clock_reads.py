@@ -19,7 +19,7 @@ READS = {
 }  # fmt: skip
 MAY_READ = {
     "runtime/clock.py": "it is the clock",
-    "net/client.py": "deadlines of sockets, on which no schedule depends",
+    "net/outbound.py": "deadlines of sockets, on which no schedule depends",
     "executors/processes/proc.py": "keeper and wardens, which go on when there is no engine to hand them a clock",
     "work/tasks_file.py": "patience for a lock that another process holds",
     "surfaces/cli/times.py": "how far an instant is from whoever reads",

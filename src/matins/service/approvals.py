@@ -119,8 +119,8 @@ class Approvals:
                     f"Run {run.id} is over: {run.state.label}.", value=run.id, field="run", hint="No answer is needed."
                 )
         if asked.state != "pending" or asked.expires_at <= now:
-            label = "expired" if asked.state == "pending" else asked.state
-            raise Conflict(f"Approval {asked.id} is {label}.", value=asked.id, field="approval", hint=_HINTS.get(label))
+            state = "expired" if asked.state == "pending" else asked.state
+            raise Conflict(f"Approval {asked.id} is {state}.", value=asked.id, field="approval", hint=_HINTS.get(state))
         reason = refusal_reason(asked, principal)
         if reason is not None:
             raise NotAllowed(
@@ -141,9 +141,9 @@ class Approvals:
                 value=asked.id,
                 hint="Read it again, then answer.",
             )
-        label = "approval.approved" if granted else "approval.denied"
+        event = "approval.approved" if granted else "approval.denied"
         data = {"approval": str(asked.id), "by": [v.voter for v in asked.votes], "digest": asked.digest}
-        transaction.events.append(NewEvent(now, label, asked.schedule_id, asked.run_id, data))
+        transaction.events.append(NewEvent(now, event, asked.schedule_id, asked.run_id, data))
         if asked.kind == "run":
             answer_run(transaction, self.core.catalog, asked, granted, now, "denied", DENY)
         elif asked.kind == "schedule":
@@ -253,7 +253,7 @@ def _requested_again(
     """The request that replaces one whose settings were edited."""
     describes = compiled.timetable.trigger.describe()
     changed = approval_request(compiled.agent, compiled.name, compiled.definition, asked.request.get("slot"), describes)
-    gone = {label: None for label in asked.request if label in ScheduleDefinition.__slots__ and label not in changed}
+    gone = {name: None for name in asked.request if name in ScheduleDefinition.__slots__ and name not in changed}
     editor = {"edited_by": principal.name, "involved": [*authors(asked), (principal.name, principal.role)]}
     request = {**asked.request, **gone, **changed, **editor, "instead_of": str(asked.id)}
     digest = (

@@ -31,7 +31,7 @@ def endpoint() -> Iterator[Endpoint]:
 
 
 def call(endpoint: Endpoint, **words: Any) -> Call:
-    given = {"prompt": "Wake up", "workdir": "/", "url": f"{endpoint.url}/wake", "occasion": RUN_INFO}
+    given = {"prompt": "Wake up", "workdir": "/", "url": f"{endpoint.url}/wake", "run_info": RUN_INFO}
     environment = {"WEBHOOK_SECRET": SECRET}
     allowed = (f"127.0.0.1:{endpoint.port}",)
     return Call(**{**given, "environment": environment, "secrets": (SECRET,), "allowed_hosts": allowed, **words})
