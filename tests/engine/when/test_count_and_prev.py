@@ -80,7 +80,7 @@ def centres(draw: st.DrawFn, zone: str) -> int:
 # Milliseconds too, so that edges fall between, on and next to fires.
 nudges = st.sampled_from([-1, 0, 1, 60_000, -3_600_000]) | st.integers(-3 * DAY * 1000, 3 * DAY * 1000)
 thorough = settings(
-    max_examples=400,
+    max_examples=200,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )

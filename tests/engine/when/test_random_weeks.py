@@ -57,7 +57,7 @@ UNMOVED = [("Europe/Istanbul", "2016-09-06")]
 zones = st.sampled_from(ZONES)
 gaps = st.sampled_from(GAPS)
 overlaps = st.sampled_from(OVERLAPS)
-thorough = settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+thorough = settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @st.composite

@@ -152,7 +152,7 @@ def following(trigger: Trigger, after: int, how_many: int, cap: int) -> list[int
     return fires
 
 
-thorough = settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+thorough = settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @thorough
