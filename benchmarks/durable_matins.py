@@ -92,10 +92,10 @@ class OfMatins(adapter.Contestant):
 def take_gates_out() -> None:
     """What is left of the engine when nothing is asked between due and started: policies, gates, checks and waits."""
     Catalog.policies = lambda self, transaction: NO_POLICIES
-    Clearance.begin = lambda self, policies, *, guarded, room: None
+    Clearance.begin = lambda self, policies, *, guarded, capacity: None
     Clearance.gates_to_start = lambda self, item: 0
     Timers.turn = lambda self, transaction, now: None
-    Timers.look = lambda self, transaction: None
+    Timers.next_due = lambda self, transaction: None
 
 
 def idle(kind: type[adapter.Contestant], script: str, task: Task) -> dict[str, Any]:
