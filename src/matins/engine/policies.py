@@ -12,7 +12,7 @@ from matins.engine.agent_rules import ALL_AGENTS, DEFAULT_RULES, AgentRules
 from matins.engine.budgets import Budget
 from matins.engine.prices import DEFAULT_PRICES, Price
 from matins.engine.quiet_hours import QuietHours
-from matins.engine.settings import load_settings
+from matins.engine.settings import load_settings, loaders_of
 from matins.model.agent import Agent
 from matins.model.hook import HOOK_EVENTS, Hook
 from matins.model.rows import PolicyRow
@@ -101,4 +101,4 @@ def read_policies(rev: int, rows: Iterable[PolicyRow], throttles: Iterable[Throt
 
 def _load(kind: str, name: str, data: Any) -> Any:
     value = _VALUES.get(kind)
-    return data if value is None else value(name, **load_settings(settings_of(value), data))
+    return data if value is None else value(name, **load_settings(loaders_of(settings_of(value)), data))

@@ -15,6 +15,7 @@ from matins.engine.settings import (
     dump_settings,
     format_settings,
     load_settings,
+    loaders_of,
     parse_setting,
     parse_settings,
 )
@@ -168,10 +169,13 @@ def encode(definition: ScheduleDefinition) -> str:
     ).decode()
 
 
+_LOADERS = loaders_of(OWN_SETTINGS)
+
+
 def decode(text: str) -> ScheduleDefinition:
     data = orjson.loads(text)
     trigger = _trigger_of(orjson.dumps(data.pop("trigger")))
-    return ScheduleDefinition(trigger=trigger, **load_settings(OWN_SETTINGS, data))
+    return ScheduleDefinition(trigger=trigger, **load_settings(_LOADERS, data))
 
 
 @lru_cache(maxsize=4096)

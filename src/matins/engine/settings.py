@@ -115,13 +115,14 @@ def dump_settings(table: Table, value: Any) -> dict[str, Any]:
     return found
 
 
-def load_settings(table: Table, data: Values) -> dict[str, Any]:
+def loaders_of(table: Table) -> dict[str, Callable[[Any], Any]]:
+    """The loader of each field, for `load_settings`."""
+    return {declared.field: LOAD[type(declared.kind)] for declared in table.values()}
+
+
+def load_settings(loaders: Mapping[str, Callable[[Any], Any]], data: Values) -> dict[str, Any]:
     """The fields from the output of `dump_settings`."""
-    return {
-        declared.field: None if (held := data[declared.field]) is None else LOAD[type(declared.kind)](held)
-        for declared in table.values()
-        if declared.field in data
-    }
+    return {field: None if held is None else loaders[field](held) for field, held in data.items() if field in loaders}
 
 
 def redacted(table: Table, data: Values) -> dict[str, Any]:

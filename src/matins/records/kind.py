@@ -204,9 +204,9 @@ class RecordKind(Generic[V]):
         return dump_settings(self.table, value)
 
     def load(self, key: str, data: Mapping[str, Any]) -> V:
-        from matins.engine.settings import load_settings
+        from matins.engine.settings import load_settings, loaders_of
 
-        return self.value(*self._key_values(key), **load_settings(self.table, data))
+        return self.value(*self._key_values(key), **load_settings(loaders_of(self.table), data))
 
     def document(self, value: V) -> Document:
         """All settings as people write them, with the key."""
