@@ -208,7 +208,6 @@ def schedule_results(
 def _result(schedule: ScheduleRecord, last: RunRecord | None, file: FilePlace | None, notes: Sequence[str]) -> Schedule:
     definition = schedule.definition
     text, settings = _text_and_settings(definition)
-    last_at = None if last is None else last.started_at or last.slot or last.planned_at
     return Schedule(
         id=str(schedule.id),
         name=schedule.name,
@@ -241,7 +240,7 @@ def _result(schedule: ScheduleRecord, last: RunRecord | None, file: FilePlace | 
         depth=schedule.depth,
         updated_at=to_datetime(schedule.updated_at),
         settings=settings,
-        last_run_at=to_datetime(last_at),
+        last_run_at=to_datetime(last and (last.started_at or last.slot or last.planned_at)),
         last_run=None if last is None else run_result(last),
         file=file,
         notes=list(notes),
