@@ -135,3 +135,18 @@ def test_a_list_comes_in_pages(bench: Sandbox) -> None:
     assert [schedule.id for schedule in bench.list(limit=4)] == ids[:4]
     assert [schedule.id for schedule in bench.list(limit=4, after=ids[3])] == ids[4:8]
     assert [schedule.id for schedule in bench.list(agent="b")] == ids[1::2]
+
+
+def test_a_schedule_that_never_fires_by_time_stays_active_and_runs_when_it_is_started(bench: Sandbox) -> None:
+    """A draft of a mission is such a schedule."""
+    shown = bench.add("s", when="never", job="work")
+    assert (shown.state, shown.next_run_at, shown.trigger_text) == ("active", None, "never")
+    assert bench.why("s").summary == "The schedule never fires by time, and nothing has started it yet."
+    bench.run("s")
+    bench.settle()
+    bench.assert_ran("s", times=1)
+    assert bench.get("s").state == "active"
+    assert bench.preview("s").slots == []
+    bench.pause("s")
+    assert bench.resume("s").state == "active"
+    assert bench.preview_edit("s", when="0 9 * * *").after.slots != []

@@ -63,7 +63,12 @@ class Rrule:
     start_wall: int
 
 
-When = Cron | Interval | Daily | Weekly | Once | Rrule
+@dataclass(frozen=True, slots=True)
+class Never:
+    """At no time. A person, a call or another schedule starts the runs."""
+
+
+When = Cron | Interval | Daily | Weekly | Once | Rrule | Never
 
 
 @dataclass(frozen=True, slots=True)

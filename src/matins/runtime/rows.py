@@ -11,6 +11,7 @@ from matins.engine.schedules import UNREADABLE, decode
 from matins.model.rows import RunRow, ScheduleRow
 from matins.model.run import RunRecord, RunState
 from matins.model.schedule import ScheduleDefinition, ScheduleRecord
+from matins.model.trigger import Never
 
 
 def schedule_record(row: ScheduleRow) -> ScheduleRecord:
@@ -21,8 +22,14 @@ def schedule_record(row: ScheduleRow) -> ScheduleRecord:
     except Exception as error:  # one bad row must not hide the others
         values |= {"state": "broken", "definition": UNREADABLE, "note": f"{type(error).__name__}: {error}"}
     if values["state"] == "active" and row.next_slot is None and not has_live_runs:
-        values["state"] = "completed"
+        values["state"] = "active" if _waits_for_calls(values["definition"], row.executions) else "completed"
     return ScheduleRecord(**values)
+
+
+def _waits_for_calls(definition: ScheduleDefinition, executions: int) -> bool:
+    """Whether a schedule without a next slot may still run, because it never fires by time."""
+    limit = definition.max_executions
+    return isinstance(definition.trigger.when, Never) and (limit is None or executions < limit)
 
 
 def _definition(text: str) -> ScheduleDefinition:

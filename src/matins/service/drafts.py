@@ -72,7 +72,7 @@ def make_draft(given: Mapping[str, Any], now: int, cache: Cache, rates: Mapping[
         definition, trigger = parse_schedule(when, settings, now, rates, local_zone)
         check_approval(definition)
         slot = trigger.first_ms(now)
-        if slot is None:
+        if slot is None and trigger.kind != "never":
             message = f'"{name}" would never fire: {trigger.describe()} is past.'
             raise InvalidInput(message, value=str(when), field="when", hint="Give a time in the future.")
         meaning = encode(definition), slot, Timetable(definition, trigger)

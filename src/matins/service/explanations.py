@@ -25,6 +25,7 @@ from matins.service.jobs import lacks
 from matins.service.runs import check_results, run_result
 
 Status = Literal["record", "due", "to_come", "no_slot", "before", "held_back", "forgotten", "no_record", "nothing_yet"]
+_NEVER_DUE = "The schedule never fires by time, and nothing has started it yet."
 _LATE_MS = 5_000
 _STOPPED = ("paused", "pending", "rejected", "broken")
 
@@ -122,7 +123,8 @@ def _last(question: _Question) -> _Answer:
     if newest is not None:
         return newest
     if schedule.next_slot is None:
-        return _Answer("nothing_yet", state_report(schedule).sentence)
+        never = schedule.state == "active" and question.compiled.timetable.trigger.kind == "never"
+        return _Answer("nothing_yet", _NEVER_DUE if never else state_report(schedule).sentence)
     return _Answer(
         "nothing_yet", f"The schedule has not been due yet. Its first slot is {question.local(schedule.next_slot)}."
     )

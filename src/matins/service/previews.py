@@ -155,7 +155,7 @@ def _after_edit(
     state = "active" if schedule.state in ("completed", "expired") else schedule.state
     if principal.role == "agent" or state == "rejected":
         state = "pending"
-    elif state == "active" and slot is None:
+    elif state == "active" and slot is None and new.trigger.kind != "never":
         state = "completed"
     due_at = new.due_at(schedule.id, slot) if state == "active" else None
     return replace(schedule, definition=new.definition, state=state, next_slot=slot, due_at=due_at)

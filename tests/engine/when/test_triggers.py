@@ -251,3 +251,13 @@ def test_far_years_follow_the_zones_closing_rule() -> None:
     summer, winter = datetime(2399, 7, 1, tzinfo=UTC), datetime(2399, 1, 1, tzinfo=UTC)
     assert trigger.next_after(summer) == summer + timedelta(hours=13)
     assert trigger.next_after(winter) == winter + timedelta(hours=14)
+
+
+def test_never_has_no_instant_and_reads_back() -> None:
+    """A draft has no time of its own."""
+    trigger = parse_trigger("Never", now=NOW)
+    assert (trigger.kind, trigger.describe(), trigger.smallest_gap()) == ("never", "never", None)
+    assert trigger.next_ms(NOW_MS) is None
+    assert trigger.prev_ms(NOW_MS) is None
+    assert trigger.count(0, NOW_MS) == 0
+    assert trigger_from_dict(trigger.to_dict()) == trigger

@@ -8,7 +8,7 @@ from matins.engine.english.vocabulary import clock_text, every_duration, listed,
 from matins.engine.when.definitions import wall_text
 from matins.engine.when.instants import DstChange
 from matins.engine.when.zones import Zone
-from matins.model.trigger import Cron, Daily, Interval, Once, Rrule, TriggerDefinition, Weekly
+from matins.model.trigger import Cron, Daily, Interval, Never, Once, Rrule, TriggerDefinition, Weekly
 
 _MINUTE_MS = 60_000
 
@@ -27,6 +27,8 @@ def describe(definition: TriggerDefinition, zone: Zone) -> str:
             return _once(at_ms, zone)
         case Rrule() as rrule:
             return describe_rrule(rrule)
+        case Never():
+            return "never"
 
 
 def _interval(interval: Interval) -> str:

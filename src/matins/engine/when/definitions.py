@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from matins.engine.when.durations import MAX_DURATION_MS
 from matins.errors import TriggerError
-from matins.model.trigger import Cron, Daily, Interval, Once, Rrule, TriggerDefinition, Weekly, When
+from matins.model.trigger import Cron, Daily, Interval, Never, Once, Rrule, TriggerDefinition, Weekly, When
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -36,6 +36,8 @@ def _when_to_dict(when: When) -> dict[str, Any]:
             return {"at": instant_text(at_ms)}
         case Rrule(rule, start_wall):
             return {"rule": rule, "start": wall_text(start_wall)}
+        case Never():
+            return {}
 
 
 def from_dict(data: Mapping[str, Any]) -> TriggerDefinition:
@@ -94,6 +96,10 @@ def _read_rrule(data: dict[str, Any]) -> When:
     return Rrule(rule, _ms(_datetime("start", text).replace(tzinfo=UTC)))
 
 
+def _read_never(data: dict[str, Any]) -> When:
+    return Never()
+
+
 _READERS: dict[str, Callable[[dict[str, Any]], When]] = {
     "cron": _read_cron,
     "interval": _read_interval,
@@ -101,6 +107,7 @@ _READERS: dict[str, Callable[[dict[str, Any]], When]] = {
     "weekly": _read_weekly,
     "once": _read_once,
     "rrule": _read_rrule,
+    "never": _read_never,
 }
 
 

@@ -12,7 +12,19 @@ from matins.engine.when.rrule import parse_rule, split_recurrence, wall_of_naive
 from matins.engine.when.triggers import Trigger, compile_trigger, to_ms
 from matins.engine.when.zones import MAX_MS, MIN_MS, Zone, load_zone
 from matins.errors import InstantError, RruleError, TriggerError
-from matins.model.trigger import Anchor, Cron, DstGap, DstOverlap, First, Interval, Once, Rrule, TriggerDefinition, When
+from matins.model.trigger import (
+    Anchor,
+    Cron,
+    DstGap,
+    DstOverlap,
+    First,
+    Interval,
+    Never,
+    Once,
+    Rrule,
+    TriggerDefinition,
+    When,
+)
 
 MAX_TEXT_LENGTH = 1000
 _DURATION = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?[^\W_]*|[+-]?\.[0-9]+[^\W_]*")
@@ -32,12 +44,14 @@ def parse_trigger(
     anchor: Anchor = "completion",
     first: First = "after_interval",
 ) -> Trigger:
-    """The trigger of a cron expression or alias, a duration, an ISO instant, an RRULE, or an English phrase."""
+    """The trigger of a cron expression or alias, a duration, an ISO instant, an RRULE, an English phrase or `never`."""
     text = _readable(text)
     zone_name = "UTC" if timezone is None else timezone
     notes: tuple[str, ...] = ()
-    if _looks_like_cron(text):
-        when: When = Cron(text, strict)
+    if text.lower() == "never":
+        when: When = Never()
+    elif _looks_like_cron(text):
+        when = Cron(text, strict)
     elif _DURATION.fullmatch(text):
         when = Interval(parse_duration(text), now_ms, anchor, first)
     elif _ISO.fullmatch(text):

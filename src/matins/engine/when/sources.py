@@ -41,6 +41,17 @@ class _WithoutDst:
         return None
 
 
+class NoInstant(_WithoutDst):
+    def next(self, after: int, /) -> None:
+        return None
+
+    def prev(self, before: int, /) -> None:
+        return None
+
+    def count(self, start: int, end: int, /) -> int:
+        return 0
+
+
 class OneInstant(_WithoutDst):
     def __init__(self, at: int) -> None:
         self._at = at

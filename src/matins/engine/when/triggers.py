@@ -13,11 +13,11 @@ from matins.engine.when.days import ALL_WEEKDAYS
 from matins.engine.when.instants import DstChange, FireEffect, Instants
 from matins.engine.when.rrule import Rule, parse_rule, until_wall
 from matins.engine.when.rrule_walls import last_wall, rule_walls
-from matins.engine.when.sources import Bounded, Elapsed, Grid, OneInstant, Source
+from matins.engine.when.sources import Bounded, Elapsed, Grid, NoInstant, OneInstant, Source
 from matins.engine.when.walltimes import WallSet, WallTimes, minutes_mask
 from matins.engine.when.zones import Zone, load_zone
 from matins.errors import InstantError, RruleError
-from matins.model.trigger import Cron, Daily, Interval, Once, Rrule, TriggerDefinition, Weekly
+from matins.model.trigger import Cron, Daily, Interval, Never, Once, Rrule, TriggerDefinition, Weekly
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
@@ -46,7 +46,7 @@ class Trigger:
 
     @property
     def kind(self) -> str:
-        """cron, interval, daily, weekly, once or rrule."""
+        """cron, interval, daily, weekly, once, rrule or never."""
         return type(self.definition.when).__name__.lower()
 
     @property
@@ -92,9 +92,9 @@ class Trigger:
         return describe(self.definition, self.zone)
 
     def smallest_gap(self) -> timedelta | None:
-        """The least time between two fires over the whole cycle, on the wall clock; None if the trigger fires once."""
+        """The least time between two fires over the whole cycle, on the wall clock; None if it fires at most once."""
         when = self.definition.when
-        if isinstance(when, Once):
+        if isinstance(when, (Once, Never)):
             return None
         if isinstance(when, Interval):
             return timedelta(milliseconds=when.every_ms)
@@ -134,7 +134,7 @@ def walls_of(definition: TriggerDefinition) -> WallSet:
             return WallTimes(week_days(sum(1 << day for day in days)), minutes_mask(times))
         case Rrule(rule, start_wall):
             return rule_walls(parse_rule(rule), start_wall)
-        case Interval() | Once():
+        case Interval() | Once() | Never():
             raise TypeError(f"{definition.when} has no wall times")
 
 
@@ -142,6 +142,8 @@ def _source(definition: TriggerDefinition, zone: Zone) -> Source:
     match definition.when:
         case Once(at_ms):
             return OneInstant(at_ms)
+        case Never():
+            return NoInstant()
         case Interval() as interval:
             return _interval(interval)
         case Cron(expression, strict):
