@@ -28,6 +28,7 @@ from matins.runtime.catalog import Catalog
 from matins.runtime.clock import SystemClock
 from matins.runtime.engine import Engine, EngineOptions
 from matins.runtime.external_heartbeat import ExternalHeartbeat
+from matins.runtime.lineage import Lineage
 from matins.runtime.loop import Loop
 from matins.runtime.outbox import Outbox
 from matins.runtime.run_context import ContextLoader
@@ -154,7 +155,7 @@ class Matins(Api):
         """Start the engine in threads of this process. A second start does nothing."""
         if self._loop is not None:
             return self
-        engine = Engine(self._store, self.clock, self._catalog, self.settings)
+        engine = self._engine()
         engine.wrote_events = self.outbox.wake
         with self._owning:
             if not self._store.acquire():
@@ -204,6 +205,10 @@ class Matins(Api):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
+
+    def _engine(self) -> Engine:
+        lineage = Lineage(self._store, None if self._store.path is None else run_folder(self._store))
+        return Engine(self._store, self.clock, self._catalog, self.settings, lineage)
 
     def _executor(self, loop: Loop) -> ExecutorRouter:
         python = PythonExecutor(self.jobs, self.clock, loop.wake, self._loader, threads=self.settings.threads)

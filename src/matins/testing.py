@@ -29,7 +29,6 @@ from matins.executors.runners.conformance import check_runner
 from matins.library import Matins
 from matins.runtime.attempt import Attempt, AttemptEnd
 from matins.runtime.checks import Check, CheckedRun
-from matins.runtime.engine import Engine
 
 __all__ = ["InlineChecks", "InlineExecutor", "ManualClock", "Sandbox", "check_runner", "instant", "iso"]
 
@@ -135,7 +134,7 @@ class Sandbox(Matins):
 
     def __init__(self, url: str = "sqlite://", *, clock: ManualClock | None = None, **settings: Any) -> None:
         super().__init__(url, clock=clock or ManualClock(), **settings)
-        self.engine = Engine(self._store, self.clock, self._catalog, self.settings)
+        self.engine = self._engine()
         self.executor = InlineExecutor(self.jobs, self.clock, lambda: None, self._loader, threads=1)
         self.checking = self._checks(InlineChecks, lambda: None)
         self.engine.open(self.executor, "bench", self.checking)

@@ -86,7 +86,7 @@ def test_a_chain_that_was_interrupted_after_its_commit_is_not_gone_on_with(
 ) -> None:
     """H8: where it stands is not known, so that a new one begins."""
 
-    def interrupted(chain: Chain) -> None:
+    def interrupted(chain: Chain, event_id: int) -> None:
         raise KeyboardInterrupt
 
     say(store, "before")

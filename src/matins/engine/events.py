@@ -94,6 +94,10 @@ _KINDS = (
     EventKind("delivery.requested", "An event was requested to be delivered again."),
     EventKind("token.created", "A token was created. The data has its owner and rights, never the token."),
     EventKind("token.revoked", "A token was revoked."),
+    EventKind(
+        "store.restored",
+        "The store is an older copy: a backup was restored, or a server failed over. The data has the reason.",
+    ),
     EventKind("store.backed_up", "The store was backed up."),
     EventKind("hook.failed", "A hook that runs after a run failed. The run is not affected."),
 )

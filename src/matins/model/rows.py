@@ -178,6 +178,15 @@ class StoredEvent(NamedTuple):
     hash: bytes
 
 
+class ChainHead(NamedTuple):
+    """The last event of a chain. A store without it is older than the process that wrote it."""
+
+    event_id: int
+    writer: str
+    seq: int
+    hash: str
+
+
 class WriterRow(NamedTuple):
     """A writer of events, and where its chain begins after older events were deleted."""
 

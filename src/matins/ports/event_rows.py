@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
-from matins.model.rows import AuditRows, Figures, StoredEvent
+from matins.model.rows import AuditRows, ChainHead, Figures, StoredEvent
 from matins.model.subscription import Delivery, DeliveryState, Subscription, SubscriptionState
 
 
@@ -28,6 +28,26 @@ class HistoryRows(Protocol):
 
     def seal(self, now: int) -> None:
         """Seal the events since the last seal."""
+        ...
+
+    def incarnation(self) -> str:
+        """The id that a store gets anew when it was set back to an older copy."""
+        ...
+
+    def renew_incarnation(self, old: str, new: str, now: int) -> bool:
+        """Give the store a new incarnation. False when another process has done so."""
+        ...
+
+    def copy_of(self) -> str | None:
+        """The incarnation that a backup was made of, until an engine starts on the backup."""
+        ...
+
+    def restored_at(self) -> int | None:
+        """The time at which the store was last found to be an older copy."""
+        ...
+
+    def has_event(self, head: ChainHead) -> bool:
+        """Whether the store has, or had and pruned, an event that was committed to it."""
         ...
 
     def audit(self) -> AuditRows: ...

@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Protocol
 
+from matins.model.rows import ChainHead
 from matins.ports.clock import Clock
 from matins.ports.transaction import Transaction
 
@@ -18,6 +19,11 @@ class Store(Protocol):
     shared: bool
     """Whether several engines may run on the store."""
     store_id: str
+    incarnation: str
+    """Random. The engine renews it when the store was set back to an older copy: ids that were given since then are
+    given again."""
+    last_head: ChainHead | None
+    """The last event that this process committed."""
 
     def transaction(self, now: int) -> AbstractContextManager[Transaction]:
         """A transaction: all or nothing, durable when it returns."""

@@ -22,6 +22,7 @@ from matins.runtime.checks import CheckedRun, Checks, NoChecks
 from matins.runtime.clearance import Clearance, record_checks
 from matins.runtime.clock_watch import MAX_STEP_BACK_MS, ClockWatch
 from matins.runtime.dispatcher import Dispatcher, release
+from matins.runtime.lineage import Lineage
 from matins.runtime.maintenance import Maintenance
 from matins.runtime.messages import emit
 from matins.runtime.planner import Planner, mark_broken
@@ -60,6 +61,7 @@ class Engine:
         clock: Clock,
         catalog: Catalog,
         settings: EngineOptions,
+        lineage: Lineage | None = None,
     ) -> None:
         self.store = store
         self.clock = clock
@@ -71,6 +73,7 @@ class Engine:
         self.checks: Checks = NoChecks()
         self.reaper = Reaper(store, clock, catalog, settings.lease_ms, settings.beat_ms)
         self.maintenance = Maintenance(store, settings.history_days, settings.history_runs)
+        self._lineage = lineage or Lineage(store)
         self.worker = 0
         self.stale = 0
         """Outcomes that were refused because another worker had taken over the run."""
@@ -99,7 +102,9 @@ class Engine:
         self.executor = executor
         self.checks = checks or NoChecks()
         self._identity = identity
-        self._enlist(self.clock.now_ms())
+        now = self.clock.now_ms()
+        self._lineage.open(now)
+        self._enlist(now)
 
     def _enlist(self, now: int) -> None:
         with self.store.transaction(now) as transaction:
@@ -120,6 +125,7 @@ class Engine:
         if not self.unfinished():
             with self.store.transaction(now) as transaction:
                 transaction.stop_worker(self.worker, now)
+        self._lineage.note()
         self.store.checkpoint()
 
     def release_unstarted(self) -> None:
@@ -151,6 +157,8 @@ class Engine:
         verdict = self._clock_watch.check(now, boot)
         if verdict == "wait":
             return _RECHECK_MS
+        if self._lineage.turn(now, boot, at_once=self._failures > 0):
+            self._enlist(now)  # the worker of the store that was known before may be unknown in this one
         self._clock_went_back |= verdict == "back"
         if self._clock_went_back:
             replan(self.store, self._catalog, now)

@@ -10,6 +10,8 @@ from pathlib import Path
 
 from matins.api.results import Finding
 from matins.engine.policies import Policies
+from matins.engine.reasons import rfc3339
+from matins.engine.when.durations import DAY_MS
 from matins.errors import InvalidFile, MatinsError
 from matins.executors.agent_checks import agent_problems
 from matins.executors.registry import runners
@@ -27,6 +29,7 @@ _MIN_FREE_BYTES = 500 << 20
 _MAX_STEP_BACK_MS = 1_000
 _APART_MS = 1_000
 _NAMED = 5
+_RECENT_MS = 7 * DAY_MS
 _YEAR_MS = 31_557_600_000
 _CORRECT_FILE = "Correct that line, then run: matins plan"
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
@@ -44,9 +47,10 @@ class Doctor:
         with self.core.store.reading() as transaction:
             policies = self.core.catalog.policies(transaction)
             clock, webhooks = list(_clock(transaction, now)), list(_webhooks(transaction))
+            restored = list(_restored(transaction, now))
             missing = missing_jobs(self.core.all_schedules(transaction), self.core.local.jobs)
         found = [*clock, *_host_clock(self.core.store), *_zones(now), *_engine(self.core.store, now), *webhooks]
-        found += [*_store(self.core.store), *_permissions(self.core.store), *self._about_file(principal)]
+        found += [*_store(self.core.store), *restored, *_permissions(self.core.store), *self._about_file(principal)]
         found += [
             *_jobs(missing, shared=self.core.store.shared),
             *_agents(policies, self.core.workdir or str(Path.cwd())),
@@ -150,6 +154,13 @@ def _store(store: Store) -> Iterator[Finding]:
         yield Finding(
             "disk", not low, sentence, f"Free some space: du -xh {store.path.parent} | sort -h" if low else None
         )
+
+
+def _restored(transaction: HistoryRows, now: int) -> Iterator[Finding]:
+    at = transaction.restored_at()
+    if at is not None and now - at < _RECENT_MS:
+        sentence = f"On {rfc3339(at)} the store was found to be an older copy: slots since that copy may run again"
+        yield Finding("store", None, sentence, "Compare: matins events --type store.restored, matins runs")
 
 
 def _permissions(store: Store) -> Iterator[Finding]:

@@ -7,7 +7,7 @@ from hashlib import sha256
 
 import orjson
 
-from matins.model.rows import AuditRows, NewEvent, SealRow
+from matins.model.rows import AuditRows, ChainHead, NewEvent, SealRow
 
 GENESIS = bytes(32)
 
@@ -15,8 +15,9 @@ GENESIS = bytes(32)
 class Chain:
     """The chain of one writer. Its head moves only when the linked events are committed."""
 
-    def __init__(self, writer: int) -> None:
+    def __init__(self, writer: int, uuid: str = "") -> None:
         self.writer = writer
+        self._uuid = uuid
         self._seq = 0
         self._head = GENESIS
         self._pending = (0, GENESIS)
@@ -33,8 +34,10 @@ class Chain:
         self._pending = (seq, head)
         return rows
 
-    def committed(self) -> None:
+    def committed(self, event_id: int) -> ChainHead:
+        """Move the head to the last linked event, and return it."""
         self._seq, self._head = self._pending
+        return ChainHead(event_id, self._uuid, self._seq, self._head.hex())
 
 
 def _body(seq: int, at: int, kind: str, schedule_id: int | None, run_id: int | None, data: str | None) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from matins.model.rows import AuditRows, SealRow, StoredEvent, WriterRow
+from matins.model.rows import AuditRows, ChainHead, SealRow, StoredEvent, WriterRow
 from matins.store.common.statements import Statements
 
 
@@ -21,6 +21,29 @@ class HistoryQueries(Statements):
             self._rows(WriterRow, "all_writers"),
             self._rows(SealRow, "all_seals"),
         )
+
+    def incarnation(self) -> str:
+        return self._value("meta", key="incarnation")
+
+    def renew_incarnation(self, old: str, new: str, now: int) -> bool:
+        if self._value("renew_incarnation", old=old, new=new) is None:
+            return False
+        self._all("set_meta", key="restored_at", value=str(now))
+        self._all("delete_meta", key="copy_of")
+        return True
+
+    def copy_of(self) -> str | None:
+        return self._value("meta", key="copy_of")
+
+    def restored_at(self) -> int | None:
+        value = self._value("meta", key="restored_at")
+        return None if value is None else int(value)
+
+    def has_event(self, head: ChainHead) -> bool:
+        found = self._value("link_hash", id=head.event_id)
+        if found is not None:
+            return bytes(found).hex() == head.hash
+        return (self._value("pruned_until", writer=head.writer) or 0) >= head.seq
 
     def prunable(self, ended_before: int, limit: int) -> list[int]:
         return self._column("prunable", before=ended_before, limit=limit)

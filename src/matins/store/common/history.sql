@@ -9,3 +9,21 @@ SELECT id, pruned_seq, pruned_hash FROM writers ORDER BY id;
 
 -- all_seals: seals, for verification
 SELECT id, at, heads, hash FROM seals ORDER BY id;
+
+-- meta: a value of the store
+SELECT value FROM meta WHERE key = :key;
+
+-- set_meta: set a value of the store
+INSERT INTO meta (key, value) VALUES (:key, :value) ON CONFLICT (key) DO UPDATE SET value = excluded.value;
+
+-- delete_meta: delete a value of the store
+DELETE FROM meta WHERE key = :key;
+
+-- renew_incarnation: give the store another incarnation, unless another process has done so
+UPDATE meta SET value = :new WHERE key = 'incarnation' AND value = :old RETURNING value;
+
+-- link_hash: the hash of an event
+SELECT hash FROM events WHERE id = :id;
+
+-- pruned_until: the number of the last pruned event of a writer
+SELECT pruned_seq FROM writers WHERE uuid = :writer;

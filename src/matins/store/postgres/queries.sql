@@ -21,9 +21,6 @@ UPDATE meta SET value = (last + 1 - xact)::text
 FROM (SELECT coalesce((SELECT max(id) >> 22 FROM events), 0) AS last, pg_current_xact_id()::text::bigint AS xact) x
 WHERE key = 'xact_base' AND value::bigint + xact <= last;
 
--- meta: a value of the store
-SELECT value FROM meta WHERE key = %(key)b;
-
 -- database_time: the server's clock
 SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint;
 

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from matins.errors import Conflict, StoreError, StoreUnavailable, StoreVersionError
+from matins.model.rows import ChainHead
 from matins.ports import Clock
 from matins.store.migrations import Migration, check_known, load_migrations
 from matins.store.postgres.clock import DatabaseClock
@@ -36,8 +37,9 @@ class PostgresStore:
         self.pool = SessionPool(url)
         self._me = str(uuid.uuid4())
         self._listener: Listener | None = None
+        self.last_head: ChainHead | None = None
         try:
-            self.store_id = self._open(now)
+            self.store_id, self.incarnation = self._open(now)
         except BaseException:
             self.pool.close()
             raise
@@ -58,7 +60,7 @@ class PostgresStore:
             session.chain = None  # the chain is in doubt while the commit is
             session.cursor.execute(b"COMMIT")
             if chain is not None and transaction.events:
-                chain.committed()
+                self.last_head = chain.committed(transaction.last_event_id)
             session.chain = chain
 
     @contextmanager
@@ -137,13 +139,13 @@ class PostgresStore:
         assert row is not None
         return row[0]
 
-    def _open(self, now: int) -> str:
+    def _open(self, now: int) -> tuple[str, str]:
+        """Apply missing migrations. Returns the ids of the store and of its incarnation."""
         with self.pool.borrow(b"BEGIN") as session:
             self._migrate(session, now)
-            row = session.cursor.execute(SQL["meta"], {"key": "store_id"}).fetchone()
+            ids = [_meta(session, key) for key in ("store_id", "incarnation")]
             session.cursor.execute(b"COMMIT")
-        assert row is not None
-        return row[0]
+        return ids[0], ids[1]
 
     def _migrate(self, session: Session, now: int) -> None:
         """Apply missing migrations: one process at a time, all or nothing."""
@@ -168,6 +170,12 @@ class PostgresStore:
             values = {"number": migration.number, "name": migration.name, "checksum": migration.checksum, "now": now}
             cursor.execute(SQL["insert_migration"], values)
         cursor.execute(SQL["rebase"])
+
+
+def _meta(session: Session, key: str) -> str:
+    row = session.cursor.execute(SQL["meta"], {"key": key}).fetchone()
+    assert row is not None
+    return row[0]
 
 
 def _tables(migrations: list[Migration]) -> set[str]:

@@ -50,6 +50,7 @@ class PostgresTransaction(CommonTransaction):
         self._failures: dict[int, int] = {}
         """Failures by schedule, for the cursors that this transaction has locked."""
         self.events: list[NewEvent] = []
+        self.last_event_id = 0
 
     # -- the loops
 
@@ -155,10 +156,15 @@ class PostgresTransaction(CommonTransaction):
         """Link the events just before the commit, and return the chain."""
         if not self.events:
             return self._session.chain
-        chain = self._session.chain or Chain(self._value("insert_writer", uuid=str(uuid.uuid4()), now=now))
+        chain = self._session.chain or self._new_chain(now)
         first = self._value("first_event_id")
+        self.last_event_id = first + len(self.events) - 1
         self._copy("copy_events", _EVENT, [(first + n, *row) for n, row in enumerate(chain.link(self.events))])
         return chain
+
+    def _new_chain(self, now: int) -> Chain:
+        writer = str(uuid.uuid4())
+        return Chain(self._value("insert_writer", uuid=writer, now=now), writer)
 
     def _lock_due_of(self, run_ids: Iterable[int]) -> Integers:
         ids = integers(run_ids)

@@ -46,6 +46,7 @@ def _copy(source: Path, target: Path) -> None:
             while not backup.done:
                 backup.step(-1)
         _pragma(there, "journal_mode = DELETE")  # one file, without a log
+        _mark_as_copy(there)
         problems = _integrity_problems(there)
     finally:
         there.close()
@@ -56,6 +57,14 @@ def _copy(source: Path, target: Path) -> None:
         )
     with target.open("rb") as file:
         os.fsync(file.fileno())
+
+
+def _mark_as_copy(connection: Any) -> None:
+    """Give the copy another incarnation: the store that runs goes on, so the copy is older when it is used."""
+    connection.execute(
+        "INSERT INTO meta SELECT 'copy_of', value FROM meta WHERE key = 'incarnation';"
+        "UPDATE meta SET value = lower(hex(randomblob(8))) WHERE key = 'incarnation'"
+    )
 
 
 def integrity_problems(path: Path) -> list[str]:

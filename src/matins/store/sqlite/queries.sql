@@ -182,9 +182,6 @@ UPDATE writers SET pruned_seq = :seq, pruned_hash = :hash WHERE id = :writer AND
 -- delete_events: delete the first events of a chain
 DELETE FROM events WHERE writer = :writer AND seq <= :seq;
 
--- meta: a value of the store
-SELECT value FROM meta WHERE key = ?1;
-
 -- reserve_run_ids: reserve a block of run ids
 UPDATE meta SET value = value + :size WHERE key = 'next_run_id' RETURNING value - :size;
 

@@ -12,6 +12,7 @@ from typing import Any
 import apsw
 
 from matins.errors import StoreBusy, StoreCorrupt, StoreError, StoreUnavailable
+from matins.model.rows import ChainHead
 from matins.ports import Clock
 from matins.store.chain import Chain
 from matins.store.migrations import Migration, check_known, load_migrations
@@ -47,11 +48,13 @@ class SqliteStore:
         with translated_errors(path):
             self._connection: Any = self._connect()  # apsw's types of bindings need Python 3.12
             try:
-                self.store_id = self._open(now)
+                self._open(now)
+                self.store_id, self.incarnation = self._meta("store_id"), self._meta("incarnation")
             except BaseException:
                 self._connection.close()
                 raise
         self._chain: Chain | None = None
+        self.last_head: ChainHead | None = None
 
     def close(self) -> None:
         with self._lock:
@@ -76,7 +79,7 @@ class SqliteStore:
                 raise
             self._chain, self._run_ids = chain, transaction.spare_run_ids
             if transaction.events:
-                chain.committed()
+                self.last_head = chain.committed(transaction.last_event_id)
 
     @contextmanager
     def reading(self) -> Generator[SqliteTransaction]:
@@ -159,7 +162,7 @@ class SqliteStore:
         connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
         return connection
 
-    def _open(self, now: int) -> str:
+    def _open(self, now: int) -> None:
         """Open the database, and refuse a foreign or newer one before anything is written."""
         migrations = load_migrations("matins.store.sqlite")
         have = self._applied(migrations)
@@ -167,11 +170,14 @@ class SqliteStore:
             self._connection.execute(pragma).fetchall()
         if have < len(migrations):
             self._upgrade(migrations, now)
-        return str(self._connection.execute(SQL["meta"], ("store_id",)).fetchone()[0])
+
+    def _meta(self, key: str) -> str:
+        return str(self._connection.execute(SQL["meta"], {"key": key}).fetchone()[0])
 
     def _new_chain(self, now: int) -> Chain:
-        row = self._connection.execute(SQL["insert_writer"], (str(uuid.uuid4()), now)).fetchone()
-        return Chain(row[0])
+        writer = str(uuid.uuid4())
+        row = self._connection.execute(SQL["insert_writer"], (writer, now)).fetchone()
+        return Chain(row[0], writer)
 
     def _applied(self, known: list[Migration]) -> int:
         """The number of known migrations that are applied."""

@@ -36,6 +36,7 @@ class SqliteTransaction(CommonTransaction):
         self._chain = chain
         self.spare_run_ids = spare_run_ids
         self.events: list[NewEvent] = []
+        self.last_event_id = 0
 
     # -- the loops
 
@@ -133,6 +134,7 @@ class SqliteTransaction(CommonTransaction):
         """Link the events just before the commit."""
         if self.events:
             self._many("insert_event", self._chain.link(self.events))
+            self.last_event_id = self._connection.last_insert_rowid()
 
     def _all(self, query: str, /, **values: Any) -> list[Any]:
         return self._connection.execute(SQL[query], values).fetchall()

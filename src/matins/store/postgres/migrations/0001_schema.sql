@@ -5,6 +5,7 @@ CREATE TABLE migrations (number bigint PRIMARY KEY, name text NOT NULL, checksum
 CREATE TABLE meta (key text PRIMARY KEY, value text NOT NULL);
 INSERT INTO meta VALUES
   ('store_id', substr(md5(gen_random_uuid()::text), 1, 16)),
+  ('incarnation', substr(md5(gen_random_uuid()::text), 1, 16)), -- another one after the store was set back to an older copy
   ('xact_base', '0'), -- added to transaction ids, so that they keep rising in a copy on another server
   ('sealed', '0');    -- all events below this one are sealed
 

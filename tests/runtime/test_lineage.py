@@ -1,0 +1,108 @@
+"""A store that goes back: a restored backup, or a failover to an older copy, is noticed and told."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+import postgres_fixtures
+from matins.testing import ManualClock, Sandbox
+
+postgres_server, postgres_url = postgres_fixtures.postgres_server, postgres_fixtures.postgres_url
+
+
+def told(sandbox: Sandbox) -> list[Any]:
+    return [event.data["reason"] for event in sandbox.events.list(types=["store.restored"])]
+
+
+def worked(sandbox: Sandbox) -> Sandbox:
+    """A sandbox that has committed events."""
+    sandbox.job("work")(lambda run: None)
+    if not sandbox.list():
+        sandbox.add("a", when="every 1 minute", job="work", anchor="grid")
+    sandbox.run_until(sandbox.clock.now_ms() + 180_000)
+    return sandbox
+
+
+def test_the_same_store_keeps_its_incarnation(tmp_path: Path) -> None:
+    """B8: an engine that starts again, also after a crash, finds the store that it left."""
+    url, clock = f"sqlite:///{tmp_path}/matins.db", ManualClock()
+    seen = set()
+    for _ in range(3):
+        with closing(worked(Sandbox(url, clock=clock))) as sandbox:
+            seen.add(sandbox.store.incarnation)
+            assert told(sandbox) == []
+    assert len(seen) == 1
+
+
+def test_an_older_file_is_another_incarnation(tmp_path: Path) -> None:
+    """B8, S7: somebody copies the file, and puts the copy back later."""
+    file, clock = tmp_path / "matins.db", ManualClock()
+    with closing(worked(Sandbox(f"sqlite:///{file}", clock=clock))):
+        pass
+    shutil.copy(file, tmp_path / "copy.db")
+    with closing(worked(Sandbox(f"sqlite:///{file}", clock=clock))) as sandbox:
+        before = sandbox.store.incarnation
+    for name in (file, f"{file}-wal", f"{file}-shm"):
+        Path(name).unlink(missing_ok=True)
+    shutil.copy(tmp_path / "copy.db", file)
+    with closing(Sandbox(f"sqlite:///{file}", clock=clock)) as sandbox:
+        assert sandbox.store.incarnation != before
+        assert told(sandbox) == ["older_copy"]
+        assert any("older copy" in found.sentence for found in sandbox.system.doctor())
+    with closing(Sandbox(f"sqlite:///{file}", clock=clock)) as sandbox:
+        assert told(sandbox) == ["older_copy"]  # once
+        clock.advance(8 * 86_400_000)
+        assert not any("older copy" in found.sentence for found in sandbox.system.doctor())
+
+
+def test_a_backup_is_another_incarnation(tmp_path: Path) -> None:
+    """B8, S7: also on a machine that never saw the store."""
+    clock = ManualClock()
+    with closing(worked(Sandbox(f"sqlite:///{tmp_path}/matins.db", clock=clock))) as sandbox:
+        sandbox.system.backup(str(tmp_path / "elsewhere.db"))
+        before = sandbox.store.incarnation
+    for _ in range(2):
+        with closing(Sandbox(f"sqlite:///{tmp_path}/elsewhere.db", clock=clock)) as copy:
+            assert copy.store.incarnation != before
+            assert told(copy) == ["backup"]
+
+
+def test_a_failover_is_noticed_while_engines_run(postgres_url: str) -> None:
+    """B8, S7: the server comes back without the last commits. One engine renews the incarnation, all take it up."""
+    clock = ManualClock()
+    with closing(worked(Sandbox(postgres_url, clock=clock))) as one, closing(Sandbox(postgres_url, clock=clock)) as two:
+        two.job("work")(lambda run: None)
+        with psycopg.connect(postgres_url, autocommit=True) as connection:
+            (last,) = connection.execute("SELECT max(id) FROM events").fetchone() or (0,)
+        workers = {one.engine.worker, two.engine.worker}
+        one.add("b", when="every 1 hour", job="work")
+        clock.advance(1_000)
+        one.settle()
+        with psycopg.connect(postgres_url, autocommit=True) as connection:
+            connection.execute("DELETE FROM events WHERE id > %s", (last,))
+        clock.advance(1_000)
+        one.settle()
+        two.settle()
+        assert told(one) == ["older_copy"]
+        assert one.store.incarnation == two.store.incarnation
+        assert workers.isdisjoint({one.engine.worker, two.engine.worker})
+        for _ in range(3):
+            clock.advance(1_000)
+            one.settle()
+            two.settle()
+        assert told(one) == ["older_copy"]
+
+
+def test_a_pruned_event_is_not_a_lost_one(tmp_path: Path, reopen: Callable[..., Any]) -> None:
+    """S7: history that is pruned does not look like an older copy."""
+    sandbox = worked(reopen())
+    sandbox.clock.advance(200 * 86_400_000)
+    with sandbox.store.transaction(sandbox.clock.now_ms()) as transaction:
+        transaction.prune_events(sandbox.clock.now_ms())
+    assert told(reopen()) == []
