@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from datetime import datetime
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -82,6 +83,8 @@ class App:
         file: str | Path | None = None,
     ) -> Http | InProcess:
         """A transport to the given or running daemon; without one, to the store, which is opened on first use."""
+        if os.environ.get("MATINS_IN_RUN"):
+            return _transport_of_run(store, url, token, home)
         from matins.surfaces.home import Home, absolute_url, redacted_url
 
         at = Home(home)
@@ -120,6 +123,21 @@ class App:
         from matins.daemon.systemd import systemd_unit
 
         return systemd_unit(store=store, file=file, home=home)
+
+
+def _transport_of_run(store: str | None, url: str | None, token: str | None, home: str | Path | None) -> Http:
+    """The transport of a process that belongs to a run: by the token of the run, and by nothing else."""
+    from matins.errors import NotAllowed
+    from matins.surfaces.transports.http_client import Http
+
+    own_url, own_token = os.environ.get("MATINS_URL"), os.environ.get("MATINS_TOKEN")
+    if store or home or url not in (None, own_url) or token not in (None, own_token):
+        message = "A process of a run reaches Matins by the token of its run only."
+        raise NotAllowed(message, field="token", hint="Omit --store, --url, --token and --home.")
+    if not own_url or not own_token:
+        message = "This process belongs to a run, and has no token of its own (MATINS_URL, MATINS_TOKEN)."
+        raise NotAllowed(message, field="token", hint="Run the engine by `matins up`, which has an API for agents.")
+    return Http(own_url, own_token)
 
 
 class LazyStore:

@@ -74,6 +74,8 @@ class Matins(Api):
         self._loader = ContextLoader(self._store, self._catalog, self.clock)
         self._workdir = None if self._store.path is None else str(self._store.path.parent)
         self._service = Service(self._store, self.clock, self._changed, self._workdir)
+        self.url: str | None = None
+        """The address of the API that serves this scheduler; its agents get it. None without a server."""
         self.outbox = Outbox(self._store, self.clock, self._catalog, senders(self.clock, self._workdir))
         self._loop: Loop | None = None
         self._owning = threading.Lock()
@@ -219,7 +221,7 @@ class Matins(Api):
             return Supervisor(run_folder(self._store), wake)
 
         workdir = self._workdir or str(Path.cwd())
-        return AgentExecutor(runners(), supervisor, self.clock, wake, self._loader, workdir=workdir)
+        return AgentExecutor(runners(), supervisor, self.clock, wake, self._loader, workdir=workdir, url=self.url)
 
     def _checks(self, kind: type[C], wake: Callable[[], None]) -> C:
         return kind(self.clock, wake, guard=self._guard, on_blocked=self._on_blocked, workdir=self._workdir)

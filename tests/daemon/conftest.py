@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from house import House
 
 import postgres_fixtures
+from house import House
 
 postgres_server, postgres_url = postgres_fixtures.postgres_server, postgres_fixtures.postgres_url
 

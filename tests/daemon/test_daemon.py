@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from house import House, environment
 
+from house import House, environment
 from matins.daemon import address
 from matins.errors import MatinsError
 from matins.surfaces.home import Home

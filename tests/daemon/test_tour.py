@@ -13,8 +13,8 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
-from house import PATIENCE_S, House
 
+from house import PATIENCE_S, House
 from matins.daemon.daemon import DEMO_HOME
 
 ROOT = Path(__file__).parents[2]

@@ -94,6 +94,7 @@ class Daemon:
             raise engine_running(matins.store)
         listener = stack.enter_context(bind_address(self._host, self._port))
         matins.subscribe(logs.log_event)
+        matins.url = url_of(self._host, listener)
         self._watch_file(stack)  # first, so that no run starts with outdated settings
         matins.start()
         stack.callback(_stopped, matins)
@@ -141,7 +142,7 @@ class Daemon:
             self._home.write_token(self._matins.tokens.create(OWNER.name).token)
 
     def _announce(self, listener: socket.socket) -> None:
-        url = url_of(self._host, listener)
+        url = self._matins.url or ""
         file = str(self._file) if self._file.exists() else None
         started = rfc3339(self._matins.clock.now_ms())
         running = RunningDaemon(url, os.getpid(), started, redacted_url(self._store), file)

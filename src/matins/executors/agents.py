@@ -67,9 +67,10 @@ class AgentExecutor:
         loader: ContextLoader,
         *,
         workdir: str,
+        url: str | None = None,
         resolve: Resolve | None = None,
     ) -> None:
-        self._preparation = Preparation(runners, clock, loader, workdir)
+        self._preparation = Preparation(runners, clock, loader, workdir, url)
         self._make_supervisor = supervisor
         self._started_supervisor: Supervisor | None = None
         self._supervisor_lock = threading.Lock()

@@ -7,15 +7,18 @@ import shutil
 import uuid
 from collections.abc import Mapping
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
+from urllib.parse import quote
 
 from matins.engine.prompts import build_prompt
 from matins.errors import InvalidInput, MatinsError
 from matins.executors.processes.launch import Launch, Limits
+from matins.executors.run_environment import Address, run_variables
 from matins.executors.runners.protocol import AnyRunner, Call, Command, EndpointRunner, Reader, RunInfo
 from matins.executors.runners.tool_sessions import check_session
-from matins.executors.secrets import environment_of
+from matins.executors.secrets import Environment, environment_of
 from matins.executors.work_items import HeldWorkItem, claim_item, find_held
 from matins.model.agent import Agent
 from matins.model.run import Outcome
@@ -26,6 +29,7 @@ from matins.runtime.run_context import ContextLoader, RunContext
 from matins.work.sources import WorkSource, open_source
 
 log = logging.getLogger("matins")
+_MAX_FOLDER_LENGTH = 200
 _MAX_EARLIER_LENGTH = 200_000
 _SESSIONS = uuid.UUID("6d617469-6e73-5e55-9e55-696f6e000000")
 _KEEPS_NO_SESSION = Command((), b"")
@@ -60,11 +64,20 @@ class Prepared(NamedTuple):
 
 
 class Preparation:
-    def __init__(self, runners: Mapping[str, AnyRunner], clock: Clock, loader: ContextLoader, workdir: str) -> None:
+    def __init__(
+        self,
+        runners: Mapping[str, AnyRunner],
+        clock: Clock,
+        loader: ContextLoader,
+        workdir: str,
+        url: str | None = None,
+    ) -> None:
         self._runners = runners
         self._clock = clock
         self._loader = loader
         self._workdir = workdir
+        self._url = url
+        """The address of the API; None without a server."""
 
     def prepare(self, attempt: Attempt, context: RunContext) -> Prepared:
         agent, runner = self._agent_and_runner(attempt, context)
@@ -118,7 +131,7 @@ class Preparation:
             return Prepared(attempt, runner, context, call, limits, held_item)
         command = runner.command(call)
         check_session(call, context.assignment, command)
-        environment = environment_of(agent.environment, command.env_add, command.env_remove)
+        environment = self._environment(attempt, agent, call, command)
         argv = (find_program(command.argv[0], environment.values.get("PATH")), *command.argv[1:])
         launch = Launch(
             attempt.run_id,
@@ -132,6 +145,12 @@ class Preparation:
             command.finals,
         )
         return Prepared(attempt, runner, context, call, limits, held_item, command, launch)
+
+    def _environment(self, attempt: Attempt, agent: Agent, call: Call, command: Command) -> Environment:
+        values, secrets = environment_of(agent.environment, command.env_add, command.env_remove)
+        address = None if self._url is None else Address(self._url, self._loader.run_token(attempt))
+        values.update(run_variables(call.run_info, agent.name, address))
+        return Environment(values, secrets if address is None else (*secrets, address.token))
 
     def _claim_item(self, attempt: Attempt, context: RunContext) -> HeldWorkItem | None:
         source = self._source(attempt, context)
@@ -216,13 +235,21 @@ def _new_session(attempt: Attempt) -> str:
 
 
 def folder_of(agent: Agent, workdir: str) -> str:
-    """The working folder of an agent. `workdir` is the default, and the start of relative folders."""
-    return str(Path(workdir, Path(agent.workdir or "").expanduser()))
+    """The working folder of an agent: by default its own, below `workdir`, where relative folders start too."""
+    return str(Path(workdir, Path(agent.workdir or own_folder(agent.name)).expanduser()))
+
+
+def own_folder(agent: str) -> str:
+    """The folder that belongs to the agent alone. An agent's name may be no name of a folder."""
+    name = quote(agent, safe=" ") if agent.strip(".") else agent.replace(".", "%2E")
+    if len(name) > _MAX_FOLDER_LENGTH:
+        name = f"{name[:_MAX_FOLDER_LENGTH]}-{sha256(agent.encode()).hexdigest()[:16]}"
+    return f"agents/{name}"
 
 
 def is_own_folder(agent: Agent) -> bool:
     """Whether Matins may create the folder. Any other missing folder may be a typing error."""
-    return agent.workdir is not None and Path(agent.workdir).parts == ("agents", agent.name)
+    return agent.workdir is None or agent.workdir == own_folder(agent.name)
 
 
 def make_folder(folder: Path) -> None:

@@ -24,6 +24,8 @@ class Store(Protocol):
     given again."""
     last_head: ChainHead | None
     """The last event that this process committed."""
+    run_key: str
+    """The secret key of run tokens, created with the store."""
 
     def transaction(self, now: int) -> AbstractContextManager[Transaction]:
         """A transaction: all or nothing, durable when it returns."""

@@ -16,6 +16,7 @@ from matins.ports import Clock, RunRows, Store
 from matins.runtime.approval_requests import still_approved
 from matins.runtime.attempt import Attempt
 from matins.runtime.catalog import Catalog
+from matins.runtime.run_tokens import run_token
 from matins.runtime.spending import SpendingLimit, spending_limits
 
 _MAX_EARLIER_MESSAGES = 100
@@ -43,6 +44,10 @@ class ContextLoader:
     def run_key(self, attempt: Attempt) -> str:
         """A key that is the same for every attempt of a run, and for no other run."""
         return f"{self._store.store_id}-{attempt.run_id}"
+
+    def run_token(self, attempt: Attempt) -> str:
+        """The token with which the processes of this attempt call Matins."""
+        return run_token(self._store, attempt.run_id, attempt.epoch)
 
     def run_context(self, attempt: Attempt) -> RunContext:
         """The context as it is now. An agent that changed after the claim needs approval again. The agent of a run that

@@ -10,6 +10,7 @@ from typing import Any
 
 from matins.engine.schedules import AGENT_JOB
 from matins.errors import NotFound
+from matins.executors.preparation import own_folder
 from matins.executors.registry import runners
 from matins.model.access import Principal
 from matins.model.agent import Agent
@@ -45,12 +46,7 @@ class NewAgents:
         self.changes.set(transaction, principal, AGENTS, agent.name, value, now)
         created = f'Created the agent "{agent.name}" with the runner {agent.runner}.'
         change = f"matins agents edit {shlex.quote(agent.name)} --workdir DIR"
-        return [created, f"It works in its own directory ({agent.workdir}). To change that: {change}"]
-
-
-def own_folder(agent: str) -> str:
-    """The directory of the agent beside the store. It is created before the first run."""
-    return f"agents/{agent}"
+        return [created, f"It works in its own directory ({own_folder(agent.name)}). To change that: {change}"]
 
 
 def _hint(name: str, known: Mapping[str, Agent]) -> str:

@@ -20,6 +20,7 @@ from matins.errors import InvalidInput, NotAllowed, StoreError
 from matins.model.access import Principal, Role, Token
 from matins.model.rows import NewEvent
 from matins.ports import Clock, Store
+from matins.runtime import run_tokens
 from matins.service.core import Core
 from matins.service.permissions import GRANTS, rights_of
 
@@ -103,6 +104,8 @@ class TokenVerifier:
 
     def principal_of(self, token: str) -> Principal | None:
         """The principal of a token; None if the token is unknown, expired or revoked."""
+        if token.startswith(run_tokens.PREFIX):
+            return run_tokens.principal_of_run(self._store, token)
         form = _TOKEN.fullmatch(token)
         found = None if form is None else self._found(form[1])
         known = _NOBODY if found is None else found.hash

@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
-import struct
 import sys
+
+from matins.net.peer import peer_uid
 
 KEEPER = "keeper.sock"
 LOCK = "keeper.lock"
@@ -70,9 +71,7 @@ def accept(listener: socket.socket) -> socket.socket | None:
         sock, _ = listener.accept()
     except OSError:
         return None
-    if sys.platform == "linux":
-        credentials = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-        if struct.unpack("3i", credentials)[1] != os.geteuid():
-            sock.close()
-            return None
+    if peer_uid(sock) != os.geteuid():
+        sock.close()
+        return None
     return sock

@@ -39,7 +39,7 @@ class PostgresStore:
         self._listener: Listener | None = None
         self.last_head: ChainHead | None = None
         try:
-            self.store_id, self.incarnation = self._open(now)
+            self.store_id, self.incarnation, self.run_key = self._open(now)
         except BaseException:
             self.pool.close()
             raise
@@ -139,13 +139,13 @@ class PostgresStore:
         assert row is not None
         return row[0]
 
-    def _open(self, now: int) -> tuple[str, str]:
-        """Apply missing migrations. Returns the ids of the store and of its incarnation."""
+    def _open(self, now: int) -> tuple[str, str, str]:
+        """Apply missing migrations. Returns the ids of the store and of its incarnation, and the key of run tokens."""
         with self.pool.borrow(b"BEGIN") as session:
             self._migrate(session, now)
-            ids = [_meta(session, key) for key in ("store_id", "incarnation")]
+            ids = [_meta(session, key) for key in ("store_id", "incarnation", "run_key")]
             session.cursor.execute(b"COMMIT")
-        return ids[0], ids[1]
+        return ids[0], ids[1], ids[2]
 
     def _migrate(self, session: Session, now: int) -> None:
         """Apply missing migrations: one process at a time, all or nothing."""

@@ -50,6 +50,7 @@ class SqliteStore:
             try:
                 self._open(now)
                 self.store_id, self.incarnation = self._meta("store_id"), self._meta("incarnation")
+                self.run_key = self._meta("run_key")
             except BaseException:
                 self._connection.close()
                 raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 from collections.abc import Mapping
@@ -49,6 +50,7 @@ def add(
         hint = f"Put each in quotes: {EXAMPLE}"
         raise InvalidInput(f"WHEN and PROMPT are two arguments, not more: {given}", field="when", hint=hint)
     settings = without_none(prompt=prompt) | given_settings(SCHEDULE, options)
+    agent = agent or (os.environ.get("MATINS_AGENT") if os.environ.get("MATINS_IN_RUN") else None)
     _check_complete(context, settings, agent)
     document = context.call("schedules.add", name=name, when=when, agent=agent, create_agent=True, **settings)
     for note in document["notes"]:

@@ -11,7 +11,6 @@ import logging
 import os
 import socket
 import socketserver
-import struct
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -26,6 +25,7 @@ from matins.api.use_case import USE_CASES, Caller, UseCase
 from matins.engine.when.triggers import Trigger
 from matins.errors import InvalidInput, MatinsError, StoreUnavailable
 from matins.model.access import OWNER
+from matins.net.peer import peer_uid
 from matins.surfaces.transports.in_process import follow
 
 log = logging.getLogger("matins")
@@ -63,8 +63,7 @@ class _Server(socketserver.ThreadingUnixStreamServer):
     block_on_close = False
 
     def verify_request(self, request: Any, client_address: Any) -> bool:
-        _, uid, _ = struct.unpack("3i", request.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
-        return uid == os.getuid()
+        return peer_uid(request) == os.getuid()
 
 
 def _handler(caller: Caller) -> Callable[..., socketserver.BaseRequestHandler]:

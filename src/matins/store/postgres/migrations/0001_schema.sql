@@ -6,6 +6,7 @@ CREATE TABLE meta (key text PRIMARY KEY, value text NOT NULL);
 INSERT INTO meta VALUES
   ('store_id', substr(md5(gen_random_uuid()::text), 1, 16)),
   ('incarnation', substr(md5(gen_random_uuid()::text), 1, 16)), -- another one after the store was set back to an older copy
+  ('run_key', gen_random_uuid()::text || gen_random_uuid()::text), -- the key of run tokens
   ('xact_base', '0'), -- added to transaction ids, so that they keep rising in a copy on another server
   ('sealed', '0');    -- all events below this one are sealed
 

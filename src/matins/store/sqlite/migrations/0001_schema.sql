@@ -3,6 +3,7 @@
 CREATE TABLE migrations (number INTEGER PRIMARY KEY, name TEXT NOT NULL, checksum TEXT NOT NULL, applied_at INTEGER NOT NULL) STRICT;
 CREATE TABLE meta (key TEXT PRIMARY KEY, value ANY) STRICT;
 INSERT INTO meta VALUES ('next_run_id', 1), ('store_id', lower(hex(randomblob(8)))),
+  ('run_key', lower(hex(randomblob(32)))), -- the key of run tokens
   ('incarnation', lower(hex(randomblob(8)))); -- another one after the store was set back to an older copy
 
 -- Schedules: definitions, creators and due times.

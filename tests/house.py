@@ -13,6 +13,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Self
 
+from matins import Run
 from matins.surfaces.client import Client
 
 PATIENCE_S = 90
@@ -93,6 +94,12 @@ class House:
         """A schedule whose agent is a script; nobody fires it but by hand."""
         self.ask("agents.set", name=name, runner="shell", command=["sh", "-c", script])
         self.ask("schedules.add", name=name, when="every 1 day", agent=name, prompt="Go.")
+
+    def fire(self, name: str) -> tuple[Run, str]:
+        """The run of an agent's script, once it is over, and what it printed."""
+        run = self.client.run(name)
+        run = self.client.runs.wait(run.id, timeout=PATIENCE_S)
+        return run, self.client.runs.output(run.id).text
 
     @property
     def url(self) -> str:
