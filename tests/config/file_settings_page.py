@@ -82,6 +82,7 @@ def _presets() -> str:
     for name, preset in PRESETS.items():
         whole = dict(preset.limits) | ({"min_interval": preset.min_interval} if preset.min_interval else {})
         whole |= {"cron fields": preset.fields} if preset.fields else {}
+        whole |= {f"{setting} of agents": value for setting, value in preset.agent.items()}
         cells = [
             ", ".join(f"`{setting}: {_yaml(value)}`" for setting, value in settings.items())
             for settings in (preset.settings, preset.interval, preset.once, whole)

@@ -73,3 +73,30 @@ def test_the_closer_setting_counts() -> None:
     first, second = schedule(text, "/s").trigger, schedule(text, "/t").trigger
     assert (first.timezone, first.when.anchor, first.when.first) == ("UTC", "start", "immediately")
     assert (second.timezone, second.when.anchor, second.when.first) == ("Asia/Tokyo", "start", "after_interval")
+
+
+@pytest.mark.parametrize("preset", ["herdctl", "corvid", "syris"])
+def test_what_is_late_is_missed(preset: str) -> None:
+    """H4, V8, S4: a grace of 60 s, so that nothing is made up for; one-shots keep theirs"""
+    assert of(preset, "0 2 * * *").grace_ms == 60_000
+    assert of(preset, "2099-01-01T00:00:00Z").grace_ms == 86_400_000
+
+
+def test_cron_of_corvid() -> None:
+    """V1: five fields only"""
+    assert "expected 5 fields, got 6" in wrong("preset: corvid\nschedules: {s: {when: 0 0 2 * * *, job: w}}")[0]
+
+
+def test_agents_of_herdctl() -> None:
+    """H10: one run at a time; prompts as they are written"""
+    text = "preset: herdctl\nagents: {a: {runner: demo}, b: {runner: demo, max_concurrent: 3}, c: {runner: demo}}\n"
+    found = entries(f"{text}limits: {{agent:c: 2}}\nschedules: {{s: {{when: 5m, agent: a, prompt: go}}}}\n")
+    assert [found["agent", name].meant.max_concurrent for name in "abc"] == [1, 3, None]
+    assert found["schedule", "a/s"].meant.definition.prompt_prefix is False
+    assert schedule("schedules: {s: {when: 5m, agent: rover, prompt: go}}", "rover/s").prompt_prefix is True
+
+
+def test_no_grace_at_all() -> None:
+    """H4: `0s` is allowed, and means on time; other durations stay above zero"""
+    assert schedule("schedules: {s: {when: 5m, job: w, grace: 0s}}").grace_ms == 0
+    assert "Zero interval" in wrong("schedules: {s: {when: 5m, job: w, timeout: 0s}}")[0]

@@ -248,7 +248,7 @@ def test_agents_that_cannot_be(office: Office) -> None:
 def test_h9_work_is_fetched_told_and_reported(office: Office, tmp_path: Path) -> None:
     """H9: a work item is claimed, put into the prompt, and told how it went; then there is none left"""
     tasks = tmp_path / "TASKS.yaml"
-    tasks.write_text("tasks:\n  - id: T-1\n    title: Mend the door\n    status: open\n")
+    tasks.write_text("tasks:\n  - id: T-1\n    title: Mend the door\n    status: open\n    priority: high\n")
     m = office.matins
     m.work_sources.set("todo", kind="tasks", path=str(tasks))
     m.agents.set("scout", runner="demo")
@@ -259,10 +259,12 @@ def test_h9_work_is_fetched_told_and_reported(office: Office, tmp_path: Path) ->
     assert run.outcome["result"]["work"] == {"item": "T-1", "source": "todo", "untold": None}
     asked = m.threads.messages(int(run.outcome["result"]["thread"]))[0]
     assert "Mend the door" in asked.text
+    assert "Priority: 10" in asked.text
     assert "status: done" in tasks.read_text()
     second = m.run("worker")
     run = office.wait("worker", lambda run: run.id == second.id and not run.live)
     assert (run.state, run.reason) == ("skipped", "no_work")
+    assert m.why("worker").summary.endswith('Skipped: work source "todo" had no item to claim.')
 
 
 def test_h9_a_source_that_is_not_there_is_refused(office: Office) -> None:

@@ -35,6 +35,7 @@ class ScheduleSettings(TypedDict, total=False):
     description: str | None
     labels: Mapping[str, str] | None
     prompt: str | None
+    prompt_prefix: bool | None
     target: str | Mapping[str, Any] | None
     payload: Any | None
     work_source: str | None
@@ -84,6 +85,7 @@ class ScheduleEdit(TypedDict, total=False):
     description: str | None
     labels: Mapping[str, str] | None
     prompt: str | None
+    prompt_prefix: bool | None
     target: str | Mapping[str, Any] | None
     payload: Any | None
     work_source: str | None

@@ -15,11 +15,11 @@ from matins.engine.validation import check_name
 from matins.engine.when.durations import parse_duration
 from matins.engine.when.parse import parse_trigger
 from matins.engine.when.triggers import Trigger
-from matins.errors import CronParseError, InvalidInput, TriggerError
+from matins.errors import InvalidInput, TriggerError
 from matins.executors.commands import check_command
 from matins.model.schedule import ScheduleDefinition
 from matins.model.settings import Command
-from matins.model.trigger import Cron, Interval, Once
+from matins.model.trigger import When
 from matins.records.kind import RecordContext
 
 _SPELLINGS = {"interval": "interval", "cron": "expression"}
@@ -50,9 +50,9 @@ def resolve(item: FileItem, defaults: SettingsBlock | None, preset: str | None) 
     when = own["when"] = _when(own)
     general = PRESETS[preset] if preset else Preset()
     special = PRESETS[own_preset] if own_preset else Preset()
-    kind = _kind(when)
+    sample = _sample(when)
     default_settings = {} if defaults is None else defaults.values
-    settings = {**_preset_settings(general, kind), **default_settings, **_preset_settings(special, kind), **own}
+    settings = {**general.settings_for(sample), **default_settings, **special.settings_for(sample), **own}
     agent = item.agent or item.block.values.get("agent") or ""
     if item.agent and item.block.values.get("agent") not in (None, item.agent):
         message = f'"agent" is "{item.agent}" already: the schedule is listed below it.'
@@ -87,10 +87,10 @@ def _when(own: dict[str, Any]) -> str:
 
 
 @lru_cache(maxsize=4096)
-def _kind(when: str) -> type[Any] | None:
-    """The type of the trigger at any time; None for an invalid text, which is reported later."""
+def _sample(when: str) -> When | None:
+    """The trigger at any time; None for an invalid text, which is reported later."""
     try:
-        return type(parse_trigger(when, now_ms=0).definition.when)
+        return parse_trigger(when, now_ms=0).definition.when
     except TriggerError:
         return None
 
@@ -99,11 +99,6 @@ def _kind(when: str) -> type[Any] | None:
 def _trigger(when: str, now: int, options: tuple[tuple[str, Any], ...]) -> Trigger:
     """The parsed trigger. Cached: many schedules of a file have the same one."""
     return parse_trigger(when, now_ms=now, **dict(options))
-
-
-def _preset_settings(preset: Preset, kind: type[Any] | None) -> dict[str, Any]:
-    more = {Interval: preset.interval, Once: preset.once}.get(kind) if kind is not None else None
-    return {**preset.settings, **(more or {})}
 
 
 def parse_file_schedule(given: Mapping[str, Any], resolved: ResolvedSettings, context: RecordContext) -> FileSchedule:
@@ -131,11 +126,7 @@ def parse_file_schedule(given: Mapping[str, Any], resolved: ResolvedSettings, co
 
 
 def _check_preset(preset: Preset, when: str, trigger: Trigger) -> None:
-    cron = trigger.definition.when
-    if preset.fields and isinstance(cron, Cron) and not when.startswith("@") and len(when.split()) != preset.fields:
-        raise CronParseError(
-            f'Invalid cron expression "{when}" - expected {preset.fields} fields, got {len(when.split())}', value=when
-        )
+    preset.check_fields(when, trigger.definition.when)
     gap = trigger.smallest_gap()
     if preset.min_interval and gap is not None and gap.total_seconds() * 1000 < parse_duration(preset.min_interval):
         message = f"Schedule interval too short: the minimum is {preset.min_interval}"

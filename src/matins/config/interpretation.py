@@ -105,11 +105,17 @@ class _Interpreter:
         kind, settings = kinds_by_name()[item.kind], dict(item.block.values)
         if "timezone" in kind.table and settings.get("timezone") is None and self.parsed.defaults:
             settings["timezone"] = self.parsed.defaults.values.get("timezone")
+        settings = {**self._preset_of(item), **settings}
         settings = {name: value for name, value in settings.items() if value is not None}
         meant = self._try(item, settings, lambda given: kind.parse(item.name, given, self.context))
         if meant is None:
             return None
         return Entry(item.kind, item.name, settings, _digest(settings), item.block.location, meant)
+
+    def _preset_of(self, item: FileItem) -> Mapping[str, Any]:
+        """The preset's settings of an agent. A limit of the file for the agent counts instead."""
+        limited = any(other.kind == "limit" and other.name == f"agent:{item.name}" for other in self.parsed.items)
+        return PRESETS[self.preset].agent if self.preset and item.kind == "agent" and not limited else {}
 
     def _schedule(self, item: FileItem) -> Entry | None:
         try:

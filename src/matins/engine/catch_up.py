@@ -13,6 +13,8 @@ from matins.model.schedule import ScheduleDefinition
 from matins.model.trigger import Interval, Once
 
 MAX_GRACE_MS = 7_200_000
+MIN_GRACE_MS = 1_000
+"""The engine's own delay, which does not make a slot late, however small its grace is."""
 MAX_RECORDS = 1_000
 """With more missed slots than this in one window, one record covers the range."""
 MAX_RANGES = 200
@@ -95,7 +97,7 @@ def grace_of(definition: ScheduleDefinition, slot: int, next_slot: int | None) -
     when = definition.trigger.when
     period = when.every_ms if isinstance(when, Interval) else 0 if next_slot is None else next_slot - slot
     if definition.grace_ms is not None:
-        return definition.grace_ms + int(period * definition.jitter / 100)
+        return max(definition.grace_ms, MIN_GRACE_MS) + int(period * definition.jitter / 100)
     if isinstance(when, Once) or next_slot is None:
         return DAY_MS
     return min(period // 2, MAX_GRACE_MS)

@@ -47,7 +47,7 @@ class PromptContext(NamedTuple):
 
 FIELDS = (
     "schedule", "agent", "run", "attempt", "slot", "lateness", "slots", "last_outcome", "work.title", "work.id",
-    "work.url", "work.body", "work.labels",
+    "work.url", "work.body", "work.labels", "work.priority",
 )  # fmt: skip
 _UNTRUSTED = frozenset(["work.title", "work.body", "work.url", "work.labels"])
 
@@ -79,13 +79,18 @@ def check_fields(text: str, *, has_work: bool, field: str) -> None:
             raise InvalidInput(message, value=name, field=field, hint='For example: work_source="backlog".')
 
 
-def build_prompt(prompt: str | None, context: PromptContext) -> str:
+def build_prompt(prompt: str | None, context: PromptContext, *, prefix: bool = True) -> str:
     """The full prompt for the agent. A work item without a placeholder in the prompt is appended."""
     text = prompt or DEFAULT_PROMPT
     filled = render(text, context)
-    if context.work is not None and "work." not in "".join(_FIELD.findall(text)):
-        filled = f"{filled}\n\n{_item_text(context.work)}"
-    return f"{PREFIX} {filled}"
+    if "work." not in "".join(_FIELD.findall(text)):
+        filled = with_item(filled, context.work)
+    return f"{PREFIX} {filled}" if prefix else filled
+
+
+def with_item(text: str, work: WorkItem | None) -> str:
+    """The text, and the work item below it as data."""
+    return text if work is None else f"{text}\n\n{_item_text(work)}"
 
 
 def render(text: str, context: PromptContext) -> str:
@@ -110,6 +115,7 @@ def _values(context: PromptContext) -> Mapping[str, Any]:
         "work.url": (work.url or "") if work else "",
         "work.body": work.body if work else "",
         "work.labels": ", ".join(work.labels) if work else "",
+        "work.priority": "" if work is None or work.priority is None else work.priority,
     }
 
 
@@ -123,6 +129,7 @@ def _item_text(work: WorkItem) -> str:
     lines = [f"Title: {work.title}"]
     lines += [f"Link: {work.url}"] if work.url else []
     lines += [f"Labels: {', '.join(work.labels)}"] if work.labels else []
+    lines += [f"Priority: {work.priority}"] if work.priority is not None else []
     lines += ["", work.body] if work.body else []
     return f"Work item {work.id} of {work.source}:\n{fenced('work item', chr(10).join(lines))}"
 

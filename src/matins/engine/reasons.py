@@ -223,6 +223,11 @@ def _missed(context: ReasonContext) -> str:
     return f"no engine was running for {context['slots']} slots, from {first} to {last}"
 
 
+def _no_work(context: ReasonContext) -> str:
+    source = context["work_source"]
+    return f'work source "{source}" had no item to claim' if source else "there was no work item to claim"
+
+
 def _approval(context: ReasonContext) -> str:
     return f"approval {context['approval']}" if context["approval"] else "the approval"
 
@@ -260,6 +265,7 @@ _CAUSES: dict[str, Callable[[ReasonContext], str]] = {
     "denied": lambda context: f"{_approval(context)} was denied",
     "paused": lambda context: "the schedule is paused. The run continues when the schedule is resumed",
     "missed": _missed,
+    "no_work": _no_work,
     "failed": lambda context: f"failed{context.because('error')}",
     "failed_attempt": lambda context: f"attempt {context['attempt'] or 1} failed{context.because('error')}",
     "timed_out": lambda context: "the run exceeded its timeout",

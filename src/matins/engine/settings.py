@@ -228,7 +228,7 @@ def _duration(declared: Declared, value: Any, context: ParseContext) -> int | No
         allowed = 'a duration such as "5m", or "none"' if kind.none else 'a duration such as "5m"'
         raise invalid(declared.name, value, allowed)
     try:
-        return parse_duration(value)
+        return parse_duration(value, zero=kind.zero)
     except IntervalParseError as error:
         reason = "" if "is not a duration" in error.message else f": {error.message.rstrip('.')}"
         message = f'"{declared.name}" must be a duration, not {preview_of(value)}{reason}.'

@@ -213,7 +213,7 @@ class AgentExecutor:
             if attempt.run_id in self._cancelled:
                 self._end_early(attempt.mark)
         except NoWork:
-            self._end(attempt, Outcome(False, nothing_to_do="no_work"))
+            self._end(attempt, Outcome(False, no_work=True))
         except RateLimited as error:
             resets_at = None if error.resets_at is None else to_ms(error.resets_at)
             limit = ProviderLimit(error.provider, resets_at, error.reason)

@@ -155,7 +155,7 @@ def printed(result: CommandResult) -> str:
 
 def _variables(command: CheckCommand, check: Check) -> dict[str, str]:
     return {
-        "PRECHECK_LAST_RUN": str(check.last_run or 0),
+        "PRECHECK_LAST_RUN": "" if check.last_run is None else str(check.last_run),
         "MATINS_EVENT": "pre_check" if command.kind == "pre_check" else str(check.context["event"]),
         "MATINS_SCHEDULE": check.compiled.name,
         "MATINS_AGENT": check.compiled.agent,

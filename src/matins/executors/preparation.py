@@ -183,7 +183,11 @@ class Preparation:
         cap = min((cost for cost in (definition.max_cost, agent.max_cost) if cost is not None), default=None)
         fire = prompt_context(attempt, context.previous_state)
         return Call(
-            prompt=build_prompt(definition.prompt, fire._replace(work=held_item.item if held_item else None)),
+            prompt=build_prompt(
+                definition.prompt,
+                fire._replace(work=held_item.item if held_item else None),
+                prefix=definition.prompt_prefix,
+            ),
             workdir=folder_of(agent, self._workdir),
             model=agent.model,
             session=session,

@@ -134,7 +134,7 @@ class Outcome:
     """The attempt was stopped because Matins was stopped."""
     lost: bool = False
     """The outcome is unknown."""
-    nothing_to_do: str | None = None
+    no_work: bool = False
     """The reason, if there was no work."""
     target_gone: bool = False
     """The tool does not know the session to continue, and did nothing."""

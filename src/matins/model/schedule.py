@@ -56,6 +56,7 @@ class ScheduleDefinition:
     prompt: Annotated[str | None,
         Setting(Template(), "Text sent to the agent; may contain placeholders such as {{slot}}.",
                 "Summarise my open PRs", short="-p")] = None
+    prompt_prefix: Annotated[bool, Setting(Flag(), "Whether `[Scheduled Task]` precedes the prompt.", False)] = True
     target: Annotated[Target | None,
         Setting(TargetKind(), "Where runs happen: a new conversation, or a channel, session or thread.",
                 {"kind": "channel", "channel": "C07ABCDEF"}, notable=True)] = None
@@ -71,7 +72,8 @@ class ScheduleDefinition:
     catch_up: Annotated[CatchUp,
         Setting(_choice(CatchUp), "What to do with slots missed while no engine was running.", "run_once")] = "skip"
     catch_up_limit: Annotated[int, Setting(Int(1, 1_000), "Maximum number of runs for one missed window.", 3)] = 10
-    grace_ms: Annotated[int | None, Setting(Duration(), "How late a slot may still start.", "2h", "grace")] = None
+    grace_ms: Annotated[int | None,
+        Setting(Duration(zero=True), "How late a slot may still start; 0s: only on time.", "2h", "grace")] = None
     """None: a day for one-shots, else half a period and at most 2 h."""
     retries: Annotated[int, Setting(Int(0, 100), "Number of retries after a failure.", 2)] = 0
     retry_delay_ms: Annotated[int,

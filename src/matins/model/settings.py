@@ -80,6 +80,8 @@ class Decimal(Kind):
 class Duration(Kind):
     none: bool = False
     """Whether "none" means no limit."""
+    zero: bool = False
+    """Whether `0s` is allowed."""
 
 
 class Instant(Kind):

@@ -72,7 +72,7 @@ def _rendered(compiled: CompiledSchedule, context: PromptContext) -> dict[str, A
     if payload is not None and not isinstance(payload, dict):
         given = {"text": payload}
     if compiled.wakes_agent:
-        given = {**given, "text": build_prompt(definition.prompt, context)}
+        given = {**given, "text": build_prompt(definition.prompt, context, prefix=definition.prompt_prefix)}
     source: Any = given.get("source")
     own = {"channel": "scheduler", "connector_id": str(compiled.schedule_id)}
     return {**given, "source": {**(cast("dict[str, Any]", source) if isinstance(source, dict) else {}), **own}}

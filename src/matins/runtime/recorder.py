@@ -81,8 +81,9 @@ def _unsuccessful(change: RunChange, number: int, outcome: Outcome) -> RunChange
         return _lost(change)
     if outcome.interrupted:
         return change._replace(transition=INTERRUPT, reason="stopped")
-    if outcome.nothing_to_do is not None:
-        return change._replace(transition=SKIP_NO_WORK, reason=outcome.nothing_to_do)
+    if outcome.no_work:
+        evidence = {"work_source": change.compiled.definition.work_source}
+        return change._replace(transition=SKIP_NO_WORK, reason="no_work", evidence=evidence)
     if outcome.over_budget:
         definition = change.compiled.definition
         evidence = {"max_cost": definition.max_cost, "max_tokens": definition.max_tokens}

@@ -13,10 +13,11 @@ from matins.api._types import ScheduleSettings
 from matins.api.results import Run, Schedule, Snapshot
 from matins.api.schedules import Api
 from matins.app import parse_trigger, trigger_from_dict
+from matins.config.presets import PRESETS
 from matins.engine.events import PREFIX
 from matins.engine.when.cron import parse_cron
 from matins.engine.when.definitions import instant_text
-from matins.engine.when.durations import format_duration
+from matins.engine.when.durations import format_duration, parse_duration
 from matins.engine.when.triggers import Trigger, to_ms
 from matins.errors import CronParseError, IntervalParseError, InvalidInput, NotFound
 from matins.executors.python import Job, JobContext
@@ -25,9 +26,12 @@ from matins.model.run import GatesPassed
 from matins.model.schedule import ApprovalPolicy
 from matins.seeds.run_views import error_of, newest_first, text_of
 
-MIN_SCHEDULE_INTERVAL_MS = 300_000
-MAX_CONCURRENT_EXECUTIONS = 2
-MAX_CONSECUTIVE_FAILURES = 5
+PRESET = PRESETS["corvid"]
+POLL_INTERVAL_MS = 30_000
+"""The longest sleep between two checks; it never adds a delay."""
+MIN_SCHEDULE_INTERVAL_MS = parse_duration(PRESET.min_interval or "")
+MAX_CONCURRENT_EXECUTIONS = PRESET.limits["global"]
+MAX_CONSECUTIVE_FAILURES: int = PRESET.settings["pause_after_failures"]
 ExecutionStatus = Literal["pending", "running", "awaiting_approval", "completed", "failed", "approved", "denied"]
 _STATUSES: Mapping[str, ExecutionStatus] = {
     "waiting": "pending",
@@ -64,6 +68,7 @@ def validate_schedule_frequency(
 def _smallest_gap(expression: str) -> int:
     try:
         parse_cron(expression)
+        PRESET.check_fields(expression, parse_trigger(expression).definition.when)
     except CronParseError as error:
         raise CronParseError(
             f"Invalid cron expression: {error.message}", value=expression, field=error.field, hint=error.hint
@@ -98,14 +103,18 @@ def create_schedule(
 ) -> Schedule:
     """A schedule with the seed's safety rails; `settings` are Matins' own, such as `max_executions`."""
     validate_schedule_frequency(cron_expression, interval_ms)
+    trigger = _trigger(cron_expression, interval_ms)
+    preset = PRESET.settings_for(trigger.definition.when)
     given: ScheduleSettings = {
         "job": action_type,
         "payload": dict(action_input or {}),
         "approval": approval_policy,
-        "pause_after_failures": MAX_CONSECUTIVE_FAILURES,
+        "pause_after_failures": preset["pause_after_failures"],
+        "catch_up": preset["catch_up"],
+        "grace": preset["grace"],
         **settings,
     }
-    return m.add(name, when=_trigger(cron_expression, interval_ms), agent=agent_id, **given)
+    return m.add(name, when=trigger, agent=agent_id, **given)
 
 
 def _trigger(cron_expression: str | None, interval_ms: int | None) -> Trigger:

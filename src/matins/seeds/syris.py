@@ -8,6 +8,7 @@ from typing import Any
 from matins.api.results import Schedule
 from matins.api.schedules import Api
 from matins.app import parse_trigger
+from matins.config.presets import PRESETS
 from matins.engine.schedules import MESSAGE_JOB
 from matins.engine.when.cron import parse_cron
 from matins.engine.when.triggers import Trigger
@@ -47,14 +48,18 @@ def create_schedule(
     timezone: str = "UTC",
     quiet_hours_policy_id: str | None = None,
     catch_up_policy: CatchUp = "skip",
+    catch_up_cap: int | None = None,
 ) -> Schedule:
-    """In the columns of the schedules table. Its fires emit a message made from the payload, unless `job` says another
-    job. While its quiet hours hold, slots are skipped and it moves on."""
+    """In the columns of the schedules table. Its fires emit a message made from the payload, unless `job` names another
+    job. While its quiet hours hold, slots are skipped and it moves on. `catch_up_cap` is the N of run_all_capped."""
+    trigger = schedule_trigger(type, spec, timezone=timezone)
     return m.add(
         name,
-        when=schedule_trigger(type, spec, timezone=timezone),
+        when=trigger,
         job=job,
         payload=payload,
         quiet_hours=quiet_hours_policy_id,
         catch_up=catch_up_policy,
+        catch_up_limit=catch_up_cap,
+        grace=PRESETS["syris"].settings_for(trigger.definition.when)["grace"],
     )

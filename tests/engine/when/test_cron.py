@@ -127,3 +127,17 @@ def test_rare_dates_are_not_impossible(expression: str) -> None:
 def test_v1_smallest_gap_over_the_whole_cycle(expression: str, gap: timedelta) -> None:
     """V1"""
     assert parse_trigger(expression).smallest_gap() == gap
+
+
+@pytest.mark.parametrize("expression", ["0 0 ?,15 * *", "0 0 15,? * *", "0 0 * * ?,1", "0 0 ?,? * *"])
+def test_a_question_mark_stands_alone(expression: str) -> None:
+    """P3: in a list it would silently mean every day"""
+    with pytest.raises(CronParseError, match=r"\? stands alone") as caught:
+        parse_trigger(expression)
+    assert str(caught.value.hint).startswith("Write ? or ")
+
+
+@pytest.mark.parametrize("spelling", ["5#L", "FRI#L", "fri#l", "5L"])
+def test_the_last_friday_of_the_month(spelling: str) -> None:
+    """H4: `5#L` as cron-parser writes it"""
+    assert fires(f"0 9 * * {spelling}") == ["03-27 09:00"]

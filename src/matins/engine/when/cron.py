@@ -191,7 +191,11 @@ def parse_field(kind: Kind, token: str) -> Field:
             kind, token, f'{kind.name} has "{odd}", which is not an ASCII character', "Use the digits 0-9."
         )
     mask, calendar = 0, _NO_CALENDAR
-    for item in token.split(","):
+    items = token.split(",")
+    if "?" in items and len(items) > 1:
+        rest = ",".join(item for item in items if item != "?") or "*"
+        raise _FieldError(kind, token, f'{kind.name} "{token}": ? stands alone', f"Write ? or {rest}.")
+    for item in items:
         rule = _calendar_item(kind, item.upper())
         if rule is not None:
             calendar = (*calendar, rule)
@@ -262,12 +266,12 @@ def _bounded_int(text: str) -> int:
 
 _CALENDAR = {
     DAY_OF_MONTH: re.compile(r"L|LW|WL|([0-9]{1,2})W"),
-    DAY_OF_WEEK: re.compile(r"([0-7]|SUN|MON|TUE|WED|THU|FRI|SAT)(L|#([0-9]+))"),
+    DAY_OF_WEEK: re.compile(r"([0-7]|SUN|MON|TUE|WED|THU|FRI|SAT)(L|#(L|[0-9]+))"),
 }
 
 
 def _calendar_item(kind: Kind, item: str) -> str | None:
-    """The plain spelling of an item that depends on the month (`friL` is `5L`); None for other items."""
+    """The plain spelling of an item that depends on the month (`friL` and `fri#L` are `5L`); None for other items."""
     pattern = _CALENDAR.get(kind)
     match = pattern.fullmatch(item) if pattern else None
     if match is None:
@@ -277,9 +281,11 @@ def _calendar_item(kind: Kind, item: str) -> str | None:
         if match[1] and not 1 <= int(match[1]) <= 31:
             raise _FieldError(kind, item, f"{kind.name} must be {kind.allowed}")
         return "LW" if item == "WL" else item
-    if match[3] and not 1 <= int(match[3][:3]) <= 5:
-        raise _FieldError(kind, item, f'{kind.name} "{item}": a weekday comes 1 to 5 times a month', allowed="1-5")
     day = DAY_NAMES.index(match[1]) if match[1] in DAY_NAMES else int(match[1]) % 7
+    if match[2].endswith("L"):  # 5L, and 5#L as cron-parser writes it
+        return f"{day}L"
+    if not 1 <= int(match[3][:3]) <= 5:
+        raise _FieldError(kind, item, f'{kind.name} "{item}": a weekday comes 1 to 5 times a month', allowed="1-5")
     return f"{day}{match[2]}"
 
 

@@ -16,8 +16,8 @@ _MAX_SHOWN = 60
 _NUMBER = re.compile(r"([+-]?)([0-9]*)(\.[0-9]*)?(.*)", re.DOTALL)
 
 
-def parse_duration(text: str) -> int:
-    """The duration in milliseconds."""
+def parse_duration(text: str, *, zero: bool = False) -> int:
+    """The duration in milliseconds. `zero`: whether it may be 0."""
     if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance] - callers are not all typed
         raise _error(text, "A duration must be text.", 'Write a number and a unit, such as "5m".')
     text = text.strip()
@@ -44,7 +44,7 @@ def parse_duration(text: str) -> int:
             "Use one number and one unit: 90m for 1h30m.",
         )
     milliseconds = int(digits[:12]) * UNITS[unit]
-    if milliseconds == 0:
+    if milliseconds == 0 and not zero:
         raise _error(text, "Zero interval is not allowed", "The minimum is 1s.")
     if len(digits) > 12 or milliseconds > MAX_DURATION_MS:
         raise _error(text, f"An interval of {digits[:20]}{unit} is longer than 100 years.", "The maximum is 36525d.")
@@ -53,7 +53,7 @@ def parse_duration(text: str) -> int:
 
 def format_duration(milliseconds: int) -> str:
     """The shortest exact text, in the largest unit that divides the duration; milliseconds if no unit does."""
-    for name in ("d", "h", "m", "s"):
+    for name in ("d", "h", "m", "s") if milliseconds else ("s",):
         if milliseconds % UNITS[name] == 0:
             return f"{milliseconds // UNITS[name]}{name}"
     return f"{milliseconds}ms"
