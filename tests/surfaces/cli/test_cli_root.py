@@ -49,13 +49,15 @@ def test_every_command_has_help_and_json(words: tuple[str, ...]) -> None:
 
 @pytest.mark.parametrize("words", [(), *commands()], ids=" ".join)
 def test_p4_help_of_every_option_stands_alone(words: tuple[str, ...]) -> None:
-    """P4: whole sentences, also for `matins … --help | grep`"""
+    """P4: whole sentences, each with its option on one line in a pipe: `matins … --help | grep`"""
     command: Any = cli if not words else cli.get_command(ROOT, words[0])
     command = command.commands[words[1]] if len(words) == 2 else command
     context = click.Context(command, info_name=" ".join(words), parent=ROOT)
+    lines = CliRunner().invoke(cli, [*words, "--help"], env={"COLUMNS": None}).stdout.splitlines()
     for option in command.get_params(context):
         if isinstance(option, click.Option) and not option.hidden:
-            _, text = option.get_help_record(context) or ("", "")
+            name, text = option.get_help_record(context) or ("", "")
+            assert [line for line in lines if line.startswith(f"  {name}  ") and line.endswith(f"  {text}")], name
             assert re.fullmatch(r"[A-Z].*\.", text), (option.name, text)
             assert not re.search(r"  |[^.]\. [a-z]", text), (option.name, text)
             assert str(option.help) == text

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from inspect import cleandoc
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -47,8 +49,25 @@ def _shared_options(*, root: bool) -> list[click.Option]:
     return [*options, json]
 
 
+class HelpFormatter(click.HelpFormatter):
+    """Wraps help for a terminal. In a pipe each option is one line, so that `--help | grep` finds it whole."""
+
+    def write_dl(self, rows: Iterable[tuple[str, str]], col_max: int = 30, col_spacing: int = 2) -> None:
+        rows, width = list(rows), self.width
+        if not sys.stdout.isatty() and "COLUMNS" not in os.environ:
+            self.width, col_max = sys.maxsize, max(len(name) for name, _ in rows) + col_spacing
+        super().write_dl(rows, col_max, col_spacing)
+        self.width = width
+
+
+class Context(click.Context):
+    formatter_class = HelpFormatter
+
+
 class Command(click.Command):
     """A command with the shared options, unless it has an option of that name."""
+
+    context_class = Context
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -82,6 +101,7 @@ class NounGroup(click.Group):
     """A noun and its verbs, such as `matins agents`. Without a verb, the default one runs: `matins runs nightly`."""
 
     command_class = Command
+    context_class = Context
 
     def __init__(self, name: str, help: str, default: str = "list") -> None:  # noqa: A002 - as click calls it
         super().__init__(name, help=help)
@@ -120,6 +140,8 @@ class NounGroup(click.Group):
 
 class LazyGroup(click.Group):
     """The commands of the catalog, each loaded when it is called."""
+
+    context_class = Context
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
