@@ -74,7 +74,7 @@ def called_from_now_on(office: Office) -> None:
     ("change", "why"),
     [
         (dropped, 'There is no agent "sh"'),
-        (called_from_now_on, "its agent's runner is openai now, which starts no process"),
+        (called_from_now_on, "The agent now has the runner openai, which starts no process."),
     ],
 )
 def test_b9_what_nobody_can_read_any_more_is_held_when_it_has_ended(
@@ -86,7 +86,7 @@ def test_b9_what_nobody_can_read_any_more_is_held_when_it_has_ended(
     with gate.left_alone(office):
         change(office)
     run = office.wait("s", lambda run: run.state == "held")
-    assert run.outcome["error"].startswith("It ended with exit code 0, but what it said cannot be read: " + why)
+    assert run.outcome["error"].startswith("the run ended with exit code 0, but its output cannot be read: " + why)
     assert gate.diary.read_text() == "run\n"
 
 

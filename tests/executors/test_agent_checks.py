@@ -46,14 +46,14 @@ def test_b4_nothing_is_wrong(runner: str) -> None:
     [
         ({"runner": "claude", "environment": {"PATH": "/nowhere"}}, '"claude" is not on PATH', "Install it"),
         ({"runner": "shell", "command": ["no-such-tool"]}, '"no-such-tool" is not on PATH', "full path"),
-        ({"runner": "shell"}, "A command needs at least the program", "backup.sh"),
+        ({"runner": "shell"}, "A command needs a program", "backup.sh"),
         ({"runner": "demo", "workdir": "/no/such/place"}, "/no/such/place is not a folder", "mkdir -p /no/such/place"),
         ({"runner": "demo", "environment": {"K": "env:NOT_SET_HERE"}}, "the environment has no NOT_SET_HERE", "export"),
-        ({"runner": "demo", "environment": {"K": "file:/no/key"}}, "/no/key cannot be read", "check the path"),
+        ({"runner": "demo", "environment": {"K": "file:/no/key"}}, "/no/key cannot be read", "Check the path"),
         ({"runner": "demo", "url": "http://169.254.169.254/v1"}, "metadata", ""),
         ({"runner": "demo", "url": "gopher://example.org"}, "gopher", ""),
-        ({"runner": "demo", "model": "m"}, 'has no use for "model"', "take this out"),
-        ({"runner": "sorcery"}, 'There is no runner "sorcery"', "known: claude"),
+        ({"runner": "demo", "model": "m"}, 'does not support "model"', "Omit it"),
+        ({"runner": "sorcery"}, 'There is no runner "sorcery".', "Known: claude"),
     ],
 )
 def test_b4_each_thing_that_is_wrong(words: dict[str, Any], what: str, fix: str) -> None:
@@ -79,13 +79,13 @@ def test_b4_everything_that_is_wrong_at_once(tmp_path: Path) -> None:
     ("runner", "model", "what"),
     [
         ("codex", "gpt-5.5", None),
-        ("codex", "my-own-7b", 'codex tells tokens only, and "my-own-7b" has no price'),
-        ("codex", None, "codex tells tokens only, and not of which model"),
-        ("goose", None, "goose tells tokens only, and not of which model"),
+        ("codex", "my-own-7b", 'codex reports only tokens, and "my-own-7b" has no price'),
+        ("codex", None, "codex reports only tokens, without the model"),
+        ("goose", None, "goose reports only tokens, without the model"),
         ("gemini", None, None),
-        ("gemini", "my-own-7b", 'gemini tells tokens only, and "my-own-7b" has no price'),
+        ("gemini", "my-own-7b", 'gemini reports only tokens, and "my-own-7b" has no price'),
         ("claude", "my-own-7b", None),
-        ("shell", None, "nobody can see what shell spends"),
+        ("shell", None, "shell does not report what it spends"),
     ],
 )
 def test_b4_a_limit_of_money_that_cannot_hold(runner: str, model: str | None, what: str | None) -> None:
@@ -95,7 +95,9 @@ def test_b4_a_limit_of_money_that_cannot_hold(runner: str, model: str | None, wh
     limited = replace(agent, max_cost=2_000_000)
     assert agent_problems(agent, runners(), workdir="/", prices=NO_POLICIES.prices) == []
     found = agent_problems(limited, runners(), workdir="/", prices=NO_POLICIES.prices)
-    assert [finding.message for finding in found] == ([] if what is None else [f'"max_cost" cannot hold: {what}'])
+    assert [finding.message for finding in found] == (
+        [] if what is None else [f'"max_cost" cannot be enforced: {what}.']
+    )
     assert all(finding.fix for finding in found)
 
 

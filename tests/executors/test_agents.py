@@ -122,7 +122,7 @@ def test_what_cannot_be_started_is_found_before_anything_is_spent(
     run = office.wait("s")
     assert run.state == "failed"
     assert message in run.outcome["error"]
-    assert run.outcome["error"].startswith("It was not started: ")
+    assert run.outcome["error"].startswith("the run was not started: ")
 
 
 def test_secrets_are_given_and_not_kept(office: Office, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -359,4 +359,4 @@ def test_b4_a_folder_that_cannot_be_made(office: Office) -> None:
     m.run("s")
     run = office.wait("s")
     assert run.state == "failed"
-    assert "agents cannot be made: File exists" in run.outcome["error"]
+    assert "agents cannot be created: File exists" in run.outcome["error"]

@@ -67,7 +67,7 @@ def test_p7_a_list_is_taken_as_a_tuple(script: Callable[..., Path], monkeypatch:
         (["test", 1], "must be a command, or a list", "/usr/bin/test"),
         ("true \0", "contains a NUL", "Remove it"),
         (["true", "a\0b"], "contains a NUL", "Remove it"),
-        ("true \ud800", "half a character", "Remove it"),
+        ("true \ud800", "lone surrogate", "Remove it"),
         ("true " + "x" * 7_996, "at most 8,000 characters, not 8,001", "script"),
         (["true", "x" * 7_997], "at most 8,000 characters, not 8,001", "script"),
         ("matins-no-such check", '"matins-no-such" is not on PATH', "full path"),

@@ -164,7 +164,7 @@ def test_what_cannot_be_started_says_why(command: str | list[str], why: str) -> 
     assert (result.exit_code, result.timed_out, result.output) == (None, False, "")
     assert result.error is not None
     assert why in result.error
-    assert hook_reply(result) == (True, f"it could not be started: {result.error}")
+    assert hook_reply(result) == (True, f"the command could not be started: {result.error}")
 
 
 @pytest.mark.parametrize("absent", ["/no/such/folder", "~nobody-of-this-name/x"])

@@ -108,8 +108,8 @@ def test_b6_not_now_is_a_limit_of_the_provider(
 @pytest.mark.parametrize(
     ("fault", "word", "error"),
     [
-        ("cut", "failed", "the stream was cut before its end"),
-        ("torn", "failed", "the stream was cut before its end: {} cannot be reached: the answer is not valid HTTP."),
+        ("cut", "failed", "the stream ended early"),
+        ("torn", "failed", "the stream ended early: {} cannot be reached: the answer is not valid HTTP."),
         ("garbage", "succeeded", None),
         ("halves", "succeeded", None),
         ("fails", "failed", "the endpoint answered 500: Not now"),
@@ -139,20 +139,20 @@ def test_b9_a_flood_costs_little_memory(office: Office, endpoint: Endpoint) -> N
 
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
-    ({"url": None}, "needs a url"),
+    ({"url": None}, "needs a URL"),
     ({"url": "http://169.254.169.254/latest"}, "a cloud's metadata service"),
     ({"url": "http://2130706433:1/"}, "not a plain IPv4 address"),
     ({"url": "http://0177.0.0.1/"}, "not a plain IPv4 address"),
     ({"url": "http://[::ffff:127.0.0.1]/"}, "leads to"),
     ({"url": "http://localhost/"}, "a loopback address"),
     ({"url": "ftp://example.com/"}, "begins with ftp"),
-    ({"model": None}, "needs to be told the model"),
+    ({"model": None}, "needs a model"),
     ({"environment": {"OPENAI_API_KEY": "env:NOT_SET_ANYWHERE"}}, "the environment has no"),
     ({"environment": {"OPENAI_API_KEY": "file:/nowhere/key"}}, "cannot be read"),
-    ({"environment": {"OPENAI_API_KEY": "sk-written-out"}}, "is given by reference"),
+    ({"environment": {"OPENAI_API_KEY": "sk-written-out"}}, "must be a reference"),
     ({"options": {"temprature": 1}}, 'no option "temprature"'),
-    ({"options": {"max_tokens": "many"}}, "must be a whole number"),
-    ({"max_turns": 3}, "no use for"),
+    ({"options": {"max_tokens": "many"}}, "must be an integer"),
+    ({"max_turns": 3}, "does not support"),
     ({"workdir": "/nowhere/at/all"}, "is not a folder"),
     ({"runner": "http"}, "has no WEBHOOK_SECRET"),
 ]
@@ -168,7 +168,7 @@ def test_what_cannot_be_called_is_found_before_anything_is_spent(office: Office,
     for number, (_, message) in enumerate(REFUSED):
         run = office.wait(f"s{number}")
         assert run.state == "failed"
-        assert run.outcome["error"].startswith("It was not started: ")
+        assert run.outcome["error"].startswith("the run was not started: ")
         assert message in run.outcome["error"]
         assert "sk-written-out" not in run.outcome["error"]
     assert endpoint.requests == []
@@ -228,7 +228,7 @@ def test_a_function_that_is_not_there_is_found_before_anything_is_spent(office: 
     m.agents.set("fn", runner="python", command=command)
     m.add("s", when="every day at 09:00", agent="fn", prompt="Hello")
     m.run("s")
-    assert office.wait("s").outcome["error"].startswith("It was not started: ")
+    assert office.wait("s").outcome["error"].startswith("the run was not started: ")
 
 
 def test_s5_the_engine_in_its_threads_emits_a_message(office: Office) -> None:

@@ -121,7 +121,7 @@ def test_b9_a_call_that_a_crash_cut_is_unknown(tmp_path: Path, endpoint: Endpoin
         run = office.wait("s", lambda run: run.state == word and (run.epoch > 1 or word == "held"))
         if word == "held":
             assert run.reason == "unknown"
-            assert "nobody knows" in run.outcome["error"]
+            assert "the outcome is unknown" in run.outcome["error"]
         else:
             endpoint.wait_for(2)
         endpoint.go_on.set()

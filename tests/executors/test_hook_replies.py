@@ -30,15 +30,15 @@ maintenance ← echo '{"cancel": true, "reason": "maintenance"}'; exit 1
 None ← echo '{"cancel": true}'
 None ← echo '{"cancel": true, "reason": 7}'
 a�b? ← printf %s '{"cancel": true, "reason": "a\u0000b\ud83d"}'
-it ended with exit code 1 ← echo '{"cancel": true}'; exit 1
-it ended with exit code 1 ← echo '{"cancel": false}'; exit 1
-it ended with exit code 3 ← exit 3
-it ended with exit code 3: last ← echo first >&2; echo last >&2; echo >&2; exit 3
-it was ended by SIGKILL ← kill -9 $$
-its answer is too long to be read ← printf '{"more": "%020000d", "cancel": true}' 0
-its answer is too long to be read ← printf '{"a": "%010000d", "cancel": true, "b": "%010000d"}' 0 0
-its answer is too long to be read ← echo well; printf '{"cancel": true, "more": "%020000d"}' 0
-its answer is too long to be read ← printf '{\n"cancel": true,\n"more": "%020000d"\n}\n' 0
+exit code 1 ← echo '{"cancel": true}'; exit 1
+exit code 1 ← echo '{"cancel": false}'; exit 1
+exit code 3 ← exit 3
+exit code 3: last ← echo first >&2; echo last >&2; echo >&2; exit 3
+ended by SIGKILL ← kill -9 $$
+the output of the command is too long to be read ← printf '{"more": "%020000d", "cancel": true}' 0
+the output of the command is too long to be read ← printf '{"a": "%010000d", "cancel": true, "b": "%010000d"}' 0 0
+the output of the command is too long to be read ← echo well; printf '{"cancel": true, "more": "%020000d"}' 0
+the output of the command is too long to be read ← printf '{\n"cancel": true,\n"more": "%020000d"\n}\n' 0
 """
 
 
@@ -60,7 +60,7 @@ def test_p7_a_reason_is_short() -> None:
 
 def test_p7_a_hook_that_is_cut_off_cancels() -> None:
     late = CommandResult(None, True, '{"cancel": false}', "", None, duration_ms=15_000)
-    assert hook_reply(late) == (True, "it did not end within 15 s")
-    assert hook_reply(late._replace(duration_ms=1_500)) == (True, "it did not end within 1.5 s")
+    assert hook_reply(late) == (True, "the command did not end within 15 s")
+    assert hook_reply(late._replace(duration_ms=1_500)) == (True, "the command did not end within 1.5 s")
     nameless = CommandResult(-35, False, "", "", None, duration_ms=3)
-    assert hook_reply(nameless) == (True, "it was ended by signal 35")
+    assert hook_reply(nameless) == (True, "ended by signal 35")

@@ -157,7 +157,7 @@ def test_an_unknown_job(hall: Hall) -> None:
     """H2"""
     hall.submit("nobody", 1)
     ((_, outcome),) = hall.wait()
-    assert outcome.error == 'no job is registered as "nobody" in this process'
+    assert outcome.error == 'the job "nobody" is not registered in this process'
 
 
 class Gate:
@@ -187,7 +187,7 @@ def test_a_sync_job_past_its_limit_is_told_of_once_and_seen_until_it_ends(hall: 
     assert hall.executor.running() == 1
     gate.open.set()
     ((_, outcome),) = hall.wait()
-    assert outcome == Outcome(False, error="it ended after its limit", timed_out=True)
+    assert outcome == Outcome(False, error="the job ended after its timeout", timed_out=True)
     assert hall.executor.running() == 0
 
 

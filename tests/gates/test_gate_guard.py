@@ -41,7 +41,7 @@ def test_c8_true_blocks_the_fire_and_never_kills_the_schedule(guarded: Open, whe
     bench.add("s", when=when, job="work")
     bench.run_until(at("09:30"))
     assert lines(bench) == ["09:00 blocked guard"]
-    assert evidence(bench) == {"gate": "guard", "said": "the guard said no"}
+    assert evidence(bench) == {"gate": "guard", "message": "the guard blocked the run"}
     assert [data["reason"] for data in told(bench, "run.blocked")] == ["guard"]
     assert (bench.get("s").state, iso(bench.get("s").next_run_at)) == ("active", at("10:00"))
     guard.answer = False
@@ -76,7 +76,7 @@ def test_c8_a_text_says_why(guarded: Open) -> None:
     bench = guarded(Guard("the build is red"))
     bench.add("s", when=HOURLY, job="work")
     bench.run_until(at("09:00"))
-    assert evidence(bench)["said"] == "the build is red"
+    assert evidence(bench)["message"] == "the build is red"
     assert bench.runs.checks(last(bench).id)[0].verdict == "the build is red"
 
 
@@ -93,7 +93,7 @@ def test_a_text_that_no_store_can_hold_blocks_all_the_same(guarded: Open, text: 
         bench.engine.run_once()
     assert lines(bench) == ["09:00 blocked guard"]
     assert lines(bench, "t") == ["09:00 succeeded"]
-    assert len(evidence(bench)["said"]) <= 500
+    assert len(evidence(bench)["message"]) <= 500
 
 
 def test_c8_an_async_guard(guarded: Open) -> None:
@@ -106,7 +106,7 @@ def test_c8_an_async_guard(guarded: Open) -> None:
     bench = guarded(guard)
     bench.add("s", when=HOURLY, job="work")
     bench.run_until(at("09:00"))
-    assert evidence(bench)["said"] == "not now"
+    assert evidence(bench)["message"] == "not now"
 
 
 class Weird(BaseException):
@@ -128,7 +128,7 @@ def test_c8_a_guard_that_fails_guards(guarded: Open, error: BaseException, kind:
     bench.add("s", when=HOURLY, job="work")
     bench.run_until(at("10:00"))
     assert lines(bench) == ["09:00 blocked guard", "10:00 blocked guard"]
-    assert f"the guard failed: {type(error).__name__}" in evidence(bench)["said"]
+    assert f"the guard failed: {type(error).__name__}" in evidence(bench)["message"]
 
 
 def test_c8_who_wants_to_know_is_told(guarded: Open) -> None:

@@ -56,7 +56,7 @@ def test_p7_a_hook_cancels_this_run_and_the_schedule_moves_on(
         ("""echo thinking; echo '{"cancel": true, "reason": "a holiday"}'""", "a holiday"),
         ("""echo '{"cancel": true}'""", None),
         ("""echo '{"cancel": true, "reason": "first"}'; exit 2""", "first"),
-        ("""echo no money >&2; exit 2""", "it ended with exit code 2: no money"),
+        ("""echo no money >&2; exit 2""", "exit code 2: no money"),
     ],
 )
 def test_p7_it_says_why(bench: Sandbox, given: Given, command: str, reason: str | None) -> None:
@@ -64,7 +64,7 @@ def test_p7_it_says_why(bench: Sandbox, given: Given, command: str, reason: str 
     bench.add("s", when=HOURLY, job="work", **given(bench, command))
     bench.run_until(at("09:00"))
     assert lines(bench) == ["09:00 skipped hook"]
-    assert evidence(bench)["said"] == reason
+    assert evidence(bench)["message"] == reason
 
 
 @BOTH
@@ -161,7 +161,7 @@ def test_a_hook_has_a_limit(bench: Sandbox) -> None:
     bench.hooks.set(BEFORE_RUN, command="exec sleep 600", timeout="1s")
     bench.add("s", when=HOURLY, job="work")
     bench.run_until(at("09:00"))
-    assert evidence(bench)["said"] == "it did not end within 1 s"
+    assert evidence(bench)["message"] == "the command did not end within 1 s"
 
 
 def test_a_hook_set_while_a_run_waits_is_asked(bench: Sandbox) -> None:

@@ -42,7 +42,7 @@ def test_c6_anything_else_skips_this_fire_and_no_other(bench: Sandbox, note: Pat
     bench.add("s", when=when, job="work", pre_check=f"! test -e {note} || exit 3")
     bench.run_until(at("09:59"))
     assert lines(bench) == ["09:00 skipped pre_check"]
-    assert evidence(bench) == {"gate": "pre_check", "said": "it ended with exit code 3", "exit_code": 3}
+    assert evidence(bench) == {"gate": "pre_check", "message": "exit code 3", "exit_code": 3}
     assert iso(bench.get("s").next_run_at) == at("10:00")
     note.unlink()
     bench.run_until(at("10:00"))
@@ -103,7 +103,7 @@ def test_c6_one_that_takes_too_long_is_ended(bench: Sandbox, note: Path, monkeyp
     bench.add("s", when=HOURLY, job="work", pre_check=pre_check, check_timeout="90s")
     bench.run_until(at("09:00"))
     assert lines(bench) == ["09:00 skipped pre_check"]
-    assert evidence(bench)["said"] == "it did not end within 90 s"
+    assert evidence(bench)["message"] == "the command did not end within 90 s"
     (said,) = bench.runs.checks(last(bench).id)
     assert (said.exit_code, said.output, said.duration_ms) == (None, "begun\n", 90_000)
 
@@ -116,7 +116,7 @@ def test_one_that_vanished_says_no(bench: Sandbox, note: Path) -> None:
     note.unlink()
     bench.run_until(at("09:00"))
     assert lines(bench) == ["09:00 skipped pre_check"]
-    assert "it could not be started: No such file" in evidence(bench)["said"]
+    assert "the command could not be started: No such file" in evidence(bench)["message"]
 
 
 @pytest.mark.parametrize(

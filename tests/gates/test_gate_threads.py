@@ -180,7 +180,7 @@ def test_c8_a_guard_that_never_answers_blocks(start: Start, monkeypatch: pytest.
         assert over(matins, run.id) == "blocked"
         evidence = matins.runs.get(run.id).evidence
         assert evidence is not None
-        assert evidence["said"] == "the guard failed: TimeoutError: it did not answer within 0.05 s"
+        assert evidence["message"] == "the guard failed: TimeoutError: no answer within 0.05 s"
         monkeypatch.setattr(check_executor, "GUARD_TIMEOUT_MS", PATIENCE * 1_000)
         matins.run("s")
         ran.wait("s")

@@ -34,7 +34,7 @@ def failures(bench: Sandbox) -> list[tuple[str, str]]:
     with bench._store.reading() as transaction:
         events = transaction.events_after(0, 10_000)
     found = [json.loads(event.data or "{}") for event in events if event.type == "hook.failed"]
-    return [(data["hook"], data["said"]) for data in found]
+    return [(data["hook"], data["message"]) for data in found]
 
 
 def test_p7_a_schedules_own_hook_learns_how_a_run_ended(bench: Sandbox, tell: str, heard: Heard) -> None:
@@ -150,9 +150,9 @@ def test_what_was_over_before_the_hook_was_set_is_not_told(bench: Sandbox, tell:
 @pytest.mark.parametrize(
     ("command", "said"),
     [
-        ("echo so what >&2; exit 3", "it ended with exit code 3: so what"),
-        ("sleep 30", "it did not end within 1 s"),
-        ("kill -9 $$", "it was ended by SIGKILL"),
+        ("echo so what >&2; exit 3", "exit code 3: so what"),
+        ("sleep 30", "the command did not end within 1 s"),
+        ("kill -9 $$", "ended by SIGKILL"),
     ],
 )
 def test_a_hook_that_fails_is_recorded_and_changes_nothing(bench: Sandbox, command: str, said: str) -> None:
@@ -181,7 +181,7 @@ def test_both_hooks_run_and_what_they_print_is_kept(bench: Sandbox) -> None:
         ("after", 0, "two\n"),
         ("file_after", 1, "one\n"),
     ]
-    assert failures(bench) == [("file_after", "it ended with exit code 1")]
+    assert failures(bench) == [("file_after", "exit code 1")]
 
 
 def test_a_hook_that_asks_to_cancel_comes_too_late(bench: Sandbox) -> None:

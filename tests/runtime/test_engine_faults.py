@@ -218,7 +218,7 @@ def test_an_unknown_job_fails_and_says_which(bench: Sandbox) -> None:
     bench.run_until(AT)
     (run,) = bench.runs.list(schedule="s")
     assert run.state == "failed"
-    assert run.outcome == {"error": 'no job is registered as "nobody" in this process'}
+    assert run.outcome == {"error": 'the job "nobody" is not registered in this process'}
 
 
 # -- a store that does not answer

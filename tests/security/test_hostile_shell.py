@@ -91,7 +91,7 @@ def test_what_a_hook_says_is_not_run_either(bench: Watched, canary: Path, tmp_pa
     for number, text in enumerate(injections(canary)):
         evidence = bench.last(f"s{number}").evidence
         assert evidence is not None
-        assert evidence["said"] == text
+        assert evidence["message"] == text
 
 
 def test_a_list_is_a_program_and_its_arguments(bench: Watched, canary: Path) -> None:

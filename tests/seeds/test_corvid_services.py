@@ -22,7 +22,7 @@ def test_v2_services_are_attached_late() -> None:
         names = ("send_message", "improvement_loop", "reputation_attestation")
         last = {name: bench.runs.list(schedule=name)[0] for name in names}
         assert {run.state for run in last.values()} == {"failed"}
-        assert 'no job is registered as "send_message"' in last["send_message"].outcome["error"]  # type: ignore[index]
+        assert 'the job "send_message" is not registered' in last["send_message"].outcome["error"]  # type: ignore[index]
         service.set_agent_messenger(lambda run: told.append(run.payload["to"]))
         service.set_improvement_loop_service(lambda run: told.append(run.payload["to"]))
         service.set_reputation_services(lambda run: 7, lambda run, score: told.append((run.payload["to"], score)))

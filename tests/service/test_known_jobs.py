@@ -52,7 +52,7 @@ def test_b2_why_says_that_its_job_is_not_there(bench: Sandbox) -> None:
     bench.run_until("2026-03-27T09:00:00Z")
     (run,) = bench.runs.list(schedule="a")
     assert run.state == "failed"
-    assert 'no job is registered as "backup" in this process' in bench.why("a").summary
+    assert 'the job "backup" is not registered in this process' in bench.why("a").summary
 
 
 def test_the_engine_is_asked_and_not_the_store(tmp_path: Path) -> None:

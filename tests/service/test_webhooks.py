@@ -82,7 +82,7 @@ def test_what_is_not_taken_is_tried_again_with_the_same_id(hooked: Sandbox, site
     hooked.add("s", when="0 9 * * *", job="work")
     deliver(hooked)
     (row,) = hooked.subscriptions.deliveries("ops")
-    assert (row.attempts, row.state, row.last_error) == (1, "retrying", f"it answered {status}")
+    assert (row.attempts, row.state, row.last_error) == (1, "retrying", f"the subscriber answered {status}")
     assert iso(row.next_at) > iso(hooked.clock.now_ms() + 4_999)
     answer(site, 204)
     deliver(hooked, 4_999)
@@ -135,7 +135,7 @@ def test_gone_means_gone(hooked: Sandbox, site: Site) -> None:
     deliver(hooked, 60 * MINUTE)
     assert len(site.seen) == 1
     (webhook,) = hooked.webhooks.list()
-    assert (webhook.state, webhook.note) == ("paused", "it answered 410")
+    assert (webhook.state, webhook.note) == ("paused", "the subscriber answered 410")
     answer(site, 200)
     assert hooked.webhooks.resume("ops").state == "active"
     deliver(hooked)

@@ -256,7 +256,7 @@ def test_what_a_pre_check_said(bench: Sandbox) -> None:
     assert now_says(bench.why("s"), "pre_check") == (None, "Would run: echo not yet; exit 3 (at most 15s).")
     bench.run_until("2026-03-27T09:00:00Z")
     why = bench.why("s")
-    assert why.summary == "2026-03-27 09:00: Skipped: the pre-check rejected the run: it ended with exit code 3."
+    assert why.summary == "2026-03-27 09:00: Skipped: the pre-check rejected the run: exit code 3."
     assert why.run is not None
     (check,) = why.run.checks
     assert (check.gate, check.exit_code, check.output) == ("pre_check", 3, "not yet\n")

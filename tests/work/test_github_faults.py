@@ -68,7 +68,7 @@ def test_a_fault_of_theirs_can_be_tried_again(github: GitHub, fault: tuple[int, 
     github.faults[1] = fault
     unavailable = _refused(github, WorkSourceUnavailable)
     assert unavailable.retryable
-    assert unavailable.message.startswith(f"{github.url} cannot be used now: ")
+    assert unavailable.message.startswith(f"{github.url} is not available: ")
     assert _claim(github) is not None
 
 
@@ -81,14 +81,14 @@ def test_a_server_that_is_not_there_can_be_tried_again(github: GitHub) -> None:
 def test_a_refusal_says_what_to_mend(github: GitHub, monkeypatch: pytest.MonkeyPatch) -> None:
     """H9: bad input"""
     missing = _refused(github, NotFound, repo="octo-org/gone")
-    assert (missing.message, missing.field) == ("GitHub shows no octo-org/gone: issues", "repo")
+    assert (missing.message, missing.field) == ("GitHub does not find octo-org/gone: issues.", "repo")
     github.faults[1] = (403, {}, {"message": "Resource not accessible by personal access token"})
     refused = _refused(github, InvalidInput)
-    assert refused.message == "GitHub refuses issues: 403 Resource not accessible by personal access token"
+    assert refused.message == "GitHub rejects issues: 403 Resource not accessible by personal access token."
     monkeypatch.setenv("GITHUB_TOKEN", "wrong")
     refused = _refused(github, InvalidInput)
-    assert (refused.message, refused.field) == ("GitHub does not accept the token", "token")
-    assert refused.hint == "put a valid one where env:GITHUB_TOKEN refers to"
+    assert (refused.message, refused.field) == ("GitHub rejects the token.", "token")
+    assert refused.hint == "Put a valid token into env:GITHUB_TOKEN."
 
 
 def test_the_token_is_read_when_it_is_used(github: GitHub, tmp_path: Path) -> None:
@@ -107,7 +107,7 @@ def test_a_reference_to_no_token_is_refused_before_anything_is_sent(
     """H9: bad input, and the value is not told"""
     monkeypatch.delenv("GITHUB_TOKEN") if value is None else monkeypatch.setenv("GITHUB_TOKEN", value)
     refused = _refused(github, InvalidInput)
-    assert refused.message == "token refers to env:GITHUB_TOKEN, where no token is"
+    assert refused.message == "token refers to env:GITHUB_TOKEN, which has no token."
     assert refused.hint == "export GITHUB_TOKEN=…"
     assert github.requests == []
 

@@ -216,7 +216,7 @@ def test_failed_is_told_and_not_tried_again_by_itself(github: GitHub) -> None:
     _source(github).failed(_claimed(github), "run-1", "No oil.", NOW)
     assert github.issues[7]["state"] == "open"
     assert github.labels(7) == ["ready", "matins-failed"]
-    assert github.said(7)[1].startswith("<!-- matins failed run%2D1 -->\nIt is tried again when `matins-failed` is")
+    assert github.said(7)[1].startswith("<!-- matins failed run%2D1 -->\nRemove the label `matins-failed` to")
     assert _source(github).claim("run-2", NOW) is None
     github.issues[7]["labels"] = [{"name": "ready"}]
     assert _claimed(github, "run-2").id == "7"
@@ -249,7 +249,7 @@ def test_an_end_for_what_is_held_no_more_is_refused(github: GitHub) -> None:
     github.add(7, "ready")
     item = _claimed(github)
     _source(github).release("7", "run-1", NOW)
-    with pytest.raises(Conflict, match="Work item 7 is not held by run run-1: nobody holds it"):
+    with pytest.raises(Conflict, match="Work item 7 is not held by run run-1: no run holds it"):
         _source(github).done(item, "run-1", "", NOW)
     _claimed(github, "run-2")
     before = deepcopy((github.issues, github.comments))

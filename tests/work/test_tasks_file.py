@@ -153,7 +153,7 @@ def test_an_end_for_what_is_held_no_more_is_refused(path: Path, status: str) -> 
         TasksFile("tasks", path).done(item, "run 1", "", LATER)
     assert path.read_bytes() == before
     path.write_text("- title: b\n")
-    with pytest.raises(NotFound, match='There is no task "x" any more'):
+    with pytest.raises(NotFound, match='The task "x" no longer exists'):
         TasksFile("tasks", path).failed(item, "run 1", "", LATER)
     assert path.read_text() == "- title: b\n"
 

@@ -66,26 +66,26 @@ BAD: list[tuple[str, str, int, int, str]] = [
     ("a tab", "- title: a\n\tbody: b\n", 2, 1, "not YAML"),
     ("a control character", "- title: a\n- title: \x07\n", 2, 10, "character 0x7"),
     ("an escape beyond Unicode", '- title: "\\UFFFFFFFF"\n', 1, 11, "not YAML"),
-    ("a text", "just words\n", 1, 1, "a list of tasks"),
-    ("a mapping without tasks", "todo:\n  - title: a\n", 1, 1, "stands there 0 times"),
-    ("tasks twice", "tasks: []\ntasks: []\n", 1, 1, "stands there 2 times"),
-    ("tasks that are no list", "tasks: none\n", 1, 8, "a list of tasks"),
+    ("a text", "just words\n", 1, 1, "tasks must be a list"),
+    ("a mapping without tasks", "todo:\n  - title: a\n", 1, 1, "not 0 times"),
+    ("tasks twice", "tasks: []\ntasks: []\n", 1, 1, "not 2 times"),
+    ("tasks that are no list", "tasks: none\n", 1, 8, "tasks must be a list"),
     ("a task that is a text", "- title: a\n- mend it\n", 2, 3, "must be a mapping"),
     ("no title", "- id: 1\n", 1, 3, 'needs "title"'),
     ("an empty title", "- id: 1\n  title:\n  body: x\n", 2, 3, '"title" must be'),
-    ("a title in a block", "- title: |\n    a\n", 1, 10, '"title" must be a text on the line'),
+    ("a title in a block", "- title: |\n    a\n", 1, 10, '"title" must be a string on one line'),
     ("a title that is a list", "- title: [a]\n", 1, 10, '"title" must be'),
-    ("a field twice", "- title: a\n  body: b\n  body: c\n", 3, 3, '"body" stands there twice'),
+    ("a field twice", "- title: a\n  body: b\n  body: c\n", 3, 3, '"body" is given twice'),
     ("a field without a name", "- title: a\n  ? [x]\n  : y\n", 2, 5, "no name"),
     ("a slip", "- title: a\n  priorty: high\n", 2, 3, 'a task has no "priorty"'),
     ("priority", "- title: a\n  priority: urgent\n", 2, 13, "high, medium, low"),
-    ("a fraction", "- title: a\n  priority: 1.5\n", 2, 13, "whole number"),
-    ("two signs", "- title: a\n  priority: -+5\n", 2, 13, "whole number"),
-    ("a long number", "- title: a\n  priority: 1000000\n", 2, 13, "whole number"),
+    ("a fraction", "- title: a\n  priority: 1.5\n", 2, 13, "an integer"),
+    ("two signs", "- title: a\n  priority: -+5\n", 2, 13, "an integer"),
+    ("a long number", "- title: a\n  priority: 1000000\n", 2, 13, "an integer"),
     ("status", "- title: a\n  status: doing\n", 2, 11, "open or claimed or done or failed"),
     ("created", "- title: a\n  created: yesterday\n", 2, 12, "an instant"),
     ("NUL", '- title: a\n  body: "x\\0y"\n', 2, 9, "without NUL"),
-    ("half a character", '- title: "\\ud800"\n', 1, 10, "half characters"),
+    ("half a character", '- title: "\\ud800"\n', 1, 10, "lone surrogates"),
     ("a label that is a mapping", "- title: a\n  labels: [{b: c}]\n", 2, 12, '"labels" must be'),
     ("the same id", "- id: x\n  title: a\n- id: 'x'\n  title: b\n", 3, 7, 'the id "x" is taken by the task on line 1'),
     ("an id on two lines", '- id: "x\\ny"\n  title: a\n', 1, 7, '"id" must be'),
@@ -178,7 +178,7 @@ def test_a_file_of_json_stays_one() -> None:
 def test_what_would_damage_the_file_is_not_written(text: str) -> None:
     """C3: a field of ours that is a list or a mapping by hand, a name in a style of its own"""
     tasks = read_tasks(text)
-    with pytest.raises(InvalidInput, match=r"line 1, column 3: task .* cannot be changed safely"):
+    with pytest.raises(InvalidInput, match=r"line 1, column 3: the form of task .* cannot be changed safely"):
         with_changes(tasks, tasks.tasks[0], {"note": "new"})
 
 

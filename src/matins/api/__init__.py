@@ -1,1 +1,1 @@
-"""What can be asked for, declared once: use cases, their results, and what follows from both. Quick to load."""
+"""The declarations of use cases and their results. Quick to load."""

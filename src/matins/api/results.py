@@ -68,7 +68,7 @@ class Schedule(Struct, frozen=True):
     rev: int
     trigger: dict[str, Any]
     trigger_text: str
-    """When, in words."""
+    """The trigger as a sentence."""
     timezone: str
     job: str
     prompt: str | None
@@ -152,7 +152,7 @@ class Check(Struct, frozen=True):
 class GateReport(Struct, frozen=True):
     gate: str
     passes: bool | None
-    """None when it is only known once it is asked: code, a command, a person."""
+    """None if only the gate itself can tell: code, a command, a person."""
     sentence: str
     evidence: dict[str, Any] | None = None
 
@@ -199,14 +199,14 @@ class Explanation(Struct, frozen=True):
     state: ScheduleState
     timezone: str
     at: datetime | None
-    """The slot that was asked about."""
+    """The requested slot."""
     status: Literal[
         "record", "due", "to_come", "no_slot", "before", "held_back", "forgotten", "no_record", "nothing_yet"
     ]
     summary: str
     run: RunDetail | None
     slot: Slot | None
-    """What would become of a slot to come."""
+    """The outcome of a future slot, as far as it is known."""
     nearest: list[datetime]
     """The slots before and after an instant that is none."""
     now: list[GateReport]
@@ -224,7 +224,7 @@ class Forecast(Struct, frozen=True):
     then: str | None
     """Why there are no more."""
     overdue: int
-    """How many slots are past and have no record yet; `preview_catch_up` tells what becomes of them."""
+    """The number of past slots without a record; `preview_catch_up` shows their runs."""
     runs_per_day: float
     cost_per_day: str
     """The median cost of past runs, times the runs of a day; "unknown" while nothing is known."""
@@ -272,7 +272,7 @@ class FireTime(Struct, frozen=True):
     local: datetime
     utc: datetime
     in_seconds: int | float
-    """How far from the instant that was asked about."""
+    """The distance from the requested instant."""
     dst: str | None
     """What a change of the clocks did to it."""
 

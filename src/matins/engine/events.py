@@ -50,7 +50,7 @@ _KINDS = (
     EventKind("run.released", "A run was claimed, did not start, and was released."),
     EventKind("run.retrying", "An attempt failed or was lost. The run will be retried."),
     EventKind("run.held", "A run needs a person: it cannot be ended, or its worker is gone."),
-    EventKind("run.cancelling", "A started run was asked to end."),
+    EventKind("run.cancelling", "A started run was requested to end."),
     EventKind("run.succeeded", "A run succeeded.", is_terminal=True),
     EventKind("run.failed", "A run failed and will not be retried.", is_terminal=True),
     EventKind("run.cancelled", "A run was cancelled.", is_terminal=True),

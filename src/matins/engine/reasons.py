@@ -207,7 +207,7 @@ def _signed(amount: str) -> int:
 
 def _rejected(context: ReasonContext) -> str:
     gate = context["gate"] or context["reason"]
-    return f"{_GATES.get(gate, gate)} rejected the run{context.because('said')}"
+    return f"{_GATES.get(gate, gate)} rejected the run{context.because('message')}"
 
 
 def _cancelling(context: ReasonContext) -> str:

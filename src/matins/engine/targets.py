@@ -90,14 +90,14 @@ def _thread(value: Any) -> int | str:
 def _no_current(shorthand: str) -> InvalidInput:
     what = shorthand.removeprefix("current-")
     return InvalidInput(
-        f'"{shorthand}" means the {what} from which it is said, and there is none.',
+        f'"{shorthand}" means the {what} of the caller, and there is none.',
         value=shorthand,
         field="target",
         hint=f'Call from a run, give context={{"{what}": …}}, or name one: {{"kind": "{what}", "{what}": …}}.',
     )
 
 
-BY_SESSION_ID = "session: asked for by its id"
+BY_SESSION_ID = "session: requested by its id"
 """How a run is assigned to an unknown session. Only the tool knows whether the session exists."""
 SESSION_GONE = "gone"
 """How a run was assigned, if its tool does not know the session to continue."""

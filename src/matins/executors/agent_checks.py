@@ -33,7 +33,7 @@ def agent_problems(
     """All problems of the agent. `workdir` is for agents without one. With `prices`, the cost limit is checked too."""
     runner = runners.get(agent.runner)
     if runner is None:
-        return [AgentProblem(f'There is no runner "{agent.runner}"', f"known: {', '.join(sorted(runners))}")]
+        return [AgentProblem(f'There is no runner "{agent.runner}".', f"Known: {', '.join(sorted(runners))}.")]
     folder = folder_of(agent, workdir)
     checks = list(_references(agent))
     if not is_own_folder(agent) or Path(folder).exists():
@@ -85,15 +85,15 @@ def _check_max_cost(agent: Agent, runner: AnyRunner, prices: Mapping[str, Price]
     reports: Collection[str] = getattr(runner, "reports", ("money",))
     if agent.max_cost is None or "money" in reports:
         return
-    reason, fix = None, f'set_price("{agent.model}", input=…, output=…)'
+    reason, fix = None, f"Set its price: matins prices set {agent.model}."
     if "tokens" not in reports:
-        reason, fix = f"nobody can see what {runner.name} spends", "take it out"
+        reason, fix = f"{runner.name} does not report what it spends", "Omit it."
     elif agent.model is not None and price_of(agent.model, prices) is None:
-        reason = f'{runner.name} tells tokens only, and "{agent.model}" has no price'
+        reason = f'{runner.name} reports only tokens, and "{agent.model}" has no price'
     elif agent.model is None and "model" not in reports:
-        reason, fix = f"{runner.name} tells tokens only, and not of which model", 'name it: model="…"'
+        reason, fix = f"{runner.name} reports only tokens, without the model", 'Set the model: model="…".'
     if reason is not None:
-        raise InvalidInput(f'"max_cost" cannot hold: {reason}', field="max_cost", hint=fix)
+        raise InvalidInput(f'"max_cost" cannot be enforced: {reason}.', field="max_cost", hint=fix)
 
 
 def _problem(check: Callable[[], object]) -> AgentProblem | None:

@@ -35,8 +35,8 @@ _THREADS = 4
 _CHUNK = 1 << 20
 _MAX_WAIT_MS = 10_000
 """An attempt that waits longer is released: another engine may have capacity."""
-_CANCELLED = Outcome(False, error="cancelled before it began", cancelled=True)
-_LOST = Outcome(False, error="It was being called when its worker ended: nobody knows how that went", lost=True)
+_CANCELLED = Outcome(False, error="the run was cancelled before it started", cancelled=True)
+_LOST = Outcome(False, error="the worker ended during the call, and the outcome is unknown", lost=True)
 
 
 class WaitingAttempt(NamedTuple):
@@ -222,11 +222,13 @@ class AgentExecutor:
             self._started.pop(attempt.mark, None)
             hint = f" ({error.hint})" if error.hint else ""
             gone = error.field == "session"
-            self._end(attempt, Outcome(False, error=f"It was not started: {error.message}{hint}", target_gone=gone))
+            self._end(
+                attempt, Outcome(False, error=f"the run was not started: {error.message}{hint}", target_gone=gone)
+            )
         except Exception as error:
             log.exception("run %s could not be started", attempt.run_id)
             self._started.pop(attempt.mark, None)
-            self._end(attempt, Outcome(False, error=f"It was not started: {type(error).__name__}: {error}"))
+            self._end(attempt, Outcome(False, error=f"the run was not started: {type(error).__name__}: {error}"))
 
     def _launch(self, prepared: Prepared) -> None:
         mark, runner = prepared.attempt.mark, prepared.runner
@@ -262,9 +264,9 @@ class AgentExecutor:
         try:
             process = self._supervisor.reap(attempt.run_id, attempt.epoch)
         except Exception as error:  # an unknown outcome is an outcome too
-            log.exception("run %s could not be taken up", attempt.run_id)
+            log.exception("run %s could not be adopted", attempt.run_id)
             del self._started[attempt.mark]
-            self._end(attempt, Outcome(False, error=f"It could not be taken up: {error}", lost=True))
+            self._end(attempt, Outcome(False, error=f"the run could not be adopted: {error}", lost=True))
             return
         if process.kind == "running":
             return  # its end arrives like any other
@@ -282,7 +284,7 @@ class AgentExecutor:
             if started.command is not None:
                 self._watch(started)
         except Exception as error:  # the process can be followed to its end, and its output may be readable then
-            log.warning("run %s goes on, but what it says cannot be read now: %s", attempt.run_id, error)
+            log.warning("the output of run %s, which continues, cannot be read now: %s", attempt.run_id, error)
             return UnreadAttempt(attempt, error)
         return started
 
@@ -336,7 +338,7 @@ class AgentExecutor:
                 }
                 outcome = replace(outcome, result={**outcome.result, "work": about})
         except Exception as error:  # the run is over: unreadable output must not hold it forever
-            log.exception("what run %s said cannot be read", attempt.run_id)
+            log.exception("the output of run %s cannot be read", attempt.run_id)
             outcome = unreadable(error, process)
         self._end(attempt, outcome)
 

@@ -88,9 +88,7 @@ class CheckExecutor:
             return self._check(check)
         except BaseException as error:
             log.exception("run %s could not be checked", check.run_id)
-            return CheckedRun(
-                check, (CheckResult("guard", "block", storable_reason(f"it could not be checked: {error}")),)
-            )
+            return CheckedRun(check, (CheckResult("guard", "block", storable_reason(f"the check failed: {error}")),))
 
     def _check(self, check: Check) -> CheckedRun:
         """Run the checks one by one, until one fails."""
@@ -117,7 +115,10 @@ class CheckExecutor:
         if not answer:
             return CheckResult("guard", "pass", None, duration_ms)
         return CheckResult(
-            "guard", "block", storable_reason(answer) if isinstance(answer, str) else "the guard said no", duration_ms
+            "guard",
+            "block",
+            storable_reason(answer) if isinstance(answer, str) else "the guard blocked the run",
+            duration_ms,
         )
 
     def _in_background(self, function: Callable[[], Any]) -> None:
@@ -132,7 +133,7 @@ class CheckExecutor:
         except TimeoutError:
             if future.done():  # the function raised a TimeoutError itself
                 raise
-            raise TimeoutError(f"it did not answer within {GUARD_TIMEOUT_MS / 1000:g} s") from None
+            raise TimeoutError(f"no answer within {GUARD_TIMEOUT_MS / 1000:g} s") from None
 
     def _run_check(self, command: CheckCommand, check: Check) -> CheckResult:
         result = run_command(

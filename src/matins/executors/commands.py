@@ -252,15 +252,15 @@ class HookReply(NamedTuple):
 def hook_reply(result: CommandResult) -> HookReply:
     """The reply of a hook. The run continues only when the hook succeeds and does not cancel."""
     if result.error is not None:
-        return _cancelled(f"it could not be started: {result.error}")
+        return _cancelled(f"the command could not be started: {result.error}")
     if result.timed_out:
-        return _cancelled(f"it did not end within {result.duration_ms / 1000:g} s")
+        return _cancelled(f"the command did not end within {result.duration_ms / 1000:g} s")
     problem = _exit_error(result)
     reply = _json_reply(result.output)
     if reply is not None and reply.get("cancel") is True:
         return _cancelled(reply.get("reason") or problem)
     if problem is None and reply is None and _is_cut_reply(result.output):
-        problem = "its answer is too long to be read"
+        problem = "the output of the command is too long to be read"
     return HookReply(False, None) if problem is None else _cancelled(problem)
 
 
@@ -278,7 +278,7 @@ def _exit_error(result: CommandResult) -> str | None:
     code = result.exit_code
     if not code:
         return None
-    how = f"it ended with exit code {code}" if code > 0 else f"it was ended by {_signal_name(-code)}"
+    how = f"exit code {code}" if code > 0 else f"ended by {_signal_name(-code)}"
     last = _last_line(result.errors)
     return f"{how}: {last}" if last else how
 
@@ -338,7 +338,7 @@ def _checked_texts(texts: tuple[object, ...], field: str) -> tuple[str, ...]:
     if not strings[0].strip():
         raise invalid(field, strings[0], _ALLOWED, hint=_example(field))
     if any("\0" in text or _LONE_SURROGATE.search(text) for text in strings):
-        raise _invalid(field, preview, "contains a NUL or half a character.", hint="Remove it.")
+        raise _invalid(field, preview, "contains a NUL or a lone surrogate.", hint="Remove it.")
     size = sum(map(len, strings))
     if size > MAX_COMMAND_LENGTH:
         what = f"must be at most {MAX_COMMAND_LENGTH:,} characters, not {size:,}."

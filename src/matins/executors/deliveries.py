@@ -63,7 +63,7 @@ class Webhooks:
             return DeliveryResult("again", error.message)
         if 200 <= answer.status < 300:
             return _ARRIVED
-        return DeliveryResult("gone" if answer.status == _GONE else "again", f"it answered {answer.status}")
+        return DeliveryResult("gone" if answer.status == _GONE else "again", f"the subscriber answered {answer.status}")
 
     def _client_for(self, queue: DeliveryQueue) -> HttpClient:
         allowed = queue.policies.allowed_hosts
@@ -108,7 +108,7 @@ def _commands(
 
 
 def _failure(result: CommandResult) -> str | None:
-    return None if result.exit_code == 0 else hook_reply(result).reason or "it ended badly"
+    return None if result.exit_code == 0 else hook_reply(result).reason or "the command failed"
 
 
 def _context(delivery: EventDelivery, run: RunRecord) -> dict[str, Any]:

@@ -59,7 +59,9 @@ class Prepared(NamedTuple):
 
     def reader(self) -> Reader:
         if isinstance(self.runner, EndpointRunner):
-            raise InvalidInput(f"its agent's runner is {self.runner.name} now, which starts no process", field="runner")
+            raise InvalidInput(
+                f"The agent now has the runner {self.runner.name}, which starts no process.", field="runner"
+            )
         return self.runner.reader()
 
 
@@ -103,14 +105,14 @@ class Preparation:
         agent = context.agent
         if agent is None:
             raise InvalidInput(
-                f'There is no agent "{attempt.compiled.agent}"',
+                f'There is no agent "{attempt.compiled.agent}".',
                 field="agent",
-                hint="Create it: matins agents set; or name another.",
+                hint="Create it: matins agents set. Or name another.",
             )
         runner = self._runners.get(agent.runner)
         if runner is None:
-            compiled = ", ".join(sorted(self._runners))
-            raise InvalidInput(f'There is no runner "{agent.runner}"', field="runner", hint=f"known: {compiled}")
+            known = ", ".join(sorted(self._runners))
+            raise InvalidInput(f'There is no runner "{agent.runner}".', field="runner", hint=f"Known: {known}.")
         return agent, runner
 
     def _build(
@@ -162,7 +164,7 @@ class Preparation:
             source = self._source(attempt, context)
             return None if source is None else find_held(source, self._loader.run_key(attempt), self._clock)
         except MatinsError as error:
-            log.warning("run %s goes on without its work item: %s", attempt.run_id, error)
+            log.warning("run %s continues without its work item: %s", attempt.run_id, error)
             return None
 
     def _source(self, attempt: Attempt, context: RunContext) -> WorkSource | None:
@@ -267,7 +269,7 @@ def make_folder(folder: Path) -> None:
         reason = error.strerror or str(error)
         hint = "Name another folder: workdir."
         raise InvalidInput(
-            f"{folder} cannot be made: {reason}.", value=str(folder), field="workdir", hint=hint
+            f"{folder} cannot be created: {reason}.", value=str(folder), field="workdir", hint=hint
         ) from error
 
 

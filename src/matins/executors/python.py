@@ -127,7 +127,7 @@ def run_job(executor: PythonExecutor, attempt: Attempt) -> Outcome:
     """Call a sync job and return the outcome. An exception is a failure."""
     job = executor.jobs.get(attempt.compiled.definition.job)
     if job is None:
-        return Outcome(False, error=f'no job is registered as "{attempt.compiled.definition.job}" in this process')
+        return Outcome(False, error=f'the job "{attempt.compiled.definition.job}" is not registered in this process')
     try:
         result = job(JobContext(attempt, executor))
         if result is None:
@@ -294,7 +294,7 @@ class PythonExecutor:
     def _end(self, attempt: Attempt, outcome: Outcome) -> None:
         self._started.pop(attempt.mark, None)
         if attempt.mark in self._overdue:
-            outcome = Outcome(False, error=outcome.error or "it ended after its limit", timed_out=True)
+            outcome = Outcome(False, error=outcome.error or "the job ended after its timeout", timed_out=True)
         elif attempt.run_id in self._cancelled and not outcome.succeeded:
             outcome = Outcome(False, error=outcome.error, cancelled=True)
         self._cancelled.discard(attempt.run_id)

@@ -17,11 +17,11 @@ from matins.model.thread import ThreadAssignment
 
 _MAX_TEXT_LENGTH = 32_000
 _ENDED = {
-    "wall": "it ran longer than it may",
-    "idle": "it said nothing for longer than it may",
-    "memory": "it took more memory than it may",
-    "processes": "it started more processes than it may",
-    "budget": "it spent more than it may",
+    "wall": "the run exceeded its timeout",
+    "idle": "the run printed nothing for longer than its idle timeout",
+    "memory": "the run exceeded its memory limit",
+    "processes": "the run exceeded its process limit",
+    "budget": "the run exceeded its spending limit",
 }
 
 
@@ -58,11 +58,11 @@ def outcome_of(
 def unreadable(error: Exception, process: ProcessOutcome) -> Outcome:
     """The outcome of a run that is over and cannot be read: cancelled if that was requested, otherwise lost."""
     text = error.message if isinstance(error, MatinsError) else f"{type(error).__name__}: {error}"
-    ended = "It is over" if process.exit_code is None else f"It ended with exit code {process.exit_code}"
+    ended = "the run is over" if process.exit_code is None else f"the run ended with exit code {process.exit_code}"
     was_cancelled = process.ended_by == "asked"
     return Outcome(
         False,
-        error=f"{ended}, but what it said cannot be read: {text}",
+        error=f"{ended}, but its output cannot be read: {text}",
         cancelled=was_cancelled,
         lost=not was_cancelled,
     )
@@ -112,18 +112,18 @@ def display_text(text: str) -> str:
 
 def _failure_text(result: RunnerResult, process: ProcessOutcome) -> str:
     if process.error:
-        return f"It was not started: {process.error}"
+        return f"the process was not started: {process.error}"
     if process.ended_by in _ENDED:
-        return f"{_ENDED[process.ended_by].capitalize()}, and was ended"
+        return f"{_ENDED[process.ended_by]} and was ended"
     if result.declared == "failed":
-        return f"It said that it failed: {result.reason or 'no reason given'}"
+        return f"the agent reported a failure: {result.reason or 'no reason given'}"
     if result.error:
         return display_text(result.error)[:2_000]
     if process.signal is not None:
-        return f"It was ended by {signal.Signals(process.signal).name}"
+        return f"the process was ended by {signal.Signals(process.signal).name}"
     if not result.executed:
-        return f"It ended with exit code {process.exit_code}, without its final event"
-    return f"It ended with exit code {process.exit_code}"
+        return f"the process ended with exit code {process.exit_code}, without its final event"
+    return f"the process ended with exit code {process.exit_code}"
 
 
 def _session_tokens(result: RunnerResult, assignment: ThreadAssignment | None) -> tuple[int, int, int] | None:

@@ -54,12 +54,12 @@ def resolve(text: str, name: str, source: Mapping[str, str] = os.environ) -> str
         try:
             return path.read_text(encoding="utf-8").rstrip("\n")
         except (OSError, UnicodeDecodeError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "it is not a text"
+            reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
             raise _unresolved(
-                name, text, f"{path} cannot be read: {reason}", "check the path and who may read it"
+                name, text, f"{path} cannot be read: {reason}", "Check the path and its permissions."
             ) from None
     return text
 
 
 def _unresolved(name: str, text: str, reason: str, hint: str) -> InvalidInput:
-    return InvalidInput(f"{name} refers to {text}, but {reason}", value=text, field="environment", hint=hint)
+    return InvalidInput(f"{name} refers to {text}, but {reason}.", value=text, field="environment", hint=hint)

@@ -71,7 +71,7 @@ class SpendingWatch:
                 try:
                     self._check(mark, watch)
                 except Exception:  # one failing run must not affect others
-                    log.exception("what run %s has spent so far cannot be seen", mark[0])
+                    log.exception("the spending of run %s cannot be read", mark[0])
 
     def _wait(self) -> bool:
         with self._changed:

@@ -57,7 +57,9 @@ class UsageMeter:
         total = Usage(before.money + now.money, before.tokens + now.tokens)
         if total.exceeds(definition.max_cost, definition.max_tokens):
             spent_so_far = f"{format_money(total.money)} and {format_tokens(total.tokens)} tokens"
-            raise OverBudget(f"This run has spent {spent_so_far}: more than it may", hint="raise max_cost, or do less")
+            raise OverBudget(
+                f"The run has spent {spent_so_far}: more than its limit.", hint="Raise the limit, or do less."
+            )
 
     def read(self, attempt: Attempt, outcome: Outcome) -> Outcome:
         """The outcome with its usage."""

@@ -45,7 +45,7 @@ class HeldWorkItem(NamedTuple):
             elif not outcome.lost:
                 self.source.failed(self.item, self.key, text, now)
         except MatinsError as error:  # the run has its outcome; the failed report is logged and returned
-            log.warning("work item %s could not be told how it went: %s", self.item.id, error)
+            log.warning("the outcome of work item %s could not be reported: %s", self.item.id, error)
             return error.message
         return None
 

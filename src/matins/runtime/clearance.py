@@ -199,7 +199,7 @@ def is_paused(transaction: Transaction, schedule_id: int) -> bool:
 def _check_refused(change: RunChange, result: CheckResult, now: int) -> RunChange:
     """The change for a failed check. A one-shot is retried until its grace ends; others continue at the next slot."""
     reason = _REASONS[result.kind]
-    evidence: dict[str, Any] = {"gate": result.kind, "said": result.reason}
+    evidence: dict[str, Any] = {"gate": result.kind, "message": result.reason}
     if result.exit_code is not None:
         evidence["exit_code"] = result.exit_code
     change = change._replace(reason=reason, evidence=evidence, cleared=0, not_before=None)

@@ -333,5 +333,5 @@ def _record_hook(turn: Turn, delivery: EventDelivery, ran: HookResult) -> None:
         CheckRow(run.id, run.epoch, ran.kind, turn.now, ran.duration_ms, ran.exit_code, verdict, ran.output)
     )
     if reason is not None:
-        data = {"hook": ran.kind, "run_state": run.state.label, "said": reason, "exit_code": ran.exit_code}
+        data = {"hook": ran.kind, "run_state": run.state.label, "message": reason, "exit_code": ran.exit_code}
         turn.record_event("hook.failed", delivery.event, data)

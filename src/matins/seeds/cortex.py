@@ -37,11 +37,11 @@ def schedule_trigger(
 ) -> Trigger:
     """interval and delay are durations (`5m`) or milliseconds, time is HH:MM, day_of_week 0 (Sunday) to 6."""
     if type not in TYPES:
-        raise TriggerError(f'Unknown schedule type "{type}"', value=type, field="type", allowed=", ".join(TYPES))
+        raise TriggerError(f'Unknown schedule type "{type}".', value=type, field="type", allowed=", ".join(TYPES))
     given = {"interval": interval, "time": time, "dayOfWeek": day_of_week, "delay": delay}
     for name in _NEEDS[type]:
         if given[name] is None:
-            raise TriggerError(f'A schedule of type {type} needs "{name}"', value=None, field=name)
+            raise TriggerError(f'A schedule of type {type} needs "{name}".', value=None, field=name)
     now_ms = SystemClock().now_ms() if now is None else to_ms(now)
     if type == "interval":
         every = {"kind": "interval", "every_ms": _milliseconds(interval), "origin": instant_text(now_ms)}
@@ -68,7 +68,7 @@ def guarding(
     before_run_guard: Callable[[dict[str, Any]], bool],
     on_guard_blocked: Callable[[dict[str, Any]], Awaitable[None]] | None = None,
 ) -> Guarding:
-    """For `Matins(url, **guarding(…))`. Both are told about the task that fires; true blocks it."""
+    """For `Matins(url, **guarding(…))`. Both get the task that fires; true blocks it."""
     blocked = on_guard_blocked
     return {"guard": before_run_guard, "on_blocked": None if blocked is None else lambda task, reason: blocked(task)}
 
@@ -102,7 +102,7 @@ def schedule_get(m: Api, name: str, *, agent: str | None = None) -> ScheduleTask
 def schedule_pause(m: Api, name: str, *, agent: str | None = None) -> ScheduleTask:
     if _is_once(m.get(name, agent=agent)):
         raise Conflict(
-            f'"{name}" is of type once: it cannot be paused', value=name, field="name", hint="remove it instead"
+            f'"{name}" is of type once and cannot be paused.', value=name, field="name", hint="Delete it instead."
         )
     return _task(m, m.pause(name, agent=agent))
 

@@ -49,7 +49,7 @@ _STATUSES: Mapping[str, ExecutionStatus] = {
     "expired": "denied",
 }
 _NOWHERE = instant_text(0)
-"""An interval that counts from its starts has an origin that nobody looks at."""
+"""The origin of an interval that counts from its starts: it has no effect."""
 
 
 def validate_schedule_frequency(
@@ -85,7 +85,7 @@ def _check_length(gap_ms: int, value: object, minimum_ms: int) -> None:
             f"Schedule interval too short: {value} fires as often as every {gap}; the minimum is {minimum}",
             value=value,
             allowed=f"{minimum} or more",
-            hint=f"make it fire every {minimum} at the most",
+            hint=f"Use at least {minimum}.",
         )
 
 
@@ -122,7 +122,7 @@ def _trigger(cron_expression: str | None, interval_ms: int | None) -> Trigger:
         return parse_trigger(cron_expression)
     if interval_ms is None or cron_expression is not None:
         raise InvalidInput(
-            "A schedule needs a cron expression or an interval, and not both",
+            "A schedule needs either a cron expression or an interval.",
             field="cron_expression",
             hint='cron_expression="0 9 * * 1", or interval_ms=300_000',
         )
@@ -219,11 +219,11 @@ class SchedulerService:
         self._matins.jobs["improvement_loop"] = service
 
     def set_reputation_services(self, scorer: Job, attestation: Callable[[JobContext, Any], Any]) -> None:
-        """What the scorer finds is given to the attestation."""
+        """Pass the result of the scorer to the attestation."""
         self._matins.jobs["reputation_attestation"] = lambda run: attestation(run, scorer(run))
 
     def resolve_approval(self, execution_id: str, approved: bool) -> ScheduleExecution | None:
-        """Approve or deny; None where nothing is asked about such an execution."""
+        """Approve or deny. None if the execution has no open approval."""
         run_id = _run_id(execution_id)
         run = None if run_id is None else self._matins.approvals.answer(run_id, approved)
         return None if run is None else self._shown(run)

@@ -105,7 +105,7 @@ _REASONS: Mapping[str, ScheduleSkipReason] = {
     "overlap": "already_running",
     "capacity": "at_capacity",
 }
-"""What herdctl calls it when a gate says no; they stand in its order of evaluation."""
+"""herdctl's reasons by gate, in its order of evaluation."""
 
 
 class ScheduleCheckResult(NamedTuple):
@@ -116,23 +116,25 @@ class ScheduleCheckResult(NamedTuple):
 def check_schedule(
     m: Matins, agent: str, schedule_name: str, schedule: Mapping[str, Any] | None = None
 ) -> ScheduleCheckResult:
-    """Whether it would be triggered now; the first condition that fails says why not. `schedule`: its entry in the
-    agent's file, whose type may be one that no clock triggers."""
+    """Whether the schedule would be triggered now, and otherwise the first condition that fails.
+
+    `schedule`: its entry in the agent's file. Its type may be one that no clock triggers.
+    """
     if schedule is not None and schedule.get("type") in _UNTIMED:
         return ScheduleCheckResult(False, "unsupported_type")
-    says = m.why(schedule_name, agent=agent).now
-    waits = any(map(_waits_for_a_place, says))
-    for said in says:
-        if said.gate in _REASONS and said.passes is False and not _waits_for_a_place(said):
-            return ScheduleCheckResult(False, _REASONS[said.gate])
+    reports = m.why(schedule_name, agent=agent).now
+    waits = any(map(_waits_for_capacity, reports))
+    for report in reports:
+        if report.gate in _REASONS and report.passes is False and not _waits_for_capacity(report):
+            return ScheduleCheckResult(False, _REASONS[report.gate])
     due_at = m.get(schedule_name, agent=agent).due_at
     due = waits or (due_at is not None and to_ms(due_at) <= m.clock.now_ms())
     return ScheduleCheckResult(True) if due else ScheduleCheckResult(False, "not_due")
 
 
-def _waits_for_a_place(said: GateReport) -> bool:
-    """Whether what is in its way is its own run, which has not started."""
-    return said.gate == "overlap" and (said.evidence or {}).get("state") == "ready"
+def _waits_for_capacity(report: GateReport) -> bool:
+    """Whether only the schedule's own run, which has not started, blocks it."""
+    return report.gate == "overlap" and (report.evidence or {}).get("state") == "ready"
 
 
 # -- its state

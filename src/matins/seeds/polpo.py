@@ -38,7 +38,7 @@ def _still_waits(m: Api, schedule: Schedule) -> bool:
 
 
 def expired_payload(event: Mapping[str, Any]) -> dict[str, str | None]:
-    """What `schedule:expired` carries, from the event that a subscriber is told."""
+    """The payload of `schedule:expired`, from an event of a subscriber."""
     name: str = event["data"]["name"]
     ends_at: int | None = event["data"]["ends_at"]
     return {
@@ -54,7 +54,7 @@ def load_hooks(m: Api, data: Mapping[str, Any]) -> None:
     for event in hooks:
         if event != BEFORE_RUN:
             raise InvalidInput(
-                f'There is no hook "{event}"', value=event, field="hooks", allowed=BEFORE_RUN, hint=_SHAPE
+                f'There is no hook "{event}".', value=event, field="hooks", allowed=BEFORE_RUN, hint=_SHAPE
             )
     if BEFORE_RUN in hooks:
         settings = _mapping(hooks[BEFORE_RUN], f"hooks.{BEFORE_RUN}")
@@ -70,4 +70,4 @@ def _mapping(value: object, field: str) -> Mapping[str, Any]:
 
 
 def _misshapen(field: str, value: object) -> InvalidInput:
-    return InvalidInput(f'"{field}" is not in the shape of a hook', value=value, field=field, hint=_SHAPE)
+    return InvalidInput(f'"{field}" does not have the form of a hook.', value=value, field=field, hint=_SHAPE)

@@ -32,7 +32,7 @@ def under_way(run: Run | None) -> bool:
 
 
 def error_of(run: Run) -> str | None:
-    """What a failed run said last; where it said nothing, why it failed."""
+    """The last output of a failed run, or else the reason of its failure."""
     outcome: dict[str, Any] = run.outcome or {}
     document: str | None = outcome.get("error") or run.reason
     return document and document.strip().rpartition("\n")[2]

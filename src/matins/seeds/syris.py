@@ -26,15 +26,15 @@ def schedule_trigger(type: str, spec: str, *, timezone: str = "UTC", now: dateti
     if type == "interval":
         if not (spec.isascii() and spec.isdigit()):
             raise IntervalParseError(
-                f'spec "{spec}" is not a whole number of seconds', value=spec, field="spec", allowed="1, 2, 3 …"
+                f'spec must be an integer of seconds, not "{spec}".', value=spec, field="spec", allowed="1, 2, 3 …"
             )
         return parse_trigger(f"{spec}s", timezone=timezone, now=now, anchor="start", first="immediately")
     if type == "one_shot":
         trigger = parse_trigger(spec, timezone=timezone)
         if trigger.kind != "once":
-            raise InstantError(f'spec "{spec}" is not an ISO instant', value=spec, field="spec")
+            raise InstantError(f'spec must be an ISO instant, not "{spec}".', value=spec, field="spec")
         return trigger
-    raise TriggerError(f'Unknown schedule type "{type}"', value=type, field="type", allowed=", ".join(TYPES))
+    raise TriggerError(f'Unknown schedule type "{type}".', value=type, field="type", allowed=", ".join(TYPES))
 
 
 def create_schedule(

@@ -77,7 +77,7 @@ def _githubkit() -> type[GitHub[Any]]:
     try:
         from githubkit import GitHub
     except ImportError as error:
-        message = f"Work from GitHub needs githubkit, which cannot be loaded: {error}"
+        message = f"Work from GitHub needs githubkit, which cannot be loaded: {error}."
         raise InvalidInput(message, value="github", field="kind", hint='pip install "matins[github]"') from error
     return GitHub
 
@@ -92,8 +92,8 @@ def read_token(reference: str, environment: Mapping[str, str] = os.environ) -> s
     token = text.strip()
     if token and token.isascii() and token.isprintable() and " " not in token:
         return token
-    hint = f"export {location}=…" if kind == "env" else "check the path, and who may read it"
-    raise InvalidInput(f"token refers to {reference}, where no token is", value=reference, field="token", hint=hint)
+    hint = f"export {location}=…" if kind == "env" else "Check the path and its permissions."
+    raise InvalidInput(f"token refers to {reference}, which has no token.", value=reference, field="token", hint=hint)
 
 
 class Api:
@@ -165,18 +165,18 @@ class Api:
         """The error for a status of 400 and above."""
         status = response.status_code
         if _is_limit(response):
-            return RateLimited("github", self._resets_at(response.headers), "its rate limit is reached")
+            return RateLimited("github", self._resets_at(response.headers), "the rate limit is reached")
         if status >= 500:
-            return self._unavailable(f"it answers {status}")
+            return self._unavailable(f"status {status}")
         if status == 401:
-            hint = f"put a valid one where {self._definition.token} refers to"
-            return InvalidInput("GitHub does not accept the token", field="token", hint=hint)
+            hint = f"Put a valid token into {self._definition.token}."
+            return InvalidInput("GitHub rejects the token.", field="token", hint=hint)
         if status in (404, 410):
             what = f"{self._definition.repo}: {path}"
-            hint = "check the name, and that the token may see the repository"
-            return NotFound(f"GitHub shows no {what}", value=what, field="repo", hint=hint)
-        hint = "the token needs the right to write issues"
-        return InvalidInput(f"GitHub refuses {path}: {status} {_message(response)}", field="token", hint=hint)
+            hint = "Check the name, and whether the token can read the repository."
+            return NotFound(f"GitHub does not find {what}.", value=what, field="repo", hint=hint)
+        hint = "The token needs the right to write issues."
+        return InvalidInput(f"GitHub rejects {path}: {status} {_message(response)}.", field="token", hint=hint)
 
     def _resets_at(self, headers: Mapping[str, str]) -> datetime:
         waits, until = _seconds(headers, "retry-after"), _seconds(headers, "x-ratelimit-reset")
@@ -187,11 +187,11 @@ class Api:
         try:
             return read(answer)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise self._unavailable("its answer is not what GitHub gives") from error
+            raise self._unavailable("the response is not GitHub's") from error
 
     def _unavailable(self, reason: str) -> WorkSourceUnavailable:
         return WorkSourceUnavailable(
-            f"{self._definition.base_url} cannot be used now: {reason}", hint="try again later"
+            f"{self._definition.base_url} is not available: {reason}.", hint="Try again later."
         )
 
 

@@ -23,8 +23,8 @@ _MAX_REPORT_LENGTH = 30_000
 _COMMENT_TEXTS = {
     "claim": "Claimed by",
     "done": "Done by",
-    "failed": f"It is tried again when `{FAILED}` is taken off. Failed in",
-    "release": "Given back by",
+    "failed": f"Remove the label `{FAILED}` to retry. Failed in",
+    "release": "Released by",
 }
 
 
@@ -109,8 +109,10 @@ class GitHubIssues:
         return WorkItem(self.name, number, issue.title, issue.body, issue.url, issue.labels, priority)
 
     def _stranger(self) -> InvalidInput:
-        message = f"The account of the token is not a collaborator of {self._definition.repo}: its claims do not count"
-        return InvalidInput(message, field="token", hint="invite it to the repository, or use another token")
+        message = (
+            f"The account of the token is not a collaborator of {self._definition.repo}, so its claims do not count."
+        )
+        return InvalidInput(message, field="token", hint="Invite it to the repository, or use another token.")
 
 
 class _Claims(NamedTuple):
@@ -142,8 +144,8 @@ def _holds(api: Api, item_id: str, run_key: str, action: str) -> bool:
         return True
     if claims.last_actions.get(run_key) == action:
         return False
-    how = f"run {claims.holder} holds it" if claims.holder else "nobody holds it"
-    raise Conflict(not_held(item_id, run_key, how), value=item_id, field="id", hint="it was changed meanwhile")
+    how = f"run {claims.holder} holds it" if claims.holder else "no run holds it"
+    raise Conflict(not_held(item_id, run_key, how), value=item_id, field="id", hint="It was changed during the run.")
 
 
 def _comment_text(action: str, run_key: str, report: str = "") -> str:

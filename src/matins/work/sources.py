@@ -90,7 +90,7 @@ def readable(text: str, max_length: int) -> str:
 
 
 def not_held(item_id: str, run_key: str, state: str) -> str:
-    return f"Work item {item_id} is not held by run {run_key}: {state}"
+    return f"Work item {item_id} is not held by run {run_key}: {state}."
 
 
 def _base_url(text: str) -> str:

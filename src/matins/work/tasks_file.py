@@ -73,7 +73,7 @@ class TasksFile:
                     text = with_changes(tasks, *choice) if choice and choice[1] else None
                 if text is None or _replaced(path, file, text):
                     return choice[0] if choice else None
-        raise WorkSourceUnavailable(f"{path} changes all the time", hint="let whoever writes it come to an end")
+        raise WorkSourceUnavailable(f"{path} keeps changing.", hint="Wait until no other program writes it.")
 
 
 def _claimed(tasks: Tasks, run_key: str, now: int) -> _Choice:
@@ -100,11 +100,13 @@ def _urgency(task: Task) -> tuple[int, bool, int, int]:
 def _ended(tasks: Tasks, item_id: str, run_key: str, status: str, report: str, now: int) -> _Choice:
     task = _find(tasks, item_id)
     if task is None:
-        hint = "somebody took it out of the file while the run was at work"
-        raise NotFound(f'There is no task "{item_id}" any more', value=item_id, field="id", hint=hint)
+        hint = "It was removed from the file during the run."
+        raise NotFound(f'The task "{item_id}" no longer exists.', value=item_id, field="id", hint=hint)
     if task.claimed_by != run_key or task.status not in ("claimed", status):
         how = f"it is {task.status}" + (f" by {task.claimed_by}" if task.claimed_by else "")
-        raise Conflict(not_held(item_id, run_key, how), value=item_id, field="id", hint="it was changed meanwhile")
+        raise Conflict(
+            not_held(item_id, run_key, how), value=item_id, field="id", hint="It was changed during the run."
+        )
     if task.status == status:
         return task, {}
     note = readable(report, _MAX_NOTE_LENGTH) or None
@@ -126,8 +128,8 @@ def _replaced(path: Path, before: TextFile, text: str) -> bool:
     try:
         return replace(path, before, text)
     except OSError as error:
-        hint = "look at its folder: room, and who may write there"
-        raise WorkSourceUnavailable(f"{path} cannot be written: {error.strerror or error}", hint=hint) from error
+        hint = "Check the free space and the permissions of its folder."
+        raise WorkSourceUnavailable(f"{path} cannot be written: {error.strerror or error}.", hint=hint) from error
 
 
 @contextmanager
@@ -152,8 +154,8 @@ def _acquire(file: int, path: Path) -> None:
             return fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             if time.monotonic() >= deadline:
-                message = f"Somebody else holds the lock of {path}"
-                raise WorkSourceUnavailable(message, hint=f"fuser {path}.lock tells who") from None
+                message = f"Another process holds the lock of {path}."
+                raise WorkSourceUnavailable(message, hint=f"Find it: fuser {path}.lock") from None
         time.sleep(_RETRY_S)
 
 

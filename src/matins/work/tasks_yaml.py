@@ -91,8 +91,8 @@ def with_changes(tasks: Tasks, task: Task, changes: Mapping[str, str | None]) ->
         or after.other_content != tasks.other_content
         or [_values(known) for known in after.tasks] != expected
     ):
-        raise yaml_error(task.node.position, f"task {task.id} is written in a way that cannot be changed safely",
-                      hint="write its fields on lines of their own, one below the other")  # fmt: skip
+        raise yaml_error(task.node.position, f"the form of task {task.id} cannot be changed safely",
+                      hint="Write each field on its own line.")  # fmt: skip
     return text
 
 
@@ -114,21 +114,19 @@ def _listed(root: Node) -> tuple[tuple[Node, ...], Sequence[Any]]:
         other_content = [(plain(key), plain(value)) for key, value in root.entries if plain(key) != "tasks"]
         if len(found) != 1:
             raise yaml_error(
-                root.position, f'"tasks" stands there {len(found)} times', field="tasks", hint="write it once"
+                root.position, f'"tasks" must occur once, not {len(found)} times', field="tasks", hint="Write it once."
             )
         listed = found[0]
     if isinstance(listed, Scalar) and listed.value is None:
         return (), other_content
     if not isinstance(listed, SequenceNode):
-        raise yaml_error(
-            listed.position, "a list of tasks must stand here", field="tasks", hint="- title: Mend the door"
-        )
+        raise yaml_error(listed.position, "tasks must be a list", field="tasks", hint="- title: Repair the door")
     return listed.items, other_content
 
 
 def _mapping(node: Node) -> MappingNode:
     if not isinstance(node, MappingNode):
-        raise yaml_error(node.position, "a task must be a mapping with a title", hint="- title: Mend the door")
+        raise yaml_error(node.position, "a task must be a mapping with a title", hint="- title: Repair the door")
     return node
 
 
@@ -138,12 +136,12 @@ def _fields(node: MappingNode) -> dict[str, Node]:
     for key, value in node.entries:
         name = key.value if isinstance(key, Scalar) else None
         if name is None or name in fields:
-            what = "a field has no name" if name is None else f'"{name}" stands there twice'
-            raise yaml_error(key.position, what, field=name, hint="take one of them out")
+            what = "a field has no name" if name is None else f'"{name}" is given twice'
+            raise yaml_error(key.position, what, field=name, hint="Remove one of them.")
         _check_spelling(key, name)
         fields[name] = value
     if "title" not in fields:
-        raise yaml_error(node.position, 'a task needs "title"', field="title", hint="title: Mend the door")
+        raise yaml_error(node.position, 'a task needs "title"', field="title", hint="title: Repair the door")
     return fields
 
 
@@ -152,7 +150,7 @@ def _check_spelling(key: Node, name: str) -> None:
     close = difflib.get_close_matches(name, _WRITTEN_BY_PEOPLE, 1, _NEARLY)
     if close and name not in _WRITTEN_BY_PEOPLE:
         raise yaml_error(
-            key.position, f'a task has no "{name}"', value=name, field=name, hint=f'did you mean "{close[0]}"?'
+            key.position, f'a task has no "{name}"', value=name, field=name, hint=f'Did you mean "{close[0]}"?'
         )
 
 
@@ -183,7 +181,7 @@ def _text(fields: Mapping[str, Node], name: str, max_length: int) -> str | None:
         or len(node.value) > max_length
         or _UNUSABLE.search(node.value)
     ):
-        raise _invalid(node, name, f"a text of at most {max_length} characters, without NUL and half characters")
+        raise _invalid(node, name, f"a string of at most {max_length} characters, without NUL and lone surrogates")
     return node.value
 
 
@@ -191,7 +189,7 @@ def _title(fields: Mapping[str, Node]) -> str:
     title = _text(fields, "title", _MAX_TITLE_LENGTH)
     node = fields["title"]
     if title is None or not title.strip() or (isinstance(node, Scalar) and node.block):
-        raise _invalid(node, "title", "a text on the line of its name")
+        raise _invalid(node, "title", "a string on one line")
     return " ".join(title.split())
 
 
@@ -201,7 +199,7 @@ def _priority(fields: Mapping[str, Node]) -> int:
         return PRIORITIES[text]
     if _NUMBER.fullmatch(text):
         return int(text)
-    raise _invalid(fields["priority"], "priority", f"{', '.join(PRIORITIES)}, or a whole number of at most six digits")
+    raise _invalid(fields["priority"], "priority", f"{', '.join(PRIORITIES)}, or an integer of at most six digits")
 
 
 def _created(fields: Mapping[str, Node]) -> int | None:
@@ -239,7 +237,7 @@ def _ids(tasks: Sequence[Mapping[str, Node]]) -> list[str]:
             place = fields["id"].position
             if task_id in written:
                 what = f'the id "{task_id}" is taken by the task on line {written[task_id].line}'
-                raise yaml_error(place, what, value=task_id, field="id", hint="give each task its own, or none")
+                raise yaml_error(place, what, value=task_id, field="id", hint="Give each task its own id, or none.")
             written[task_id] = place
     taken = set(written)
     return [_id(fields) or _generated_id(fields, taken) for fields in tasks]
@@ -264,5 +262,5 @@ def _generated_id(fields: Mapping[str, Node], taken: set[str]) -> str:
 def _invalid(node: Node, name: str, allowed: str, hint: str | None = None) -> InvalidInput:
     value = node.value if isinstance(node, Scalar) else plain(node)
     return yaml_error(
-        node.position, f'"{name}" must be {allowed}, got {preview_of(value)}', value=value, field=name, hint=hint
+        node.position, f'"{name}" must be {allowed}, not {preview_of(value)}', value=value, field=name, hint=hint
     )

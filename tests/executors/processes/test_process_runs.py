@@ -233,7 +233,7 @@ def test_wardens_are_reused_and_a_surplus_goes(harness: Harness, said: Marks, ga
 
 def test_one_run_is_not_started_twice_by_one_engine(harness: Harness, gate: Gate) -> None:
     run = harness.sh(f"read x < {gate.path}")
-    with pytest.raises(Conflict, match="Run 1 has been started with epoch 1"):
+    with pytest.raises(Conflict, match="Run 1 was already started with epoch 1"):
         harness.sh("true", run_id=run)
     gate()
     assert harness.wait(run).exit_code == 0

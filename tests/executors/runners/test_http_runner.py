@@ -90,7 +90,7 @@ def test_a_signature_is_for_these_very_bytes(endpoint: Endpoint) -> None:
         (200, {"text": "Hi", "session": "s9"}, {"succeeded": True, "text": "Hi", "session": "s9"}),
         (200, {"plants": 3}, {"succeeded": True, "text": '{"plants": 3}', "structured": {"plants": 3}}),
         (200, {"text": "x", "structured": [1]}, {"structured": [1], "text": "x"}),
-        (200, {"succeeded": False}, {"executed": True, "error": "the endpoint says that it failed"}),
+        (200, {"succeeded": False}, {"executed": True, "error": "the endpoint reported a failure"}),
         (200, {"succeeded": False, "error": "no water"}, {"succeeded": False, "error": "no water"}),
         (200, {"declared": "nothing"}, {"succeeded": True, "declared": "nothing", "reason": None}),
         (

@@ -168,6 +168,6 @@ def test_a_run_that_was_claimed_for_another_runner_is_not_lost_in_silence() -> N
     """S5: its agent became a message between the claim and the start"""
     result = Message().call(Call(prompt="x", workdir="/"), cast("EndpointConnection", None))
     assert (result.executed, result.succeeded) == (False, False)
-    assert "run it again" in (result.error or "")
+    assert "start the run again" in (result.error or "")
     with pytest.raises(InvalidInput, match="NUL"):
         Message().check(Call(prompt="a\0b", workdir="/"))

@@ -199,7 +199,7 @@ def test_the_words_of_gemini_after_its_last_tool_are_its_answer() -> None:
 def test_gemini_fails_by_its_status() -> None:
     warning = {"type": "error", "severity": "warning", "message": "Loop detected"}
     error = {"type": "error", "severity": "error", "message": "Maximum session turns exceeded"}
-    assert tell(GEMINI, warning, {"type": "result", "status": "error"}).error == "it failed and did not say why"
+    assert tell(GEMINI, warning, {"type": "result", "status": "error"}).error == "gemini failed without a reason"
     assert tell(GEMINI, error, {"type": "result", "status": "error"}).error == "Maximum session turns exceeded"
     assert tell(GEMINI, warning, error, {"type": "result", "status": "success"}).succeeded
     assert not tell(GEMINI, {"type": "result"}).succeeded
@@ -266,7 +266,7 @@ def test_opencode_is_done_when_a_step_does_not_ask_for_tools() -> None:
     assert not tell(OPENCODE, step("tool-calls")).executed
     assert not tell(OPENCODE, step("unknown")).executed
     assert tell(OPENCODE, step("tool-calls"), step("stop", "p2")).succeeded
-    assert tell(OPENCODE, step("length")).error == "it stopped before it was done: length"
+    assert tell(OPENCODE, step("length")).error == "opencode stopped early: length"
 
 
 def test_steps_of_opencode_add_up_once_each() -> None:

@@ -61,7 +61,7 @@ def test_run_wait_says_how_it_ended(
 def test_run_wait_says_what_went_wrong(user: User, turning: list[Callable[[], None]]) -> None:
     """B2: why a run failed is told at once"""
     added(user, "nobody-has-registered-this")
-    assert 'no job is registered as "nobody-has-registered-this"' in user.types("run", "s", "--wait", code=5).stderr
+    assert 'the job "nobody-has-registered-this" is not registered' in user.types("run", "s", "--wait", code=5).stderr
 
 
 def test_run_wait_that_needs_approval(user: User, turning: list[Callable[[], None]]) -> None:

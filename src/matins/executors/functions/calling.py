@@ -38,7 +38,7 @@ def encoded(result: dict[str, Any]) -> bytes:
     line = json.dumps(result).encode()
     if len(line) <= MAX_BYTES:
         return line
-    what = f"it returned {len(line):,} bytes as JSON, and may return {MAX_BYTES:,}: write the rest to a file"
+    what = f"the function returned {len(line):,} bytes as JSON, more than {MAX_BYTES:,}: write the rest to a file"
     return json.dumps({"matins_function": "raised", "raised": what}).encode()
 
 

@@ -61,7 +61,7 @@ def _acquire_lock(run_folder: RunFolder) -> int | None:
             run_folder.connect(KEEPER).close()
             return None
         time.sleep(_PAUSE_S)  # the other keeper is starting or exiting
-    sys.exit("another keeper has the lock, and does not answer")
+    sys.exit("another keeper holds the lock and does not answer")
 
 
 def _prepare_process(run_folder: RunFolder) -> None:
@@ -154,7 +154,7 @@ class Keeper:
             with self._fork() as theirs:
                 return try_send(engine, {"warden": True}, [theirs.fileno()])
         except OSError as error:
-            return try_send(engine, {"error": f"no warden could be made: {error.strerror}"})
+            return try_send(engine, {"error": f"no warden could be started: {error.strerror}"})
 
     def _fork(self) -> socket.socket:
         """Fork a warden and return the engine's end of its socket."""

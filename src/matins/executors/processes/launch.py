@@ -86,33 +86,31 @@ class ProcessOutcome(NamedTuple):
 def check_launch(launch: Launch) -> None:
     """Raise InvalidInput for a command that cannot start, or a secret that other users could read."""
     if not launch.argv or not launch.argv[0]:
-        raise InvalidInput("There is no command to run", value=launch.argv, field="argv", hint="name a program")
+        raise InvalidInput("There is no command to run.", value=launch.argv, field="argv", hint="Name a program.")
     for field, text in _texts(launch):
         _check_text(field, text)
     if not PurePath(launch.cwd).is_absolute():
-        raise InvalidInput("cwd is not absolute", value=launch.cwd, field="cwd", hint="begin it with /")
+        raise InvalidInput("cwd is not absolute.", value=launch.cwd, field="cwd", hint="Begin it with /.")
     for name in launch.env:
         if not name or "=" in name:
-            raise InvalidInput(f'"{name}" cannot be a variable\'s name', value=name, field="env", hint='no "=" in it')
+            raise InvalidInput(f'"{name}" cannot name a variable.', value=name, field="env", hint='Omit "=".')
     for secret in launch.secrets:
         if len(secret) >= MIN_SECRET_LENGTH and any(secret in word for word in launch.argv):
-            hint = "hand it over by environment or stdin"
+            hint = "Pass it by environment or stdin."
             raise InvalidInput(
-                "A secret stands in the command line, where everybody can read it", field="argv", hint=hint
+                "The command line contains a secret, and every user can read it.", field="argv", hint=hint
             )
     _check_numbers(launch)
 
 
 def _check_text(field: str, text: str) -> None:
     if "\0" in text:
-        raise InvalidInput(f"A NUL stands in {field}", value=text, field=field, hint="take it out")
+        raise InvalidInput(f"{field} contains a NUL character.", value=text, field=field, hint="Remove it.")
     try:
         os.fsencode(text)
     except UnicodeEncodeError as error:
-        hint = "take out what is no character"
-        raise InvalidInput(
-            f"{field} cannot be written as bytes: {error.reason}", value=text, field=field, hint=hint
-        ) from None
+        hint = "Remove lone surrogates."
+        raise InvalidInput(f"{field} cannot be encoded: {error.reason}.", value=text, field=field, hint=hint) from None
 
 
 def _texts(launch: Launch) -> Iterator[tuple[str, str]]:
@@ -127,4 +125,6 @@ def _check_numbers(launch: Launch) -> None:
     for field, value in numbers.items():
         least = _MINIMUMS.get(field, 1)
         if value is not None and value < least:
-            raise InvalidInput(f"{field} cannot be {value}", value=value, field=field, allowed=f"{least} or more")
+            raise InvalidInput(
+                f"{field} must be at least {least}, not {value}.", value=value, field=field, allowed=f"{least} or more"
+            )

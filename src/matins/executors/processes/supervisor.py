@@ -75,9 +75,9 @@ class Supervisor:
         key = name_of(launch.run_id, launch.epoch)
         with self._lock:
             if self._closed:
-                raise MatinsError("The supervisor is closed", hint="make another one")
+                raise MatinsError("The supervisor is closed.", hint="Create another one.")
             if key in self._watched:
-                raise Conflict(f"Run {launch.run_id} has been started with epoch {launch.epoch}", value=key)
+                raise Conflict(f"Run {launch.run_id} was already started with epoch {launch.epoch}.", value=key)
             self._waiting[key] = LaunchMessage(launch, fsync=self._fsync)
             self._watched[key] = _Watched(launch.run_id, launch.epoch, launch.limits.grace_ms)
             self._assign_wardens()
@@ -211,7 +211,7 @@ class Supervisor:
         try:
             task()
         except Exception:  # one failing run must not affect others
-            log.exception("the supervisor of processes goes on after an error")
+            log.exception("the supervisor of processes continues after an error")
 
     def _wake_thread(self) -> None:
         with contextlib.suppress(BlockingIOError):  # the thread is woken already
@@ -280,7 +280,7 @@ class Supervisor:
     def _on_lost(self, channel: Channel) -> None:
         key = self._discard(channel)
         if key == _STARTING:
-            self._on_no_warden(f"a warden ended as soon as it had begun; {self._run_folder.path}/{LOG} says why")
+            self._on_no_warden(f"a warden ended at its start; the reason is in {self._run_folder.path}/{LOG}")
         elif key and (watched := self._watched.get(key)) is not None:
             watched.channel = None
             self._resolve(key)
@@ -330,6 +330,6 @@ def _open_private(folder: Path) -> RunFolder:
     run_folder = RunFolder(str(folder))
     if os.fstat(run_folder.fd).st_uid != os.geteuid():
         run_folder.close()
-        raise InvalidInput(f"{folder} belongs to another user", value=str(folder), hint="name a folder of your own")
+        raise InvalidInput(f"{folder} belongs to another user.", value=str(folder), hint="Use your own folder.")
     os.fchmod(run_folder.fd, 0o700)
     return run_folder

@@ -168,7 +168,7 @@ class Warden:
         self._begun += 1
         owner = {"boot": self._boot, "warden": self._me, "nth": self._begun, "sock": self._name, "at": proc.wall_ms()}
         try:
-            return None if run.claim(owner) else "somebody else was first"
+            return None if run.claim(owner) else "another warden runs it"
         except OSError as error:
             return str(error)
 

@@ -115,7 +115,7 @@ class WardenPool:
         self._losses += 1
         if self._losses > _MAX_LOSSES:
             self._losses = 0
-            self._on_failure("the keeper ends as soon as it has begun")
+            self._on_failure("the keeper ends at its start")
 
     def _disconnect(self) -> None:
         self._requested = 0

@@ -25,8 +25,8 @@ def check_call(call: Call, *, blank: bool = False) -> None:
         _check_argument(argument)
     _check_numbers(call)
     if call.session is not None and call.new_session is not None:
-        message = "A call goes on with a session or begins one, not both"
-        raise InvalidInput(message, value=call.new_session, field="new_session", hint="leave one of them out")
+        message = "A call cannot both continue a session and start one."
+        raise InvalidInput(message, value=call.new_session, field="new_session", hint="Omit one of them.")
 
 
 def check_mode(call: Call, program: str, modes: Collection[str], hint: str | None = None) -> None:
@@ -36,11 +36,11 @@ def check_mode(call: Call, program: str, modes: Collection[str], hint: str | Non
     close = difflib.get_close_matches(mode, modes, n=1)
     known = ", ".join(modes)
     raise InvalidInput(
-        f'{program} has no permission mode "{mode}"',
+        f'{program} has no permission mode "{mode}".',
         value=mode,
         field="permission_mode",
         allowed=known,
-        hint=hint or (f'did you mean "{close[0]}"?' if close else f"known: {known}"),
+        hint=hint or (f'Did you mean "{close[0]}"?' if close else f"Known: {known}."),
     )
 
 
@@ -50,40 +50,40 @@ def check_extra_args(call: Call, program: str, taken: Collection[str]) -> None:
         name = argument.partition("=")[0]
         if name in taken or argument in ("-", "--"):
             raise InvalidInput(
-                f'"{name}" is given to {program} by Matins and cannot be given again',
+                f'Matins already passes "{name}" to {program}.',
                 value=argument,
                 field="extra_args",
-                hint="take it out; model, session, permission_mode and the limits have words of their own",
+                hint="Remove it. Model, session, permission mode and limits are settings.",
             )
 
 
 def check_unused(field: str, value: object, program: str, what: str, hint: str) -> None:
     """Raise InvalidInput for a setting that the tool does not support."""
     if value is not None and value != ():
-        raise InvalidInput(f"{program} {what}", value=value, field=field, hint=hint)
+        raise InvalidInput(f"{program} {what}.", value=value, field=field, hint=hint)
 
 
 def _check_prompt(prompt: str, blank: bool) -> None:
     if not blank and not prompt.strip():
-        raise InvalidInput("The prompt is empty", value=prompt, field="prompt", hint="say what the agent should do")
+        raise InvalidInput("The prompt is empty.", value=prompt, field="prompt", hint="Write what the agent should do.")
     if "\x00" in prompt:
         at = prompt.index("\x00")
         raise InvalidInput(
-            f"The prompt has a NUL character at position {at}; no tool takes one",
+            f"The prompt contains a NUL character at position {at}.",
             value=reprlib.repr(prompt),
             field="prompt",
-            hint="take it out; it often comes from a binary file that was read as text",
+            hint="Remove it. It often comes from a binary file that was read as text.",
         )
     if not _encodable(prompt):
-        message = "The prompt has half of a character (a lone surrogate) and cannot be written as UTF-8"
-        raise InvalidInput(message, value=reprlib.repr(prompt), field="prompt", hint="take it out")
+        message = "The prompt contains a lone surrogate, which UTF-8 cannot encode."
+        raise InvalidInput(message, value=reprlib.repr(prompt), field="prompt", hint="Remove it.")
     if len(prompt) > MAX_PROMPT_LENGTH:
         raise InvalidInput(
-            f"The prompt has {len(prompt):,} characters; a tool takes {MAX_PROMPT_LENGTH:,} at the most",
+            f"The prompt has {len(prompt):,} characters. At most {MAX_PROMPT_LENGTH:,} are allowed.",
             value=reprlib.repr(prompt),
             field="prompt",
             allowed=f"up to {MAX_PROMPT_LENGTH:,} characters",
-            hint="put the long part into a file in the workdir and name it in the prompt",
+            hint="Put the long part into a file in the workdir, and name the file in the prompt.",
         )
 
 
@@ -92,25 +92,25 @@ def _check_setting(name: str, value: str | None) -> None:
         return
     if value.strip() and value.isprintable() and len(value) <= MAX_SETTING_LENGTH and not value.startswith("-"):
         return
-    allowed = f"1 to {MAX_SETTING_LENGTH} printable characters, the first of them not a dash"
-    message = f'"{name}" must have {allowed}, got {reprlib.repr(value)}'
-    raise InvalidInput(message, value=value, field=name, allowed=allowed, hint=f'check "{name}" of the agent')
+    allowed = f"1 to {MAX_SETTING_LENGTH} printable characters and not begin with a dash"
+    message = f'"{name}" must have {allowed}, not {reprlib.repr(value)}.'
+    raise InvalidInput(message, value=value, field=name, allowed=allowed, hint=f'Check "{name}" of the agent.')
 
 
 def _check_argument(argument: str) -> None:
     if "\x00" in argument or not _encodable(argument):
-        message = f'"extra_args" has an argument that no program can be given: {reprlib.repr(argument)}'
-        raise InvalidInput(message, value=argument, field="extra_args", hint="take out NUL and half characters")
+        message = f'"extra_args" has an argument with a NUL or a lone surrogate: {reprlib.repr(argument)}.'
+        raise InvalidInput(message, value=argument, field="extra_args", hint="Remove it.")
 
 
 def _check_numbers(call: Call) -> None:
     if call.max_turns is not None and call.max_turns < 1:
-        message = f'"max_turns" must be at least 1, got {call.max_turns}'
-        raise InvalidInput(message, value=call.max_turns, field="max_turns", hint="leave it out for no limit")
+        message = f'"max_turns" must be at least 1, not {call.max_turns}.'
+        raise InvalidInput(message, value=call.max_turns, field="max_turns", hint="Omit it for no limit.")
     cost = call.max_cost_usd
     if cost is not None and not (0 < cost < math.inf):
-        message = f'"max_cost_usd" must be above 0, got {cost}'
-        raise InvalidInput(message, value=cost, field="max_cost_usd", hint="leave it out for no limit")
+        message = f'"max_cost_usd" must be above 0, not {cost}.'
+        raise InvalidInput(message, value=cost, field="max_cost_usd", hint="Omit it for no limit.")
 
 
 def _encodable(text: str) -> bool:

@@ -17,8 +17,8 @@ _OWN = ("-p", "--print", "--output-format", "--input-format", "--verbose", "--se
         "--allowed-tools", "--bg", "--background")  # fmt: skip
 _NESTED = ("CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT", "CLAUDE_CODE_SSE_PORT", "CLAUDE_CODE_SESSION_ID")
 _STOPPED: dict[str, tuple[StoppedBy, str]] = {
-    "error_max_turns": ("turns", "it took as many turns as it may"),
-    "error_max_budget_usd": ("money", "it spent as much as it may"),
+    "error_max_turns": ("turns", "the limit of turns is reached"),
+    "error_max_budget_usd": ("money", "the cost limit is reached"),
 }
 _SAME_RESULT = ("uuid", "subtype", "num_turns", "duration_ms", "total_cost_usd")
 _SYNTHETIC = "<synthetic>"
@@ -36,10 +36,8 @@ class Claude:
         check_mode(call, self.program, MODES)
         check_extra_args(call, self.program, _OWN)
         if call.new_session is not None and not _is_uuid(call.new_session):
-            message = f'claude takes only a UUID as the id of a new session, got "{call.new_session}"'
-            raise InvalidInput(
-                message, value=call.new_session, field="new_session", hint="leave it out, or give a UUID"
-            )
+            message = f'The id of a new session of claude must be a UUID, not "{call.new_session}".'
+            raise InvalidInput(message, value=call.new_session, field="new_session", hint="Omit it, or use a UUID.")
 
     def command(self, call: Call) -> Command:
         argv = [self.program, "-p", "--output-format=stream-json", "--verbose"]
@@ -86,7 +84,7 @@ class ClaudeReader(EventReader):
                 self._handle_limit(event.inner("rate_limit_info"))
             case "system" if event.text("subtype") == "api_retry" and event.count("error_status") in LIMIT_STATUSES:
                 wait = event.count("retry_delay_ms") or None
-                self.notes.limit = Limit(self.provider, None, "it is asked to wait and tries again", wait)
+                self.notes.limit = Limit(self.provider, None, "the provider asks for a wait", wait)
             case "result":
                 self._handle_result(event)
             case _:

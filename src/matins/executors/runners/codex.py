@@ -24,9 +24,9 @@ class Codex:
         check_call(call)
         check_mode(call, self.program, MODES)
         check_extra_args(call, self.program, _OWN)
-        hint = "say what it may do with permission_mode: " + ", ".join(MODES)
+        hint = f"Use permission_mode: {', '.join(MODES)}."
         check_unused("allowed_tools", call.allowed_tools, self.program, "has no list of allowed tools", hint)
-        check_unused("max_turns", call.max_turns, self.program, "has no limit of turns", "give it a limit of time")
+        check_unused("max_turns", call.max_turns, self.program, "has no limit of turns", "Use a timeout.")
 
     def command(self, call: Call) -> Command:
         # Options precede `resume`: after it, codex does not accept them all.

@@ -19,9 +19,9 @@ class Demo:
 
     def check(self, call: Call) -> None:
         check_call(call)
-        hint = "it only says what it was woken for; take this out, or choose another runner"
+        hint = "Omit it, or use another runner."
         for field in ("model", "permission_mode", "allowed_tools", "max_turns", "extra_args"):
-            check_unused(field, getattr(call, field), "The demo agent", f'has no use for "{field}"', hint)
+            check_unused(field, getattr(call, field), "The demo agent", f'does not support "{field}"', hint)
 
     def command(self, call: Call) -> Command:
         session = call.session or call.new_session

@@ -15,13 +15,13 @@ from matins.executors.runners.tool_events import MAX_NOTE_LENGTH, Event, read_ev
 from matins.net.outbound import check_url
 
 MAX_BODY_BYTES = 64 * 1024
-_KIND_NAMES = {str: "a text", int: "a whole number", float: "a number", list: "a list", dict: "a mapping"}
+_KIND_NAMES = {str: "a string", int: "an integer", float: "a number", list: "a list", dict: "a mapping"}
 Kinds = Mapping[str, tuple[type, ...]]
 
 
 def check_endpoint(call: Call, example: str) -> None:
     if call.url is None:
-        raise InvalidInput("The agent needs a url to call", field="url", hint=f'url="{example}"')
+        raise InvalidInput("The agent needs a URL to call.", field="url", hint=f'url="{example}"')
     check_url(call.url, call.allowed_hosts)
 
 
@@ -30,12 +30,12 @@ def check_options(call: Call, kinds: Kinds) -> None:
     for name, value in call.options.items():
         if name not in kinds:
             known = ", ".join(kinds) or "none"
-            message = f'The runner has no option "{name}"'
-            raise InvalidInput(message, value=name, field="options", allowed=known, hint=f"known: {known}")
+            message = f'The runner has no option "{name}".'
+            raise InvalidInput(message, value=name, field="options", allowed=known, hint=f"Known: {known}.")
         if isinstance(value, bool) or not isinstance(value, kinds[name]):
             allowed = " or ".join(_KIND_NAMES[kind] for kind in kinds[name])
-            message = f'The option "{name}" must be {allowed}, got {reprlib.repr(value)}'
-            raise InvalidInput(message, value=value, field="options", allowed=allowed, hint=f'check "{name}"')
+            message = f'The option "{name}" must be {allowed}, not {reprlib.repr(value)}.'
+            raise InvalidInput(message, value=value, field="options", allowed=allowed, hint=f'Check "{name}".')
 
 
 def check_secret(call: Call, name: str, *, needed: str | None = None) -> str | None:
@@ -44,14 +44,14 @@ def check_secret(call: Call, name: str, *, needed: str | None = None) -> str | N
     if not secret:
         if needed is None:
             return None
-        hint = f'environment={{"{name}": "env:…"}}; {needed}'
-        raise InvalidInput(f"The agent's environment has no {name}", field="environment", hint=hint)
+        hint = f'Set environment={{"{name}": "env:…"}}. {needed}'
+        raise InvalidInput(f"The agent's environment has no {name}.", field="environment", hint=hint)
     if secret not in call.secrets:
-        hint = f'environment={{"{name}": "env:{name}"}}, or "file:/path/of/the/secret"'
-        raise InvalidInput(f"{name} is written out; a secret is given by reference", field="environment", hint=hint)
+        hint = f'Set environment={{"{name}": "env:{name}"}}, or "file:/path/of/the/secret".'
+        raise InvalidInput(f"{name} must be a reference to a secret, not the secret.", field="environment", hint=hint)
     if not (secret.isascii() and secret.isprintable()):
-        message = f"{name} cannot be sent: it is not one line of ASCII"
-        raise InvalidInput(message, field="environment", hint="look at where it comes from")
+        message = f"{name} cannot be sent: it is not one line of ASCII."
+        raise InvalidInput(message, field="environment", hint="Check the variable or file that has it.")
     return secret
 
 

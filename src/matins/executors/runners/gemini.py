@@ -13,14 +13,14 @@ MODES = ("default", "auto_edit", "plan", "yolo")
 _OWN = ("-p", "--prompt", "-i", "--prompt-interactive", "-o", "--output-format", "--approval-mode", "-y", "--yolo",
         "-r", "--resume", "--session-id", "-m", "--model", "--allowed-tools", "--list-sessions")  # fmt: skip
 _EXITS = {
-    41: "it is not logged in",
-    42: "it refused its input, or does not know the session",
-    44: "its sandbox failed",
-    52: "its settings are wrong",
-    53: "it took as many turns as it may",
-    54: "a tool of its own failed",
-    55: "it does not trust the workdir",
-    130: "it was cancelled",
+    41: "gemini is not logged in",
+    42: "gemini rejected the input or the session",
+    44: "the sandbox failed",
+    52: "the settings of gemini are invalid",
+    53: "the limit of turns is reached",
+    54: "a tool of gemini failed",
+    55: "gemini does not trust the workdir",
+    130: "gemini was cancelled",
 }
 _TURNS_EXIT = 53
 _DENIED = re.compile(r"denied by policy|requires (?:user )?confirmation", re.IGNORECASE)
@@ -38,8 +38,8 @@ class Gemini:
         check_call(call)
         check_mode(call, self.program, MODES)
         check_extra_args(call, self.program, _OWN)
-        hint = "set model.maxSessionTurns in its settings.json, or give it a limit of time"
-        check_unused("max_turns", call.max_turns, self.program, "takes no limit of turns on its command line", hint)
+        hint = "Set model.maxSessionTurns in its settings.json, or use a timeout."
+        check_unused("max_turns", call.max_turns, self.program, "has no option for a limit of turns", hint)
 
     def command(self, call: Call) -> Command:
         argv = [self.program, "--output-format=stream-json"]
@@ -118,7 +118,7 @@ class GeminiReader(EventReader):
         if result.text("status") != "success":
             notes.failed = True
             notes.error = shorten(
-                result.inner("error").text("message") or notes.error or "it failed and did not say why"
+                result.inner("error").text("message") or notes.error or "gemini failed without a reason"
             )
 
 

@@ -31,10 +31,10 @@ class Goose:
 
     def check(self, call: Call) -> None:
         check_call(call)
-        hint = "it has nobody to ask when it runs unattended: auto or chat"
+        hint = "A scheduled run cannot ask a person. Use auto or chat."
         check_mode(call, self.program, MODES, hint if call.permission_mode in ("approve", "smart_approve") else None)
         check_extra_args(call, self.program, _OWN)
-        hint = 'choose its extensions with extra_args: "--no-profile", "--with-builtin=developer"'
+        hint = 'Choose its extensions with extra_args: "--no-profile", "--with-builtin=developer".'
         check_unused("allowed_tools", call.allowed_tools, self.program, "has no list of allowed tools", hint)
 
     def command(self, call: Call) -> Command:
@@ -114,7 +114,7 @@ class GooseReader(EventReader):
             case "toolResponse":
                 self._handle_response(part)
             case "systemNotification" if part.text("notificationType") == "creditsExhausted":
-                self._fail(part.text("msg") or "its provider's credits are used up")
+                self._fail(part.text("msg") or "the provider's credits are used up")
             case _:
                 pass
 

@@ -22,7 +22,7 @@ from matins.net.outbound import StreamedResponse
 from matins.net.signing import sign
 
 SECRET = "WEBHOOK_SECRET"
-_MAKE_ONE = 'echo "whsec_$(openssl rand -base64 32)" makes one'
+_MAKE_ONE = 'Create one: echo "whsec_$(openssl rand -base64 32)"'
 _FIELDS = ("text", "succeeded", "error", "declared", "structured", "tokens", "cost_usd", "session")
 
 
@@ -36,9 +36,9 @@ class Http:
     def check(self, call: Call) -> None:
         check_call(call)
         check_endpoint(call, "https://example.com/wake")
-        hint = "tell it in the prompt, or in the url"
+        hint = "Put it into the prompt or the URL."
         for field in ("permission_mode", "allowed_tools", "max_turns", "extra_args"):
-            check_unused(field, getattr(call, field), "An http agent", f'has no use for "{field}"', hint)
+            check_unused(field, getattr(call, field), "An http agent", f'does not support "{field}"', hint)
         check_options(call, {})
         secret = check_secret(call, SECRET, needed=_MAKE_ONE)
         sign(secret or "", "id", 0, b"")  # raises for a secret that cannot sign
@@ -86,7 +86,7 @@ def _note(notes: StreamNotes, answer: Event) -> None:
     notes.text.add(answer.text("text") or "")
     notes.failed = answer.raw.get("succeeded") is False
     if notes.failed:
-        notes.error = shorten(answer.text("error") or "the endpoint says that it failed")
+        notes.error = shorten(answer.text("error") or "the endpoint reported a failure")
     notes.session = answer.name("session")
     notes.tokens = _tokens(answer)
     notes.cost_usd = answer.number("cost_usd")
@@ -108,7 +108,7 @@ def _declared(result: RunnerResult, answer: Event) -> RunnerResult:
     reason = inner.text("reason")
     result = replace(result, declared=outcome, reason=None if reason is None else shorten(reason))
     if outcome == "failed" and result.succeeded:
-        result = replace(result, succeeded=False, error=result.reason or "the agent says that it failed")
+        result = replace(result, succeeded=False, error=result.reason or "the agent reported a failure")
     return result
 
 

@@ -20,4 +20,6 @@ class Message:
 
     def call(self, call: Call, connection: EndpointConnection) -> RunnerResult:
         """Fail a run that was claimed for another runner: its agent changed after the claim."""
-        return RunnerResult(False, False, error="its agent was given another runner while it began: run it again")
+        return RunnerResult(
+            False, False, error="the agent got another runner while the run started: start the run again"
+        )

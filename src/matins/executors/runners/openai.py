@@ -38,10 +38,10 @@ _OPTIONS = {
 }
 _PATH = "/chat/completions"
 _CUT_SHORT = {
-    "length": "the answer was cut short: it is as long as the model may write",
-    "content_filter": "the answer was cut short by the provider's filter",
-    "tool_calls": "the model asked for a tool, and it has none",
-    "function_call": "the model asked for a tool, and it has none",
+    "length": "the answer was truncated at the model's length limit",
+    "content_filter": "the answer was truncated by the provider's filter",
+    "tool_calls": "the model requested a tool, and there is none",
+    "function_call": "the model requested a tool, and there is none",
 }
 _DATA = b"data:"
 _DONE = b"[DONE]"
@@ -62,12 +62,12 @@ class OpenAI:
         check_call(call)
         check_endpoint(call, "https://api.openai.com")
         if call.model is None:
-            message = "An endpoint needs to be told the model"
-            raise InvalidInput(message, value=None, field="model", hint='give the agent a model="…"')
-        hint = "it only answers: it uses no tools and takes one turn"
+            message = "An endpoint needs a model."
+            raise InvalidInput(message, value=None, field="model", hint='Set the model: model="…".')
+        hint = "Omit it: an endpoint has no tools and takes one turn."
         for field in ("permission_mode", "allowed_tools", "max_turns"):
-            check_unused(field, getattr(call, field), "An endpoint", f'has no use for "{field}"', hint)
-        check_unused("extra_args", call.extra_args, "An endpoint", "has no command line", "take them out")
+            check_unused(field, getattr(call, field), "An endpoint", f'does not support "{field}"', hint)
+        check_unused("extra_args", call.extra_args, "An endpoint", "has no command line", "Omit them.")
         check_options(call, _OPTIONS)
         check_secret(call, KEY)
 
@@ -128,7 +128,7 @@ class OpenAIReader:
     def interrupt(self, error: Unreachable) -> None:
         """End the stream early."""
         if not self._notes.executed and self._notes.error is None:
-            self._notes.error = shorten(f"the stream was cut before its end: {error.message}")
+            self._notes.error = shorten(f"the stream ended early: {error.message}")
 
     def feed(self, line: bytes) -> None:
         stripped = line.strip()
@@ -144,7 +144,7 @@ class OpenAIReader:
         if self._status != _OK:
             record_refusal(self._notes, self._provider, self._status, self._retry_after, self._body)
         elif not self._notes.executed and self._notes.error is None:
-            self._notes.error = "the stream was cut before its end"
+            self._notes.error = "the stream ended early"
         return conclude(self._notes, "the endpoint", self._provider, exit_code)
 
     def _handle_data(self, data: bytes) -> None:

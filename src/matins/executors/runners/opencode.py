@@ -35,18 +35,18 @@ class Opencode:
         check_call(call)
         check_mode(call, self.program, MODES)
         check_extra_args(call, self.program, _OWN)
-        hint = 'set "permission" in its opencode.json'
+        hint = 'Set "permission" in its opencode.json.'
         check_unused("allowed_tools", call.allowed_tools, self.program, "has no list of allowed tools", hint)
-        check_unused("max_turns", call.max_turns, self.program, "has no limit of turns", "give it a limit of time")
+        check_unused("max_turns", call.max_turns, self.program, "has no limit of turns", "Use a timeout.")
         self._refuse_forms(call)
 
     def _refuse_forms(self, call: Call) -> None:
         if call.model is not None and "/" not in call.model:
-            message = f'opencode takes a model as "provider/model", got "{call.model}"'
-            raise InvalidInput(message, value=call.model, field="model", hint=f'write "anthropic/{call.model}"')
+            message = f'A model of opencode must be "provider/model", not "{call.model}".'
+            raise InvalidInput(message, value=call.model, field="model", hint=f'For example: "anthropic/{call.model}".')
         if call.session is not None and not call.session.startswith(_SESSION):
-            message = f'"{call.session}" is no session of opencode: they begin with "{_SESSION}"'
-            raise InvalidInput(message, value=call.session, field="session", hint="list them: opencode session list")
+            message = f'"{call.session}" is not a session of opencode: sessions begin with "{_SESSION}".'
+            raise InvalidInput(message, value=call.session, field="session", hint="List them: opencode session list")
 
     def command(self, call: Call) -> Command:
         argv = [self.program, "run", "--format=json", "--standalone"]
@@ -111,7 +111,7 @@ class OpencodeReader(EventReader):
             return
         self.notes.executed = True
         self.notes.failed = reason != "stop"
-        self.notes.error = None if reason == "stop" else f"it stopped before it was done: {shorten(reason)}"
+        self.notes.error = None if reason == "stop" else f"opencode stopped early: {shorten(reason)}"
         self.notes.limit = None
 
     def _handle_usage(self, part: Event) -> None:

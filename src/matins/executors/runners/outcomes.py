@@ -186,11 +186,11 @@ def _declared(line: str) -> tuple[Declared, str | None] | None:
 
 
 def _declared_error(declared: Declaration) -> str | None:
-    return None if declared.outcome != "failed" else declared.reason or "the agent says that it failed"
+    return None if declared.outcome != "failed" else declared.reason or "the agent reported a failure"
 
 
 def _unfinished(notes: StreamNotes, program: str, exit_code: int | None) -> str:
     if notes.executed:
-        return f"{program} failed and did not say why"
+        return f"{program} failed without a reason"
     how = "was ended" if exit_code is None else f"ended with exit code {exit_code}"
     return f"{program} {how} before its final event"

@@ -34,11 +34,11 @@ class Python:
     def check(self, call: Call) -> None:
         check_call(call)
         if len(call.extra_args) != 1 or not _NAME.fullmatch(call.extra_args[0]):
-            message = f"A Python agent's command is the one function to call, got {list(call.extra_args)}"
+            message = f"The command of a Python agent must be one function, not {list(call.extra_args)}."
             raise InvalidInput(message, value=call.extra_args, field="command", hint=_EXAMPLE)
-        hint = "the function is given the prompt, and its environment"
+        hint = "Omit it: a function gets the prompt and the environment."
         for field in ("model", "session", "permission_mode", "allowed_tools", "max_turns"):
-            check_unused(field, getattr(call, field), "A function", f'has no use for "{field}"', hint)
+            check_unused(field, getattr(call, field), "A function", f'does not support "{field}"', hint)
         check_options(call, {"interpreter": (str,)})
         if self._interpreter(call) == self.program:  # only another interpreter knows its own modules
             _check_module(call.extra_args[0].partition(":")[0], _search_paths(call))
@@ -108,8 +108,8 @@ def _check_module(name: str, paths: Sequence[str]) -> None:
         if spec is None:
             break
     if spec is None:
-        hint = 'it was looked for in the workdir and among what is installed; options={"interpreter": …} names another'
-        raise InvalidInput(f'There is no module "{name}"', value=name, field="command", hint=hint)
+        hint = 'Install it, put it into the workdir, or set options={"interpreter": …}.'
+        raise InvalidInput(f'There is no module "{name}".', value=name, field="command", hint=hint)
 
 
 def _spec(name: str, paths: Sequence[str]) -> ModuleSpec | None:

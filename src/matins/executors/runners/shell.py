@@ -23,11 +23,13 @@ class Shell:
     def check(self, call: Call) -> None:
         check_call(call, blank=True)
         if not call.extra_args or not call.extra_args[0].strip():
-            message = "A command needs at least the program to run"
-            raise InvalidInput(message, value=call.extra_args, field="extra_args", hint='give ("sh", "backup.sh")')
-        hint = "a command takes its words in its arguments"
+            message = "A command needs a program."
+            raise InvalidInput(
+                message, value=call.extra_args, field="extra_args", hint='For example: ("sh", "backup.sh").'
+            )
+        hint = "Omit it: a command has only arguments."
         for field in ("model", "session", "permission_mode", "allowed_tools", "max_turns"):
-            check_unused(field, getattr(call, field), "A command", f'has no use for "{field}"', hint)
+            check_unused(field, getattr(call, field), "A command", f'does not support "{field}"', hint)
 
     def command(self, call: Call) -> Command:
         return Command(call.extra_args, call.prompt.encode())

@@ -12,8 +12,8 @@ def check_session(call: Call, assignment: ThreadAssignment | None, command: Comm
     """Raise InvalidInput for a session that is new here, when the tool cannot report unknown sessions."""
     requested = assignment is not None and assignment.how == BY_SESSION_ID
     if call.session is not None and requested and not command.session_unknown:
-        message = f'Nobody has spoken in the session "{call.session}" here, and its tool keeps none'
-        raise InvalidInput(message, value=call.session, field="session", hint="name a thread, or a channel")
+        message = f'The session "{call.session}" is unknown here, and its tool stores none.'
+        raise InvalidInput(message, value=call.session, field="session", hint="Name a thread or a channel.")
 
 
 def session_gone(call: Call, result: RunnerResult, unknown_session: tuple[bytes, ...], stderr: bytes) -> bool:

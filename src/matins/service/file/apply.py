@@ -62,7 +62,7 @@ class File:
         file = self.named_file()
         content = file.read()
         if digest is not None and digest != content.digest:
-            hint = "Plan again, and look at what it says now."
+            hint = "Plan again, and read the new plan."
             raise Stale(f"{file.path} was changed since.", value=content.digest, field="digest", hint=hint)
         plan = self.apply_content(principal, file, content)
         file.state = FileState("applied", digest=content.digest)

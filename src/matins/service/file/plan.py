@@ -142,7 +142,7 @@ def _waits(
         return f"it drops {dropped} of its {total} schedules"
     applied = applied_text(transaction)
     if applied is not None and applied != plan.content.text and applied.startswith(plan.content.text):
-        return "it is the beginning of what was applied last, as if it had been cut off"
+        return "it is only the beginning of what was applied last"
     return None
 
 
