@@ -30,12 +30,28 @@ MatinsError
 The HTTP client (`matins.net`) adds AddressRefused, an InvalidInput, and Unreachable, a MatinsError.
 
 Programs may match on `code`, which is stable; messages may change. Errors also have the invalid `value`, its `field`,
-what is `allowed`, and a `hint`: what to do or type.
+what is `allowed`, and a `hint`: what to do or type. A hint with settings is an `Example`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
+from typing import Any
+
+
+class Example(str):
+    """A hint with settings, such as `For example: retries=2.` Each surface writes them in its own form."""
+
+    settings: Mapping[str, Any]
+
+    def __new__(cls, settings: Mapping[str, Any]) -> Example:
+        import json  # most programs have no errors
+
+        text = ", ".join(f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in settings.items())
+        example = super().__new__(cls, f"For example: {text}.")
+        example.settings = settings
+        return example
 
 
 class MatinsError(Exception):

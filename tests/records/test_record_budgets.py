@@ -88,7 +88,7 @@ def test_b5_an_unknown_currency_says_how_to_add_it() -> None:
 def test_b5_a_budget_needs_a_limit() -> None:
     with pytest.raises(InvalidInput, match='A budget needs "max_cost", "max_tokens" or both') as caught:
         BUDGETS.parse("b", {"period": "day"}, CONTEXT)
-    assert caught.value.hint == 'For example: max_cost="$5", or max_tokens="2M".'
+    assert caught.value.hint == 'For example: max_cost="$5", max_tokens="2M".'
 
 
 @pytest.mark.parametrize("name", ["max_cost", "max_tokens"])
@@ -100,7 +100,7 @@ def test_b5_a_budget_of_nothing_is_refused(name: str) -> None:
 def test_b5_a_schedule_is_named_with_its_agent() -> None:
     with pytest.raises(InvalidInput, match='"of" must name a schedule as agent/name') as caught:
         defined(scope="schedule", of="nightly")
-    assert caught.value.hint == 'Use of="herald/nightly", or of="/nightly" where it has no agent.'
+    assert caught.value.hint == 'For example: of="herald/nightly".'
 
 
 def test_b5_a_budget_of_all_is_of_nobody() -> None:

@@ -14,7 +14,7 @@ from matins.api.use_case import Parameter, UseCase
 from matins.engine.schedules import SETTINGS
 from matins.engine.validation import check_choice, invalid, nearest, preview_of
 from matins.engine.when.triggers import Trigger, to_ms
-from matins.errors import InstantError, InvalidInput, MatinsError
+from matins.errors import Example, InstantError, InvalidInput, MatinsError
 from matins.records import record_kinds
 
 Id = str | int
@@ -41,7 +41,7 @@ class ArgumentKind(NamedTuple):
     schema: Schema
     from_text: Callable[[str, str], Any]
     """The value of a text in a query string."""
-    example: str = '"…"'
+    example: Any = "…"
 
 
 def read_arguments(use_case: UseCase, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -60,7 +60,7 @@ def read_arguments(use_case: UseCase, arguments: Mapping[str, Any]) -> dict[str,
         if parameter.required and name not in values:
             needed = ", ".join(n for n, p in known.items() if p.required)
             examples = argument_kind(parameter.annotation).schema.get("examples")
-            hint = f'For example: {name}="{examples[0]}".' if examples else f"{use_case.name} needs: {needed}."
+            hint = Example({name: examples[0]}) if examples else f"{use_case.name} needs: {needed}."
             raise InvalidInput(f'"{name}" is missing.', field=name, hint=hint)
     return values
 
@@ -98,7 +98,7 @@ def read_argument(parameter: Parameter, value: Any) -> Any:
     try:
         return kind.read(parameter.name, value)
     except InvalidInput as error:
-        error.hint = error.hint or f"For example: {parameter.name}={kind.example}."
+        error.hint = error.hint or Example({parameter.name: kind.example})
         raise
 
 
@@ -116,7 +116,7 @@ def _choice(choices: tuple[str, ...]) -> ArgumentKind:
     def read(field: str, value: Any) -> str:
         return check_choice(field, value, choices)
 
-    return ArgumentKind(read, {"enum": list(choices)}, _same_text, f'"{choices[-1]}"')
+    return ArgumentKind(read, {"enum": list(choices)}, _same_text, choices[-1])
 
 
 def _text(field: str, value: Any) -> str:
@@ -225,18 +225,18 @@ WHEN: Schema = {
 _KINDS: Mapping[str, ArgumentKind] = {
     "str": ArgumentKind(_text, _STRING, _same_text),
     "FilePath": ArgumentKind(_path, _STRING, _same_text),
-    "int": ArgumentKind(_integer, {"type": "integer"}, _number_of, "1"),
-    "Limit": ArgumentKind(_limit, _PAGE_SIZE, _number_of, "100"),
-    "Count": ArgumentKind(_limit, _PAGE_SIZE, _number_of, "5"),
-    "bool": ArgumentKind(_flag, {"type": "boolean"}, _flag_of, "true"),
+    "int": ArgumentKind(_integer, {"type": "integer"}, _number_of, 1),
+    "Limit": ArgumentKind(_limit, _PAGE_SIZE, _number_of, 100),
+    "Count": ArgumentKind(_limit, _PAGE_SIZE, _number_of, 5),
+    "bool": ArgumentKind(_flag, {"type": "boolean"}, _flag_of, True),
     "Id": ArgumentKind(_id, ID, _same_text),
     "Instant": ArgumentKind(_instant, INSTANT, _same_text),
     "When": ArgumentKind(_any, WHEN, _same_text),
-    "EventTypes": ArgumentKind(_types, {"anyOf": [_STRINGS, _STRING]}, _list_of, '["run.failed"]'),
-    "builtins.list[str]": ArgumentKind(_strings, _STRINGS, _list_of, '["…"]'),
-    "Mapping[str, Any]": ArgumentKind(_mapping, {"type": "object"}, _same_text, '{"…": "…"}'),
+    "EventTypes": ArgumentKind(_types, {"anyOf": [_STRINGS, _STRING]}, _list_of, ["run.failed"]),
+    "builtins.list[str]": ArgumentKind(_strings, _STRINGS, _list_of, ["…"]),
+    "Mapping[str, Any]": ArgumentKind(_mapping, {"type": "object"}, _same_text, {"…": "…"}),
     "Sequence[Mapping[str, Any]]": ArgumentKind(
-        _mappings, {"type": "array", "items": {"type": "object"}}, _same_text, '[{"name": "…", "when": "…"}]'
+        _mappings, {"type": "array", "items": {"type": "object"}}, _same_text, [{"name": "…", "when": "…"}]
     ),
 }
 

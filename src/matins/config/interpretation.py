@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 from hashlib import sha256
 from typing import Any, NamedTuple
@@ -11,7 +10,7 @@ import orjson
 
 from matins.config.file_schedules import parse_file_schedule, resolve
 from matins.config.presets import PRESETS
-from matins.config.problems import Problem
+from matins.config.problems import Problem, in_file
 from matins.config.reader import FileItem, Location, ParsedFile, SettingsBlock
 from matins.config.sections import SCHEDULES
 from matins.engine.schedules import AGENT_JOB, OWN_SETTINGS, TRIGGER_SETTINGS
@@ -24,8 +23,6 @@ from matins.texts.yaml_nodes import Position, Scalar, SequenceNode
 _TRIGGER = frozenset({"when", *TRIGGER_SETTINGS})
 PAUSED = "+paused"
 _MAX_TRIES = 12
-_ARGUMENT = re.compile(r'\b([a-z_]+)=(?=["\[{\d])')
-"""A setting in a hint for callers: `retries=2` is `retries: 2` in the file."""
 _ANY_TIME = "1d"
 """Replaces an invalid `when`, so that the other settings are checked too."""
 
@@ -155,10 +152,8 @@ class _Interpreter:
         name, location = _location_of(item.block, self.parsed.defaults, error)
         known = any(f"{p.path}.".startswith(f"{location.path}.") for p in self.parsed.problems)
         if not known:
-            hint = error.hint and _ARGUMENT.sub(r"\1: ", error.hint)
-            self.problems.append(
-                Problem(_position_of(location, error), location.path, error.message, error.value, error.allowed, hint)
-            )
+            hint, position = in_file(error.hint), _position_of(location, error)
+            self.problems.append(Problem(position, location.path, error.message, error.value, error.allowed, hint))
         return name
 
     def _learn(self, entry: Entry) -> None:

@@ -6,11 +6,21 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from matins.errors import InvalidFile, InvalidInput
+import orjson
+
+from matins.errors import Example, InvalidFile, InvalidInput
 from matins.texts.yaml_nodes import Position
 
 _MAX_SHOWN = 20
 _HINT = "Correct the file; until then nothing is changed."
+
+
+def in_file(hint: str | None, *, named: bool = True) -> str | None:
+    """The hint, with settings as they are in the file: `retries: 2`. A bare value has no name."""
+    if not isinstance(hint, Example):
+        return hint
+    settings = {name: orjson.dumps(value).decode() for name, value in hint.settings.items()}
+    return f"For example: {', '.join(f'{name}: {text}' if named else text for name, text in settings.items())}."
 
 
 class Problem(NamedTuple):

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from matins.config.nodes import read_node
-from matins.config.problems import Problem
+from matins.config.problems import Problem, in_file
 from matins.config.sections import DEFAULTS, SCHEDULE, SCHEDULES, TOP, sections, singles, top_level
 from matins.config.structure import duplicate_keys, structure_problems
 from matins.engine.schedules import SETTINGS
@@ -150,7 +150,8 @@ class _Reader:
         try:
             return read_node(location.node, declared.kind)
         except InvalidInput as error:
-            hint = error.hint or default_hint(declared).replace(f"{declared.name}=", _key(location, declared))
+            named = location.path.rpartition(".")[2] == declared.name
+            hint = in_file(error.hint or default_hint(declared), named=named)
             self._add(location.node, location.path, error.message, error.value, error.allowed, hint)
             return None
 
@@ -175,11 +176,6 @@ class _Reader:
         self, node: Node, path: str, what: str, value: Any = None, allowed: str | None = None, hint: str | None = None
     ) -> None:
         self.problems.append(Problem(node.position, path, what, value, allowed, hint))
-
-
-def _key(location: Location, declared: Declared) -> str:
-    """The start of the setting here: `name: `, or empty when the value has no name."""
-    return f"{declared.name}: " if location.path.rpartition(".")[2] == declared.name else ""
 
 
 def _is(key: Node, name: str) -> bool:

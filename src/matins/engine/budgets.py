@@ -10,7 +10,7 @@ from typing import Annotated, Literal, NamedTuple, get_args
 from matins.engine.when.days import date_of, first_of_month
 from matins.engine.when.durations import DAY_MS
 from matins.engine.when.zones import load_zone
-from matins.errors import InvalidInput
+from matins.errors import Example, InvalidInput
 from matins.model.settings import Choice, Money, Name, Setting, Tokens, Zone
 
 Scope = Literal["schedule", "agent", "all"]
@@ -59,16 +59,16 @@ def check_budget(budget: Budget) -> None:
     """Raise unless the budget has a limit above 0, and "of" names a subject of its scope."""
     if budget.max_cost is None and budget.max_tokens is None:
         message = 'A budget needs "max_cost", "max_tokens" or both.'
-        raise InvalidInput(message, field="max_cost", hint='For example: max_cost="$5", or max_tokens="2M".')
+        raise InvalidInput(message, field="max_cost", hint=Example({"max_cost": "$5", "max_tokens": "2M"}))
     for name in ("max_cost", "max_tokens"):
         if getattr(budget, name) == 0:
             message = f'"{name}" must be more than 0: nothing could run.'
             raise InvalidInput(message, value=0, field=name, hint="To stop runs, pause the schedules.")
     if budget.of is not None and budget.scope == "all":
-        hint = 'Omit it, or use scope="schedule" or scope="agent".'
+        hint = 'Omit it, or set "scope" to schedule or agent.'
         raise InvalidInput('"of" has no meaning for a budget of all.', value=budget.of, field="of", hint=hint)
     if budget.of is not None and budget.scope == "schedule" and not budget.of.partition("/")[2]:
-        hint = f'Use of="herald/{budget.of}", or of="/{budget.of}" where it has no agent.'
+        hint = Example({"of": f"herald/{budget.of}"})
         message = f'"of" must name a schedule as agent/name, not {budget.of!r}.'
         raise InvalidInput(message, value=budget.of, field="of", hint=hint)
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from matins.engine.validation import invalid
 from matins.engine.when.durations import format_duration
-from matins.errors import InvalidInput
+from matins.errors import Example, InvalidInput
 
 PREFIX = "[Scheduled Task]"
 DEFAULT_PROMPT = "Look whether there is anything for you to do, do it, and report what you did."
@@ -55,7 +55,7 @@ _UNTRUSTED = frozenset(["work.title", "work.body", "work.url", "work.labels"])
 def check_prompt_text(prompt: object, field: str = "prompt") -> str:
     """The prompt, if an agent can receive it. Placeholders are not checked."""
     if not isinstance(prompt, str) or not prompt.strip():
-        hint = f'For example: {field}="Summarise my open PRs".'
+        hint = Example({field: "Summarise my open PRs"})
         raise invalid(field, prompt, "text that is not blank", hint=hint)
     if "\0" in prompt:
         raise InvalidInput(f'"{field}" contains a NUL.', value=prompt[:60], field=field, hint="Remove it.")
@@ -76,7 +76,7 @@ def check_fields(text: str, *, has_work: bool, field: str) -> None:
             raise InvalidInput(message, value=name, field=field, hint=hint)
         if name.startswith("work.") and not has_work:
             message = f'"{field}" has the placeholder {{{{{name}}}}}, but the schedule has no work source.'
-            raise InvalidInput(message, value=name, field=field, hint='For example: work_source="backlog".')
+            raise InvalidInput(message, value=name, field=field, hint=Example({"work_source": "backlog"}))
 
 
 def build_prompt(prompt: str | None, context: PromptContext, *, prefix: bool = True) -> str:

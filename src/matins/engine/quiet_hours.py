@@ -11,7 +11,7 @@ from matins.engine.when.days import ALL_WEEKDAYS, bits, lowest_bit
 from matins.engine.when.definitions import clock_text, parse_clock
 from matins.engine.when.durations import MINUTE_MS
 from matins.engine.when.zones import load_zone
-from matins.errors import InvalidInput, TriggerError
+from matins.errors import Example, InvalidInput, TriggerError
 from matins.model.settings import Choice, Setting, Windows, Zone
 
 Mode = Literal["skip", "defer"]
@@ -160,7 +160,7 @@ def parse_windows(value: object) -> tuple[Window, ...]:
         return (_window(cast("object", value), "windows"),)
     items = items_of(value)
     if not items:
-        hint = 'For example: windows=["22:00-07:00", "sat,sun 00:00-24:00"].'
+        hint = Example({"windows": ["22:00-07:00", "sat,sun 00:00-24:00"]})
         raise invalid("windows", value, "a list of windows", hint=hint)
     if len(items) > MAX_WINDOWS:
         raise InvalidInput(

@@ -24,7 +24,7 @@ from matins.engine.when import definitions
 from matins.engine.when.durations import format_duration
 from matins.engine.when.parse import parse_trigger
 from matins.engine.when.triggers import Trigger, compile_trigger
-from matins.errors import InvalidInput, TriggerError
+from matins.errors import Example, InvalidInput, TriggerError
 from matins.model.schedule import ScheduleDefinition, TriggerSettings
 from matins.model.settings import Declared, Table, settings_of
 from matins.model.trigger import Cron, Interval, Once, TriggerDefinition
@@ -57,7 +57,7 @@ def parse_schedule(
     if job is None and woken:
         job = AGENT_JOB
     if job is None:
-        hint = 'For example: prompt="Summarise my open PRs", or job="report".'
+        hint = Example({"prompt": "Summarise my open PRs"})
         raise InvalidInput('A schedule needs "prompt" or "job".', field="job", hint=hint)
     context = ParseContext(now, rates, local_zone)
     trigger = _trigger(when, settings, context)
@@ -83,7 +83,7 @@ def _trigger(when: Any, settings: Mapping[str, Any], context: ParseContext) -> T
             name = next(iter(options))
             raise InvalidInput(f'"{name}" is part of the trigger already.', value=name, field=name, hint="Omit it.")
         return when
-    hint = 'For example: when="every weekday at 9am".'
+    hint = Example({"when": "every weekday at 9am"})
     if not isinstance(when, str):
         raise invalid("when", when, "text or a trigger", hint=hint)
     try:
@@ -116,7 +116,7 @@ def check_approval(definition: ScheduleDefinition) -> None:
     """Raise unless there are enough approvers."""
     approvers, required = definition.approvers, definition.approvals_required
     if definition.approval == "council_approve" and not approvers:
-        hint = 'For example: approvers=["ada", "grace"], approvals_required=2.'
+        hint = Example({"approvers": ["ada", "grace"], "approvals_required": 2})
         raise InvalidInput("council_approve needs named approvers.", field="approvers", hint=hint)
     if required > max(1, len(approvers)):
         raise InvalidInput(

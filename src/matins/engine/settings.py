@@ -33,7 +33,7 @@ from matins.engine.when.durations import format_duration, parse_duration
 from matins.engine.when.parse import parse_trigger
 from matins.engine.when.triggers import to_ms
 from matins.engine.when.zones import load_zone
-from matins.errors import InstantError, IntervalParseError, InvalidInput, TriggerError
+from matins.errors import Example, InstantError, IntervalParseError, InvalidInput, TriggerError
 from matins.model import settings as kinds
 from matins.model.agent import Target
 from matins.model.settings import Declared, Kind, Table
@@ -162,9 +162,8 @@ def default_hint(declared: Declared) -> str:
     return f"Omit it to use the default, {str(default).lower() if isinstance(default, bool) else default}."
 
 
-def example_hint(declared: Declared) -> str:
-    """The setting as people write it: `For example: retries=2.`"""
-    return f"For example: {declared.name}={orjson.dumps(declared.setting.example).decode()}."
+def example_hint(declared: Declared) -> Example:
+    return Example({declared.name: declared.setting.example})
 
 
 # from people
@@ -241,7 +240,7 @@ def _instant(declared: Declared, value: Any, context: ParseContext) -> int:
     """An ISO instant, in the context's zone unless it has an offset; or an aware datetime, or milliseconds. A past
     instant is allowed: it is compared when a slot is due."""
     name = declared.name
-    hint, allowed = f'For example: {name}="2026-12-31T18:00".', "an ISO instant"
+    hint, allowed = Example({name: "2026-12-31T18:00"}), "an ISO instant"
     if type(value) is int and _MIN_INSTANT <= value <= _MAX_INSTANT:
         return value
     if isinstance(value, datetime):
@@ -297,7 +296,7 @@ def _labels(declared: Declared, value: Any, context: ParseContext) -> dict[str, 
 def _variables(declared: Declared, value: Any, context: ParseContext) -> tuple[tuple[str, str], ...]:
     """The variables. A value that starts like a reference must be a complete reference."""
     pairs: list[tuple[str, str]] = []
-    hint, allowed = f'For example: {declared.name}={{"API_KEY": "env:API_KEY"}}.', "a mapping of names to strings"
+    hint, allowed = Example({declared.name: {"API_KEY": "env:API_KEY"}}), "a mapping of names to strings"
     if not isinstance(value, dict):  # the value may be a secret
         what = f"a value of type {type(value).__name__}"
         message = f'"{declared.name}" must be {allowed}, not {what}.'
@@ -330,17 +329,16 @@ def _secret(declared: Declared, value: Any, context: ParseContext) -> str:
     """The reference. The error for a plain secret does not repeat it."""
     if isinstance(value, str) and value.startswith(REFERENCES) and value not in REFERENCES and value.isprintable():
         return value
-    allowed, example = "env:NAME or file:/path", declared.setting.example
+    allowed = "env:NAME or file:/path"
     message = f'"{declared.name}" must be a reference to the secret, not the secret itself.'
-    raise InvalidInput(message, field=declared.name, allowed=allowed, hint=f'For example: {declared.name}="{example}".')
+    raise InvalidInput(message, field=declared.name, allowed=allowed, hint=example_hint(declared))
 
 
 def _url(declared: Declared, value: Any, context: ParseContext) -> str:
     """The URL. A password is refused, because every reader would see it."""
     if not isinstance(value, str) or not value.strip() or not value.isprintable() or len(value) > MAX_URL_LENGTH:
         message = f'"{declared.name}" must be a URL of at most {MAX_URL_LENGTH} characters.'  # it may contain a key
-        hint = f'For example: {declared.name}="{declared.setting.example}".'
-        raise InvalidInput(message, field=declared.name, hint=hint)
+        raise InvalidInput(message, field=declared.name, hint=example_hint(declared))
     if "@" in value.partition("://")[2].partition("/")[0]:
         hint = "Refer to secrets elsewhere, as env:NAME or file:/path."
         raise InvalidInput(f'"{declared.name}" contains a user name or a password.', field=declared.name, hint=hint)

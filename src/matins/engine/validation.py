@@ -8,7 +8,7 @@ import reprlib
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, TypeGuard, cast
 
-from matins.errors import InvalidInput
+from matins.errors import Example, InvalidInput
 from matins.model.settings import MAX_NAME_LENGTH
 
 UNSTORABLE = re.compile("[\0\ud800-\udfff]")
@@ -40,7 +40,7 @@ def check_name(field: str, name: object, example: str | None = None) -> str:
     if is_name(name):
         return name
     allowed = f"text of 1 to {MAX_NAME_LENGTH} printable characters"
-    raise invalid(field, name, allowed, hint=f'For example: {field}="{example}".' if example else None)
+    raise invalid(field, name, allowed, hint=Example({field: example}) if example else None)
 
 
 def check_strings(
@@ -50,8 +50,7 @@ def check_strings(
     strings = [item for item in items_of(value) if isinstance(item, str) and item.strip() and "\0" not in item]
     if not strings or len(strings) != len(items_of(value)):
         meant = [value] if isinstance(value, str) and is_name(value) else example
-        quoted = ", ".join(f'"{item}"' for item in meant)
-        raise invalid(field, value, allowed, hint=f"For example: {field}=[{quoted}]." if quoted else None)
+        raise invalid(field, value, allowed, hint=Example({field: list(meant)}) if meant else None)
     return tuple(strings)
 
 

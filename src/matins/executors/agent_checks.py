@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from matins.engine.prices import Price, price_of
-from matins.errors import InvalidInput
+from matins.errors import Example, InvalidInput
 from matins.executors.preparation import check_workdir, find_program, folder_of, is_own_folder
 from matins.executors.runners.protocol import AnyRunner, Call, EndpointRunner
 from matins.executors.secrets import environment_of, resolve
@@ -91,7 +91,7 @@ def _check_max_cost(agent: Agent, runner: AnyRunner, prices: Mapping[str, Price]
     elif agent.model is not None and price_of(agent.model, prices) is None:
         reason = f'{runner.name} reports only tokens, and "{agent.model}" has no price'
     elif agent.model is None and "model" not in reports:
-        reason, fix = f"{runner.name} reports only tokens, without the model", 'Set the model: model="…".'
+        reason, fix = f"{runner.name} reports only tokens, without the model", Example({"model": "gpt-5"})
     if reason is not None:
         raise InvalidInput(f'"max_cost" cannot be enforced: {reason}.', field="max_cost", hint=fix)
 

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple, cast
 import orjson
 
 from matins.engine.validation import invalid
-from matins.errors import InvalidInput
+from matins.errors import Example, InvalidInput
 from matins.executors.secrets import inherited
 from matins.runtime.clock import SystemClock
 
@@ -334,7 +334,7 @@ def _checked_texts(texts: tuple[object, ...], field: str) -> tuple[str, ...]:
     preview = ascii(texts[0])[:60]
     strings = tuple(text for text in texts if isinstance(text, str))
     if len(strings) < len(texts):
-        raise invalid(field, texts, _ALLOWED, hint=f'For example: {field}=["/usr/bin/test", "-f", "ready"].')
+        raise invalid(field, texts, _ALLOWED, hint=Example({field: ["/usr/bin/test", "-f", "ready"]}))
     if not strings[0].strip():
         raise invalid(field, strings[0], _ALLOWED, hint=_example(field))
     if any("\0" in text or _LONE_SURROGATE.search(text) for text in strings):
@@ -374,7 +374,7 @@ def _check_syntax(text: str, field: str) -> None:
 
 
 def _example(field: str) -> str:
-    return f'For example: {field}="test -f ready".'
+    return Example({field: "test -f ready"})
 
 
 def _invalid(field: str, value: object, what: str, hint: str) -> InvalidInput:

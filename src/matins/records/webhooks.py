@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
-from matins.errors import Conflict, InvalidInput
+from matins.errors import Conflict, Example, InvalidInput
 from matins.model.settings import Names, Secret, Setting, Url
 from matins.model.subscription import HOOKS_SUBSCRIPTION
 from matins.records.kind import Column, Document, RecordContext, RecordKind
@@ -39,8 +39,7 @@ def _complete(hook: Webhook, context: RecordContext) -> Webhook:
         message = f'The name "{HOOKS_SUBSCRIPTION}" is reserved for hooks.'
         raise Conflict(message, value=hook.name, field="name", hint="Use another name.")
     if hook.secret is None:
-        hint = 'For example: secret="env:HOOK_SECRET"; `webhooks.add` makes one.'
-        raise InvalidInput('A webhook needs "secret".', field="secret", hint=hint)
+        raise InvalidInput('A webhook needs "secret".', field="secret", hint=Example({"secret": "env:HOOK_SECRET"}))
     check_url(hook.url, context.allowed_hosts)
     return replace(hook, types=canonical_types(hook.types or None))
 

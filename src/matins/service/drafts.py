@@ -22,7 +22,7 @@ from matins.engine.schedules import (
 from matins.engine.targets import CURRENT, context_of, parse_context, resolve_current
 from matins.engine.validation import UNSTORABLE, check_name
 from matins.engine.when.triggers import Trigger, compile_trigger
-from matins.errors import Conflict, InvalidInput
+from matins.errors import Conflict, Example, InvalidInput
 from matins.model.access import Principal
 from matins.model.agent import Target
 from matins.model.rows import NewSchedule
@@ -61,7 +61,7 @@ def make_draft(given: Mapping[str, Any], now: int, cache: Cache, rates: Mapping[
     if agent:
         check_name("agent", agent)
     if when is None:
-        hint = 'For example: when="every weekday at 9am".'
+        hint = Example({"when": "every weekday at 9am"})
         raise InvalidInput(f'"{name}" needs "when".', value=None, field="when", hint=hint)
     try:
         key = (when, *sorted(settings.items()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -177,7 +178,7 @@ def check_references(definition: ScheduleDefinition, policies: Policies) -> None
 
 def unknown_record(one: str, noun: str, field: str, name: str, compiled: Iterable[str]) -> InvalidInput:
     names = sorted(compiled)
-    hint = nearest(name, names) if names else f'Create it first: {noun}.set("{name}", …).'
+    hint = nearest(name, names) if names else f"Create it: matins {noun.replace('_', '-')} set {shlex.quote(name)}"
     return InvalidInput(f'There is no {one} "{name}".', value=name, field=field, allowed=", ".join(names), hint=hint)
 
 

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from matins.engine.prompts import WorkItem
 from matins.engine.validation import invalid
-from matins.errors import InvalidInput, MatinsError
+from matins.errors import Example, InvalidInput, MatinsError
 from matins.model.settings import settings_of
 from matins.model.work_source import KIND_SETTINGS, WorkSourceDefinition
 
@@ -61,7 +61,7 @@ def check_work_source(source: WorkSourceDefinition) -> WorkSourceDefinition:
 
 
 def _check_github(source: WorkSourceDefinition) -> None:
-    hint = 'For example: repo="octo-org/garden".'
+    hint = Example({"repo": "octo-org/garden"})
     if source.repo is None:
         raise InvalidInput('A work source of kind github needs "repo".', field="repo", hint=hint)
     if not _REPO.fullmatch(source.repo):
@@ -69,7 +69,7 @@ def _check_github(source: WorkSourceDefinition) -> None:
     for name in ("labels", "priorities"):
         for label in getattr(source, name):
             if "," in label:
-                raise invalid(name, label, "labels without a comma", hint=f'For example: {name}=["ready", "small"].')
+                raise invalid(name, label, "labels without a comma", hint=Example({name: ["ready", "small"]}))
 
 
 def open_source(definition: WorkSourceDefinition, workdir: str | Path | None) -> WorkSource:
@@ -102,5 +102,5 @@ def _base_url(text: str) -> str:
         host, parts, plain = None, urlsplit(""), False
     if host and plain and (parts.scheme == "https" or (parts.scheme == "http" and host in _LOOPBACK)):
         return text.rstrip("/")
-    hint = 'For example: base_url="https://github.example.com/api/v3".'
+    hint = Example({"base_url": "https://github.example.com/api/v3"})
     raise invalid("base_url", text, "a URL with https://", hint=hint)

@@ -54,6 +54,12 @@ def test_bad_settings_are_refused_by_the_service_with_its_hint(
     assert hint is None or said.json["hint"] == hint
 
 
+def test_the_settings_of_a_hint_are_data(server: HttpServer) -> None:
+    """C7: a client writes them in its own form; the text of the hint is the library's"""
+    assert added(server, when=5).json["example"] == {"when": "every weekday at 9am"}
+    assert "example" not in added(server, overlp="skip").json
+
+
 def test_a_hint_comes_whole(server: HttpServer) -> None:
     """A list of what is known does not end in the middle of a name"""
     said = added(server, xyzzy=1)

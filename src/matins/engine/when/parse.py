@@ -11,7 +11,7 @@ from matins.engine.when.durations import MINUTE_MS, parse_duration
 from matins.engine.when.rrule import parse_rule, split_recurrence, wall_of_naive
 from matins.engine.when.triggers import Trigger, compile_trigger, to_ms
 from matins.engine.when.zones import MAX_MS, MIN_MS, Zone, load_zone
-from matins.errors import InstantError, RruleError, TriggerError
+from matins.errors import Example, InstantError, RruleError, TriggerError
 from matins.model.trigger import (
     Anchor,
     Cron,
@@ -66,7 +66,7 @@ def parse_trigger(
 def _readable(text: str) -> str:
     text = text.strip()
     if not text:
-        hint = 'For example: when="every weekday at 9am".'
+        hint = Example({"when": "every weekday at 9am"})
         raise TriggerError('"when" is empty.', value=text, field="when", hint=hint)
     if len(text) > MAX_TEXT_LENGTH:
         raise TriggerError(

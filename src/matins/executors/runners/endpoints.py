@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from urllib.parse import urlsplit
 
-from matins.errors import InvalidInput
+from matins.errors import Example, InvalidInput
 from matins.executors.runners.outcomes import StreamNotes
 from matins.executors.runners.protocol import Call
 from matins.executors.runners.provider_limits import find_limit, retry_after
@@ -21,7 +21,7 @@ Kinds = Mapping[str, tuple[type, ...]]
 
 def check_endpoint(call: Call, example: str) -> None:
     if call.url is None:
-        raise InvalidInput("The agent needs a URL to call.", field="url", hint=f'url="{example}"')
+        raise InvalidInput("The agent needs a URL to call.", field="url", hint=Example({"url": example}))
     check_url(call.url, call.allowed_hosts)
 
 
@@ -44,10 +44,10 @@ def check_secret(call: Call, name: str, *, needed: str | None = None) -> str | N
     if not secret:
         if needed is None:
             return None
-        hint = f'Set environment={{"{name}": "env:…"}}. {needed}'
-        raise InvalidInput(f"The agent's environment has no {name}.", field="environment", hint=hint)
+        message = f"The agent's environment has no {name}. {needed}"
+        raise InvalidInput(message, field="environment", hint=Example({"environment": {name: f"env:{name}"}}))
     if secret not in call.secrets:
-        hint = f'Set environment={{"{name}": "env:{name}"}}, or "file:/path/of/the/secret".'
+        hint = Example({"environment": {name: f"env:{name}"}})
         raise InvalidInput(f"{name} must be a reference to a secret, not the secret.", field="environment", hint=hint)
     if not (secret.isascii() and secret.isprintable()):
         message = f"{name} cannot be sent: it is not one line of ASCII."

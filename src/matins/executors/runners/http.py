@@ -22,7 +22,7 @@ from matins.net.outbound import StreamedResponse
 from matins.net.signing import sign
 
 SECRET = "WEBHOOK_SECRET"
-_MAKE_ONE = 'Create one: echo "whsec_$(openssl rand -base64 32)"'
+_MAKE_ONE = 'Create one: echo "whsec_$(openssl rand -base64 32)".'
 _FIELDS = ("text", "succeeded", "error", "declared", "structured", "tokens", "cost_usd", "session")
 
 

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from matins.errors import InvalidInput
+from matins.errors import Example, InvalidInput
 from matins.executors.runners.call_checks import check_call, check_unused
 from matins.executors.runners.endpoints import (
     MAX_BODY_BYTES,
@@ -63,7 +63,7 @@ class OpenAI:
         check_endpoint(call, "https://api.openai.com")
         if call.model is None:
             message = "An endpoint needs a model."
-            raise InvalidInput(message, value=None, field="model", hint='Set the model: model="…".')
+            raise InvalidInput(message, value=None, field="model", hint=Example({"model": "gpt-5"}))
         hint = "Omit it: an endpoint has no tools and takes one turn."
         for field in ("permission_mode", "allowed_tools", "max_turns"):
             check_unused(field, getattr(call, field), "An endpoint", f'does not support "{field}"', hint)

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import click
 
-from matins.errors import Conflict, InvalidInput, MatinsError, NotAllowed, NotFound, StoreError
+from matins.errors import Conflict, Example, InvalidInput, MatinsError, NotAllowed, NotFound, StoreError
 from matins.surfaces.cli.terminal_text import block
 
 OK, FAILED, USAGE, CANCELLED, NOT_ALLOWED, RUN_FAILED, WAITS = 0, 1, 2, 3, 4, 5, 8
@@ -39,7 +39,7 @@ def exit_code(work: Callable[[], Any]) -> int:
     except click.Abort:
         return INTERRUPTED
     except MatinsError as error:
-        print_error(error.message, as_typed(error.hint) if error.hint else _default_hint(error))
+        print_error(error.message, _hint(error))
         return _code(error)
     except Exception as error:
         if os.environ.get("MATINS_DEBUG"):
@@ -55,30 +55,21 @@ def print_error(message: str, hint: str | None) -> None:
         click.echo(f"Hint: {block(hint)}", err=True)
 
 
-def as_typed(hint: str) -> str:
-    """A hint of the API as commands and options: `period="day"` becomes `--period day`."""
-    if "matins " in hint or "--" in hint:
-        return hint
-    import re  # most commands have no errors
-
-    hint = re.sub(r'\b([a-z_]+)\.([a-z_]+)\("([^"]+)", …\)\.?', lambda call: _command(*call.groups()), hint)
-    value = r'"[^"]*"|\[[^]]*\]|{[^}]*}|[0-9.]*[0-9]|true|false'
-    return re.sub(rf"\b([a-z_]+)=({value})(?:\.$)?", lambda argument: _option(*argument.groups()), hint)
+def _hint(error: MatinsError) -> str:
+    """The hint of the error, with settings as options: `--period day`."""
+    if isinstance(error.hint, Example):
+        return f"For example: {', '.join(_option(name, value) for name, value in error.hint.settings.items())}"
+    return error.hint or _default_hint(error)
 
 
-def _command(noun: str, verb: str, key: str) -> str:
+def _option(name: str, value: Any) -> str:
+    import json  # most commands have no errors
     import shlex
 
-    return f"matins {noun.replace('_', '-')} {verb} {shlex.quote(key)} …"
-
-
-def _option(name: str, value: str) -> str:
-    import json
-    import shlex
-
-    read: Any = json.loads(value)
-    text = ", ".join(cast("list[str]", read)) if isinstance(read, list) else read
-    return f"--{name.replace('_', '-')} {shlex.quote(text if isinstance(text, str) else value)}"
+    if isinstance(value, list) and all(isinstance(item, str) for item in cast("list[Any]", value)):
+        value = ", ".join(cast("list[str]", value))
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return f"--{name.replace('_', '-')} {shlex.quote(text)}"
 
 
 def _default_hint(error: MatinsError) -> str:

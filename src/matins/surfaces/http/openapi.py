@@ -64,6 +64,7 @@ _PROBLEM_SCHEMA: Schema = {
         **dict.fromkeys(("type", "title", "detail", "code", "instance", "field", "allowed", "hint"), _TEXT),
         "status": {"type": "integer"},
         "value": {"description": "The value given, shortened."},
+        "example": {"type": "object", "description": "The settings in the hint."},
     },
     "required": ["type", "title", "detail", "code", "instance", "status"],
 }

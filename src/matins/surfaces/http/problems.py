@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 from starlette.responses import Response
 
-from matins.errors import InvalidInput, MatinsError, StoreBusy
+from matins.errors import Example, InvalidInput, MatinsError, StoreBusy
 
 log = logging.getLogger("matins")
 _STATUS = {"not_found": 404, "conflict": 409, "not_allowed": 403, "stale": 412}
@@ -75,6 +75,8 @@ def _document(code: str, status: int, detail: str, path: str, error: Exception) 
     for name in ("field", "value", "allowed", "hint"):
         if (found := getattr(error, name, None)) is not None:
             document[name] = found if name == "hint" else _plain(found)
+    if isinstance(hint := document.get("hint"), Example):
+        document["example"] = hint.settings
     return document
 
 

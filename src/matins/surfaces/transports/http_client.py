@@ -19,7 +19,7 @@ import orjson
 from matins import errors
 from matins.api.paging import encode_cursor
 from matins.api.use_case import UseCase
-from matins.errors import Conflict, InvalidInput, MatinsError, NotAllowed, NotFound, StoreUnavailable
+from matins.errors import Conflict, Example, InvalidInput, MatinsError, NotAllowed, NotFound, StoreUnavailable
 
 _CUT_OFF = (http.client.HTTPException, ConnectionError, TimeoutError, ssl.SSLError)
 _TRIES = 3
@@ -289,9 +289,10 @@ def _error(response: Response) -> MatinsError:
         message = f"The server answered {response.status}, but not as Matins does."
         return StoreUnavailable(message, hint="Check that the URL is that of Matins.")
     kind = _by_code().get(code) or _by_status(response.status)
+    hint = Example(found["example"]) if "example" in found else found.get("hint")
     if issubclass(kind, InvalidInput):
-        return kind(message, **{name: found.get(name) for name in ("value", "field", "allowed", "hint")})
-    return kind(message, hint=found.get("hint"))
+        return kind(message, hint=hint, **{name: found.get(name) for name in ("value", "field", "allowed")})
+    return kind(message, hint=hint)
 
 
 def _by_code() -> dict[str, type[MatinsError]]:

@@ -23,13 +23,13 @@ from matins import errors
 from matins.api import codec
 from matins.api.use_case import USE_CASES, Caller, UseCase
 from matins.engine.when.triggers import Trigger
-from matins.errors import InvalidInput, MatinsError, StoreUnavailable
+from matins.errors import Example, InvalidInput, MatinsError, StoreUnavailable
 from matins.model.access import OWNER
 from matins.net.peer import peer_uid
 from matins.surfaces.transports.in_process import follow
 
 log = logging.getLogger("matins")
-_FIELDS = ("value", "field", "allowed", "hint")
+_FIELDS = ("value", "field", "allowed")
 _MAX_CALL_BYTES = 256 << 20
 _TIMEOUT_S = 60
 
@@ -101,6 +101,7 @@ def _read_call(line: bytes) -> tuple[UseCase, dict[str, Any]]:
 
 def _error_line(error: MatinsError) -> bytes:
     fields = {name: _plain(getattr(error, name, None)) for name in _FIELDS}
+    fields |= {"example": error.hint.settings} if isinstance(error.hint, Example) else {"hint": error.hint}
     return orjson.dumps({"error": {"class": _public_class(error).__name__, "message": error.message, **fields}})
 
 
@@ -117,9 +118,10 @@ def _public_class(error: MatinsError) -> type[MatinsError]:
 
 def _error(data: dict[str, Any]) -> MatinsError:
     kind: type[MatinsError] = getattr(errors, data["class"])
+    hint = Example(data["example"]) if "example" in data else data["hint"]
     if issubclass(kind, InvalidInput):
-        return kind(data["message"], **{name: data[name] for name in _FIELDS})
-    return kind(data["message"], hint=data["hint"])
+        return kind(data["message"], hint=hint, **{name: data[name] for name in _FIELDS})
+    return kind(data["message"], hint=hint)
 
 
 class OwnerSocket:
