@@ -21,7 +21,7 @@ from matins.model.settings import settings_of
 from matins.model.throttle import Throttle
 from matins.model.work_source import WorkSourceDefinition
 
-BEFORE_RUN, AFTER_RUN = HOOKS = HOOK_EVENTS
+BEFORE_RUN, AFTER_RUN = HOOK_EVENTS
 _VALUES: Mapping[str, type[Any]] = {
     "quiet_hours": QuietHours,
     "budget": Budget,

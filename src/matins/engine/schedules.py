@@ -37,8 +37,6 @@ OWNER = "A schedule"
 OWN_SETTINGS: Table = settings_of(ScheduleDefinition)
 TRIGGER_SETTINGS: Table = settings_of(TriggerSettings)
 SETTINGS: Table = settings_of(ScheduleDefinition, TriggerSettings)
-OWNER_ONLY = tuple(name for name, declared in SETTINGS.items() if declared.setting.owner_only)
-"""Settings that only the owner sets. Agents propose them."""
 NOTABLE_SETTINGS = tuple(
     name for name, declared in SETTINGS.items() if declared.setting.owner_only or declared.setting.notable
 )

@@ -23,7 +23,7 @@ _NO_USAGE = {"input_tokens": 0, "output_tokens": 0}
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m matins.executors.demo", description=__doc__, allow_abbrev=False)
-    parser.add_argument(_FLAG, default=None, help="the session to name; one that follows from the prompt if left out")
+    parser.add_argument(_FLAG, default=None, help="the session to name; one that follows from the prompt if omitted")
     session: str | None = parser.parse_args().session_id
     prompt = sys.stdin.buffer.read().decode("utf-8", "replace")
     for event in stream(prompt, session or str(uuid.uuid5(uuid.NAMESPACE_OID, prompt))):
@@ -59,7 +59,7 @@ def report(prompt: str) -> str:
     """A few friendly lines about a prompt."""
     words = prompt.split()
     if not words:
-        return "Good to be awake. Nobody left me a prompt, so I had a look around and changed nothing."
+        return "Good to be awake. There was no prompt, so I changed nothing."
     first = " ".join(words)
     preview = first if len(first) <= _MAX_PREVIEW_LENGTH else first[: _MAX_PREVIEW_LENGTH - 1].rstrip() + "…"
     count = "one word" if len(words) == 1 else f"{len(words)} words"

@@ -111,7 +111,7 @@ def check_duplicates(rows: Sequence[NewSchedule]) -> None:
     seen: set[tuple[str, str]] = set()
     for row in rows:
         if (row.agent, row.name) in seen:
-            hint = "Give each schedule a name of its own."
+            hint = "Give each schedule a different name."
             raise Conflict(f'"{row.name}" is given twice.', value=row.name, field="name", hint=hint)
         seen.add((row.agent, row.name))
 

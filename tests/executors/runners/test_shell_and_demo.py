@@ -119,7 +119,7 @@ def test_what_the_demo_agent_says() -> None:
     assert report("hello").startswith("Good to be awake. I was given one word: “hello”")
     assert "I was given 40 words" in report("word\n" * 40)
     assert max(map(len, report("word " * 1_000).splitlines())) < 140
-    assert "Nobody left me a prompt" in report(" \n")
+    assert "There was no prompt" in report(" \n")
 
 
 @pytest.mark.parametrize("word", ["model", "permission_mode", "extra_args"])

@@ -20,7 +20,7 @@ _SOURCE = str(Path(__file__).parents[3])
 _PROGRAM = (
     "import sys; sys.path.append(sys.argv[1]); from matins.executors.processes.keeper import main; main(sys.argv[2])"
 )
-_INHERITED = ("LD_LIBRARY_PATH", "PATH", "TZ")
+_KEEPER_VARIABLES = ("LD_LIBRARY_PATH", "PATH", "TZ")
 """Variables that the keeper inherits. The others are dropped: commands bring their own."""
 
 
@@ -80,7 +80,7 @@ class WardenPool:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            env={name: os.environ[name] for name in _INHERITED if name in os.environ},
+            env={name: os.environ[name] for name in _KEEPER_VARIABLES if name in os.environ},
             cwd="/",
         )
         assert self._starting.stdout is not None

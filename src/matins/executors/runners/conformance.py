@@ -75,7 +75,7 @@ class _Check:
             self._runner.check(call)
         except InvalidInput:
             return
-        self._require(False, "what cannot be told is refused before anything is spent", f"a prompt with {what} was not")
+        self._require(False, "an unusable prompt is refused before anything is spent", f"a prompt with {what} was not")
 
     def _check_secrets(self) -> None:
         with patch.dict(os.environ, dict.fromkeys(secret_names(self._runner.name, self._runner.provider), CANARY)):
@@ -162,7 +162,7 @@ class _Check:
 
     def _check_result(self, result: RunnerResult) -> None:
         for broken, holds in CONSISTENT.items():
-            self._require(holds(result), "what is told holds together", f"{broken}: {result!r:.500}")
+            self._require(holds(result), "results are consistent", f"{broken}: {result!r:.500}")
 
     def _require(self, holds: bool, promise: str, broken: str) -> None:
         if not holds:

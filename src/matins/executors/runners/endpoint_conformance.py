@@ -126,7 +126,7 @@ class _Check:
                 result = self._read(
                     body, status, {"retry-after": "30"} if status == HTTPStatus.TOO_MANY_REQUESTS else {}
                 )
-                self._require(not result.succeeded, "who is turned away has not succeeded", f"with {status} it did")
+                self._require(not result.succeeded, "an error status is not a success", f"with {status} it did")
                 limited = status != HTTPStatus.TOO_MANY_REQUESTS or result.limit is not None
                 self._require(
                     limited, "429 is a limit of the provider, and not a failure", f"it was not: {result.error}"
@@ -151,7 +151,7 @@ class _Check:
             self._runner.check(call)
         except InvalidInput:
             return
-        self._require(False, "what cannot be told is refused before anything is spent", f"a prompt with {what} was not")
+        self._require(False, "an unusable prompt is refused before anything is spent", f"a prompt with {what} was not")
 
     def _sent(self, call: Call, answer: bytes) -> list[_Sent]:
         connection = _PlayedConnection(answer, torn=False)
@@ -169,10 +169,10 @@ class _Check:
         except MatinsError as error:
             return RunnerResult(False, False, error=error.message)
         except Exception as error:
-            promise = "a speaker raises nothing but what Matins raises"
+            promise = "an endpoint raises only errors of Matins"
             raise AssertionError(f"{self._runner.name}: {promise}: {error!r}") from error
         for broken, holds in CONSISTENT.items():
-            self._require(holds(result), "what is told holds together", f"{broken}: {result!r:.500}")
+            self._require(holds(result), "results are consistent", f"{broken}: {result!r:.500}")
         return result
 
     def _require(self, holds: bool, promise: str, broken: str) -> None:
