@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import pwd
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from matins import Run
 from matins.surfaces.client import Client
@@ -24,12 +27,49 @@ def environment(home: Path, **more: str) -> dict[str, str]:
     return {**kept, "MATINS_HOME": str(home), "PYTHONUNBUFFERED": "1", **more}
 
 
+class Ordinary(NamedTuple):
+    """An account without privileges, with a folder of its own."""
+
+    uid: int
+    gid: int
+    name: str
+    home: Path
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {"HOME": str(self.home), "USER": self.name, "LOGNAME": self.name}
+
+    @property
+    def process(self) -> dict[str, Any]:
+        """The arguments of a process of this account; none where it is our own."""
+        if os.geteuid() != 0:
+            return {}
+        return {"user": self.uid, "group": self.gid, "extra_groups": []}
+
+
+@contextmanager
+def ordinary_account(name: str = "matins-test") -> Iterator[Ordinary]:
+    """An ordinary account, made for the tests where we are root; otherwise our own."""
+    if os.geteuid() == 0:
+        if subprocess.run(["id", name], capture_output=True).returncode != 0:
+            subprocess.run(["useradd", "--no-create-home", name], check=True, capture_output=True)
+        entry = pwd.getpwnam(name)
+    else:
+        entry = pwd.getpwuid(os.geteuid())
+    with tempfile.TemporaryDirectory(prefix="matins-test-", ignore_cleanup_errors=True) as folder:
+        os.chown(folder, entry.pw_uid, entry.pw_gid)
+        yield Ordinary(entry.pw_uid, entry.pw_gid, entry.pw_name, Path(folder))
+
+
 class House:
     """`log` has every line of its stderr so far, `said` those of its stdout."""
 
-    def __init__(self, home: Path, *words: str, program: tuple[str, ...] = (), **more: str) -> None:
+    def __init__(
+        self, home: Path, *words: str, program: tuple[str, ...] = (), user: Ordinary | None = None, **more: str
+    ) -> None:
         self.home = home
-        self.environment = environment(home, **more)
+        self.user = user
+        self.environment = environment(home, **more) | (user.environment if user else {})
         self.said: list[str] = []
         self.log: list[str] = []
         self._told = threading.Condition()
@@ -43,6 +83,7 @@ class House:
             text=True,
             cwd=home.parent,
             start_new_session=True,
+            **(user.process if user else {}),
         )
         self._readers = [
             threading.Thread(target=self._read, args=(self.process.stdout, self.said)),
@@ -90,9 +131,9 @@ class House:
             self._client = Client(self.url, (self.home / "token").read_text().strip())
         return self._client
 
-    def shell(self, name: str, script: str) -> None:
+    def shell(self, name: str, script: str, **settings: Any) -> None:
         """A schedule whose agent is a script; nobody fires it but by hand."""
-        self.ask("agents.set", name=name, runner="shell", command=["sh", "-c", script])
+        self.ask("agents.set", name=name, runner="shell", command=["sh", "-c", script], **settings)
         self.ask("schedules.add", name=name, when="every 1 day", agent=name, prompt="Go.")
 
     def fire(self, name: str) -> tuple[Run, str]:

@@ -18,6 +18,7 @@ from matins.errors import Conflict, InvalidInput, NotAllowed, StoreBusy, StoreEr
 from matins.executors.agents import AgentExecutor
 from matins.executors.check_executor import CheckExecutor, Guard, OnBlocked
 from matins.executors.deliveries import senders
+from matins.executors.isolation import Places
 from matins.executors.processes.supervisor import Supervisor
 from matins.executors.python import Job, PythonExecutor
 from matins.executors.registry import runners
@@ -47,7 +48,8 @@ document_settings()
 class Matins(Api):
     """`url` is `sqlite:///file.db`, `sqlite://` for memory, or `postgresql://…`.
 
-    `guard` is called before every run. A true result blocks the run; then `on_blocked` is called.
+    `guard` is called before every run. A true result blocks the run; then `on_blocked` is called. `home` is a directory
+    that belongs to Matins alone; isolated agents do not see it.
     """
 
     def __init__(
@@ -57,6 +59,7 @@ class Matins(Api):
         clock: Clock | None = None,
         guard: Guard | None = None,
         on_blocked: OnBlocked | None = None,
+        home: str | Path | None = None,
         **settings: Any,
     ) -> None:
         self._guard = guard
@@ -72,7 +75,9 @@ class Matins(Api):
             raise
         self._catalog = Catalog()
         self._loader = ContextLoader(self._store, self._catalog, self.clock)
-        self._workdir = None if self._store.path is None else str(self._store.path.parent)
+        self._home = None if home is None else Path(home)
+        folder = self._home if self._store.path is None else self._store.path.parent
+        self._workdir = None if folder is None else str(folder)
         self._service = Service(self._store, self.clock, self._changed, self._workdir)
         self.url: str | None = None
         """The address of the API that serves this scheduler; its agents get it. None without a server."""
@@ -221,7 +226,15 @@ class Matins(Api):
             return Supervisor(run_folder(self._store), wake)
 
         workdir = self._workdir or str(Path.cwd())
-        return AgentExecutor(runners(), supervisor, self.clock, wake, self._loader, workdir=workdir, url=self.url)
+        return AgentExecutor(
+            runners(), supervisor, self.clock, wake, self._loader, workdir=workdir, places=self.places(), url=self.url
+        )
+
+    def places(self) -> Places:
+        """Where Matins keeps its files."""
+        store, file = self._store, self._service.local.file
+        config = None if file is None else file.path
+        return Places(run_folder(store), self._home, store.path, store.socket_path(), config)
 
     def _checks(self, kind: type[C], wake: Callable[[], None]) -> C:
         return kind(self.clock, wake, guard=self._guard, on_blocked=self._on_blocked, workdir=self._workdir)

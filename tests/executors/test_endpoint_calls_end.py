@@ -20,6 +20,7 @@ from matins import SchedulerShutdownError, parse_trigger
 from matins.engine.policies import Policies
 from matins.engine.schedules import AGENT_JOB, encode
 from matins.executors.agents import MAX_CONCURRENT, AgentExecutor
+from matins.executors.isolation import Places
 from matins.executors.processes.supervisor import Supervisor
 from matins.executors.registry import runners
 from matins.executors.runners.protocol import Call, EndpointConnection, RunnerResult
@@ -179,6 +180,7 @@ class Hall:
             self.woken.release,
             OfAnn(open_store("sqlite://", self.clock), Catalog(), self.clock),
             workdir="/",
+            places=Places(Path("/nowhere")),
         )
         self.executor.start()
 

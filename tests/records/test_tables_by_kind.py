@@ -222,6 +222,20 @@ def test_durations(number: int, unit: str) -> None:
     assert back(kinds.Duration(), text) == back(kinds.Duration(none=True), text) == parse_duration(text)
 
 
+@given(st.integers(1, 10_000), st.sampled_from(["B", "KB", "MB", "GB", "kb", " Mb"]))
+def test_sizes(number: int, unit: str) -> None:
+    kind = kinds.Size(1, none=True)
+    factor = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9}[unit.strip().upper()]
+    assert back(kind, f"{number}{unit}") == number * factor
+    assert parse_setting(declared(kind), "none", CONTEXT) is None
+
+
+@pytest.mark.parametrize("value", ["", "4", 4, "4GiB", "-4GB", "1.5GB", "0B", "9999TB", "none", "4 G B", "9B"])
+def test_what_is_no_size_is_refused(value: Any) -> None:
+    with pytest.raises(InvalidInput, match="a size from 10B to 1000TB"):
+        parse_setting(declared(kinds.Size(10)), value, CONTEXT)
+
+
 def test_no_duration_is_none_where_it_may_be() -> None:
     assert parse_setting(declared(kinds.Duration(none=True)), "none", CONTEXT) is None
     assert format_setting(declared(kinds.Duration(none=True)), None) == "none"

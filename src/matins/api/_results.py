@@ -84,6 +84,22 @@ class Agent(Struct, frozen=True):
     """Additional arguments for the tool."""
     options: dict[str, Any]
     """Options that only the runner knows."""
+    isolation: Literal["auto", "required", "none"]
+    """Whether the agent is kept from the files of Matins: where the system can, always or never."""
+    user: str | None
+    """Account that the agent runs as; only where Matins is root."""
+    hidden: list[str]
+    """More directories that an isolated agent does not see."""
+    memory: str
+    """Memory of all processes of a run; `none` for no limit."""
+    processes: int
+    """Maximum number of processes of a run."""
+    open_files: int
+    """Maximum number of open files of a process."""
+    cpu_seconds: int | None
+    """CPU time of a process, in seconds."""
+    file_size: str
+    """Size of a file that a run writes; `none` for no limit."""
 
 
 class Budget(Struct, frozen=True):

@@ -184,6 +184,14 @@ class AgentSettings(TypedDict, total=False):
     command: Sequence[str] | None
     arguments: Sequence[str] | None
     options: Mapping[str, Any] | None
+    isolation: Literal["auto", "required", "none"] | None
+    user: str | None
+    hidden: Sequence[str] | None
+    memory: str | None
+    processes: int | None
+    open_files: int | None
+    cpu_seconds: int | None
+    file_size: str | None
 
 
 class AgentEdit(TypedDict, total=False):
@@ -205,6 +213,14 @@ class AgentEdit(TypedDict, total=False):
     command: Sequence[str] | None
     arguments: Sequence[str] | None
     options: Mapping[str, Any] | None
+    isolation: Literal["auto", "required", "none"] | None
+    user: str | None
+    hidden: Sequence[str] | None
+    memory: str | None
+    processes: int | None
+    open_files: int | None
+    cpu_seconds: int | None
+    file_size: str | None
 
 
 class BudgetSettings(TypedDict, total=False):

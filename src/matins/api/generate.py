@@ -56,7 +56,17 @@ def _always(text: str) -> Callable[[Declared], str]:
 
 TYPE: Mapping[type[Kind], Callable[[Declared], str]] = {
     **dict.fromkeys(
-        (kinds.Text, kinds.Template, kinds.Name, kinds.Zone, kinds.Duration, kinds.Money, kinds.Secret, kinds.Url),
+        (
+            kinds.Text,
+            kinds.Template,
+            kinds.Name,
+            kinds.Zone,
+            kinds.Duration,
+            kinds.Size,
+            kinds.Money,
+            kinds.Secret,
+            kinds.Url,
+        ),
         _always(_STRING),
     ),
     **dict.fromkeys((kinds.Names, kinds.Arguments), _always(_STRINGS)),

@@ -43,6 +43,11 @@ def _decimal(kind: Kind) -> Schema:
     return {"type": "number", low: bounds.low, "maximum": bounds.high}
 
 
+def _size(kind: Kind) -> Schema:
+    pattern = r"\s*[0-9]{1,15}\s*[KkMmGgTt]?[Bb]\s*" + ("|none" if cast("kinds.Size", kind).none else "")
+    return {"type": "string", "pattern": f"^({pattern})$"}
+
+
 def _duration(kind: Kind) -> Schema:
     pattern = r" *\+?[0-9]+ *[smhd] *" + ("|none" if cast("kinds.Duration", kind).none else "")
     return {"type": "string", "pattern": f"^({pattern})$"}
@@ -57,6 +62,7 @@ _SHARED: Mapping[type[Kind], Callable[[Kind], Schema]] = {
     kinds.Int: _whole,
     kinds.Decimal: _decimal,
     kinds.Duration: _duration,
+    kinds.Size: _size,
     kinds.Tokens: _always({"type": ["string", "integer"]}),
     kinds.Target: _always(_PLACE),
     kinds.Windows: _always({"anyOf": [*_WINDOW["anyOf"], {"type": "array", "items": _WINDOW}]}),

@@ -141,7 +141,7 @@ def _invalid(node: Node, allowed: str, hint: str | None = None) -> InvalidInput:
 READ: Mapping[type[Kind], Callable[[Node, Kind], Any]] = {
     **dict.fromkeys(
         (
-            kinds.Text, kinds.Template, kinds.Name, kinds.Duration, kinds.Instant, kinds.Zone, kinds.Money,
+            kinds.Text, kinds.Template, kinds.Name, kinds.Duration, kinds.Size, kinds.Instant, kinds.Zone, kinds.Money,
             kinds.Tokens, kinds.Secret, kinds.Url,
         ),
         _text,

@@ -21,6 +21,7 @@ from matins.daemon.banner import Banner, banner_text
 from matins.daemon.systemd import notify
 from matins.engine.reasons import rfc3339
 from matins.errors import NotFound, SchedulerShutdownError, StoreError
+from matins.executors.processes.namespaces import close_to_others
 from matins.library import Matins, engine_running
 from matins.model.access import OWNER
 from matins.runtime.signals import Signals
@@ -82,13 +83,14 @@ class Daemon:
 
     def _start(self, stack: ExitStack) -> None:
         """Start the parts. They are stopped in reverse order, also when a later one cannot start."""
+        close_to_others()
         with private_files():
             self._home.make()
             self._home.lock()
             if self._demo and not self._home.file.exists():
                 self._home.file.write_text(demo_file(), encoding="utf-8")
             stack.callback(self._home.unlock)
-            self._matins = matins = Matins(self._store, heartbeat_url=os.environ.get(HEARTBEAT))
+            self._matins = matins = Matins(self._store, home=self._home.path, heartbeat_url=os.environ.get(HEARTBEAT))
         stack.callback(matins.close)
         if not matins.store.acquire():
             raise engine_running(matins.store)

@@ -18,6 +18,7 @@ from matins.engine.money import format_money, parse_money, parse_tokens
 from matins.engine.prompts import check_prompt_text
 from matins.engine.quiet_hours import parse_windows, window_text
 from matins.engine.reasons import rfc3339
+from matins.engine.sizes import format_size, parse_size
 from matins.engine.targets import parse_target
 from matins.engine.validation import (
     check_choice,
@@ -101,7 +102,7 @@ def format_settings(table: Table, value: Any) -> dict[str, Any]:
 
 def format_setting(declared: Declared, value: Any) -> Any:
     if value is None:
-        return "none" if isinstance(declared.kind, kinds.Duration) and declared.kind.none else None
+        return "none" if isinstance(declared.kind, (kinds.Duration, kinds.Size)) and declared.kind.none else None
     return FORMAT[type(declared.kind)](value)
 
 
@@ -217,6 +218,17 @@ def _decimal(declared: Declared, value: Any, context: ParseContext) -> float:
     if number and kind.low <= value <= kind.high and not (kind.above and value == kind.low):
         return value
     raise invalid(declared.name, value, kind.allowed)
+
+
+def _size(declared: Declared, value: Any, context: ParseContext) -> int | None:
+    kind = cast("kinds.Size", declared.kind)
+    if kind.none and value == "none":
+        return None
+    size = parse_size(value) if isinstance(value, str) else None
+    if size is None or size < kind.low:
+        more = " or none" if kind.none else ""
+        raise invalid(declared.name, value, f"a size from {format_size(kind.low)} to 1000TB{more}")
+    return size
 
 
 def _duration(declared: Declared, value: Any, context: ParseContext) -> int | None:
@@ -382,6 +394,7 @@ PARSE: Mapping[type[Kind], Parse] = {
     kinds.Int: _whole,
     kinds.Decimal: _decimal,
     kinds.Duration: _duration,
+    kinds.Size: _size,
     kinds.Instant: _instant,
     kinds.Zone: _zone,
     kinds.Money: _money,
@@ -444,6 +457,7 @@ FORMAT: Mapping[type[Kind], Callable[[Any], Any]] = {
     **dict.fromkeys(_PLAIN, _same),
     **dict.fromkeys(_LISTS, _list),
     kinds.Duration: format_duration,
+    kinds.Size: format_size,
     kinds.Instant: rfc3339,
     kinds.Money: format_money,
     kinds.Secret: redact,
@@ -451,14 +465,14 @@ FORMAT: Mapping[type[Kind], Callable[[Any], Any]] = {
     kinds.Target: _place,
     kinds.Windows: _window_texts,
 }
-_AS_HELD = (*_PLAIN, *_LISTS, kinds.Secret, kinds.Duration, kinds.Instant, kinds.Money, kinds.Variables)
+_AS_HELD = (*_PLAIN, *_LISTS, kinds.Secret, kinds.Duration, kinds.Size, kinds.Instant, kinds.Money, kinds.Variables)
 DUMP: Mapping[type[Kind], Callable[[Any], Any]] = {
     **dict.fromkeys(_AS_HELD, _same),
     kinds.Target: _list,
     kinds.Windows: _window_texts,
 }
 LOAD: Mapping[type[Kind], Callable[[Any], Any]] = {
-    **dict.fromkeys((*_PLAIN, kinds.Secret, kinds.Duration, kinds.Instant, kinds.Money), _same),
+    **dict.fromkeys((*_PLAIN, kinds.Secret, kinds.Duration, kinds.Size, kinds.Instant, kinds.Money), _same),
     **dict.fromkeys(_LISTS, _tuple),
     kinds.Variables: _tuple_of_pairs,
     kinds.Target: _target_of,

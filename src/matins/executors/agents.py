@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 from matins.engine.when.triggers import to_ms
 from matins.errors import InvalidInput, RateLimited
 from matins.executors.endpoint_calls import EndpointCall, EndpointCalls, SpendingAllowance
+from matins.executors.isolation import Isolation, Places
 from matins.executors.preparation import Preparation, Prepared
 from matins.executors.processes.launch import ProcessOutcome
 from matins.executors.processes.supervisor import Supervisor
@@ -67,10 +68,12 @@ class AgentExecutor:
         loader: ContextLoader,
         *,
         workdir: str,
+        places: Places,
         url: str | None = None,
         resolve: Resolve | None = None,
     ) -> None:
-        self._preparation = Preparation(runners, clock, loader, workdir, url)
+        isolation = Isolation(places, lambda: self._supervisor.probe())
+        self._preparation = Preparation(runners, clock, loader, workdir, isolation, url)
         self._make_supervisor = supervisor
         self._started_supervisor: Supervisor | None = None
         self._supervisor_lock = threading.Lock()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import shutil
 import uuid
 from collections.abc import Mapping
@@ -14,7 +15,9 @@ from urllib.parse import quote
 
 from matins.engine.prompts import build_prompt
 from matins.errors import InvalidInput, MatinsError
-from matins.executors.processes.launch import Launch, Limits
+from matins.executors.isolation import Isolation, account_of, account_variables
+from matins.executors.processes.launch import Account, Launch, Limits
+from matins.executors.processes.walls import Layout
 from matins.executors.run_environment import Address, run_variables
 from matins.executors.runners.protocol import AnyRunner, Call, Command, EndpointRunner, Reader, RunInfo
 from matins.executors.runners.tool_sessions import check_session
@@ -72,12 +75,14 @@ class Preparation:
         clock: Clock,
         loader: ContextLoader,
         workdir: str,
+        isolation: Isolation,
         url: str | None = None,
     ) -> None:
         self._runners = runners
         self._clock = clock
         self._loader = loader
         self._workdir = workdir
+        self._isolation = isolation
         self._url = url
         """The address of the API; None without a server."""
 
@@ -121,7 +126,7 @@ class Preparation:
         limits = _limits(attempt, agent)
         folder = folder_of(agent, self._workdir)
         if is_own_folder(agent):
-            make_folder(Path(folder))
+            make_folder(Path(folder), account_of(agent))
         check_workdir(folder)
         resolved = environment_of(agent.environment, {}, ())
         call = self._call(attempt, agent, context, runner, held_item)
@@ -135,6 +140,7 @@ class Preparation:
         check_session(call, context.assignment, command)
         environment = self._environment(attempt, agent, call, command)
         argv = (find_program(command.argv[0], environment.values.get("PATH")), *command.argv[1:])
+        layout = self._layout(agent, folder)
         launch = Launch(
             attempt.run_id,
             attempt.epoch,
@@ -145,14 +151,23 @@ class Preparation:
             limits,
             environment.secrets,
             command.finals,
+            layout=layout,
+            account=account_of(agent),
         )
         return Prepared(attempt, runner, context, call, limits, held_item, command, launch)
 
     def _environment(self, attempt: Attempt, agent: Agent, call: Call, command: Command) -> Environment:
         values, secrets = environment_of(agent.environment, command.env_add, command.env_remove)
         address = None if self._url is None else Address(self._url, self._loader.run_token(attempt))
+        values.update(account_variables(agent))
         values.update(run_variables(call.run_info, agent.name, address))
         return Environment(values, secrets if address is None else (*secrets, address.token))
+
+    def _layout(self, agent: Agent, folder: str) -> Layout | None:
+        """What the run does not see; None when it is not isolated."""
+        layout = self._isolation.layout(agent, folder, str(Path(self._workdir, own_folder(agent.name))))
+        self._isolation.check_workdir(agent, folder, isolated=layout is not None)
+        return layout
 
     def _claim_item(self, attempt: Attempt, context: RunContext) -> HeldWorkItem | None:
         source = self._source(attempt, context)
@@ -232,7 +247,14 @@ class Preparation:
 
 def _limits(attempt: Attempt, agent: Agent) -> Limits:
     return Limits(
-        attempt.compiled.definition.timeout_ms or agent.timeout_ms, agent.idle_timeout_ms, agent.exit_timeout_ms
+        attempt.compiled.definition.timeout_ms or agent.timeout_ms,
+        agent.idle_timeout_ms,
+        agent.exit_timeout_ms,
+        memory_bytes=agent.memory,
+        cpu_s=agent.cpu_seconds,
+        files=agent.open_files,
+        processes=agent.processes,
+        file_bytes=agent.file_size,
     )
 
 
@@ -258,13 +280,15 @@ def is_own_folder(agent: Agent) -> bool:
     return agent.workdir is None or agent.workdir == own_folder(agent.name)
 
 
-def make_folder(folder: Path) -> None:
-    """Create the folder and its missing parents, for this user only."""
+def make_folder(folder: Path, account: Account | None = None) -> None:
+    """Create the folder and its missing parents, for this user only. A new folder is given to the account."""
     if folder.is_dir():
         return
     make_folder(folder.parent)
     try:
         folder.mkdir(mode=0o700, exist_ok=True)
+        if account is not None:
+            os.chown(folder, account.uid, account.gid, follow_symlinks=False)
     except OSError as error:
         reason = error.strerror or str(error)
         hint = "Name another folder: workdir."

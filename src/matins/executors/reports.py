@@ -21,6 +21,8 @@ _ENDED = {
     "idle": "the run printed nothing for longer than its idle timeout",
     "memory": "the run exceeded its memory limit",
     "processes": "the run exceeded its process limit",
+    "cpu": "the run exceeded its CPU limit",
+    "file_size": "the run exceeded its limit for the size of a file",
     "budget": "the run exceeded its spending limit",
 }
 
@@ -102,6 +104,7 @@ def outcome_document(
         "ended_by": process.ended_by,
         "truncated": process.truncated,
         "leftovers": process.leftovers,
+        "isolated": process.isolated,
     }
 
 

@@ -1,10 +1,11 @@
 """An agent: its runner, its directory and its permissions. Annotations are settings, see `settings`."""
 
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, get_args
 
 from matins.model.settings import (
     Arguments,
+    Choice,
     Duration,
     Int,
     Money,
@@ -12,6 +13,7 @@ from matins.model.settings import (
     Names,
     Options,
     Setting,
+    Size,
     Text,
     Url,
     Variables,
@@ -19,6 +21,7 @@ from matins.model.settings import (
 from matins.model.settings import Target as TargetKind_
 
 TargetKind = Literal["fresh", "channel", "session", "thread"]
+IsolationMode = Literal["auto", "required", "none"]
 Fallback = Literal["fresh", "skip", "wait"]
 
 
@@ -79,3 +82,21 @@ class Agent:
     options: Annotated[dict[str, Any],
         Setting(Options(), "Options that only the runner knows.",
                 {"effort": "high"})] = field(default_factory=dict[str, Any])
+    isolation: Annotated[IsolationMode,
+        Setting(Choice(get_args(IsolationMode)),
+                "Whether the agent is kept from the files of Matins: where the system can, always or never.",
+                "required")] = "auto"
+    user: Annotated[str | None,
+        Setting(Name(), "Account that the agent runs as; only where Matins is root.", "robin")] = None
+    hidden: Annotated[tuple[str, ...],
+        Setting(Arguments(), "More directories that an isolated agent does not see.", ["~/.ssh"])] = ()
+    memory: Annotated[int | None,
+        Setting(Size(32_000_000, none=True), "Memory of all processes of a run; `none` for no limit.", "8GB")
+    ] = 4_000_000_000
+    processes: Annotated[int, Setting(Int(1, 1_000_000), "Maximum number of processes of a run.", 100)] = 500
+    open_files: Annotated[int, Setting(Int(32, 1_000_000), "Maximum number of open files of a process.", 1_024)] = 4_096
+    cpu_seconds: Annotated[int | None,
+        Setting(Int(1, 1_000_000_000), "CPU time of a process, in seconds.", 3_600)] = None
+    file_size: Annotated[int | None,
+        Setting(Size(1_000, none=True), "Size of a file that a run writes; `none` for no limit.", "100MB")
+    ] = 4_000_000_000

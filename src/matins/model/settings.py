@@ -84,6 +84,15 @@ class Duration(Kind):
     """Whether `0s` is allowed."""
 
 
+@dataclass(frozen=True, slots=True)
+class Size(Kind):
+    """An amount of memory or storage; held as bytes."""
+
+    low: int
+    none: bool = False
+    """Whether "none" means no limit."""
+
+
 class Instant(Kind):
     """A point in time; held as UTC milliseconds."""
 

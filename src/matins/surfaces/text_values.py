@@ -71,7 +71,7 @@ def _arguments(text: str) -> Any:
 FROM_TEXT: Mapping[type[Kind], Callable[[str], Any]] = {
     **dict.fromkeys(
         (
-            kinds.Text, kinds.Template, kinds.Name, kinds.Choice, kinds.Duration, kinds.Instant, kinds.Zone,
+            kinds.Text, kinds.Template, kinds.Name, kinds.Choice, kinds.Duration, kinds.Size, kinds.Instant, kinds.Zone,
             kinds.Money, kinds.Secret, kinds.Url,
         ),
         _text,
@@ -96,6 +96,7 @@ METAVAR: Mapping[type[Kind], str] = {
     kinds.Int: "N",
     kinds.Decimal: "N",
     kinds.Duration: "DURATION",
+    kinds.Size: "SIZE",
     kinds.Instant: "INSTANT",
     kinds.Zone: "ZONE",
     kinds.Money: "AMOUNT",

@@ -47,6 +47,7 @@ now = 0
 proc.boot_ms = lambda: now
 gate = os.open(sys.argv[2], os.O_RDWR)
 launch = dict(key='1-1', argv=['sh', '-c', sys.argv[3]], env=dict(os.environ), cwd='/', fsync=False)
+launch |= dict(layout=None, account=None)
 launch |= dict(secrets=[], finals=['final'], head_bytes=100, tail_bytes=100, limits={limits!r})
 it = process_tree.ProcessTree(launch, None, run_folder.RunFolder(sys.argv[1]), [1, 1])
 def hear(size):
@@ -222,7 +223,7 @@ def test_the_memory_of_a_whole_tree_is_limited(harness: Harness) -> None:
 @pytest.mark.parametrize(
     ("limits", "script", "word"),
     [
-        (Limits(memory_bytes=64_000_000), "x = bytearray(200_000_000)", "MemoryError"),
+        (Limits(memory_bytes=64_000_000), "x = bytearray(1_300_000_000)", "MemoryError"),
         (Limits(files=40), "import os; [os.pipe() for _ in range(30)]", "Too many open files"),
         (Limits(files=40), "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (60, 60))", "not allowed"),
     ],
@@ -241,7 +242,14 @@ def test_the_system_s_limits_hold_and_cannot_be_raised(
 def test_cpu_time_is_limited(harness: Harness) -> None:
     outcome = harness.run(*PYTHON, "while True: pass", limits=Limits(cpu_s=1))
     assert outcome.signal in (signal.SIGXCPU, signal.SIGKILL)
+    assert outcome.ended_by == "cpu"
     assert 500 <= outcome.user_ms + outcome.system_ms < 4_000
+
+
+def test_b16_the_size_of_a_file_is_limited(harness: Harness) -> None:
+    """B16: the end says which limit it was"""
+    outcome = harness.run("sh", "-c", "exec head -c 2000000 /dev/zero > file", limits=Limits(file_bytes=1_000_000))
+    assert (outcome.signal, outcome.ended_by) == (signal.SIGXFSZ, "file_size")
 
 
 def test_a_warden_may_have_used_more_than_a_command_s_limit(harness: Harness) -> None:
@@ -271,8 +279,8 @@ def test_limits_of_one_run_are_not_the_next_one_s(harness: Harness) -> None:
     free = harness.start("sh", "-c", "ulimit -n; ulimit -t; ulimit -d")
     harness.wait(free)
     assert harness.records(limited)[0]["warden"] == harness.records(free)[0]["warden"]
-    assert harness.output(limited).split() == [b"50", b"9", b"%d" % (1 << 18)]
-    assert not set(harness.output(free).split()) & {b"50", b"9", b"%d" % (1 << 18)}
+    assert harness.output(limited).split() == [b"50", b"9", b"%d" % ((1 << 18) + (1 << 20))]
+    assert not set(harness.output(free).split()) & {b"50", b"9", b"%d" % ((1 << 18) + (1 << 20))}
 
 
 def test_what_waits_for_a_warden_can_be_ended(harness: Harness) -> None:
@@ -311,6 +319,7 @@ def test_without_knowing_who_descends_from_whom_the_group_is_ended(tmp_path: Pat
         "from matins.executors.processes.launch import Limits\n"
         "proc.HAS_PROC = False\n"
         "launch = dict(key='1-1', argv=['sh', '-c', sys.argv[2]], env=dict(os.environ), cwd='/', fsync=False)\n"
+        "launch |= dict(layout=None, account=None)\n"
         "launch |= dict(secrets=[], finals=[], head_bytes=100, tail_bytes=100, limits=Limits(grace_ms=50)._asdict())\n"
         "it = process_tree.ProcessTree(launch, None, run_folder.RunFolder(sys.argv[1]), [1, 1])\n"
         "it.begin()\n"

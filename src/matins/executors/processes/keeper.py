@@ -23,7 +23,9 @@ from collections.abc import Callable
 from matins.executors.processes import proc
 from matins.executors.processes.channel import Channel, close_all, try_send
 from matins.executors.processes.journal import warden_name
-from matins.executors.processes.run_folder import KEEPER, LOCK, LOG, RunFolder, accept
+from matins.executors.processes.namespaces import close_to_others
+from matins.executors.processes.run_folder import KEEPER, LOCK, LOG, SCRATCH, RunFolder, accept
+from matins.executors.processes.walls import Walls, probe
 from matins.executors.processes.warden import Warden, signals_as_bytes
 
 READY = b"ready\n"
@@ -73,6 +75,7 @@ def _prepare_process(run_folder: RunFolder) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     be_subreaper("matins-keeper")
     prctl(_SET_NO_NEW_PRIVS, 1)
+    close_to_others()
     signal.signal(signal.SIGXCPU, signal.SIG_IGN)  # the CPU limit of a command briefly applies to its warden
     for name in _dead_sockets(run_folder):
         run_folder.remove(name)
@@ -107,6 +110,9 @@ class Keeper:
         self._lock = lock
         self._listener = run_folder.listen(KEEPER)
         self._signals = signals_as_bytes()
+        self._scratch = run_folder.make(SCRATCH)
+        self._probe = probe(self._scratch)
+        """Whether agents can be isolated here. It holds as long as this keeper: no run decides by itself."""
         self._engines: dict[int, Channel] = {}
         self._wardens: dict[int, int] = {}
         """Start time by pid."""
@@ -136,27 +142,28 @@ class Keeper:
         sock = accept(self._listener)
         if sock is not None:
             self._expecting = False
-            self._engines[sock.fileno()] = Channel(sock)
+            channel = self._engines[sock.fileno()] = Channel(sock)
             self._poll.register(sock, select.POLLIN)
+            try_send(channel, {"probe": self._probe})
 
     def _on_engine_message(self, fd: int) -> None:
         messages, fds, connected = self._engines[fd].receive()
         close_all(fds)
         for message in messages:
-            connected = "warden" in message and self._provide(self._engines[fd]) and connected
+            connected = "warden" in message and self._provide(self._engines[fd], message["walled"]) and connected
         if not connected:
             self._poll.unregister(fd)
             self._engines.pop(fd).close()
 
-    def _provide(self, engine: Channel) -> bool:
+    def _provide(self, engine: Channel, walled: bool) -> bool:
         """Fork one more warden. False when the engine is gone."""
         try:
-            with self._fork() as theirs:
-                return try_send(engine, {"warden": True}, [theirs.fileno()])
+            with self._fork(walled) as theirs:
+                return try_send(engine, {"warden": True, "walled": walled}, [theirs.fileno()])
         except OSError as error:
-            return try_send(engine, {"error": f"no warden could be started: {error.strerror}"})
+            return try_send(engine, {"error": f"no warden could be started: {error.strerror}", "walled": walled})
 
-    def _fork(self) -> socket.socket:
+    def _fork(self, walled: bool) -> socket.socket:
         """Fork a warden and return the engine's end of its socket."""
         theirs, ours = socket.socketpair()
         with contextlib.ExitStack() as unless_forked, ours:
@@ -164,12 +171,12 @@ class Keeper:
             pid = os.fork()
             if pid == 0:
                 theirs.close()
-                self._become_warden(ours)
+                self._become_warden(ours, walled)
             self._wardens[pid] = proc.start_of(pid)
             unless_forked.pop_all()
         return theirs
 
-    def _become_warden(self, engine: socket.socket) -> None:
+    def _become_warden(self, engine: socket.socket, walled: bool) -> None:
         """Serve as a warden. Never returns."""
         code = 1
         try:
@@ -177,7 +184,7 @@ class Keeper:
                 end.close()
             os.close(self._lock)
             be_subreaper("matins-warden")
-            Warden(self._run_folder, engine).serve()
+            Warden(self._run_folder, engine, Walls(self._scratch) if walled else None).serve()
             code = 0
         except BaseException:
             traceback.print_exc()

@@ -8,6 +8,7 @@ from pathlib import PurePath
 from typing import Literal, NamedTuple
 
 from matins.errors import InvalidInput
+from matins.executors.processes.walls import Layout
 
 HEAD_BYTES = 10_000_000
 TAIL_BYTES = 262_144
@@ -16,7 +17,7 @@ MIN_SECRET_LENGTH = 8
 _MINIMUMS = {"grace_ms": 0, "head_bytes": 0, "files": 32, "memory_bytes": 32 * 1024 * 1024}
 """With less, no command could be started."""
 OutcomeKind = Literal["finished", "running", "never_started", "orphaned", "unknown"]
-EndedBy = Literal["wall", "idle", "after_final", "asked", "budget", "memory", "processes"]
+EndedBy = Literal["wall", "idle", "after_final", "asked", "budget", "memory", "processes", "cpu", "file_size"]
 
 
 class Limits(NamedTuple):
@@ -30,13 +31,23 @@ class Limits(NamedTuple):
     grace_ms: int = 5_000
     """From TERM to KILL."""
     memory_bytes: int | None = None
-    """Of one process by RLIMIT_DATA, and of the tree by sampling."""
+    """Of the tree, by sampling. One process may allocate 1 GiB more, by RLIMIT_DATA: much of it is never used."""
     cpu_s: int | None = None
     """Of one process."""
     files: int | None = None
     """Open files of one process."""
     processes: int | None = None
     """Of the whole tree at any time."""
+    file_bytes: int | None = None
+    """Size of a file that one process writes."""
+
+
+class Account(NamedTuple):
+    """Another user that a command runs as. Only root can start it."""
+
+    uid: int
+    gid: int
+    groups: tuple[int, ...]
 
 
 class Launch(NamedTuple):
@@ -54,6 +65,9 @@ class Launch(NamedTuple):
     """A line of stdout that contains one of these is the final event."""
     head_bytes: int = HEAD_BYTES
     tail_bytes: int = TAIL_BYTES
+    layout: Layout | None = None
+    """What the command does not see; None to start it without walls."""
+    account: Account | None = None
 
 
 class ProcessOutcome(NamedTuple):
@@ -81,6 +95,8 @@ class ProcessOutcome(NamedTuple):
     """Number of processes, besides the command, that were ended with it."""
     error: str | None = None
     """Why the command could not be started."""
+    isolated: bool | None = None
+    """Whether the command had walls; None if that is not known."""
 
 
 def check_launch(launch: Launch) -> None:

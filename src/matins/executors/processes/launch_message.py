@@ -22,6 +22,8 @@ class LaunchMessage:
 
     def __init__(self, launch: Launch, *, fsync: bool) -> None:
         self.files: list[int] = []
+        self.walled = launch.layout is not None
+        """Whether it needs a warden with walls."""
         document = _document(launch, fsync)
         self.line = encode({"start": document})
         try:
@@ -65,6 +67,8 @@ def _document(launch: Launch, fsync: bool) -> dict[str, Any]:
         "head_bytes": launch.head_bytes,
         "tail_bytes": launch.tail_bytes,
         "fsync": fsync,
+        "layout": launch.layout,
+        "account": launch.account,
     }
 
 

@@ -7,28 +7,41 @@ import errno
 import os
 import shutil
 import signal
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from typing import Any
 
 from matins.executors.processes import journal, proc, resource_limits
 from matins.executors.processes.output import CHUNK, ERR, OUT, Output
 from matins.executors.processes.run_folder import RunFolder
+from matins.executors.processes.spawning import spawn_as
+from matins.executors.processes.walls import Layout, Walls
 
 _LINGER_MS = 200
 """Time for leftover processes to end by themselves before TERM."""
 _REPEAT_KILL_MS = 100
 _IGNORED_BY_US = [signal.SIGPIPE, signal.SIGXFSZ, signal.SIGXCPU]
+_BY_SIGNAL = {int(signal.SIGXCPU): "cpu", int(signal.SIGXFSZ): "file_size"}
+"""Limits that the kernel enforces, by the signal that ends a command."""
 _MAX_READS = 64
 
 
 class ProcessTree:
-    def __init__(self, launch: dict[str, Any], stdin: int | None, run_folder: RunFolder, warden: list[int]) -> None:
+    def __init__(
+        self,
+        launch: dict[str, Any],
+        stdin: int | None,
+        run_folder: RunFolder,
+        warden: list[int],
+        walls: Walls | None = None,
+    ) -> None:
         self.key: str = launch["key"]
         self.failed: str | None = None
         """Why the command could not be started."""
         self.outputs: dict[int, Output] = {}
         """By the pipe that each reads from."""
         self._launch = launch
+        self._walls = walls
+        self._layout = None if launch["layout"] is None else Layout(*map(tuple, launch["layout"]))
         self._limits: dict[str, Any] = launch["limits"]
         self._stdin = stdin
         self._run_folder = run_folder
@@ -92,23 +105,39 @@ class ProcessTree:
     def _start(self, ends: list[int]) -> None:
         argv, env = self._launch["argv"], self._launch["env"] | self._mark
         files = [0 if self._stdin is None else self._stdin, *ends]  # descriptor 0 of the warden is /dev/null
-        os.chdir(self._launch["cwd"])
-        try:
+        with self._view():
+            os.chdir(self._launch["cwd"])  # in the view: a folder that was entered before leads out of it by `..`
             program = _find_program(argv[0], env)
             with resource_limits.inherited(self._limits):
-                self._pid = os.posix_spawn(
-                    program,
-                    argv,
-                    env,
-                    file_actions=[(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(files)],
-                    setsid=True,
-                    setsigdef=_IGNORED_BY_US,
-                )
-        finally:
-            os.chdir("/")
-        resource_limits.harden(self._pid, self._limits)
+                self._pid = self._spawn(program, argv, env, files)
+        alone = self._walls is not None and self._walls.counts_alone
+        resource_limits.harden(self._pid, self._limits, counted_alone=alone)
         with contextlib.suppress(OSError):  # a full disk: the command can run and be ended without this line
             journal.append(self._journal, {"pid": [self._pid, proc.start_of(self._pid)]})
+
+    def _spawn(self, program: str, argv: list[str], env: dict[str, str], files: list[int]) -> int:
+        if (account := self._launch["account"]) is not None:
+            return spawn_as(account, program, argv, env, files, _IGNORED_BY_US)
+        return os.posix_spawn(
+            program,
+            argv,
+            env,
+            file_actions=[(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(files)],
+            setsid=True,
+            setsigdef=_IGNORED_BY_US,
+        )
+
+    @contextlib.contextmanager
+    def _view(self) -> Generator[None]:
+        """What the command sees, while it is started."""
+        if self._walls is not None and self._layout is not None:
+            with self._walls.entered(self._layout):
+                yield
+            return
+        try:
+            yield
+        finally:
+            os.chdir("/")
 
     def read(self, pipe: int) -> bool:
         """Read one chunk. False at the end of the output, when the pipe is closed."""
@@ -217,6 +246,13 @@ class ProcessTree:
         self._out.close()
         self._err.close()
 
+    def _limit_of(self, status: int) -> str | None:
+        """The limit of the kernel that ended the command."""
+        cpu_s = self._limits["cpu_s"]
+        if status == -signal.SIGKILL and cpu_s is not None and self._usage[1] + self._usage[2] >= cpu_s:
+            return "cpu"
+        return _BY_SIGNAL.get(-status)
+
     def last_record(self) -> journal.Record:
         if self.failed is not None:
             return {"failed": self.failed, "at": proc.wall_ms()}
@@ -226,7 +262,8 @@ class ProcessTree:
         return {
             "exit": status if status >= 0 else None,
             "signal": -status if status < 0 else None,
-            "ended_by": self._ended_by,
+            "ended_by": self._ended_by or self._limit_of(status),
+            "isolated": self._layout is not None,
             "from": self._started_at,
             "at": proc.wall_ms(),
             "usage": [int(rss), round(1000 * user), round(1000 * system)],

@@ -68,6 +68,7 @@ def outcome_from_last(run_folder: RunFolder, key: str, last: Record) -> ProcessO
         stderr_bytes=stderr_bytes,
         truncated=last["truncated"],
         leftovers=last["leftovers"],
+        isolated=last["isolated"],
     )
     return with_paths(run_folder, key, outcome)
 

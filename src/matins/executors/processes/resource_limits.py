@@ -14,6 +14,9 @@ _CPU_GRACE_S = 2
 _QUICK_CHECK_MS = 50
 _FULL_CHECK_MS = 500
 _SPARE_THREADS = 500
+_UNUSED_BYTES = 1 << 30
+"""Tools reserve memory that they never use: with 512 MB of data most of them do not start."""
+_THREADS_EACH, _MORE_THREADS = 4, 64
 
 
 @contextlib.contextmanager
@@ -33,14 +36,16 @@ def inherited(limits: dict[str, Any]) -> Generator[None]:
             resource.setrlimit(which, pair)
 
 
-def harden(pid: int, limits: dict[str, Any]) -> None:
-    """Set the hard limits too, so that the command cannot raise them."""
+def harden(pid: int, limits: dict[str, Any], *, counted_alone: bool) -> None:
+    """Set the hard limits too, so that the command cannot raise them. `counted_alone`: the kernel counts the processes
+    of this tree apart from the user's others, because it has a user namespace of its own."""
     if not hasattr(resource, "prlimit"):
         return
     wanted = _by_system(limits)
     if limits["processes"] is not None:
-        # The limit counts all threads of the user, so it only slows the tree down until the next check.
-        maximum = proc.thread_count() + 2 * limits["processes"] + _SPARE_THREADS
+        maximum = _THREADS_EACH * limits["processes"] + _MORE_THREADS
+        if not counted_alone:  # all threads of the user count, so it only slows the tree down until the next check
+            maximum = proc.thread_count() + 2 * limits["processes"] + _SPARE_THREADS
         wanted[resource.RLIMIT_NPROC] = maximum, maximum
     with contextlib.suppress(ProcessLookupError, PermissionError):
         for which, (soft, hard) in wanted.items():
@@ -51,11 +56,14 @@ def harden(pid: int, limits: dict[str, Any]) -> None:
 def _by_system(limits: dict[str, Any]) -> dict[int, tuple[int, int]]:
     wanted: dict[int, tuple[int, int]] = {}
     if limits["memory_bytes"] is not None:
-        wanted[resource.RLIMIT_DATA] = limits["memory_bytes"], limits["memory_bytes"]
+        maximum = limits["memory_bytes"] + _UNUSED_BYTES
+        wanted[resource.RLIMIT_DATA] = maximum, maximum
     if limits["files"] is not None:
         wanted[resource.RLIMIT_NOFILE] = limits["files"], limits["files"]
     if limits["cpu_s"] is not None:
         wanted[resource.RLIMIT_CPU] = limits["cpu_s"], limits["cpu_s"] + _CPU_GRACE_S
+    if limits["file_bytes"] is not None:
+        wanted[resource.RLIMIT_FSIZE] = limits["file_bytes"], limits["file_bytes"]
     return wanted
 
 

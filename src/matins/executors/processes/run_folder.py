@@ -12,6 +12,7 @@ from matins.net.peer import peer_uid
 KEEPER = "keeper.sock"
 LOCK = "keeper.lock"
 LOG = "keeper.log"
+SCRATCH = "scratch"
 _RUNS = "runs"
 _BACKLOG = 64
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
@@ -46,6 +47,12 @@ class RunFolder:
         listener.setblocking(False)
         os.rename(f"{name}.new", name, src_dir_fd=self.fd, dst_dir_fd=self.fd)
         return listener
+
+    def make(self, name: str) -> str:
+        """The path of a folder in here."""
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(name, 0o700, dir_fd=self.fd)
+        return f"{self.path}/{name}"
 
     def remove(self, name: str) -> None:
         with contextlib.suppress(FileNotFoundError):

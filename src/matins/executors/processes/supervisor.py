@@ -8,7 +8,7 @@ import os
 import selectors
 import socket
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,11 +19,13 @@ from matins.executors.processes.journal import name_of
 from matins.executors.processes.launch import TAIL_BYTES, EndedBy, Launch, ProcessOutcome, check_launch
 from matins.executors.processes.launch_message import LaunchMessage
 from matins.executors.processes.run_folder import LOG, RunFolder
+from matins.executors.processes.walls import Probe
 from matins.executors.processes.wardens import WardenPool
 
 log = logging.getLogger("matins")
 _MAX_IDLE = 8
 _SPARE_S = 10.0
+_PROBE_S = 15.0
 _STARTING = ""
 
 
@@ -52,10 +54,16 @@ class Supervisor:
         self._fsync = fsync
         self._lock = threading.Lock()
         self._run_ended = threading.Condition(self._lock)
+        self._probed = threading.Condition(self._lock)
         self._watched: dict[str, _Watched] = {}
         self._waiting: dict[str, LaunchMessage] = {}
         """Launches without a warden, in order."""
-        self._idle: list[Channel] = []
+        self._idle: dict[bool, list[Channel]] = {False: [], True: []}
+        """Wardens without a run: without walls, and with them."""
+        self._walled: set[Channel] = set()
+        """The wardens with walls."""
+        self._probe: Probe | None = None
+        self._probe_wanted = False
         self._wardens: dict[Channel, str | None] = {}
         """The run of each warden; _STARTING until the warden is ready."""
         self._ended: list[tuple[int, int, ProcessOutcome]] = []
@@ -65,7 +73,9 @@ class Supervisor:
         self._wake_receiver, self._wake_sender = socket.socketpair()
         self._wake_sender.setblocking(False)
         self._selector.register(self._wake_receiver, selectors.EVENT_READ, lambda: self._wake_receiver.recv(4096))
-        self._warden_pool = WardenPool(self._run_folder, self._selector, self._on_warden, self._on_no_warden)
+        self._warden_pool = WardenPool(
+            self._run_folder, self._selector, self._on_warden, self._on_no_warden, self._on_probe
+        )
         self._thread = threading.Thread(target=self._listen, name="matins-processes", daemon=True)
         self._thread.start()
 
@@ -84,6 +94,15 @@ class Supervisor:
             short = bool(self._waiting)
         if short:
             self._wake_thread()
+
+    def probe(self) -> Probe:
+        """Whether agents can be isolated on this machine, as the keeper found it. Starts the keeper if need be."""
+        with self._probed:
+            if self._probe is None:
+                self._probe_wanted = True
+                self._wake_thread()
+                self._probed.wait_for(lambda: not self._probe_wanted, _PROBE_S)
+            return self._probe or Probe(False, "no keeper could be started", "keeper")
 
     def ended(self) -> list[tuple[int, int, ProcessOutcome]]:
         """(run, epoch, outcome) of the runs that ended since the last call."""
@@ -187,9 +206,11 @@ class Supervisor:
     # -- under the lock
 
     def _assign_wardens(self) -> None:
-        while self._waiting and self._idle:
-            key, launch_message = next(iter(self._waiting.items()))
-            channel = self._idle.pop()
+        for key, launch_message in list(self._waiting.items()):
+            idle = self._idle[launch_message.walled]
+            if not idle:
+                continue
+            channel = idle.pop()
             with contextlib.suppress(OSError):  # the selector reports a dead warden
                 channel.send_line(launch_message.line, launch_message.files)
                 self._wardens[channel] = key
@@ -204,6 +225,8 @@ class Supervisor:
                 self._safely(selected.data)
             while self._tasks:
                 self._safely(self._tasks.popleft())
+            if self._probe_wanted:
+                self._safely(self._warden_pool.reach)
             if self._waiting:
                 self._safely(self._request_wardens)
 
@@ -218,14 +241,28 @@ class Supervisor:
             self._wake_sender.send(b"\0")
 
     def _request_wardens(self) -> None:
-        starting = list(self._wardens.values()).count(_STARTING)
-        self._warden_pool.ensure(len(self._waiting) - starting)
+        with self._lock:
+            waiting = Counter(launch_message.walled for launch_message in self._waiting.values())
+            starting = [channel for channel, key in self._wardens.items() if key == _STARTING]
+        for walled, count in waiting.items():
+            self._warden_pool.ensure(
+                count - sum((channel in self._walled) == walled for channel in starting), walled=walled
+            )
 
-    def _on_warden(self, channel: Channel) -> None:
+    def _on_probe(self, probe: Probe | None) -> None:
+        with self._probed:
+            self._probe = probe or self._probe
+            self._probe_wanted = False
+            self._probed.notify_all()
+
+    def _on_warden(self, channel: Channel, walled: bool) -> None:
         self._wardens[channel] = _STARTING
+        if walled:
+            self._walled.add(channel)
         self._register(channel)
 
     def _on_no_warden(self, reason: str) -> None:
+        self._on_probe(None)
         for key in self._stop_waiting():
             self._resolve(key, reason)
 
@@ -262,9 +299,10 @@ class Supervisor:
     def _free(self, channel: Channel) -> None:
         with self._lock:
             self._wardens[channel] = None
-            self._idle.append(channel)
+            idle = self._idle[channel in self._walled]
+            idle.append(channel)
             self._assign_wardens()
-            surplus = self._idle.pop(0) if len(self._idle) > _MAX_IDLE else None
+            surplus = idle.pop(0) if len(idle) > _MAX_IDLE else None
         if surplus is not None:
             self._discard(surplus)
 
@@ -273,8 +311,10 @@ class Supervisor:
         self._selector.unregister(channel)
         channel.close()
         with self._lock:
-            if channel in self._idle:
-                self._idle.remove(channel)
+            idle = self._idle[channel in self._walled]
+            if channel in idle:
+                idle.remove(channel)
+            self._walled.discard(channel)
             return self._wardens.pop(channel)
 
     def _on_lost(self, channel: Channel) -> None:

@@ -18,6 +18,7 @@ from matins.executors.processes.channel import Channel, close_all, try_send
 from matins.executors.processes.journal import warden_name
 from matins.executors.processes.process_tree import ProcessTree
 from matins.executors.processes.run_folder import RunFolder, accept
+from matins.executors.processes.walls import Walls
 
 _MAX_POLL_MS = 10_000
 """A poll does not count the machine's sleep, so it must be short."""
@@ -25,8 +26,9 @@ _RETRY_MS = 1_000
 
 
 class Warden:
-    def __init__(self, run_folder: RunFolder, engine: socket.socket) -> None:
+    def __init__(self, run_folder: RunFolder, engine: socket.socket, walls: Walls | None = None) -> None:
         self._run_folder = run_folder
+        self._walls = walls
         self._me = [os.getpid(), proc.start_of(os.getpid())]
         self._boot = proc.boot_id()
         self._name = f"{warden_name(*self._me)}.sock"
@@ -147,8 +149,11 @@ class Warden:
             close_all(fds)
 
     def _begin(self, launch: dict[str, Any], stdin: int | None) -> None:
+        if (launch["layout"] is None) != (self._walls is None):  # never without walls that somebody relies on
+            self._send_to_engine({"key": launch["key"], "refused": "this warden is of the other kind"})
+            return
         try:
-            run = ProcessTree(launch, stdin, self._run_folder, self._me)
+            run = ProcessTree(launch, stdin, self._run_folder, self._me, self._walls)
         except OSError as error:
             self._send_to_engine({"key": launch["key"], "refused": str(error)})
             return

@@ -8,12 +8,14 @@ import selectors
 import socket
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
 from matins.executors.processes.channel import Channel, try_send
 from matins.executors.processes.keeper import READY
 from matins.executors.processes.run_folder import KEEPER, RunFolder
+from matins.executors.processes.walls import Probe
 
 _MAX_LOSSES = 3
 _SOURCE = str(Path(__file__).parents[3])
@@ -31,31 +33,39 @@ class WardenPool:
         self,
         run_folder: RunFolder,
         selector: selectors.BaseSelector,
-        on_warden: Callable[[Channel], None],
+        on_warden: Callable[[Channel, bool], None],
         on_failure: Callable[[str], None],
+        on_probe: Callable[[Probe], None],
     ) -> None:
         self._run_folder = run_folder
         self._selector = selector
         self._on_warden = on_warden
         self._on_failure = on_failure
+        self._on_probe = on_probe
         self._starting: subprocess.Popen[bytes] | None = None
         self._keeper: Channel | None = None
-        self._requested = 0
+        self._requested = Counter[bool]()
+        """Wardens that are on their way: without walls, and with them."""
         self._losses = 0
 
-    def ensure(self, count: int) -> None:
+    def ensure(self, count: int, *, walled: bool) -> None:
         """Request wardens until `count` are on their way."""
-        if self._requested >= count or self._starting is not None:
+        if self._requested[walled] < count:
+            self.reach()
+        while self._keeper is not None and self._requested[walled] < count:
+            if not try_send(self._keeper, {"warden": 1, "walled": walled}):
+                return  # the keeper is exiting; the selector reports its end
+            self._requested[walled] += 1
+
+    def reach(self) -> None:
+        """Connect to the keeper, or start one. A new one is reached by a later call."""
+        if self._keeper is not None or self._starting is not None:
             return
         try:
-            if self._keeper is None and not self._connect():
+            if not self._connect():
                 self._start()
         except OSError as error:
             self._on_failure(f"no keeper could be started or reached: {error}")
-        while self._keeper is not None and self._requested < count:
-            if not try_send(self._keeper, {"warden": 1}):
-                return  # the keeper is exiting; the selector reports its end
-            self._requested += 1
 
     def close(self) -> None:
         self._disconnect()
@@ -100,10 +110,13 @@ class WardenPool:
         assert self._keeper is not None
         messages, fds, connected = self._keeper.receive()
         for message in messages:
-            self._requested -= 1
+            if "probe" in message:
+                self._on_probe(Probe(*message["probe"]))
+                continue
+            self._requested[message["walled"]] -= 1
             if "warden" in message:
                 self._losses = 0
-                self._on_warden(Channel(socket.socket(fileno=fds.pop(0))))
+                self._on_warden(Channel(socket.socket(fileno=fds.pop(0))), message["walled"])
             else:
                 self._on_failure(str(message.get("error")))
         if not connected:
@@ -118,7 +131,7 @@ class WardenPool:
             self._on_failure("the keeper ends at its start")
 
     def _disconnect(self) -> None:
-        self._requested = 0
+        self._requested.clear()
         if self._keeper is not None:
             self._selector.unregister(self._keeper)
             self._keeper.close()
