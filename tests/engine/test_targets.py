@@ -98,7 +98,7 @@ def test_c4_shorthands_become_concrete_ids(shorthand: str, here: Target, target:
 def test_c4_a_shorthand_said_from_nowhere(shorthand: str) -> None:
     """C4"""
     for say in (lambda: resolve_current(shorthand, FRESH), lambda: parse_target(shorthand)):
-        with pytest.raises(InvalidInput, match="from which it is said, and there is none") as caught:
+        with pytest.raises(InvalidInput, match="of the caller, and there is none") as caught:
             say()
         assert caught.value.field == "target"
         assert "context=" in (caught.value.hint or "")

@@ -268,7 +268,7 @@ def test_c4_people_say_where_they_are(in_memory: Conversations) -> None:
 @pytest.mark.parametrize("shorthand", ["current-channel", "current-session", "current-thread"])
 def test_c4_without_a_context_nothing_is_made(in_memory: Conversations, who: Principal, shorthand: str) -> None:
     """C4"""
-    with pytest.raises(InvalidInput, match="from which it is said, and there is none") as caught:
+    with pytest.raises(InvalidInput, match="of the caller, and there is none") as caught:
         in_memory.acting_as(who).add("s", when="1d", prompt="Look", target=shorthand)
     assert caught.value.field == "target"
     assert in_memory.list() == []
