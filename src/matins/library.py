@@ -81,7 +81,7 @@ class Matins(Api):
         self._service = Service(self._store, self.clock, self._changed, self._workdir)
         self.url: str | None = None
         """The address of the API that serves this scheduler; its agents get it. None without a server."""
-        self.outbox = Outbox(self._store, self.clock, self._catalog, senders(self.clock, self._workdir))
+        self.outbox = Outbox(self._store, self.clock, self._catalog, senders(self._store, self.clock, self._workdir))
         self._loop: Loop | None = None
         self._owning = threading.Lock()
         self._control: OwnerSocketServer | None = None

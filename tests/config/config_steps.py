@@ -19,6 +19,7 @@ EXAMPLES_KNOWN = CONTEXT._replace(
         "agents": frozenset({"scout"}),
         "quiet_hours": frozenset({"nights"}),
         "work_sources": frozenset({"backlog"}),
+        "inbound": frozenset({"github-prs"}),
     }
 )
 """With the records that the examples of settings name."""

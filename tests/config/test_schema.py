@@ -80,6 +80,7 @@ NEEDS: dict[str, dict[str, Any]] = {
     "work_sources": {"repo": "a/b"},
     "hooks": {"command": "true"},
 }
+HMAC = {"kind": "hmac", "header": "X-Signature"}
 BESIDE: dict[tuple[str, str], dict[str, Any]] = {
     ("schedules", "type"): {"when": None, "interval": "5m"},
     ("schedules", "interval"): {"when": None, "type": "interval"},
@@ -87,6 +88,10 @@ BESIDE: dict[tuple[str, str], dict[str, Any]] = {
     ("schedules", "strict"): {"when": "0 2 * * *"},
     ("schedules", "prompt"): {"agent": "scout", "job": None},
     ("budgets", "of"): {"scope": "agent"},
+    **dict.fromkeys((("inbound", name) for name in ("prefix", "encoding", "algorithm", "header")), HMAC),
+    ("inbound", "id"): {"kind": "bearer"},
+    ("inbound", "signed"): {**HMAC, "timestamp": "X-Timestamp"},
+    ("inbound", "timestamp"): {**HMAC, "signed": "{timestamp}.{body}"},
     ("work_sources", "path"): {"kind": "tasks", "repo": None},
 }
 

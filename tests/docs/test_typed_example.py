@@ -32,7 +32,7 @@ def calls(m: Matins | Client, started: datetime) -> list[str | None]:
 WRONG = {
     'm.add("daily", when="1d", job="greet", overlp="queue")': 'No parameter named "overlp"',
     'm.add("daily", when="1d", job="greet", catch_up="sometimes")': "Literal['sometimes']",
-    'm.add("daily", job="greet")': 'Argument missing for parameter "when"',
+    'm.add("daily", when=5, job="greet")': 'cannot be assigned to parameter "when"',
     'm.edit("daily", retires=2)': 'No parameter named "retires"',
     'm.agents.set("ann", runer="claude")': 'No parameter named "runer"',
     'm.agents.set("ann", model="opus")': 'Argument missing for parameter "runner"',

@@ -15,6 +15,7 @@ from matins.api.use_case import USE_CASES
 from matins.engine import transitions
 from matins.engine.deliveries import MAX_ATTEMPTS, matches, next_delivery_at
 from matins.engine.events import ALIASES, EVENTS, TERMINAL_EVENTS, canonical, canonical_types, to_cloudevent
+from matins.engine.prompts import CALL_FIELDS
 from matins.engine.transitions import ALL, INITIAL_STATES, Transition
 from matins.errors import InvalidInput
 from matins.model.rows import StoredEvent
@@ -24,7 +25,7 @@ ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "matins"
 CORE = ("engine", "runtime", "executors", "records", "service", "store")
 TYPE = re.compile(
-    r"(schedule|run|message|approval|budget|throttle|policy|limit|subscription|delivery|hook|file|token|store)\.[a-z_]+"
+    r"(schedule|run|message|approval|budget|throttle|policy|limit|subscription|delivery|hook|file|token|store|call)\.[a-z_]+"
 )
 
 
@@ -38,7 +39,7 @@ def literals() -> set[str]:
     """Everything in the code that reads like the type of an event."""
     texts = (node.value for _, tree in trees() for node in ast.walk(tree) if isinstance(node, ast.Constant))
     found = {text for text in texts if isinstance(text, str) and TYPE.fullmatch(text)}
-    return found - (USE_CASES.keys() - EVENTS.keys())
+    return found - (USE_CASES.keys() - EVENTS.keys()) - set(CALL_FIELDS)
 
 
 def used_transitions() -> set[str]:

@@ -10,6 +10,7 @@ import pytest
 from matins.engine.schedules import SETTINGS, decode, encode, parse_schedule
 from matins.engine.when.triggers import Trigger
 from matins.errors import InvalidInput
+from matins.model.call import OnWebhook
 from matins.model.schedule import ScheduleDefinition
 from matins.testing import instant
 
@@ -46,6 +47,7 @@ ALL: dict[str, Any] = {
     "approval_default": "approve",
     "max_cost": "$2",
     "max_tokens": "500k",
+    "on": {"webhook": "prs"},
     "description": "the morning's numbers",
     "labels": {"project": "apollo"},
 }
@@ -61,6 +63,7 @@ def test_every_setting_reaches_the_definition() -> None:
         description=ALL["description"],
         labels=ALL["labels"],
         payload=ALL["payload"],
+        on=(OnWebhook("prs"),),
         overlap="queue",
         queue_limit=7,
         at_capacity="skip",
@@ -199,7 +202,7 @@ def test_there_must_be_a_prompt_or_a_job(settings: dict[str, Any]) -> None:
     assert (caught.value.field, caught.value.hint) == ("job", hint)
 
 
-@pytest.mark.parametrize("when", [5, None, b"5m", ["5m"]])
+@pytest.mark.parametrize("when", [5, b"5m", ["5m"]])
 def test_when_must_be_a_text_or_a_trigger(when: Any) -> None:
     """B8"""
     with pytest.raises(InvalidInput, match='"when" must be'):

@@ -8,6 +8,8 @@ RECORD_NOUNS = {
     "budgets": "Manage budgets; list shows what is spent.",
     "heartbeat": "Manage the URL that is called while all is well.",
     "hooks": "Manage commands that run before or after every run.",
+    "inbound": "Manage inbound endpoints, where other systems deliver webhooks.",
+    "inbound_listen": "Manage the address that serves inbound endpoints alone.",
     "limits": "Manage concurrency limits.",
     "prices": "Manage model prices.",
     "quiet_hours": "Manage quiet hours.",

@@ -138,6 +138,46 @@ class Hook(Struct, frozen=True):
     """Longest duration of the command."""
 
 
+class InboundEndpoint(Struct, frozen=True):
+    """An inbound endpoint."""
+
+    name: str
+    kind: Literal["standard", "github", "stripe", "slack", "gitlab", "hmac", "bearer"]
+    """How the sender signs its deliveries."""
+    secret: str
+    """Where the secret is: env:NAME or file:/path."""
+    previous_secret: str | None
+    """Where the former secret is, which is accepted too while it is replaced."""
+    events: list[str]
+    """Types of events that count; default: all."""
+    max_bytes: int
+    """Largest body that is read."""
+    max_per_minute: int
+    """Number of deliveries a minute that are accepted."""
+    header: str | None
+    """Header with the signature (hmac)."""
+    prefix: str | None
+    """Text before the signature in its header (hmac)."""
+    encoding: Literal["hex", "base64"]
+    """Encoding of the signature (hmac)."""
+    algorithm: Literal["sha256", "sha512"]
+    """Algorithm of the signature (hmac)."""
+    signed: str
+    """What is signed, with {body} and {timestamp} (hmac)."""
+    timestamp: str | None
+    """Header with the time of the signature in seconds (hmac)."""
+    id: str | None
+    """Header with the id of the delivery (hmac, bearer); default: a digest of the body."""
+    path: str
+
+
+class InboundListen(Struct, frozen=True):
+    """An address of inbound endpoints."""
+
+    address: str | None
+    """Address that serves inbound endpoints and nothing else, from the next start of the daemon on."""
+
+
 class Limit(Struct, frozen=True):
     """A limit."""
 

@@ -7,6 +7,7 @@ import builtins
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Required, TypedDict, Unpack
 
+from matins.api.inbound import InboundCalls
 from matins.api.records import RecordNoun, delete_record, edit_record, get_record, list_records, set_record
 from matins.api.use_case import noun
 from matins.api.webhooks import WebhooksCalls
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
         Budget,
         HeartbeatUrl,
         Hook,
+        InboundEndpoint,
+        InboundListen,
         Limit,
         Price,
         QuietHours,
@@ -37,6 +40,7 @@ class ScheduleSettings(TypedDict, total=False):
     prompt: str | None
     prompt_prefix: bool | None
     target: str | Mapping[str, Any] | None
+    on: str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]] | None
     payload: Any | None
     work_source: str | None
     overlap: Literal["skip", "queue", "cancel_other", "allow"] | None
@@ -87,6 +91,7 @@ class ScheduleEdit(TypedDict, total=False):
     prompt: str | None
     prompt_prefix: bool | None
     target: str | Mapping[str, Any] | None
+    on: str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]] | None
     payload: Any | None
     work_source: str | None
     overlap: Literal["skip", "queue", "cancel_other", "allow"] | None
@@ -257,6 +262,46 @@ class HookSettings(TypedDict, total=False):
 class HookEdit(TypedDict, total=False):
     command: str | Sequence[str] | None
     timeout: str | None
+
+
+class InboundEndpointSettings(TypedDict, total=False):
+    kind: Required[Literal["standard", "github", "stripe", "slack", "gitlab", "hmac", "bearer"]]
+    secret: Required[str]
+    previous_secret: str | None
+    events: Sequence[str] | None
+    max_bytes: int | None
+    max_per_minute: int | None
+    header: str | None
+    prefix: str | None
+    encoding: Literal["hex", "base64"] | None
+    algorithm: Literal["sha256", "sha512"] | None
+    signed: str | None
+    timestamp: str | None
+    id: str | None
+
+
+class InboundEndpointEdit(TypedDict, total=False):
+    kind: Literal["standard", "github", "stripe", "slack", "gitlab", "hmac", "bearer"] | None
+    secret: str | None
+    previous_secret: str | None
+    events: Sequence[str] | None
+    max_bytes: int | None
+    max_per_minute: int | None
+    header: str | None
+    prefix: str | None
+    encoding: Literal["hex", "base64"] | None
+    algorithm: Literal["sha256", "sha512"] | None
+    signed: str | None
+    timestamp: str | None
+    id: str | None
+
+
+class InboundListenSettings(TypedDict, total=False):
+    address: Required[str]
+
+
+class InboundListenEdit(TypedDict, total=False):
+    address: str | None
 
 
 class LimitSettings(TypedDict, total=False):
@@ -495,6 +540,50 @@ class HooksNoun(RecordNoun, noun="hooks"):
         """List hooks."""
 
 
+class InboundNoun(InboundCalls, RecordNoun, noun="inbound"):
+    """Manage inbound endpoints, where other systems deliver webhooks."""
+
+    @set_record("inbound", "name")
+    def set(self, name: str, **settings: Unpack[InboundEndpointSettings]) -> InboundEndpoint:
+        """Create an inbound endpoint, or replace it."""
+
+    @edit_record("inbound", "name")
+    def edit(self, name: str, **settings: Unpack[InboundEndpointEdit]) -> InboundEndpoint:
+        """Change settings of an inbound endpoint; None resets one to its default."""
+
+    @get_record("inbound", "name")
+    def get(self, name: str) -> InboundEndpoint:
+        """Get an inbound endpoint."""
+
+    @delete_record("inbound", "name")
+    def delete(self, name: str) -> bool:
+        """Delete an inbound endpoint. False when there is none."""
+
+    @list_records("inbound")
+    def list(self) -> builtins.list[InboundEndpoint]:
+        """List inbound."""
+
+
+class InboundListenNoun(RecordNoun, noun="inbound_listen"):
+    """Manage the address that serves inbound endpoints alone."""
+
+    @set_record("inbound_listen", "")
+    def set(self, **settings: Unpack[InboundListenSettings]) -> InboundListen:
+        """Create the address of inbound endpoints, or replace it."""
+
+    @edit_record("inbound_listen", "")
+    def edit(self, **settings: Unpack[InboundListenEdit]) -> InboundListen:
+        """Change settings of an address of inbound endpoints; None resets one to its default."""
+
+    @get_record("inbound_listen", "")
+    def get(self) -> InboundListen:
+        """Get an address of inbound endpoints."""
+
+    @delete_record("inbound_listen", "")
+    def delete(self) -> bool:
+        """Delete an address of inbound endpoints. False when there is none."""
+
+
 class LimitsNoun(RecordNoun, noun="limits"):
     """Manage concurrency limits."""
 
@@ -649,6 +738,8 @@ class RecordNouns(Protocol):
     budgets: BudgetsNoun = noun()
     heartbeat: HeartbeatNoun = noun()
     hooks: HooksNoun = noun()
+    inbound: InboundNoun = noun()
+    inbound_listen: InboundListenNoun = noun()
     limits: LimitsNoun = noun()
     prices: PricesNoun = noun()
     quiet_hours: QuietHoursNoun = noun()

@@ -25,6 +25,8 @@ When = str | Trigger | Mapping[str, Any]
 """A text, a trigger, or the result of `Trigger.to_dict`."""
 EventTypes = str | Sequence[str]
 FilePath = str | PathLike[str]
+Json = Any
+"""Any JSON value."""
 Limit = int
 """The number of items of a page: 1 to 1,000."""
 Count = int
@@ -231,6 +233,7 @@ _KINDS: Mapping[str, ArgumentKind] = {
     "bool": ArgumentKind(_flag, {"type": "boolean"}, _flag_of, True),
     "Id": ArgumentKind(_id, ID, _same_text),
     "Instant": ArgumentKind(_instant, INSTANT, _same_text),
+    "Json": ArgumentKind(_any, {}, _same_text, '{"…": "…"}'),
     "When": ArgumentKind(_any, WHEN, _same_text),
     "EventTypes": ArgumentKind(_types, {"anyOf": [_STRINGS, _STRING]}, _list_of, ["run.failed"]),
     "builtins.list[str]": ArgumentKind(_strings, _STRINGS, _list_of, ["…"]),
@@ -243,7 +246,7 @@ _KINDS: Mapping[str, ArgumentKind] = {
 
 def _choices() -> dict[str, tuple[str, ...]]:
     from matins.api import results
-    from matins.model import access, approval, schedule, subscription, trigger
+    from matins.model import access, approval, call, schedule, subscription, trigger
 
     states = tuple(state for state in get_args(schedule.ScheduleState) if state != "removed")
     return {
@@ -252,6 +255,7 @@ def _choices() -> dict[str, tuple[str, ...]]:
         "RunOutcome": get_args(RunOutcome),
         "ApprovalState": get_args(approval.ApprovalState),
         "DeliveryState": get_args(subscription.DeliveryState),
+        "CallSource": get_args(call.CallSource),
         "Role": get_args(access.Role),
         "DstGap": get_args(trigger.DstGap),
         "DstOverlap": get_args(trigger.DstOverlap),

@@ -26,13 +26,15 @@ import builtins
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Required, TypedDict, Unpack
 
-from matins.api.records import RecordNoun, delete_record, edit_record, get_record, list_records, set_record
-from matins.api.use_case import noun
-{extras}
+{imports}
 if TYPE_CHECKING:
     from matins.api._results import {results}
     from matins.api.arguments import Instant, When
 """
+_IMPORTS = (
+    "from matins.api.records import RecordNoun, delete_record, edit_record, get_record, list_records, set_record\n",
+    "from matins.api.use_case import noun\n",
+)
 _RESULTS_IMPORTS = """
 from datetime import datetime
 from typing import Any, Literal
@@ -82,6 +84,7 @@ TYPE: Mapping[type[Kind], Callable[[Declared], str]] = {
     kinds.Windows: _always("str | Sequence[str | Mapping[str, Any]]"),
     kinds.Options: _always("Mapping[str, Any]"),
     kinds.Json: _always("Any"),
+    kinds.Calls: _always("str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]]"),
     kinds.Pause: _always("bool | str"),
 }
 """The type of a setting as an argument."""
@@ -99,11 +102,10 @@ RESULT: Mapping[type[Kind], Callable[[Declared], str]] = {
 
 def types_text() -> str:
     found = list(record_kinds().values())
-    extras = "".join(
-        f"from matins.api.{kind.noun} import {_words(kind.noun)}Calls\n" for kind in found if _has_calls(kind)
-    )
+    calls = [f"from matins.api.{kind.noun} import {_words(kind.noun)}Calls\n" for kind in found if _has_calls(kind)]
+    imports = "".join(sorted([*_IMPORTS, *calls]))
     results = ", ".join(sorted(_result(kind) for kind in found))
-    parts = [_HEAD + _TYPES_IMPORTS.format(extras=extras, results=results)]
+    parts = [_HEAD + _TYPES_IMPORTS.format(imports=imports, results=results)]
     parts += _settings("Schedule", SETTINGS, {"when": "When"})
     for kind in found:
         parts += _settings(_result(kind), kind.table, {})

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from matins.model.access import Role
 from matins.model.approval import ApprovalKind, ApprovalState
+from matins.model.call import CallOutcome, CallSource
 from matins.model.schedule import ScheduleState
 from matins.model.subscription import DeliveryState, SubscriptionState
 from matins.model.thread import ThreadState
@@ -55,6 +56,62 @@ class Run(Struct, frozen=True):
     reason: str | None
     evidence: dict[str, Any] | None
     outcome: Any
+
+
+class CallRun(Struct, frozen=True):
+    """A run that a call started or joined, or its record when a gate stopped it."""
+
+    id: str
+    schedule: str
+    state: RunStateName
+    reason: str | None
+
+
+class Call(Struct, frozen=True):
+    """A call from outside: a delivery, a chat message, or the end of another schedule's run."""
+
+    id: str
+    source: CallSource
+    name: str
+    key: str
+    type: str | None
+    sender: str | None
+    hops: int
+    """The number of schedules that the chain of calls has passed."""
+    at: datetime
+    outcome: CallOutcome
+    reason: str | None
+    """Why the call started nothing."""
+    duplicate: bool
+    """Whether the key was known: the result is the first call."""
+    runs: list[CallRun]
+    text: str | None
+    body: Any
+    """None in lists, and when the body is no longer kept."""
+
+
+class TestedSchedule(Struct, frozen=True):
+    """What a delivery means for a schedule that listens to it."""
+
+    schedule: str
+    matches: bool
+    reason: str | None
+    """Why the delivery does not concern the schedule."""
+    prompt: str | None
+    """The prompt with the delivery's values."""
+
+
+class InboundTest(Struct, frozen=True):
+    """A delivery that Matins signed itself."""
+
+    name: str
+    verified: bool
+    key: str
+    type: str | None
+    outcome: Literal["accepted", "ignored", "duplicate", "dry_run"]
+    reason: str | None
+    schedules: list[TestedSchedule]
+    runs: list[CallRun]
 
 
 class Schedule(Struct, frozen=True):
@@ -169,6 +226,8 @@ class RunDetail(Struct, frozen=True):
     attempts: list[AttemptSummary]
     checks: list[Check]
     approvals: list[Approval]
+    calls: list[Call]
+    """The calls that the run stands for, the newest first."""
     """Requests about this run, with their votes; the newest first."""
 
 

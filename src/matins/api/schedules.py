@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from matins.api._types import RecordNouns
 from matins.api.approvals import Approvals
+from matins.api.calls import Calls
 from matins.api.events import AuditLog, Events, Subscriptions
 from matins.api.runs import Runs
 from matins.api.system import File, System, Threads, Tokens
@@ -35,6 +36,7 @@ class Api(Noun, RecordNouns, noun="schedules"):
     events: Events = noun()
     subscriptions: Subscriptions = noun()
     audit: AuditLog = noun()
+    calls: Calls = noun()
     threads: Threads = noun()
     tokens: Tokens = noun()
     file: File = noun()
@@ -46,13 +48,13 @@ class Api(Noun, RecordNouns, noun="schedules"):
         self,
         name: str | None = None,
         *,
-        when: When,
+        when: When | None = None,
         agent: str = "",
         create_agent: bool = False,
         context: Mapping[str, Any] | None = None,
         **settings: Unpack[ScheduleSettings],
     ) -> Schedule:
-        """Add a schedule. A name that is taken is refused.
+        """Add a schedule. A name that is taken is refused. It needs `when`, `on` or both.
 
         Without a name, it gets one from its prompt or job, numbered where that is taken. `create_agent` creates an
         agent that does not exist, where a runner has its name. `context` says where the caller is, for targets such as

@@ -16,6 +16,7 @@ _SCALAR: Schema = {"type": ["string", "number", "boolean"]}
 _SCALARS: Schema = {"type": "array", "items": _SCALAR}
 _SCALAR_OR_LIST: Schema = {"anyOf": [_SCALAR, _SCALARS]}
 _PLACE: Schema = {"anyOf": [_STRING, {"type": "object"}]}
+_CALL: Schema = {"anyOf": [_STRING, {"type": "object"}]}
 _WINDOW: Schema = {
     "anyOf": [
         {"type": "string", "examples": ["22:00-07:00", "sat,sun 00:00-24:00"]},
@@ -69,6 +70,7 @@ _SHARED: Mapping[type[Kind], Callable[[Kind], Schema]] = {
     kinds.Labels: _always({"type": "object"}),
     kinds.Options: _always({"type": "object"}),
     kinds.Json: _always({}),
+    kinds.Calls: _always({"anyOf": [*_CALL["anyOf"], {"type": "array", "items": _CALL}]}),
     kinds.Pause: _always({"type": ["boolean", "string", "number"]}),
 }
 FILE_SCHEMA: Mapping[type[Kind], Callable[[Kind], Schema]] = {

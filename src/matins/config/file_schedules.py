@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 from matins.config.presets import PRESETS, Preset
 from matins.config.reader import FileItem, SettingsBlock
+from matins.engine.calls import follows_schedule
 from matins.engine.prompts import DEFAULT_PROMPT
 from matins.engine.schedules import OWN_SETTINGS, TRIGGER_SETTINGS, check_approval, parse_schedule
 from matins.engine.settings import ParseContext, parse_setting
@@ -17,6 +18,7 @@ from matins.engine.when.parse import parse_trigger
 from matins.engine.when.triggers import Trigger
 from matins.errors import InvalidInput, TriggerError
 from matins.executors.commands import check_command
+from matins.model.call import ANY_CHANNEL
 from matins.model.schedule import ScheduleDefinition
 from matins.model.settings import Command
 from matins.model.trigger import When
@@ -24,6 +26,11 @@ from matins.records.kind import RecordContext
 
 _SPELLINGS = {"interval": "interval", "cron": "expression"}
 """The setting that herdctl uses for each type."""
+_CALLS: Mapping[str, Callable[[str], dict[str, str]]] = {
+    "webhook": lambda name: {"webhook": name},
+    "chat": lambda name: {"chat": ANY_CHANNEL},
+}
+"""herdctl's types that no time triggers. Its file names no endpoint, so the schedule's own name is meant."""
 _COMMANDS = tuple(name for name, declared in OWN_SETTINGS.items() if isinstance(declared.kind, Command))
 
 
@@ -47,10 +54,10 @@ def resolve(item: FileItem, defaults: SettingsBlock | None, preset: str | None) 
     """Merge the file's preset, its defaults, the schedule's own preset and its own settings; the last one wins."""
     own = {name: value for name, value in item.block.values.items() if name not in ("preset", "agent")}
     own_preset = item.block.values.get("preset")
-    when = own["when"] = _when(own)
+    when = own["when"] = _when(own, item.name)
     general = PRESETS[preset] if preset else Preset()
     special = PRESETS[own_preset] if own_preset else Preset()
-    sample = _sample(when)
+    sample = None if when is None else _sample(when)
     default_settings = {} if defaults is None else defaults.values
     settings = {**general.settings_for(sample), **default_settings, **special.settings_for(sample), **own}
     agent = item.agent or item.block.values.get("agent") or ""
@@ -63,14 +70,19 @@ def resolve(item: FileItem, defaults: SettingsBlock | None, preset: str | None) 
     return ResolvedSettings(item.name, agent, settings, (special,) if own_preset else (general,))
 
 
-def _when(own: dict[str, Any]) -> str:
-    """The trigger as text, from `when` or from herdctl's settings."""
+def _when(own: dict[str, Any], name_of_schedule: str) -> str | None:
+    """The trigger as text, from `when` or from herdctl's settings; None where only calls start runs."""
     kind, when = own.pop("type", None), own.get("when")
     spelled = {name: own.pop(name, None) for name in _SPELLINGS.values()}
     given = {name: value for name, value in spelled.items() if value is not None}
     if when is not None and (given or kind):
         name = next(iter(given), "type")
         raise InvalidInput(f'"when" and "{name}" cannot be combined.', value=when, field=name, hint="Keep one of them.")
+    if kind in _CALLS:
+        if given:
+            raise InvalidInput(f'type {kind} has no "{next(iter(given))}".', field="type", hint="Remove it.")
+        own["on"] = own.get("on") or _CALLS[kind](name_of_schedule)
+        return None
     if kind is not None:
         name = _SPELLINGS[kind]
         if name not in given or len(given) > 1:
@@ -82,7 +94,8 @@ def _when(own: dict[str, Any]) -> str:
             kind = next(kind for kind, needs in _SPELLINGS.items() if needs == name)
             hint = f"Add type: {kind}, or write when: {given[name]}"
             raise InvalidInput(f'"{name}" needs "type".', field=name, hint=hint)
-        raise InvalidInput('the schedule needs "when".', field="when", hint="when: every weekday at 9am")
+        if own.get("on") is None:
+            raise InvalidInput('the schedule needs "when" or "on".', field="when", hint="when: every weekday at 9am")
     return when
 
 
@@ -107,7 +120,7 @@ def parse_file_schedule(given: Mapping[str, Any], resolved: ResolvedSettings, co
     if resolved.agent:
         check_name("agent", resolved.agent)
     settings = dict(given)
-    when = settings.pop("when")
+    when = settings.pop("when", None)
     for name in _COMMANDS:
         if settings.get(name) is not None:
             check_command(settings[name], name, workdir=context.workdir)
@@ -117,16 +130,21 @@ def parse_file_schedule(given: Mapping[str, Any], resolved: ResolvedSettings, co
         for name, declared in TRIGGER_SETTINGS.items()
         if name in settings
     )
-    trigger = _trigger(when, context.now, options)
-    definition, trigger = parse_schedule(trigger, settings, context.now, context.rates, context.zone)
+    timed = when is not None and not follows_schedule(when)
+    if timed:
+        start: Any = _trigger(when, context.now, options)
+    else:
+        start, settings = when, {**settings, **{name: value for name, value in options if name == "timezone"}}
+    definition, trigger = parse_schedule(start, settings, context.now, context.rates, context.zone)
     check_approval(definition)
     for preset in resolved.presets:
         _check_preset(preset, when, trigger)
     return FileSchedule(resolved.agent, resolved.name, definition, trigger)
 
 
-def _check_preset(preset: Preset, when: str, trigger: Trigger) -> None:
-    preset.check_fields(when, trigger.definition.when)
+def _check_preset(preset: Preset, when: str | None, trigger: Trigger) -> None:
+    if when is not None:
+        preset.check_fields(when, trigger.definition.when)
     gap = trigger.smallest_gap()
     if preset.min_interval and gap is not None and gap.total_seconds() * 1000 < parse_duration(preset.min_interval):
         message = f"Schedule interval too short: the minimum is {preset.min_interval}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from hashlib import sha256
 from typing import Any, NamedTuple
 
@@ -13,9 +14,11 @@ from matins.config.presets import PRESETS
 from matins.config.problems import Problem, in_file
 from matins.config.reader import FileItem, Location, ParsedFile, SettingsBlock
 from matins.config.sections import SCHEDULES
+from matins.engine.calls import follows_schedule, parse_on
 from matins.engine.schedules import AGENT_JOB, OWN_SETTINGS, TRIGGER_SETTINGS
 from matins.engine.validation import nearest
 from matins.errors import InvalidInput, TriggerError
+from matins.model.call import CallTrigger, OnSchedule, OnWebhook
 from matins.records import kinds_by_name
 from matins.records.kind import RecordContext
 from matins.texts.yaml_nodes import Position, Scalar, SequenceNode
@@ -178,6 +181,7 @@ class _Interpreter:
                     self._refer(block, name, of)
         for item in schedules if not self.loosely else ():
             self._check_agent(item)
+            self._check_calls(item)
         for item in self.parsed.items:
             scope = item.block.values.get("scope") if item.kind == "budget" else None
             if scope in ("schedule", "agent"):
@@ -199,9 +203,23 @@ class _Interpreter:
         elif not item.agent:
             self._refer(item.block, "agent", "agents")
 
+    def _check_calls(self, item: FileItem) -> None:
+        """Report calls from endpoints and schedules that do not exist."""
+        for setting, trigger in _calls_of(item):
+            if isinstance(trigger, OnWebhook):
+                self._check_known(item.block, setting, "inbound", trigger.webhook, self._known("inbound"))
+            elif isinstance(trigger, OnSchedule):
+                names = {name.removeprefix("/") for name in self._known(SCHEDULES)}
+                bare = {name.rpartition("/")[2] for name in names}
+                self._check_known(item.block, setting, SCHEDULES, trigger.schedule, names | bare)
+
     def _refer(self, block: SettingsBlock, setting: str, noun: str) -> None:
-        name, known = block.values.get(setting), self._known(noun)
-        if name is not None and name not in known:
+        name = block.values.get(setting)
+        if name is not None:
+            self._check_known(block, setting, noun, name, self._known(noun))
+
+    def _check_known(self, block: SettingsBlock, setting: str, noun: str, name: str, known: set[str]) -> None:
+        if name not in known:
             one = "schedule" if noun == SCHEDULES else next(k.one for k in kinds_by_name().values() if k.noun == noun)
             hint = nearest(name, sorted(known)) if known else f"Define it under {noun}."
             self._add(block.locations[setting], f'there is no {one} "{name}"', name, ", ".join(sorted(known)), hint)
@@ -218,6 +236,17 @@ class _Interpreter:
 
 def _agent_of(item: FileItem) -> str:
     return item.agent or item.block.values.get("agent") or ""
+
+
+def _calls_of(item: FileItem) -> Iterator[tuple[str, CallTrigger]]:
+    """What the schedule listens to, with the setting that names it. Invalid values are reported elsewhere."""
+    values = item.block.values
+    given = {"on": values.get("on"), "when": values.get("when") if follows_schedule(values.get("when")) else None}
+    if values.get("type") == "webhook" and given["on"] is None:
+        given["type"] = {"webhook": item.name}
+    for setting, value in given.items():
+        with suppress(InvalidInput):
+            yield from ((setting, trigger) for trigger in (() if value is None else parse_on(value)))
 
 
 def _location_of(

@@ -157,5 +157,6 @@ READ: Mapping[type[Kind], Callable[[Node, Kind], Any]] = {
     kinds.Target: _target,
     kinds.Windows: _windows,
     kinds.Json: _json,
+    kinds.Calls: _json,
     kinds.Pause: _pause,
 }  # fmt: skip

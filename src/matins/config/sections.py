@@ -31,7 +31,8 @@ _FILE_ONLY = (
     _declared("agent", Name("agents"), "Agent to wake, by name.", "scout"),
     _declared("preset", Choice(tuple(PRESETS)), "System whose defaults apply to the schedule.", "herdctl"),
     _declared("paused", Pause(), "Whether the file pauses the schedule; text is the reason.", "until the key is there"),
-    _declared("type", Choice(("interval", "cron")), "As herdctl writes it: with interval or expression.", "interval"),
+    _declared("type", Choice(("interval", "cron", "webhook", "chat")),
+              "As herdctl writes it: with interval or expression, or started by calls.", "interval"),
     _declared("interval", Duration(), "Interval of a schedule with `type: interval`.", "5m"),
     _declared("expression", Text(1_000), "Cron expression of a schedule with `type: cron`.", "0 9 * * 1-5"),
 )  # fmt: skip

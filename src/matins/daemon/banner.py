@@ -25,13 +25,14 @@ def banner_text(at: Banner) -> str:
     daemon = at.running
     port = "  (the default port is in use)" if at.moved else ""
     file = daemon.file or f"none; create {at.home}/matins.yaml to use one"
+    inbound = f"\n  in     {daemon.inbound}/in/NAME" if daemon.inbound else ""
     tries = "\n".join(f"  {at.command} {arguments}" for arguments in at.try_)
     return f"""\
 Matins {__version__} is running (process {daemon.pid}).
 
   store  {daemon.store}
   file   {file}
-  API    {daemon.url}{port}
+  API    {daemon.url}{port}{inbound}
   link   {at.link}  (works once, for 10 minutes)
   token  {at.home}/token
   log    stderr

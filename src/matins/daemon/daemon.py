@@ -24,13 +24,16 @@ from matins.errors import NotFound, SchedulerShutdownError, StoreError
 from matins.executors.processes.namespaces import close_to_others
 from matins.library import Matins, engine_running
 from matins.model.access import OWNER
+from matins.records.inbound_listen import InboundListen
 from matins.runtime.signals import Signals
 from matins.service.idempotency import IdempotencyStore
+from matins.service.inbound import InboundReceiver
 from matins.service.tokens import TokenVerifier
 from matins.surfaces.home import Home, RunningDaemon, absolute_url, private_files, redacted_url, user_data_home
 from matins.surfaces.http.app import HttpApp, build_app
 from matins.surfaces.http.browser_sessions import BrowserSessions
 from matins.surfaces.http.health import Health
+from matins.surfaces.http.inbound import InboundApp
 from matins.surfaces.http.server import Server
 
 log = logging.getLogger("matins")
@@ -102,7 +105,9 @@ class Daemon:
         stack.callback(_stopped, matins)
         self._sessions = BrowserSessions(matins.clock)
         keys = TokenVerifier(matins.store, matins.clock)
-        app = self._app(keys, listener)
+        receiver = InboundReceiver(matins, matins.store, matins.clock)
+        self._inbound = self._listen_inbound(stack, receiver)
+        app = self._app(keys, listener, None if self._inbound else receiver)
         matins.subscribe(lambda event: app.wake())
         server = Server(app, listener, self._end)
         server.start()
@@ -110,6 +115,18 @@ class Daemon:
         self._ensure_token(keys)
         stack.callback(self._home.withdraw)
         self._announce(listener)
+
+    def _listen_inbound(self, stack: ExitStack, receiver: InboundReceiver) -> str | None:
+        """Serve inbound endpoints on an address of their own, if there is one, and return its URL."""
+        parts = InboundListen(self._matins.inbound_listen.get().address).parts
+        if parts is None:
+            return None
+        host, port = parts
+        listener = stack.enter_context(bind_address(host, port))
+        server = Server(InboundApp(receiver), listener, self._end)
+        server.start()
+        stack.callback(server.stop)
+        return url_of(host, listener)
 
     def _watch_file(self, stack: ExitStack) -> None:
         if self._file_named and not self._file.exists():
@@ -120,7 +137,7 @@ class Daemon:
         stack.callback(self._reloader.stop)
         self._reloader.start()
 
-    def _app(self, keys: TokenVerifier, listener: socket.socket) -> HttpApp:
+    def _app(self, keys: TokenVerifier, listener: socket.socket, inbound: InboundReceiver | None) -> HttpApp:
         matins, port = self._matins, listener.getsockname()[1]
         hosts = [f"{name}:{port}" for name in (*_LOCAL, host_in_url(self._host))]
         origins = [f"http://{host}" for host in hosts]
@@ -135,6 +152,7 @@ class Daemon:
             origins=origins,
             health=Health(matins, matins.clock),
             sessions=self._sessions,
+            inbound=inbound,
         )
 
     def _ensure_token(self, keys: TokenVerifier) -> None:
@@ -147,7 +165,7 @@ class Daemon:
         url = self._matins.url or ""
         file = str(self._file) if self._file.exists() else None
         started = rfc3339(self._matins.clock.now_ms())
-        running = RunningDaemon(url, os.getpid(), started, redacted_url(self._store), file)
+        running = RunningDaemon(url, os.getpid(), started, redacted_url(self._store), file, self._inbound)
         self._home.announce(running)
         link = f"{url}/login?code={self._sessions.create_code(OWNER)}"
         moved = self._port is None and listener.getsockname()[1] != PORT

@@ -67,6 +67,8 @@ _KINDS = (
     EventKind("run.interrupted", "A run was interrupted because its scheduler stopped.", is_terminal=True),
     EventKind("run.unknown", "The outcome of a run is unknown.", is_terminal=True),
     EventKind("message.emitted", "A schedule emitted its message for subscribers."),
+    EventKind("call.received", "A call from outside arrived. The data has its outcome and its runs."),
+    EventKind("call.refused", "Calls to an inbound endpoint were refused because they were not signed correctly."),
     EventKind("approval.requested", "Approval was requested for a run, a proposed schedule or a budget."),
     EventKind("approval.voted", "A person approved or denied a request; others may still be needed."),
     EventKind("approval.edited", "An approver changed what was requested. It is requested again."),
@@ -104,6 +106,8 @@ _KINDS = (
 EVENTS = {kind.type: kind for kind in _KINDS}
 TERMINAL_EVENTS = frozenset(kind.type for kind in _KINDS if kind.is_terminal)
 """The types that end a run. Each run has exactly one event of these types."""
+PIPELINE_EVENTS = frozenset(["run.succeeded", "run.failed", "run.unknown", "run.over_budget", "run.interrupted"])
+"""The ends of runs that other schedules can follow. What did not run starts nothing."""
 ALIASES = {
     "schedule:created": "schedule.created",
     "schedule:triggered": "run.started",

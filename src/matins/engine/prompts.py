@@ -8,6 +8,9 @@ from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any, NamedTuple
 
+import orjson
+
+from matins.engine.call_filter import check_path, mapping_of, values_at
 from matins.engine.validation import invalid
 from matins.engine.when.durations import format_duration
 from matins.errors import Example, InvalidInput
@@ -30,6 +33,16 @@ class WorkItem(NamedTuple):
     priority: int | None = None
 
 
+class CallContext(NamedTuple):
+    """The call that a run stands for. Its texts are data, not instructions."""
+
+    id: str
+    source: str
+    type: str | None
+    text: str | None
+    body: Any
+
+
 class PromptContext(NamedTuple):
     """The values that placeholders can use when a run starts."""
 
@@ -43,12 +56,18 @@ class PromptContext(NamedTuple):
     slots: int
     last_outcome: str | None
     work: WorkItem | None = None
+    call: CallContext | None = None
 
 
 FIELDS = (
     "schedule", "agent", "run", "attempt", "slot", "lateness", "slots", "last_outcome", "work.title", "work.id",
     "work.url", "work.body", "work.labels", "work.priority",
 )  # fmt: skip
+CALL_FIELDS = ("call.id", "call.source", "call.type", "call.text", "call.run", "call.outcome", "call.body")
+CALL_BODY = "call.body."
+NOT_GIVEN = "(not given)"
+MAX_CALL_BYTES = 16_384
+"""The size of all values of a call in one prompt."""
 _UNTRUSTED = frozenset(["work.title", "work.body", "work.url", "work.labels"])
 
 
@@ -65,18 +84,25 @@ def check_prompt_text(prompt: object, field: str = "prompt") -> str:
     return prompt
 
 
-def check_fields(text: str, *, has_work: bool, field: str) -> None:
+def check_fields(text: str, *, has_work: bool, field: str, has_call: bool = False) -> None:
     """Raise unless every placeholder of the text is known when a run starts."""
     names: list[str] = _FIELD.findall(text)
     for name in names:
-        if name not in FIELDS:
-            close = difflib.get_close_matches(name, FIELDS, n=1)
-            hint = f"Did you mean {{{{{close[0]}}}}}?" if close else f"Known: {', '.join(FIELDS)}."
+        if name.startswith(CALL_BODY):
+            check_path(name.removeprefix(CALL_BODY), field)
+        elif name not in FIELDS and name not in CALL_FIELDS:
+            known = (*FIELDS, *CALL_FIELDS)
+            close = difflib.get_close_matches(name, known, n=1)
+            hint = f"Did you mean {{{{{close[0]}}}}}?" if close else f"Known: {', '.join(known)}."
             message = f'"{field}" has an unknown placeholder: {{{{{name}}}}}.'
             raise InvalidInput(message, value=name, field=field, hint=hint)
         if name.startswith("work.") and not has_work:
             message = f'"{field}" has the placeholder {{{{{name}}}}}, but the schedule has no work source.'
             raise InvalidInput(message, value=name, field=field, hint=Example({"work_source": "backlog"}))
+        if name.startswith("call.") and not has_call:
+            message = f'"{field}" has the placeholder {{{{{name}}}}}, but no call starts the schedule.'
+            hint = Example({"on": {"webhook": "github-prs"}})
+            raise InvalidInput(message, value=name, field=field, hint=hint)
 
 
 def build_prompt(prompt: str | None, context: PromptContext, *, prefix: bool = True) -> str:
@@ -95,8 +121,10 @@ def with_item(text: str, work: WorkItem | None) -> str:
 
 def render(text: str, context: PromptContext) -> str:
     """The text with its placeholders, already checked, filled."""
-    values = _values(context)
-    return _FIELD.sub(lambda found: _field_text(found[1], values), text)
+    values, calls = _values(context), _CallValues(context.call)
+    return _FIELD.sub(
+        lambda found: calls.text(found[1]) if found[1].startswith("call.") else _field_text(found[1], values), text
+    )
 
 
 def _values(context: PromptContext) -> Mapping[str, Any]:
@@ -122,6 +150,37 @@ def _values(context: PromptContext) -> Mapping[str, Any]:
 def _field_text(name: str, values: Mapping[str, Any]) -> str:
     text = str(values[name])
     return fenced(name, text) if name in _UNTRUSTED and text else text
+
+
+class _CallValues:
+    """Fills the placeholders of a call, as long as they fit together."""
+
+    def __init__(self, call: CallContext | None) -> None:
+        self._call = call
+        self._left = MAX_CALL_BYTES
+
+    def text(self, name: str) -> str:
+        value = self._value(name)
+        if value is None:
+            return NOT_GIVEN
+        text = value if isinstance(value, str) else orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
+        shown = text.replace("\0", "\ufffd").encode(errors="replace")
+        kept = shown[: max(0, self._left)].decode(errors="ignore")
+        self._left -= len(shown)
+        left_out = "" if self._left >= 0 else f"\n({len(shown) - len(kept.encode())} bytes left out)"
+        return fenced(name, kept + left_out)
+
+    def _value(self, name: str) -> Any:
+        call = self._call
+        if call is None:
+            return None
+        if name.startswith(CALL_BODY):
+            path = name.removeprefix(CALL_BODY)
+            found = values_at(call.body, path)
+            return found if "[]" in path else found[0] if found else None
+        body = mapping_of(call.body)
+        own: dict[str, Any] = {"call.body": call.body, "call.run": body.get("run"), "call.outcome": body.get("outcome")}
+        return own[name] if name in own else getattr(call, name.removeprefix("call."))
 
 
 def _item_text(work: WorkItem) -> str:

@@ -272,7 +272,13 @@ _CAUSES: dict[str, Callable[[ReasonContext], str]] = {
     "cancelled": _cancelled,
     "cancelled_by_newer": lambda context: "a newer run replaced it",
     "stopped": lambda context: "the engine stopped during the run",
-    "schedule_paused": lambda context: "the schedule was paused at the same time",
+    "schedule_paused": lambda context: (
+        "the schedule was paused" if isinstance(context["by"], dict) else "the schedule was paused at the same time"
+    ),
+    "debouncing": lambda context: "the run waits for further calls",
+    "min_interval": lambda context: (
+        f"the schedule of an agent starts again at {context.local_time('until')} at the earliest"
+    ),
     "schedule_removed": lambda context: "the schedule was deleted",
     "schedule_rejected": lambda context: "the schedule was rejected",
     "target_busy": lambda context: f"run {context['run']} is running in the target {_target(context)}",

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import orjson
 
+from matins.engine.calls import describe_on, follows_schedule
 from matins.engine.prompts import check_fields
 from matins.engine.settings import (
     DOLLARS,
@@ -25,9 +26,10 @@ from matins.engine.when.durations import format_duration
 from matins.engine.when.parse import parse_trigger
 from matins.engine.when.triggers import Trigger, compile_trigger
 from matins.errors import Example, InvalidInput, TriggerError
+from matins.model.call import OnWebhook
 from matins.model.schedule import ScheduleDefinition, TriggerSettings
-from matins.model.settings import Declared, Table, settings_of
-from matins.model.trigger import Cron, Interval, Once, TriggerDefinition
+from matins.model.settings import Table, settings_of
+from matins.model.trigger import Cron, Interval, Never, Once, TriggerDefinition
 
 AGENT_JOB = "scheduled-task"
 """The job that sends a prompt to an agent."""
@@ -58,11 +60,18 @@ def parse_schedule(
         hint = Example({"prompt": "Summarise my open PRs"})
         raise InvalidInput('A schedule needs "prompt" or "job".', field="job", hint=hint)
     context = ParseContext(now, rates, local_zone)
+    if follows_schedule(when):
+        when, settings = None, {**settings, "on": [*_listed(settings.get("on")), when]}
+    elif when is None and settings.get("on") is None:
+        hint = Example({"when": "every weekday at 9am"})
+        raise InvalidInput('A schedule needs "when" or "on".', value=None, field="when", hint=hint)
     trigger = _trigger(when, settings, context)
     own = {name: value for name, value in settings.items() if name in OWN_SETTINGS} | {"job": job}
     values = parse_settings(OWNER, OWN_SETTINGS, own, context._replace(timezone=trigger.timezone))
     if job == AGENT_JOB:  # an agent's work is not repeated blindly
         values.setdefault("on_unknown", "hold")
+    if values.get("on") and isinstance(trigger.definition.when, Never):  # each call matters
+        values.setdefault("overlap", "queue")
     definition = ScheduleDefinition(trigger=trigger.definition, **values)
     check_texts(definition)
     return definition, trigger
@@ -74,6 +83,8 @@ def _trigger(when: Any, settings: Mapping[str, Any], context: ParseContext) -> T
         for name, declared in TRIGGER_SETTINGS.items()
         if settings.get(name) is not None
     }
+    if when is None:
+        when = "never"
     if isinstance(when, Mapping):
         when = compile_trigger(definitions.from_dict(cast("Mapping[str, Any]", when)))
     if isinstance(when, Trigger):
@@ -91,14 +102,18 @@ def _trigger(when: Any, settings: Mapping[str, Any], context: ParseContext) -> T
         raise
 
 
+def _listed(on: Any) -> list[Any]:
+    return [] if on is None else list(cast("list[Any]", on)) if isinstance(on, (list, tuple)) else [on]
+
+
 def check_texts(definition: ScheduleDefinition) -> None:
     """Raise if a prompt, or a message's payload, has an unknown placeholder."""
-    has_work = definition.work_source is not None
+    has_work, has_call = definition.work_source is not None, bool(definition.on)
     if definition.prompt is not None:
-        check_fields(definition.prompt, has_work=has_work, field="prompt")
+        check_fields(definition.prompt, has_work=has_work, has_call=has_call, field="prompt")
     if definition.job == MESSAGE_JOB:
         for text in _strings_in(definition.payload):
-            check_fields(text, has_work=False, field="payload")
+            check_fields(text, has_work=False, has_call=has_call, field="payload")
 
 
 def _strings_in(value: Any) -> Iterable[str]:
@@ -133,6 +148,11 @@ def schedule_settings(definition: ScheduleDefinition) -> dict[str, Any]:
         settings["on_unknown"] = definition.on_unknown
         if definition.on_unknown == "hold":  # the default of agents
             settings.pop("on_unknown")
+    if definition.on and isinstance(definition.trigger.when, Never):
+        settings["overlap"] = definition.overlap
+        if definition.overlap == "queue":  # the default without times
+            settings.pop("overlap")
+        settings.pop("when")
     return settings
 
 
@@ -152,12 +172,23 @@ def _held(trigger: TriggerDefinition, name: str) -> Any:
     return getattr(trigger, name, None) if hasattr(trigger, name) else getattr(trigger.when, name, None)
 
 
-def references(definition: ScheduleDefinition) -> Iterable[tuple[Declared, str]]:
-    """Settings that name a record of another kind, with that name."""
+class Reference(NamedTuple):
+    """A setting that names a record of another kind."""
+
+    setting: str
+    noun: str
+    name: str
+
+
+def references(definition: ScheduleDefinition) -> Iterable[Reference]:
     for declared in OWN_SETTINGS.values():
-        name = getattr(definition, declared.field) if getattr(declared.kind, "of", "") else None
+        noun = getattr(declared.kind, "of", "")
+        name = getattr(definition, declared.field) if noun else None
         if name is not None:
-            yield declared, name
+            yield Reference(declared.name, noun, name)
+    for trigger in definition.on:
+        if isinstance(trigger, OnWebhook):
+            yield Reference("on", "inbound", trigger.webhook)
 
 
 def encode(definition: ScheduleDefinition) -> str:
@@ -186,6 +217,15 @@ def _trigger_of(text: bytes) -> TriggerDefinition:
 def trigger_text(definition: TriggerDefinition) -> str:
     """The trigger in English. Cached: many schedules share one trigger, and lists are long."""
     return compile_trigger(definition).describe()
+
+
+def start_text(definition: ScheduleDefinition) -> str:
+    """What starts the runs, in English: times, calls, or both."""
+    if not definition.on:
+        return trigger_text(definition.trigger)
+    calls = describe_on(definition.on)
+    timed = not isinstance(definition.trigger.when, Never)
+    return f"{trigger_text(definition.trigger)}, and {calls}" if timed else calls
 
 
 @lru_cache(maxsize=4096)

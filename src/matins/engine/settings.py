@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 import orjson
 
+from matins.engine.calls import format_on, parse_on
 from matins.engine.money import format_money, parse_money, parse_tokens
 from matins.engine.prompts import check_prompt_text
 from matins.engine.quiet_hours import parse_windows, window_text
@@ -378,6 +379,10 @@ def _json(declared: Declared, value: Any, context: ParseContext) -> Any:
     return value
 
 
+def _calls(declared: Declared, value: Any, context: ParseContext) -> Any:
+    return parse_on(value, declared.name)
+
+
 def _pause(declared: Declared, value: Any, context: ParseContext) -> bool | str:
     if isinstance(value, (bool, str)):
         return value
@@ -409,6 +414,7 @@ PARSE: Mapping[type[Kind], Parse] = {
     kinds.Url: _url,
     kinds.Options: _options,
     kinds.Json: _json,
+    kinds.Calls: _calls,
     kinds.Pause: _pause,
 }
 
@@ -464,12 +470,14 @@ FORMAT: Mapping[type[Kind], Callable[[Any], Any]] = {
     kinds.Variables: _pairs,
     kinds.Target: _place,
     kinds.Windows: _window_texts,
+    kinds.Calls: format_on,
 }
 _AS_HELD = (*_PLAIN, *_LISTS, kinds.Secret, kinds.Duration, kinds.Size, kinds.Instant, kinds.Money, kinds.Variables)
 DUMP: Mapping[type[Kind], Callable[[Any], Any]] = {
     **dict.fromkeys(_AS_HELD, _same),
     kinds.Target: _list,
     kinds.Windows: _window_texts,
+    kinds.Calls: format_on,
 }
 LOAD: Mapping[type[Kind], Callable[[Any], Any]] = {
     **dict.fromkeys((*_PLAIN, kinds.Secret, kinds.Duration, kinds.Size, kinds.Instant, kinds.Money), _same),
@@ -477,4 +485,5 @@ LOAD: Mapping[type[Kind], Callable[[Any], Any]] = {
     kinds.Variables: _tuple_of_pairs,
     kinds.Target: _target_of,
     kinds.Windows: parse_windows,
+    kinds.Calls: parse_on,
 }

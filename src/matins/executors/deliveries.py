@@ -17,17 +17,19 @@ from matins.model.run import RunRecord
 from matins.model.schedule import CommandLine
 from matins.net.outbound import AddressRefused, HttpClient, Resolve, Unreachable
 from matins.net.signing import sign
-from matins.ports import Clock
+from matins.ports import Clock, Store
 from matins.runtime.catalog import CompiledSchedule
 from matins.runtime.outbox import Senders
+from matins.runtime.pipelines import Pipelines
 from matins.runtime.subscribers import DeliveryQueue, DeliveryResult, EventDelivery, HookResult
 
 _ARRIVED = DeliveryResult()
 _GONE = 410
 
 
-def senders(clock: Clock, workdir: str | None = None) -> Senders:
-    return {"webhook": Webhooks(clock), "hook": Hooks(workdir), "function": call}
+def senders(store: Store, clock: Clock, workdir: str | None = None) -> Senders:
+    pipelines = Pipelines(store, clock)
+    return {"webhook": Webhooks(clock), "hook": Hooks(workdir), "function": call, "pipeline": pipelines}
 
 
 def call(queue: DeliveryQueue, delivery: EventDelivery) -> DeliveryResult:

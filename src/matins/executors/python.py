@@ -12,6 +12,7 @@ from datetime import datetime
 from queue import Empty, SimpleQueue
 from typing import Any
 
+from matins.engine.prompts import CallContext
 from matins.engine.when.triggers import to_ms
 from matins.errors import OverBudget, RateLimited
 from matins.executors.commands import storable_reason
@@ -74,6 +75,13 @@ class JobContext:
         if self._payload is _NOT_COPIED:
             self._payload = deepcopy(self._attempt.compiled.definition.payload)
         return self._payload
+
+    @property
+    def call(self) -> CallContext | None:
+        """The call that the run stands for, with its body; None for other runs."""
+        if not self._attempt.compiled.definition.on:
+            return None
+        return self._executor.loader.call(self._attempt)
 
     @property
     def lateness(self) -> float:

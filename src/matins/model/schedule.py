@@ -4,7 +4,9 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal, get_args
 
 from matins.model.agent import Fallback, Target
+from matins.model.call import CallTrigger
 from matins.model.settings import (
+    Calls,
     Choice,
     Command,
     Decimal,
@@ -61,11 +63,16 @@ class ScheduleDefinition:
         Setting(TargetKind(), "Where runs happen: a new conversation, or a channel, session or thread.",
                 {"kind": "channel", "channel": "C07ABCDEF"}, notable=True)] = None
     """None: the default of the agent."""
+    on: Annotated[tuple[CallTrigger, ...],
+        Setting(Calls(), "Calls that start a run: a webhook, a chat message, or the outcome of another schedule.",
+                {"webhook": "github-prs"}, notable=True)] = ()
     payload: Annotated[Any, Setting(Json(), "JSON value passed to the job.", {"depth": 3})] = None
     work_source: Annotated[str | None,
         Setting(Name("work_sources"), "Source of work items, by name.", "backlog", notable=True)] = None
     overlap: Annotated[Overlap,
-        Setting(_choice(Overlap), "What to do when the previous run has not finished.", "queue")] = "skip"
+        Setting(_choice(Overlap),
+                "What to do when the previous run has not finished; default: skip, or queue without `when`.",
+                "queue")] = "skip"
     queue_limit: Annotated[int, Setting(Int(1, 100_000), "Maximum number of queued runs.", 10)] = 100
     at_capacity: Annotated[AtCapacity,
         Setting(_choice(AtCapacity), "What to do when a concurrency limit is reached.", "skip")] = "wait"

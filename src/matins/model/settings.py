@@ -179,6 +179,12 @@ class Json(Kind):
     __slots__ = ()
 
 
+class Calls(Kind):
+    """Calls from outside that start runs."""
+
+    __slots__ = ()
+
+
 class Pause(Kind):
     """True, false, or a reason as text; only in the file."""
 

@@ -6,7 +6,10 @@ from typing import Any, Literal, NamedTuple
 
 HOOKS_SUBSCRIPTION = "hooks"
 """The subscription that runs the hooks after a run."""
-SubscriptionKind = Literal["webhook", "hook", "function"]
+PIPELINES_SUBSCRIPTION = "pipelines"
+"""The subscription that starts the runs of schedules that follow others."""
+RESERVED = (HOOKS_SUBSCRIPTION, PIPELINES_SUBSCRIPTION)
+SubscriptionKind = Literal["webhook", "hook", "function", "pipeline"]
 SubscriptionState = Literal["active", "paused"]
 DeliveryState = Literal["retrying", "discarded"]
 

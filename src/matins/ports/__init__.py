@@ -1,6 +1,7 @@
 """The protocols of the core: clock, store, and a transaction by groups of tables. They use only the model."""
 
 from matins.ports.access_rows import AccessRows, FileRows, ThreadRows
+from matins.ports.call_rows import CallRows
 from matins.ports.clock import Clock
 from matins.ports.event_rows import HistoryRows, SubscriptionRows
 from matins.ports.policy_rows import ApprovalRows, PolicyRows, SpendingRows
@@ -9,6 +10,6 @@ from matins.ports.schedule_rows import DueRows, ScheduleRows
 from matins.ports.store import Store
 from matins.ports.transaction import Transaction
 
-__all__ = ["AccessRows", "ApprovalRows", "Clock", "DueRows", "FileRows", "HistoryRows", "PolicyRows", "RunRows",
-           "ScheduleRows", "SpendingRows", "Store", "SubscriptionRows", "ThreadRows", "Transaction", "WaitingRows",
-           "WorkerRows"]  # fmt: skip
+__all__ = ["AccessRows", "ApprovalRows", "CallRows", "Clock", "DueRows", "FileRows", "HistoryRows", "PolicyRows",
+           "RunRows", "ScheduleRows", "SpendingRows", "Store", "SubscriptionRows", "ThreadRows", "Transaction",
+           "WaitingRows", "WorkerRows"]  # fmt: skip

@@ -6,6 +6,7 @@ from typing import Protocol
 
 from matins.model.rows import NewEvent
 from matins.ports.access_rows import AccessRows, FileRows, ThreadRows
+from matins.ports.call_rows import CallRows
 from matins.ports.event_rows import HistoryRows, SubscriptionRows
 from matins.ports.policy_rows import ApprovalRows, PolicyRows, SpendingRows
 from matins.ports.run_rows import RunRows, WaitingRows, WorkerRows
@@ -24,6 +25,7 @@ class Transaction(
     HistoryRows,
     SubscriptionRows,
     ThreadRows,
+    CallRows,
     AccessRows,
     FileRows,
     Protocol,

@@ -148,7 +148,9 @@ class RecordKind(Generic[V]):
         from matins.model.schedule import ScheduleDefinition
 
         declared = settings_of(ScheduleDefinition).values()
-        return self.noun == "agents" or any(getattr(setting.kind, "of", "") == self.noun for setting in declared)
+        return self.noun in ("agents", "inbound") or any(
+            getattr(setting.kind, "of", "") == self.noun for setting in declared
+        )
 
     @property
     def many(self) -> str:

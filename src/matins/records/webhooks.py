@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from matins.errors import Conflict, Example, InvalidInput
 from matins.model.settings import Names, Secret, Setting, Url
-from matins.model.subscription import HOOKS_SUBSCRIPTION
+from matins.model.subscription import RESERVED
 from matins.records.kind import Column, Document, RecordContext, RecordKind
 from matins.records.storage import WebhookStorage, find_subscription
 
@@ -35,8 +35,8 @@ def _complete(hook: Webhook, context: RecordContext) -> Webhook:
     from matins.engine.events import canonical_types
     from matins.net.outbound import check_url
 
-    if hook.name == HOOKS_SUBSCRIPTION:
-        message = f'The name "{HOOKS_SUBSCRIPTION}" is reserved for hooks.'
+    if hook.name in RESERVED:
+        message = f'The name "{hook.name}" is reserved.'
         raise Conflict(message, value=hook.name, field="name", hint="Use another name.")
     if hook.secret is None:
         raise InvalidInput('A webhook needs "secret".', field="secret", hint=Example({"secret": "env:HOOK_SECRET"}))

@@ -68,7 +68,9 @@ class Clearance:
         gates = self.gates_to_start(item)
         if not gates:
             return True
-        facts = Facts((), False, item.agent, self.policies, manual=row.slot is None, guarded=self.guarded)
+        called = row.slot is None and transaction.is_called(row.id)
+        manual = row.slot is None and not called
+        facts = Facts((), False, item.agent, self.policies, manual=manual, called=called, guarded=self.guarded)
         candidate = Candidate(item.definition, row.slot, facts, 0, True, now)
         verdicts = (gate.judge(candidate) for gate in choose("start", gates))
         return all(verdict is None or self._answered(transaction, row, item, verdict, now) for verdict in verdicts)

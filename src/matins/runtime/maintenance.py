@@ -9,6 +9,8 @@ from matins.ports import Store
 _SEAL_MS = 1_000
 _PRUNE_MS = 3_600_000
 _PRUNE_BATCH = 1_000
+_CALL_BODY_MS, _CALL_MS = 14 * DAY_MS, 30 * DAY_MS
+"""How long the bodies of calls are kept, and how long their keys are known."""
 _ZONES_MS = 2 * DAY_MS
 """Days of other time zones end later."""
 
@@ -49,4 +51,5 @@ class Maintenance:
                 old += transaction.prunable_beyond(self._runs, _PRUNE_BATCH - len(old))
             if old:
                 transaction.delete_runs(old)
+            transaction.prune_calls(now - _CALL_BODY_MS, now - _CALL_MS)
         return len(old)

@@ -14,6 +14,7 @@ from matins.model.run import AgentTurn, Outcome, RunState
 from matins.ports import Transaction
 from matins.runtime import recorder
 from matins.runtime.attempt import Attempt, AttemptEnd
+from matins.runtime.calls import call_context
 from matins.runtime.catalog import CompiledSchedule
 from matins.runtime.run_context import previous_state
 
@@ -54,7 +55,8 @@ def prompt_context(attempt: Attempt, previous: RunState | None) -> PromptContext
 
 def _emitted(transaction: Transaction, attempt: Attempt, now: int) -> Outcome:
     compiled = attempt.compiled
-    context = prompt_context(attempt, previous_state(transaction, attempt))
+    called = call_context(transaction, attempt.run_id) if compiled.definition.on else None
+    context = prompt_context(attempt, previous_state(transaction, attempt))._replace(call=called)
     try:
         data = _rendered(compiled, context)
     except InvalidInput as error:

@@ -27,19 +27,21 @@ def schedule_record(row: ScheduleRow) -> ScheduleRecord:
 
 
 def _waits_for_calls(definition: ScheduleDefinition, executions: int) -> bool:
-    """Whether a schedule without a next slot may still run, because it never fires by time."""
+    """Whether a schedule without a next slot may still run: calls start it, or it never fires by time."""
     limit = definition.max_executions
-    return isinstance(definition.trigger.when, Never) and (limit is None or executions < limit)
+    on_call = bool(definition.on) or isinstance(definition.trigger.when, Never)
+    return on_call and (limit is None or executions < limit)
 
 
 def _definition(text: str) -> ScheduleDefinition:
     """The parsed definition. Readers share it, unless it has values that they could change."""
     short = len(text) <= _MAX_SHARED_LENGTH
-    return _shared(text) if short and '"payload"' not in text and '"labels"' not in text else decode(text)
+    return _shared(text) if short and not any(name in text for name in _CHANGEABLE) else decode(text)
 
 
 _shared = lru_cache(maxsize=1_024)(decode)
 _MAX_SHARED_LENGTH = 4_096
+_CHANGEABLE = ('"payload"', '"labels"', '"on"')
 
 
 def run_record(row: RunRow) -> RunRecord:

@@ -204,7 +204,8 @@ def _pause_after_failures(transaction: Transaction, schedule_id: int, limit: int
 def _uncount_executions(transaction: Transaction, never_started: list[RunChange], now: int) -> None:
     """Do not count runs that a gate stopped as executions, unless an attempt ran before."""
     for change in never_started:
-        if change.transition in _NEVER_RAN and change.slot is not None:
+        counted = change.slot is not None or transaction.is_called(change.run_id)
+        if change.transition in _NEVER_RAN and counted:
             transaction.uncount_execution(change.compiled.schedule_id, change.run_id)
             _continue(transaction, change.compiled.schedule_id, now)
 

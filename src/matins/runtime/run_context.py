@@ -9,12 +9,14 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from matins.engine.policies import Policies
+from matins.engine.prompts import CallContext
 from matins.model.agent import Agent
 from matins.model.run import RunState, Usage
 from matins.model.thread import Message, ThreadAssignment
 from matins.ports import Clock, RunRows, Store
 from matins.runtime.approval_requests import still_approved
 from matins.runtime.attempt import Attempt
+from matins.runtime.calls import call_context
 from matins.runtime.catalog import Catalog
 from matins.runtime.run_tokens import run_token
 from matins.runtime.spending import SpendingLimit, spending_limits
@@ -29,6 +31,8 @@ class RunContext(NamedTuple):
     assignment: ThreadAssignment | None
     previous_state: RunState | None
     policies: Policies
+    call: CallContext | None = None
+    """The call that the run stands for."""
     approved: bool = True
     """Whether the run needs no approval, or its approval is for the agent as it is now."""
 
@@ -60,6 +64,7 @@ class ContextLoader:
                 transaction.thread_assignment(run_id),
                 previous_state(transaction, attempt),
                 policies,
+                call_context(transaction, run_id) if compiled.definition.on else None,
                 still_approved(transaction, compiled, policies, run_id),
             )
 
@@ -76,6 +81,11 @@ class ContextLoader:
         """The state of the previous run, which may end while this one runs."""
         with self._store.reading() as transaction:
             return previous_state(transaction, attempt)
+
+    def call(self, attempt: Attempt) -> CallContext | None:
+        """The call that the run stands for."""
+        with self._store.reading() as transaction:
+            return call_context(transaction, attempt.run_id)
 
     def spent_before(self, attempt: Attempt) -> Usage:
         """The spending of earlier attempts of the run."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from itertools import islice
 from typing import Any, Literal, NamedTuple, Protocol
 
 from matins.engine.deliveries import DISCARDED, MAX_DELAY_MS, matches, next_delivery_at
-from matins.engine.events import TERMINAL_EVENTS, to_cloudevent
+from matins.engine.events import PIPELINE_EVENTS, TERMINAL_EVENTS, to_cloudevent
 from matins.engine.policies import AFTER_RUN, Policies
 from matins.model.rows import CheckRow, NewEvent, StoredEvent
 from matins.model.run import RunRecord
@@ -24,7 +24,7 @@ _MAX_UNSAVED = 1_000
 """Number of unwanted events after which the cursor is saved."""
 _MAX_DELIVERIES = 20
 _MAX_WAITING = 10_000
-_MAX_QUEUES: dict[SubscriptionKind, int] = {"webhook": 4, "hook": 8}
+_MAX_QUEUES: dict[SubscriptionKind, int] = {"webhook": 4, "hook": 8, "pipeline": 4}
 """Number of schedules that are delivered to one subscriber at once. One thread at a time calls a function."""
 _ALL = 0
 """The queue of a function: events of all schedules, in commit order."""
@@ -159,7 +159,8 @@ class StoredSubscriber:
         events = transaction.events_after(self._seen, _PAGE)
         if not events:
             return False
-        wanted = [event for event in events if self._matches(turn, event)]
+        followed = _followed(turn) if self.subscription.kind == "pipeline" else frozenset[int]()
+        wanted = [event for event in events if self._matches(turn, event, followed)]
         self._seen = events[-1].id
         self._unsaved += len(events)
         if wanted or self._unsaved > _MAX_UNSAVED:
@@ -182,7 +183,7 @@ class StoredSubscriber:
 
     def _queue(self, turn: Turn, schedule_id: int, events: list[tuple[int, StoredEvent]]) -> list[DeliveryQueue]:
         kind = self.subscription.kind
-        deliveries = turn.deliveries(events, with_run=kind == "hook")
+        deliveries = turn.deliveries(events, with_run=kind in ("hook", "pipeline"))
         return [DeliveryQueue(self, kind, schedule_id, self._target, deliveries, turn.policies)] if deliveries else []
 
     def _merged(self, turn: Turn) -> list[tuple[int, StoredEvent]]:
@@ -225,7 +226,9 @@ class StoredSubscriber:
         turn.transaction.discard_delivery(name, event, attempts, storable_text(sent.error))
         _record_discarded(turn, name, delivery, attempts, sent)
 
-    def _matches(self, turn: Turn, event: StoredEvent) -> bool:
+    def _matches(self, turn: Turn, event: StoredEvent, followed: Set[int]) -> bool:
+        if self.subscription.kind == "pipeline":
+            return event.type in PIPELINE_EVENTS and event.schedule_id in followed
         if self.subscription.kind != "hook":
             return matches(self.subscription.name, self.subscription.types, event)
         if event.type not in TERMINAL_EVENTS:
@@ -305,6 +308,11 @@ class MemorySubscriber:
 
     def next_at(self, turn: Turn) -> int | None:
         return min((at for _, at in self._attempted.values() if at > turn.now), default=None)
+
+
+def _followed(turn: Turn) -> frozenset[int]:
+    """The schedules that others follow."""
+    return frozenset(source for source, _ in turn.transaction.pipelines())
 
 
 def storable_text(text: str | None) -> str | None:

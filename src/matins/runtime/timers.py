@@ -11,6 +11,7 @@ from matins.model.rows import NewEvent, StartedRun, StateChange, WaitingRun
 from matins.model.run import GatesPassed, RunState
 from matins.ports import Transaction, WaitingRows
 from matins.runtime import spending
+from matins.runtime.calls import DEBOUNCING
 from matins.runtime.catalog import Catalog, CompiledSchedule
 from matins.runtime.clearance import is_paused
 from matins.runtime.pausing import resume
@@ -70,8 +71,13 @@ class Timers:
         live = live_runs(transaction, [row.schedule_id])[row.schedule_id]
         # Earlier runs, and runs that were started manually meanwhile.
         others = [(run, state) for run, state in live if run < row.id or (run > row.id and state >= RunState.READY)]
+        if row.reason == DEBOUNCING:  # runs that wait for calls of other groups are not in its way
+            waiting = {other.id for other in transaction.waiting_for(DEBOUNCING)}
+            others = [(run, state) for run, state in others if run not in waiting]
         short = None if row.attempt else spending.forecast(transaction, policies, item, now)
-        facts = Facts(others, False, item.agent, policies, short, manual=row.slot is None)
+        called = row.slot is None and transaction.is_called(row.id)
+        manual = row.slot is None and not called
+        facts = Facts(others, False, item.agent, policies, short, manual=manual, called=called)
         # Its slot was in time and was counted when the run was created, so these two limits do not apply.
         definition = replace(item.definition, ends_at=None, max_executions=None)
         verdict = judge(Candidate(definition, row.slot, facts, 0, False, now))

@@ -30,6 +30,7 @@ from matins.runtime.spending import others_waiting
 from matins.runtime.timers import answer_run, reject
 from matins.service.core import Core
 from matins.service.drafts import apply_edit, changes_trigger, check_note
+from matins.service.listening import listen
 from matins.service.proposals import Proposals
 from matins.service.runs import run_result
 
@@ -232,6 +233,7 @@ class Approvals:
             transaction.insert_revision(schedule.id, rev, encode(definition), now)
             transaction.set_author(schedule.id, rev, principal.name, principal.role)
             transaction.replace_cursor(schedule.id, schedule.next_slot, None, rev, paused=True)
+            listen(self.core, transaction, [schedule.id])
         compiled = self.core.catalog.compiled(transaction, [(schedule.id, rev)])[schedule.id, rev]
         assert isinstance(compiled, CompiledSchedule)
         return compiled

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any, NamedTuple
 
+from matins.engine.calls import format_on
 from matins.engine.planning import Timetable
 from matins.engine.schedules import (
     OWN_SETTINGS,
@@ -22,7 +23,7 @@ from matins.engine.schedules import (
 from matins.engine.targets import CURRENT, context_of, parse_context, resolve_current
 from matins.engine.validation import UNSTORABLE, check_name
 from matins.engine.when.triggers import Trigger, compile_trigger
-from matins.errors import Conflict, Example, InvalidInput
+from matins.errors import Conflict, InvalidInput
 from matins.model.access import Principal
 from matins.model.agent import Target
 from matins.model.rows import NewSchedule
@@ -60,9 +61,6 @@ def make_draft(given: Mapping[str, Any], now: int, cache: Cache, rates: Mapping[
     check_name("name", name, "nightly")
     if agent:
         check_name("agent", agent)
-    if when is None:
-        hint = Example({"when": "every weekday at 9am"})
-        raise InvalidInput(f'"{name}" needs "when".', value=None, field="when", hint=hint)
     try:
         key = (when, *sorted(settings.items()))
         meaning = cache.get(key)
@@ -131,10 +129,16 @@ def apply_edit(
         message = f'The settings of "{schedule.name}" cannot be read.'
         raise Conflict(message, value=schedule.name, hint='Set "when" and "job".')
     settings |= _kept_of_trigger(definition.trigger, settings)
-    when = settings.pop("when", None) or compile_trigger(definition.trigger)
-    kept = {"job": definition.job, "work_source": definition.work_source, "prompt": definition.prompt}
+    timed = not ("when" in settings and settings["when"] is None)
+    when = settings.pop("when", None) or (compile_trigger(definition.trigger) if timed else None)
+    kept = {
+        "job": definition.job,
+        "work_source": definition.work_source,
+        "prompt": definition.prompt,
+        "on": format_on(definition.on) if definition.on else None,
+    }
     changed, trigger = parse_schedule(when, {**kept, **settings}, now, rates, local_zone)
-    given_fields = {"trigger", *(OWN_SETTINGS[name].field for name in settings if name in OWN_SETTINGS)}
+    given_fields = {"trigger", "on", *(OWN_SETTINGS[name].field for name in settings if name in OWN_SETTINGS)}
     whole = ScheduleDefinition(
         **{f.name: getattr(changed if f.name in given_fields else definition, f.name) for f in fields(definition)}
     )
@@ -152,10 +156,10 @@ def _kept_of_trigger(trigger: TriggerDefinition, settings: Mapping[str, Any]) ->
     """The present settings of a trigger that an edit keeps: times, time zone and DST rules are one trigger."""
     given = {name for name in TRIGGER_SETTINGS if name in settings}
     when = settings.get("when")
-    if isinstance(when, (Trigger, Mapping)) or (when is None and not given):
+    if isinstance(when, (Trigger, Mapping)) or ("when" not in settings and not given):
         return {}
     kept = trigger_settings(trigger)
-    if when is None:
+    if "when" not in settings:
         kept["when"] = trigger_source(trigger)
     else:
         kept = {name: value for name, value in kept.items() if name in _SHARED}

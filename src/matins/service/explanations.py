@@ -18,6 +18,7 @@ from matins.ports import Transaction
 from matins.runtime.catalog import CompiledSchedule
 from matins.runtime.rows import run_record
 from matins.service.approvals import approval_result
+from matins.service.calls import call_result
 from matins.service.core import LEASE_MS, Core
 from matins.service.forecasts import slot_at
 from matins.service.gate_reports import gate_reports, state_report
@@ -27,6 +28,7 @@ from matins.service.runs import check_results, run_result
 Status = Literal["record", "due", "to_come", "no_slot", "before", "held_back", "forgotten", "no_record", "nothing_yet"]
 _NEVER_DUE = "The schedule never fires by time, and nothing has started it yet."
 _LATE_MS = 5_000
+_MAX_CALLS = 20
 _STOPPED = ("paused", "pending", "rejected", "broken")
 
 
@@ -131,8 +133,17 @@ def _last(question: _Question) -> _Answer:
 
 
 def _recorded(question: _Question, run: RunRecord) -> _Answer:
-    when = f"Started manually at {question.local(run.planned_at)}" if run.slot is None else question.local(run.slot)
+    when = _started_by(question, run) if run.slot is None else question.local(run.slot)
     return _Answer("record", f"{when}: {run_summary(run, question.zone)}", run)
+
+
+def _started_by(question: _Question, run: RunRecord) -> str:
+    at = question.local(run.planned_at)
+    calls = question.transaction.calls_of_run(run.id, 1)
+    if not calls:
+        return f"Started manually at {at}"
+    source, name = calls[0].source, calls[0].name.removeprefix("/")
+    return f"Called by {source} {name} ({calls[0].key}) at {at}"
 
 
 def _ahead(question: _Question, at: int) -> _Answer:
@@ -214,6 +225,7 @@ def _detail(transaction: Transaction, run: RunRecord, zone: str) -> RunDetail:
         ],
         checks=check_results(transaction, run.id),
         approvals=[approval_result(approval) for approval in transaction.approvals_of_run(run.id)],
+        calls=[call_result(transaction, row, whole=False) for row in transaction.calls_of_run(run.id, _MAX_CALLS)],
     )
 
 

@@ -169,11 +169,11 @@ class Proposals:
 
 def check_references(definition: ScheduleDefinition, policies: Policies) -> None:
     """Raise if a setting names a record that does not exist."""
-    for declared, name in references(definition):
-        kind = record_kinds()[declared.kind.of]  # type: ignore[attr-defined]
+    for setting, noun, name in references(definition):
+        kind = record_kinds()[noun]
         compiled = policies.records.get(kind.kind, {})
         if name not in compiled:
-            raise unknown_record(kind.one, kind.noun, declared.name, name, compiled)
+            raise unknown_record(kind.one, kind.noun, setting, name, compiled)
 
 
 def unknown_record(one: str, noun: str, field: str, name: str, compiled: Iterable[str]) -> InvalidInput:

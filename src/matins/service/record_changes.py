@@ -59,4 +59,4 @@ def users_of(noun: str, name: str, schedules: Iterable[ScheduleRecord]) -> list[
 def _uses(schedule: ScheduleRecord, noun: str, name: str) -> bool:
     if noun == "agents":
         return schedule.agent == name and schedule.definition.job == AGENT_JOB
-    return any(d.kind.of == noun and n == name for d, n in references(schedule.definition))  # type: ignore[attr-defined]
+    return any(found.noun == noun and found.name == name for found in references(schedule.definition))

@@ -9,20 +9,18 @@ from dataclasses import dataclass
 from matins.api.results import Check, Run, RunStateName, Snapshot, ThreadAssignment
 from matins.api.runs import RunOutcome
 from matins.engine.gates import Candidate, Facts, Verdict, judge
-from matins.engine.planning import PlannedRun
 from matins.engine.schedules import decode, schedule_settings
-from matins.engine.transitions import FAIL, INITIAL_STATES, MARK_UNKNOWN, RETRY, SUCCEED
+from matins.engine.transitions import FAIL, MARK_UNKNOWN, RETRY, SUCCEED
 from matins.engine.when.triggers import to_datetime
 from matins.errors import Conflict, InvalidInput
 from matins.model.access import Principal
-from matins.model.rows import NewEvent
 from matins.model.run import RunRecord, RunState
 from matins.model.schedule import ScheduleRecord
 from matins.ports import RunRows, Transaction
 from matins.runtime import spending
 from matins.runtime.catalog import CompiledSchedule
-from matins.runtime.new_runs import new_run
 from matins.runtime.planner import live_runs
+from matins.runtime.requested_runs import insert_requested_run
 from matins.runtime.rows import run_record
 from matins.runtime.run_changes import RunChange, apply, end_runs
 from matins.service.core import MAX_ID, Core
@@ -72,18 +70,8 @@ class Runs:
         verdict = self._verdict(transaction, principal, compiled, now)
         if held and (verdict is None or verdict.state is RunState.QUEUED):  # continues when its schedule is resumed
             verdict = Verdict(RunState.WAITING, "paused", cancel=() if verdict is None else verdict.cancel)
-        by = {"by": {"name": principal.name, "role": principal.role}}
-        planned = PlannedRun(None, None, 1, RunState.READY, None, by)
-        if verdict is not None:
-            evidence = {**(verdict.evidence or {}), **by}
-            planned = PlannedRun(None, None, 1, verdict.state, verdict.reason, evidence, verdict.until)
-        (run_id,) = transaction.run_ids(1)
-        transaction.insert_runs([new_run(run_id, compiled, planned, now, key)])
-        if verdict is not None and verdict.cancel:
-            end_runs(transaction, self.core.catalog, verdict.cancel, now, "cancelled_by_newer")
-        data = {"by": principal.name, "reason": planned.reason}
-        transaction.events.append(NewEvent(now, INITIAL_STATES[planned.state], compiled.schedule_id, run_id, data))
-        return run_id
+        by = {"name": principal.name, "role": principal.role}
+        return insert_requested_run(transaction, self.core.catalog, compiled, verdict, key, by, now)
 
     def _verdict(
         self, transaction: Transaction, principal: Principal, compiled: CompiledSchedule, now: int

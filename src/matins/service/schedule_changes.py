@@ -20,6 +20,7 @@ from matins.runtime.replan import first_uncovered_slot
 from matins.runtime.run_changes import end_runs
 from matins.service.core import Core
 from matins.service.drafts import Draft, changes_trigger, check_available, check_duplicates
+from matins.service.listening import listen
 from matins.service.proposals import Proposals
 
 
@@ -28,7 +29,11 @@ class ScheduleChanges:
     core: Core
     proposals: Proposals
 
-    def insert(self, transaction: Transaction, principal: Principal, drafts: Sequence[Draft], now: int) -> list[int]:
+    def insert(
+        self, transaction: Transaction, principal: Principal, drafts: Sequence[Draft], now: int, *,
+        listening: bool = True,
+    ) -> list[int]:  # fmt: skip
+        """Insert schedules. `listening`: False when the caller inserts more, and calls `listen` for all of them."""
         authorship = self.proposals.authorship(transaction, principal, drafts)
         ids = transaction.schedule_ids(len(drafts))
         rows = [authorship.row(draft, schedule_id) for schedule_id, draft in zip(ids, drafts, strict=True)]
@@ -40,11 +45,18 @@ class ScheduleChanges:
             transaction.events.append(NewEvent(now, "schedule.created", row.id, None, data))
             if row.state == "pending":
                 self.proposals.request(transaction, principal, row.id, now)
+        if listening:
+            calls = [number for number, draft in zip(ids, drafts, strict=True) if draft.timetable.definition.on]
+            self.listen(transaction, calls)
         return list(ids)
+
+    def listen(self, transaction: Transaction, schedule_ids: Sequence[int]) -> None:
+        """Store what these schedules listen to."""
+        listen(self.core, transaction, schedule_ids)
 
     def revise(
         self, transaction: Transaction, principal: Principal, schedule: ScheduleRecord,
-        definition: ScheduleDefinition, trigger: Trigger, names: Sequence[str], now: int,
+        definition: ScheduleDefinition, trigger: Trigger, names: Sequence[str], now: int, *, listening: bool = True,
     ) -> None:  # fmt: skip
         """Write a new revision with checked settings. The next slot is computed again if the trigger changes."""
         cursor = self.plan_due(transaction, schedule, now)
@@ -65,6 +77,8 @@ class ScheduleChanges:
         transaction.replace_cursor(schedule.id, slot, due_at, rev, paused=state != "active")
         if schedule.state == "broken":  # the state in the store may not be broken yet
             transaction.set_schedule_state(schedule.id, "broken", now, "edited: resume it", principal.name)
+        if listening and (definition.on or schedule.definition.on):
+            self.listen(transaction, [schedule.id])
         data = {"rev": rev, "settings": sorted(names), "by": principal.name}
         transaction.events.append(NewEvent(now, "schedule.updated", schedule.id, None, data))
         self.proposals.request_again(transaction, principal, self.core.schedule(transaction, schedule.id), now)
@@ -78,6 +92,7 @@ class ScheduleChanges:
     def delete(self, transaction: Transaction, principal: Principal, schedule: ScheduleRecord, now: int) -> None:
         transaction.set_schedule_state(schedule.id, "removed", now, None, principal.name)
         transaction.replace_cursor(schedule.id, None, None, schedule.rev)
+        transaction.set_listeners(schedule.id, [])
         approval_requests.void_approvals(transaction, schedule.id, now, "the schedule was deleted")
         live = [run for run, _ in live_runs(transaction, [schedule.id]).get(schedule.id, [])]
         end_runs(transaction, self.core.catalog, live, now, "schedule_removed")

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from matins.api.results import FilePlace, Schedule
-from matins.engine.schedules import UNREADABLE, schedule_settings, trigger_text
+from matins.engine.schedules import UNREADABLE, schedule_settings, start_text
 from matins.engine.when.definitions import to_dict
 from matins.engine.when.triggers import to_datetime
 from matins.errors import Conflict, InvalidInput, NotFound, Stale
@@ -41,7 +41,7 @@ class Schedules:
         principal: Principal,
         name: str | None = None,
         *,
-        when: Any,
+        when: Any = None,
         agent: str = "",
         create_agent: bool = False,
         context: Mapping[str, Any] | None = None,
@@ -250,7 +250,7 @@ def _result(schedule: ScheduleRecord, last: RunRecord | None, file: FilePlace | 
 def _text_and_settings(definition: ScheduleDefinition) -> tuple[str, dict[str, Any]]:
     if definition is not UNREADABLE:
         with suppress(Exception):  # an unusable row must not hide the others
-            return trigger_text(definition.trigger), schedule_settings(definition)
+            return start_text(definition), schedule_settings(definition)
     return "unreadable", {}
 
 

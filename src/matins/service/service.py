@@ -10,12 +10,14 @@ from matins.api.use_case import UseCase
 from matins.model.access import Principal
 from matins.ports import Clock, Store
 from matins.service.approvals import Approvals
+from matins.service.calls import Calls
 from matins.service.core import Core
 from matins.service.doctor import Doctor
 from matins.service.events import Audit, Events
 from matins.service.explanations import Explanations
 from matins.service.file.apply import File
 from matins.service.file.write_back import FileWriter
+from matins.service.inbound import Inbound
 from matins.service.new_agents import NewAgents
 from matins.service.output import Outputs
 from matins.service.permissions import check_right
@@ -50,6 +52,7 @@ class Service:
         writer = FileWriter(core, file)
         generic, runs = Records(core, records, writer), Runs(core)
         schedules = Schedules(core, proposals, changes, NewAgents(core, records), writer)
+        calls = Calls(core)
         self.core = core
         self.local = core.local
         self._parts: Mapping[str, tuple[Any, ...]] = {
@@ -60,6 +63,8 @@ class Service:
             "subscriptions": (Subscriptions(core),),
             "webhooks": (Webhooks(core, generic),),
             "audit": (Audit(core),),
+            "calls": (calls,),
+            "inbound": (Inbound(core, calls),),
             "threads": (Threads(core),),
             "tokens": (Tokens(core),),
             "file": (file,),

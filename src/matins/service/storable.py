@@ -13,7 +13,7 @@ _MAX_INTEGER = 1 << 63
 
 def check_storable(arguments: Mapping[str, Any]) -> None:
     for name, value in arguments.items():
-        if name != "payload":  # stored as JSON, which can encode a NUL
+        if name not in ("payload", "body"):  # stored as JSON, which can encode a NUL
             _check(name, value)
 
 

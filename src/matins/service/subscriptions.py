@@ -17,7 +17,7 @@ from matins.model import subscription as model
 from matins.model.access import Principal
 from matins.model.rows import NewEvent, StoredEvent
 from matins.model.subscription import (
-    HOOKS_SUBSCRIPTION,
+    RESERVED,
     DeliveryState,
     Subscription,
     SubscriptionKind,
@@ -169,9 +169,9 @@ def subscribe(
     core: Core, principal: Principal, name: str, kind: SubscriptionKind, target: dict[str, Any], types: tuple[str, ...]
 ) -> Subscription:
     check_name("name", name)
-    if name == HOOKS_SUBSCRIPTION:
+    if name in RESERVED:
         raise Conflict(
-            f'The name "{HOOKS_SUBSCRIPTION}" is reserved for hooks.',
+            f'The name "{name}" is reserved.',
             value=name,
             field="name",
             hint="Use another name.",

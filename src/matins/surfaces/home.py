@@ -30,6 +30,8 @@ class RunningDaemon(NamedTuple):
     store: str
     """The URL of the store, without a password."""
     file: str | None
+    inbound: str | None = None
+    """The URL of the listener for inbound endpoints; None when the API serves them."""
 
 
 class Home:

@@ -80,6 +80,7 @@ FROM_TEXT: Mapping[type[Kind], Callable[[str], Any]] = {
     kinds.Names: _list,
     kinds.Windows: _windows,
     **dict.fromkeys((kinds.Labels, kinds.Variables, kinds.Target, kinds.Options, kinds.Json), json_or_text),
+    kinds.Calls: json_or_text,
     kinds.Tokens: _text,
     kinds.Flag: _flag,
     kinds.Command: _command,
@@ -111,5 +112,6 @@ METAVAR: Mapping[type[Kind], str] = {
     kinds.Url: "URL",
     kinds.Options: "JSON",
     kinds.Json: "JSON",
+    kinds.Calls: "CALL",
     kinds.Pause: "TEXT",
 }

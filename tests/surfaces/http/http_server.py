@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from matins import JobContext, Matins
 from matins.ports import Clock
 from matins.service.idempotency import IdempotencyStore
+from matins.service.inbound import InboundReceiver
 from matins.service.tokens import TokenVerifier
 from matins.surfaces.client import Client
 from matins.surfaces.http.app import build_app
@@ -42,6 +43,7 @@ class HttpServer:
         max_lag_ms: int = 30_000,
         port: int = 0,
         token: str | None = None,
+        inbound: bool = False,
         **options: Any,
     ) -> None:
         self.closed = False
@@ -67,6 +69,7 @@ class HttpServer:
             origins=[self.url],
             health=Health(self.matins, clock, max_lag_ms),
             sessions=self.sessions,
+            inbound=InboundReceiver(self.matins, store, clock) if inbound else None,
             **options,
         )
         self.server = Server(self.app, listening)

@@ -49,6 +49,8 @@ class Facts(NamedTuple):
     """The budget that the run does not fit into. A forecast: the money is reserved when the run starts."""
     manual: bool = False
     """Whether a person started the run."""
+    called: bool = False
+    """Whether a call started the run. Each call has a body of its own, so its run is not coalesced with others."""
     guarded: bool = False
     paused: bool = False
     """Whether the schedule is paused in the same step."""
@@ -139,6 +141,6 @@ class Gate:
 def deferred(candidate: Candidate, reason: str, evidence: dict[str, Any], until: int) -> Verdict:
     """Defer the run, or coalesce it with a run that already waits."""
     waiting = [run for run, state in candidate.facts.live if state == RunState.WAITING]
-    if waiting:
+    if waiting and not candidate.facts.called:
         return Verdict(RunState.SKIPPED, "coalesced", {**evidence, "for": reason, "run": str(waiting[0])})
     return Verdict(RunState.WAITING, reason, evidence, until=until)

@@ -13,6 +13,8 @@ from matins.api.results import FilePlan
 from matins.config.file import ConfigFile, Content, FileState
 from matins.config.interpretation import Entry, Interpretation, when_changed
 from matins.config.problems import invalid_file
+from matins.config.reader import FileItem
+from matins.engine.calls import follows_schedule
 from matins.engine.planning import Timetable
 from matins.engine.schedules import encode
 from matins.engine.when.triggers import compile_trigger
@@ -82,7 +84,7 @@ class File:
             if content.file is None and not defined_by(transaction, file.path):
                 message = f"There is no file {file.path}."
                 raise InvalidInput(message, value=str(file.path), field="file", hint="Create it.")
-            by_name = any(i.kind == "budget" and i.block.values.get("scope") == "schedule" for i in draft.items)
+            by_name = any(_names_schedules(item) for item in draft.items)
             context = self._context(transaction, with_schedules=by_name)
         return file.interpret(content.text, context)
 
@@ -181,9 +183,13 @@ class File:
             if change.entry is not None:
                 kind = kinds_by_name()[change.kind]
                 self.records.set(transaction, principal, kind, change.name, change.entry.meant, now)
-        for change in plan.moves:
-            if change.kind == "schedule":
-                self._change_schedule(transaction, principal, change, now)
+        listening = [
+            number
+            for change in plan.moves
+            if change.kind == "schedule"
+            and (number := self._change_schedule(transaction, principal, change, now)) is not None
+        ]
+        self.schedules.listen(transaction, listening)  # when all are there: they may follow each other
         for change in others:
             if change.entry is None:
                 self.records.delete(transaction, principal, kinds_by_name()[change.kind], change.name, now)
@@ -200,23 +206,27 @@ class File:
             text = orjson.dumps(plan.content.text).decode()
             transaction.upsert_policy(*APPLIED, text, now, plan.path.name)
 
-    def _change_schedule(self, transaction: Transaction, principal: Principal, change: Change, now: int) -> None:
+    def _change_schedule(self, transaction: Transaction, principal: Principal, change: Change, now: int) -> int | None:
+        """Apply the change of a schedule. Returns its id if what it listens to may have changed."""
         schedule = find_schedule(transaction, change.name) if change.known is not None else None
         entry = change.entry
         if entry is None:
             if schedule is not None:
                 self.schedules.delete(transaction, principal, schedule, now)
-            return
+            return None
         if schedule is None:
             meant = entry.meant
             timetable = Timetable(meant.definition, meant.trigger)
             draft = Draft(meant.agent, meant.name, encode(meant.definition), meant.trigger.first_ms(now), timetable)
-            (number,) = self.schedules.insert(transaction, principal, [draft], now)
+            (number,) = self.schedules.insert(transaction, principal, [draft], now, listening=False)
             schedule = self.core.schedule(transaction, number)
+            listens = bool(meant.definition.on)
         else:
             self._revise(transaction, principal, schedule, change, now)
+            listens = bool(schedule.definition.on or entry.meant.definition.on)
         was_paused = change.known is not None and change.known.digest.endswith("+paused")
         self._set_paused(transaction, principal, schedule.id, entry, was_paused, now)
+        return schedule.id if listens else None
 
     def _revise(
         self, transaction: Transaction, principal: Principal, schedule: ScheduleRecord, change: Change, now: int
@@ -233,7 +243,9 @@ class File:
             trigger = compile_trigger(definition.trigger)
             names = [name for name in names if name != "when"]
         if definition != schedule.definition:
-            self.schedules.revise(transaction, principal, schedule, definition, trigger, sorted(set(names)), now)
+            self.schedules.revise(
+                transaction, principal, schedule, definition, trigger, sorted(set(names)), now, listening=False
+            )
 
     def _set_paused(
         self, transaction: Transaction, principal: Principal, schedule_id: int, entry: Entry, was: bool, now: int
@@ -246,6 +258,14 @@ class File:
             pause(transaction, schedule_id, now, principal.name, note)
         elif was and not entry.paused and schedule.state in ("paused", "broken"):
             self.schedules.resume(transaction, principal, schedule, now)
+
+
+def _names_schedules(item: FileItem) -> bool:
+    """Whether the item may refer to a schedule: a budget's scope, or a call."""
+    values = item.block.values
+    if item.kind == "budget":
+        return values.get("scope") == "schedule"
+    return item.kind == "schedule" and (values.get("on") is not None or follows_schedule(values.get("when")))
 
 
 def _file_entry(entry: Entry, plan: Plan) -> FileEntry:

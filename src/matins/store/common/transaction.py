@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from matins.store.common.access import AccessQueries
 from matins.store.common.approvals import ApprovalQueries
+from matins.store.common.calls import CallQueries
 from matins.store.common.history import HistoryQueries
 from matins.store.common.policies import PolicyQueries
 from matins.store.common.runs import RunQueries
@@ -22,6 +23,7 @@ class CommonTransaction(
     SpendingQueries,
     SubscriptionQueries,
     ThreadQueries,
+    CallQueries,
     AccessQueries,
 ):
     """The operations of a transaction that do not differ between the stores."""

@@ -40,6 +40,7 @@ SECTIONS: Mapping[str, Mapping[str, Entry]] = {
         "logs": Entry("logs:logs", "Print the output of a run."),
         "cancel": Entry("runs:cancel", "Cancel a run."),
         "resolve": Entry("runs:resolve", "Set the outcome of a held run."),
+        "calls": Entry("calls:calls", "List calls from outside, show one, or fire one again."),
     },
     "Approvals": {
         "approvals": Entry("approvals:approvals", "List pending approvals."),
@@ -76,7 +77,7 @@ SECTIONS: Mapping[str, Mapping[str, Entry]] = {
 """All commands except those of records."""
 ALIASES = {"ls": "list", "remove": "rm"}
 _ENTRIES = {name: entry for section in SECTIONS.values() for name, entry in section.items()}
-_OWN_MODULES = {"agents": "agents:agents", "webhooks": "webhooks:webhooks"}
+_OWN_MODULES = {"agents": "agents:agents", "inbound": "inbound:inbound", "webhooks": "webhooks:webhooks"}
 """Kinds of records with more commands than every kind has."""
 
 

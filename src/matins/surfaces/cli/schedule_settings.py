@@ -25,7 +25,7 @@ _MAX_HINTED = 5
 
 
 @root_command("add")
-@click.argument("when")
+@click.argument("when", required=False)
 @click.argument("prompt", required=False)
 @click.argument("more", nargs=-1, metavar="")
 @agent_option("Agent that runs the prompt; created if a runner has this name.")
@@ -34,7 +34,7 @@ _MAX_HINTED = 5
 @pass_context
 def add(
     context: CliContext,
-    when: str,
+    when: str | None,
     prompt: str | None,
     more: tuple[str, ...],
     agent: str | None,
@@ -44,12 +44,18 @@ def add(
     """\b
     matins add "every weekday at 9am" --agent claude "Summarise my open PRs"
     matins add "0 2 * * *" --name backup --job backup --timezone Europe/London
+    matins add --on "webhook github-prs" --agent claude "Review {{call.body.pull_request.title}}"
     """
     if more:
-        given = " ".join([when, str(prompt), *more])
+        given = " ".join([str(when), str(prompt), *more])
         hint = f"Put each in quotes: {EXAMPLE}"
         raise InvalidInput(f"WHEN and PROMPT are two arguments, not more: {given}", field="when", hint=hint)
-    settings = without_none(prompt=prompt) | given_settings(SCHEDULE, options)
+    settings = given_settings(SCHEDULE, options)
+    if "on" in settings and "job" not in settings and prompt is None:
+        when, prompt = None, when  # calls alone start it
+    settings = without_none(prompt=prompt) | settings
+    if when is None and "on" not in settings:
+        raise InvalidInput("WHEN is missing.", field="when", hint=f"For example: {EXAMPLE}")
     agent = agent or (os.environ.get("MATINS_AGENT") if os.environ.get("MATINS_IN_RUN") else None)
     _check_complete(context, settings, agent)
     document = context.call("schedules.add", name=name, when=when, agent=agent, create_agent=True, **settings)
@@ -70,9 +76,9 @@ def _check_complete(context: CliContext, settings: Mapping[str, Any], agent: str
         raise InvalidInput("A prompt needs an agent.", field="agent", hint=hint)
 
 
-def _note_zone(context: CliContext, schedule: Document, when: str, settings: Mapping[str, Any]) -> None:
+def _note_zone(context: CliContext, schedule: Document, when: str | None, settings: Mapping[str, Any]) -> None:
     kind, name = schedule["trigger"]["kind"], shlex.quote(schedule["name"])
-    if "timezone" in settings or schedule["timezone"] != "UTC" or kind == "interval":
+    if "timezone" in settings or schedule["timezone"] != "UTC" or when is None or kind in ("interval", "never"):
         return
     if kind != "once":
         context.note(f"The times are in UTC. To use your time zone: matins edit {name} --timezone local")

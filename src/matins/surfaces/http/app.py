@@ -11,12 +11,14 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from matins.api.use_case import USE_CASES, Caller
 from matins.service.idempotency import IdempotencyStore
+from matins.service.inbound import InboundReceiver
 from matins.service.tokens import TokenVerifier
 from matins.surfaces.http.authentication import Authenticator
 from matins.surfaces.http.browser_sessions import BrowserSessions
 from matins.surfaces.http.endpoint import Endpoint, EndpointContext
 from matins.surfaces.http.health import Health, Metrics
 from matins.surfaces.http.host_check import HostCheck
+from matins.surfaces.http.inbound import PATH, InboundEndpoints
 from matins.surfaces.http.routing import Route, Router
 from matins.surfaces.http.server_routes import ServerRoutes
 from matins.surfaces.http.stream import HEARTBEAT_S, Stream
@@ -69,10 +71,12 @@ def build_app(
     origins: Collection[str],
     health: Health,
     sessions: BrowserSessions,
+    inbound: InboundReceiver | None = None,
     threads: int = THREADS,
     heartbeat_s: float = HEARTBEAT_S,
 ) -> HttpApp:
-    """The application. `hosts` and `origins` are exact: "127.0.0.1:7411", "http://127.0.0.1:7411"."""
+    """The application. `hosts` and `origins` are exact: "127.0.0.1:7411", "http://127.0.0.1:7411". `inbound` receives
+    deliveries here; None when they have a listener of their own."""
     pool = ThreadPoolExecutor(threads, "matins-http")
     authenticator = Authenticator(tokens, sessions)
     stream = Stream(caller, authenticator, pool, heartbeat_s=heartbeat_s)
@@ -82,5 +86,7 @@ def build_app(
     server_routes = ServerRoutes(authenticator, pool, health, metrics, sessions)
     routes = [Route("GET", "/v1/events/stream", stream), *server_routes.routes()]
     routes += [Route(use_case.method, use_case.path, Endpoint(use_case, context)) for use_case in USE_CASES.values()]
+    if inbound is not None:
+        routes.append(Route("POST", PATH, InboundEndpoints(inbound, pool)))
     router = Router(routes, server_routes.unknown)
     return HttpApp(HostCheck(router, hosts, origins, responses), routes, stream, metrics, pool)

@@ -87,7 +87,9 @@ class Endpoint:
         try:
             if use_case.max_bytes > DEFAULT_MAX_BYTES:  # large bodies are read only from principals with the right
                 await loop.run_in_executor(self._context.pool, self._principal, scope)
-            body = await _in_time(read_body(scope, receive, use_case.max_bytes)) if use_case.has_body else b""
+            body = b""
+            if use_case.has_body:
+                body = await in_time(read_body(scope, receive, use_case.max_bytes), BODY_TIMEOUT_S)
         except (HttpError, MatinsError) as error:
             return problem(error, scope["path"])
         request = EndpointRequest(scope, scope["path_params"], body)
@@ -211,13 +213,13 @@ class Endpoint:
         return msgspec.json.encode({**msgspec.json.decode(body), field: None}).decode()
 
 
-async def _in_time(body: Awaitable[bytes]) -> bytes:
+async def in_time(body: Awaitable[bytes], timeout_s: float) -> bytes:
     """The body. Raises HttpError if a slow client does not send it in time and blocks a connection."""
     try:
-        async with asyncio.timeout(BODY_TIMEOUT_S):
+        async with asyncio.timeout(timeout_s):
             return await body
     except TimeoutError:
-        message, hint = "The body did not arrive in time.", f"Send it within {BODY_TIMEOUT_S:.0f} s."
+        message, hint = "The body did not arrive in time.", f"Send it within {timeout_s:.0f} s."
         raise HttpError(408, "body_timeout", message, hint=hint, headers=_CLOSE) from None
 
 

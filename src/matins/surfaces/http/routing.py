@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from difflib import get_close_matches
 from typing import NamedTuple
 from urllib.parse import unquote
@@ -45,7 +45,7 @@ class Router:
                 continue
             start, end = route.path.partition("{")[0], route.path.rpartition("}")[2]
             pattern = _Pattern(route, start, end, path_pattern(route.path).fullmatch)
-            self._patterns.setdefault((route.method, _head(route.path)), []).append(pattern)
+            self._patterns.setdefault((route.method, _head(start)), []).append(pattern)
         for patterns in self._patterns.values():
             patterns.sort(key=lambda pattern: (-len(pattern.end), -len(pattern.start)))
 
@@ -55,18 +55,22 @@ class Router:
         if exact is not None:
             scope["path_params"], scope["route"] = {}, exact
             return await exact.app(scope, receive, send)
-        for pattern in self._patterns.get((method, _head(path)), ()):
+        for pattern in self._candidates(method, path):
             if path.startswith(pattern.start) and path.endswith(pattern.end) and (match := pattern.match(path)):
                 values = {name: unquote(value) for name, value in match.groupdict().items()}
                 scope["path_params"], scope["route"] = values, pattern.route
                 return await pattern.route.app(scope, receive, send)
         return await self._unknown(self._error(path), scope, receive, send)
 
+    def _candidates(self, method: str, path: str) -> Iterator[_Pattern]:
+        for head in _heads(path):
+            yield from self._patterns.get((method, head), ())
+
     def _error(self, path: str) -> HttpError:
         """The error for a path that no route has, or not with this method."""
         methods = {method for method, known in self._exact if known == path}
         for (method, head), patterns in self._patterns.items():
-            if head == _head(path) and any(pattern.match(path) for pattern in patterns):
+            if head in _heads(path) and any(pattern.match(path) for pattern in patterns):
                 methods.add(method)
         if methods:
             allowed = ", ".join(sorted(methods))
@@ -79,6 +83,11 @@ class Router:
 
 
 _MAX_COMPARED = 200
+
+
+def _heads(path: str) -> tuple[str, str]:
+    """The heads of the patterns that may match: the second segment may be a parameter."""
+    return _head(path), f"/{path.split('/', 2)[1]}/"
 
 
 def _head(path: str) -> str:

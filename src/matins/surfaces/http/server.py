@@ -7,13 +7,13 @@ import socket
 import threading
 from collections.abc import Callable
 from contextlib import nullcontext
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 import uvicorn
+from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from matins.errors import StoreUnavailable
-from matins.surfaces.http.app import HttpApp
 
 _BACKLOG = 1024
 _LEAVE_S = 5
@@ -35,10 +35,19 @@ def bind(host: str, port: int) -> socket.socket:
     return listening
 
 
+class ServedApp(Protocol):
+    """An ASGI application that ends its open responses before the server stops."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None: ...
+
+    @property
+    def close(self) -> Callable[[], None]: ...
+
+
 class Server:
     """The server. `failed` is called in its thread when it ends unexpectedly."""
 
-    def __init__(self, app: HttpApp, listening: socket.socket, failed: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, app: ServedApp, listening: socket.socket, failed: Callable[[], None] = lambda: None) -> None:
         self._app = app
         self._socket = listening
         self._failed = failed

@@ -295,7 +295,7 @@ CREATE INDEX landings_thread ON landings (thread_id, run_id);
 
 CREATE TABLE subscriptions (
   name text PRIMARY KEY,
-  kind text NOT NULL CHECK (kind IN ('webhook', 'hook', 'function')),
+  kind text NOT NULL CHECK (kind IN ('webhook', 'hook', 'function', 'pipeline')),
   target text NOT NULL,
   types text NOT NULL,
   cursor bigint NOT NULL, -- events up to this one are delivered, not wanted, or among the deliveries
@@ -334,6 +334,54 @@ CREATE TRIGGER hook_in_words AFTER INSERT ON revisions FOR EACH ROW
 WHEN (NEW.definition LIKE '%"after_run":%') EXECUTE FUNCTION open_hooks();
 CREATE TRIGGER hook_for_all AFTER INSERT ON policies FOR EACH ROW
 WHEN (NEW.kind = 'hook' AND NEW.name = 'after:run') EXECUTE FUNCTION open_hooks();
+
+-- Calls from outside: deliveries to inbound endpoints, chat messages, and outcomes of schedules.
+
+CREATE TABLE calls (
+  id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  source text NOT NULL, -- webhook, chat, schedule
+  name text NOT NULL,   -- the endpoint, the channel, or the schedule as agent/name
+  key text NOT NULL,    -- deliveries with the same key are one call
+  type text,
+  sender text,
+  hops bigint NOT NULL,
+  at bigint NOT NULL,
+  outcome text NOT NULL CHECK (outcome IN ('accepted', 'ignored')),
+  reason text,
+  text text,
+  body text -- JSON; NULL when it is no longer kept
+);
+CREATE UNIQUE INDEX calls_key ON calls (source, name, key);
+CREATE INDEX calls_at ON calls (at);
+-- A call may start runs of several schedules. A debounced run stands for several calls.
+CREATE TABLE call_runs (
+  call_id bigint NOT NULL,
+  run_id bigint NOT NULL,
+  grouped text, -- further calls with this value belong to the same run while it waits
+  PRIMARY KEY (call_id, run_id)
+);
+CREATE INDEX call_runs_run ON call_runs (run_id);
+-- What each schedule listens to, by its present revision.
+CREATE TABLE listeners (
+  source text NOT NULL,
+  name text NOT NULL,
+  agent text NOT NULL, -- of the schedule that is followed
+  schedule_id bigint NOT NULL,
+  PRIMARY KEY (source, name, agent, schedule_id)
+);
+CREATE INDEX listeners_schedule ON listeners (schedule_id);
+-- Pipelines have their own subscription, which starts when the first schedule follows another.
+CREATE FUNCTION open_pipelines() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  INSERT INTO subscriptions (name, kind, target, types, cursor, state, created_at, created_by)
+  SELECT 'pipelines', 'pipeline', '{}', '[]', id, 'active', 0, 'matins' FROM event_horizon ON CONFLICT DO NOTHING;
+  IF FOUND THEN
+    UPDATE policy_rev SET rev = rev + 1;
+  END IF;
+  RETURN NULL;
+END $$;
+CREATE TRIGGER first_pipeline AFTER INSERT ON listeners FOR EACH ROW
+WHEN (NEW.source = 'schedule') EXECUTE FUNCTION open_pipelines();
 
 -- Records of the surfaces: tokens, responses to idempotent requests, and the file.
 

@@ -284,7 +284,7 @@ CREATE INDEX landings_thread ON landings (thread_id, run_id);
 
 CREATE TABLE subscriptions (
   name TEXT PRIMARY KEY,
-  kind TEXT NOT NULL CHECK (kind IN ('webhook', 'hook', 'function')),
+  kind TEXT NOT NULL CHECK (kind IN ('webhook', 'hook', 'function', 'pipeline')),
   target TEXT NOT NULL,
   types TEXT NOT NULL,
   cursor INTEGER NOT NULL, -- events up to this one are delivered, not wanted, or among the deliveries
@@ -322,6 +322,50 @@ WHEN NEW.kind = 'hook' AND NEW.name = 'after:run' AND NOT EXISTS (SELECT 1 FROM 
 BEGIN
   INSERT INTO subscriptions (name, kind, target, types, cursor, state, created_at, created_by)
   SELECT 'hooks', 'hook', '{}', '[]', id, 'active', 0, 'matins' FROM event_horizon;
+  UPDATE policy_rev SET rev = rev + 1;
+END;
+
+-- Calls from outside: deliveries to inbound endpoints, chat messages, and outcomes of schedules.
+
+CREATE TABLE calls (
+  id INTEGER PRIMARY KEY,
+  source TEXT NOT NULL, -- webhook, chat, schedule
+  name TEXT NOT NULL,   -- the endpoint, the channel, or the schedule as agent/name
+  key TEXT NOT NULL,    -- deliveries with the same key are one call
+  type TEXT,
+  sender TEXT,
+  hops INTEGER NOT NULL,
+  at INTEGER NOT NULL,
+  outcome TEXT NOT NULL CHECK (outcome IN ('accepted', 'ignored')),
+  reason TEXT,
+  text TEXT,
+  body TEXT -- JSON; NULL when it is no longer kept
+) STRICT;
+CREATE UNIQUE INDEX calls_key ON calls (source, name, key);
+CREATE INDEX calls_at ON calls (at);
+-- A call may start runs of several schedules. A debounced run stands for several calls.
+CREATE TABLE call_runs (
+  call_id INTEGER NOT NULL,
+  run_id INTEGER NOT NULL,
+  grouped TEXT, -- further calls with this value belong to the same run while it waits
+  PRIMARY KEY (call_id, run_id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX call_runs_run ON call_runs (run_id);
+-- What each schedule listens to, by its present revision.
+CREATE TABLE listeners (
+  source TEXT NOT NULL,
+  name TEXT NOT NULL,
+  agent TEXT NOT NULL, -- of the schedule that is followed
+  schedule_id INTEGER NOT NULL,
+  PRIMARY KEY (source, name, agent, schedule_id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX listeners_schedule ON listeners (schedule_id);
+-- Pipelines have their own subscription, which starts when the first schedule follows another.
+CREATE TRIGGER first_pipeline AFTER INSERT ON listeners
+WHEN NEW.source = 'schedule' AND NOT EXISTS (SELECT 1 FROM subscriptions WHERE name = 'pipelines')
+BEGIN
+  INSERT INTO subscriptions (name, kind, target, types, cursor, state, created_at, created_by)
+  SELECT 'pipelines', 'pipeline', '{}', '[]', id, 'active', 0, 'matins' FROM event_horizon;
   UPDATE policy_rev SET rev = rev + 1;
 END;
 

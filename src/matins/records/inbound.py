@@ -1,0 +1,70 @@
+"""Inbound endpoints: where other systems deliver their webhooks."""
+
+from typing import TYPE_CHECKING, Any
+
+from matins.errors import Example, InvalidInput
+from matins.model.inbound import InboundEndpoint
+from matins.records.kind import Column, Document, RecordContext, RecordKind
+from matins.records.storage import POLICIES
+
+if TYPE_CHECKING:
+    from matins.ports import Transaction
+
+_OF_HMAC = ("header", "prefix", "encoding", "algorithm", "signed", "timestamp")
+
+
+def _complete(endpoint: InboundEndpoint, context: RecordContext) -> InboundEndpoint:
+    plain = InboundEndpoint(endpoint.name, endpoint.kind, endpoint.secret)
+    for name in _OF_HMAC if endpoint.kind != "hmac" else ():
+        if getattr(endpoint, name) != getattr(plain, name):
+            raise InvalidInput(f'"{name}" is for the kind hmac only.', field=name, hint="Omit it.")
+    if endpoint.id is not None and endpoint.kind not in ("hmac", "bearer"):
+        message = f'The kind {endpoint.kind} has an id of its own, and no "id".'
+        raise InvalidInput(message, field="id", hint="Omit it.")
+    if endpoint.kind == "hmac":
+        _check_hmac(endpoint)
+    return endpoint
+
+
+def _check_hmac(endpoint: InboundEndpoint) -> None:
+    if endpoint.header is None:
+        hint = Example({"header": "X-Signature"})
+        raise InvalidInput('The kind hmac needs "header".', field="header", hint=hint)
+    if endpoint.signed.count("{body}") != 1:
+        hint = Example({"signed": "{timestamp}.{body}"})
+        raise InvalidInput('"signed" must contain {body} once.', value=endpoint.signed, field="signed", hint=hint)
+    if ("{timestamp}" in endpoint.signed) != (endpoint.timestamp is not None):
+        hint = Example({"signed": "{timestamp}.{body}", "timestamp": "X-Timestamp"})
+        message = '"timestamp" and {timestamp} in "signed" belong together.'
+        raise InvalidInput(message, value=endpoint.timestamp, field="timestamp", hint=hint)
+
+
+def _state(endpoint: InboundEndpoint, transaction: "Transaction", now: int) -> dict[str, Any]:
+    from urllib.parse import quote
+
+    return {"path": f"/in/{quote(endpoint.name, safe='')}"}
+
+
+def _events(document: Document) -> str:
+    return ", ".join(document["events"]) or "all"
+
+
+INBOUND = RecordKind(
+    kind="inbound",
+    noun="inbound",
+    one="inbound endpoint",
+    value=InboundEndpoint,
+    help="Manage inbound endpoints, where other systems deliver webhooks.",
+    file_help="Where other systems deliver webhooks, by name.",
+    storage=POLICIES,
+    complete=_complete,
+    state=_state,
+    state_types={"path": "str"},
+    columns=(
+        Column("NAME", "name"),
+        Column("KIND", "kind"),
+        Column("PATH", "path", 12),
+        Column("EVENTS", _events, 10),
+    ),
+    example="matins inbound set github-prs --kind github --secret env:GH_SECRET",
+)

@@ -1,0 +1,75 @@
+-- insert_call: add a call; nothing when its key is known
+INSERT INTO calls (source, name, key, type, sender, hops, at, outcome, text, body)
+VALUES (:source, :name, :key, :type, :sender, :hops, :at, 'ignored', :text, :body) ON CONFLICT DO NOTHING RETURNING id;
+
+-- set_call_outcome: set the outcome of a call
+UPDATE calls SET outcome = :outcome, reason = :reason WHERE id = :id;
+
+-- call: one call
+SELECT id, source, name, key, type, sender, hops, at, outcome, reason, text, body FROM calls WHERE id = :id;
+
+-- call_by_key: the call with this key
+SELECT id, source, name, key, type, sender, hops, at, outcome, reason, text, body FROM calls
+WHERE source = :source AND name = :name AND key = :key;
+
+-- calls: a page of calls, the newest first
+SELECT id, source, name, key, type, sender, hops, at, outcome, reason, text, body FROM calls
+WHERE id < :before AND (:source = '' OR source = :source) AND (:name = '' OR name = :name) ORDER BY id DESC LIMIT :limit;
+
+-- calls_of_run: the calls that a run stands for, the newest first
+SELECT c.id, c.source, c.name, c.key, c.type, c.sender, c.hops, c.at, c.outcome, c.reason, c.text, c.body
+FROM call_runs l JOIN calls c ON c.id = l.call_id WHERE l.run_id = :run_id ORDER BY c.id DESC LIMIT :limit;
+
+-- is_called: whether a call started the run
+SELECT 1 FROM call_runs WHERE run_id = :run_id LIMIT 1;
+
+-- runs_of_call: the runs of a call
+SELECT r.id, r.schedule_id, s.name AS schedule, r.rev, r.state, r.slot, r.request_key, r.slots, r.first_slot, r.epoch,
+  r.attempt, r.not_before, r.planned_at, r.started_at, r.ended_at, r.reason, r.evidence, r.outcome, r.cleared
+FROM call_runs l JOIN runs r ON r.id = l.run_id JOIN schedules s ON s.id = r.schedule_id
+WHERE l.call_id = :id ORDER BY r.id;
+
+-- link_call: let a run stand for a call
+INSERT INTO call_runs (call_id, run_id, grouped) VALUES (:call_id, :run_id, :grouped) ON CONFLICT DO NOTHING;
+
+-- debouncing_run: the run of the schedule that waits for further calls of this group
+SELECT r.id FROM runs r JOIN call_runs l ON l.run_id = r.id
+WHERE r.schedule_id = :id AND r.state {live} AND r.state = {waiting} AND r.reason = 'debouncing' AND l.grouped = :grouped
+ORDER BY r.id LIMIT 1;
+
+-- debounce_run: add a call to a run that waits, which waits anew until it stands for the maximum
+UPDATE runs SET slots = slots + 1, not_before = CASE WHEN slots < :most THEN :until ELSE not_before END
+WHERE id = :run_id AND state = {waiting} AND reason = 'debouncing' RETURNING id;
+
+-- count_execution: count a run that a call started
+UPDATE due SET executions = executions + 1 WHERE schedule_id = :id;
+
+-- last_planned: when the newest run of a schedule that was not skipped was created
+SELECT max(planned_at) FROM runs WHERE schedule_id = :id AND planned_at > :since AND state <> {skipped};
+
+-- delete_listeners: delete what a schedule listens to
+DELETE FROM listeners WHERE schedule_id = :id;
+
+-- insert_listener: add what a schedule listens to
+INSERT INTO listeners (source, name, agent, schedule_id) VALUES (:source, :name, :agent, :schedule_id) ON CONFLICT DO NOTHING;
+
+-- listeners: the schedules that listen to a source, in the order in which cursors are locked
+SELECT l.schedule_id FROM listeners l JOIN schedules s ON s.id = l.schedule_id
+WHERE l.source = :source AND l.name = :name AND l.agent = :agent AND s.state <> 'removed' ORDER BY l.schedule_id;
+
+-- pipelines: schedules and those that follow them
+SELECT s.id, l.schedule_id FROM listeners l JOIN schedules s ON s.name = l.name AND s.agent = l.agent
+JOIN schedules f ON f.id = l.schedule_id
+WHERE l.source = 'schedule' AND s.state <> 'removed' AND f.state <> 'removed';
+
+-- prune_call_bodies: delete the bodies of old calls whose runs have ended
+UPDATE calls SET body = NULL, text = NULL WHERE at < :before AND body IS NOT NULL AND NOT EXISTS (
+  SELECT 1 FROM call_runs l JOIN runs r ON r.id = l.run_id WHERE l.call_id = calls.id AND r.state {live});
+
+-- prune_calls: delete old calls whose runs have ended
+DELETE FROM calls WHERE at < :before AND NOT EXISTS (
+  SELECT 1 FROM call_runs l JOIN runs r ON r.id = l.run_id WHERE l.call_id = calls.id AND r.state {live});
+
+-- prune_call_runs: delete links to deleted calls and runs
+DELETE FROM call_runs WHERE NOT EXISTS (SELECT 1 FROM calls c WHERE c.id = call_runs.call_id)
+  OR NOT EXISTS (SELECT 1 FROM runs r WHERE r.id = call_runs.run_id);
