@@ -125,7 +125,7 @@ def test_c5_a_session_that_only_the_tool_knows(bench: Conversations) -> None:
     assert bench.fire("mine").state == "skipped"
     bench.tool.compiled.add("mine")
     run = bench.fire("mine")
-    assert (run.state, bench.place(run)[1]) == ("succeeded", "session: asked for by its id")
+    assert (run.state, bench.place(run)[1]) == ("succeeded", "session: requested by its id")
     assert bench.fire("mine").state == "succeeded"
     assert bench.tool.asked == ["mine"] * 4
     assert [thread.state for thread in bench.threads.list() if thread.session == "mine"] == ["waiting"]
