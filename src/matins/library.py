@@ -14,16 +14,17 @@ from matins.api.schedules import Api
 from matins.api.use_case import UseCase
 from matins.config.file import ConfigFile
 from matins.engine.events import canonical_types
-from matins.errors import Conflict, InvalidInput, NotAllowed, StoreBusy, StoreError
+from matins.errors import InvalidInput, NotAllowed, StoreBusy, StoreError
 from matins.executors.agents import AgentExecutor
 from matins.executors.check_executor import CheckExecutor, Guard, OnBlocked
 from matins.executors.deliveries import senders
 from matins.executors.isolation import Places
 from matins.executors.processes.supervisor import Supervisor
 from matins.executors.python import Job, PythonExecutor
-from matins.executors.registry import runners
+from matins.executors.registry import JobRegistry, help_of, runners
 from matins.executors.routing import ExecutorRouter
 from matins.model.access import OWNER, Principal
+from matins.model.job import JobType
 from matins.ports import Clock, Store
 from matins.runtime.catalog import Catalog
 from matins.runtime.clock import SystemClock
@@ -66,7 +67,8 @@ class Matins(Api):
         self._on_blocked = on_blocked
         self.settings = EngineOptions(**settings)
         self._deadman = ExternalHeartbeat(self.settings)
-        self.jobs: dict[str, Job] = {}
+        self.jobs = JobRegistry()
+        """The jobs of this process; `jobs[name] = function` sets or replaces one."""
         self._store = open_store(url, clock or SystemClock())
         try:
             self.clock = clock or self._store.clock(SystemClock())
@@ -78,7 +80,7 @@ class Matins(Api):
         self._home = None if home is None else Path(home)
         folder = self._home if self._store.path is None else self._store.path.parent
         self._workdir = None if folder is None else str(folder)
-        self._service = Service(self._store, self.clock, self._changed, self._workdir)
+        self._service = Service(self._store, self.clock, self._changed, self._workdir, self.jobs)
         self.url: str | None = None
         """The address of the API that serves this scheduler; its agents get it. None without a server."""
         self.outbox = Outbox(self._store, self.clock, self._catalog, senders(self._store, self.clock, self._workdir))
@@ -93,13 +95,29 @@ class Matins(Api):
 
     # -- jobs
 
-    def job(self, name: str) -> Callable[[Job], Job]:
-        """Register a function, sync or async, as a job that schedules can start."""
+    def job(
+        self,
+        name: str,
+        *,
+        help: str = "",  # noqa: A002 - the name of the field
+        inputs: type[Any] | None = None,
+        destructive: bool | None = None,
+        owner_only: bool = False,
+        services: Iterable[str] = (),
+    ) -> Callable[[Job], Job]:
+        """Register a function, sync or async, as a job that schedules can start. It wins over an installed type.
+
+        `inputs` is a dataclass whose annotations are settings; payloads are checked against it. A job is destructive
+        unless it, or the installed type that it replaces, says otherwise.
+        """
 
         def register(function: Job) -> Job:
-            if name in self.jobs:
-                raise Conflict(f'There is already a job "{name}".', value=name, field="job")
-            self.jobs[name] = function
+            text = help or help_of(function)
+            asks = self.jobs.is_destructive(name) if destructive is None else destructive
+            needed = tuple(services)
+            self.jobs.register(
+                JobType(name, text, inputs, function, destructive=asks, owner_only=owner_only, services=needed)
+            )
             return function
 
         return register
@@ -168,7 +186,6 @@ class Matins(Api):
             if not self._store.acquire():
                 raise engine_running(self._store)
             self._loop = loop = Loop(engine)
-        self._service.local.jobs = self.jobs
         loop.start(self._executor(loop), self._checks(CheckExecutor, loop.wake))
         self.outbox.start()
         self._deadman.watch(self._store, self.clock, lambda: engine.turned_at, self._loader.policies).start()
@@ -192,7 +209,7 @@ class Matins(Api):
             loop.stop(wait=wait, timeout_ms=round(timeout * 1000), leave=leave)
         finally:
             self.outbox.stop()
-            self._loop = self._service.local.jobs = None
+            self._loop = None
             self._store.release()
 
     def close(self) -> None:
@@ -219,7 +236,7 @@ class Matins(Api):
 
     def _executor(self, loop: Loop) -> ExecutorRouter:
         python = PythonExecutor(self.jobs, self.clock, loop.wake, self._loader, threads=self.settings.threads)
-        return ExecutorRouter(self._agents(loop.wake), python)
+        return ExecutorRouter(self._agents(loop.wake), python, self.jobs.replaces)
 
     def _agents(self, wake: Callable[[], None]) -> AgentExecutor:
         def supervisor() -> Supervisor:

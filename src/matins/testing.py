@@ -25,6 +25,7 @@ from matins.api.results import Run
 from matins.engine.when.triggers import to_datetime, to_ms
 from matins.executors.check_executor import CheckExecutor, awaited, call_logged
 from matins.executors.python import PythonExecutor, run_job
+from matins.executors.registry import runners
 from matins.executors.runners.conformance import check_runner
 from matins.library import Matins
 from matins.runtime.attempt import Attempt, AttemptEnd
@@ -99,6 +100,10 @@ class InlineExecutor(PythonExecutor):
     def running(self) -> int:
         return len(self._done)
 
+    def offers(self) -> frozenset[str]:
+        """All jobs, and all runners: whatever is started here is a function."""
+        return self.jobs.offers | {f"runner:{name}" for name in runners()}
+
     def withdraw(self, *, everything: bool = False) -> list[Attempt]:
         return []
 
@@ -138,7 +143,6 @@ class Sandbox(Matins):
         self.executor = InlineExecutor(self.jobs, self.clock, lambda: None, self._loader, threads=1)
         self.checking = self._checks(InlineChecks, lambda: None)
         self.engine.open(self.executor, "bench", self.checking)
-        self._service.local.jobs = self.jobs
 
     def run_until(self, when: str | datetime | int) -> None:
         """Move the clock to `when`, and run everything that is due until then."""

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from matins.engine.budgets import Budget, Shortfall
 from matins.engine.charges import BudgetShortage, Charge
 from matins.engine.gates import GATES, Candidate, Facts, Surroundings
+from matins.engine.jobs import AGENT_JOB
 from matins.engine.policies import BEFORE_RUN, Policies
 from matins.engine.quiet_hours import QuietHours, parse_windows
-from matins.engine.schedules import AGENT_JOB, parse_schedule
+from matins.engine.schedules import parse_schedule
 from matins.model.agent import Agent
 from matins.model.hook import Hook
 from matins.model.run import RunState

@@ -17,8 +17,9 @@ from calling import KEY, ask, asked
 from office import Office
 
 from matins import SchedulerShutdownError, parse_trigger
+from matins.engine.jobs import AGENT_JOB
 from matins.engine.policies import Policies
-from matins.engine.schedules import AGENT_JOB, encode
+from matins.engine.schedules import encode
 from matins.executors.agents import MAX_CONCURRENT, AgentExecutor
 from matins.executors.isolation import Places
 from matins.executors.processes.supervisor import Supervisor

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from matins.engine.schedules import encode, parse_schedule
 from matins.executors.python import JobContext, PythonExecutor
+from matins.executors.registry import JobRegistry
 from matins.library import open_store
 from matins.model.run import Outcome, RunState
 from matins.runtime.attempt import Attempt, AttemptEnd
@@ -34,7 +35,7 @@ class Hall:
 
     def __init__(self, threads: int) -> None:
         self.clock = ManualClock(SLOT)
-        self.jobs: dict[str, Callable[[JobContext], Any]] = {}
+        self.jobs = JobRegistry()
         self.store = open_store("sqlite://", self.clock)
         self.said = threading.Semaphore(0)
         self.executor = PythonExecutor(
@@ -344,7 +345,7 @@ def test_an_attempt_that_never_ended_and_its_successor_are_two() -> None:
 
     ended = threading.Semaphore(0)
     loader = ContextLoader(open_store("sqlite://", clock), Catalog(), clock)
-    executor = PythonExecutor({"work": stuck}, clock, ended.release, loader, threads=2)
+    executor = PythonExecutor(JobRegistry({"work": stuck}), clock, ended.release, loader, threads=2)
     known = CompiledSchedule(1, 1, "s", "", encode(parse_schedule("5m", {"job": "work"}, 0)[0]))
     first, second = (Attempt(7, epoch, epoch, None, 1, None, 0, known) for epoch in (1, 2))
     executor.start()

@@ -64,8 +64,8 @@ def spends_too_much(bench: Sandbox) -> dict[str, Any]:
 
 
 def is_denied(bench: Sandbox) -> dict[str, Any]:
-    bench.add("denier", when="10 9 * * *", job="deny")
     bench.job("deny")(lambda run: bench.approvals.deny(bench.approvals.list()[0].id) and None)
+    bench.add("denier", when="10 9 * * *", job="deny")
     return {"approval": "owner_approve"}
 
 
@@ -74,8 +74,8 @@ def is_not_answered(bench: Sandbox) -> dict[str, Any]:
 
 
 def is_called_off(bench: Sandbox) -> dict[str, Any]:
-    bench.add("canceller", when="10 9 * * *", job="cancel")
     bench.job("cancel")(lambda run: bench.runs.cancel(last(bench).id) and None)
+    bench.add("canceller", when="10 9 * * *", job="cancel")
     return {"approval": "owner_approve"}
 
 

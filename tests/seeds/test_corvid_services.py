@@ -5,14 +5,21 @@ from __future__ import annotations
 from contextlib import closing
 from typing import Any
 
+from matins.executors.python import JobContext
 from matins.seeds.corvid import SchedulerService, create_schedule
 from matins.testing import ManualClock, Sandbox
+
+
+def not_available(run: JobContext) -> None:
+    raise RuntimeError(f"{run.schedule} is not available")
 
 
 def test_v2_services_are_attached_late() -> None:
     """V2: "Late-inject messenger after AlgoChat init"; "AgentMessenger not available: send_message execution fails" """
     with closing(Sandbox(clock=ManualClock("2026-03-27T08:00:00Z"))) as bench:
         service, told = SchedulerService(bench), list[Any]()
+        for action in ("send_message", "improvement_loop", "reputation_attestation"):
+            bench.job(action)(not_available)
         for action in ("send_message", "improvement_loop", "reputation_attestation"):
             create_schedule(
                 bench, action, agent_id="magpie", action_type=action, action_input={"to": action},
@@ -22,7 +29,7 @@ def test_v2_services_are_attached_late() -> None:
         names = ("send_message", "improvement_loop", "reputation_attestation")
         last = {name: bench.runs.list(schedule=name)[0] for name in names}
         assert {run.state for run in last.values()} == {"failed"}
-        assert 'the job "send_message" is not registered' in last["send_message"].outcome["error"]  # type: ignore[index]
+        assert "send_message is not available" in last["send_message"].outcome["error"]  # type: ignore[index]
         service.set_agent_messenger(lambda run: told.append(run.payload["to"]))
         service.set_improvement_loop_service(lambda run: told.append(run.payload["to"]))
         service.set_reputation_services(lambda run: 7, lambda run, score: told.append((run.payload["to"], score)))

@@ -327,6 +327,7 @@ def test_h6_disabled(tmp_path: Path) -> None:
     """H6: "Schedule status is “disabled” in state"; it "persists across restarts" """
     url = f"sqlite:///{tmp_path}/herdctl.db"
     bench = Sandbox(url, clock=ManualClock(NOW))
+    bench.job("work")(lambda run: None)
     bench.add("report", when="5m", job="work", agent="my-agent")
     bench.pause("report")
     bench.close()

@@ -97,6 +97,7 @@ def test_p8_on_startup_every_stored_schedule_is_registered(tmp_path: Path) -> No
     """P8: "on startup, Polpo scans all missions with a schedule field … and registers them" """
     clock = ManualClock("2026-03-27T08:00:00Z")
     before = Sandbox(f"sqlite:///{tmp_path}/polpo.db", clock=clock)
+    before.job("mission")(lambda run: None)
     before.add_many([{"name": f"sched-{n}", "when": "0 9 * * *", "job": "mission"} for n in range(20)])
     before.pause("sched-7")
     before.close()

@@ -9,6 +9,7 @@ import pytest
 from matins.engine.events import canonical
 from matins.engine.when.triggers import to_datetime
 from matins.errors import InvalidInput, TriggerError
+from matins.executors.python import JobContext
 from matins.runtime.capacity import Capacity
 from matins.seeds.syris import create_schedule, schedule_trigger
 from matins.store.sqlite.transaction import SQL
@@ -156,7 +157,12 @@ def test_s7_the_due_scan_uses_a_partial_index(bench: Sandbox) -> None:
 def test_s7_nothing_is_held_in_memory_only(bench: Sandbox) -> None:
     """S7: a process that starts from the file goes on where the other was"""
     bench.add("s", when=schedule_trigger("interval", "300"), job="emit")
-    bench.add("r", when=schedule_trigger("cron", "0 * * * *"), job="nobody", retries=5, retry_delay="10m")
+
+    @bench.job("fail")
+    def fail(run: JobContext) -> None:
+        raise ValueError("no luck")
+
+    bench.add("r", when=schedule_trigger("cron", "0 * * * *"), job="fail", retries=5, retry_delay="10m")
     bench.run_until(NOW + timedelta(hours=1, minutes=1))
     again = Sandbox(f"sqlite:///{bench._store.path}", clock=bench.clock)  # type: ignore[attr-defined]
     assert [again.get(name) for name in "sr"] == [bench.get(name) for name in "sr"]

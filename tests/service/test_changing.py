@@ -126,6 +126,7 @@ def test_a_pause_survives_a_restart(tmp_path: Path) -> None:
     """H8: disabled is persisted"""
     clock = ManualClock(START)
     first = Sandbox(f"sqlite:///{tmp_path}/matins.db", clock=clock)
+    first.job("work")(lambda run: None)
     first.add("s", when="*/5 * * * *", job="work")
     first.pause("s", note="why")
     second = Sandbox(f"sqlite:///{tmp_path}/matins.db", clock=clock)

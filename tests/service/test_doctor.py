@@ -27,6 +27,7 @@ START = "2026-03-27T08:00:00Z"
 def bench(tmp_path: Path) -> Iterator[Sandbox]:
     tmp_path.chmod(0o700)
     with closing(Sandbox(f"sqlite:///{tmp_path}/matins.db", clock=ManualClock(START))) as made:
+        made.job("work")(lambda run: None)
         yield made
 
 
@@ -51,7 +52,6 @@ def test_nobody_is_there(bench: Sandbox) -> None:
 
 
 def test_what_is_due_waits(bench: Sandbox) -> None:
-    bench.job("work")(lambda run: None)
     bench.add("s", when="every 1h", job="work")
     clock: Any = bench.clock
     clock.advance(3_600_000 + 90_000)
@@ -60,7 +60,6 @@ def test_what_is_due_waits(bench: Sandbox) -> None:
 
 
 def test_a_clock_that_went_back(bench: Sandbox) -> None:
-    bench.job("work")(lambda run: None)
     bench.add("s", when="every 1h", job="work")
     clock: Any = bench.clock
     clock.advance(-60_000)
@@ -115,7 +114,6 @@ def test_how_old_the_zone_data_are(bench: Sandbox, tmp_path: Path, monkeypatch: 
 
 
 def test_a_damaged_store(bench: Sandbox, tmp_path: Path) -> None:
-    bench.job("work")(lambda run: None)
     bench.add_many([{"name": f"s{n}", "when": "every 1h", "job": "work"} for n in range(500)])
     bench.store.checkpoint()
     size = (tmp_path / "matins.db").stat().st_size

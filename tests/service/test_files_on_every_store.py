@@ -149,6 +149,8 @@ def test_c7_two_engines_that_follow_one_file_apply_it_once(postgres_url: str, tm
     """C7: both see it saved, at the same moment"""
     path = tmp_path / "matins.yaml"
     benches = [Sandbox(postgres_url, clock=ManualClock(every_store.START)) for _ in range(2)]
+    for bench in benches:
+        bench.job("work")(lambda run: None)
     desks = [Desk(bench, path) for bench in benches]
     for text in (FILE, FILE.replace("5m", "10m").replace("22:00", "21:00"), "# less\n" + FILE):
         path.write_text(text)

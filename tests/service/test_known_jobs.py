@@ -1,4 +1,4 @@
-"""A schedule whose job nobody has: said when it is made, when one looks, and when a run fails for want of it."""
+"""A schedule whose job nobody has: refused when it is made; and said when its engine is not running."""
 
 from __future__ import annotations
 
@@ -9,67 +9,101 @@ from pathlib import Path
 import every_store
 import pytest
 
-from matins import Matins
-from matins.api.results import Finding, Jobs
+from matins import InvalidInput, Matins
+from matins.api.results import Finding
 from matins.testing import Sandbox
 
 postgres_server, postgres_url, url = every_store.postgres_server, every_store.postgres_url, every_store.url
 bench, in_memory = every_store.bench, every_store.in_memory
-BUILT_IN = ["message", "scheduled-task"]
 
 
 def about_jobs(bench: Matins) -> list[Finding]:
     return [finding for finding in bench.system.doctor() if finding.what.startswith("job ")]
 
 
-def test_b2_doctor_names_the_job_and_who_wants_it(bench: Sandbox) -> None:
-    """B2: with what mends it; paused ones and those whose job is there are not told"""
-    for name, job in (("a", "backup"), ("b", "backup"), ("c", "work"), ("d", "message"), ("e", "other")):
+def engines_with(m: Matins, job: str) -> int | None:
+    return next((found.engines for found in m.system.jobs() if found.name == job), None)
+
+
+def forget(bench: Sandbox, *names: str) -> None:
+    """The program no longer registers these jobs; its engine has noticed."""
+    for name in names:
+        del bench.jobs._own[name]
+    bench.jobs._counted = False
+    bench.settle()
+
+
+@pytest.fixture
+def without_backup(bench: Sandbox) -> Sandbox:
+    """An engine that had the job "backup" when schedules were made, and has it no more."""
+    bench.job("backup")(lambda run: None)
+    for name, job in (("a", "backup"), ("b", "backup"), ("c", "work"), ("d", "message"), ("e", "backup")):
         bench.add(name, when="every day at 9am", job=job)
     bench.pause("e")
-    (found,) = about_jobs(bench)
+    bench.settle()
+    forget(bench, "backup")
+    return bench
+
+
+def test_b2_doctor_names_the_job_and_who_wants_it(without_backup: Sandbox) -> None:
+    """B2: with what mends it; paused ones and those whose job is there are not told"""
+    (found,) = about_jobs(without_backup)
     assert found.what == "job backup"
-    assert found.ok is (None if bench.store.shared else False)
-    assert found.sentence == "This engine does not have it, so runs of a, b fail"
+    assert found.ok is False
+    assert found.sentence == "No running engine has it, so runs of a, b fail"
     assert "matins pause a" in (found.fix or "")
 
 
 def test_many_that_want_it_are_counted(in_memory: Sandbox) -> None:
+    in_memory.job("backup")(lambda run: None)
     for number in range(8):
         in_memory.add(f"s{number}", when="every day at 9am", job="backup")
+    forget(in_memory, "backup")
     (found,) = about_jobs(in_memory)
     assert "runs of s0, s1, s2, s3, s4 and 3 more fail" in found.sentence
 
 
-def test_b2_why_says_that_its_job_is_not_there(bench: Sandbox) -> None:
-    """B2: before it is due and afterwards; the slot has its record"""
-    bench.add("a", when="every day at 9am", job="backup")
-    bench.add("c", when="every day at 9am", job="work")
-    says = bench.why("a").now[-1]
+def test_b2_why_says_that_its_job_is_not_there(without_backup: Sandbox) -> None:
+    """B2: before it is due"""
+    says = without_backup.why("a").now[-1]
     assert (says.gate, says.passes) == ("job", False)
-    assert says.sentence == 'This engine has no job "backup". Its runs fail.'
-    assert [says.gate for says in bench.why("c").now if says.gate == "job"] == []
-    bench.run_until("2026-03-27T09:00:00Z")
-    (run,) = bench.runs.list(schedule="a")
-    assert run.state == "failed"
-    assert 'the job "backup" is not registered in this process' in bench.why("a").summary
+    assert says.sentence == 'No running engine has the job "backup". Its runs fail.'
+    assert [says.gate for says in without_backup.why("c").now if says.gate == "job"] == []
 
 
-def test_the_engine_is_asked_and_not_the_store(tmp_path: Path) -> None:
-    """S7: another process learns it from the one that runs them; without an engine nobody knows"""
+def test_c15_an_unknown_job_is_refused_by_the_library(bench: Sandbox) -> None:
+    """C15: with the nearest name, or with how to register it; nothing is written"""
+    with pytest.raises(InvalidInput, match='There is no job "wrok"') as refused:
+        bench.add("a", when="every day at 9am", job="wrok")
+    assert (refused.value.field, refused.value.hint) == ("job", 'Did you mean "work"?')
+    with pytest.raises(InvalidInput) as refused:
+        bench.add("a", when="every day at 9am", job="zzzz")
+    assert '@m.job("zzzz")' in (refused.value.hint or "")
+    bench.add("a", when="every day at 9am", job="work")
+    with pytest.raises(InvalidInput, match='There is no job "zzzz"'):
+        bench.edit("a", job="zzzz")
+    assert [found.job for found in bench.list()] == ["work"]
+
+
+def test_what_an_engine_once_had_is_known_to_every_process(tmp_path: Path) -> None:
+    """S7: a client may schedule the jobs of a program that is not running now"""
     url = f"sqlite:///{tmp_path}/matins.db"
     with closing(Matins(url)) as owner, closing(Matins(url)) as guest:
         owner.job("backup")(lambda run: None)
-        assert guest.system.jobs() == Jobs(False, BUILT_IN, 0)
+        assert engines_with(guest, "backup") is None
+        with pytest.raises(InvalidInput, match='There is no job "backup"'):
+            guest.add("a", when="0 0 1 1 *", job="backup")
         owner.start()
-        assert guest.system.jobs() == owner.system.jobs() == Jobs(True, ["backup", *BUILT_IN], 0)
+        assert engines_with(guest, "backup") == engines_with(owner, "backup") == engines_with(guest, "message") == 1
         owner.stop()
-        assert owner.system.jobs() == guest.system.jobs() == Jobs(False, BUILT_IN, 0)
+        assert engines_with(guest, "backup") == engines_with(guest, "message") == 0
+        guest.add("a", when="0 0 1 1 *", job="backup")
 
 
-def test_nothing_is_said_where_nobody_can_know(tmp_path: Path) -> None:
-    """A program that has it may run elsewhere"""
+def test_nothing_is_said_while_no_engine_runs(tmp_path: Path) -> None:
+    """A program that has it may start"""
     with closing(Matins(f"sqlite:///{tmp_path}/matins.db")) as alone:
+        alone.job("backup")(lambda run: None)
         alone.add("a", when="every day at 9am", job="backup")
         assert about_jobs(alone) == []
         assert alone.why("a").now[-1].gate != "job"
@@ -84,10 +118,17 @@ def engines(postgres_url: str) -> Iterator[tuple[Matins, Matins]]:
 
 
 def test_another_engine_may_have_it(engines: tuple[Matins, Matins]) -> None:
-    """V2: on a shared store it is not called wrong"""
-    one, other = engines
-    other.job("backup")(lambda run: None)
-    one.add("a", when="0 0 1 1 *", job="backup")
-    assert one.system.jobs() == Jobs(True, BUILT_IN, 1)
-    assert [finding.ok for finding in about_jobs(one)] == [None]
-    assert about_jobs(other) == []
+    """V2: on a shared store the engines know of each other's jobs"""
+    one, _other = engines
+    with pytest.raises(InvalidInput, match='There is no job "backup"'):
+        one.add("a", when="0 0 1 1 *", job="backup")
+    assert engines_with(one, "message") == 2
+
+
+def test_a_job_that_is_registered_late_is_offered(postgres_url: str) -> None:
+    """C15: engines renew what they offer"""
+    with closing(Matins(postgres_url)) as one, closing(Sandbox(postgres_url)) as other:
+        other.job("backup")(lambda run: None)
+        other.settle()
+        one.add("a", when="0 0 1 1 *", job="backup")
+        assert about_jobs(one) == about_jobs(other) == []

@@ -13,7 +13,9 @@ OPERATOR = Principal("operator", "olga")
 
 @pytest.fixture
 def m() -> Sandbox:
-    return Sandbox()
+    made = Sandbox()
+    made.job("report")(lambda run: None)
+    return made
 
 
 def test_the_name_of_a_runner_makes_that_agent(m: Sandbox) -> None:
@@ -31,7 +33,7 @@ def test_an_agent_that_exists_stays_as_it_is(m: Sandbox) -> None:
 
 
 def test_nothing_is_made_where_the_schedule_cannot_be(m: Sandbox) -> None:
-    m.add("x", when="1d", agent="demo", job="j")
+    m.add("x", when="1d", agent="demo", job="report")
     with pytest.raises(Conflict):
         m.add("x", when="1d", agent="demo", prompt="Say hello", create_agent=True)
     with pytest.raises(InvalidInput):
@@ -60,6 +62,8 @@ def test_making_an_agent_is_for_those_who_govern(m: Sandbox) -> None:
 
 
 def test_a_schedule_without_a_name_gets_one_and_the_next_a_number(m: Sandbox) -> None:
+    m.agents.set("a", runner="demo")
+    m.job("nightly backup")(lambda run: None)
     names = [m.add(when="1d", agent="a", prompt="Summarise my open PRs, please, and then some").name for _ in range(3)]
     assert names == ["summarise-my-open-prs-please-and", "summarise-my-open-prs-please-and-2",
                      "summarise-my-open-prs-please-and-3"]  # fmt: skip
@@ -67,4 +71,6 @@ def test_a_schedule_without_a_name_gets_one_and_the_next_a_number(m: Sandbox) ->
 
 
 def test_names_are_counted_for_each_agent(m: Sandbox) -> None:
+    for agent in ("a", "b"):
+        m.agents.set(agent, runner="demo")
     assert [m.add(when="1d", agent=agent, prompt="Look").name for agent in ("a", "b")] == ["look", "look"]

@@ -73,7 +73,7 @@ def test_an_engine_that_was_killed(tmp_path: Path) -> None:
             assert matins.system.stats().running
             engine.kill()
         assert [matins.system.stats().running, found(matins, "engine")] == [False, [False]]
-        matins.add("s", when="every day at 9am", job="work")
+        matins.add("s", when="every day at 9am", job="message")
         assert matins.store.acquire()  # as the command that added it did, for its moment
         with closing(Matins(url)) as other:
             assert not other.system.stats().running

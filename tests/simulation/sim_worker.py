@@ -73,6 +73,9 @@ class SimulatedExecutor:
     def capacity(self, *, for_agents: bool = False) -> int:
         return _AHEAD - len(self._jobs)
 
+    def offers(self) -> frozenset[str]:
+        return frozenset()
+
     def running(self) -> int:
         return len(self._jobs)
 

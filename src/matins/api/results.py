@@ -473,12 +473,32 @@ class Stats(Struct, frozen=True):
     throttles: list[Throttled]
 
 
-class Jobs(Struct, frozen=True):
-    engine: bool
-    """Whether the process that answers is an engine; if not, it knows of built-in jobs only."""
-    names: list[str]
-    others: int
-    """Other engines on this store, whose jobs are not known here."""
+class JobInput(Struct, frozen=True):
+    name: str
+    """The name in the payload."""
+    kind: str
+    required: bool
+    default: Any
+    help: str
+    example: Any
+
+
+class Job(Struct, frozen=True):
+    name: str
+    help: str
+    runs: Literal["function", "agent", "event"]
+    """Whether a run calls a function, wakes an agent or emits an event."""
+    destructive: bool
+    """Whether runs need approval under `owner_approve`."""
+    owner_only: bool
+    """Whether only the owner may schedule it."""
+    services: list[str]
+    inputs: list[JobInput]
+    """The inputs in the payload; empty where any payload is taken."""
+    installed: bool
+    """Whether the process that answers has the job."""
+    engines: int
+    """The number of running engines that have the job."""
 
 
 class Finding(Struct, frozen=True):

@@ -10,7 +10,7 @@ from matins.api.use_case import Noun, use_case
 
 if TYPE_CHECKING:
     from matins.api.arguments import FilePath, Id, Instant, Limit
-    from matins.api.results import Backup, FilePlan, Finding, Jobs, Message, NewToken, Stats, Thread, Token, Whoami
+    from matins.api.results import Backup, FilePlan, Finding, Job, Message, NewToken, Stats, Thread, Token, Whoami
     from matins.model.access import Role
 
 
@@ -28,8 +28,8 @@ class System(Noun, noun="system"):
         """Back up the store to a new file on the machine of the store, also while engines run."""
 
     @use_case("read", "GET /v1/jobs", engine=True)
-    def jobs(self) -> Jobs:
-        """List the jobs of the engine that answers; another engine may have others."""
+    def jobs(self) -> builtins.list[Job]:
+        """List the jobs that schedules may name, with their inputs."""
 
     @use_case("read", "GET /v1/whoami", tool="whoami")
     def whoami(self) -> Whoami:

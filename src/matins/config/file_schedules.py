@@ -135,7 +135,7 @@ def parse_file_schedule(given: Mapping[str, Any], resolved: ResolvedSettings, co
         start: Any = _trigger(when, context.now, options)
     else:
         start, settings = when, {**settings, **{name: value for name, value in options if name == "timezone"}}
-    definition, trigger = parse_schedule(start, settings, context.now, context.rates, context.zone)
+    definition, trigger = parse_schedule(start, settings, context.now, context.rates, context.zone, context.jobs)
     check_approval(definition)
     for preset in resolved.presets:
         _check_preset(preset, when, trigger)

@@ -15,7 +15,8 @@ from matins.config.problems import Problem, in_file
 from matins.config.reader import FileItem, Location, ParsedFile, SettingsBlock
 from matins.config.sections import SCHEDULES
 from matins.engine.calls import follows_schedule, parse_on
-from matins.engine.schedules import AGENT_JOB, OWN_SETTINGS, TRIGGER_SETTINGS
+from matins.engine.jobs import AGENT_JOB
+from matins.engine.schedules import OWN_SETTINGS, TRIGGER_SETTINGS
 from matins.engine.validation import nearest
 from matins.errors import InvalidInput, TriggerError
 from matins.model.call import CallTrigger, OnSchedule, OnWebhook
@@ -195,11 +196,18 @@ class _Interpreter:
 
     def _check_agent(self, item: FileItem) -> None:
         defaults = self.parsed.defaults.values if self.parsed.defaults else {}
-        if (item.block.values.get("job") or defaults.get("job") or AGENT_JOB) != AGENT_JOB:
+        job = item.block.values.get("job") or defaults.get("job") or AGENT_JOB
+        if not self._wakes_agent(job):
             return
-        if not _agent_of(item) and item.block.values.get("prompt") is not None:
+        if not _agent_of(item) and (job != AGENT_JOB or item.block.values.get("prompt") is not None):
             known = ", ".join(sorted(self._known("agents")))
-            self._add(item.block.location, "the schedule has a prompt but no agent", None, known, "agent: NAME")
+            self._add(
+                item.block.location,
+                "the schedule has a prompt but no agent" if job == AGENT_JOB else f'the job "{job}" needs an agent',
+                None,
+                known,
+                "agent: NAME",
+            )
         elif not item.agent:
             self._refer(item.block, "agent", "agents")
 
@@ -212,6 +220,14 @@ class _Interpreter:
                 names = {name.removeprefix("/") for name in self._known(SCHEDULES)}
                 bare = {name.rpartition("/")[2] for name in names}
                 self._check_known(item.block, setting, SCHEDULES, trigger.schedule, names | bare)
+
+    def _wakes_agent(self, name: str) -> bool:
+        if name == AGENT_JOB or self.context.jobs is None:
+            return name == AGENT_JOB
+        try:
+            return self.context.jobs.find(name).prompt is not None
+        except InvalidInput:  # reported at the job itself
+            return False
 
     def _refer(self, block: SettingsBlock, setting: str, noun: str) -> None:
         name = block.values.get(setting)

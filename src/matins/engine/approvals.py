@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import orjson
 
+from matins.engine.jobs import full_prompt
 from matins.engine.schedules import encode
 from matins.engine.settings import dump_settings, redact
 from matins.model.access import Principal
@@ -32,7 +33,7 @@ HARMLESS = frozenset(
 """Known actions that need no approval. An unknown action counts as destructive."""
 
 _REVIEWED = (
-    "prompt", "work_source", "pre_check", "before_run", "after_run", "provider", "max_cost", "max_tokens", "ends_at",
+    "work_source", "pre_check", "before_run", "after_run", "provider", "max_cost", "max_tokens", "ends_at",
 )  # fmt: skip
 """The settings that a reviewer sees, if they are set."""
 
@@ -42,7 +43,7 @@ def needs_approval(definition: ScheduleDefinition) -> bool:
         return False
     if definition.approval_jobs:
         return definition.job in definition.approval_jobs
-    return definition.approval == "council_approve" or definition.job not in HARMLESS
+    return definition.approval == "council_approve" or not (definition.harmless or definition.job in HARMLESS)
 
 
 def digest(agent: str, name: str, rev: int, definition: ScheduleDefinition, *more: object) -> str:
@@ -107,6 +108,8 @@ def approval_request(
     for name in _REVIEWED:
         if getattr(definition, name) is not None:
             request[name] = getattr(definition, name)
+    if (prompt := full_prompt(definition)) is not None:
+        request["prompt"] = prompt
     if slot is not None:
         request["slot"] = slot
     return request

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, NamedTuple, cast
 
 import orjson
 
 from matins.engine.calls import describe_on, follows_schedule
+from matins.engine.jobs import AGENT_JOB, MESSAGE_JOB, apply_job, full_prompt, wakes_agent
 from matins.engine.prompts import check_fields
 from matins.engine.settings import (
     DOLLARS,
@@ -27,14 +29,11 @@ from matins.engine.when.parse import parse_trigger
 from matins.engine.when.triggers import Trigger, compile_trigger
 from matins.errors import Example, InvalidInput, TriggerError
 from matins.model.call import OnWebhook
+from matins.model.job import JobTypes
 from matins.model.schedule import ScheduleDefinition, TriggerSettings
 from matins.model.settings import Table, settings_of
 from matins.model.trigger import Cron, Interval, Never, Once, TriggerDefinition
 
-AGENT_JOB = "scheduled-task"
-"""The job that sends a prompt to an agent."""
-MESSAGE_JOB = "message"
-"""The job that emits its payload as an event; also the name of a runner."""
 OWNER = "A schedule"
 OWN_SETTINGS: Table = settings_of(ScheduleDefinition)
 TRIGGER_SETTINGS: Table = settings_of(TriggerSettings)
@@ -43,14 +42,22 @@ NOTABLE_SETTINGS = tuple(
     name for name, declared in SETTINGS.items() if declared.setting.owner_only or declared.setting.notable
 )
 """Settings that reach beyond an agent's own prompt and target. A proposal highlights them."""
+_OF_JOB = ("job_prompt", "harmless")
+"""Fields that the type of the job writes; they are no settings."""
 UNREADABLE = ScheduleDefinition(TriggerDefinition(Once(0)), job="")
 """The substitute for a stored definition that cannot be read."""
 
 
 def parse_schedule(
-    when: Any, settings: Mapping[str, Any], now: int, rates: Mapping[str, float] = DOLLARS, local_zone: str = "UTC"
+    when: Any,
+    settings: Mapping[str, Any],
+    now: int,
+    rates: Mapping[str, float] = DOLLARS,
+    local_zone: str = "UTC",
+    jobs: JobTypes | None = None,
 ) -> tuple[ScheduleDefinition, Trigger]:
-    """The definition of these settings. An error names the setting and what to type."""
+    """The definition of these settings. An error names the setting and what to type. `jobs`: the job must be one of
+    them, and the payload what it needs."""
     check_names_known(OWNER, settings, SETTINGS)
     woken = settings.get("prompt") is not None or settings.get("work_source") is not None
     job = settings.get("job")
@@ -68,11 +75,13 @@ def parse_schedule(
     trigger = _trigger(when, settings, context)
     own = {name: value for name, value in settings.items() if name in OWN_SETTINGS} | {"job": job}
     values = parse_settings(OWNER, OWN_SETTINGS, own, context._replace(timezone=trigger.timezone))
-    if job == AGENT_JOB:  # an agent's work is not repeated blindly
-        values.setdefault("on_unknown", "hold")
     if values.get("on") and isinstance(trigger.definition.when, Never):  # each call matters
         values.setdefault("overlap", "queue")
     definition = ScheduleDefinition(trigger=trigger.definition, **values)
+    if jobs is not None:
+        definition = apply_job(definition, jobs.find(definition.job), context)
+    if wakes_agent(definition) and "on_unknown" not in values:  # an agent's work is not repeated blindly
+        definition = replace(definition, on_unknown="hold")
     check_texts(definition)
     return definition, trigger
 
@@ -109,8 +118,9 @@ def _listed(on: Any) -> list[Any]:
 def check_texts(definition: ScheduleDefinition) -> None:
     """Raise if a prompt, or a message's payload, has an unknown placeholder."""
     has_work, has_call = definition.work_source is not None, bool(definition.on)
-    if definition.prompt is not None:
-        check_fields(definition.prompt, has_work=has_work, has_call=has_call, field="prompt")
+    if (prompt := full_prompt(definition)) is not None:
+        field = "prompt" if definition.prompt else "payload"
+        check_fields(prompt, has_work=has_work, has_call=has_call, field=field)
     if definition.job == MESSAGE_JOB:
         for text in _strings_in(definition.payload):
             check_fields(text, has_work=False, has_call=has_call, field="payload")
@@ -145,6 +155,7 @@ def schedule_settings(definition: ScheduleDefinition) -> dict[str, Any]:
     settings = _when_settings(definition.trigger) | format_settings(OWN_SETTINGS, definition)
     if definition.job == AGENT_JOB:
         settings.pop("job")
+    if wakes_agent(definition):
         settings["on_unknown"] = definition.on_unknown
         if definition.on_unknown == "hold":  # the default of agents
             settings.pop("on_unknown")
@@ -193,9 +204,9 @@ def references(definition: ScheduleDefinition) -> Iterable[Reference]:
 
 def encode(definition: ScheduleDefinition) -> str:
     """The stored form: the settings that differ from the defaults."""
-    return orjson.dumps(
-        {"trigger": definitions.to_dict(definition.trigger), **dump_settings(OWN_SETTINGS, definition)}
-    ).decode()
+    data = {"trigger": definitions.to_dict(definition.trigger), **dump_settings(OWN_SETTINGS, definition)}
+    data |= {name: value for name in _OF_JOB if (value := getattr(definition, name))}
+    return orjson.dumps(data).decode()
 
 
 _LOADERS = loaders_of(OWN_SETTINGS)
@@ -204,7 +215,8 @@ _LOADERS = loaders_of(OWN_SETTINGS)
 def decode(text: str) -> ScheduleDefinition:
     data = orjson.loads(text)
     trigger = _trigger_of(orjson.dumps(data.pop("trigger")))
-    return ScheduleDefinition(trigger=trigger, **load_settings(_LOADERS, data))
+    of_job = {name: data[name] for name in _OF_JOB if name in data}
+    return ScheduleDefinition(trigger=trigger, **of_job, **load_settings(_LOADERS, data))
 
 
 @lru_cache(maxsize=4096)

@@ -13,7 +13,7 @@ from matins.engine.when.triggers import to_ms
 from matins.errors import InvalidInput, RateLimited
 from matins.executors.endpoint_calls import EndpointCall, EndpointCalls, SpendingAllowance
 from matins.executors.isolation import Isolation, Places
-from matins.executors.preparation import Preparation, Prepared
+from matins.executors.preparation import Preparation, Prepared, has_program
 from matins.executors.processes.launch import ProcessOutcome
 from matins.executors.processes.supervisor import Supervisor
 from matins.executors.reports import outcome_of, unreadable, usage_of
@@ -34,6 +34,7 @@ log = logging.getLogger("matins")
 MAX_CONCURRENT = 64
 _THREADS = 4
 _CHUNK = 1 << 20
+_LOOK_AGAIN_MS = 5_000
 _MAX_WAIT_MS = 10_000
 """An attempt that waits longer is released: another engine may have capacity."""
 _CANCELLED = Outcome(False, error="the run was cancelled before it started", cancelled=True)
@@ -72,6 +73,9 @@ class AgentExecutor:
         url: str | None = None,
         resolve: Resolve | None = None,
     ) -> None:
+        self._runners = runners
+        self._offers: frozenset[str] = frozenset()
+        self._look_again_at = 0
         isolation = Isolation(places, lambda: self._supervisor.probe())
         self._preparation = Preparation(runners, clock, loader, workdir, isolation, url)
         self._make_supervisor = supervisor
@@ -172,6 +176,14 @@ class AgentExecutor:
 
     def busy(self) -> bool:
         return bool(self._active)
+
+    def offers(self) -> frozenset[str]:
+        """`runner:NAME` of those whose program is on PATH, looked up again every few seconds."""
+        boot = self._clock.boot_ms()
+        if boot >= self._look_again_at:
+            self._look_again_at = boot + _LOOK_AGAIN_MS
+            self._offers = frozenset(f"runner:{name}" for name, runner in self._runners.items() if has_program(runner))
+        return self._offers
 
     def withdraw(self, *, everything: bool = False) -> list[Attempt]:
         released = _drained(self._released)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import quote
 
+from matins.engine.jobs import full_prompt
 from matins.engine.prompts import build_prompt
 from matins.errors import InvalidInput, MatinsError
 from matins.executors.isolation import Isolation, account_of, account_variables
@@ -201,7 +202,7 @@ class Preparation:
         fire = prompt_context(attempt, context.previous_state)._replace(call=context.call)
         return Call(
             prompt=build_prompt(
-                definition.prompt,
+                full_prompt(definition),
                 fire._replace(work=held_item.item if held_item else None),
                 prefix=definition.prompt_prefix,
             ),
@@ -300,6 +301,11 @@ def make_folder(folder: Path, account: Account | None = None) -> None:
 def check_workdir(folder: str) -> None:
     if not Path(folder).is_dir():
         raise InvalidInput(f"{folder} is not a folder.", value=folder, field="workdir", hint=f"mkdir -p {folder}")
+
+
+def has_program(runner: AnyRunner) -> bool:
+    """Whether the runner's program is on PATH, or it needs none."""
+    return isinstance(runner, EndpointRunner) or not runner.program or shutil.which(runner.program) is not None
 
 
 def find_program(program: str, path: str | None) -> str:

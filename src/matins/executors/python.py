@@ -12,10 +12,13 @@ from datetime import datetime
 from queue import Empty, SimpleQueue
 from typing import Any
 
+from matins.engine.jobs import parse_inputs
 from matins.engine.prompts import CallContext
+from matins.engine.settings import ParseContext
 from matins.engine.when.triggers import to_ms
 from matins.errors import OverBudget, RateLimited
 from matins.executors.commands import storable_reason
+from matins.executors.registry import JobRegistry
 from matins.executors.usage_meter import UsageMeter
 from matins.model.run import Outcome, ProviderLimit
 from matins.model.settings import MAX_NAME_LENGTH
@@ -84,6 +87,13 @@ class JobContext:
         return self._executor.loader.call(self._attempt)
 
     @property
+    def inputs(self) -> Any:
+        """The payload as the job's type declares it: an instance of its `inputs`."""
+        definition = self._attempt.compiled.definition
+        job = self._executor.jobs.get(definition.job)
+        return self.payload if job is None else parse_inputs(job, self.payload, ParseContext(self._attempt.started_at))
+
+    @property
     def lateness(self) -> float:
         """Seconds from the slot to the start."""
         slot = self._attempt.slot
@@ -134,10 +144,10 @@ class JobContext:
 def run_job(executor: PythonExecutor, attempt: Attempt) -> Outcome:
     """Call a sync job and return the outcome. An exception is a failure."""
     job = executor.jobs.get(attempt.compiled.definition.job)
-    if job is None:
+    if job is None or job.run is None:
         return Outcome(False, error=f'the job "{attempt.compiled.definition.job}" is not registered in this process')
     try:
-        result = job(JobContext(attempt, executor))
+        result = job.run(JobContext(attempt, executor))
         if result is None:
             return _DONE
         return Outcome(True, asyncio.run(result) if inspect.iscoroutine(result) else result)
@@ -150,7 +160,7 @@ class PythonExecutor:
 
     def __init__(
         self,
-        jobs: dict[str, Job],
+        jobs: JobRegistry,
         clock: Clock,
         wake: Callable[[], None],
         loader: ContextLoader,
@@ -196,10 +206,10 @@ class PythonExecutor:
     def submit(self, batch: list[Attempt]) -> None:
         boot = self._clock.boot_ms()
         on_loop: list[Attempt] = []
-        asynchronous = {name for name, job in self.jobs.items() if inspect.iscoroutinefunction(job)}
         for attempt in batch:
             self._active[attempt.mark] = attempt, boot
-            if attempt.compiled.definition.job in asynchronous:
+            job = self.jobs.get(attempt.compiled.definition.job)
+            if job is not None and job.is_async:
                 on_loop.append(attempt)
             else:
                 self._queue.put(attempt)
@@ -282,6 +292,9 @@ class PythonExecutor:
             if run_id in run_ids and self._loop is not None:
                 self._loop.call_soon_threadsafe(task.cancel)
 
+    def offers(self) -> frozenset[str]:
+        return self.jobs.offers
+
     def interrupt(self) -> int:
         return 0  # threads cannot be ended from outside
 
@@ -325,7 +338,10 @@ class PythonExecutor:
 
     async def _await(self, attempt: Attempt) -> None:
         try:
-            outcome = Outcome(True, await self.jobs[attempt.compiled.definition.job](JobContext(attempt, self)))
+            job = self.jobs.get(attempt.compiled.definition.job)
+            assert job is not None
+            assert job.run is not None
+            outcome = Outcome(True, await job.run(JobContext(attempt, self)))
         except asyncio.CancelledError:
             outcome = Outcome(False, error="cancelled", cancelled=True)
         except BaseException as error:

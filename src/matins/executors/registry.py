@@ -1,26 +1,96 @@
-"""The registry of runners, found by entry point: a new runner is a new file."""
+"""The registries of runners and of job types, found by entry point: a new one is a new module."""
 
 from __future__ import annotations
 
+import inspect
 import logging
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
 
+from matins.errors import Conflict
 from matins.executors.runners.protocol import AnyRunner
+from matins.model.job import JobType
 
 log = logging.getLogger("matins")
-GROUP = "matins.executors"
+RUNNERS = "matins.executors"
+JOBS = "matins.jobs"
 
 
 @cache
 def runners() -> dict[str, AnyRunner]:
     """Runners by name. A runner that cannot be loaded is logged and left out."""
-    found: dict[str, AnyRunner] = {}
-    for point in entry_points(group=GROUP):
+    return {point.name: runner() for point, runner in _loaded(RUNNERS)}
+
+
+@cache
+def installed_jobs() -> dict[str, JobType]:
+    """Installed job types by name. A type that cannot be loaded is logged and left out."""
+    return {found.name: found for _, found in _loaded(JOBS)}
+
+
+def _loaded(group: str) -> Iterator[tuple[EntryPoint, Any]]:
+    for point in entry_points(group=group):
         try:
-            runner: AnyRunner = point.load()()
+            yield point, point.load()
         except Exception:  # a broken plug-in must not stop the others
-            log.exception("the runner %s cannot be loaded from %s", point.name, point.value)
-            continue
-        found[point.name] = runner
-    return found
+            log.exception("%s cannot be loaded from %s", point.name, point.value)
+
+
+class JobRegistry:
+    """The job types of this process: those of the program, which win, and the installed ones."""
+
+    def __init__(self, functions: Mapping[str, Callable[[Any], Any]] | None = None) -> None:
+        self._own: dict[str, JobType] = {}
+        self._offers: frozenset[str] = frozenset()
+        self._counted = False
+        self.update(functions or {})
+
+    def register(self, job: JobType) -> None:
+        if job.name in self._own:
+            raise Conflict(f'There is already a job "{job.name}".', value=job.name, field="job")
+        self._own[job.name], self._counted = job, False
+
+    def get(self, name: str) -> JobType | None:
+        return self._own.get(name) or installed_jobs().get(name)
+
+    def replaces(self, name: str) -> bool:
+        """Whether the program has a function of its own for this job, also where an agent would do it."""
+        return name in self._own and self._own[name].run is not None
+
+    def is_destructive(self, name: str) -> bool:
+        """What the known type of this name says; an unknown job is destructive."""
+        known = self.get(name)
+        return known is None or known.destructive
+
+    def __setitem__(self, name: str, function: Callable[[Any], Any]) -> None:
+        """Set or replace the function of a job. It keeps the inputs of an installed type."""
+        known = self.get(name)
+        inputs = None if known is None else known.inputs
+        self._own[name] = JobType(name, help_of(function), inputs, function, destructive=self.is_destructive(name))
+        self._counted = False
+
+    def update(self, functions: Mapping[str, Callable[[Any], Any]]) -> None:
+        for name, function in functions.items():
+            self[name] = function
+
+    def __contains__(self, name: str) -> bool:
+        return self.get(name) is not None
+
+    def __iter__(self) -> Iterator[JobType]:
+        return iter(sorted({**installed_jobs(), **self._own}.values(), key=lambda job: job.name))
+
+    @property
+    def offers(self) -> frozenset[str]:
+        """`job:NAME` of each; the same object until one is added."""
+        if not self._counted:
+            self._offers = frozenset(f"job:{name}" for name in {**installed_jobs(), **self._own})
+            self._counted = True
+        return self._offers
+
+
+def help_of(function: Callable[[Any], Any]) -> str:
+    """The first line of a function's docstring."""
+    lines = (inspect.getdoc(function) or "").strip().splitlines() if inspect.isroutine(function) else []
+    return lines[0] if lines else ""

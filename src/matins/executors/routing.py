@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from matins.runtime.attempt import Attempt, AttemptEnd, Executor
 
 
 class ExecutorRouter:
     """Two executors as one."""
 
-    def __init__(self, agents: Executor, jobs: Executor) -> None:
+    def __init__(self, agents: Executor, jobs: Executor, replaced: Callable[[str], bool] = lambda name: False) -> None:
         self._agents = agents
         self._jobs = jobs
+        self._replaced = replaced
+        """Whether this program has a function for a job that wakes agents elsewhere."""
         self._parts = (agents, jobs)
 
     def start(self) -> None:
@@ -38,6 +42,9 @@ class ExecutorRouter:
     def capacity(self, *, for_agents: bool = False) -> int:
         return (self._agents if for_agents else self._jobs).capacity()
 
+    def offers(self) -> frozenset[str]:
+        return self._agents.offers() | self._jobs.offers()
+
     def running(self) -> int:
         return sum(part.running() for part in self._parts)
 
@@ -57,10 +64,13 @@ class ExecutorRouter:
     def interrupt(self) -> int:
         return sum(part.interrupt() for part in self._parts)
 
+    def _is_for_agent(self, attempt: Attempt) -> bool:
+        return attempt.compiled.wakes_agent and not self._replaced(attempt.compiled.definition.job)
+
     def _part(self, attempt: Attempt) -> Executor:
-        return self._agents if attempt.compiled.wakes_agent else self._jobs
+        return self._agents if self._is_for_agent(attempt) else self._jobs
 
     def _sorted(self, attempts: list[Attempt]) -> list[tuple[Executor, list[Attempt]]]:
-        for_agents = [attempt for attempt in attempts if attempt.compiled.wakes_agent]
-        for_jobs = attempts if not for_agents else [attempt for attempt in attempts if not attempt.compiled.wakes_agent]
+        for_agents = [attempt for attempt in attempts if self._is_for_agent(attempt)]
+        for_jobs = attempts if not for_agents else [one for one in attempts if not self._is_for_agent(one)]
         return [(part, some) for part, some in ((self._agents, for_agents), (self._jobs, for_jobs)) if some]

@@ -321,6 +321,8 @@ class WorkerRow(NamedTuple):
     id: int
     identity: str
     beat: int
+    offers: str
+    """What runs may need and find there, as a JSON list: `job:report`, `runner:claude`."""
 
 
 class PolicyRow(NamedTuple):

@@ -132,6 +132,10 @@ class ScheduleDefinition:
                 "fallback_timeout")] = 3_600_000
     final_fallback: Annotated[FinalFallback,
         Setting(_choice(FinalFallback), "What to do when the fallback `wait` found no target.", "skip")] = "fresh"
+    job_prompt: str | None = None
+    """What the type of the job tells an agent, written when the schedule is made; None for a function."""
+    harmless: bool = False
+    """Whether the type of the job says that runs need no approval under `owner_approve`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Protocol
 
-from matins.model.rows import ChainHead
+from matins.model.rows import ChainHead, WorkerRow
 from matins.ports.clock import Clock
 from matins.ports.transaction import Transaction
 
@@ -57,8 +57,8 @@ class Store(Protocol):
         """The socket for an engine on this store; None if other processes do not need one."""
         ...
 
-    def engines(self, lease_ms: int) -> int:
-        """The number of running engines. A killed engine counts until its lock is released or its lease expires."""
+    def engines(self, lease_ms: int) -> list[WorkerRow]:
+        """The running engines. A killed engine counts until its lock is released or its lease expires."""
         ...
 
     def clock(self, host: Clock) -> Clock:

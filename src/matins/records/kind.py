@@ -14,6 +14,7 @@ if TYPE_CHECKING:  # help is printed from kinds, without loading the engine
     from matins.engine.policies import Policies
     from matins.engine.settings import ParseContext
     from matins.model.access import Principal, Right
+    from matins.model.job import JobTypes
     from matins.ports import Transaction
 
 V = TypeVar("V")
@@ -31,6 +32,8 @@ class RecordContext(NamedTuple):
     allowed_hosts: Sequence[str] = ()
     known: Mapping[str, frozenset[str]] = {}
     """Names of the records that may be referred to, by noun; for schedules, agent/name."""
+    jobs: JobTypes | None = None
+    """The jobs that schedules may name; None for any."""
 
 
 class RecordChange(NamedTuple):

@@ -56,6 +56,10 @@ class Executor(Protocol):
         """How many more attempts can start now: of agents, or of jobs."""
         ...
 
+    def offers(self) -> frozenset[str]:
+        """What runs may need and find here: `job:NAME`, `runner:NAME`."""
+        ...
+
     def running(self) -> int:
         """The number of attempts that have not ended."""
         ...

@@ -7,9 +7,10 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 from matins.engine.gates import Mask, applicable_gates
+from matins.engine.jobs import MESSAGE_JOB, wakes_agent
 from matins.engine.planning import Timetable
 from matins.engine.policies import NO_POLICIES, Policies, read_policies
-from matins.engine.schedules import AGENT_JOB, MESSAGE_JOB, decode
+from matins.engine.schedules import decode
 from matins.engine.when.triggers import compile_trigger
 from matins.ports import PolicyRows, ScheduleRows, Transaction
 
@@ -48,7 +49,7 @@ class CompiledSchedule:
         self.exclusive = int(self.timetable.exclusive)
         self.scope = f"agent:{agent}" if agent else None
         self.scopes = frozenset([GLOBAL, self.scope]) if self.scope else _GLOBAL_ONLY
-        self.wakes_agent = self.definition.job == AGENT_JOB
+        self.wakes_agent = wakes_agent(self.definition)
         """Whether its runs are prompts to an agent."""
         self.emits_message = self.definition.job == MESSAGE_JOB
         """Whether its runs only emit an event: they need no capacity."""

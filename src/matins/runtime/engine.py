@@ -6,6 +6,7 @@ time until the next event. The loop sleeps for that long, or until something cha
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -96,6 +97,7 @@ class Engine:
         self._failures = 0
         self._clock_watch = ClockWatch(clock.now_ms(), clock.boot_ms())
         self._clock_went_back = False
+        self._offers: frozenset[str] = frozenset()
 
     def open(self, executor: Executor, identity: str, checks: Checks | None = None) -> None:
         """Become a worker of this store, and take over the runs of dead workers."""
@@ -108,9 +110,10 @@ class Engine:
 
     def _enlist(self, now: int) -> None:
         with self.store.transaction(now) as transaction:
-            worker = transaction.insert_worker(self._identity, now)
+            worker = transaction.insert_worker(self._identity, now, _offers_text(self.executor.offers()))
             self._clock_went_back |= transaction.last_written() > now + MAX_STEP_BACK_MS  # while no engine was running
         self.worker, self.fenced = worker, False
+        self._offers = self.executor.offers()
         self.reaper.open(worker, now, self.executor)
         self._adopt()
 
@@ -191,6 +194,9 @@ class Engine:
             stale = self._record(transaction, now, limited=bool(limits))
             if self.store.shared and transaction.heartbeat(self.worker) is None:
                 self.fenced = True  # considered dead: no worker would find runs that it claimed now
+            offers = self.executor.offers()
+            if offers != self._offers:  # a job was registered, or a program installed
+                transaction.set_offers(self.worker, _offers_text(offers))
             if self.accepting and not self.fenced:
                 if limits and (self._ended or self._released):
                     limits = transaction.limits()  # ended runs released permits
@@ -198,6 +204,7 @@ class Engine:
             self._uncertain = start
             self.maintenance.dirty = self.maintenance.dirty or bool(transaction.events)
         self.stale += stale
+        self._offers = offers
         self._ended, self._checked, self._overdue, self._released = [], [], [], []
         self._batch = BATCH
         if transaction.events:
@@ -286,3 +293,7 @@ class Engine:
         delay = _BACK_OFF_MS[min(self._failures, len(_BACK_OFF_MS) - 1)]
         self._failures += 1
         return delay
+
+
+def _offers_text(offers: frozenset[str]) -> str:
+    return json.dumps(sorted(offers))

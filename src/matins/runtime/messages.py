@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, cast
 
+from matins.engine.jobs import MESSAGE_JOB, full_prompt
 from matins.engine.policies import Policies
 from matins.engine.prompts import PromptContext, build_prompt, render
-from matins.engine.schedules import MESSAGE_JOB
 from matins.errors import InvalidInput
 from matins.model.rows import NewEvent
 from matins.model.run import AgentTurn, Outcome, RunState
@@ -74,7 +74,7 @@ def _rendered(compiled: CompiledSchedule, context: PromptContext) -> dict[str, A
     if payload is not None and not isinstance(payload, dict):
         given = {"text": payload}
     if compiled.wakes_agent:
-        given = {**given, "text": build_prompt(definition.prompt, context, prefix=definition.prompt_prefix)}
+        given = {**given, "text": build_prompt(full_prompt(definition), context, prefix=definition.prompt_prefix)}
     source: Any = given.get("source")
     own = {"channel": "scheduler", "connector_id": str(compiled.schedule_id)}
     return {**given, "source": {**(cast("dict[str, Any]", source) if isinstance(source, dict) else {}), **own}}

@@ -9,7 +9,7 @@ from matins.api.results import Schedule
 from matins.api.schedules import Api
 from matins.app import parse_trigger
 from matins.config.presets import PRESETS
-from matins.engine.schedules import MESSAGE_JOB
+from matins.engine.jobs import MESSAGE_JOB
 from matins.engine.when.cron import parse_cron
 from matins.engine.when.triggers import Trigger
 from matins.errors import InstantError, IntervalParseError, TriggerError

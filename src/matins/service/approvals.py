@@ -20,6 +20,7 @@ from matins.model import approval as model
 from matins.model.access import Principal
 from matins.model.approval import ApprovalState, Vote
 from matins.model.budget import BudgetUsage
+from matins.model.job import JobTypes
 from matins.model.rows import NewEvent
 from matins.model.schedule import ScheduleDefinition, ScheduleRecord
 from matins.ports import Transaction
@@ -85,7 +86,7 @@ class Approvals:
         edits: Mapping[str, Any] | None,
     ) -> model.Approval:
         check_note(note)
-        now = self.core.clock.now_ms()
+        now, jobs = self.core.clock.now_ms(), self.core.jobs.names()
         with self.core.store.transaction(now) as transaction:
             asked = _get(transaction.approval(approval_id), approval_id)
             others = others_waiting(transaction, self.core.catalog.policies(transaction), asked, now)
@@ -93,7 +94,7 @@ class Approvals:
             asked = _get(transaction.lock_approval(approval_id), approval_id)
             self._check_answer(transaction, asked, principal, digest, now)
             if edits:
-                asked = self._with_edits(transaction, asked, principal, edits, now)
+                asked = self._with_edits(transaction, asked, principal, edits, jobs, now)
             if refusal_reason(asked, principal) is None:  # otherwise the principal, as editor, cannot approve it
                 self._vote(transaction, asked, principal, Vote(principal.name, vote, now, note, asked.digest))
             asked = _get(transaction.approval(asked.id), asked.id)
@@ -185,14 +186,15 @@ class Approvals:
                 transaction.add_budget_usage(BudgetUsage(budget.name, place["whose"], place["period"], *amount))
 
     def _with_edits(
-        self, transaction: Transaction, asked: model.Approval, principal: Principal, edits: Mapping[str, Any], now: int
-    ) -> model.Approval:
+        self, transaction: Transaction, asked: model.Approval, principal: Principal, edits: Mapping[str, Any],
+        jobs: JobTypes, now: int,
+    ) -> model.Approval:  # fmt: skip
         """Void the request and create one for the edited settings, with its own digest."""
         given = self._checked_edits(principal, asked, edits)
         schedule = self.core.schedule(transaction, asked.schedule_id)
         policies: Policies = self.core.catalog.policies(transaction)
         base = self._as_requested(transaction, schedule, asked)
-        definition, trigger = apply_edit(base, given, now, policies.rates, self.core.clock.local_zone())
+        definition, trigger = apply_edit(base, given, self.core.parse_context(policies, now), jobs)
         definition = self.proposals.check_edit(transaction, principal, schedule, definition, trigger, now)
         transaction.set_approval_state(asked.id, "pending", "void", now)
         compiled = self._revised(transaction, schedule, asked, definition, principal, now)

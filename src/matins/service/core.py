@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Literal
 
 from matins.config.file import ConfigFile
 from matins.engine.policies import Policies
+from matins.engine.settings import ParseContext
 from matins.errors import Conflict, NotFound
 from matins.model.access import Principal
 from matins.model.run import RunRecord
@@ -17,6 +18,7 @@ from matins.ports import Clock, RunRows, ScheduleRows, Store, Transaction
 from matins.runtime.catalog import Catalog, CompiledSchedule
 from matins.runtime.engine import EngineOptions
 from matins.runtime.rows import run_record, schedule_record
+from matins.service.jobs import KnownJobs
 from matins.service.permissions import check_not_stopped, check_own
 
 MAX_ID = 1 << 62
@@ -29,8 +31,6 @@ _PAGE = 1_000
 class LocalState:
     """State of this process that is not in the store."""
 
-    jobs: Collection[str] | None = None
-    """The jobs of the engine in this process; None without an engine."""
     file: ConfigFile | None = None
     """The file that `file.plan` and `file.apply` use."""
 
@@ -43,12 +43,16 @@ class Core:
     """Called after a change, to wake the loops."""
     workdir: str | None
     """The directory of commands and of relative paths."""
+    jobs: KnownJobs
     local: LocalState = field(default_factory=LocalState)
     catalog: Catalog = field(default_factory=lambda: Catalog(cache=False))
 
     def policies(self) -> Policies:
         with self.store.reading() as transaction:
             return self.catalog.policies(transaction)
+
+    def parse_context(self, policies: Policies, now: int) -> ParseContext:
+        return ParseContext(now, policies.rates, self.clock.local_zone())
 
     def schedule_for(
         self,

@@ -23,7 +23,6 @@ from matins.service.core import LEASE_MS, Core
 from matins.service.file.apply import File
 from matins.service.file.plan import defined_by
 from matins.service.host import clock_is_synchronized, zone_data
-from matins.service.jobs import missing_jobs
 
 _MIN_FREE_BYTES = 500 << 20
 _MAX_STEP_BACK_MS = 1_000
@@ -43,16 +42,22 @@ class Doctor:
     file: File
 
     def findings(self, principal: Principal) -> list[Finding]:
-        now = self.core.clock.now_ms()
+        now, engines = self.core.clock.now_ms(), self.core.store.engines(LEASE_MS)
         with self.core.store.reading() as transaction:
             policies = self.core.catalog.policies(transaction)
             clock, webhooks = list(_clock(transaction, now)), list(_webhooks(transaction))
             restored = list(_restored(transaction, now))
-            missing = missing_jobs(self.core.all_schedules(transaction), self.core.local.jobs)
-        found = [*clock, *_host_clock(self.core.store), *_zones(now), *_engine(self.core.store, now), *webhooks]
+            missing = self.core.jobs.missing(self.core.all_schedules(transaction), engines)
+        found = [
+            *clock,
+            *_host_clock(self.core.store),
+            *_zones(now),
+            *_engine(self.core.store, len(engines), now),
+            *webhooks,
+        ]
         found += [*_store(self.core.store), *restored, *_permissions(self.core.store), *self._about_file(principal)]
         found += [
-            *_jobs(missing, shared=self.core.store.shared),
+            *_jobs(missing),
             *_agents(policies, self.core.workdir or str(Path.cwd())),
         ]
         found += [
@@ -126,8 +131,7 @@ def _zones(now: int) -> Iterator[Finding]:
         yield Finding("zones", not old, sentence, zones.renew if old else None)
 
 
-def _engine(store: Store, now: int) -> Iterator[Finding]:
-    there = store.engines(LEASE_MS)
+def _engine(store: Store, there: int, now: int) -> Iterator[Finding]:
     if not there:
         yield Finding("engine", False, "No engine is running: no schedule runs", "matins up")
         return
@@ -180,13 +184,13 @@ def _closed(folder: Path) -> bool:
     return not folder.stat().st_mode & _OTHERS
 
 
-def _jobs(missing: Mapping[str, Sequence[str]], *, shared: bool) -> Iterator[Finding]:
-    """Report missing jobs. In a shared store another engine may have the job, but any free engine takes the run."""
+def _jobs(missing: Mapping[str, Sequence[str]]) -> Iterator[Finding]:
+    """Report jobs that no running engine has."""
     for job, names in missing.items():
         more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-        sentence = f"This engine does not have it, so runs of {', '.join(names[:_NAMED])}{more} fail"
-        fix = f"Run the program that registers it instead of matins up. Until then: matins pause {names[0]}"
-        yield Finding(f"job {job}", None if shared else False, sentence, fix)
+        sentence = f"No running engine has it, so runs of {', '.join(names[:_NAMED])}{more} fail"
+        fix = f"Start the program that registers it. Until then: matins pause {names[0]}"
+        yield Finding(f"job {job}", False, sentence, fix)
 
 
 def _agents(policies: Policies, workdir: str) -> Iterator[Finding]:

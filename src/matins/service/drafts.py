@@ -8,6 +8,7 @@ from dataclasses import fields
 from typing import Any, NamedTuple
 
 from matins.engine.calls import format_on
+from matins.engine.jobs import apply_job
 from matins.engine.planning import Timetable
 from matins.engine.schedules import (
     OWN_SETTINGS,
@@ -20,12 +21,14 @@ from matins.engine.schedules import (
     trigger_settings,
     trigger_source,
 )
+from matins.engine.settings import ParseContext
 from matins.engine.targets import CURRENT, context_of, parse_context, resolve_current
 from matins.engine.validation import UNSTORABLE, check_name
 from matins.engine.when.triggers import Trigger, compile_trigger
 from matins.errors import Conflict, InvalidInput
 from matins.model.access import Principal
 from matins.model.agent import Target
+from matins.model.job import JobTypes
 from matins.model.rows import NewSchedule
 from matins.model.schedule import ScheduleDefinition, ScheduleRecord
 from matins.model.trigger import TriggerDefinition
@@ -54,9 +57,9 @@ class Draft(NamedTuple):
 Cache = dict[object, tuple[str, int | None, Timetable]]
 
 
-def make_draft(given: Mapping[str, Any], now: int, cache: Cache, rates: Mapping[str, float], local_zone: str) -> Draft:
+def make_draft(given: Mapping[str, Any], context: ParseContext, cache: Cache, jobs: JobTypes) -> Draft:
     """The draft of a schedule. `cache` holds parsed settings: schedules in bulk often differ only in their names."""
-    settings = dict(given)
+    settings, now = dict(given), context.now
     name, when, agent = settings.pop("name", None), settings.pop("when", None), settings.pop("agent", None) or ""
     check_name("name", name, "nightly")
     if agent:
@@ -67,7 +70,7 @@ def make_draft(given: Mapping[str, Any], now: int, cache: Cache, rates: Mapping[
     except TypeError:  # settings that cannot be compared, such as a payload
         key = meaning = None
     if meaning is None:
-        definition, trigger = parse_schedule(when, settings, now, rates, local_zone)
+        definition, trigger = parse_schedule(when, settings, now, context.rates, context.local_zone, jobs)
         check_approval(definition)
         slot = trigger.first_ms(now)
         if slot is None and trigger.kind != "never":
@@ -121,7 +124,7 @@ def check_available(transaction: ScheduleRows, rows: Sequence[NewSchedule]) -> N
 
 
 def apply_edit(
-    schedule: ScheduleRecord, given: Mapping[str, Any], now: int, rates: Mapping[str, float], local_zone: str
+    schedule: ScheduleRecord, given: Mapping[str, Any], context: ParseContext, jobs: JobTypes
 ) -> tuple[ScheduleDefinition, Trigger]:
     """The definition with these settings changed, and all others kept; None resets one to its default."""
     settings, definition = dict(given), schedule.definition
@@ -137,11 +140,12 @@ def apply_edit(
         "prompt": definition.prompt,
         "on": format_on(definition.on) if definition.on else None,
     }
-    changed, trigger = parse_schedule(when, {**kept, **settings}, now, rates, local_zone)
+    changed, trigger = parse_schedule(when, {**kept, **settings}, context.now, context.rates, context.local_zone)
     given_fields = {"trigger", "on", *(OWN_SETTINGS[name].field for name in settings if name in OWN_SETTINGS)}
     whole = ScheduleDefinition(
         **{f.name: getattr(changed if f.name in given_fields else definition, f.name) for f in fields(definition)}
     )
+    whole = apply_job(whole, jobs.find(whole.job), context)
     check_approval(whole)
     check_texts(whole)  # the prompt may need a work source that the edit removed
     return whole, trigger

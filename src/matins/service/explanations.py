@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -11,6 +11,7 @@ from matins.engine.policies import Policies
 from matins.engine.reasons import local_time, run_summary
 from matins.engine.when.triggers import to_datetime
 from matins.model.access import Principal
+from matins.model.rows import WorkerRow
 from matins.model.run import RunRecord
 from matins.model.schedule import ScheduleRecord
 from matins.model.trigger import Interval
@@ -22,7 +23,6 @@ from matins.service.calls import call_result
 from matins.service.core import LEASE_MS, Core
 from matins.service.forecasts import slot_at
 from matins.service.gate_reports import gate_reports, state_report
-from matins.service.jobs import lacks
 from matins.service.runs import check_results, run_result
 
 Status = Literal["record", "due", "to_come", "no_slot", "before", "held_back", "forgotten", "no_record", "nothing_yet"]
@@ -68,7 +68,7 @@ class Explanations:
             if not isinstance(compiled, CompiledSchedule):
                 return _unreadable(schedule, at)
             policies = self.core.catalog.policies(transaction)
-            question = _Question(transaction, policies, schedule, compiled, now, engines)
+            question = _Question(transaction, policies, schedule, compiled, now, len(engines))
             answer = _last(question) if at is None else self._about(question, at)
             return Explanation(
                 schedule=schedule.name,
@@ -81,14 +81,13 @@ class Explanations:
                 run=None if answer.run is None else _detail(transaction, answer.run, question.zone),
                 slot=answer.slot,
                 nearest=[to_datetime(slot) for slot in answer.nearest],
-                now=[*gate_reports(transaction, policies, schedule, compiled, now), *self._job(compiled)],
+                now=[*gate_reports(transaction, policies, schedule, compiled, now), *self._job(schedule, engines)],
             )
 
-    def _job(self, compiled: CompiledSchedule) -> Iterator[GateReport]:
+    def _job(self, schedule: ScheduleRecord, engines: Sequence[WorkerRow]) -> Iterator[GateReport]:
         """A report for a missing job: without it, a run that passes all gates fails."""
-        job = compiled.definition.job
-        if lacks(self.core.local.jobs, job):
-            yield GateReport("job", False, f'This engine has no job "{job}". Its runs fail.', {"job": job})
+        for job in self.core.jobs.missing([schedule], engines):
+            yield GateReport("job", False, f'No running engine has the job "{job}". Its runs fail.', {"job": job})
 
     def _about(self, question: _Question, at: int) -> _Answer:
         transaction, schedule = question.transaction, question.schedule

@@ -1,24 +1,109 @@
-"""The jobs of the engine in this process, and the schedules whose job is missing."""
+"""The jobs that schedules may name: of this process, and of engines on this store."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
 
-from matins.engine.schedules import AGENT_JOB, MESSAGE_JOB
+from matins.api.results import Job, JobInput
+from matins.engine.jobs import AGENT_JOB, MESSAGE_JOB, inputs_of
+from matins.engine.settings import format_setting
+from matins.engine.validation import nearest
+from matins.errors import InvalidInput
+from matins.executors.registry import JobRegistry
+from matins.model.job import JobType
+from matins.model.rows import WorkerRow
 from matins.model.schedule import ScheduleRecord
+from matins.model.settings import Declared
+from matins.ports import Store
 
-BUILT_IN = frozenset({AGENT_JOB, MESSAGE_JOB})
-
-
-def lacks(own_jobs: Collection[str] | None, job: str) -> bool:
-    """Whether the engine in this process does not have the job; False without an engine."""
-    return own_jobs is not None and job not in own_jobs and job not in BUILT_IN
+_OFFER = "job:"
 
 
-def missing_jobs(schedules: Iterable[ScheduleRecord], own_jobs: Collection[str] | None) -> dict[str, list[str]]:
-    """The jobs that this engine does not have, and the schedules that need them."""
-    found: dict[str, list[str]] = {}
-    for schedule in schedules if own_jobs is not None else ():
-        if schedule.state == "active" and lacks(own_jobs, schedule.definition.job):
-            found.setdefault(schedule.definition.job, []).append(schedule.name)
-    return found
+class JobNames(NamedTuple):
+    """The job types of this process, and the names of jobs that engines of other programs have."""
+
+    registry: JobRegistry
+    offered: frozenset[str]
+
+    def find(self, name: str) -> JobType:
+        """The type of this name. Raises InvalidInput if neither this process nor an engine has ever had it."""
+        found = self.registry.get(name) or (JobType(name) if name in self.offered else None)
+        if found is not None:
+            return found
+        known = sorted({job.name for job in self.registry} | self.offered)
+        hint = nearest(name, known)
+        if not hint.startswith("Did"):
+            hint = f'Register it first: @m.job("{name}"); or start the program that has it, once.'
+        raise InvalidInput(f'There is no job "{name}".', value=name, field="job", allowed=", ".join(known), hint=hint)
+
+
+@dataclass(frozen=True)
+class KnownJobs:
+    """The jobs that schedules may name. The store remembers what engines have offered, also stopped ones."""
+
+    store: Store
+    registry: JobRegistry
+
+    def names(self) -> JobNames:
+        """The names as they are now. Read outside of transactions: a store in memory has one connection."""
+        with self.store.reading() as transaction:
+            rows = transaction.offers()
+        return JobNames(self.registry, frozenset(name for offers in rows for name in _names(offers)))
+
+    def missing(self, schedules: Iterable[ScheduleRecord], engines: Sequence[WorkerRow]) -> dict[str, list[str]]:
+        """The jobs that neither a running engine nor this process has, and the active schedules that need them.
+        Nothing without an engine: any program may start."""
+        offered = set[str]().union(*(offered_by(engine) for engine in engines))
+        found: dict[str, list[str]] = {}
+        for schedule in schedules if engines else ():
+            job = schedule.definition.job
+            if schedule.state == "active" and job not in offered and job not in self.registry:
+                found.setdefault(job, []).append(schedule.name)
+        return found
+
+    def listed(self, engines: Iterable[WorkerRow]) -> list[Job]:
+        """All jobs by name, with the number of running engines that have each."""
+        offers = [offered_by(engine) for engine in engines]
+        types = {name: JobType(name) for name in self.names().offered} | {job.name: job for job in self.registry}
+        return [
+            _result(job, name in self.registry, sum(name in some for some in offers))
+            for name, job in sorted(types.items())
+        ]
+
+
+def offered_by(engine: WorkerRow) -> set[str]:
+    """The names of the jobs that an engine has."""
+    return set(_names(engine.offers))
+
+
+def _names(offers: str) -> list[str]:
+    return [str(offer).removeprefix(_OFFER) for offer in json.loads(offers) if str(offer).startswith(_OFFER)]
+
+
+def _result(job: JobType, installed: bool, engines: int) -> Job:
+    return Job(
+        name=job.name,
+        help=job.help,
+        runs="event" if job.name == MESSAGE_JOB else "agent" if job.prompt or job.name == AGENT_JOB else "function",
+        destructive=job.destructive,
+        owner_only=job.owner_only,
+        services=list(job.services),
+        inputs=[_input(declared) for declared in inputs_of(job).values()],
+        installed=installed,
+        engines=engines,
+    )
+
+
+def _input(declared: Declared) -> JobInput:
+    setting, default = declared.setting, declared.default
+    return JobInput(
+        name=declared.name,
+        kind=type(declared.kind).__name__.lower(),
+        required=setting.required,
+        default=None if setting.required or default is None else format_setting(declared, default),
+        help=setting.help,
+        example=setting.example,
+    )

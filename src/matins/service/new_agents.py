@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
-from matins.engine.schedules import AGENT_JOB
+from matins.engine.jobs import AGENT_JOB
 from matins.errors import NotFound
 from matins.executors.preparation import own_folder
 from matins.executors.registry import runners
@@ -30,7 +30,9 @@ class NewAgents:
     def prepare(self, principal: Principal, name: str, settings: Mapping[str, Any]) -> Agent | None:
         """The agent to create; None if it exists, or the schedule needs no agent."""
         policies = self.core.policies()
-        if not name or settings.get("job", AGENT_JOB) != AGENT_JOB or name in policies.agents:
+        job = self.core.jobs.registry.get(settings.get("job") or AGENT_JOB)
+        is_function = job is None or (job.prompt is None and job.name != AGENT_JOB)
+        if not name or is_function or name in policies.agents:
             return None
         if name not in runners():
             raise NotFound(f'There is no agent "{name}".', value=name, field="agent", hint=_hint(name, policies.agents))

@@ -18,6 +18,7 @@ from matins.engine.when.parse import parse_trigger
 from matins.engine.when.triggers import Trigger, compile_trigger, to_datetime
 from matins.errors import InvalidInput
 from matins.model.access import OWNER, Principal
+from matins.model.job import JobTypes
 from matins.model.run import RunState
 from matins.model.schedule import ScheduleDefinition, ScheduleRecord
 from matins.model.trigger import DstGap, DstOverlap
@@ -57,11 +58,12 @@ class Previews:
     ) -> EditForecast:
         now = self.core.clock.now_ms()
         given = self.proposals.check_settings(principal, settings, editing=True, context=context)
+        jobs = self.core.jobs.names()
         with self.core.store.reading() as transaction:
             policies = self.core.catalog.policies(transaction)
             schedule = self.core.find(transaction, name, agent)
             before = Timetable(schedule.definition, compile_trigger(schedule.definition.trigger))
-            after = self._edited(transaction, principal, schedule, given, now)
+            after = self._edited(transaction, principal, schedule, given, jobs, now)
             changed = _after_edit(transaction, principal, schedule, after, now, again=changes_trigger(settings))
             return EditForecast(
                 before=forecast_result(transaction, policies, schedule, before, count, now),
@@ -76,10 +78,11 @@ class Previews:
         principal: Principal,
         schedule: ScheduleRecord,
         given: Mapping[str, Any],
+        jobs: JobTypes,
         now: int,
     ) -> Timetable:
         policies = self.core.catalog.policies(transaction)
-        definition, trigger = apply_edit(schedule, given, now, policies.rates, self.core.clock.local_zone())
+        definition, trigger = apply_edit(schedule, given, self.core.parse_context(policies, now), jobs)
         # As the owner: an edit by an agent locks the policies, and a preview locks nothing.
         definition = self.proposals.check_edit(transaction, OWNER, schedule, definition, trigger, now)
         if principal.role == "agent":

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from matins.engine.agent_rules import AgentRules, check_rules, limit_lifetime, needs_no_approval, notable_settings
+from matins.engine.jobs import wakes_agent
 from matins.engine.policies import Policies
 from matins.engine.schedules import OWN_SETTINGS, encode, references
 from matins.engine.targets import context_of, resolve_current
@@ -16,8 +17,9 @@ from matins.engine.when.triggers import Trigger
 from matins.errors import InvalidInput, NotAllowed
 from matins.executors.commands import check_command
 from matins.model.access import Principal
-from matins.model.agent import Target
+from matins.model.agent import Agent, Target
 from matins.model.approval import Approval
+from matins.model.job import JobType
 from matins.model.rows import NewSchedule
 from matins.model.run import RunState
 from matins.model.schedule import ScheduleDefinition, ScheduleRecord
@@ -62,19 +64,27 @@ class Authorship(NamedTuple):
 class Proposals:
     core: Core
 
-    def drafts(self, principal: Principal, schedules: Sequence[Mapping[str, Any]], now: int) -> list[Draft]:
-        """The checked drafts of these schedules. Nothing is written."""
+    def drafts(
+        self, principal: Principal, schedules: Sequence[Mapping[str, Any]], now: int, made: Agent | None = None
+    ) -> list[Draft]:
+        """The checked drafts of these schedules. Nothing is written. `made`: an agent that is created with them."""
         core = self.core
-        policies, zone, cache = core.policies(), core.clock.local_zone(), Cache()
+        policies, jobs, cache = core.policies(), core.jobs.names(), Cache()
+        context = core.parse_context(policies, now)
         drafts: list[Draft] = []
         for given in schedules:
-            draft = make_draft(self.check_settings(principal, given), now, cache, policies.rates, zone)
+            draft = make_draft(self.check_settings(principal, given), context, cache, jobs)
             if principal.role == "agent":
                 rules = policies.rules_for(principal.name)
                 draft = _for_agent(principal, draft, limit_lifetime(draft.timetable.definition, rules, now))
             drafts.append(draft)
-        for definition in {id(draft.timetable): draft.timetable.definition for draft in drafts}.values():
+        for agent, definition in {
+            (d.agent, id(d.timetable)): (d.agent, d.timetable.definition) for d in drafts
+        }.values():
             check_references(definition, policies)
+            if made is None or agent != made.name:
+                check_agent(agent, definition, policies)
+            check_job_right(principal, jobs.find(definition.job))
         return drafts
 
     def check_settings(
@@ -118,6 +128,9 @@ class Proposals:
         """The definition after an edit. Raises unless its author may make the edit."""
         policies = self.core.catalog.policies(transaction)
         check_references(definition, policies)
+        check_agent(schedule.agent, definition, policies)
+        if definition.job != schedule.definition.job or definition.payload != schedule.definition.payload:
+            check_job_right(principal, self.core.jobs.registry.get(definition.job))
         if principal.role != "agent":
             return definition
         rules = policies.rules_for(principal.name)
@@ -174,6 +187,24 @@ def check_references(definition: ScheduleDefinition, policies: Policies) -> None
         compiled = policies.records.get(kind.kind, {})
         if name not in compiled:
             raise unknown_record(kind.one, kind.noun, setting, name, compiled)
+
+
+def check_agent(agent: str, definition: ScheduleDefinition, policies: Policies) -> None:
+    """Raise if runs wake an agent that does not exist."""
+    if not wakes_agent(definition) or agent in policies.agents:
+        return
+    if not agent:
+        names = ", ".join(sorted(policies.agents))
+        hint = f"Give one: {names}." if names else "Create one first: matins agents set scout --runner claude"
+        raise InvalidInput("A prompt needs an agent.", field="agent", allowed=names, hint=hint)
+    raise unknown_record("agent", "agents", "agent", agent, policies.agents)
+
+
+def check_job_right(principal: Principal, job: JobType | None) -> None:
+    """Raise if only the owner may schedule this job."""
+    if job is not None and job.owner_only and principal.role != "owner":
+        hint = "Use another job, or ask the owner."
+        raise NotAllowed(f'Only the owner can schedule the job "{job.name}".', value=job.name, field="job", hint=hint)
 
 
 def unknown_record(one: str, noun: str, field: str, name: str, compiled: Iterable[str]) -> InvalidInput:

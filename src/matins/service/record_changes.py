@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from matins.engine.schedules import AGENT_JOB, references
+from matins.engine.jobs import wakes_agent
+from matins.engine.schedules import references
 from matins.model.access import Principal
 from matins.model.schedule import ScheduleRecord
 from matins.ports import Transaction
@@ -58,5 +59,5 @@ def users_of(noun: str, name: str, schedules: Iterable[ScheduleRecord]) -> list[
 
 def _uses(schedule: ScheduleRecord, noun: str, name: str) -> bool:
     if noun == "agents":
-        return schedule.agent == name and schedule.definition.job == AGENT_JOB
+        return schedule.agent == name and wakes_agent(schedule.definition)
     return any(found.noun == noun and found.name == name for found in references(schedule.definition))

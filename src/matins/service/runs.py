@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from matins.api.results import Check, Run, RunStateName, Snapshot, ThreadAssignment
 from matins.api.runs import RunOutcome
 from matins.engine.gates import Candidate, Facts, Verdict, judge
+from matins.engine.jobs import full_prompt
 from matins.engine.schedules import decode, schedule_settings
 from matins.engine.transitions import FAIL, MARK_UNKNOWN, RETRY, SUCCEED
 from matins.engine.when.triggers import to_datetime
@@ -192,7 +193,7 @@ class Runs:
             agent=row.agent,
             rev=run.rev,
             job=then.job,
-            prompt=then.prompt,
+            prompt=full_prompt(then),
             payload=then.payload,
             settings=schedule_settings(then),
         )

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from matins.api.results import FilePlace, Schedule
+from matins.engine.jobs import full_prompt
 from matins.engine.schedules import UNREADABLE, schedule_settings, start_text
 from matins.engine.when.definitions import to_dict
 from matins.engine.when.triggers import to_datetime
@@ -51,7 +52,7 @@ class Schedules:
         draft_name = "unnamed" if name is None else name
         given = {"name": draft_name, "when": when, "agent": agent, "context": context, **settings}
         made = self.agents.prepare(principal, agent, settings) if create_agent else None
-        (draft,) = self.proposals.drafts(principal, [given], now)
+        (draft,) = self.proposals.drafts(principal, [given], now, made)
         with self.core.store.transaction(now) as transaction:
             notes = [] if made is None else self.agents.create(transaction, principal, made, now)
             if name is None:
@@ -111,12 +112,13 @@ class Schedules:
     ) -> Schedule:
         now, core = self.core.clock.now_ms(), self.core
         given = self.proposals.check_settings(principal, settings, editing=True, context=context)
+        jobs = core.jobs.names()
 
         def in_store(transaction: Transaction) -> None:
             schedule = core.schedule_for(transaction, principal, name, agent)
             check_revision(schedule, if_rev)
             policies = core.catalog.policies(transaction)
-            definition, trigger = apply_edit(schedule, given, now, policies.rates, core.clock.local_zone())
+            definition, trigger = apply_edit(schedule, given, core.parse_context(policies, now), jobs)
             definition = self.proposals.check_edit(transaction, principal, schedule, definition, trigger, now)
             self.changes.revise(transaction, principal, schedule, definition, trigger, tuple(given), now)
 
@@ -219,7 +221,7 @@ def _result(schedule: ScheduleRecord, last: RunRecord | None, file: FilePlace | 
         trigger_text=text,
         timezone=definition.trigger.timezone,
         job=definition.job,
-        prompt=definition.prompt,
+        prompt=full_prompt(definition),
         description=definition.description,
         labels=definition.labels or {},
         next_run_at=to_datetime(schedule.next_slot) if schedule.state == "active" else None,

@@ -7,6 +7,7 @@ from typing import Any
 
 from matins.api.arguments import read_arguments
 from matins.api.use_case import UseCase
+from matins.executors.registry import JobRegistry
 from matins.model.access import Principal
 from matins.ports import Clock, Store
 from matins.service.approvals import Approvals
@@ -18,6 +19,7 @@ from matins.service.explanations import Explanations
 from matins.service.file.apply import File
 from matins.service.file.write_back import FileWriter
 from matins.service.inbound import Inbound
+from matins.service.jobs import KnownJobs
 from matins.service.new_agents import NewAgents
 from matins.service.output import Outputs
 from matins.service.permissions import check_right
@@ -44,8 +46,9 @@ class Service:
         clock: Clock,
         notify: Callable[[], None] = lambda: None,
         workdir: str | None = None,
+        jobs: JobRegistry | None = None,
     ) -> None:
-        core = Core(store, clock, notify, workdir)
+        core = Core(store, clock, notify, workdir, KnownJobs(store, jobs or JobRegistry()))
         proposals, records = Proposals(core), RecordChanges(core)
         changes = ScheduleChanges(core, proposals)
         file = File(core, changes, records)

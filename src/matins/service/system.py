@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from matins.api.results import Backup, Finding, Jobs, Stats, Throttled, Whoami
+from matins.api.results import Backup, Finding, Job, Stats, Throttled, Whoami
 from matins.engine.money import format_money
 from matins.engine.validation import check_strings
 from matins.engine.when.durations import DAY_MS
@@ -17,7 +17,6 @@ from matins.model.rows import NewEvent
 from matins.runtime.catalog import GLOBAL
 from matins.service.core import LEASE_MS, Core
 from matins.service.doctor import Doctor
-from matins.service.jobs import BUILT_IN
 from matins.service.permissions import rights_of
 
 
@@ -27,7 +26,7 @@ class System:
     doctors: Doctor
 
     def stats(self, principal: Principal) -> Stats:
-        now, engines = self.core.clock.now_ms(), self.core.store.engines(LEASE_MS)
+        now, engines = self.core.clock.now_ms(), len(self.core.store.engines(LEASE_MS))
         with self.core.store.reading() as transaction:
             figures = transaction.counts()
             sizes = {row.scope: row.size for row in transaction.limits()}
@@ -57,11 +56,8 @@ class System:
     def doctor(self, principal: Principal) -> list[Finding]:
         return self.doctors.findings(principal)
 
-    def jobs(self, principal: Principal) -> Jobs:
-        own = self.core.local.jobs
-        here = own is not None
-        others = self.core.store.engines(LEASE_MS) - here if self.core.store.shared else 0
-        return Jobs(here, sorted(BUILT_IN.union(own or ())), max(0, others))
+    def jobs(self, principal: Principal) -> list[Job]:
+        return self.core.jobs.listed(self.core.store.engines(LEASE_MS))
 
     def whoami(self, principal: Principal) -> Whoami:
         run_id = None if principal.run_id is None else str(principal.run_id)

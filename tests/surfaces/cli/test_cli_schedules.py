@@ -302,26 +302,27 @@ def test_who_may_not(user: User, bench: Sandbox) -> None:
     assert viewer.json("show", "s")["state"] == "active"
 
 
-def test_b2_a_job_that_nobody_has_is_told_at_once(user: User, bench: Sandbox) -> None:
-    """B2: when it is added and when it is edited; the schedule is made all the same"""
-    told = 'This engine has no job "backup". Runs fail unless another engine registers it.\n'
-    assert told in user.types("add", "every day at 9am", "--job", "backup", "-n", "s").stderr
-    assert user.json("show", "s")["job"] == "backup"
-    assert user.types("edit", "s", "--job", "work").stderr == ""
-    assert user.types("edit", "s", "--job", "backup").stderr == told
-    assert user.types("edit", "s", "--retries", "1").stderr == ""
-    assert "✗ bad    job backup: " in user.types("doctor", code=1).stdout
-    assert 'job          ✗ stops   This engine has no job "backup". Its runs fail.' in user.says("why", "s")
+def test_b2_a_job_that_nobody_has_is_refused(user: User, bench: Sandbox) -> None:
+    """B2, C15: when it is added and when it is edited; one whose program stopped is told"""
+    said = user.complains("add", "every day at 9am", "--job", "backup", "-n", "s", code=2)
+    assert said.startswith('Error: There is no job "backup".')
     bench.job("backup")(lambda run: None)
-    assert "job" not in user.types("edit", "s", "--job", "backup").stderr
+    bench.settle()
+    assert "job" not in user.types("add", "every day at 9am", "--job", "backup", "-n", "s").stderr
+    del bench.jobs._own["backup"]
+    bench.jobs._counted = False
+    bench.settle()
+    assert 'There is no job "backup"' in user.complains("edit", "s", "--job", "backup", code=2)
+    assert "✗ bad    job backup: " in user.types("doctor", code=1).stdout
+    assert 'job          ✗ stops   No running engine has the job "backup". Its runs fail.' in user.says("why", "s")
 
 
 def test_b2_a_job_while_nothing_runs(user: User, bench: Sandbox) -> None:
-    """B2: matins up would not help"""
+    """B2: matins up would not help with a job of another program"""
+    bench.job("backup")(lambda run: None)
+    bench.settle()
+    del bench.jobs._own["backup"]
     bench.engine.close()
-    bench._service.local.jobs = None
     said = user.types("add", "every day at 9am", "--job", "backup", "-n", "s").stderr
-    assert said.splitlines()[1:] == [
-        'No engine is running. Start the program that registers the job "backup"; matins up has none.'
-    ]
+    assert said.splitlines()[1:] == ['No running engine has the job "backup". Start the program that registers it.']
     assert "matins up" in user.types("add", "every day at 9am", "--agent", "demo", "Hello").stderr

@@ -222,7 +222,7 @@ def the_whole(server: HttpServer, client: Api, tmp_path: Path) -> None:
     seal = client.audit.seal()
     assert seal is None or ":" in seal
     assert client.system.stats().running is True
-    assert "work" in client.system.jobs().names
+    assert "work" in [found.name for found in client.system.jobs()]
     assert {found.what for found in client.system.doctor()} >= {"clock", "store"}
     assert client.system.whoami().role == "owner"
     made = client.tokens.create("robot", role="viewer")

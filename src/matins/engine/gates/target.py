@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from matins.engine.gates.gate import Gate, Verdict
-from matins.engine.schedules import AGENT_JOB
+from matins.engine.jobs import wakes_agent
 from matins.model.run import RunState
 
 _RESOLVE = Verdict(RunState.WAITING, "waiting_for_target")
@@ -13,7 +13,7 @@ TARGET = Gate(
     stages=("start",),
     settings="`target`, `fallback`, `fallback_timeout`, `final_fallback`",
     refusal="The run waits for its thread, or is `skipped`.",
-    applies=lambda definition: definition.job == AGENT_JOB,
-    judge=lambda candidate: _RESOLVE if candidate.definition.job == AGENT_JOB else None,
+    applies=wakes_agent,
+    judge=lambda candidate: _RESOLVE if wakes_agent(candidate.definition) else None,
     asks=True,
 )

@@ -5,7 +5,7 @@ The transaction that starts the run writes the event and ends the run (`runtime/
 
 from __future__ import annotations
 
-from matins.engine.schedules import MESSAGE_JOB
+from matins.engine.jobs import MESSAGE_JOB
 from matins.executors.runners.call_checks import check_call
 from matins.executors.runners.protocol import Call, EndpointConnection, RunnerResult
 

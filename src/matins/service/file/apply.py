@@ -79,13 +79,13 @@ class File:
 
     def interpret(self, file: ConfigFile, content: Content) -> Interpretation:
         """The interpretation of the content. Other records are read first, so that no transaction is open meanwhile."""
-        draft = file.parse(content.text)
+        draft, jobs = file.parse(content.text), self.core.jobs.names()
         with self.core.store.reading() as transaction:
             if content.file is None and not defined_by(transaction, file.path):
                 message = f"There is no file {file.path}."
                 raise InvalidInput(message, value=str(file.path), field="file", hint="Create it.")
             by_name = any(_names_schedules(item) for item in draft.items)
-            context = self._context(transaction, with_schedules=by_name)
+            context = self._context(transaction, with_schedules=by_name)._replace(jobs=jobs)
         return file.interpret(content.text, context)
 
     def plan_in(

@@ -69,8 +69,14 @@ class RunQueries(Statements):
     def limits(self) -> list[ScopeRow]:
         return self._rows(ScopeRow, "limits")
 
-    def insert_worker(self, identity: str, now: int) -> int:
-        return self._value("insert_worker", identity=identity, now=now)
+    def set_offers(self, worker: int, offers: str) -> None:
+        self._all("set_offers", id=worker, offers=offers)
+
+    def offers(self) -> list[str]:
+        return self._column("offers")
+
+    def insert_worker(self, identity: str, now: int, offers: str = "[]") -> int:
+        return self._value("insert_worker", identity=identity, now=now, offers=offers)
 
     def heartbeat(self, worker: int) -> int | None:
         return self._value("heartbeat", id=worker)

@@ -35,7 +35,13 @@ UPDATE permits SET n = -n WHERE scope = :scope AND n < 0 AND n >= -:size;
 SELECT scope, count(*) FILTER (WHERE n > 0) AS size, count(run_id) AS in_use FROM permits GROUP BY scope;
 
 -- workers: workers that have not stopped
-SELECT id, identity, beat FROM workers WHERE stopped_at IS NULL ORDER BY id;
+SELECT id, identity, beat, offers FROM workers WHERE stopped_at IS NULL ORDER BY id;
+
+-- set_offers: what a worker has for runs that need it
+UPDATE workers SET offers = :offers WHERE id = :id AND offers <> :offers;
+
+-- offers: what workers offer and have offered
+SELECT DISTINCT offers FROM workers;
 
 -- stop_worker: mark a worker as stopped or dead
 UPDATE workers SET stopped_at = :now WHERE id = :id AND stopped_at IS NULL RETURNING id;

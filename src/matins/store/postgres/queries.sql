@@ -162,15 +162,15 @@ SELECT 1 FROM permits WHERE scope = %(scope)b ORDER BY n FOR UPDATE;
 INSERT INTO permits (scope, n) SELECT %(scope)b, n FROM generate_series(1, %(size)b) n ON CONFLICT DO NOTHING;
 
 -- insert_worker: add a process that runs the loops
-INSERT INTO workers (identity, beat, started_at)
-VALUES (%(identity)b, (extract(epoch FROM clock_timestamp()) * 1000)::bigint, %(now)b) RETURNING id;
+INSERT INTO workers (identity, beat, started_at, offers)
+VALUES (%(identity)b, (extract(epoch FROM clock_timestamp()) * 1000)::bigint, %(now)b, %(offers)b) RETURNING id;
 
 -- heartbeat: record a heartbeat by the server's clock
 UPDATE workers SET beat = (extract(epoch FROM clock_timestamp()) * 1000)::bigint
 WHERE id = %(id)b AND stopped_at IS NULL RETURNING beat;
 
--- engines: count workers with a heartbeat within a lease, before or after now: the clock of the server may have changed
-SELECT count(*) FROM workers
+-- engines: workers with a heartbeat within a lease, before or after now: the clock of the server may have changed
+SELECT id, identity, beat, offers FROM workers
 WHERE stopped_at IS NULL AND abs((extract(epoch FROM statement_timestamp()) * 1000)::bigint - beat) <= %(lease)b;
 
 -- insert_writer: add a connection that writes events

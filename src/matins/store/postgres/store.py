@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from matins.errors import Conflict, StoreError, StoreUnavailable, StoreVersionError
-from matins.model.rows import ChainHead
+from matins.model.rows import ChainHead, WorkerRow
 from matins.ports import Clock
 from matins.store.migrations import Migration, check_known, load_migrations
 from matins.store.postgres.clock import DatabaseClock
@@ -122,12 +122,11 @@ class PostgresStore:
         """An empty list: the server checks itself."""
         return []
 
-    def engines(self, lease_ms: int) -> int:
+    def engines(self, lease_ms: int) -> list[WorkerRow]:
         with self.pool.borrow(_BEGIN_READING) as session:
-            row = session.cursor.execute(SQL["engines"], {"lease": lease_ms}).fetchone()
+            rows = session.cursor.execute(SQL["engines"], {"lease": lease_ms}).fetchall()
             session.cursor.execute(b"COMMIT")
-        assert row is not None
-        return row[0]
+        return [WorkerRow(*row) for row in rows]
 
     def clock(self, host: Clock) -> DatabaseClock:
         return DatabaseClock(self, host)

@@ -114,7 +114,7 @@ SELECT state FROM runs INDEXED BY runs_slot WHERE schedule_id = :id AND id < :ru
 INSERT INTO permits (scope, n) VALUES (?1, ?2) ON CONFLICT DO NOTHING;
 
 -- insert_worker: add a process that runs the loops
-INSERT INTO workers (identity, beat, started_at) VALUES (:identity, 0, :now) RETURNING id;
+INSERT INTO workers (identity, beat, started_at, offers) VALUES (:identity, 0, :now, :offers) RETURNING id;
 
 -- heartbeat: record a heartbeat
 UPDATE workers SET beat = beat + 1 WHERE id = :id AND stopped_at IS NULL RETURNING beat;

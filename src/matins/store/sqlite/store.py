@@ -12,7 +12,7 @@ from typing import Any
 import apsw
 
 from matins.errors import StoreBusy, StoreCorrupt, StoreError, StoreUnavailable
-from matins.model.rows import ChainHead
+from matins.model.rows import ChainHead, WorkerRow
 from matins.ports import Clock
 from matins.store.chain import Chain
 from matins.store.migrations import Migration, check_known, load_migrations
@@ -115,12 +115,12 @@ class SqliteStore:
         """The socket of an engine on this store; None for a store in memory."""
         return self.ownership.socket
 
-    def engines(self, lease_ms: int) -> int:
-        """The number of running engines. A worker with a process id holds the lock while it runs."""
+    def engines(self, lease_ms: int) -> list[WorkerRow]:
+        """The running engines. A worker with a process id holds the lock while it runs."""
         with self.reading() as transaction:
             workers = transaction.workers()
         owned = self.ownership.has_engine()
-        return sum(1 for worker in workers if owned or '"pid"' not in worker.identity)
+        return [worker for worker in workers if owned or '"pid"' not in worker.identity]
 
     def clock(self, host: Clock) -> Clock:
         return host

@@ -32,6 +32,7 @@ SECTIONS: Mapping[str, Mapping[str, Entry]] = {
         "rm": Entry("schedules:delete", "Delete a schedule. Its history is kept."),
         "next": Entry("forecasts:next_runs", "Show the next runs, or when a WHEN would fire."),
         "preview": Entry("forecasts:preview", "Preview a schedule's next slots and daily cost."),
+        "jobs": Entry("jobs:jobs", "List the jobs that schedules can name, with their inputs."),
         "why": Entry("why:why", "Explain why a schedule ran or did not run."),
     },
     "Runs": {

@@ -88,16 +88,11 @@ def _note_zone(context: CliContext, schedule: Document, when: str | None, settin
 
 
 def _note_job(context: CliContext, job: str, settings: Mapping[str, Any]) -> bool:
-    """Whether an unknown job was noted. It is not an error, because its program may start later."""
-    known = context.call("system.jobs") if "job" in settings else {"names": [job]}
-    if job in known["names"]:
+    """Whether a job of another program was noted, because no running engine has it."""
+    known: list[Document] = context.call("system.jobs") if "job" in settings else []
+    if not any(item["name"] == job and not item["installed"] and not item["engines"] for item in known):
         return False
-    if known["engine"]:
-        context.note(f'This engine has no job "{job}". Runs fail unless another engine registers it.')
-    elif known["others"]:
-        context.note(f'The schedule needs an engine that has the job "{job}".')
-    else:
-        context.note(f'No engine is running. Start the program that registers the job "{job}"; matins up has none.')
+    context.note(f'No running engine has the job "{job}". Start the program that registers it.')
     return True
 
 

@@ -132,7 +132,8 @@ CREATE TABLE workers (
   identity text NOT NULL,
   beat bigint NOT NULL,
   started_at bigint NOT NULL,
-  stopped_at bigint
+  stopped_at bigint,
+  offers text NOT NULL -- what runs may need and find there, as JSON: ["job:report", "runner:claude"]
 );
 
 -- Events: append-only, hash-chained per writer: gapless seq, hash over the previous hash. The id is the transaction's,

@@ -124,7 +124,8 @@ CREATE TABLE workers (
   identity TEXT NOT NULL,
   beat INTEGER NOT NULL,
   started_at INTEGER NOT NULL,
-  stopped_at INTEGER
+  stopped_at INTEGER,
+  offers TEXT NOT NULL -- what runs may need and find there, as JSON: ["job:report", "runner:claude"]
 ) STRICT;
 
 -- Events: append-only, hash-chained per writer: gapless seq, hash over the previous hash.

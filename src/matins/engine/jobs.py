@@ -1,0 +1,71 @@
+"""Jobs of schedules: the payload is checked against the inputs of the job's type."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, cast
+
+from matins.engine.settings import ParseContext, check_required, format_settings, parse_settings
+from matins.engine.validation import invalid
+from matins.errors import InvalidInput
+from matins.model.job import JobType
+from matins.model.schedule import ScheduleDefinition
+from matins.model.settings import Table, settings_of
+
+AGENT_JOB = "scheduled-task"
+"""The job that sends a prompt to an agent."""
+MESSAGE_JOB = "message"
+"""The job that emits its payload as an event; also the name of a runner."""
+
+
+def wakes_agent(definition: ScheduleDefinition) -> bool:
+    """Whether runs are prompts to an agent: the schedule's own prompt, or one that its job writes."""
+    return definition.job == AGENT_JOB or definition.job_prompt is not None
+
+
+def full_prompt(definition: ScheduleDefinition) -> str | None:
+    """What the agent is told: the job's prompt, then the schedule's own."""
+    parts = [part for part in (definition.job_prompt, definition.prompt) if part is not None]
+    return "\n\n".join(parts) if parts else None
+
+
+def apply_job(definition: ScheduleDefinition, job: JobType, context: ParseContext) -> ScheduleDefinition:
+    """The definition with what the type of its job decides. Raises InvalidInput for a payload that the type refuses."""
+    inputs = parse_inputs(job, definition.payload, context)
+    prompt = None if job.prompt is None else job.prompt(inputs)
+    return replace(definition, job_prompt=prompt, harmless=not job.destructive)
+
+
+def parse_inputs(job: JobType, payload: Any, context: ParseContext) -> Any:
+    """The inputs of a job, from its payload. Errors name the input: `payload.repos`."""
+    if job.inputs is None:
+        return payload
+    if payload is not None and not isinstance(payload, Mapping):
+        raise invalid("payload", payload, "a mapping", hint=example_of(job))
+    given = cast("Mapping[str, Any]", payload or {})
+    owner = f'The job "{job.name}"'
+    try:
+        check_required(owner, inputs_of(job), given)
+        return job.inputs(**parse_settings(owner, inputs_of(job), given, context))
+    except InvalidInput as error:
+        error.field = f"payload.{error.field}" if error.field else "payload"
+        error.hint = error.hint or example_of(job)
+        raise
+
+
+def inputs_of(job: JobType) -> Table:
+    """The inputs that a type declares, by written name."""
+    return {} if job.inputs is None else settings_of(job.inputs)
+
+
+def format_inputs(job: JobType, inputs: Any) -> dict[str, Any]:
+    """The inputs as a payload holds them."""
+    return format_settings(inputs_of(job), inputs)
+
+
+def example_of(job: JobType) -> str | None:
+    """A payload with an example of each required input."""
+    table = inputs_of(job)
+    needed = {name: declared.setting.example for name, declared in table.items() if declared.setting.required}
+    return f"For example: payload={needed}." if needed else None

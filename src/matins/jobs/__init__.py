@@ -1,0 +1,10 @@
+"""The job types that come with Matins, one module each, and the names that a module of your own needs."""
+
+from matins.executors.python import JobContext
+from matins.model.job import JobType
+from matins.model.settings import Arguments, Choice, Duration, Flag, Int, Json, Name, Names, Secret, Setting, Text, Url
+
+__all__ = [
+    "Arguments", "Choice", "Duration", "Flag", "Int", "JobContext", "JobType", "Json", "Name", "Names", "Secret",
+    "Setting", "Text", "Url",
+]  # fmt: skip
