@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from matins.engine.settings import ParseContext, check_required, format_settings, parse_settings
 from matins.engine.validation import invalid
-from matins.errors import InvalidInput
+from matins.errors import Example, InvalidInput
 from matins.model.job import JobType
 from matins.model.schedule import ScheduleDefinition
 from matins.model.settings import Table, settings_of
@@ -49,8 +49,9 @@ def parse_inputs(job: JobType, payload: Any, context: ParseContext) -> Any:
         check_required(owner, inputs_of(job), given)
         return job.inputs(**parse_settings(owner, inputs_of(job), given, context))
     except InvalidInput as error:
+        if isinstance(error.hint, Example) or error.hint is None:
+            error.hint = example_of(job, getattr(error.hint, "settings", {}))
         error.field = f"payload.{error.field}" if error.field else "payload"
-        error.hint = error.hint or example_of(job)
         raise
 
 
@@ -64,8 +65,9 @@ def format_inputs(job: JobType, inputs: Any) -> dict[str, Any]:
     return format_settings(inputs_of(job), inputs)
 
 
-def example_of(job: JobType) -> str | None:
-    """A payload with an example of each required input."""
+def example_of(job: JobType, settings: Mapping[str, Any] | None = None) -> Example | None:
+    """A payload with an example of each required input, and these."""
     table = inputs_of(job)
     needed = {name: declared.setting.example for name, declared in table.items() if declared.setting.required}
-    return f"For example: payload={needed}." if needed else None
+    payload = {**needed, **(settings or {})}
+    return Example({"payload": payload}) if payload else None

@@ -145,7 +145,8 @@ def apply_edit(
     whole = ScheduleDefinition(
         **{f.name: getattr(changed if f.name in given_fields else definition, f.name) for f in fields(definition)}
     )
-    whole = apply_job(whole, jobs.find(whole.job), context)
+    if "job" in settings or "payload" in settings:  # otherwise the job may be one that no program has any more
+        whole = apply_job(whole, jobs.find(whole.job), context)
     check_approval(whole)
     check_texts(whole)  # the prompt may need a work source that the edit removed
     return whole, trigger
