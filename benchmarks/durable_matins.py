@@ -37,6 +37,13 @@ def a_minute_ago() -> str:
     return f"{minute.minute} {minute.hour} * * *"
 
 
+def with_jobs(matins: Matins) -> Matins:
+    """Schedules name only jobs that are known; what they do is decided where they run."""
+    for name in ("nothing", "look", "ready"):
+        matins.job(name)(lambda run: None)
+    return matins
+
+
 class OfMatins(adapter.Contestant):
     left = """SELECT (SELECT count(*) FROM runs WHERE state BETWEEN 0 AND 5)
       + (SELECT count(*) FROM (SELECT 1 FROM due WHERE due_at <= {now} LIMIT 1) waiting)"""
@@ -54,12 +61,12 @@ class OfMatins(adapter.Contestant):
             yield {"name": f"schedule {nth}", "when": when, "timezone": "UTC", "job": do, **payload}
 
     def prepare(self) -> None:
-        matins = Matins(self.url, clock=EarlierClock())
+        matins = with_jobs(Matins(self.url, clock=EarlierClock()))
         matins.add_many(list(self.schedules(a_minute_ago(), "nothing", self.task.count)))
         matins.close()
 
     def prepare_latency(self) -> None:
-        matins = Matins(self.url)
+        matins = with_jobs(Matins(self.url))
         instants = [datetime.fromtimestamp(due, UTC).isoformat(timespec="milliseconds") for due in self.task.dues()]
         matins.add_many(
             [{"name": f"at {instant}", "when": instant, "timezone": "UTC", "job": "look"} for instant in instants]
@@ -80,11 +87,11 @@ class OfMatins(adapter.Contestant):
         self.matins.close()
 
     def adding_one_by_one(self) -> Callable[[int], Any]:
-        matins = Matins(self.url)
+        matins = with_jobs(Matins(self.url))
         return lambda nth: matins.add(f"one by one {nth}", when="0 9 * * *", timezone="UTC", job="nothing")
 
     def adding_in_bulk(self) -> Callable[[], Any]:
-        matins = Matins(self.url)
+        matins = with_jobs(Matins(self.url))
         rows = list(self.schedules("0 9 * * *", "nothing", self.task.count))
         return lambda: matins.add_many(rows)
 
@@ -106,7 +113,7 @@ def idle(kind: type[adapter.Contestant], script: str, task: Task) -> dict[str, A
 
 def fill(contestant: OfMatins) -> None:
     """Schedules that are not due for hours, and one that is: whoever starts it is ready."""
-    matins = Matins(contestant.url, clock=EarlierClock())
+    matins = with_jobs(Matins(contestant.url, clock=EarlierClock()))
     far = datetime.now(UTC) - timedelta(hours=1)
     rows = list(contestant.schedules(f"{far.minute} {far.hour} * * *", "nothing", contestant.task.count))
     for first in range(0, len(rows), CHUNK):

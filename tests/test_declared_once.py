@@ -79,7 +79,7 @@ import file_settings_page, use_case_page
 m = Matins()
 found = schema()["properties"]
 api = openapi()
-added = m.add("x", when="1d", job="j", mood="calm")
+added = m.add("x", when="1d", job="message", mood="calm")
 m.moods.set("calm", colour="blue")
 print(json.dumps({{
     "setting in the schema": "mood" in schema()["$defs"]["schedule"]["properties"],

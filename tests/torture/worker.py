@@ -62,6 +62,7 @@ def _live(stage: Stage, orders: Orders, diary: Diary) -> int:
     try:
         clock = SteppedClock(stage.offset)
         with contextlib.closing(Matins(stage.url, clock=clock, threads=orders.threads, **stage.settings())) as matins:
+            _register(matins, diary, points)
             _ROLES[orders.role](matins, stage, orders, diary, points)
     except StoreBusy:
         diary.tell("busy")
@@ -125,7 +126,6 @@ _ROLES: dict[str, Callable[[Matins, Stage, Orders, Diary, Points], None]] = {
 
 
 def _begin(matins: Matins, diary: Diary, points: Points) -> None:
-    _register(matins, diary, points)
     matins.start()
     diary.tell("started")
 
