@@ -28,7 +28,7 @@ from matins.executors.python import PythonExecutor, run_job
 from matins.executors.registry import runners
 from matins.executors.runners.conformance import check_runner
 from matins.library import Matins
-from matins.runtime.attempt import Attempt, AttemptEnd
+from matins.runtime.attempt import Attempt, AttemptEnd, Mark
 from matins.runtime.checks import Check, CheckedRun
 
 __all__ = ["InlineChecks", "InlineExecutor", "ManualClock", "Sandbox", "check_runner", "instant", "iso"]
@@ -77,6 +77,7 @@ class InlineExecutor(PythonExecutor):
         super().__init__(*arguments, **options)
         self.before: Callable[[Attempt], None] = lambda attempt: None
         self._done: list[AttemptEnd] = []
+        self._submitted: set[Mark] = set()
 
     def start(self) -> None:
         """Do nothing: there are no threads."""
@@ -85,6 +86,7 @@ class InlineExecutor(PythonExecutor):
         """Do nothing: there are no threads."""
 
     def submit(self, batch: list[Attempt]) -> None:
+        self._submitted |= {attempt.mark for attempt in batch}
         for attempt in batch:
             self.before(attempt)
             outcome = run_job(self, attempt)  # may run a turn of the engine, which drains earlier results
@@ -92,7 +94,11 @@ class InlineExecutor(PythonExecutor):
 
     def drain(self) -> list[AttemptEnd]:
         done, self._done = self._done, []
+        self._submitted -= {item.attempt.mark for item in done}
         return done
+
+    def marks(self) -> set[Mark]:
+        return set(self._submitted)
 
     def capacity(self, *, for_agents: bool = False) -> int:
         return 1_000

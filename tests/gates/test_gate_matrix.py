@@ -229,15 +229,17 @@ class InTheWay(Closed):
     once_is_over = True
 
     def made(self) -> None:
-        submit, self.bench.executor.submit = self.bench.executor.submit, lambda batch: None  # type: ignore[method-assign]
+        executor, submitted = self.bench.executor, self.bench.executor._submitted
+        submit, executor.submit = executor.submit, lambda batch: submitted.update(one.mark for one in batch)  # type: ignore[method-assign]
         self.held = [int(self.bench.run(name).id) for name in TRIGGERS]
         self.bench.engine.turn()
-        self.bench.executor.submit = submit  # type: ignore[method-assign]
+        executor.submit = submit  # type: ignore[method-assign]
         with self.bench._store.transaction(0) as transaction:
             rows = transaction.live_runs(self.held)
             assert [row.state for row in rows] == [RunState.STARTING] * len(rows)
 
     def open(self) -> None:
+        self.bench.executor._submitted.clear()
         for run_id in self.held:
             self.bench.runs.cancel(run_id)
         with self.bench._store.transaction(self.bench.clock.now_ms()) as transaction:

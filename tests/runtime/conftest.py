@@ -25,6 +25,7 @@ class Stage(InlineExecutor):
         self.cancelled: set[int] = set()
 
     def submit(self, batch: list[Attempt]) -> None:
+        self._submitted |= {work.mark for work in batch}
         self.on.update({work.run_id: work for work in batch})
 
     def cancel(self, run_ids: set[int]) -> None:

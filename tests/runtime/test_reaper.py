@@ -201,3 +201,59 @@ def test_looking_round_is_not_done_every_turn(theatre: Sandbox) -> None:
         clock.advance(100)
         reaper.turn(clock.now_ms(), clock.boot_ms())
     assert len(reads) == 4
+
+
+def test_a_held_run_waits_for_a_person_also_after_more_crashes(reopen: Reopen, lines: Lines) -> None:
+    """H8, S2: only a person closes it."""
+    crashed(reopen, on_unknown="hold")
+    for _ in range(3):
+        theatre = reopen()
+        assert lines(theatre, "s") == ["08:05 held worker_lost"]
+    assert any("wait for a person" in found.sentence for found in theatre.system.doctor())
+
+
+def test_a_run_whose_worker_has_stopped_is_taken_up(theatre: Sandbox) -> None:
+    """S2, H8: whoever marked its worker as stopped."""
+    theatre.add("s", when="*/5 * * * *", job="work")
+    theatre.run_until(AT)
+    gone = theatre.engine.worker
+    with theatre.store.transaction(theatre.clock.now_ms()) as transaction:
+        transaction.stop_worker(gone, theatre.clock.now_ms())
+        theatre.engine.worker = theatre.engine.reaper._worker = transaction.insert_worker("next", 0)
+    assert any("its worker is gone" in found.sentence for found in theatre.system.doctor())
+    theatre.run_until(theatre.clock.now_ms() + 3_000)
+    theatre.settle()
+    (run,) = theatre.runs.list(schedule="s")
+    assert (run.state, run.epoch) == ("running", 2)
+
+
+def test_an_own_run_that_the_executor_does_not_have_is_taken_up(theatre: Sandbox) -> None:
+    """S2, H8: each beat compares what the store has with what the executor has."""
+    theatre.add("s", when="*/5 * * * *", job="work")
+    theatre.run_until(AT)
+    theatre.stage._submitted.clear()
+    theatre.run_until(theatre.clock.now_ms() + 3_000)
+    theatre.settle()
+    assert theatre.runs.list(schedule="s")[0].epoch == 2
+
+
+def test_an_attempt_that_the_store_does_not_know_is_ended(theatre: Sandbox) -> None:
+    """S2: another worker may have the run."""
+    theatre.add("s", when="*/5 * * * *", job="work")
+    theatre.run_until(AT)
+    theatre.stage._submitted.add((4711, 1))
+    theatre.clock.advance(3_000)
+    theatre.settle()
+    assert theatre.stage.cancelled == {4711}
+
+
+def test_a_run_whose_owner_is_gone_can_be_resolved(theatre: Sandbox) -> None:
+    """H8: before any engine takes it up; a run at work cannot."""
+    theatre.add("s", when="*/5 * * * *", job="work")
+    theatre.run_until(AT)
+    (run,) = theatre.runs.list(schedule="s")
+    with pytest.raises(Conflict, match="is not held: starting"):
+        theatre.runs.resolve(run.id, "failed")
+    with theatre.store.transaction(theatre.clock.now_ms()) as transaction:
+        transaction.stop_worker(theatre.engine.worker, theatre.clock.now_ms())
+    assert theatre.runs.resolve(run.id, "failed").state == "failed"

@@ -12,7 +12,7 @@ from sim_checks import SimulatedChecks
 from sim_faults import Faults, SimulatedCrash, Wire
 
 from matins.model.run import Outcome, ProviderLimit, Usage
-from matins.runtime.attempt import Attempt, AttemptEnd
+from matins.runtime.attempt import Attempt, AttemptEnd, Mark
 from matins.runtime.catalog import Catalog
 from matins.runtime.engine import Engine, EngineOptions
 from matins.runtime.heartbeat import Heartbeat
@@ -78,6 +78,9 @@ class SimulatedExecutor:
 
     def running(self) -> int:
         return len(self._jobs)
+
+    def marks(self) -> set[Mark]:
+        return set(self._jobs)
 
     def busy(self) -> bool:
         return bool(self._jobs)

@@ -225,3 +225,41 @@ def test_a_removed_schedule_is_gone_and_its_name_is_free(bench: Sandbox, ran: li
     bench.add("tick", when="0 * * * *", job="note")
     bench.run_until("2026-03-27T11:00:00Z")
     bench.assert_ran("tick", times=1)
+
+
+def test_a_stop_while_the_network_flaps_leaves_nothing_behind(bench: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    """S2, H8: the reply to a claim's COMMIT is lost, the last turn fails, and the goodbye arrives."""
+    bench.job("work")(lambda run: None)
+    bench.add("tick", when="*/15 * * * *", job="work")
+    transact = bench.store.transaction
+
+    def reply_lost(now: int) -> Any:
+        return _cut(transact(now), after=True)
+
+    def unreachable(now: int) -> Any:
+        return _cut(transact(now), after=False)
+
+    bench.clock.advance(15 * 60_000)
+    monkeypatch.setattr(bench.store, "transaction", reply_lost)
+    bench.engine.run_once()
+    (run,) = bench.runs.list(schedule="tick")
+    assert run.state == "running"  # claimed, and never handed over
+    bench.engine.accepting = False
+    monkeypatch.setattr(bench.store, "transaction", unreachable)
+    bench.engine.run_once()
+    monkeypatch.undo()
+    bench.engine.close()
+    assert bench.runs.list(schedule="tick")[0].state == "ready"
+    bench.engine.accepting = True
+    bench.engine.open(bench.executor, "next", bench.checking)
+    bench.settle()
+    bench.assert_ran("tick", times=1)
+
+
+@contextmanager
+def _cut(transaction: Any, *, after: bool) -> Iterator[Transaction]:
+    """The network is cut before a transaction, or between its COMMIT and the reply."""
+    if after:
+        with transaction as open_transaction:
+            yield open_transaction
+    raise StoreUnavailable("the network is cut")

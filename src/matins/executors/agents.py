@@ -174,6 +174,9 @@ class AgentExecutor:
     def running(self) -> int:
         return len(self._active) + len(self._waiting)
 
+    def marks(self) -> set[Mark]:
+        return {*self._active, *self._waiting}
+
     def busy(self) -> bool:
         return bool(self._active)
 

@@ -244,6 +244,9 @@ class PythonExecutor:
     def running(self) -> int:
         return len(self._active)
 
+    def marks(self) -> set[Mark]:
+        return set(self._active)
+
     def busy(self) -> bool:
         return len(self._active) > self._ended.qsize()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from matins.runtime.attempt import Attempt, AttemptEnd, Executor
+from matins.runtime.attempt import Attempt, AttemptEnd, Executor, Mark
 
 
 class ExecutorRouter:
@@ -47,6 +47,9 @@ class ExecutorRouter:
 
     def running(self) -> int:
         return sum(part.running() for part in self._parts)
+
+    def marks(self) -> set[Mark]:
+        return {mark for part in self._parts for mark in part.marks()}
 
     def busy(self) -> bool:
         return any(part.busy() for part in self._parts)

@@ -64,6 +64,10 @@ class Executor(Protocol):
         """The number of attempts that have not ended."""
         ...
 
+    def marks(self) -> set[Mark]:
+        """The attempts that have not ended, and those whose end `drain` or `withdraw` has yet to return."""
+        ...
+
     def busy(self) -> bool:
         """Whether attempts are still running."""
         ...

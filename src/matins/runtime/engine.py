@@ -125,8 +125,10 @@ class Engine:
         """Stop being a worker. Other workers find the runs that still run in this process."""
         now = self.clock.now_ms()
         self.maintenance.seal(now)
-        if not self.unfinished():
-            with self.store.transaction(now) as transaction:
+        with self.store.transaction(now) as transaction:
+            # Claims whose commit gave no answer: the last turn may have failed too.
+            release(transaction, self._still_ours(transaction, self._uncertain), now)
+            if not self.unfinished() and not transaction.started(self.worker, mine=True):
                 transaction.stop_worker(self.worker, now)
         self._lineage.note()
         self.store.checkpoint()
@@ -175,7 +177,7 @@ class Engine:
         if checks := self.clearance.take_checks():
             self.checks.submit(checks)
         self.maintenance.turn(now, boot)
-        self.reaper.turn(now, boot)
+        self.reaper.turn(now, boot, self.executor)
         self._adopt()
         self.turned_at = self.clock.boot_ms()
         max_delay = self.settings.check_interval_ms

@@ -10,7 +10,7 @@ from matins.model.rows import NewEvent, StartedRun, WorkerRow
 from matins.model.run import RunState
 from matins.ports import Clock, Store, Transaction
 from matins.runtime import recorder
-from matins.runtime.attempt import Attempt, Executor
+from matins.runtime.attempt import Attempt, Executor, Mark
 from matins.runtime.catalog import Catalog, CompiledSchedule
 from matins.runtime.run_changes import end_unreadable
 
@@ -48,11 +48,17 @@ class Reaper:
         adopted, self._adopted = self._adopted, []
         return adopted
 
-    def turn(self, now: int, boot: int) -> None:
-        """Check the other workers, every `every_ms`."""
-        if not self._store.shared or boot < self._next:
+    def turn(self, now: int, boot: int, executor: Executor | None = None) -> None:
+        """Check the other workers, and runs without one, every `every_ms`."""
+        if boot < self._next:
             return
         self._next = boot + self._every
+        if self._store.shared:
+            self._check_workers(now, boot)
+        if executor is not None:
+            self._check_runs(now, executor)
+
+    def _check_workers(self, now: int, boot: int) -> None:
         with self._store.reading() as transaction:
             workers = transaction.workers()
         dead = {other.id for other in workers if other.id != self._worker and self._is_dead(other, boot)}
@@ -62,6 +68,32 @@ class Reaper:
             with self._store.transaction(now) as transaction:
                 if transaction.heartbeat(self._worker) is not None:  # a dead worker declares no other dead
                     self._stop_workers(transaction, dead, now)
+
+    def _check_runs(self, now: int, executor: Executor) -> None:
+        """Take up runs whose worker has stopped or is unknown, and own runs that the executor does not have. End
+        attempts that are no longer ours."""
+        has = executor.marks()
+        with self._store.reading() as transaction:
+            mine = transaction.started(self._worker, mine=True)
+            lost = self._without_attempt(mine, has) + transaction.orphans()
+        ours = {row.id for row in mine}
+        if foreign := {run_id for run_id, _ in has if run_id not in ours}:
+            executor.cancel(foreign)
+        if not lost:
+            return
+        with self._store.transaction(now) as transaction:
+            if self._store.shared and transaction.heartbeat(self._worker) is None:
+                return  # a dead worker takes up nothing
+            transaction.lock_due({row.schedule_id for row in lost})  # one reaper at a time, and all locks at once
+            mine = self._without_attempt(transaction.started(self._worker, mine=True), has)
+            locked = {row.id for row in lost}
+            lost = [row for row in mine + transaction.orphans() if row.id in locked]
+            self.reaped += len(lost)
+            self._recover(transaction, lost, now)
+
+    @staticmethod
+    def _without_attempt(mine: list[StartedRun], has: set[Mark]) -> list[StartedRun]:
+        return [row for row in mine if row.state < RunState.HELD and (row.id, row.epoch) not in has]
 
     def _is_dead(self, worker: WorkerRow, boot: int) -> bool:
         last, since = self._seen.get(worker.id, (None, boot))

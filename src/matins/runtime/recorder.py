@@ -10,7 +10,6 @@ from matins.engine.transitions import (
     FAIL,
     HOLD,
     INTERRUPT,
-    MARK_UNKNOWN,
     OVERSPEND,
     RETRY,
     SKIP_NO_WORK,
@@ -51,8 +50,10 @@ def mark_unknown(transaction: Transaction, rows: Sequence[tuple[StartedRun, Comp
             transition = CANCEL
         elif compiled.definition.on_unknown == "retry":
             transition = RETRY
+        elif row.state < RunState.HELD:
+            transition = HOLD
         else:
-            transition = HOLD if row.state < RunState.HELD else MARK_UNKNOWN
+            continue  # it waits for a person, whoever was its worker
         not_before = now if transition is RETRY else None
         changes.append(RunChange(row.id, row.epoch, row.slot, compiled, transition, now, not_before, "worker_lost"))
     apply(transaction, changes, now)

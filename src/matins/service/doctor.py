@@ -16,10 +16,11 @@ from matins.errors import InvalidFile, MatinsError
 from matins.executors.agent_checks import agent_problems
 from matins.executors.registry import runners
 from matins.model.access import Principal
-from matins.ports import HistoryRows, Store, SubscriptionRows
+from matins.model.run import RunState
+from matins.ports import HistoryRows, Store, SubscriptionRows, Transaction
 from matins.runtime.clock import SystemClock
 from matins.runtime.external_heartbeat import MAX_LAG_MS
-from matins.service.core import LEASE_MS, Core
+from matins.service.core import LEASE_MS, MAX_ID, Core
 from matins.service.file.apply import File
 from matins.service.file.plan import defined_by
 from matins.service.host import clock_is_synchronized, zone_data
@@ -28,6 +29,7 @@ _MIN_FREE_BYTES = 500 << 20
 _MAX_STEP_BACK_MS = 1_000
 _APART_MS = 1_000
 _NAMED = 5
+_NEWEST_RUNS = 1_000
 _RECENT_MS = 7 * DAY_MS
 _YEAR_MS = 31_557_600_000
 _CORRECT_FILE = "Correct that line, then run: matins plan"
@@ -47,6 +49,7 @@ class Doctor:
             policies = self.core.catalog.policies(transaction)
             clock, webhooks = list(_clock(transaction, now)), list(_webhooks(transaction))
             restored = list(_restored(transaction, now))
+            stuck = list(_stuck(transaction))
             missing = self.core.jobs.missing(self.core.all_schedules(transaction), engines)
         found = [
             *clock,
@@ -55,7 +58,7 @@ class Doctor:
             *_engine(self.core.store, len(engines), now),
             *webhooks,
         ]
-        found += [*_store(self.core.store), *restored, *_permissions(self.core.store), *self._about_file(principal)]
+        found += [*_store(self.core.store), *restored, *stuck, *_permissions(self.core.store), *self._about_file(principal)]
         found += [
             *_jobs(missing),
             *_agents(policies, self.core.workdir or str(Path.cwd())),
@@ -165,6 +168,20 @@ def _restored(transaction: HistoryRows, now: int) -> Iterator[Finding]:
     if at is not None and now - at < _RECENT_MS:
         sentence = f"On {rfc3339(at)} the store was found to be an older copy: slots since that copy may run again"
         yield Finding("store", None, sentence, "Compare: matins events --type store.restored, matins runs")
+
+
+def _stuck(transaction: Transaction) -> Iterator[Finding]:
+    """Report runs that nobody works on."""
+    held = [row for row in transaction.recent_runs(MAX_ID, _NEWEST_RUNS, None) if row.state == RunState.HELD]
+    if held:
+        named = ", ".join(str(row.id) for row in held[:_NAMED])
+        sentence = f"{len(held)} of the newest runs wait for a person: {named}"
+        yield Finding(
+            "runs", False, sentence, f"matins why {held[0].schedule}, then matins resolve {held[0].id} OUTCOME"
+        )
+    if lost := transaction.orphans():
+        sentence = f"Run {lost[0].id} has started, but its worker is gone"
+        yield Finding("runs", False, sentence, f"Start an engine, or: matins resolve {lost[0].id} OUTCOME")
 
 
 def _permissions(store: Store) -> Iterator[Finding]:

@@ -24,7 +24,7 @@ from matins.runtime.planner import live_runs
 from matins.runtime.requested_runs import insert_requested_run
 from matins.runtime.rows import run_record
 from matins.runtime.run_changes import RunChange, apply, end_runs
-from matins.service.core import MAX_ID, Core
+from matins.service.core import LEASE_MS, MAX_ID, Core
 from matins.service.permissions import check_own
 from matins.service.threads import thread_result
 from matins.work.sources import open_source
@@ -104,7 +104,7 @@ class Runs:
         now = self.core.clock.now_ms()
         self._report_work(run_id, outcome, principal.name, now)
         with self.core.store.transaction(now) as transaction:
-            run, compiled = self._held(transaction, run_id)
+            run, compiled = self._resolvable(transaction, run_id)
             transition = _OUTCOMES[outcome]
             not_before = now if transition is RETRY else None
             reason = f"resolved_by_{principal.name}"
@@ -114,20 +114,31 @@ class Runs:
         self.core.notify()
         return result
 
-    def _held(self, transaction: Transaction, run_id: int) -> tuple[RunRecord, CompiledSchedule]:
+    def _resolvable(self, transaction: Transaction, run_id: int) -> tuple[RunRecord, CompiledSchedule]:
         run = self.core.run(transaction, run_id)
-        if run.state is not RunState.HELD:
+        if run.state is not RunState.HELD and not self._lost(transaction, run):
             raise Conflict(f"Run {run_id} is not held: {run.state.label}.", value=run_id, field="run")
         compiled = self.core.catalog.compiled(transaction, [(run.schedule_id, run.rev)])[run.schedule_id, run.rev]
         if not isinstance(compiled, CompiledSchedule):
             raise Conflict(f"The settings of run {run_id} cannot be read: {compiled}", value=run_id, hint="Cancel it.")
         return run, compiled
 
+    def _lost(self, transaction: Transaction, run: RunRecord) -> bool:
+        """Whether a run has started, but its worker is gone."""
+        if run.state not in (RunState.STARTING, RunState.RUNNING):
+            return False
+        worker, store = transaction.owner_of(run.id), self.core.store
+        if worker is None:
+            return any(row.id == run.id for row in transaction.orphans())
+        if not store.shared:
+            return not store.engines(LEASE_MS)
+        return abs(self.core.clock.now_ms() - worker.beat) > LEASE_MS
+
     def _report_work(self, run_id: int, outcome: RunOutcome, by: str, now: int) -> None:
         """Report the outcome to the work source, before the run ends. If the source does not answer, nothing changes,
         and the call can be repeated."""
         with self.core.store.reading() as transaction:
-            name = self._held(transaction, run_id)[1].definition.work_source
+            name = self._resolvable(transaction, run_id)[1].definition.work_source
             definition = self.core.catalog.policies(transaction).work_sources.get(name or "")
         if definition is None or outcome == "retry":
             return

@@ -28,6 +28,12 @@ class RunQueries(Statements):
     def started(self, worker: int, *, mine: bool) -> list[StartedRun]:
         return self._rows(StartedRun, "started", worker=worker, mine=mine)
 
+    def orphans(self) -> list[StartedRun]:
+        return self._rows(StartedRun, "orphans")
+
+    def owner_of(self, run_id: int) -> WorkerRow | None:
+        return self._row(WorkerRow, "owner_of", run_id=run_id)
+
     def suspend_runs(self, schedule_id: int) -> list[int]:
         return self._column("suspend_runs", id=schedule_id)
 

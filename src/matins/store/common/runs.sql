@@ -2,6 +2,14 @@
 SELECT id, schedule_id, rev, slot, epoch, attempt, state, owner, cancelling FROM runs
 WHERE state {live} AND state >= {starting} AND (owner = :worker) = :mine;
 
+-- orphans: started runs whose worker has stopped or is unknown; a run that has no worker is not one
+SELECT id, schedule_id, rev, slot, epoch, attempt, state, owner, cancelling FROM runs
+WHERE state {live} AND state >= {starting} AND state < {held}
+  AND owner NOT IN (SELECT id FROM workers WHERE stopped_at IS NULL) ORDER BY id;
+
+-- owner_of: the worker of a started run, unless it has stopped
+SELECT w.id, w.identity, w.beat FROM runs r JOIN workers w ON w.id = r.owner AND w.stopped_at IS NULL WHERE r.id = :run_id;
+
 -- suspend_runs: hold the queued and ready runs of a paused schedule
 UPDATE runs SET state = {waiting}, reason = 'paused'
 WHERE schedule_id = :id AND state {live} AND state IN ({queued}, {ready}) RETURNING id;
