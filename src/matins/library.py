@@ -19,7 +19,7 @@ from matins.executors.agents import AgentExecutor
 from matins.executors.check_executor import CheckExecutor, Guard, OnBlocked
 from matins.executors.deliveries import senders
 from matins.executors.isolation import Places
-from matins.executors.processes.supervisor import Supervisor
+from matins.executors.processes.supervisor import Supervisor, evidence_in
 from matins.executors.python import Job, PythonExecutor
 from matins.executors.registry import JobRegistry, help_of, runners
 from matins.executors.routing import ExecutorRouter
@@ -38,7 +38,7 @@ from matins.runtime.signals import Signals
 from matins.runtime.subscribers import Callback
 from matins.service import Service
 from matins.service.file.reload import Reloader
-from matins.service.output import run_folder
+from matins.service.output import state_folder
 from matins.surfaces.transports.in_process import InProcess
 from matins.surfaces.transports.socket import OwnerSocket, OwnerSocketServer
 
@@ -81,6 +81,7 @@ class Matins(Api):
         folder = self._home if self._store.path is None else self._store.path.parent
         self._workdir = None if folder is None else str(folder)
         self._service = Service(self._store, self.clock, self._changed, self._workdir, self.jobs)
+        self._service.local.state_folder = self.settings.state_folder
         self.url: str | None = None
         """The address of the API that serves this scheduler; its agents get it. None without a server."""
         self.outbox = Outbox(self._store, self.clock, self._catalog, senders(self._store, self.clock, self._workdir))
@@ -92,6 +93,10 @@ class Matins(Api):
     @property
     def store(self) -> Store:
         return self._store
+
+    @property
+    def _state_folder(self) -> Path:
+        return state_folder(self._store, self.settings.state_folder)
 
     # -- jobs
 
@@ -186,7 +191,7 @@ class Matins(Api):
             if not self._store.acquire():
                 raise engine_running(self._store)
             self._loop = loop = Loop(engine)
-        loop.start(self._executor(loop), self._checks(CheckExecutor, loop.wake))
+        loop.start(self._executor(loop), self._checks(CheckExecutor, loop.wake), evidence_in(self._state_folder))
         self.outbox.start()
         self._deadman.watch(self._store, self.clock, lambda: engine.turned_at, self._loader.policies).start()
         path = self._store.socket_path()
@@ -231,7 +236,7 @@ class Matins(Api):
         self.stop()
 
     def _engine(self) -> Engine:
-        lineage = Lineage(self._store, None if self._store.path is None else run_folder(self._store))
+        lineage = Lineage(self._store, self._state_folder if self._store.path or self._store.shared else None)
         return Engine(self._store, self.clock, self._catalog, self.settings, lineage)
 
     def _executor(self, loop: Loop) -> ExecutorRouter:
@@ -240,7 +245,7 @@ class Matins(Api):
 
     def _agents(self, wake: Callable[[], None]) -> AgentExecutor:
         def supervisor() -> Supervisor:
-            return Supervisor(run_folder(self._store), wake)
+            return Supervisor(self._state_folder, wake, incarnation=lambda: self._store.incarnation)
 
         workdir = self._workdir or str(Path.cwd())
         return AgentExecutor(
@@ -251,7 +256,7 @@ class Matins(Api):
         """Where Matins keeps its files."""
         store, file = self._store, self._service.local.file
         config = None if file is None else file.path
-        return Places(run_folder(store), self._home, store.path, store.socket_path(), config)
+        return Places(self._state_folder, self._home, store.path, store.socket_path(), config)
 
     def _checks(self, kind: type[C], wake: Callable[[], None]) -> C:
         return kind(self.clock, wake, guard=self._guard, on_blocked=self._on_blocked, workdir=self._workdir)

@@ -106,3 +106,29 @@ def test_a_pruned_event_is_not_a_lost_one(tmp_path: Path, reopen: Callable[..., 
     with sandbox.store.transaction(sandbox.clock.now_ms()) as transaction:
         transaction.prune_events(sandbox.clock.now_ms())
     assert told(reopen()) == []
+
+
+def test_a_slot_keeps_its_key_in_an_older_copy(tmp_path: Path) -> None:
+    """B8, S7: other slots get the ids of runs, but not their keys."""
+    file, clock, keys = tmp_path / "matins.db", ManualClock(), dict[Any, set[str]]()
+
+    def opened() -> Sandbox:
+        sandbox = Sandbox(f"sqlite:///{file}", clock=clock)
+        sandbox.job("note")(lambda run: keys.setdefault((run.schedule, run.slot), set()).add(run.key))
+        return sandbox
+
+    with closing(opened()) as sandbox:
+        sandbox.add("a", when="every 1 minute", job="note", anchor="grid", catch_up="run_all_capped")
+        sandbox.store.checkpoint()
+    shutil.copy(file, tmp_path / "copy.db")
+    with closing(opened()) as sandbox:
+        sandbox.run_until(clock.now_ms() + 180_000)
+        sandbox.store.checkpoint()
+    shutil.copy(tmp_path / "copy.db", file)
+    with closing(opened()) as sandbox:
+        sandbox.add("b", when="every 1 minute", job="note", anchor="grid")
+        sandbox.run_until(clock.now_ms() + 120_000)
+        ids = [run.id for run in sandbox.all_runs("b")]
+    assert len(ids) == 2
+    assert all(len(found) == 1 for found in keys.values())
+    assert len({key for found in keys.values() for key in found}) == len(keys) == 7

@@ -14,7 +14,7 @@ import pytest
 from matins import Matins
 from matins.api.results import Output
 from matins.errors import InvalidInput, NotFound, StoreError
-from matins.service.output import _whole_characters, run_folder
+from matins.service.output import _whole_characters, state_folder
 from matins.testing import Sandbox
 
 _TALK = 'printf "h\\303\\251llo 1\\n"; echo oops >&2; read go < "$FIFO"; echo "bye $SECRET"'
@@ -152,7 +152,7 @@ def test_a_temporary_folder_that_others_made_is_not_used(
     """Its name can be guessed, and the temporary folder is everybody's."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     with closing(Sandbox()) as bench:
-        folder = run_folder(bench.store).parent
+        folder = state_folder(bench.store, None).parent
         assert (folder.parent, folder.stat().st_mode & 0o777) == (tmp_path, 0o700)
         if planted == "open":
             folder.chmod(0o777)
@@ -160,4 +160,4 @@ def test_a_temporary_folder_that_others_made_is_not_used(
             folder.rmdir()
             folder.symlink_to(tmp_path) if planted == "link" else folder.touch()
         with pytest.raises(StoreError, match="not a private directory of this user"):
-            run_folder(bench.store)
+            state_folder(bench.store, None)

@@ -216,7 +216,7 @@ class Worker(Actor):
         self.executor.spending = self._gates
         self.checks = SimulatedChecks(self.clock, self._rng, self._faults, guarded=self._guarded)
         self.up, self.stalled = True, False
-        self.engine.open(self.executor, self.name, self.checks)
+        self.engine.open(self.executor, {"name": self.name}, self.checks)
         self.heart = Heartbeat(
             self.store,
             self.clock,

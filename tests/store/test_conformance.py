@@ -334,9 +334,12 @@ def test_an_edit_is_a_new_revision_and_the_old_one_stays(store: Store) -> None:
         transaction.set_schedule_state(schedule, "paused", NOW + 2, "why", "me")
         transaction.replace_cursor(schedule, NOW + 3, None, 2, paused=True)
         name = f"s{schedule}"
-        assert sorted(transaction.definitions([(schedule, 1), (schedule, 2), (schedule, 3)])) == [
-            DefinitionRow(schedule, 1, name, "ann", '{"rev": 1}'),
-            DefinitionRow(schedule, 2, name, "ann", '{"rev": 2}'),
+        found = sorted(transaction.definitions([(schedule, 1), (schedule, 2), (schedule, 3)]))
+        uid = found[0].uid
+        assert len(uid) == 16
+        assert found == [
+            DefinitionRow(schedule, 1, name, "ann", '{"rev": 1}', uid),
+            DefinitionRow(schedule, 2, name, "ann", '{"rev": 2}', uid),
         ]
         row = transaction.schedule(schedule)
         assert row == (

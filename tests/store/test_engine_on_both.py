@@ -251,7 +251,7 @@ def test_a_stop_while_the_network_flaps_leaves_nothing_behind(bench: Sandbox, mo
     bench.engine.close()
     assert bench.runs.list(schedule="tick")[0].state == "ready"
     bench.engine.accepting = True
-    bench.engine.open(bench.executor, "next", bench.checking)
+    bench.engine.open(bench.executor, {"name": "next"}, bench.checking)
     bench.settle()
     bench.assert_ran("tick", times=1)
 

@@ -29,7 +29,7 @@ from matins.runtime.signals import Signals
 from matins.service.idempotency import IdempotencyStore
 from matins.service.inbound import InboundReceiver
 from matins.service.tokens import TokenVerifier
-from matins.surfaces.home import Home, RunningDaemon, absolute_url, private_files, redacted_url, user_data_home
+from matins.surfaces.home import Home, RunningDaemon, absolute_url, path_of, private_files, redacted_url, user_data_home
 from matins.surfaces.http.app import HttpApp, build_app
 from matins.surfaces.http.browser_sessions import BrowserSessions
 from matins.surfaces.http.health import Health
@@ -93,7 +93,12 @@ class Daemon:
             if self._demo and not self._home.file.exists():
                 self._home.file.write_text(demo_file(), encoding="utf-8")
             stack.callback(self._home.unlock)
-            self._matins = matins = Matins(self._store, home=self._home.path, heartbeat_url=os.environ.get(HEARTBEAT))
+            self._matins = matins = Matins(
+                self._store,
+                home=self._home.path,
+                heartbeat_url=os.environ.get(HEARTBEAT),
+                state_folder=None if path_of(self._store) else str(self._home.path / "state"),
+            )
         stack.callback(matins.close)
         if not matins.store.acquire():
             raise engine_running(matins.store)

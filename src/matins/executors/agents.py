@@ -280,7 +280,14 @@ class AgentExecutor:
         """The journal holds the outcome, even when the agent cannot run any more."""
         started = self._started[attempt.mark] = self._recall(attempt)
         try:
-            process = self._supervisor.reap(attempt.run_id, attempt.epoch)
+            worker = self._loader.worker_of(attempt)
+            process = self._supervisor.reap(
+                attempt.run_id,
+                attempt.epoch,
+                boot=worker.get("boot", ""),
+                nonce=worker.get("nonce", ""),
+                incarnation=worker.get("incarnation", ""),
+            )
         except Exception as error:  # an unknown outcome is an outcome too
             log.exception("run %s could not be adopted", attempt.run_id)
             del self._started[attempt.mark]

@@ -154,6 +154,7 @@ class Preparation:
             command.finals,
             layout=layout,
             account=account_of(agent),
+            durable=attempt.compiled.definition.on_unknown == "hold",
         )
         return Prepared(attempt, runner, context, call, limits, held_item, command, launch)
 

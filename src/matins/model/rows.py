@@ -218,6 +218,7 @@ class DefinitionRow(NamedTuple):
     name: str
     agent: str
     definition: str
+    uid: str
 
 
 class NewSchedule(NamedTuple):

@@ -35,14 +35,16 @@ class CompiledSchedule:
 
     __slots__ = (
         "agent", "definition", "emits_message", "exclusive", "gates", "name", "rev", "schedule_id", "scope", "scopes",
-        "timetable", "wakes_agent",
+        "timetable", "uid", "wakes_agent",
     )  # fmt: skip
 
-    def __init__(self, schedule_id: int, rev: int, name: str, agent: str, text: str) -> None:
+    def __init__(self, schedule_id: int, rev: int, name: str, agent: str, text: str, uid: str = "") -> None:
         self.schedule_id = schedule_id
         self.rev = rev
         self.name = name
         self.agent = agent
+        self.uid = uid
+        """Random, and part of the keys of its runs."""
         self.timetable, self.gates = _timetable(text)
         """The gates at which its settings may stop a run."""
         self.definition = self.timetable.definition

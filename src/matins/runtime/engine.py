@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
+
+import orjson
 
 from matins.errors import StoreError
 from matins.model.rows import ScopeRow
@@ -51,6 +54,8 @@ class EngineOptions:
     heartbeat_url: str | None = None
     """URL to call every `heartbeat_every_ms` while the scheduler is healthy."""
     heartbeat_every_ms: int = 60_000
+    state_folder: str | None = None
+    """Directory for journals and output of runs. Default: beside the file of the store, otherwise in ~/.local/state."""
 
 
 class Engine:
@@ -99,7 +104,7 @@ class Engine:
         self._clock_went_back = False
         self._offers: frozenset[str] = frozenset()
 
-    def open(self, executor: Executor, identity: str, checks: Checks | None = None) -> None:
+    def open(self, executor: Executor, identity: Mapping[str, Any], checks: Checks | None = None) -> None:
         """Become a worker of this store, and take over the runs of dead workers."""
         self.executor = executor
         self.checks = checks or NoChecks()
@@ -110,7 +115,9 @@ class Engine:
 
     def _enlist(self, now: int) -> None:
         with self.store.transaction(now) as transaction:
-            worker = transaction.insert_worker(self._identity, now, _offers_text(self.executor.offers()))
+            identity = {**self._identity, "incarnation": self.store.incarnation}
+            offers = _offers_text(self.executor.offers())
+            worker = transaction.insert_worker(orjson.dumps(identity).decode(), now, offers)
             self._clock_went_back |= transaction.last_written() > now + MAX_STEP_BACK_MS  # while no engine was running
         self.worker, self.fenced = worker, False
         self._offers = self.executor.offers()
@@ -163,6 +170,7 @@ class Engine:
         if verdict == "wait":
             return _RECHECK_MS
         if self._lineage.turn(now, boot, at_once=self._failures > 0):
+            self._catalog.clear()
             self._enlist(now)  # the worker of the store that was known before may be unknown in this one
         self._clock_went_back |= verdict == "back"
         if self._clock_went_back:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 import threading
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from queue import Empty, SimpleQueue
 
@@ -50,8 +50,9 @@ class Loop:
         self.wake()
         self._heartbeat.beat_now()
 
-    def start(self, executor: Executor, checks: Checks) -> None:
-        identity = json.dumps({"host": socket.gethostname(), "pid": os.getpid()})
+    def start(self, executor: Executor, checks: Checks, evidence: Mapping[str, str] | None = None) -> None:
+        """`evidence` identifies what journals depend on: this boot of the machine, and their folder."""
+        identity = {"host": socket.gethostname(), "pid": os.getpid(), **(evidence or {})}
         self.engine.open(executor, identity, checks)
         executor.start()
         self.engine.store.listen(self.wake)

@@ -6,8 +6,11 @@ same budgets, and most Python jobs need none of it.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import orjson
+
+from matins.engine.keys import run_key
 from matins.engine.policies import Policies
 from matins.engine.prompts import CallContext
 from matins.model.agent import Agent
@@ -47,7 +50,17 @@ class ContextLoader:
 
     def run_key(self, attempt: Attempt) -> str:
         """A key that is the same for every attempt of a run, and for no other run."""
-        return f"{self._store.store_id}-{attempt.run_id}"
+        request = None
+        if attempt.slot is None:
+            with self._store.reading() as transaction:
+                run = transaction.run(attempt.run_id)
+            request = None if run is None else run.request_key
+        return run_key(attempt.compiled.uid, attempt.slot, request)
+
+    def worker_of(self, attempt: Attempt) -> dict[str, Any]:
+        """The identity of the worker that started the attempt."""
+        with self._store.reading() as transaction:
+            return orjson.loads(transaction.worker_of(*attempt.mark) or "{}")
 
     def run_token(self, attempt: Attempt) -> str:
         """The token with which the processes of this attempt call Matins."""

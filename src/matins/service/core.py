@@ -33,6 +33,8 @@ class LocalState:
 
     file: ConfigFile | None = None
     """The file that `file.plan` and `file.apply` use."""
+    state_folder: str | None = None
+    """The directory of journals and output that the owner named."""
 
 
 @dataclass(frozen=True)

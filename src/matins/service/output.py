@@ -15,6 +15,7 @@ from typing import Literal
 from matins.api.results import Output
 from matins.engine.validation import check_number
 from matins.errors import NotFound, StoreError
+from matins.executors.processes.journal import name_of
 from matins.executors.processes.output import ERR, OUT
 from matins.executors.processes.output_chunks import OutputChunk, read_output
 from matins.model.access import Principal
@@ -45,16 +46,24 @@ class Outputs:
         with self.core.store.reading() as transaction:
             run = self.core.run(transaction, run_id)
             identity = transaction.worker_of(run.id, run.epoch)
-        chunk = read_output(run_folder(self.core.store), run.id, run.epoch, offset, limit, stream=_STREAMS[stream])
+        name = name_of(run.id, run.epoch, _part(identity, "incarnation") or "")
+        folder = state_folder(self.core.store, self.core.local.state_folder)
+        chunk = read_output(folder, name, offset, limit, stream=_STREAMS[stream])
         if chunk.total == 0:
             _check_local(run, identity)
         return _output(chunk, run)
 
 
-def run_folder(store: Store) -> Path:
-    """The folder of journals and output: beside the file of the store, otherwise in the temporary directory."""
+def state_folder(store: Store, named: str | None) -> Path:
+    """The folder of journals and output: the named one, or beside the file of the store. It outlives a restart, so it
+    is in the temporary directory only for a store in memory."""
+    if named is not None:
+        return Path(named).expanduser().absolute() / store.store_id
     if store.path is not None:
         return store.path.with_name(f"{store.path.name}.runs")
+    if store.shared:
+        base = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
+        return Path(base).expanduser() / "matins" / store.store_id
     return _own_folder(Path(tempfile.gettempdir()) / f"matins-{os.getuid()}") / store.store_id
 
 
@@ -88,15 +97,12 @@ def _whole_characters(data: bytes) -> bytes:
 
 
 def _check_local(run: RunRecord, identity: str | None) -> None:
-    host = _host(identity or "")
+    host = _part(identity, "host")
     if host not in (None, socket.gethostname()):
         hint = f"Run there: matins logs {run.id}"
         raise NotFound(f"Run {run.id} ran on {host}; its output is there.", value=run.id, field="run_id", hint=hint)
 
 
-def _host(identity: str) -> str | None:
-    """The host of a worker; None if its identity does not contain one."""
-    try:
-        return json.loads(identity)["host"]
-    except (ValueError, TypeError, KeyError):
-        return None
+def _part(identity: str | None, name: str) -> str | None:
+    """A part of the identity of a worker; None if there is none."""
+    return json.loads(identity).get(name) if identity else None

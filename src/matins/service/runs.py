@@ -10,6 +10,7 @@ from matins.api.results import Check, Run, RunStateName, Snapshot, ThreadAssignm
 from matins.api.runs import RunOutcome
 from matins.engine.gates import Candidate, Facts, Verdict, judge
 from matins.engine.jobs import full_prompt
+from matins.engine.keys import run_key
 from matins.engine.schedules import decode, schedule_settings
 from matins.engine.transitions import FAIL, MARK_UNKNOWN, RETRY, SUCCEED
 from matins.engine.when.triggers import to_datetime
@@ -138,11 +139,12 @@ class Runs:
         """Report the outcome to the work source, before the run ends. If the source does not answer, nothing changes,
         and the call can be repeated."""
         with self.core.store.reading() as transaction:
-            name = self._resolvable(transaction, run_id)[1].definition.work_source
-            definition = self.core.catalog.policies(transaction).work_sources.get(name or "")
+            run, compiled = self._resolvable(transaction, run_id)
+            sources = self.core.catalog.policies(transaction).work_sources
+            definition = sources.get(compiled.definition.work_source or "")
         if definition is None or outcome == "retry":
             return
-        source, key = open_source(definition, self.core.workdir), f"{self.core.store.store_id}-{run_id}"
+        source, key = open_source(definition, self.core.workdir), run_key(compiled.uid, run.slot, run.request_key)
         item = source.held(key, now)
         if item is not None:
             report = source.done if outcome == "succeeded" else source.failed

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from process_harness import PYTHON, Gate, Harness, Marks, kill
 
+from matins.executors.processes.journal import name_of
 from matins.executors.processes.output import CHUNK, Output
 from matins.executors.processes.output_chunks import OutputChunk, read_output
 
@@ -16,7 +17,7 @@ def follow(folder: Path, run: int, offset: int = 0, *, stream: str = ".out", lim
     """All there is to come, as somebody does who follows it to its end, and the offset behind it."""
     seen = b""
     while True:
-        chunk = read_output(folder, run, 1, offset, limit, stream=stream)
+        chunk = read_output(folder, name_of(run, 1), offset, limit, stream=stream)
         assert len(chunk.data) <= limit
         seen, offset = seen + chunk.data, chunk.at + len(chunk.data)
         if chunk.complete and offset >= chunk.total:
@@ -24,7 +25,7 @@ def follow(folder: Path, run: int, offset: int = 0, *, stream: str = ".out", lim
 
 
 def wait_for(folder: Path, run: int, total: int, stream: str = ".out") -> OutputChunk:
-    while (chunk := read_output(folder, run, 1, 0, 1_000, stream=stream)).total < total:
+    while (chunk := read_output(folder, name_of(run, 1), 0, 1_000, stream=stream)).total < total:
         pass
     return chunk
 
@@ -36,12 +37,14 @@ def test_b9_a_run_is_read_while_it_runs(harness: Harness, said: Marks, gate: Gat
     run = harness.sh(f"echo first >&{end}; echo > {said.path}; read x < {gate.path}; echo second >&{end}")
     said.line()
     assert wait_for(harness.folder, run, 6, stream) == OutputChunk(b"first\n", 0, 6, False)
-    assert read_output(harness.folder, run, 1, 2, 3, stream=stream) == OutputChunk(b"rst", 2, 6, False)
-    assert read_output(harness.folder, run, 1, 6, 100, stream=stream) == OutputChunk(b"", 6, 6, False)
+    assert read_output(harness.folder, name_of(run, 1), 2, 3, stream=stream) == OutputChunk(b"rst", 2, 6, False)
+    assert read_output(harness.folder, name_of(run, 1), 6, 100, stream=stream) == OutputChunk(b"", 6, 6, False)
     gate()
     assert follow(harness.folder, run, 6, stream=stream) == (b"second\n", 13)
     assert harness.wait(run).exit_code == 0
-    assert read_output(harness.folder, run, 1, 0, 100, stream=stream) == OutputChunk(b"first\nsecond\n", 0, 13, True)
+    assert read_output(harness.folder, name_of(run, 1), 0, 100, stream=stream) == OutputChunk(
+        b"first\nsecond\n", 0, 13, True
+    )
 
 
 def test_b9_secrets_are_redacted_while_it_runs(harness: Harness, said: Marks, gate: Gate) -> None:
@@ -60,8 +63,8 @@ def test_what_lies_between_the_beginning_and_the_end_is_skipped(harness: Harness
     script = "import sys\nfor n in range(100_000): sys.stdout.write(f'{n:09d}\\n')"
     run = harness.start(*PYTHON, script, head_bytes=1_000, tail_bytes=1_000)
     assert harness.wait(run).stdout_bytes == len(lines)
-    assert read_output(harness.folder, run, 1, 0, 5_000) == OutputChunk(lines[:1_000], 0, len(lines), True)
-    data, at, total, over = read_output(harness.folder, run, 1, 1_000, 5_000)
+    assert read_output(harness.folder, name_of(run, 1), 0, 5_000) == OutputChunk(lines[:1_000], 0, len(lines), True)
+    data, at, total, over = read_output(harness.folder, name_of(run, 1), 1_000, 5_000)
     assert at > 1_000
     assert data == lines[at : at + 5_000]
     assert (total, over) == (len(lines), True)
@@ -79,7 +82,7 @@ def test_every_piece_is_a_piece_of_the_stream(tmp_path: Path) -> None:
         for begin in range(0, size, CHUNK):
             kept.write(written[begin : begin + CHUNK])
         whole += written
-        while (chunk := read_output(tmp_path, 1, 1, offset, 30_000)).data:
+        while (chunk := read_output(tmp_path, name_of(1, 1), offset, 30_000)).data:
             assert whole[chunk.at : chunk.at + len(chunk.data)] == chunk.data
             assert chunk.at >= offset
             assert chunk.total == len(whole)
@@ -93,17 +96,17 @@ def test_every_piece_is_a_piece_of_the_stream(tmp_path: Path) -> None:
 
 def test_one_that_has_not_begun_is_not_over(harness: Harness, tmp_path: Path) -> None:
     """It may begin yet; nobody makes a file by looking."""
-    assert read_output(tmp_path / "nowhere", 1, 1, 0, 10) == OutputChunk(b"", 0, 0, False)
-    assert read_output(harness.folder, 99, 1, 0, 10) == OutputChunk(b"", 0, 0, False)
+    assert read_output(tmp_path / "nowhere", name_of(1, 1), 0, 10) == OutputChunk(b"", 0, 0, False)
+    assert read_output(harness.folder, name_of(99, 1), 0, 10) == OutputChunk(b"", 0, 0, False)
     assert not (tmp_path / "nowhere").exists()
     assert not list((harness.folder / "runs").iterdir())
 
 
 def test_one_that_could_not_be_started_or_was_fenced_is_over(harness: Harness) -> None:
     assert harness.run("/nowhere/at/all", run_id=5).kind == "never_started"
-    assert read_output(harness.folder, 5, 1, 0, 10).complete
+    assert read_output(harness.folder, name_of(5, 1), 0, 10).complete
     assert harness.supervisor.reap(6, 1).kind == "never_started"
-    assert read_output(harness.folder, 6, 1, 0, 10).complete
+    assert read_output(harness.folder, name_of(6, 1), 0, 10).complete
 
 
 def test_b9_one_whose_warden_was_killed_is_over(harness: Harness, said: Marks) -> None:
@@ -112,5 +115,5 @@ def test_b9_one_whose_warden_was_killed_is_over(harness: Harness, said: Marks) -
     said.line()
     assert not wait_for(harness.folder, run, 2).complete
     kill(harness.warden(run))
-    assert read_output(harness.folder, run, 1, 0, 10) == OutputChunk(b"x\n", 0, 2, True)
+    assert read_output(harness.folder, name_of(run, 1), 0, 10) == OutputChunk(b"x\n", 0, 2, True)
     assert harness.wait(run).kind == "unknown"

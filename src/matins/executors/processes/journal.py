@@ -12,8 +12,9 @@ Record = dict[str, Any]
 _FLAGS = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
-def name_of(run_id: int, epoch: int) -> str:
-    return f"{run_id}-{epoch}"
+def name_of(run_id: int, epoch: int, incarnation: str = "") -> str:
+    """The name of an attempt. A store that was set back gives its ids again, under another incarnation."""
+    return f"{run_id}-{epoch}-{incarnation}" if incarnation else f"{run_id}-{epoch}"
 
 
 def warden_name(pid: int, start: int) -> str:

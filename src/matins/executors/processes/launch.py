@@ -68,6 +68,8 @@ class Launch(NamedTuple):
     layout: Layout | None = None
     """What the command does not see; None to start it without walls."""
     account: Account | None = None
+    durable: bool = False
+    """Whether the first line of the journal must survive a power cut."""
 
 
 class ProcessOutcome(NamedTuple):

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from matins.executors.processes.channel import close_all, encode
-from matins.executors.processes.journal import name_of
 from matins.executors.processes.launch import Launch
 
 _MAX_LINE_BYTES = 16_384
@@ -20,11 +19,11 @@ _MAX_LINE_BYTES = 16_384
 class LaunchMessage:
     """stdin is a file, so a command that does not read it blocks no writer. A long launch is a file too."""
 
-    def __init__(self, launch: Launch, *, fsync: bool) -> None:
+    def __init__(self, key: str, launch: Launch, *, fsync: bool) -> None:
         self.files: list[int] = []
         self.walled = launch.layout is not None
         """Whether it needs a warden with walls."""
-        document = _document(launch, fsync)
+        document = _document(key, launch, fsync)
         self.line = encode({"start": document})
         try:
             if len(self.line) > _MAX_LINE_BYTES:
@@ -55,9 +54,9 @@ def _anonymous_file() -> int:
     return file
 
 
-def _document(launch: Launch, fsync: bool) -> dict[str, Any]:
+def _document(key: str, launch: Launch, fsync: bool) -> dict[str, Any]:
     return {
-        "key": name_of(launch.run_id, launch.epoch),
+        "key": key,
         "argv": launch.argv,
         "env": dict(launch.env),
         "cwd": launch.cwd,

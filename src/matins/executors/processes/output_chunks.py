@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from matins.executors.processes import journal, output, proc
-from matins.executors.processes.journal import Record, name_of
+from matins.executors.processes.journal import Record
 from matins.executors.processes.run_folder import path_in
 
 
@@ -22,17 +22,14 @@ class OutputChunk(NamedTuple):
     """Nothing more will be written. With `at + len(data) >= total`, this is the end."""
 
 
-def read_output(
-    folder: Path, run_id: int, epoch: int, offset: int, limit: int, *, stream: str = output.OUT
-) -> OutputChunk:
-    """Up to `limit` bytes of stdout (".out") or stderr (".err"), during the run and afterwards.
+def read_output(folder: Path, name: str, offset: int, limit: int, *, stream: str = output.OUT) -> OutputChunk:
+    """Up to `limit` bytes of an attempt: stdout (".out") or stderr (".err"), while it runs and afterwards.
 
     The first `head_bytes` and the last `tail_bytes` of a run are kept. A run without a journal may still begin, so it
     is not complete.
     """
-    key = name_of(run_id, epoch)
-    complete = _is_complete(path_in(str(folder), key))  # before reading, so that the data read is complete
-    return OutputChunk(*output.read_after(path_in(str(folder), key + stream), offset, limit), complete)
+    complete = _is_complete(path_in(str(folder), name))  # before reading, so that the data read is complete
+    return OutputChunk(*output.read_after(path_in(str(folder), name + stream), offset, limit), complete)
 
 
 def _is_complete(path: str) -> bool:

@@ -46,6 +46,11 @@ def boot_id() -> str:
     return f"{text.decode().strip()} {os.stat('/proc/self/ns/pid').st_ino}"  # noqa: PTH116 - avoids importing pathlib
 
 
+def kernel_boot_id() -> str:
+    """Identifies this boot of the machine, in every container: files that were written and not synced survive in it."""
+    return boot_id().partition(" ")[0]
+
+
 def read_process(pid: int) -> Process | None:
     stat = _read(f"/proc/{pid}/stat")
     if not stat:

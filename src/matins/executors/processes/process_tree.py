@@ -72,14 +72,13 @@ class ProcessTree:
     def claim(self, owner: journal.Record) -> bool:
         """Whether this warden owns the run: its line is the first complete one."""
         self.append(owner)
-        if self._launch["fsync"]:
+        if self._launch["fsync"]:  # only the first line: without the last one, the outcome is unknown
+            os.fsync(self._journal)
             os.fsync(self._run_folder.runs_fd)
         return journal.records(self._journal)[0] == owner
 
     def append(self, record: journal.Record) -> None:
         journal.append(self._journal, record)
-        if self._launch["fsync"]:
-            os.fsync(self._journal)
 
     def close(self) -> None:
         os.close(self._journal)

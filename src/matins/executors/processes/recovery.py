@@ -16,12 +16,12 @@ _REPLY_TIMEOUT_MS = 2_000
 _EXIT_TIMEOUT_MS = 1_000
 
 
-def find_outcome(run_folder: RunFolder, key: str, boot: str | None = None) -> tuple[ProcessOutcome, Channel | None]:
+def find_outcome(run_folder: RunFolder, key: str, *, evident: bool = True) -> tuple[ProcessOutcome, Channel | None]:
     """The outcome, and a channel to the warden of a running run. A run without an owner can never start afterwards.
 
-    `boot` identifies the boot under which the run was to start, if known.
+    `evident`: whether a missing journal proves that the run was not started.
     """
-    records = _fenced(run_folder, key, "never_started" if boot in (None, proc.boot_id()) else "unknown")
+    records = _fenced(run_folder, key, "never_started" if evident else "unknown")
     if (outcome := outcome_from(run_folder, key, records)) is not None:
         return outcome, None
     channel, answer = _attach(run_folder, records[0]["sock"], key)

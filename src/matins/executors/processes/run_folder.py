@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import socket
 import sys
 
@@ -13,6 +14,7 @@ KEEPER = "keeper.sock"
 LOCK = "keeper.lock"
 LOG = "keeper.log"
 SCRATCH = "scratch"
+_NONCE = "nonce"
 _RUNS = "runs"
 _BACKLOG = 64
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
@@ -25,6 +27,8 @@ class RunFolder:
             os.makedirs(folder, mode=0o700, exist_ok=True)  # noqa: PTH103
         self.fd = os.open(self.path, _FOLDER)
         self.runs_fd = os.open(_RUNS, _FOLDER, dir_fd=self.fd)
+        self.nonce = self._read_nonce()
+        """Identifies the folder: another one at the same path, or an emptied one, has no evidence of earlier runs."""
 
     def run_path(self, name: str) -> str:
         return path_in(self.path, name)
@@ -61,6 +65,27 @@ class RunFolder:
     def close(self) -> None:
         os.close(self.runs_fd)
         os.close(self.fd)
+
+    def _read_nonce(self) -> str:
+        """Read the nonce, and create it first in a new folder. It is durable before a journal is."""
+        new = f"{_NONCE}.{os.getpid()}.{secrets.token_hex(4)}"
+        while True:
+            with contextlib.suppress(FileNotFoundError):
+                file = os.open(_NONCE, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW, dir_fd=self.fd)
+                try:
+                    return os.read(file, 64).decode("ascii").strip()
+                finally:
+                    os.close(file)
+            file = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=self.fd)
+            try:
+                os.write(file, f"{secrets.token_hex(8)}\n".encode())
+                os.fsync(file)
+            finally:
+                os.close(file)
+            with contextlib.suppress(FileExistsError):  # another process was first
+                os.link(new, _NONCE, src_dir_fd=self.fd, dst_dir_fd=self.fd)
+            os.unlink(new, dir_fd=self.fd)
+            os.fsync(self.fd)
 
     def _address(self, name: str) -> str:
         # A socket address holds 107 bytes; a path through a descriptor always fits.

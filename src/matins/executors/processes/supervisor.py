@@ -46,10 +46,22 @@ class _Watched:
 class Supervisor:
     """Forks only the keeper. A thread receives the messages of wardens; `wake` is called when a run ends."""
 
-    def __init__(self, folder: Path, wake: Callable[[], None], *, fsync: bool = False) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        wake: Callable[[], None],
+        *,
+        incarnation: Callable[[], str] = lambda: "",
+        fsync: bool = False,
+    ) -> None:
         self._run_folder = _open_private(folder)
-        self.boot = proc.boot_id()
+        self.boot = proc.kernel_boot_id()
         """Identifies this boot of the machine. A caller stores it with an attempt and passes it to `reap`."""
+        self.nonce = self._run_folder.nonce
+        """Identifies the folder, likewise."""
+        self._incarnation = incarnation
+        self._names: dict[tuple[int, int], str] = {}
+        """Of runs that were started under an earlier incarnation."""
         self._wake = wake
         self._fsync = fsync
         self._lock = threading.Lock()
@@ -82,13 +94,13 @@ class Supervisor:
     def start(self, launch: Launch) -> None:
         """Start now when a warden is idle, otherwise as soon as there is one. `ended` returns the outcome."""
         check_launch(launch)
-        key = name_of(launch.run_id, launch.epoch)
+        key = self._name(launch.run_id, launch.epoch)
         with self._lock:
             if self._closed:
                 raise MatinsError("The supervisor is closed.", hint="Create another one.")
             if key in self._watched:
                 raise Conflict(f"Run {launch.run_id} was already started with epoch {launch.epoch}.", value=key)
-            self._waiting[key] = LaunchMessage(launch, fsync=self._fsync)
+            self._waiting[key] = LaunchMessage(key, launch, fsync=self._fsync or launch.durable)
             self._watched[key] = _Watched(launch.run_id, launch.epoch, launch.limits.grace_ms)
             self._assign_wardens()
             short = bool(self._waiting)
@@ -112,7 +124,7 @@ class Supervisor:
 
     def end(self, run_id: int, epoch: int, ended_by: EndedBy = "asked") -> None:
         """Send TERM, then KILL, to the whole tree, also of another engine. `ended` returns the outcome."""
-        key = name_of(run_id, epoch)
+        key = self._name(run_id, epoch)
         if not self._request_end(key, ended_by):
             with self._lock:
                 self._watched[key] = _Watched(run_id, epoch, 0)
@@ -133,17 +145,28 @@ class Supervisor:
             self._resolve(key)
         return True
 
-    def reap(self, run_id: int, epoch: int, *, boot: str | None = None) -> ProcessOutcome:
+    def reap(
+        self,
+        run_id: int,
+        epoch: int,
+        *,
+        boot: str | None = None,
+        nonce: str | None = None,
+        incarnation: str | None = None,
+    ) -> ProcessOutcome:
         """The outcome of a run whose engine is gone. A running run is followed from here; `ended` returns its outcome.
 
-        A run that was not started can never start afterwards. With the `boot` under which it was to start, it differs
-        from a run whose journal a power loss destroyed: that one is unknown.
+        A run that was not started can never start afterwards. `boot` and `nonce` are those under which it was to start
+        (default: the present ones). Under others, a missing journal proves nothing: the outcome is unknown.
         """
-        key = name_of(run_id, epoch)
+        if incarnation is not None:
+            self._names[run_id, epoch] = name_of(run_id, epoch, incarnation)
+        key = self._name(run_id, epoch)
+        evident = boot in (None, self.boot) and nonce in (None, self.nonce)
         with self._lock:
             if key in self._watched:
                 return recovery.with_paths(self._run_folder, key, ProcessOutcome("running"))
-        outcome, channel = recovery.find_outcome(self._run_folder, key, boot)
+        outcome, channel = recovery.find_outcome(self._run_folder, key, evident=evident)
         if channel is not None:
             with self._lock:
                 self._watched[key] = _Watched(run_id, epoch, 0)
@@ -153,21 +176,24 @@ class Supervisor:
     def running(self) -> int:
         return len(self._watched)
 
+    def _name(self, run_id: int, epoch: int) -> str:
+        return self._names.get((run_id, epoch)) or name_of(run_id, epoch, self._incarnation())
+
     def tail(self, run_id: int, epoch: int, *, stream: str = output.OUT, limit: int = TAIL_BYTES) -> bytes:
         """The last bytes of stdout, during the run and afterwards."""
-        return output.tail(self._run_folder.run_path(name_of(run_id, epoch) + stream), limit)
+        return output.tail(self._run_folder.run_path(self._name(run_id, epoch) + stream), limit)
 
     def read_output(self, run_id: int, epoch: int, offset: int, limit: int, *, stream: str = output.OUT) -> bytes:
         """The first bytes, from the capped file, as they arrive. A character may be cut at both ends."""
-        return output.read(self._run_folder.run_path(name_of(run_id, epoch) + stream), offset, limit)
+        return output.read(self._run_folder.run_path(self._name(run_id, epoch) + stream), offset, limit)
 
     def read_after(self, run_id: int, epoch: int, offset: int, limit: int) -> tuple[bytes, int, int]:
         """stdout from an offset on, where it begins, and the total. Beyond the capped file, the ring is read."""
-        return output.read_after(self._run_folder.run_path(name_of(run_id, epoch) + output.OUT), offset, limit)
+        return output.read_after(self._run_folder.run_path(self._name(run_id, epoch) + output.OUT), offset, limit)
 
     def delete_files(self, run_id: int, epoch: int) -> None:
         """Delete the files of a run that will not be started or read again."""
-        key = name_of(run_id, epoch)
+        key = self._name(run_id, epoch)
         for name in (key, *output.file_names(key)):
             Path(self._run_folder.run_path(name)).unlink(missing_ok=True)
 
@@ -373,3 +399,12 @@ def _open_private(folder: Path) -> RunFolder:
         raise InvalidInput(f"{folder} belongs to another user.", value=str(folder), hint="Use your own folder.")
     os.fchmod(run_folder.fd, 0o700)
     return run_folder
+
+
+def evidence_in(folder: Path) -> dict[str, str]:
+    """What the evidence in a folder depends on: this boot of the machine, and the folder itself."""
+    run_folder = _open_private(folder)
+    try:
+        return {"boot": proc.kernel_boot_id(), "nonce": run_folder.nonce}
+    finally:
+        run_folder.close()

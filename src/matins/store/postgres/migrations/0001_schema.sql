@@ -15,6 +15,7 @@ INSERT INTO meta VALUES
 CREATE SEQUENCE schedule_ids;
 CREATE TABLE schedules (
   id bigint PRIMARY KEY,
+  uid text NOT NULL DEFAULT substr(md5(gen_random_uuid()::text), 1, 16), -- never given again, unlike an id in a store that is set back
   agent text NOT NULL,
   name text NOT NULL,
   state text NOT NULL CHECK (state IN ('pending', 'active', 'paused', 'expired', 'rejected', 'broken', 'removed')),

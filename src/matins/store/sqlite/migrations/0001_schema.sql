@@ -10,6 +10,7 @@ INSERT INTO meta VALUES ('next_run_id', 1), ('store_id', lower(hex(randomblob(8)
 
 CREATE TABLE schedules (
   id INTEGER PRIMARY KEY,
+  uid TEXT NOT NULL DEFAULT (lower(hex(randomblob(8)))), -- never given again, unlike an id in a store that is set back
   agent TEXT NOT NULL,
   name TEXT NOT NULL,
   state TEXT NOT NULL CHECK (state IN ('pending', 'active', 'paused', 'expired', 'rejected', 'broken', 'removed')),

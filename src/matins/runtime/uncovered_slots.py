@@ -1,0 +1,26 @@
+"""The next slot of a schedule that no run covers: after an edit, a pause, or a clock that was ahead."""
+
+from __future__ import annotations
+
+from matins.engine.when.triggers import Trigger
+from matins.model.trigger import Interval
+from matins.ports import RunRows, Transaction
+
+
+def next_uncovered_slot(transaction: RunRows, schedule_id: int, trigger: Trigger, now: int) -> int | None:
+    """The first slot after now that no run covers: the clock may have been ahead."""
+    when = trigger.definition.when
+    interval = when.every_ms if isinstance(when, Interval) and when.anchor != "grid" else None
+    slot = trigger.next_ms(now) if interval is None else now + interval
+    for first, last in transaction.covered(schedule_id, now):
+        if slot is not None and first <= slot <= last:
+            slot = trigger.next_ms(last) if interval is None else last + interval
+    return slot
+
+
+def first_uncovered_slot(transaction: Transaction, schedule_id: int, trigger: Trigger, now: int) -> int | None:
+    """The first slot of new settings that no earlier run covers."""
+    first = trigger.first_ms(now)
+    covered = transaction.covered(schedule_id, now)
+    free = first is None or not any(start <= first <= end for start, end in covered)
+    return first if free else next_uncovered_slot(transaction, schedule_id, trigger, now)
