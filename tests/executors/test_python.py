@@ -49,7 +49,7 @@ class Hall:
 
     def submit(self, do: str, *run_ids: int, slots: int = 1, **words: Any) -> list[Attempt]:
         text = encode(parse_schedule("0 9 * * *", {"job": do, "timezone": "Europe/London", **words}, SLOT)[0])
-        known = CompiledSchedule(7, 1, "morning", "scout", text)
+        known = CompiledSchedule(7, 1, "morning", "scout", text, "f00d")
         works = [
             Attempt(run_id, 1, 1, SLOT, slots, SLOT - 86_400_000 if slots > 1 else None, SLOT + 1_500, known)
             for run_id in run_ids
@@ -87,7 +87,7 @@ def test_what_a_job_is_told(hall: Hall) -> None:
     hall.wait()
     (run,) = result
     assert (run.id, run.schedule, run.agent, run.attempt) == (5, "morning", "scout", 1)
-    assert run.key == f"{hall.store.store_id}-5"
+    assert run.key == f"f00d-{SLOT}"
     assert (run.payload, run.lateness, run.slots, run.previous_state) == ({"a": 1}, 1.5, 2, "failed")
     assert str(run.slot) == "2026-03-27 09:00:00+00:00"
     assert str(run.first_slot) == "2026-03-26 09:00:00+00:00"
