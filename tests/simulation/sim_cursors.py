@@ -26,6 +26,7 @@ _REPLACED = {
     "schedule.deleted",
     "schedule.replanned",
     "schedule.broken",
+    "run.withdrawn",
 }
 
 
@@ -68,8 +69,14 @@ class CursorRules:
             require(1, bool(births) or not was_due, f"changed before what was due was planned: {old} became {new}")
         if new.state in _AT_AN_END:
             require(1, new.next_slot is None, f"it is {new.state}, but goes on: {new}")
+        elif not births and old.next_slot is not None and self._has_record(old.schedule_id, old.next_slot):
+            following = rule.trigger.next_ms(old.next_slot)
+            require(
+                3, new.next_slot in (old.next_slot, following), f"a recorded slot is passed over: {old} became {new}"
+            )
         elif not kinds & _REPLACED:
-            _check_moved(old, new, births, ended, following, rule, now)
+            taken = new.next_slot is not None and self._has_record(new.schedule_id, new.next_slot)
+            _check_moved(old, new, births, ended, following, rule, now, taken=taken)
         elif new.due_at is not None:
             self._check_replaced(old, new, kinds, following, now, events)
 
@@ -84,10 +91,12 @@ class CursorRules:
             if cursor.due_at is None or cursor.next_slot is None:
                 continue
             rule = self._reader.timetable(cursor.schedule_id, cursor.rev)
-            spans = self._covered[cursor.schedule_id]
-            since = max(now, spans[-1][1]) if spans else now
             interval = counts_from_runs(rule)
+            ((purged,),) = self._reader.query("SELECT purged_slot FROM schedules WHERE id = ?", cursor.schedule_id)
+            since = max(now, purged or 0)  # which of the slots before it had a record, nobody knows any more
             first = since + interval.every_ms if interval else rule.trigger.next_ms(since)
+            while interval is None and first is not None and self._has_record(cursor.schedule_id, first):
+                first = rule.trigger.next_ms(first)
             passed = first is not None and cursor.next_slot > first
             require(11, not passed, f"slot {first} is to come, but the cursor is beyond it: {cursor}")
 
@@ -156,6 +165,20 @@ class CursorRules:
         require(1, place == len(spans) or run.slot < spans[place][0], f"a second record for a slot: {run}")
         insort(spans, (run.first, run.slot))
 
+    def uncover(self, run: RunRow) -> None:
+        """Its slots are to come, and may be planned again."""
+        self._covered[run.schedule_id].remove((run.first, run.slot or 0))
+
+    def shorten(self, old: RunRow, new: RunRow) -> None:
+        """It covers fewer slots, because the others are to come."""
+        assert old.slot is not None
+        assert new.slot is not None
+        same = old._replace(slot=new.slot, slots=new.slots, first_slot=new.first_slot)
+        within = old.first <= new.first <= new.slot <= old.slot
+        require(1, same == new and within, f"more has changed than what it covers: {old} became {new}")
+        self.uncover(old)
+        self._cover(new)
+
     def _has_record(self, schedule_id: int, slot: int) -> bool:
         spans = self._covered[schedule_id]
         place = bisect_left(spans, (slot + 1, 0))
@@ -205,6 +228,8 @@ def _check_moved(
     following: int | None,
     rule: Timetable,
     now: int,
+    *,
+    taken: bool,
 ) -> None:
     """The cursor of a schedule that nobody changed: it moves with records, or by a completion that it waits for."""
     require(3, new.rev == old.rev, f"a new revision without an edit: {old} became {new}")
@@ -212,7 +237,7 @@ def _check_moved(
     if not births:
         if new.next_slot == old.next_slot or _revived(old, new, ended):
             return
-        ends = {max(run.ended_at or 0, run.slot or 0) + interval.every_ms for run in ended} if interval else set()
+        ends = {_completed(run) + interval.every_ms for run in ended} if interval else set()
         require(1, bool(old.waiting), f"the cursor moved without a record: {old} became {new}")
         require(2, new.next_slot in ends, f"the next slot is none of {ends}: {old} became {new}")
         return
@@ -223,10 +248,16 @@ def _check_moved(
     if interval is None:
         require(1, new.next_slot == following, f"the cursor went past slots: {following} is next: {old} became {new}")
     last = now if rule.definition.ends_at is None else min(now, rule.definition.ends_at)
-    require(3, new.next_slot is None or new.next_slot > last, f"the cursor did not get past {last}: {new}")
+    require(3, new.next_slot is None or new.next_slot > last or taken, f"the cursor did not get past {last}: {new}")
     if rule.from_completion and not ended:
         live = any(run.state < RunState.SUCCEEDED for run in births)
         require(3, bool(new.waiting) == live, f"waits for a completion: {bool(new.waiting)}, live: {live}: {new}")
+
+
+def _completed(run: RunRow) -> int:
+    """From when an interval counts: the end of its run, or its slot when that is no further away than clocks differ."""
+    ended, slot = run.ended_at or 0, run.slot or 0
+    return ended if slot > ended + 1_000 else max(ended, slot)
 
 
 def _revived(old: CursorRow, new: CursorRow, ended: list[RunRow]) -> bool:

@@ -98,6 +98,9 @@ class GateRules:
 
     def check(self, commit: Commit, cursors: Mapping[int, CursorRow], throttles: list[Throttled]) -> None:
         """`throttles` are those of before the commit."""
+        for event in commit.events:
+            if event.type == "run.withdrawn" and event.schedule_id is not None and event.run_id is not None:
+                self._counted[event.schedule_id].discard(event.run_id)
         for old, new in commit.runs:
             self._count(old, new)
             if new.cleared & GatesPassed.CHECKED and not (old and old.cleared & GatesPassed.CHECKED):

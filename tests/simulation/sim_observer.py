@@ -76,8 +76,9 @@ class Observer:
         self._digest.update(repr((now, sorted(after.items()))).encode())
         commit = Commit(now, changed, events, [(self.runs.get(run_id), run) for run_id, run in after.items()])
         self._check_ends(events)
-        births, ended = self._check_runs(after, self._told(commit))
-        self._check_forgotten(changed.get("runs", set()) - after.keys())
+        births, ended = self._check_runs(after, self._told(commit), now)
+        withdrawn = {event.run_id for event in events if event.type == "run.withdrawn"}
+        self._check_forgotten(changed.get("runs", set()) - after.keys(), withdrawn, now)
         cursors = self.reader.cursors(touched)
         for schedule_id, new in sorted(cursors.items()):
             of = [event for event in events if event.schedule_id == schedule_id]
@@ -112,7 +113,7 @@ class Observer:
         return {*self.reader.numbered("SELECT run_id, epoch FROM checks", rows)} if rows else set()
 
     def _check_runs(
-        self, after: dict[int, RunRow], told: set[tuple[int, int]]
+        self, after: dict[int, RunRow], told: set[tuple[int, int]], now: int
     ) -> tuple[dict[int, list[RunRow]], dict[int, list[RunRow]]]:
         births: dict[int, list[RunRow]] = defaultdict(list)
         ended: dict[int, list[RunRow]] = defaultdict(list)
@@ -123,6 +124,8 @@ class Observer:
                 if new.slot is not None:
                     births[new.schedule_id].append(new)
                     self.slots += new.slots
+            elif old.slot is not None and old.slot > now and old.slots > new.slots:
+                self._rules.shorten(old, new)
             else:
                 _check_change(old, new, told=(run_id, old.epoch) in told)
             if new.state >= OVER and (old is None or old.state < OVER):
@@ -134,10 +137,17 @@ class Observer:
                 self._live[new.schedule_id].pop(run_id, None)
         return births, ended
 
-    def _check_forgotten(self, run_ids: set[int]) -> None:
-        """Purging takes only what is over; that it never fires anything again, the cursors show."""
+    def _check_forgotten(self, run_ids: set[int], withdrawn: set[int | None], now: int) -> None:
+        """Purging takes only what is over; that it never fires anything again, the cursors show. What is withdrawn is
+        still to come, and has not started."""
         for run_id in sorted(run_ids & self.runs.keys()):
             run = self.runs.pop(run_id)
+            if run_id in withdrawn:
+                ahead = run.slot is not None and run.slot > now and run.started_at is None
+                require(1, ahead, f"a record was withdrawn whose slot has come, or which has started: {run}")
+                self._live[run.schedule_id].pop(run_id, None)
+                self._rules.uncover(run)
+                continue
             require(6, run.state >= OVER, f"a run was purged that is not over: {run}")
             if run.request_key is not None:
                 del self._keys[run.schedule_id, run.request_key]

@@ -55,6 +55,10 @@ _KINDS = (
     EventKind("run.failed", "A run failed and will not be retried.", is_terminal=True),
     EventKind("run.cancelled", "A run was cancelled.", is_terminal=True),
     EventKind("run.skipped", "A slot was skipped by a policy, a check or a hook.", is_terminal=True),
+    EventKind(
+        "run.withdrawn",
+        "The record of a slot was withdrawn because the clock had been ahead. The slot is still to come.",
+    ),
     EventKind("run.blocked", "The guard blocked a run.", is_terminal=True),
     EventKind("run.missed", "A run could not start within its grace.", is_terminal=True),
     EventKind("run.denied", "A run was denied.", is_terminal=True),

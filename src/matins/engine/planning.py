@@ -14,6 +14,8 @@ from matins.model.run import RunState
 from matins.model.schedule import ScheduleDefinition
 from matins.model.trigger import Interval
 
+_MAX_AHEAD_MS = 1_000
+
 
 class PlannedRun(NamedTuple):
     slot: int | None
@@ -40,7 +42,7 @@ class Plan(NamedTuple):
 class Timetable:
     """A compiled schedule definition, ready for planning."""
 
-    __slots__ = ("_plain_times", "definition", "exclusive", "from_completion", "trigger")
+    __slots__ = ("_plain_times", "definition", "elapsed", "exclusive", "from_completion", "trigger")
 
     def __init__(self, definition: ScheduleDefinition, trigger: Trigger) -> None:
         self.definition = definition
@@ -49,9 +51,10 @@ class Timetable:
         self.from_completion = isinstance(when, Interval) and when.anchor == "completion"
         """Whether the next slot is known only when the run ends."""
         self.exclusive = definition.overlap != "allow"
-        elapsed = isinstance(when, Interval) and when.anchor != "grid"
+        self.elapsed = isinstance(when, Interval) and when.anchor != "grid"
+        """Whether the next slot counts from a run, and not from fixed slots."""
         bounded = definition.max_executions is not None or definition.ends_at is not None
-        self._plain_times = not elapsed and not bounded and not definition.jitter
+        self._plain_times = not self.elapsed and not bounded and not definition.jitter
 
     def due_at(self, schedule_id: int, slot: int | None) -> int | None:
         """The slot plus its jitter."""
@@ -83,6 +86,15 @@ class Timetable:
         if self.definition.ends_at is not None and slot > self.definition.ends_at:
             return self._expired(slot, executions)
         return self._plan_window(schedule_id, slot, window_used, executions, facts, now, gates)
+
+    def plan_up_to(
+        self, taken: int, schedule_id: int, slot: int, window_used: int, executions: int, facts: Facts, gates: Mask
+    ) -> Plan:
+        """The plan of the slots before one that has its record already; it is passed over."""
+        if slot < taken:
+            return self.plan(schedule_id, slot, window_used, executions, facts, taken - 1, gates)
+        following = slot + 1 if self.elapsed else self.trigger.next_ms(slot)
+        return Plan([], following, self.due_at(schedule_id, following), window_used, executions)
 
     def _on_time(self, slot: int, facts: Facts, executions: int, now: int) -> Candidate:
         return Candidate(self.definition, slot, facts, executions, False, now, slot)
@@ -155,7 +167,8 @@ class Timetable:
         """The next slot of an interval that counts from completion, and when it is due."""
         when = self.definition.trigger.when
         assert isinstance(when, Interval)
-        following = max(ended, slot or 0) + when.every_ms
+        ahead = slot is not None and slot > ended + _MAX_AHEAD_MS  # the clock was ahead when the run was planned
+        following = (ended if ahead else max(ended, slot or 0)) + when.every_ms
         return following, self.due_at(schedule_id, following) or following
 
 

@@ -130,6 +130,18 @@ class StartedRun(NamedTuple):
     cancelling: int
 
 
+class RunAhead(NamedTuple):
+    """A run of a slot that is still to come: the clock was ahead."""
+
+    id: int
+    schedule_id: int
+    rev: int
+    slot: int
+    first_slot: int | None
+    state: int
+    started_at: int | None
+
+
 class LiveRun(NamedTuple):
     """A run of a schedule that has not ended."""
 

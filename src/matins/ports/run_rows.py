@@ -13,6 +13,7 @@ from matins.model.rows import (
     NewRun,
     ReadyRun,
     Release,
+    RunAhead,
     RunRow,
     ScopeRow,
     StartedRun,
@@ -92,7 +93,34 @@ class RunRows(Protocol):
 
     def run_at(self, schedule_id: int, at: int) -> int | None: ...
     def run_before(self, schedule_id: int, at: int) -> int | None: ...
-    def covered_until(self, schedule_id: int, since: int) -> int | None: ...
+    def covered(self, schedule_id: int, since: int) -> list[tuple[int, int]]:
+        """The first and last slot of each run that covers slots at or after an instant, in order."""
+        ...
+
+    def next_recorded(self, schedule_id: int, since: int) -> int | None:
+        """The first slot at or after an instant that has a record."""
+        ...
+
+    def note_recorded(self, now: int) -> None:
+        """Store the last slot of any schedule that has a record and is still to come, for `recorded_until`."""
+        ...
+
+    def recorded_until(self) -> int:
+        """The last slot that had a record and was still to come when the clock was last set back; 0 without one."""
+        ...
+
+    def runs_ahead(self, now: int, after: int, limit: int) -> list[RunAhead]:
+        """Runs of slots that are still to come, by id."""
+        ...
+
+    def set_range(self, run_id: int, first: int | None, slot: int, slots: int) -> None:
+        """Change what a run covers."""
+        ...
+
+    def withdraw_runs(self, run_ids: Iterable[int]) -> None:
+        """Delete ended runs of slots that are to be planned again."""
+        ...
+
     def previous_state(self, schedule_id: int, run_id: int) -> int | None: ...
     def last_started(self, schedule_id: int, run_id: int) -> int | None: ...
     def insert_check(self, check: CheckRow) -> None: ...

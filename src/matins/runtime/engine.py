@@ -98,6 +98,7 @@ class Engine:
         self._uncertain: list[Attempt] = []
         """Runs that are claimed but not yet started. If the commit gives no answer, no other worker finds them."""
         self._batch = BATCH
+        self._policy_rev = -1
         self._planning = False
         self._failures = 0
         self._clock_watch = ClockWatch(clock.now_ms(), clock.boot_ms())
@@ -240,6 +241,8 @@ class Engine:
         # Without capacity it still plans, or slots would be late; but in small batches, since capacity may return.
         limit = min(self._batch, max(capacity.jobs, _SMALL_BATCH))
         policies = self._catalog.policies(transaction)
+        if policies.rev != self._policy_rev:  # it rises too when the clock was set back
+            self._policy_rev, self.planner.recorded_until = policies.rev, transaction.recorded_until()
         self.clearance.begin(policies, guarded=self.checks.guarded, capacity=self.checks.capacity())
         self.timers.turn(transaction, now)
         self._planning = True

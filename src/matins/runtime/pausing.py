@@ -10,7 +10,7 @@ from matins.model.schedule import ScheduleRecord
 from matins.ports import Transaction
 from matins.runtime.catalog import CompiledSchedule
 from matins.runtime.new_runs import new_run, planned_event
-from matins.runtime.replan import next_uncovered_slot
+from matins.runtime.uncovered_slots import next_uncovered_slot, recorded_due
 
 _AUTOMATIC = (BY_FAILURES, BY_BUDGET)
 
@@ -43,12 +43,19 @@ def _skip_due(transaction: Transaction, row: ScheduleRow, slot: int, now: int) -
     """Record slots that are due but not yet planned as skipped, and return the slot after them."""
     item = CompiledSchedule(row.id, row.rev, row.name, row.agent, row.definition)
     facts = Facts(paused=True)
-    plan = item.timetable.plan(item.schedule_id, slot, 0, row.executions, facts, now, touched_gates(facts))
+    arguments = item.schedule_id, slot, 0, row.executions, facts
+    taken = recorded_due(transaction, item, slot, now)
+    if taken is None:
+        plan = item.timetable.plan(*arguments, now, touched_gates(facts))
+    else:
+        plan = item.timetable.plan_up_to(taken, *arguments, touched_gates(facts))
     if plan.expired:
         return slot
     planned_runs = list(zip(transaction.run_ids(len(plan.runs)), plan.runs, strict=True))
     transaction.insert_runs([new_run(run_id, item, planned, now, None) for run_id, planned in planned_runs])
     transaction.events.extend(planned_event(run_id, item, planned, now) for run_id, planned in planned_runs)
+    if taken is not None and plan.next_slot is not None and plan.next_slot <= now:
+        return _skip_due(transaction, row, plan.next_slot, now)
     return plan.next_slot
 
 

@@ -18,6 +18,7 @@ from matins.runtime.catalog import Catalog, CompiledSchedule
 from matins.runtime.clearance import Clearance
 from matins.runtime.new_runs import new_run, planned_event
 from matins.runtime.run_changes import end_runs
+from matins.runtime.uncovered_slots import recorded_due
 
 MAX_RUNS_PER_TRANSACTION = 5_000
 """Maximum number of records in one transaction; further slots wait for the next."""
@@ -36,6 +37,8 @@ class Planner:
         self._clearance = clearance
         """None when runs are not claimed while they are planned."""
         self._newest_first = False
+        self.recorded_until = 0
+        """The last slot that has a record although it was still to come when the clock went back."""
         self.last_due: list[Due] = []
         """The schedules of the last plan, which the engine needs when it cannot be written."""
 
@@ -86,7 +89,11 @@ class Planner:
                 facts = Facts(blocking, full, item.agent, policies, short)
                 gates |= touched_gates(facts)
             try:
-                plan = item.timetable.plan(schedule_id, slot, used, executions, facts, now, gates)
+                taken = recorded_due(transaction, item, slot, now) if slot <= self.recorded_until else None
+                if taken is None:
+                    plan = item.timetable.plan(schedule_id, slot, used, executions, facts, now, gates)
+                else:
+                    plan = item.timetable.plan_up_to(taken, schedule_id, slot, used, executions, facts, gates)
             except Exception as error:  # one bad schedule never stops the others
                 mark_broken(transaction, row, error, now)
                 continue

@@ -1,17 +1,28 @@
-"""Planning after the clock was set back: every schedule continues at the first slot that no run covers."""
+"""Planning after the clock was set back: every schedule continues at the first slot that no run covers.
+
+Records of slots to come that never started are withdrawn, since the clock was ahead when they were made. Slots that
+have started do not start again.
+"""
 
 from __future__ import annotations
 
 from matins.engine.when.triggers import Trigger
-from matins.model.rows import NewEvent
-from matins.model.trigger import Interval
+from matins.model.rows import NewEvent, RunAhead
+from matins.model.run import RunState
 from matins.ports import RunRows, Store, Transaction
 from matins.runtime.catalog import Catalog, CompiledSchedule
+from matins.runtime.run_changes import continue_schedule, end_runs
+from matins.runtime.uncovered_slots import next_uncovered_slot
 
 _PAGE = 500
+_COUNTED = (*(state for state in RunState if state.live), RunState.CANCELLED)
+"""States of runs that never started and count as executions."""
 
 
 def replan(store: Store, catalog: Catalog, now: int) -> None:
+    _withdraw_all(store, catalog, now)
+    with store.transaction(now) as transaction:
+        transaction.note_recorded(now)
     after = 0
     while True:
         with store.transaction(now) as transaction:
@@ -28,6 +39,55 @@ def replan(store: Store, catalog: Catalog, now: int) -> None:
         after = page[-1].schedule_id
 
 
+def _withdraw_all(store: Store, catalog: Catalog, now: int) -> None:
+    after = 0
+    while True:
+        with store.transaction(now) as transaction:
+            page = transaction.runs_ahead(now, after, _PAGE)
+            transaction.lock_due({row.schedule_id for row in page})
+            compiled = catalog.compiled(transaction, {(row.schedule_id, row.rev) for row in page})
+            rows = [row for row in transaction.runs_ahead(now, after, _PAGE) if (row.schedule_id, row.rev) in compiled]
+            for row in rows:
+                item = compiled[row.schedule_id, row.rev]
+                if isinstance(item, CompiledSchedule):
+                    _shorten(transaction, row, item.timetable.trigger, now)
+            _withdraw(transaction, catalog, [row for row in rows if _never_started(row, now)], now)
+        if len(page) < _PAGE:
+            return
+        after = page[-1].id
+
+
+def _never_started(row: RunAhead, now: int) -> bool:
+    return row.started_at is None and (row.first_slot is None or row.first_slot > now)
+
+
+def _shorten(transaction: RunRows, row: RunAhead, trigger: Trigger, now: int) -> None:
+    """Let a run that covers several slots cover those up to now, or, if all are to come and it has started, its own."""
+    if row.first_slot is None:
+        return
+    if row.first_slot <= now:
+        last = trigger.prev_ms(now + 1)
+        assert last is not None  # the first slot, or a later one
+        slots = trigger.count(row.first_slot, last + 1)
+        transaction.set_range(row.id, row.first_slot if slots > 1 else None, last, slots)
+    elif row.started_at is not None:
+        transaction.set_range(row.id, None, row.slot, 1)
+
+
+def _withdraw(transaction: Transaction, catalog: Catalog, rows: list[RunAhead], now: int) -> None:
+    live = [row for row in rows if row.state < RunState.SUCCEEDED]
+    end_runs(transaction, catalog, [row.id for row in live], now, "clock_went_back")
+    for row in rows:
+        if row.state in _COUNTED:
+            transaction.uncount_execution(row.schedule_id, row.id)
+    transaction.withdraw_runs([row.id for row in rows])
+    for row in rows:
+        data = {"slot": row.slot, "state": RunState(row.state).label}
+        transaction.events.append(NewEvent(now, "run.withdrawn", row.schedule_id, row.id, data))
+    for schedule_id in sorted({row.schedule_id for row in rows}):
+        continue_schedule(transaction, schedule_id, now)
+
+
 def _go_back(transaction: Transaction, schedule_id: int, slot: int, item: CompiledSchedule, now: int) -> None:
     following = next_uncovered_slot(transaction, schedule_id, item.timetable.trigger, now)
     if following is not None and following < slot:
@@ -35,21 +95,3 @@ def _go_back(transaction: Transaction, schedule_id: int, slot: int, item: Compil
         transaction.events.append(
             NewEvent(now, "schedule.replanned", schedule_id, None, {"from": slot, "to": following})
         )
-
-
-def next_uncovered_slot(transaction: RunRows, schedule_id: int, trigger: Trigger, now: int) -> int | None:
-    """The first slot after now that no run covers: the clock may have been ahead."""
-    covered = transaction.covered_until(schedule_id, now)
-    when = trigger.definition.when
-    if isinstance(when, Interval) and when.anchor != "grid":
-        following = now + when.every_ms
-        return following if covered is None or following > covered else covered + when.every_ms
-    return trigger.next_ms(now if covered is None else max(covered, now))
-
-
-def first_uncovered_slot(transaction: Transaction, schedule_id: int, trigger: Trigger, now: int) -> int | None:
-    """The first slot of new settings that no earlier run covers."""
-    first = trigger.first_ms(now)
-    covered = transaction.covered_until(schedule_id, now)
-    free = first is None or covered is None or first > covered
-    return first if free else next_uncovered_slot(transaction, schedule_id, trigger, now)

@@ -38,8 +38,8 @@ from matins.ports import Transaction
 from matins.runtime import approval_requests, spending
 from matins.runtime.catalog import Catalog, CompiledSchedule
 from matins.runtime.pausing import pause
-from matins.runtime.replan import next_uncovered_slot
 from matins.runtime.rows import schedule_record
+from matins.runtime.uncovered_slots import next_uncovered_slot
 
 _MAX_REPR_LENGTH = 8_000
 _NOT_STOPPED = ("active", "completed", "paused")
@@ -207,19 +207,24 @@ def _uncount_executions(transaction: Transaction, never_started: list[RunChange]
         counted = change.slot is not None or transaction.is_called(change.run_id)
         if change.transition in _NEVER_RAN and counted:
             transaction.uncount_execution(change.compiled.schedule_id, change.run_id)
-            _continue(transaction, change.compiled.schedule_id, now)
+            continue_schedule(transaction, change.compiled.schedule_id, now)
 
 
-def _continue(transaction: Transaction, schedule_id: int, now: int) -> None:
-    """Continue a schedule that has executions left again."""
+def continue_schedule(transaction: Transaction, schedule_id: int, now: int) -> None:
+    """Continue a schedule that had no slot left, and has executions, or slots before its end, left again."""
     row = transaction.schedule(schedule_id)
     schedule = None if row is None else schedule_record(row)
-    if schedule is None or schedule.next_slot is not None or schedule.state not in _NOT_STOPPED:
+    if schedule is None or schedule.next_slot is not None:
         return
-    limit = schedule.definition.max_executions
-    if limit is not None and schedule.executions < limit:
-        rule = Timetable(schedule.definition, compile_trigger(schedule.definition.trigger))
-        slot, paused = next_uncovered_slot(transaction, schedule_id, rule.trigger, now), schedule.state == "paused"
+    ends_at, limit = schedule.definition.ends_at, schedule.definition.max_executions
+    again = schedule.state == "expired" and ends_at is not None and ends_at > now
+    if (schedule.state not in _NOT_STOPPED and not again) or (limit is not None and schedule.executions >= limit):
+        return
+    rule = Timetable(schedule.definition, compile_trigger(schedule.definition.trigger))
+    slot, paused = next_uncovered_slot(transaction, schedule_id, rule.trigger, now), schedule.state == "paused"
+    if slot is not None:
+        if again:
+            transaction.set_schedule_state(schedule_id, "active", now, None, None)
         due_at = None if paused else rule.due_at(schedule_id, slot)
         transaction.replace_cursor(schedule_id, slot, due_at, schedule.rev, paused=paused)
 

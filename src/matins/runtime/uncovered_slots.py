@@ -5,6 +5,7 @@ from __future__ import annotations
 from matins.engine.when.triggers import Trigger
 from matins.model.trigger import Interval
 from matins.ports import RunRows, Transaction
+from matins.runtime.catalog import CompiledSchedule
 
 
 def next_uncovered_slot(transaction: RunRows, schedule_id: int, trigger: Trigger, now: int) -> int | None:
@@ -24,3 +25,10 @@ def first_uncovered_slot(transaction: Transaction, schedule_id: int, trigger: Tr
     covered = transaction.covered(schedule_id, now)
     free = first is None or not any(start <= first <= end for start, end in covered)
     return first if free else next_uncovered_slot(transaction, schedule_id, trigger, now)
+
+
+def recorded_due(transaction: RunRows, item: CompiledSchedule, slot: int, now: int) -> int | None:
+    """The first due slot from `slot` on that has its record already: it started while the clock was ahead."""
+    taken = transaction.next_recorded(item.schedule_id, slot)
+    apart = item.timetable.elapsed and taken != slot  # slots that are not fixed do not meet
+    return None if taken is None or taken > now or apart else taken

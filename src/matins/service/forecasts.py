@@ -19,8 +19,8 @@ from matins.engine.when.triggers import to_datetime
 from matins.model.run import RunState
 from matins.model.schedule import ScheduleDefinition, ScheduleRecord
 from matins.ports import RunRows, SpendingRows, Transaction
-from matins.runtime.replan import next_uncovered_slot
 from matins.runtime.rows import run_record
+from matins.runtime.uncovered_slots import next_uncovered_slot
 from matins.service.gate_reports import gate_report, state_report
 
 _HORIZON_DAYS = 28

@@ -24,7 +24,7 @@ from matins.model.schedule import ScheduleDefinition, ScheduleRecord
 from matins.model.trigger import DstGap, DstOverlap
 from matins.ports import Transaction
 from matins.runtime.catalog import CompiledSchedule
-from matins.runtime.replan import first_uncovered_slot
+from matins.runtime.uncovered_slots import first_uncovered_slot
 from matins.service.core import Core
 from matins.service.drafts import apply_edit, changes_trigger
 from matins.service.forecasts import forecast_result

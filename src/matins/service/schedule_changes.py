@@ -16,8 +16,8 @@ from matins.runtime import approval_requests
 from matins.runtime.capacity import Capacity
 from matins.runtime.pausing import resume
 from matins.runtime.planner import Planner, live_runs
-from matins.runtime.replan import first_uncovered_slot
 from matins.runtime.run_changes import end_runs
+from matins.runtime.uncovered_slots import first_uncovered_slot
 from matins.service.core import Core
 from matins.service.drafts import Draft, changes_trigger, check_available, check_duplicates
 from matins.service.listening import listen
@@ -101,7 +101,11 @@ class ScheduleChanges:
     def plan_due(self, transaction: Transaction, schedule: ScheduleRecord, now: int) -> int | None:
         """Plan slots before a change with the old settings. Returns the next slot."""
         rows = transaction.lock_due([schedule.id])
-        if schedule.due_at is not None and rows[0].slot <= now:  # its jitter may not be over: there is no later
-            Planner(self.core.catalog).plan_rows(transaction, rows, now, 0, Capacity(0))
+        planner = Planner(self.core.catalog)
+        planner.recorded_until = transaction.recorded_until()
+        slot = None if schedule.due_at is None else rows[0].slot
+        while slot is not None and slot <= now:  # its jitter may not be over: there is no later
+            planner.plan_rows(transaction, rows, now, 0, Capacity(0))
             rows = transaction.lock_due([schedule.id])
+            slot = rows[0].slot if rows[0].slot != slot and slot <= planner.recorded_until else None
         return rows[0].slot

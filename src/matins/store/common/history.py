@@ -54,7 +54,5 @@ class HistoryQueries(Statements):
     def delete_runs(self, run_ids: Iterable[int]) -> None:
         ids = self._integers(run_ids)
         self._all("note_purged", ids=ids)
-        for notes in ("delete_attempts", "delete_checks", "delete_spend", "delete_approvals"):
-            self._all(notes, ids=ids)
-        self._all("delete_runs", ids=ids)
+        self._delete_runs(ids)
         self._all("prune_votes")

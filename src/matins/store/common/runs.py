@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from matins.model.rows import LiveRun, ReadyRun, RunRow, ScopeRow, StartedRun, WorkerRow
+from matins.model.rows import LiveRun, ReadyRun, RunAhead, RunRow, ScopeRow, StartedRun, WorkerRow
 from matins.store.common.statements import Statements
 
 
@@ -52,8 +52,27 @@ class RunQueries(Statements):
     def runs_of(self, schedule_id: int, before: int, limit: int) -> list[RunRow]:
         return self._rows(RunRow, "runs_of", id=schedule_id, before=before, limit=limit)
 
-    def covered_until(self, schedule_id: int, since: int) -> int | None:
-        return self._value("covering", id=schedule_id, since=since)
+    def covered(self, schedule_id: int, since: int) -> list[tuple[int, int]]:
+        return self._all("covered", id=schedule_id, since=since)
+
+    def next_recorded(self, schedule_id: int, since: int) -> int | None:
+        return self._value("next_recorded", id=schedule_id, since=since)
+
+    def note_recorded(self, now: int) -> None:
+        last = self._value("last_recorded", now=now) or 0
+        self._raised(self._all("set_recorded", value=str(last)))
+
+    def recorded_until(self) -> int:
+        return int(self._value("meta", key="recorded_until") or 0)
+
+    def runs_ahead(self, now: int, after: int, limit: int) -> list[RunAhead]:
+        return self._rows(RunAhead, "runs_ahead", now=now, after=after, limit=limit)
+
+    def set_range(self, run_id: int, first: int | None, slot: int, slots: int) -> None:
+        self._all("set_range", id=run_id, first=first, slot=slot, slots=slots)
+
+    def withdraw_runs(self, run_ids: Iterable[int]) -> None:
+        self._delete_runs(self._integers(run_ids))
 
     def previous_state(self, schedule_id: int, run_id: int) -> int | None:
         return self._value("previous_state", id=schedule_id, run=run_id)

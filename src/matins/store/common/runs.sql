@@ -25,10 +25,22 @@ SELECT r.id, r.schedule_id, s.name AS schedule, r.rev, r.state, r.slot, r.reques
   r.attempt, r.not_before, r.planned_at, r.started_at, r.ended_at, r.reason, r.evidence, r.outcome, r.cleared
 FROM runs r JOIN schedules s ON s.id = r.schedule_id WHERE r.id = :id;
 
--- covering: the last slot at or after an instant that a run of the schedule covers
-SELECT max(slot) FROM (
-  SELECT max(slot) AS slot FROM runs WHERE schedule_id = :id AND slot >= :since
-  UNION ALL SELECT purged_slot FROM schedules WHERE id = :id AND purged_slot >= :since) covered;
+-- covered: what runs of the schedule cover at or after an instant, in order
+SELECT coalesce(first_slot, slot) AS first, slot FROM runs WHERE schedule_id = :id AND slot >= :since
+UNION ALL SELECT :since, purged_slot FROM schedules WHERE id = :id AND purged_slot >= :since ORDER BY 2;
+
+-- next_recorded: the first slot at or after an instant that has a record
+SELECT min(slot) FROM runs WHERE schedule_id = :id AND slot >= :since;
+
+-- runs_ahead: runs of slots after an instant, by id
+SELECT id, schedule_id, rev, slot, first_slot, state, started_at FROM runs
+WHERE slot > :now AND id > :after ORDER BY id LIMIT :limit;
+
+-- last_recorded: the last slot that has a record
+SELECT max(slot) FROM runs WHERE slot > :now;
+
+-- set_range: change what a run covers
+UPDATE runs SET slot = :slot, first_slot = :first, slots = :slots WHERE id = :id;
 
 -- shrink_limit: delete free surplus units
 DELETE FROM permits WHERE scope = :scope AND n > :size AND run_id IS NULL;

@@ -43,6 +43,11 @@ class Statements:
         rows = self._all(query, **values)
         return rows[0][0] if rows else None
 
+    def _delete_runs(self, ids: Any) -> None:
+        """Delete ended runs, and what belongs to them."""
+        for notes in ("delete_attempts", "delete_checks", "delete_spend", "delete_approvals", "delete_runs"):
+            self._all(notes, ids=ids)
+
     def _raised(self, changed: list[Any]) -> list[Any]:
         """The same rows. If there are any, the revision of the policies is raised first."""
         if changed:
