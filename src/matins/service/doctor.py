@@ -58,7 +58,13 @@ class Doctor:
             *_engine(self.core.store, len(engines), now),
             *webhooks,
         ]
-        found += [*_store(self.core.store), *restored, *stuck, *_permissions(self.core.store), *self._about_file(principal)]
+        found += [
+            *_store(self.core.store),
+            *restored,
+            *stuck,
+            *_permissions(self.core.store),
+            *self._about_file(principal),
+        ]
         found += [
             *_jobs(missing),
             *_agents(policies, self.core.workdir or str(Path.cwd())),
