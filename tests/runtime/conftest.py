@@ -49,6 +49,7 @@ class Theatre(Sandbox):
         self.stage = Stage(self.jobs, self.clock, lambda: None, self._loader, threads=1)
         self.stage.start()
         self.executor = self.engine.executor = self.stage
+        self.job("work")(lambda run: None)
 
     def end(self, name: str, **how: Any) -> None:
         self.stage.end(name, **how)
