@@ -93,6 +93,8 @@ class TriggerError(InvalidInput):
 
 class CronParseError(TriggerError):
     code = "cron_invalid"
+    expression: str | None = None
+    """The whole expression as given, where the caller of `matins.seeds.herdctl` gave one."""
 
 
 class IntervalParseError(TriggerError):

@@ -20,6 +20,7 @@ from matins.errors import OverBudget, RateLimited
 from matins.executors.commands import storable_reason
 from matins.executors.registry import JobRegistry
 from matins.executors.usage_meter import UsageMeter
+from matins.executors.work_items import NoWork
 from matins.model.run import Outcome, ProviderLimit
 from matins.model.settings import MAX_NAME_LENGTH
 from matins.ports import Clock
@@ -361,6 +362,8 @@ def _serve(loop: asyncio.AbstractEventLoop) -> None:
 
 
 def _failed(error: BaseException) -> Outcome:
+    if isinstance(error, NoWork):
+        return Outcome(False, no_work=True)
     limit = _limit(error) if isinstance(error, RateLimited) else None
     return Outcome(False, error=_traceback_text(error), limit=limit, over_budget=isinstance(error, OverBudget))
 

@@ -89,6 +89,8 @@ class Engine:
         """Whether other workers may consider this one dead."""
         self.turned_at = clock.boot_ms()
         """Boot time at which the last turn was completed."""
+        self.turns = 0
+        """The number of completed turns."""
         self.wrote_events: Callable[[int], None] = lambda policy_rev: None
         self._catalog = catalog
         self._ended: list[AttemptEnd] = []
@@ -189,6 +191,7 @@ class Engine:
         self.reaper.turn(now, boot, self.executor)
         self._adopt()
         self.turned_at = self.clock.boot_ms()
+        self.turns += 1
         max_delay = self.settings.check_interval_ms
         return max_delay if next_at is None else max(0, min(next_at - self.clock.now_ms(), max_delay))
 

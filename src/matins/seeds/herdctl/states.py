@@ -1,0 +1,149 @@
+"""The check of a schedule, and its state as herdctl shows it. `state` is a Matins, or the path of a state directory."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+from matins.api.results import GateReport, Run, Schedule
+from matins.api.schedules import Api
+from matins.engine.when.triggers import to_ms
+from matins.errors import Conflict, InvalidInput, NotFound, ScheduleTriggerError
+from matins.library import Matins
+from matins.seeds.herdctl.types import ScheduleCheckResult, ScheduleSkipReason, ScheduleState, ScheduleStatus
+from matins.seeds.run_views import error_of, last_started, text_of, under_way
+
+StateHolder = Api | str | Path
+STORE = "matins.db"
+"""The store in a state directory. It has the place of herdctl's state.yaml."""
+UNTIMED = ("webhook", "chat")
+_REASONS: Mapping[str, ScheduleSkipReason] = {
+    "paused": "disabled",
+    "ended": "disabled",
+    "overlap": "already_running",
+    "capacity": "at_capacity",
+}
+"""herdctl's reasons by gate, in its order of evaluation."""
+
+
+def check_schedule(
+    m: Matins, agent: str, schedule_name: str, schedule: Mapping[str, Any] | None = None
+) -> ScheduleCheckResult:
+    """Whether the schedule would be triggered now, and otherwise the first condition that fails.
+
+    `schedule`: its entry in the agent's file. Its type may be one that no clock triggers.
+    """
+    if schedule is not None and schedule.get("type") in UNTIMED:
+        return ScheduleCheckResult(False, "unsupported_type")
+    reports = m.why(schedule_name, agent=agent).now
+    waits = any(map(_waits_for_capacity, reports))
+    for report in reports:
+        if report.gate in _REASONS and report.passes is False and not _waits_for_capacity(report):
+            return ScheduleCheckResult(False, _REASONS[report.gate])
+    due_at = m.get(schedule_name, agent=agent).due_at
+    due = waits or (due_at is not None and to_ms(due_at) <= m.clock.now_ms())
+    return ScheduleCheckResult(True) if due else ScheduleCheckResult(False, "not_due")
+
+
+def _waits_for_capacity(report: GateReport) -> bool:
+    """Whether only the schedule's own run, which has not started, blocks it."""
+    return report.gate == "overlap" and (report.evidence or {}).get("state") == "ready"
+
+
+# -- its state
+
+
+@contextmanager
+def opened(state: StateHolder) -> Generator[Api | None]:
+    """The Matins of a state directory; None where there is none yet."""
+    if not isinstance(state, (str, Path)):
+        yield state
+        return
+    path = Path(state) / STORE
+    if not path.is_file():
+        yield None
+        return
+    with closing(Matins(f"sqlite:///{path.absolute()}")) as m:
+        yield m
+
+
+def get_schedule_state(state: StateHolder, agent: str, schedule_name: str) -> ScheduleState:
+    """The state; of an unknown schedule the default one, which is idle."""
+    with opened(state) as m:
+        try:
+            return ScheduleState() if m is None else _state(m, m.get(schedule_name, agent=agent))
+        except NotFound:
+            return ScheduleState()
+
+
+def get_agent_schedule_states(state: StateHolder, agent: str) -> dict[str, ScheduleState]:
+    """Of every schedule of an agent, by name."""
+    states: dict[str, ScheduleState] = {}
+    after: str | None = None
+    with opened(state) as m:
+        while m is not None and (page := m.list(agent=agent, after=after)):
+            states |= {schedule.name: _state(m, schedule) for schedule in page}
+            after = page[-1].id
+    return states
+
+
+def update_schedule_state(
+    state: StateHolder, agent: str, schedule_name: str, updates: Mapping[str, Any]
+) -> ScheduleState:
+    """Disable a schedule, or make it idle again; both survive a restart. The rest of its state is not stored: it
+    follows from its runs, so that it is never stale."""
+    for name in updates:
+        if name != "status":
+            hint = "Use run_schedule, or the on_trigger of a Scheduler: their runs are the state."
+            raise InvalidInput(
+                f'"{name}" follows from the runs of the schedule and cannot be set.',
+                value=updates[name], field=name, allowed="status", hint=hint,
+            )  # fmt: skip
+    with opened(state) as m:
+        if m is None:
+            raise NotFound(f'There is no schedule "{schedule_name}".', value=schedule_name, field="name")
+        if "status" in updates:
+            _set_status(m, m.get(schedule_name, agent=agent), updates["status"])
+        return _state(m, m.get(schedule_name, agent=agent))
+
+
+def _set_status(m: Api, schedule: Schedule, status: Any) -> None:
+    if status == "disabled":
+        if schedule.state != "paused":
+            m.pause(schedule.name, agent=schedule.agent)
+    elif status == "idle":
+        if schedule.state == "paused":
+            m.resume(schedule.name, agent=schedule.agent)
+    elif status != "running":
+        allowed = "idle, disabled"
+        raise InvalidInput(
+            f'"status" must be {allowed}, not {status!r}.', value=status, field="status", allowed=allowed
+        )
+    elif not under_way(last_started(m, schedule)):
+        hint = f'Start a run: m.run("{schedule.name}", agent="{schedule.agent}").'
+        raise Conflict(f'"{schedule.name}" is not running.', value=status, field="status", hint=hint)
+
+
+def raise_for_last_run(m: Api, agent: str, schedule_name: str) -> None:
+    """A ScheduleTriggerError if its last run failed."""
+    last = last_started(m, m.get(schedule_name, agent=agent))
+    if last is not None and last.state == "failed":
+        raise ScheduleTriggerError(agent, schedule_name, error_of(last))
+
+
+def _state(m: Api, schedule: Schedule) -> ScheduleState:
+    last = last_started(m, schedule)
+    return ScheduleState(
+        status=_status(schedule, last),
+        last_run_at=text_of(last.started_at) if last else None,
+        next_run_at=text_of(schedule.due_at),
+        last_error=error_of(last) if last and last.state == "failed" else None,
+    )
+
+
+def _status(schedule: Schedule, last: Run | None) -> ScheduleStatus:
+    if under_way(last) and schedule.state in ("active", "completed"):
+        return "running"
+    return "idle" if schedule.state == "active" else "disabled"
