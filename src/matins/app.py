@@ -124,6 +124,10 @@ class App:
 
         return systemd_unit(store=store, file=file, home=home)
 
+    def local_zone(self) -> str:
+        """The time zone of this machine."""
+        return _parser()[2].local_zone()
+
 
 def _transport_of_run(store: str | None, url: str | None, token: str | None, home: str | Path | None) -> Http:
     """The transport of a process that belongs to a run: by the token of the run, and by nothing else."""

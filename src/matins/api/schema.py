@@ -50,7 +50,7 @@ def _size(kind: Kind) -> Schema:
 
 
 def _duration(kind: Kind) -> Schema:
-    pattern = r" *\+?[0-9]+ *[smhd] *" + ("|none" if cast("kinds.Duration", kind).none else "")
+    pattern = r" *\+?[0-9]+ *(ms|[smhd]) *" + ("|none" if cast("kinds.Duration", kind).none else "")
     return {"type": "string", "pattern": f"^({pattern})$"}
 
 

@@ -42,6 +42,9 @@ class OwnApp:
         self.asked.append(options)
         return "[Unit]\nDescription=Matins\n"
 
+    def local_zone(self) -> str:
+        return "Europe/Berlin"
+
 
 class User:
     def __init__(self, bench: Sandbox, principal: Principal = OWNER) -> None:

@@ -63,7 +63,7 @@ class Fleet(Matins):
         if known is None:
             self.add(each.name, agent=each.agent, job=JOB, payload=dict(each.entry), **times)
         elif before != each.entry:
-            moved = times if before is None or _when(before) != each.when else {}
+            moved = times if before is None or _times_changed(before, each) else {}
             self.edit(each.name, agent=each.agent, payload=dict(each.entry), **moved)
         paused = known is not None and known.state == "paused"
         if not each.enabled and not paused:
@@ -74,7 +74,9 @@ class Fleet(Matins):
     def _times(self, each: Planned) -> dict[str, Any]:
         """When it is due, with herdctl's defaults."""
         when = parse_trigger(each.when, now_ms=self.clock.now_ms()).definition.when
-        return {"when": each.when, **PRESETS["herdctl"].settings_for(when)}
+        times = {"when": each.when, **PRESETS["herdctl"].settings_for(when)}
+        # A schedule that is disabled must not be triggered between its insertion and its pause.
+        return times if each.enabled or "first" not in times else {**times, "first": "after_interval"}
 
 
 def planned_of(agent: AgentEntry) -> Iterable[Planned]:
@@ -83,6 +85,10 @@ def planned_of(agent: AgentEntry) -> Iterable[Planned]:
     for name, entry in schedules.items():
         if entry.get("type") not in UNTIMED:
             yield Planned(agent["name"], name, entry, _when(entry), entry.get("enabled") is not False)
+
+
+def _times_changed(before: ScheduleEntry, each: Planned) -> bool:
+    return _when(before) != each.when or (before.get("enabled") is not False) != each.enabled
 
 
 def max_concurrent(agent: AgentEntry) -> int:

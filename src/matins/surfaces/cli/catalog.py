@@ -61,6 +61,7 @@ SECTIONS: Mapping[str, Mapping[str, Entry]] = {
         "plan": Entry("file:plan", "Preview the file's changes."),
         "apply": Entry("file:apply", "Apply the file's changes."),
         "schema": Entry("file:schema", "Print the file's JSON Schema."),
+        "import": Entry("importing:import_group", "Import schedules from crontab and other systems.", "import"),
     },
     "Daemon": {
         "up": Entry("daemon:up", "Start the daemon."),

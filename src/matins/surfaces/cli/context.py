@@ -41,6 +41,8 @@ class App(Protocol):
 
     def systemd_unit(self, store: str | None, file: str | None, home: str | None) -> str: ...
 
+    def local_zone(self) -> str: ...
+
 
 class CliContext:
     def __init__(self, app: App) -> None:

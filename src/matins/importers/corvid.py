@@ -1,0 +1,71 @@
+"""corvid-agent's database: each row of agent_schedules, and each of its actions, is a schedule."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+
+from matins.errors import InvalidInput
+from matins.importers.entries import Imported, ImportEntry, slug, with_preset
+from matins.importers.files import read_rows
+from matins.importers.old_times import Cron, Every, OldTimes
+
+SOURCE = "corvid"
+TABLE = "agent_schedules"
+
+
+def read(path: str, zone: str) -> Imported:
+    entries: list[ImportEntry] = []
+    left_out: list[str] = []
+    names: set[str] = set()
+    for row in read_rows(path, TABLE):
+        origin = f"{TABLE} {row.get('id')}"
+        if row.get("status") == "completed":
+            left_out.append(f"{origin}: it is completed.")
+            continue
+        try:
+            entries += _schedules(row, origin, zone, names)
+        except InvalidInput as error:
+            left_out.append(f"{origin}: {error.message}")
+    return Imported(SOURCE, tuple(entries), tuple(left_out))
+
+
+def _schedules(row: dict[str, Any], origin: str, zone: str, names: set[str]) -> list[ImportEntry]:
+    actions: list[dict[str, Any]] = orjson.loads(row["actions"]) if isinstance(row["actions"], str) else row["actions"]
+    when, old = _when(row, zone)
+    entries: list[ImportEntry] = []
+    for action in actions:
+        name = slug(row["name"] if len(actions) == 1 else f"{row['name']} {action['type']}", names, "schedule")
+        names.add(name)
+        settings = {
+            "agent": row["agent_id"],
+            "description": row.get("description") or None,
+            "timezone": zone,
+            "job": action["type"],
+            "payload": {key: value for key, value in action.items() if key != "type"},
+            "approval": row.get("approval_policy") or "owner_approve",
+            "max_executions": _left(row),
+            "labels": {"notify_address": row["notify_address"]} if row.get("notify_address") else None,
+        }
+        entries.append(
+            ImportEntry(
+                "schedule", name, with_preset("corvid", when, settings), origin, old,
+                paused=row.get("status") == "paused",
+            )
+        )  # fmt: skip
+    return entries
+
+
+def _when(row: dict[str, Any], zone: str) -> tuple[str, OldTimes]:
+    if row.get("cron_expression"):
+        return row["cron_expression"], Cron(row["cron_expression"], zone, both_days=True)
+    if not row.get("interval_ms"):
+        raise InvalidInput("it has neither cron_expression nor interval_ms.", field="cron_expression")
+    return f"{row['interval_ms']}ms", Every(row["interval_ms"])
+
+
+def _left(row: dict[str, Any]) -> int | None:
+    """How often it may still run."""
+    most = row.get("max_executions")
+    return None if most is None else max(1, most - (row.get("execution_count") or 0))
