@@ -100,3 +100,40 @@ def test_no_grace_at_all() -> None:
     """H4: `0s` is allowed, and means on time; other durations stay above zero"""
     assert schedule("schedules: {s: {when: 5m, job: w, grace: 0s}}").grace_ms == 0
     assert "Zero interval" in wrong("schedules: {s: {when: 5m, job: w, timeout: 0s}}")[0]
+
+
+def test_what_herdctl_of_today_writes() -> None:
+    """H12: `cron`, `enabled`, `resume_session`, and a work source inside the schedule"""
+    found = entries("""
+        preset: herdctl
+        agents:
+          a:
+            runner: demo
+            schedules:
+              report: {type: cron, cron: " 0 9 * * 1-5 ", prompt: go, enabled: false}
+              chat: {type: interval, interval: 5m, prompt: go, resume_session: true, enabled: true}
+              issues:
+                type: interval
+                interval: 5m
+                work_source: {type: github, repo: octo-org/garden, labels: {ready: todo}, auth: {token_env: GH}}
+        """)
+    report, chat = found["schedule", "a/report"], found["schedule", "a/chat"]
+    assert (report.paused, report.meant.definition.trigger.when.expression) == (True, "0 9 * * 1-5")
+    assert (chat.paused, chat.meant.definition.target.channel) == (False, "herdctl:a")
+    assert found["schedule", "a/issues"].meant.definition.work_source == "a-issues"
+    source = found["work_source", "a-issues"].meant
+    assert (source.repo, source.labels, source.token) == ("octo-org/garden", ("todo",), "env:GH")
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ("type: cron, cron: 0 25 * * *", "hour must be 0-23"),
+        ("type: cron, cron: 0 9 * * *, expression: 0 9 * * *", 'needs "expression" alone'),
+        ("cron: 0 9 * * *", '"cron" needs "type"'),
+        ("when: 5m, work_source: {type: jira}", 'must have "type: github" and "repo"'),
+    ],
+)
+def test_what_is_wrong_in_herdctl_of_today(settings: str, message: str) -> None:
+    """H12"""
+    assert any(message in each for each in wrong(f"schedules: {{s: {{{settings}, agent: rover, prompt: go}}}}"))

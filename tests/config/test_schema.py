@@ -85,6 +85,7 @@ BESIDE: dict[tuple[str, str], dict[str, Any]] = {
     ("schedules", "type"): {"when": None, "interval": "5m"},
     ("schedules", "interval"): {"when": None, "type": "interval"},
     ("schedules", "expression"): {"when": None, "type": "cron"},
+    ("schedules", "cron"): {"when": None, "type": "cron"},
     ("schedules", "strict"): {"when": "0 2 * * *"},
     ("schedules", "prompt"): {"agent": "scout", "job": None},
     ("budgets", "of"): {"scope": "agent"},

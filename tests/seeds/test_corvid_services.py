@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from contextlib import closing
+from dataclasses import fields
 from typing import Any
 
+import pytest
+
+from matins.errors import CronParseError
 from matins.executors.python import JobContext
-from matins.seeds.corvid import SchedulerService, create_schedule
+from matins.seeds import corvid
+from matins.seeds.corvid import AgentSchedule, ScheduleExecution, SchedulerService, agent_schedule, create_schedule
 from matins.testing import ManualClock, Sandbox
 
 
@@ -36,3 +41,84 @@ def test_v2_services_are_attached_late() -> None:
         bench.run_until("2026-03-27T10:00:00Z")
         assert {bench.runs.list(schedule=name)[0].state for name in last} == {"succeeded"}
         assert sorted(map(str, told)) == ["('reputation_attestation', 7)", "improvement_loop", "send_message"]
+
+
+def test_v2_services_may_be_there_from_the_start() -> None:
+    """V2: "workTaskService: Optional: for `work_task` actions"; "agentMessenger: Optional: for messaging" """
+    with closing(Sandbox(clock=ManualClock("2026-03-27T08:00:00Z"))) as bench:
+        told = list[str]()
+        SchedulerService(bench, lambda run: told.append(run.schedule), lambda run: told.append(run.schedule))
+        for action in ("work_task", "send_message"):
+            create_schedule(
+                bench,
+                action,
+                agent_id="magpie",
+                action_type=action,
+                cron_expression="0 * * * *",
+                approval_policy="auto",
+            )
+        bench.run_until("2026-03-27T09:00:00Z")
+        assert sorted(told) == ["send_message", "work_task"]
+
+
+def test_v2_the_limit_is_known_before_the_start() -> None:
+    """V2: "maxConcurrent" is MAX_CONCURRENT_EXECUTIONS (2)"""
+    with closing(Sandbox(clock=ManualClock("2026-03-27T08:00:00Z"))) as bench:
+        service = SchedulerService(bench)
+        assert service.get_stats().max_concurrent == 2
+        assert bench.limits.list() == [], "looking sets nothing"
+        bench.limits.set("global", size=5)
+        assert service.get_stats().max_concurrent == 5
+
+
+def test_v12_every_column_of_agent_schedules() -> None:
+    """V12: the table agent_schedules, held or derived"""
+    columns = {
+        "id", "name", "description", "agent_id", "project_id", "cron_expression", "interval_ms", "actions",
+        "approval_policy", "max_executions", "execution_count", "notify_address", "status", "consecutive_failures",
+        "last_run_at", "next_run_at", "created_at", "updated_at",
+    }  # fmt: skip
+    assert {field.name for field in fields(AgentSchedule)} == columns
+    with closing(Sandbox(clock=ManualClock("2026-03-27T08:00:00Z"))) as bench:
+        bench.job("star_repo")(lambda run: None)
+        made = create_schedule(
+            bench, "star", agent_id="magpie", action_type="star_repo", action_input={"repos": ["a/b"]},
+            cron_expression="0 9 * * 1", project_id="apollo", notify_address="ALGO", max_executions=3,
+        )  # fmt: skip
+        row = agent_schedule(made)
+        assert (row.description, row.approval_policy, row.execution_count) == ("", "owner_approve", 0)
+        assert row.actions == ({"type": "star_repo", "repos": ["a/b"]},)
+        assert (row.project_id, row.notify_address, row.max_executions) == ("apollo", "ALGO", 3)
+        assert (row.cron_expression, row.interval_ms, row.status) == ("0 9 * * 1", None, "active")
+        assert (row.next_run_at, row.last_run_at) == ("2026-03-30T09:00:00Z", None)
+        bench.pause("star")
+        assert agent_schedule(bench.get("star")).status == "paused"
+
+
+def test_v12_every_column_of_schedule_executions() -> None:
+    """V12: "session_id: Linked agent session"; "work_task_id: Linked work task" """
+    columns = {
+        "id", "schedule_id", "agent_id", "action_type", "action_input", "config_snapshot", "status", "session_id",
+        "work_task_id", "result", "started_at", "completed_at",
+    }  # fmt: skip
+    assert {field.name for field in fields(ScheduleExecution)} == columns
+    with closing(Sandbox(clock=ManualClock("2026-03-27T08:00:00Z"))) as bench:
+        service = SchedulerService(bench, lambda run: {"work_task_id": "wt-7", "session": "sess_xyz"})
+        made = create_schedule(
+            bench, "w", agent_id="magpie", action_type="work_task", cron_expression="0 9 * * *", approval_policy="auto"
+        )
+        bench.run_until("2026-03-27T09:00:00Z")
+        (execution,) = service.list_executions(made)
+        assert (execution.work_task_id, execution.session_id) == ("wt-7", "sess_xyz")
+
+
+def test_v1_the_constants() -> None:
+    """V1 V3 V4: the table of configuration"""
+    assert (corvid.POLL_INTERVAL_MS, corvid.MAX_CONCURRENT_EXECUTIONS) == (30_000, 2)
+    assert (corvid.MAX_CONSECUTIVE_FAILURES, corvid.MIN_SCHEDULE_INTERVAL_MS) == (5, 300_000)
+
+
+def test_v1_five_fields_only() -> None:
+    """V1: "5-field cron expression" """
+    with pytest.raises(CronParseError, match=r"^Invalid cron expression: .*expected 5 fields, got 6"):
+        corvid.validate_schedule_frequency("0 0 9 * * *")

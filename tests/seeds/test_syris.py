@@ -11,7 +11,7 @@ from matins.engine.when.triggers import to_datetime
 from matins.errors import InvalidInput, TriggerError
 from matins.executors.python import JobContext
 from matins.runtime.capacity import Capacity
-from matins.seeds.syris import create_schedule, schedule_trigger
+from matins.seeds.syris import ScheduleRow, create_schedule, schedule_row, schedule_trigger
 from matins.store.sqlite.transaction import SQL
 from matins.testing import ManualClock, Sandbox, iso
 
@@ -252,3 +252,23 @@ def test_s4_the_catch_up_policy_is_a_column_too(bench: Sandbox) -> None:
         bench, "b", "cron", "0 9 * * *", job="emit", timezone="Asia/Tokyo", catch_up_policy="run_once"
     )
     assert (other.settings["catch_up"], other.timezone) == ("run_once", "Asia/Tokyo")
+
+
+def test_s9_the_thirteen_columns(bench: Sandbox) -> None:
+    """S9: the schedules table, with its defaults"""
+    columns = (
+        "schedule_id", "name", "enabled", "type", "spec", "next_run_at", "last_run_at", "timezone",
+        "quiet_hours_policy_id", "catch_up_policy", "payload", "created_at", "updated_at",
+    )  # fmt: skip
+    assert ScheduleRow._fields == columns
+    made = create_schedule(bench, "poll", "interval", "30", job="emit", payload={"text": "hello"})
+    row = schedule_row(made)
+    assert (row.type, row.spec, row.enabled, row.timezone) == ("interval", "30", True, "UTC")
+    assert (row.quiet_hours_policy_id, row.catch_up_policy, row.payload) == (None, "skip", {"text": "hello"})
+    assert (row.last_run_at, row.next_run_at) == (None, NOW)
+    assert (row.created_at, row.updated_at) == (NOW, NOW)
+    assert schedule_row(create_schedule(bench, "c", "cron", "0 9 * * 1-5", job="emit")).spec == "0 9 * * 1-5"
+    once = create_schedule(bench, "o", "one_shot", "2026-03-28T09:00:00Z", job="emit")
+    assert schedule_row(once)[3:5] == ("one_shot", "2026-03-28T09:00:00Z")
+    bench.run_until(datetime(2026, 3, 28, 9, 1, tzinfo=UTC))
+    assert schedule_row(bench.get("o")).enabled is False, "disables itself after"

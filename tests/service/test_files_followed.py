@@ -79,11 +79,11 @@ def tasks(desk: Desk) -> dict[str, Any]:
 def test_c2_a_schedules_json_serves_as_the_file(cortex: Desk) -> None:
     """C2: 8-hex ids kept, profile is the agent, computed fields ignored on read"""
     found = {f"{s.agent}/{s.name}": s for s in cortex.bench.list()}
-    assert set(found) == {"claude-haiku/d6f1bb1e", "claude-haiku/e4c91a03", "opus/00000003", "/00000004"}
+    assert set(found) == {"claude-haiku/d6f1bb1e", "claude-haiku/e4c91a03", "opus/00000003", "default/00000004"}
     often = found["claude-haiku/d6f1bb1e"].settings
     assert (often["job"], often["pre_check"], often["when"], often["anchor"]) == ("work", "true", "every 30s", "start")
     assert often["target"]["channel"] == "C07ABCDEF"
-    assert found["/00000004"].settings["grace"] == "1m"
+    assert found["default/00000004"].settings["grace"] == "1m"
     assert cortex.notes() == ["schedules.json hot-reloaded: +4 -0 ~0 task(s)"]
     changed = json.loads(cortex.path.read_text())
     changed["tasks"][0] |= {"nextRun": 5, "lastRun": 6}
@@ -157,7 +157,11 @@ def test_c16_the_throttle_stands_in_the_file_too(cortex: Desk) -> None:
     [
         ({"id": "xyz"}, "tasks[0].id: must be 8 hexadecimal digits"),
         ({"type": "hourly"}, "tasks[0].type: must be interval, daily, weekly, once"),
-        ({"intervalMs": "30s"}, "tasks[0].intervalMs: must be whole seconds in milliseconds"),
+        ({"intervalMs": "30s"}, "tasks[0].intervalMs: must be milliseconds"),
+        ({"intervalMs": 0}, "tasks[0].intervalMs: must be milliseconds"),
+        ({"message": None}, "tasks[0].message: must be text that is not blank"),
+        ({"message": "  "}, "tasks[0].message: must be text that is not blank"),
+        ({"type": "once", "runAt": 1, "isPaused": True}, "once cannot be paused"),
         ({"intervalMs": None}, 'type interval needs "intervalMs"'),
         ({"mesage": "x"}, 'Did you mean "message"?'),
         ({"fallback": "never"}, "tasks[0].fallback"),

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from hashlib import sha256
+from itertools import count
 from typing import Any
+
+import orjson
 
 from matins.config.problems import Problem
 from matins.config.reader import FileItem, Location, ParsedFile, SettingsBlock
 from matins.config.structure import duplicate_keys, structure_problems
+from matins.config.text_edits import content_end
 from matins.engine.english.vocabulary import DAYS
 from matins.engine.reasons import rfc3339
+from matins.engine.schedules import schedule_settings
 from matins.engine.validation import nearest
 from matins.errors import InvalidInput
+from matins.model.schedule import ScheduleDefinition
+from matins.model.trigger import Daily, Interval, Once, TriggerDefinition, Weekly
 from matins.texts.yaml_nodes import (
     MappingNode,
     Node,
@@ -39,7 +47,15 @@ _TIMED = {
 }
 _CREATED_AT = "createdAt"
 COMPUTED = ("nextRun", _CREATED_AT, "lastRun", "lastSkipped", "pausedAt", "pausedBy")
-_KNOWN_FIELDS = ("id", "type", *_READ, "channel", "intervalMs", "time", "dayOfWeek", "runAt", "isPaused", *COMPUTED)
+_PROJECT = "projectId"
+_KNOWN_FIELDS = (
+    "id", "type", *_READ, "channel", "intervalMs", "time", "dayOfWeek", "runAt", "isPaused", _PROJECT, *COMPUTED,
+)  # fmt: skip
+TARGET_SPELLINGS = {"session": "sessionId", "session_name": "sessionName", "thread": "threadId"}
+_GRACE = "1m"
+"""The grace of one-shots in this preset."""
+DEFAULT_PROFILE = "default"
+"""The agent of tasks without a profile, unless the file has a `profile` of its own: Cortex takes the active one."""
 THROTTLE = "throttle"
 _THROTTLED = "rate-limit"
 
@@ -66,10 +82,11 @@ def _tasks(root: Node) -> ParsedFile:
         return ParsedFile({}, None, (), (problem,))
     items: list[FileItem] = []
     problems: list[Problem] = []
+    ids, profile = _ids(listed), _profile(root)
     for number, node in enumerate(listed):
         location = Location(f"tasks[{number}]", node, node)
         try:
-            items.append(_task(location))
+            items.append(_task(location, ids[number], profile))
         except InvalidInput as error:
             place = _field_position(node, error.field)
             path = f"{location.path}.{error.field}" if error.field else location.path
@@ -86,6 +103,30 @@ def _task_nodes(root: Node) -> tuple[Node, ...] | None:
     return None
 
 
+def _profile(root: Node) -> str:
+    """The profile of tasks that have none."""
+    fields = {plain(key): plain(value) for key, value in root.entries} if isinstance(root, MappingNode) else {}
+    return str(fields.get("profile") or DEFAULT_PROFILE)
+
+
+def _ids(nodes: Iterable[Node]) -> list[Any]:
+    """The id of each task. A task without one gets an id from its content, which the next refresh writes."""
+    given: list[dict[str, Any]] = [to_python(node) if isinstance(node, MappingNode) else {} for node in nodes]
+    taken = {fields.get("id") for fields in given}
+    found: list[Any] = []
+    for fields in given:
+        task_id = fields.get("id")
+        if task_id is None:
+            text = orjson.dumps(
+                {name: value for name, value in fields.items() if name not in COMPUTED}, option=orjson.OPT_SORT_KEYS
+            )
+            candidates = (sha256(b"%d%s" % (number, text)).hexdigest()[:8] for number in count())
+            task_id = next(each for each in candidates if each not in taken)
+            taken.add(task_id)
+        found.append(task_id)
+    return found
+
+
 def _field_position(node: Node, field: str | None) -> Any:
     for key, value in node.entries if isinstance(node, MappingNode) else ():
         if isinstance(key, Scalar) and key.value == field:
@@ -93,7 +134,7 @@ def _field_position(node: Node, field: str | None) -> Any:
     return node.position
 
 
-def _task(location: Location) -> FileItem:
+def _task(location: Location, task_id: Any, profile: str) -> FileItem:
     if not isinstance(location.node, MappingNode):
         raise InvalidInput("must be an object.", hint='{"id": "d6f1bb1e", "type": "interval", …}')
     given: dict[str, Any] = to_python(location.node)
@@ -101,14 +142,19 @@ def _task(location: Location) -> FileItem:
         if text not in _KNOWN_FIELDS:
             raise InvalidInput(f'a task has no "{text}".', field=text, allowed=", ".join(_KNOWN_FIELDS),
                                hint=nearest(text, _KNOWN_FIELDS))  # fmt: skip
-    task_id = given.get("id")
-    if not isinstance(task_id, str) or not _ID.fullmatch(task_id):
+    if not isinstance(task_id, str) or not is_task_id(task_id):
         raise InvalidInput(
             f"must be 8 hexadecimal digits, not {task_id!r}.", value=task_id, field="id", hint='"id": "d6f1bb1e"'
         )
+    _check_message(given)
     texts = {text: given[theirs] for theirs, text in _READ.items() if given.get(theirs) is not None}
     texts |= {"when": _when(given), "target": _target(given)}
+    texts.setdefault("agent", profile)
+    if given.get(_PROJECT):
+        texts["labels"] = {_PROJECT: str(given[_PROJECT])}
     if given.get("isPaused") is True and given.get("pausedBy") != _THROTTLED:
+        if given.get("type") == "once":
+            raise InvalidInput("a task of type once cannot be paused.", field="isPaused", hint="Remove the task.")
         texts["paused"] = True
     locations = {_READ.get(text, text): inner for text, inner in _locations(location).items()}
     for theirs in ("intervalMs", "time", "runAt"):
@@ -118,8 +164,28 @@ def _task(location: Location) -> FileItem:
         "schedule",
         task_id,
         "",
-        SettingsBlock(Location(location.path, locations["id"].key, location.node), texts, locations),
+        SettingsBlock(Location(location.path, _key_node(locations, location), location.node), texts, locations),
     )
+
+
+def _key_node(locations: Mapping[str, Location], location: Location) -> Node:
+    """The node that stands for the task: its id, or else its first field."""
+    return locations["id"].key if "id" in locations else next(iter(locations.values()), location).key
+
+
+def is_task_id(text: str) -> bool:
+    return _ID.fullmatch(text) is not None
+
+
+def _check_message(given: Mapping[str, Any]) -> None:
+    message = given.get("message")
+    if isinstance(message, str) and message.strip():
+        return
+    if "message" in given or given.get("dispatchType") is None:
+        hint = '"message": "Check for new tasks"'
+        raise InvalidInput(
+            f"must be text that is not blank, not {message!r}.", value=message, field="message", hint=hint
+        )
 
 
 def _locations(location: Location) -> dict[str, Location]:
@@ -142,7 +208,7 @@ def _when(given: Mapping[str, Any]) -> str:
         if given.get(text) is None:
             raise InvalidInput(f'type {kind} needs "{text}".', field=text, hint=f'"{text}": …')
     if kind == "interval":
-        return f"{_seconds(given['intervalMs'])}s"
+        return f"{_milliseconds(given['intervalMs'])}ms"
     if kind == "once":
         return str(rfc3339(_instant(given["runAt"])))
     time = given["time"]
@@ -151,13 +217,11 @@ def _when(given: Mapping[str, Any]) -> str:
     return f"every day at {time}" if kind == "daily" else f"every {_day(given['dayOfWeek'])} at {time}"
 
 
-def _seconds(value: Any) -> int:
-    if type(value) is not int or value < 1000 or value % 1000:
+def _milliseconds(value: Any) -> int:
+    if type(value) is not int or value < 1:
         hint = '"intervalMs": 30000'
-        raise InvalidInput(
-            f"must be whole seconds in milliseconds, not {value!r}.", value=value, field="intervalMs", hint=hint
-        )
-    return value // 1000
+        raise InvalidInput(f"must be milliseconds, not {value!r}.", value=value, field="intervalMs", hint=hint)
+    return value
 
 
 def _instant(value: Any) -> int:
@@ -185,12 +249,12 @@ def _target(given: Mapping[str, Any]) -> Any:
 def write_computed(text: str, computed: Mapping[str, Mapping[str, Any]], throttle: Mapping[str, Any] | None) -> str:
     """The text with these fields of tasks set, and no other byte changed; None for a value that has ended."""
     root = parse(text)
-    nodes = _task_nodes(root) if root is not None else None
-    for node in reversed(nodes or ()):
+    nodes = (_task_nodes(root) if root is not None else None) or ()
+    for task_id, node in reversed(list(zip(_ids(nodes), nodes, strict=True))):
         if isinstance(node, MappingNode):
             fields: dict[str, Any] = to_python(node)
-            changes = _changes(fields, computed.get(str(fields.get("id")), {}))
-            text = with_fields(text, node, "id", changes) if changes else text
+            changes = _changes(fields, {"id": task_id, **computed.get(str(task_id), {})})
+            text = with_fields(text, node, "id" if "id" in fields else "type", changes) if changes else text
     return _with_throttle(text, throttle)
 
 
@@ -198,6 +262,79 @@ def _changes(fields: Mapping[str, Any], computed: Mapping[str, Any]) -> dict[str
     """The fields to write. Empty values are not added, and an existing `createdAt` stays."""
     wanted = {key: value for key, value in computed.items() if (key != _CREATED_AT if key in fields else value)}
     return {key: value for key, value in wanted.items() if key not in fields or fields[key] != value}
+
+
+# changing the list
+
+
+def with_task(text: str, task: Mapping[str, Any]) -> str:
+    """The text with one more task at the end of its list."""
+    listed = _listed(text)
+    written = orjson.dumps(task, option=orjson.OPT_INDENT_2).decode().replace("\n", "\n    ")
+    if listed.items:
+        end = content_end(text, listed.items[-1])
+        return f"{text[:end]},\n    {written}{text[end:]}"
+    start = text.index("[", listed.position.start) + 1
+    return f"{text[:start]}\n    {written}\n  {text[start:].lstrip()}"
+
+
+def without_task(text: str, task_id: str) -> str:
+    """The text without a task, and without the comma beside it."""
+    listed = _listed(text)
+    number = _ids(listed.items).index(task_id)
+    items = listed.items
+    if number + 1 < len(items):
+        start, end = items[number].position.start, items[number + 1].position.start
+    else:
+        start = content_end(text, items[number - 1]) if number else items[number].position.start
+        end = content_end(text, items[number])
+    return text[:start] + text[end:]
+
+
+def _listed(text: str) -> SequenceNode:
+    root = parse(text)
+    found = root if isinstance(root, SequenceNode) else None
+    for key, value in root.entries if isinstance(root, MappingNode) else ():
+        if plain(key) == "tasks" and isinstance(value, SequenceNode):
+            found = value
+    if found is None:
+        raise InvalidInput("the file has no list of tasks.", field="tasks", hint='{"tasks": []}')
+    return found
+
+
+def task_of(agent: str, definition: ScheduleDefinition) -> dict[str, Any] | None:
+    """The schedule as a task of Cortex without its id; None for a schedule that a task cannot hold."""
+    settings = schedule_settings(definition)
+    times = _times_of(definition.trigger)
+    target = settings.pop("target", None) or {"kind": "fresh"}
+    own = ("when", "timezone", "anchor", "first", *(("grace",) if settings.get("grace") == _GRACE else ()))
+    for name in own:
+        settings.pop(name, None)
+    settings.setdefault("message", settings.pop("prompt", None))
+    names = {"message": "message", "job": "dispatchType", "pre_check": "preCheck", "fallback": "fallback"}
+    if times is None or not set(settings) <= set(names) or not settings["message"]:
+        return None
+    given = {names[name]: value for name, value in settings.items()}
+    return {
+        **times,
+        **given,
+        **({"profile": agent} if agent else {}),
+        "target": {TARGET_SPELLINGS.get(name, name): value for name, value in target.items()},
+    }
+
+
+def _times_of(trigger: TriggerDefinition) -> dict[str, Any] | None:
+    match trigger.when:
+        case Interval(every_ms, _, "start" | "completion", "after_interval"):
+            return {"type": "interval", "intervalMs": every_ms}
+        case Once(at_ms):
+            return {"type": "once", "runAt": at_ms}
+        case Daily((minute,)) if trigger.timezone == "UTC":
+            return {"type": "daily", "time": f"{minute // 60:02}:{minute % 60:02}"}
+        case Weekly((day,), (minute,)) if trigger.timezone == "UTC":
+            return {"type": "weekly", "dayOfWeek": day, "time": f"{minute // 60:02}:{minute % 60:02}"}
+        case _:
+            return None
 
 
 def _with_throttle(text: str, throttle: Mapping[str, Any] | None) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from matins.config.herdctl import conversation_of
 from matins.config.presets import PRESETS, Preset
 from matins.config.reader import FileItem, SettingsBlock
 from matins.engine.calls import follows_schedule
@@ -24,8 +25,9 @@ from matins.model.settings import Command
 from matins.model.trigger import When
 from matins.records.kind import RecordContext
 
-_SPELLINGS = {"interval": "interval", "cron": "expression"}
-"""The setting that herdctl uses for each type."""
+_SPELLINGS = {"interval": ("interval",), "cron": ("expression", "cron")}
+"""The settings that herdctl uses for each type."""
+SPELLINGS = tuple(name for names in _SPELLINGS.values() for name in names)
 _CALLS: Mapping[str, Callable[[str], dict[str, str]]] = {
     "webhook": lambda name: {"webhook": name},
     "chat": lambda name: {"chat": ANY_CHANNEL},
@@ -55,6 +57,8 @@ def resolve(item: FileItem, defaults: SettingsBlock | None, preset: str | None) 
     own = {name: value for name, value in item.block.values.items() if name not in ("preset", "agent")}
     own_preset = item.block.values.get("preset")
     when = own["when"] = _when(own, item.name)
+    if own.pop("enabled", None) is False:
+        own.setdefault("paused", True)
     general = PRESETS[preset] if preset else Preset()
     special = PRESETS[own_preset] if own_preset else Preset()
     sample = None if when is None else _sample(when)
@@ -64,6 +68,8 @@ def resolve(item: FileItem, defaults: SettingsBlock | None, preset: str | None) 
     if item.agent and item.block.values.get("agent") not in (None, item.agent):
         message = f'"agent" is "{item.agent}" already: the schedule is listed below it.'
         raise InvalidInput(message, value=item.block.values["agent"], field="agent", hint="Remove it.")
+    if settings.pop("resume_session", False):
+        settings.setdefault("target", conversation_of(agent))
     if agent and settings.get("job") is None and settings.get("prompt") is None:
         settings["prompt"] = DEFAULT_PROMPT
     settings = {name: value for name, value in settings.items() if value is not None}
@@ -73,7 +79,7 @@ def resolve(item: FileItem, defaults: SettingsBlock | None, preset: str | None) 
 def _when(own: dict[str, Any], name_of_schedule: str) -> str | None:
     """The trigger as text, from `when` or from herdctl's settings; None where only calls start runs."""
     kind, when = own.pop("type", None), own.get("when")
-    spelled = {name: own.pop(name, None) for name in _SPELLINGS.values()}
+    spelled = {name: own.pop(name, None) for name in SPELLINGS}
     given = {name: value for name, value in spelled.items() if value is not None}
     if when is not None and (given or kind):
         name = next(iter(given), "type")
@@ -84,14 +90,15 @@ def _when(own: dict[str, Any], name_of_schedule: str) -> str | None:
         own["on"] = own.get("on") or _CALLS[kind](name_of_schedule)
         return None
     if kind is not None:
-        name = _SPELLINGS[kind]
+        names = _SPELLINGS[kind]
+        name = next((name for name in names if name in given), names[0])
         if name not in given or len(given) > 1:
             raise InvalidInput(f'type {kind} needs "{name}" alone.', field="type", hint=f"{name}: …")
-        return given[name]
+        return given[name].strip()
     if when is None:
         name = next(iter(given), None)
         if name is not None:
-            kind = next(kind for kind, needs in _SPELLINGS.items() if needs == name)
+            kind = next(kind for kind, names in _SPELLINGS.items() if name in names)
             hint = f"Add type: {kind}, or write when: {given[name]}"
             raise InvalidInput(f'"{name}" needs "type".', field=name, hint=hint)
         if own.get("on") is None:

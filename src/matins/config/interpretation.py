@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from matins.config.file_schedules import parse_file_schedule, resolve
+from matins.config.file_schedules import SPELLINGS, parse_file_schedule, resolve
 from matins.config.presets import PRESETS
 from matins.config.problems import Problem, in_file
 from matins.config.reader import FileItem, Location, ParsedFile, SettingsBlock
@@ -59,6 +59,8 @@ class Interpretation(NamedTuple):
     problems: tuple[Problem, ...]
     edits: str = "refuse"
     empty: bool = False
+    records_past: bool = False
+    """Whether a one-shot that is past when it is first read has a record, as in Cortex's file."""
 
 
 def interpret(parsed: ParsedFile, context: RecordContext, *, loosely: bool = False) -> Interpretation:
@@ -93,7 +95,7 @@ class _Interpreter:
         self._check_references()
         self._check_limits_twice(entries)
         edits = self.parsed.simple.get("edits") or "refuse"
-        return Interpretation(tuple(entries.values()), tuple(self.problems), edits, self.parsed.empty)
+        return Interpretation(tuple(entries.values()), tuple(self.problems), edits, self.parsed.empty, self.loosely)
 
     def _limits_of_preset(self) -> Iterator[FileItem]:
         limited = {item.name for item in self.parsed.items if item.kind == "limit"}
@@ -282,7 +284,7 @@ def _about_time(error: InvalidInput, field: str) -> bool:
 
 
 def _find_location(block: SettingsBlock, defaults: SettingsBlock | None, name: str) -> Location | None:
-    for candidate in ("when", "expression", "interval") if name == "when" else (name,):
+    for candidate in ("when", *SPELLINGS) if name == "when" else (name,):
         if candidate in block.locations:
             return block.locations[candidate]
     return defaults.locations.get(name) if defaults is not None else None

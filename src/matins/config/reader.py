@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
+from matins.config.herdctl import github_source
 from matins.config.nodes import read_node
 from matins.config.problems import Problem, in_file
 from matins.config.sections import DEFAULTS, SCHEDULE, SCHEDULES, TOP, sections, singles, top_level
@@ -15,7 +16,7 @@ from matins.engine.validation import nearest
 from matins.errors import InvalidInput
 from matins.model.settings import Declared, Table
 from matins.records.kind import RecordKind
-from matins.texts.yaml_nodes import MappingNode, Node, Position, Scalar, SequenceNode, parse
+from matins.texts.yaml_nodes import MappingNode, Node, Position, Scalar, SequenceNode, parse, to_python
 
 
 class Location(NamedTuple):
@@ -121,7 +122,27 @@ class _Reader:
 
     def _schedules(self, agent: str, location: Location) -> Iterator[FileItem]:
         for name, inner in self._named(location, None):
+            inner, source = self._inline_source(f"{agent}-{name}" if agent else name, inner)
+            if source is not None:
+                yield source
             yield FileItem("schedule", name, agent, self._block(inner, SCHEDULE))
+
+    def _inline_source(self, name: str, location: Location) -> tuple[Location, FileItem | None]:
+        """The schedule with the name of its work source, and that source, if it is written inside, as herdctl does."""
+        for number, (key, node) in enumerate(location.node.entries if isinstance(location.node, MappingNode) else ()):
+            if _is(key, "work_source") and isinstance(node, MappingNode):
+                inner = Location(f"{location.path}.work_source", key, node)
+                try:
+                    settings = github_source(to_python(node))
+                except InvalidInput as error:
+                    self._add(node, inner.path, error.message, error.value, error.allowed, error.hint)
+                    return location, None
+                entries = list(cast("MappingNode", location.node).entries)
+                entries[number] = key, Scalar(node.position, name)
+                replaced = cast("MappingNode", location.node)._replace(entries=tuple(entries))
+                block = SettingsBlock(inner, settings, dict.fromkeys(settings, inner))
+                return location._replace(node=replaced), FileItem("work_source", name, "", block)
+        return location, None
 
     def _named(self, location: Location, kind: RecordKind[Any] | None) -> Iterable[tuple[str, Location]]:
         """The entries of a section by name. Agents may be a list, in which each has a name."""

@@ -34,8 +34,19 @@ def schema() -> dict[str, Any]:
         "type": "object",
         "additionalProperties": False,
         "properties": properties,
-        "$defs": {"schedule": _mapping(SCHEDULE, "A schedule.")},
+        "$defs": {"schedule": _schedule()},
     }
+
+
+def _schedule() -> Schema:
+    """A schedule. Its work source may be written inside, as herdctl does."""
+    found = _mapping(SCHEDULE, "A schedule.")
+    source = found["properties"]["work_source"]
+    found["properties"]["work_source"] = {
+        "description": source.pop("description"),
+        "anyOf": [source, {"type": "object", "required": ["type", "repo"]}],
+    }
+    return found
 
 
 def shipped() -> str:

@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 
 from matins.config.presets import PRESETS
 from matins.engine.schedules import SETTINGS
-from matins.model.settings import Choice, Declared, Duration, Kind, Name, Pause, Setting, Table, Text
+from matins.model.settings import Choice, Declared, Duration, Flag, Kind, Name, Pause, Setting, Table, Text
 from matins.records import record_kinds
 from matins.records.kind import RecordKind
 
@@ -35,6 +35,9 @@ _FILE_ONLY = (
               "As herdctl writes it: with interval or expression, or started by calls.", "interval"),
     _declared("interval", Duration(), "Interval of a schedule with `type: interval`.", "5m"),
     _declared("expression", Text(1_000), "Cron expression of a schedule with `type: cron`.", "0 9 * * 1-5"),
+    _declared("cron", Text(1_000), "The same, as newer versions of herdctl write it.", "0 9 * * 1-5"),
+    _declared("enabled", Flag(), "As herdctl writes it: `false` pauses the schedule.", False),
+    _declared("resume_session", Flag(), "As herdctl writes it: whether runs continue the agent's conversation.", True),
 )  # fmt: skip
 SCHEDULE: Table = {**{declared.name: declared for declared in _FILE_ONLY}, **SETTINGS}
 """The settings of a schedule in the file."""

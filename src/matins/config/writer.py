@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from matins.config.file_schedules import SPELLINGS
 from matins.config.reader import FileItem, Location, ParsedFile, read
 from matins.config.text_edits import holder, replace_settings, same, set_value, with_nulls, without_field, without_item
 from matins.engine.schedules import SETTINGS
@@ -24,7 +25,7 @@ def edit_settings(text: str, location: Location, changes: Mapping[str, Any]) -> 
     check_names_known("A schedule", changes, _EDITABLE)
     parsed = read(text)
     item = _item(parsed, location)
-    others = [name for name in ("type", "interval", "expression") if name in item.block.locations]
+    others = [name for name in ("type", *SPELLINGS) if name in item.block.locations]
     if "when" in changes and others:
         raise _unsafe(location, f'the file uses "{others[0]}" instead of "when"')
     settings = {**item.block.values, **changes}

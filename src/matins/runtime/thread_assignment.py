@@ -28,9 +28,12 @@ def assign_target(transaction: Transaction, row: ReadyRun, item: CompiledSchedul
             place = place._replace(how=already.how)
         _assign(transaction, row.id, item, target, place, now)
         return True
-    evidence = {"target": target.kind, "run": None}
+    gone = target.session_name or target.session or target.thread
+    note = f'"{item.name}" was skipped: its target {target.kind}{f" {gone}" if gone else ""} no longer exists.'
+    evidence = {"target": target.kind, "run": None, "note": note}
     change = RunChange(row.id, row.epoch, row.slot, item, SKIP, now, None, "target_gone", None, evidence)
     if isinstance(place, Wait):
+        del evidence["note"]
         evidence["run"] = None if place.run is None else str(place.run)
         again = now + (
             _BUSY_MS if place.reason == "target_busy" else _retry_delay(waited, definition.fallback_timeout_ms)

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import asdict, dataclass
 from datetime import datetime
+from secrets import token_hex
 from typing import Any, Literal, TypedDict
 
 from matins.api._results import RateLimit
+from matins.api._types import ScheduleSettings
 from matins.api.results import Run, Schedule
 from matins.api.schedules import Api
 from matins.app import parse_trigger, trigger_from_dict
+from matins.config.cortex import DEFAULT_PROFILE, TARGET_SPELLINGS
+from matins.config.presets import PRESETS
 from matins.engine.gates.paused import BY_BUDGET, BY_FAILURES
+from matins.engine.schedules import AGENT_JOB
 from matins.engine.when.definitions import instant_text
 from matins.engine.when.durations import parse_duration
 from matins.engine.when.triggers import Trigger, to_ms
@@ -19,6 +24,7 @@ from matins.errors import Conflict, TriggerError
 from matins.executors.check_executor import Guard, OnBlocked
 from matins.runtime.clock import SystemClock
 from matins.seeds.run_views import ms_of, newest_first
+from matins.service.file.cortex import SKIPPED_BY
 
 TYPES = ("interval", "daily", "weekly", "once")
 PausedBy = Literal["user", "rate-limit", "failures", "budget"]
@@ -73,36 +79,91 @@ def guarding(
     return {"guard": before_run_guard, "on_blocked": None if blocked is None else lambda task, reason: blocked(task)}
 
 
-# -- a schedule as Cortex shows it
+# -- schedules as Cortex shows them
 
 
 @dataclass(frozen=True, slots=True)
 class ScheduleTask:
-    """Instants are epoch milliseconds."""
+    """A schedule in the fields of a ScheduleTask. Instants are epoch milliseconds."""
 
-    name: str
+    id: str
+    """8 hexadecimal digits where Cortex's functions or its file made it; otherwise the schedule's name."""
+    type: str
+    message: str | None
+    channel: str | None
     profile: str
-    pre_check: str | list[str] | None
-    created_at: int
+    interval_ms: int | None
+    time: str | None
+    day_of_week: int | None
+    run_at: int | None
     next_run: int | None
     """None while it is paused."""
+    created_at: int
     last_run: int | None
     """The last successful fire."""
     last_skipped: int | None
-    """The last fire that preCheck skipped."""
+    """The last fire that preCheck skipped, or that found no target."""
     is_paused: bool
     paused_at: int | None
     paused_by: PausedBy | None
+    dispatch_type: str | None
+    pre_check: str | list[str] | None
+    target: dict[str, Any]
+    fallback: str
+
+
+def schedule_add(
+    m: Api,
+    type: str,  # noqa: A002 - the seed's own word
+    message: str,
+    *,
+    interval: str | int | None = None,
+    time: str | None = None,
+    day_of_week: int | None = None,
+    delay: str | int | None = None,
+    target: str | Mapping[str, Any] = "fresh",
+    fallback: Literal["fresh", "skip", "wait"] = "fresh",
+    profile: str = DEFAULT_PROFILE,
+    pre_check: str | None = None,
+    dispatch_type: str | None = None,
+    channel: str | None = None,
+    context: Mapping[str, Any] | None = None,
+    now: datetime | None = None,
+) -> ScheduleTask:
+    """Add a schedule under a new id; into schedules.json, where Matins uses one."""
+    trigger = schedule_trigger(type, interval=interval, time=time, day_of_week=day_of_week, delay=delay, now=now)
+    settings: ScheduleSettings = {"prompt": message, "fallback": fallback, "target": _target(target, channel)}
+    settings |= {"pre_check": pre_check} if pre_check is not None else {}
+    settings |= {"job": dispatch_type} if dispatch_type is not None else {}
+    if type == "once":
+        settings["grace"] = PRESETS["cortex"].once["grace"]
+    return _task(m, m.add(token_hex(4), when=trigger, agent=profile, context=context, **settings))
+
+
+def _target(target: str | Mapping[str, Any], channel: str | None) -> Any:
+    """The target. A new conversation is in the schedule's channel."""
+    fresh = target == "fresh" or (isinstance(target, Mapping) and target.get("kind") == "fresh")
+    return {"kind": "fresh", "channel": channel} if fresh and channel is not None else target
+
+
+def schedule_list(m: Api, limit: int = 50) -> list[ScheduleTask]:
+    """All schedules, the oldest first."""
+    return [_task(m, schedule) for schedule in m.list(limit=limit)]
 
 
 def schedule_get(m: Api, name: str, *, agent: str | None = None) -> ScheduleTask:
     return _task(m, m.get(name, agent=agent))
 
 
+def schedule_remove(m: Api, name: str, *, agent: str | None = None) -> dict[str, bool]:
+    """Delete a schedule, also from schedules.json. Of one that is not there, `removed` is false."""
+    return {"removed": m.delete(name, agent=agent)}
+
+
 def schedule_pause(m: Api, name: str, *, agent: str | None = None) -> ScheduleTask:
     if _is_once(m.get(name, agent=agent)):
         raise Conflict(
-            f'"{name}" is of type once and cannot be paused.', value=name, field="name", hint="Delete it instead."
+            f'"{name}" is of type once and cannot be paused.', value=name, field="name", hint="Remove it instead."
         )
     return _task(m, m.pause(name, agent=agent))
 
@@ -112,22 +173,66 @@ def schedule_resume(m: Api, name: str, *, agent: str | None = None) -> ScheduleT
     return _task(m, m.resume(name, agent=agent))
 
 
+def export_tasks(m: Api) -> dict[str, Any]:
+    """All schedules of Cortex's four types as the content of a schedules.json, with the throttle that ends last."""
+    tasks: list[dict[str, Any]] = []
+    after: str | None = None
+    while page := m.list(after=after):
+        tasks += [_document(_task(m, schedule)) for schedule in page if schedule.trigger["kind"] in TYPES]
+        after = page[-1].id
+    throttles = sorted(throttle_states(m), key=lambda state: state.resets_at)
+    return {"tasks": tasks, "throttle": _throttle_document(throttles[-1]) if throttles else None}
+
+
+def _document(task: ScheduleTask) -> dict[str, Any]:
+    """The task in Cortex's spelling, without fields that it does not have."""
+    return {_camel(name): value for name, value in asdict(task).items() if value is not None}
+
+
+def _camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(map(str.capitalize, rest))
+
+
+def _throttle_document(state: ThrottleState) -> dict[str, Any]:
+    fields = {_camel(name): value for name, value in asdict(state).items()}
+    return {**fields, "affectedModes": list(state.affected_modes)}
+
+
 def _task(m: Api, schedule: Schedule) -> ScheduleTask:
     paused_by, paused_at = _pause_of(m, schedule)
     ran = _last(m, schedule, lambda run: run.state == "succeeded")
-    skipped = _last(m, schedule, lambda run: run.state == "skipped" and run.reason == "pre_check")
+    skipped = _last(m, schedule, lambda run: run.state == "skipped" and run.reason in SKIPPED_BY)
+    settings, trigger = schedule.settings, schedule.trigger
+    target = _spelled(settings.get("target") or {"kind": "fresh"})
+    times: list[str] = trigger.get("times") or []
+    days: list[int] = trigger.get("days") or []
     return ScheduleTask(
-        name=schedule.name,
+        id=schedule.name,
+        type=trigger["kind"],
+        message=schedule.prompt,
+        channel=target.get("channel"),
         profile=schedule.agent,
-        pre_check=schedule.settings.get("pre_check"),
-        created_at=to_ms(schedule.created_at),
+        interval_ms=trigger.get("every_ms"),
+        time=times[0] if times else None,
+        day_of_week=days[0] if days else None,
+        run_at=to_ms(datetime.fromisoformat(trigger["at"])) if trigger["kind"] == "once" else None,
         next_run=None if paused_by else ms_of(schedule.next_run_at),
+        created_at=to_ms(schedule.created_at),
         last_run=ran and ms_of(ran.started_at),
         last_skipped=skipped and ms_of(skipped.ended_at),
         is_paused=paused_by is not None,
         paused_at=paused_at,
         paused_by=paused_by,
+        dispatch_type=None if schedule.job == AGENT_JOB else schedule.job,
+        pre_check=settings.get("pre_check"),
+        target=target,
+        fallback=settings.get("fallback", "fresh"),
     )
+
+
+def _spelled(target: Mapping[str, Any]) -> dict[str, Any]:
+    return {TARGET_SPELLINGS.get(name, name): value for name, value in target.items()}
 
 
 def _last(m: Api, schedule: Schedule, wanted: Callable[[Run], bool]) -> Run | None:

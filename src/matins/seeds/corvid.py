@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Literal, NamedTuple, Unpack
+from typing import Any, Literal, NamedTuple, Unpack, cast
 
 import orjson
 
@@ -32,7 +32,9 @@ POLL_INTERVAL_MS = 30_000
 MIN_SCHEDULE_INTERVAL_MS = parse_duration(PRESET.min_interval or "")
 MAX_CONCURRENT_EXECUTIONS = PRESET.limits["global"]
 MAX_CONSECUTIVE_FAILURES: int = PRESET.settings["pause_after_failures"]
-ExecutionStatus = Literal["pending", "running", "awaiting_approval", "completed", "failed", "approved", "denied"]
+ExecutionStatus = Literal[
+    "pending", "running", "awaiting_approval", "completed", "failed", "approved", "denied", "cancelled"
+]
 _STATUSES: Mapping[str, ExecutionStatus] = {
     "waiting": "pending",
     "queued": "pending",
@@ -41,7 +43,7 @@ _STATUSES: Mapping[str, ExecutionStatus] = {
     "held": "running",
     "succeeded": "completed",
     "failed": "failed",
-    "cancelled": "failed",
+    "cancelled": "cancelled",
     "interrupted": "failed",
     "unknown": "failed",
     "over_budget": "failed",
@@ -99,11 +101,14 @@ def create_schedule(
     cron_expression: str | None = None,
     interval_ms: int | None = None,
     approval_policy: ApprovalPolicy = "owner_approve",
+    project_id: str | None = None,
+    notify_address: str | None = None,
     **settings: Unpack[ScheduleSettings],
 ) -> Schedule:
     """A schedule with the seed's safety rails; `settings` are Matins' own, such as `max_executions`."""
     validate_schedule_frequency(cron_expression, interval_ms)
     trigger = _trigger(cron_expression, interval_ms)
+    links = {"project_id": project_id, "notify_address": notify_address}
     preset = PRESET.settings_for(trigger.definition.when)
     given: ScheduleSettings = {
         "job": action_type,
@@ -112,6 +117,7 @@ def create_schedule(
         "pause_after_failures": preset["pause_after_failures"],
         "catch_up": preset["catch_up"],
         "grace": preset["grace"],
+        "labels": {name: value for name, value in links.items() if value is not None} or None,
         **settings,
     }
     return m.add(name, when=trigger, agent=agent_id, **given)
@@ -144,6 +150,10 @@ class ScheduleExecution:
     config_snapshot: dict[str, Any]
     """The settings of the schedule when the run was made; later edits do not touch it."""
     status: ExecutionStatus
+    session_id: str | None
+    """The conversation of the agent, where an agent was woken."""
+    work_task_id: str | None
+    """The work item or work task, where there is one."""
     result: str | None
     started_at: str
     completed_at: str | None
@@ -159,6 +169,8 @@ def _execution(run: Run, snapshot: Snapshot, status: ExecutionStatus) -> Schedul
         action_input=snapshot.payload,
         config_snapshot={**then, **snapshot.settings},
         status=status,
+        session_id=_link(run, "session"),
+        work_task_id=_link(run, "work_task_id") or _link(run, "work", "item"),
         result=_result(run),
         started_at=instant_text(to_ms(run.started_at or run.planned_at)),
         completed_at=text_of(run.ended_at),
@@ -174,6 +186,69 @@ def _result(run: Run) -> str | None:
     return document if document is None or isinstance(document, str) else orjson.dumps(document).decode()
 
 
+def _link(run: Run, *path: str) -> str | None:
+    """A value inside the result of a run, as text."""
+    outcome: dict[str, Any] = run.outcome or {}
+    found: Any = outcome.get("result")
+    for name in path:
+        found = cast("dict[str, Any]", found).get(name) if isinstance(found, dict) else None
+    return None if found is None else str(found)
+
+
+# -- schedules
+
+
+@dataclass(frozen=True, slots=True)
+class AgentSchedule:
+    """A schedule as a row of agent_schedules."""
+
+    id: str
+    name: str
+    description: str
+    agent_id: str
+    project_id: str | None
+    cron_expression: str | None
+    interval_ms: int | None
+    actions: tuple[dict[str, Any], ...]
+    approval_policy: ApprovalPolicy
+    max_executions: int | None
+    execution_count: int
+    notify_address: str | None
+    status: Literal["active", "paused", "completed"]
+    consecutive_failures: int
+    last_run_at: str | None
+    next_run_at: str | None
+    created_at: str
+    updated_at: str
+
+
+def agent_schedule(schedule: Schedule) -> AgentSchedule:
+    """The row of a schedule: every column of the seed, from what Matins holds."""
+    settings, trigger = schedule.settings, schedule.trigger
+    action: dict[str, Any] = {"type": schedule.job, **(settings.get("payload") or {})}
+    ended = schedule.state not in ("active", "paused", "pending")
+    return AgentSchedule(
+        id=schedule.id,
+        name=schedule.name,
+        description=schedule.description or "",
+        agent_id=schedule.agent,
+        project_id=schedule.labels.get("project_id"),
+        cron_expression=trigger.get("expression"),
+        interval_ms=trigger.get("every_ms"),
+        actions=(action,),
+        approval_policy=settings.get("approval", "auto"),
+        max_executions=schedule.max_executions,
+        execution_count=schedule.executions,
+        notify_address=schedule.labels.get("notify_address"),
+        status="completed" if ended else "active" if schedule.state == "active" else "paused",
+        consecutive_failures=schedule.failures,
+        last_run_at=text_of(schedule.last_run_at),
+        next_run_at=text_of(schedule.next_run_at),
+        created_at=instant_text(to_ms(schedule.created_at)),
+        updated_at=instant_text(to_ms(schedule.updated_at)),
+    )
+
+
 # -- the service
 
 
@@ -182,19 +257,28 @@ class SchedulerStats(NamedTuple):
     active_schedules: int
     paused_schedules: int
     running_executions: int
-    max_concurrent: int | None
+    max_concurrent: int
     recent_failures: int
 
 
 class SchedulerService:
-    """The seed's methods over a `Matins`, at most two executions at once unless another limit is set."""
+    """The seed's methods over a `Matins`, at most two executions at once unless another limit is set.
 
-    def __init__(self, matins: Matins) -> None:
+    Services are jobs of `Matins`: `work_task_service` does `work_task`, `agent_messenger` does `send_message`.
+    """
+
+    def __init__(
+        self, matins: Matins, work_task_service: Job | None = None, agent_messenger: Job | None = None
+    ) -> None:
         self._matins = matins
+        if work_task_service is not None:
+            matins.jobs["work_task"] = work_task_service
+        if agent_messenger is not None:
+            self.set_agent_messenger(agent_messenger)
 
     def start(self) -> None:
         """The first tick is immediate. When it runs already, nothing happens."""
-        if self.get_stats().max_concurrent is None:
+        if self._matins.system.stats().max_concurrent is None:
             self._matins.limits.set("global", size=MAX_CONCURRENT_EXECUTIONS)
         self._matins.start()
 
@@ -202,8 +286,10 @@ class SchedulerService:
         self._matins.stop()
 
     def get_stats(self) -> SchedulerStats:
+        """The six figures. The limit is known before the start, which sets it."""
         stats = self._matins.system.stats()
-        return SchedulerStats(*(getattr(stats, name) for name in SchedulerStats._fields))
+        figures = SchedulerStats(*(getattr(stats, name) for name in SchedulerStats._fields))
+        return figures._replace(max_concurrent=figures.max_concurrent or MAX_CONCURRENT_EXECUTIONS)
 
     def on_event(self, callback: Callable[[dict[str, Any]], object]) -> Callable[[], None]:
         """Tell it what happens from now on; what comes back ends that."""

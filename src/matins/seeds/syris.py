@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from matins.api.results import Schedule
 from matins.api.schedules import Api
@@ -63,3 +63,34 @@ def create_schedule(
         catch_up_limit=catch_up_cap,
         grace=PRESETS["syris"].settings_for(trigger.definition.when)["grace"],
     )
+
+
+class ScheduleRow(NamedTuple):
+    """A schedule in the thirteen columns of the schedules table."""
+
+    schedule_id: str
+    name: str
+    enabled: bool
+    type: str
+    spec: str
+    next_run_at: datetime | None
+    last_run_at: datetime | None
+    timezone: str
+    quiet_hours_policy_id: str | None
+    catch_up_policy: CatchUp
+    payload: Any
+    created_at: datetime
+    updated_at: datetime
+
+
+def schedule_row(schedule: Schedule) -> ScheduleRow:
+    """The row of a schedule: every column of the seed, from what Matins holds."""
+    kind, settings = schedule.trigger["kind"], schedule.settings
+    spec = settings["when"]
+    if kind == "interval":
+        spec = f"{schedule.trigger['every_ms'] / 1000:g}"
+    return ScheduleRow(
+        schedule.id, schedule.name, schedule.state == "active", {"once": "one_shot"}.get(kind, kind), spec,
+        schedule.next_run_at, schedule.last_run_at, schedule.timezone, settings.get("quiet_hours"),
+        settings.get("catch_up", "skip"), settings.get("payload"), schedule.created_at, schedule.updated_at,
+    )  # fmt: skip

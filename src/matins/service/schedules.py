@@ -17,6 +17,7 @@ from matins.errors import Conflict, InvalidInput, NotFound, Stale
 from matins.model.access import Principal
 from matins.model.run import RunRecord
 from matins.model.schedule import ScheduleDefinition, ScheduleRecord, ScheduleState
+from matins.model.trigger import Once
 from matins.ports import Transaction
 from matins.runtime.pausing import pause
 from matins.runtime.rows import run_record, schedule_record
@@ -53,6 +54,10 @@ class Schedules:
         given = {"name": draft_name, "when": when, "agent": agent, "context": context, **settings}
         made = self.agents.prepare(principal, agent, settings) if create_agent else None
         (draft,) = self.proposals.drafts(principal, [given], now, made)
+        if made is None:
+            task = self.writer.add_task(principal, name, draft.agent, draft.timetable.definition)
+            if task is not None:
+                return self.get(principal, task)
         with self.core.store.transaction(now) as transaction:
             notes = [] if made is None else self.agents.create(transaction, principal, made, now)
             if name is None:
@@ -162,6 +167,7 @@ class Schedules:
             raise InvalidInput('"until" is in the past.', value=until, field="until", hint="Give a time in the future.")
         with self.core.store.transaction(now) as transaction:
             schedule = self.core.schedule_for(transaction, principal, name, agent)
+            _check_pausable(transaction, schedule)
             self.changes.plan_due(transaction, schedule, now)
             if not pause(transaction, schedule.id, now, principal.name, note, until):
                 raise does_not_run(schedule)
@@ -185,6 +191,14 @@ class Schedules:
         with self.core.store.reading() as transaction:
             schedule = self.core.find(transaction, name, agent)
         return f"{schedule.agent}/{schedule.name}"
+
+
+def _check_pausable(transaction: Transaction, schedule: ScheduleRecord) -> None:
+    """Raise for a one-shot of Cortex's file: it is run or removed."""
+    entry = transaction.file_entry("schedule", f"{schedule.agent}/{schedule.name}")
+    if entry is not None and entry.path.endswith(".json") and isinstance(schedule.definition.trigger.when, Once):
+        message = f'"{schedule.name}" is of type once and cannot be paused.'
+        raise Conflict(message, value=schedule.name, field="name", hint="Delete it instead.")
 
 
 def schedule_result(transaction: Transaction, schedule: ScheduleRecord, notes: Sequence[str] = ()) -> Schedule:

@@ -159,7 +159,11 @@ def test_b11_cortex(user: User, tmp_path: Path) -> None:
     assert [schedules[name]["differences"] for name in ("d6f1bb1e", "aaaa0002", "aaaa0003")] == [0, 0, 0]
     text = user.says("import", "cortex", str(path))
     assert "    + 2026-03-29T03:00+02:00 only after" in text
-    user.says("import", "cortex", str(path), "--apply")
+    refused = user.says("import", "cortex", str(path), "--apply")
+    assert '    refused: There is no job "task-dispatch".' in refused
+    assert refused.splitlines()[-1] == "Imported from cortex: +5 ~0 =0, 1 refused", "the others are imported"
+    user.bench.job("task-dispatch")(lambda run: None)
+    assert user.says("import", "cortex", str(path), "--apply").splitlines()[-1] == "Imported from cortex: +1 ~0 =5"
     assert user.bench.get("aaaa0002").state == "paused"
     assert user.bench.get("d6f1bb1e").settings["job"] == "task-dispatch"
     assert user.says("import", "cortex", str(path), "--apply").splitlines()[-1] == "Imported from cortex: +0 ~0 =6"
@@ -225,6 +229,8 @@ def test_b11_corvid(user: User, tmp_path: Path) -> None:
     assert set(of(found)) == {"weekly-work", "two-send-message", "two-work-task"}
     assert of(found)["two-work-task"]["settings"]["when"] == "300500ms"
     assert found["left_out"] == ["agent_schedules 5b21: it is completed."]
+    for job in ("star_repo", "send_message", "work_task"):
+        user.bench.job(job)(lambda run: None)
     user.says("import", "corvid", path, "-z", "UTC", "--apply")
     made = user.bench.get("two-send-message")
     assert made.trigger["every_ms"] == 300_500

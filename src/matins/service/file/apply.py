@@ -17,12 +17,13 @@ from matins.config.reader import FileItem
 from matins.engine.calls import follows_schedule
 from matins.engine.planning import Timetable
 from matins.engine.schedules import encode
-from matins.engine.when.triggers import compile_trigger
+from matins.engine.when.triggers import Trigger, compile_trigger
 from matins.errors import Conflict, InvalidInput, Stale
 from matins.model.access import Principal
 from matins.model.file import FileEntry
 from matins.model.rows import NewEvent
 from matins.model.schedule import ScheduleRecord
+from matins.model.trigger import Once
 from matins.ports import Transaction
 from matins.records import kinds_by_name, record_kinds
 from matins.records.kind import RecordContext
@@ -217,7 +218,7 @@ class File:
         if schedule is None:
             meant = entry.meant
             timetable = Timetable(meant.definition, meant.trigger)
-            draft = Draft(meant.agent, meant.name, encode(meant.definition), meant.trigger.first_ms(now), timetable)
+            draft = Draft(meant.agent, meant.name, encode(meant.definition), _first_slot(meant.trigger, now), timetable)
             (number,) = self.schedules.insert(transaction, principal, [draft], now, listening=False)
             schedule = self.core.schedule(transaction, number)
             listens = bool(meant.definition.on)
@@ -266,6 +267,12 @@ def _names_schedules(item: FileItem) -> bool:
     if item.kind == "budget":
         return values.get("scope") == "schedule"
     return item.kind == "schedule" and (values.get("on") is not None or follows_schedule(values.get("when")))
+
+
+def _first_slot(trigger: Trigger, now: int) -> int | None:
+    """The first slot. A one-shot that is past keeps its slot, which its grace judges."""
+    when = trigger.definition.when
+    return when.at_ms if isinstance(when, Once) else trigger.first_ms(now)
 
 
 def _file_entry(entry: Entry, plan: Plan) -> FileEntry:

@@ -21,6 +21,8 @@ from matins.runtime.catalog import Catalog
 from matins.runtime.rows import run_record
 from matins.service.file.plan import APPLIED, applied_text, find_schedule
 
+SKIPPED_BY = ("pre_check", "target_gone")
+"""The reasons of skipped runs that Cortex records as `lastSkipped`."""
 _RUNS = 100
 _MAX_ID = 1 << 62
 
@@ -58,7 +60,7 @@ def _note(store: Store, clock: Clock, file: ConfigFile, content: Content) -> Non
 def _computed(transaction: RunRows, schedule: ScheduleRecord, policies: Policies, now: int) -> dict[str, Any]:
     runs = [run_record(row) for row in transaction.runs_of(schedule.id, _MAX_ID, _RUNS)]
     ran = next((run.started_at for run in runs if run.state is RunState.SUCCEEDED), None)
-    skipped = next((r.ended_at for r in runs if r.state is RunState.SKIPPED and r.reason == "pre_check"), None)
+    skipped = next((r.ended_at for r in runs if r.state is RunState.SKIPPED and r.reason in SKIPPED_BY), None)
     by, at = _pause(schedule, policies, now)
     computed = {
         "createdAt": schedule.created_at,

@@ -107,6 +107,8 @@ def make_plan(
     known = {(entry.kind, entry.name): entry for entry in transaction.file_entries()}
     present = {entry.key: entry for entry in interpretation.entries}
     changes = [_change(transaction, policies, entry, known.get(entry.key), now) for entry in interpretation.entries]
+    if interpretation.records_past:
+        changes = [change._replace(action="added") if change.action == "past" else change for change in changes]
     for key, before in known.items():
         if key not in present:
             held = settings_before(transaction, policies, *key)

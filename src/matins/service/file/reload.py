@@ -35,6 +35,7 @@ class Reloader:
     def start(self) -> None:
         """Apply the file now, and then watch it in separate threads."""
         self.check()
+        self._log_total()
         self._watch.start()
         if self._file.cortex:
             self._refresher = threading.Thread(target=self._run, name="matins-file-back", daemon=True)
@@ -96,6 +97,11 @@ class Reloader:
             raise
         except MatinsError as error:
             return FileState("invalid", _whole(error), _digest_of(self._file))
+
+    def _log_total(self) -> None:
+        with self._store.reading() as transaction:
+            total = sum(e.kind == "schedule" and e.path == str(self._file.path) for e in transaction.file_entries())
+        log.info("%s: %d task(s) scheduled", self._file.path.name, total)
 
     def _defines_something(self) -> bool:
         with self._store.reading() as transaction:

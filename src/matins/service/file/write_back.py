@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from secrets import token_hex
 from typing import Any, NamedTuple
 
 import orjson
 
-from matins.config.file import FileState
+from matins.config.cortex import is_task_id, task_of, with_task, without_task
+from matins.config.file import ConfigFile, Content, FileState
 from matins.config.interpretation import Entry, Interpretation
 from matins.config.reader import Location
 from matins.config.writer import edit_settings, remove_item, set_settings, write_back_failed
@@ -19,6 +21,7 @@ from matins.engine.settings import ParseContext, parse_setting
 from matins.errors import Conflict, ManagedByFile
 from matins.model.access import Principal
 from matins.model.file import FileEntry
+from matins.model.schedule import ScheduleDefinition
 from matins.model.settings import Instant
 from matins.ports import Transaction
 from matins.records import kinds_by_name
@@ -93,16 +96,30 @@ class FileWriter:
         self._write_back(principal, entry, in_file, check)
         return None
 
+    def add_task(
+        self, principal: Principal, name: str | None, agent: str, definition: ScheduleDefinition
+    ) -> str | None:
+        """Add the schedule as a task to Cortex's file, if this engine uses one that can hold it. Returns its id."""
+        file = self.core.local.file
+        fits = (name is None or is_task_id(name)) and principal.is_human
+        task = task_of(agent, definition) if fits and file is not None and file.cortex else None
+        content = file.read() if file is not None and task is not None else None
+        if file is None or task is None or content is None or content.file is None:
+            return None
+        task_id = name or token_hex(4)
+        self._write(principal, file, content, content._replace(text=with_task(content.text, {"id": task_id, **task})))
+        return task_id
+
     def _write_back(
         self, principal: Principal, known: FileEntry, change: InFile, check: Callable[[Transaction], None]
     ) -> None:
         """Write the change into the text, and apply the text to the store."""
         file = self.core.local.file
-        content = file.read() if file is not None and not file.cortex else None
+        content = None if file is None else file.read()
         interpretation = self.file.interpret(file, content) if file and content and content.file else None
         key = known.kind, known.name
         entry = _entry(interpretation, key)
-        if not file or not content or not interpretation or entry is None or interpretation.edits != "write_back":
+        if not file or not content or not interpretation or entry is None or not _allows(file, interpretation, change):
             raise managed_by_file(known)
         with self.core.store.reading() as transaction:
             if self.file.plan_in(transaction, file, content, interpretation).moves:
@@ -110,13 +127,24 @@ class FileWriter:
                 raise Conflict(message, value=str(file.path), hint="Apply it first: matins apply.")
         with self.core.store.transaction(self.core.clock.now_ms()) as transaction:
             check(transaction)
-        new = content._replace(text=change.write(content.text, entry.location))
+        if file.cortex:
+            new = content._replace(text=without_task(content.text, known.name.partition("/")[2]))
+        else:
+            new = content._replace(text=change.write(content.text, entry.location))
         after = self.file.interpret(file, new)
         if not after.problems and not change.holds(known.kind, _entry(after, key)):  # problems are raised below
             raise write_back_failed(entry.location)
+        self._write(principal, file, content, new)
+
+    def _write(self, principal: Principal, file: ConfigFile, before: Content, new: Content) -> None:
         with file.writing():
-            self.file.apply_content(principal, file, new, lambda: file.replace(content, new.text))
+            self.file.apply_content(principal, file, new, lambda: file.replace(before, new.text))
             file.state = FileState("applied", digest=file.written or "")
+
+
+def _allows(file: ConfigFile, interpretation: Interpretation, change: InFile) -> bool:
+    """Whether the change may be written into the file. From Cortex's file, tasks are only removed."""
+    return isinstance(change, Deleted) if file.cortex else interpretation.edits == "write_back"
 
 
 def _as_text(name: str, value: Any) -> Any:

@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo
 
 import click
 
+from matins.errors import InvalidInput
 from matins.surfaces.cli.catalog import help_of
 from matins.surfaces.cli.context import CliContext, Document
 from matins.surfaces.cli.framework import Command, NounGroup, pass_context
@@ -32,7 +33,7 @@ Without --apply nothing is changed. Every schedule is shown with its times in th
 system; differences are marked.
 """
 _NOUNS = {"agent": "agents", "work_source": "work_sources"}
-_MARKS = {"added": "+", "changed": "~", "same": "=", "taken": "!", "kept": "="}
+_MARKS = {"added": "+", "changed": "~", "same": "=", "taken": "!", "kept": "=", "refused": "!"}
 _PAGE = 1_000
 
 
@@ -57,10 +58,14 @@ def _command(source: str, text: str) -> click.Command:
 
         found = read_import(source, path, timezone or context.app.local_zone())
         actions = _actions(context, found)
-        if applies:
-            for entry in found.entries:
+        refused: dict[tuple[str, str], str] = {}
+        for entry in found.entries if applies else ():
+            try:
                 _apply(context, entry, actions[entry.kind, entry.name])
-        document = _document(context, found, actions, applied=applies)
+            except InvalidInput as error:  # the others are imported
+                refused[entry.kind, entry.name] = error.message
+                actions[entry.kind, entry.name] = "refused"
+        document = _document(context, found, actions, refused, applied=applies)
         context.show(document, lambda: _lines(document))
         if not applies and any(action in ("added", "changed") for action in actions.values()):
             context.note("Nothing was changed. To import: add --apply")
@@ -120,7 +125,12 @@ def _apply(context: CliContext, entry: ImportEntry, action: str) -> None:
 
 
 def _document(
-    context: CliContext, found: Imported, actions: Mapping[tuple[str, str], str], *, applied: bool
+    context: CliContext,
+    found: Imported,
+    actions: Mapping[tuple[str, str], str],
+    refused: Mapping[tuple[str, str], str],
+    *,
+    applied: bool,
 ) -> Document:
     from matins.importers.comparison import compare
 
@@ -134,6 +144,7 @@ def _document(
             "settings": dict(entry.settings),
             "paused": entry.paused,
             "notes": list(entry.notes),
+            "refused": refused.get((entry.kind, entry.name)),
         }
         compared = compare(entry, context.now) if entry.kind == "schedule" else None
         entries.append(shown | (_compared(compared) if compared is not None else {}))
@@ -164,9 +175,10 @@ def _lines(document: Document) -> list[str]:
     lines += [one_line(f"left out: {text}") for text in document["left_out"]]
     counts = {action: sum(entry["action"] == action for entry in document["entries"]) for action in _MARKS}
     verb = "Imported" if document["applied"] else "To import"
-    same, taken = counts["same"] + counts["kept"], counts["taken"]
+    same = counts["same"] + counts["kept"]
     summary = f"{verb} from {document['source']}: +{counts['added']} ~{counts['changed']} ={same}"
-    return [*lines, summary + (f", {taken} name(s) taken" if taken else "")]
+    summary += f", {counts['taken']} name(s) taken" if counts["taken"] else ""
+    return [*lines, summary + (f", {counts['refused']} refused" if counts["refused"] else "")]
 
 
 def _entry_lines(entry: Document) -> Iterator[str]:
@@ -174,10 +186,12 @@ def _entry_lines(entry: Document) -> Iterator[str]:
     yield one_line(f"{_MARKS[entry['action']]} {entry['kind']} {entry['name']} ({entry['origin']}{state})")
     if entry["action"] == "taken":
         yield "    a schedule of this name is there already, and was not imported: it is left as it is"
+    if entry["refused"]:
+        yield "    " + one_line(f"refused: {entry['refused']}")
     if "when" in entry:
-        yield one_line(f"    {entry['when']} ({entry['timezone']})")
+        yield "    " + one_line(f"{entry['when']} ({entry['timezone']})")
         times = f"{entry['old']} times in 31 days before, {entry['new']} after"
         yield f"    {times}" + (f": {entry['differences']} differ" if entry["differences"] else ", all the same")
     yield from (f"    - {at} only before" for at in entry.get("only_old", ()))
     yield from (f"    + {at} only after" for at in entry.get("only_new", ()))
-    yield from (one_line(f"    note: {note}") for note in entry["notes"])
+    yield from ("    " + one_line(f"note: {note}") for note in entry["notes"])
