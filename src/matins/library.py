@@ -18,7 +18,8 @@ from matins.errors import InvalidInput, NotAllowed, StoreBusy, StoreError
 from matins.executors.agents import AgentExecutor
 from matins.executors.check_executor import CheckExecutor, Guard, OnBlocked
 from matins.executors.deliveries import senders
-from matins.executors.isolation import Places
+from matins.executors.isolation import Isolation, Places
+from matins.executors.processes.probing import probe_here
 from matins.executors.processes.supervisor import Supervisor, evidence_in
 from matins.executors.python import Job, PythonExecutor
 from matins.executors.registry import JobRegistry, help_of, runners
@@ -75,13 +76,14 @@ class Matins(Api):
         except BaseException:
             self._store.close()
             raise
-        self._catalog = Catalog()
-        self._loader = ContextLoader(self._store, self._catalog, self.clock)
         self._home = None if home is None else Path(home)
         folder = self._home if self._store.path is None else self._store.path.parent
         self._workdir = None if folder is None else str(folder)
+        self._catalog = Catalog(workdir=self._workdir)
+        self._loader = ContextLoader(self._store, self._catalog, self.clock)
         self._service = Service(self._store, self.clock, self._changed, self._workdir, self.jobs)
         self._service.local.state_folder = self.settings.state_folder
+        self._service.local.isolation = Isolation(self.places, probe_here)
         self.url: str | None = None
         """The address of the API that serves this scheduler; its agents get it. None without a server."""
         self.outbox = Outbox(self._store, self.clock, self._catalog, senders(self._store, self.clock, self._workdir))
@@ -249,7 +251,7 @@ class Matins(Api):
 
         workdir = self._workdir or str(Path.cwd())
         return AgentExecutor(
-            runners(), supervisor, self.clock, wake, self._loader, workdir=workdir, places=self.places(), url=self.url
+            runners(), supervisor, self.clock, wake, self._loader, workdir=workdir, places=self.places, url=self.url
         )
 
     def places(self) -> Places:

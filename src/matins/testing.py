@@ -149,6 +149,7 @@ class Sandbox(Matins):
         self.executor = InlineExecutor(self.jobs, self.clock, lambda: None, self._loader, threads=1)
         self.checking = self._checks(InlineChecks, lambda: None)
         self.engine.open(self.executor, {"name": "sandbox"}, self.checking)
+        self._service.local.isolation = None  # no process is started
 
     def run_until(self, when: str | datetime | int) -> None:
         """Move the clock to `when`, and run everything that is due until then."""

@@ -181,7 +181,7 @@ class Hall:
             self.woken.release,
             OfAnn(open_store("sqlite://", self.clock), Catalog(), self.clock),
             workdir="/",
-            places=Places(Path("/nowhere")),
+            places=lambda: Places(Path("/nowhere")),
         )
         self.executor.start()
 

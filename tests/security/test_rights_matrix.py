@@ -173,11 +173,15 @@ def thing(bench: Watched, name: str) -> Thing:
     return Thing(name, run.id, bench.asked(name).id)
 
 
+CONTENT = ("runs.output", "runs.snapshot", "runs.checks", "runs.thread")
+"""What runs said and did: an agent reads only its own."""
+
+
 def allowed(use_case: str, role: str, own: bool) -> bool:
     right = USE_CASES[use_case].right
     if role not in MAY[right]:
         return False
-    touches = right in ("run", "change") and use_case not in MAKING
+    touches = (right in ("run", "change") and use_case not in MAKING) or use_case in CONTENT
     return own or role != "agent" or not touches
 
 

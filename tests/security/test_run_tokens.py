@@ -15,9 +15,9 @@ from security_cast import Watched
 
 from house import House
 from matins.errors import NotAllowed
-from matins.executors.preparation import own_folder
 from matins.model.access import Principal
 from matins.net.peer import peer_uid
+from matins.runtime.agent_folders import own_folder
 from matins.runtime.attempt import Attempt
 from matins.runtime.run_tokens import run_token
 from matins.service.tokens import TokenVerifier

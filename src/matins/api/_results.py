@@ -42,6 +42,8 @@ class AgentRules(Struct, frozen=True):
     """Whether a one-shot for the agent itself needs no approval."""
     auto_approve_jobs: list[str]
     """Jobs that one-shots may start without approval."""
+    sees: Literal["own", "all"]
+    """Whose prompts, output and messages the agent can read."""
 
 
 class Agent(Struct, frozen=True):

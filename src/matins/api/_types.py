@@ -158,6 +158,7 @@ class AgentRulesSettings(TypedDict, total=False):
     approval_timeout: str | None
     auto_approve_one_shots: bool | None
     auto_approve_jobs: Sequence[str] | None
+    sees: Literal["own", "all"] | None
 
 
 class AgentRulesEdit(TypedDict, total=False):
@@ -168,6 +169,7 @@ class AgentRulesEdit(TypedDict, total=False):
     approval_timeout: str | None
     auto_approve_one_shots: bool | None
     auto_approve_jobs: Sequence[str] | None
+    sees: Literal["own", "all"] | None
 
 
 class AgentSettings(TypedDict, total=False):

@@ -17,6 +17,8 @@ class Banner(NamedTuple):
     """Whether the default port is in use."""
     command: str
     """The command that reaches this daemon."""
+    isolation: str
+    """Whether agents are isolated."""
     try_: tuple[str, ...]
     """Commands to try."""
 
@@ -35,6 +37,7 @@ Matins {__version__} is running (process {daemon.pid}).
   API    {daemon.url}{port}{inbound}
   link   {at.link}  (works once, for 10 minutes)
   token  {at.home}/token
+  agents {at.isolation}
   log    stderr
 
 Try in another terminal:

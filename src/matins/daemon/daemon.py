@@ -21,7 +21,9 @@ from matins.daemon.banner import Banner, banner_text
 from matins.daemon.systemd import notify
 from matins.engine.reasons import rfc3339
 from matins.errors import NotFound, SchedulerShutdownError, StoreError
+from matins.executors.isolation import NOT_ISOLATED, fix_of
 from matins.executors.processes.namespaces import close_to_others
+from matins.executors.processes.probing import probe_here
 from matins.library import Matins, engine_running
 from matins.model.access import OWNER
 from matins.records.inbound_listen import InboundListen
@@ -175,7 +177,7 @@ class Daemon:
         link = f"{url}/login?code={self._sessions.create_code(OWNER)}"
         moved = self._port is None and listener.getsockname()[1] != PORT
         tries = _DEMO_TRIES if self._demo else _TRIES
-        banner = Banner(running, str(self._home.path), link, moved, self._command(), tries)
+        banner = Banner(running, str(self._home.path), link, moved, self._command(), _isolation_text(), tries)
         sys.stdout.write(banner_text(banner) + "\n")
         sys.stdout.flush()
         notify("READY=1")
@@ -209,6 +211,13 @@ class Daemon:
                 os._exit(128 + number)  # a second signal: runs continue, and the next start takes them over
             self._ending = True
         self._signals.put(number)
+
+
+def _isolation_text() -> str:
+    probe = probe_here()
+    if not probe.works:
+        return f"{NOT_ISOLATED}: {probe.problem}. {fix_of(probe)}"
+    return f"{NOT_ISOLATED} as root. {fix_of(probe)}" if os.geteuid() == 0 else "isolated from the files of Matins"
 
 
 def demo_file() -> str:

@@ -1,7 +1,7 @@
 """The rules for schedules that agents propose."""
 
 from dataclasses import dataclass, replace
-from typing import Annotated
+from typing import Annotated, Literal
 
 from matins.engine.schedules import NOTABLE_SETTINGS, OWN_SETTINGS
 from matins.engine.when.durations import format_duration
@@ -9,7 +9,7 @@ from matins.engine.when.triggers import Trigger
 from matins.errors import NotAllowed
 from matins.model.agent import Target
 from matins.model.schedule import ScheduleDefinition
-from matins.model.settings import Duration, Flag, Int, Names, Setting
+from matins.model.settings import Choice, Duration, Flag, Int, Names, Setting
 from matins.model.trigger import Once
 
 ALL_AGENTS = "*"
@@ -41,6 +41,10 @@ class AgentRules:
     auto_approve_jobs: Annotated[
         tuple[str, ...], Setting(Names(), "Jobs that one-shots may start without approval.", ["scheduled-task"])
     ] = ("scheduled-task",)
+    sees: Annotated[
+        Literal["own", "all"],
+        Setting(Choice(("own", "all")), "Whose prompts, output and messages the agent can read.", "all"),
+    ] = "own"
 
 
 DEFAULT_RULES = AgentRules(ALL_AGENTS)

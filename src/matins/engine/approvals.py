@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from hashlib import sha256
 from typing import Any, Literal
 
 import orjson
 
 from matins.engine.jobs import full_prompt
-from matins.engine.schedules import encode
-from matins.engine.settings import dump_settings, redact
+from matins.engine.schedules import encode, schedule_settings
+from matins.engine.settings import format_settings, redact
 from matins.model.access import Principal
 from matins.model.agent import Agent
 from matins.model.approval import Approval
@@ -32,11 +33,6 @@ HARMLESS = frozenset(
 )
 """Known actions that need no approval. An unknown action counts as destructive."""
 
-_REVIEWED = (
-    "work_source", "pre_check", "before_run", "after_run", "provider", "max_cost", "max_tokens", "ends_at",
-)  # fmt: skip
-"""The settings that a reviewer sees, if they are set."""
-
 
 def needs_approval(definition: ScheduleDefinition) -> bool:
     if definition.approval == "auto":
@@ -52,9 +48,9 @@ def digest(agent: str, name: str, rev: int, definition: ScheduleDefinition, *mor
 
 
 def agent_fingerprint(agent: Agent) -> dict[str, Any]:
-    """The parts of the agent that an approval of its runs is bound to, without values that may be secrets."""
+    """The agent as a reviewer sees it: its settings as people write them, without values that may be secrets."""
     hidden = [(name, redact(text)) for name, text in agent.environment]
-    return {"name": agent.name, **dump_settings(settings_of(Agent), agent), "environment": hidden}
+    return {"name": agent.name, **format_settings(settings_of(Agent), agent), "environment": hidden}
 
 
 def refusal_reason(approval: Approval, principal: Principal) -> str | None:
@@ -99,17 +95,25 @@ def tally(approval: Approval) -> Literal["pending", "approved", "denied"]:
 def approval_request(
     agent: str, name: str, definition: ScheduleDefinition, slot: int | None, description: str
 ) -> dict[str, Any]:
-    """The document that a reviewer sees."""
+    """The document that a reviewer sees: every setting that differs from its default, as people write it."""
     request: dict[str, Any] = {"schedule": name, "agent": agent, "job": definition.job, "when": description}
-    if definition.payload is not None:
-        request["payload"] = definition.payload
+    settings = schedule_settings(definition)
+    request |= {setting: value for setting, value in settings.items() if setting not in ("when", "job")}
     if definition.target is not None:
         request["target"] = {field: value for field, value in definition.target._asdict().items() if value is not None}
-    for name in _REVIEWED:
-        if getattr(definition, name) is not None:
-            request[name] = getattr(definition, name)
     if (prompt := full_prompt(definition)) is not None:
         request["prompt"] = prompt
     if slot is not None:
         request["slot"] = slot
     return request
+
+
+def outside_digest(definition: ScheduleDefinition, agent: Agent | None, large_files: Iterable[str]) -> list[str]:
+    """What a run does that the digest of its approval does not cover."""
+    found: list[str] = []
+    if definition.work_source is not None:
+        found.append(f'the item of "{definition.work_source}", which is chosen when the run starts')
+    if agent is not None:
+        found += [f"the value of {text}" for _, text in agent.environment if text.startswith(("env:", "file:"))]
+        found.append("what its commands and tools read, apart from the files named above")
+    return found + [f"the content of {path}, which is larger than 1 MB" for path in large_files]

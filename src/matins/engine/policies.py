@@ -56,6 +56,8 @@ class Policies:
     allowed_hosts: tuple[str, ...] = ()
     """Hosts in the owner's own network that webhooks may call."""
     heartbeat_url: str | None = None
+    workdir: str | None = None
+    """The directory where relative paths start, on this machine."""
     records: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
     """All records by kind and name: parsed values, or stored text for kinds that the core does not read."""
     unreadable: tuple[str, ...] = ()

@@ -69,7 +69,7 @@ class AgentExecutor:
         loader: ContextLoader,
         *,
         workdir: str,
-        places: Places,
+        places: Callable[[], Places],
         url: str | None = None,
         resolve: Resolve | None = None,
     ) -> None:

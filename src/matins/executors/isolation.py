@@ -6,6 +6,7 @@ import os
 import pwd
 import sys
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
@@ -36,17 +37,26 @@ class Places(NamedTuple):
 class Isolation:
     """Decides the layout of each run. The folders to hide are found once: every run has the same."""
 
-    def __init__(self, places: Places, probe: Callable[[], Probe]) -> None:
-        self._places = places
-        self._probe = probe
+    def __init__(self, places: Callable[[], Places], probe: Callable[[], Probe]) -> None:
+        self._find_places = places
+        self.probe = probe
+        """Whether this machine can isolate agents."""
         self._hidden: tuple[str, ...] | None = None
+
+    @cached_property
+    def _places(self) -> Places:
+        return self._find_places()
+
+    def open_files(self) -> list[Path]:
+        """Files of Matins that isolated agents see, because they are among other files."""
+        return open_files(self._places)
 
     def layout(self, agent: Agent, workdir: str, own: str) -> Layout | None:
         """The layout of a run; None when it is not isolated. `own` is the agent's own folder, always in view."""
         refusal = self.refusal(agent)
         if refusal is not None:
             if agent.isolation == "required":
-                hint = fix_of(self._probe())
+                hint = fix_of(self.probe())
                 raise InvalidInput(f"It cannot be isolated: {refusal}.", field="isolation", hint=hint)
             return None
         if self._hidden is None:
@@ -63,7 +73,7 @@ class Isolation:
             return "the owner turned it off"
         if os.getuid() == 0 and agent.user is None:
             return "Matins is root, and the agent has no user of its own"
-        probe = self._probe()
+        probe = self.probe()
         return None if probe.works else probe.problem
 
     def _is_agents(self, folder: str) -> bool:

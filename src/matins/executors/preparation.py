@@ -8,10 +8,8 @@ import shutil
 import uuid
 from collections.abc import Mapping
 from dataclasses import replace
-from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
-from urllib.parse import quote
 
 from matins.engine.jobs import full_prompt
 from matins.engine.prompts import build_prompt
@@ -27,13 +25,13 @@ from matins.executors.work_items import HeldWorkItem, claim_item, find_held
 from matins.model.agent import Agent
 from matins.model.run import Outcome
 from matins.ports import Clock
+from matins.runtime.agent_folders import folder_of, is_own_folder, own_folder
 from matins.runtime.attempt import Attempt
 from matins.runtime.messages import prompt_context
 from matins.runtime.run_context import ContextLoader, RunContext
 from matins.work.sources import WorkSource, open_source
 
 log = logging.getLogger("matins")
-_MAX_FOLDER_LENGTH = 200
 _MAX_EARLIER_LENGTH = 200_000
 _SESSIONS = uuid.UUID("6d617469-6e73-5e55-9e55-696f6e000000")
 _KEEPS_NO_SESSION = Command((), b"")
@@ -262,24 +260,6 @@ def _limits(attempt: Attempt, agent: Agent) -> Limits:
 
 def _new_session(attempt: Attempt) -> str:
     return str(uuid.uuid5(_SESSIONS, f"{attempt.run_id}-{attempt.epoch}"))
-
-
-def folder_of(agent: Agent, workdir: str) -> str:
-    """The working folder of an agent: by default its own, below `workdir`, where relative folders start too."""
-    return str(Path(workdir, Path(agent.workdir or own_folder(agent.name)).expanduser()))
-
-
-def own_folder(agent: str) -> str:
-    """The folder that belongs to the agent alone. An agent's name may be no name of a folder."""
-    name = quote(agent, safe=" ") if agent.strip(".") else agent.replace(".", "%2E")
-    if len(name) > _MAX_FOLDER_LENGTH:
-        name = f"{name[:_MAX_FOLDER_LENGTH]}-{sha256(agent.encode()).hexdigest()[:16]}"
-    return f"agents/{name}"
-
-
-def is_own_folder(agent: Agent) -> bool:
-    """Whether Matins may create the folder. Any other missing folder may be a typing error."""
-    return agent.workdir is None or agent.workdir == own_folder(agent.name)
 
 
 def make_folder(folder: Path, account: Account | None = None) -> None:

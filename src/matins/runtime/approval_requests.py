@@ -6,7 +6,15 @@ from typing import Any
 
 import orjson
 
-from matins.engine.approvals import agent_fingerprint, approval_request, authors, digest, needs_approval
+from matins.engine.agent_rules import notable_settings
+from matins.engine.approvals import (
+    agent_fingerprint,
+    approval_request,
+    authors,
+    digest,
+    needs_approval,
+    outside_digest,
+)
 from matins.engine.policies import Policies
 from matins.engine.settings import dump_settings
 from matins.engine.when.durations import DAY_MS
@@ -16,6 +24,7 @@ from matins.model.rows import NewEvent
 from matins.model.settings import settings_of
 from matins.ports import ApprovalRows, Transaction
 from matins.runtime.catalog import CompiledSchedule
+from matins.runtime.named_files import TOO_LARGE, named_files
 
 BUDGET_TIMEOUT_MS = 7 * DAY_MS
 
@@ -32,8 +41,8 @@ def request_run_approval(
     definition = compiled.definition
     request = approval_request(compiled.agent, compiled.name, definition, slot, compiled.timetable.trigger.describe())
     request["involved"] = makers
-    if (agent := _agent_of(compiled, policies)) is not None:
-        request["wakes"] = agent_fingerprint(agent)
+    request["unusual"] = notable_settings(definition)
+    request |= _about_agent(compiled, policies)
     approval = Approval(
         0, "run", compiled.schedule_id, compiled.name, run_id, compiled.rev, run_digest(compiled, policies),
         definition.approval, definition.approvers, definition.approvals_required, definition.approval_default, maker,
@@ -121,8 +130,22 @@ def digest_of(compiled: CompiledSchedule) -> str:
 def run_digest(compiled: CompiledSchedule, policies: Policies) -> str:
     """The digest of a run. It includes all settings of its agent, also hidden ones."""
     agent = _agent_of(compiled, policies)
-    more = () if agent is None else ({"name": agent.name, **dump_settings(settings_of(Agent), agent)},)
-    return digest(compiled.agent, compiled.name, compiled.rev, compiled.definition, *more)
+    more = [] if agent is None else [{"name": agent.name, **dump_settings(settings_of(Agent), agent)}]
+    files = named_files(compiled.definition, agent, policies)
+    return digest(compiled.agent, compiled.name, compiled.rev, compiled.definition, *more, *([files] if files else []))
+
+
+def _about_agent(compiled: CompiledSchedule, policies: Policies) -> dict[str, Any]:
+    """What a request says about the agent, the files that its commands name, and what the digest does not cover."""
+    agent = _agent_of(compiled, policies)
+    files = named_files(compiled.definition, agent, policies)
+    large = [path for path, content in files.items() if content == TOO_LARGE]
+    about: dict[str, Any] = {} if agent is None else {"wakes": agent_fingerprint(agent)}
+    if files:
+        about["files"] = files
+    if outside := outside_digest(compiled.definition, agent, large):
+        about["outside"] = outside
+    return about
 
 
 def still_approved(transaction: ApprovalRows, compiled: CompiledSchedule, policies: Policies, run_id: int) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import lru_cache
 
 from matins.engine.gates import Mask, applicable_gates
@@ -58,7 +59,8 @@ class CompiledSchedule:
 
 
 class Catalog:
-    def __init__(self, *, cache: bool = True) -> None:
+    def __init__(self, *, cache: bool = True, workdir: str | None = None) -> None:
+        self._workdir = workdir
         self._caches = cache
         """False while settings are edited: after a rollback, another edit may get the same revision number."""
         self._cache: dict[tuple[int, int], CompiledSchedule] = {}
@@ -72,7 +74,8 @@ class Catalog:
         """The present policies, read again only after a change."""
         rev = transaction.policy_rev()
         if rev != self._policies.rev:
-            self._policies = read_policies(rev, transaction.policies(), transaction.throttles())
+            found = read_policies(rev, transaction.policies(), transaction.throttles())
+            self._policies = replace(found, workdir=self._workdir)
             for trouble in self._policies.unreadable:
                 log.error("A policy cannot be read and is ignored: %s", trouble)
         return self._policies

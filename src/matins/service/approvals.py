@@ -12,10 +12,11 @@ from matins.api.results import Vote as VoteResult
 from matins.engine.approvals import approval_request, authors, eligible_count, refusal_reason, tally
 from matins.engine.gates.paused import BY_BUDGET
 from matins.engine.policies import Policies
-from matins.engine.schedules import encode
+from matins.engine.schedules import AGENT_JOB, SETTINGS, encode
 from matins.engine.transitions import DENY
 from matins.engine.when.triggers import to_datetime
 from matins.errors import Conflict, InvalidInput, NotAllowed, NotFound, Stale
+from matins.executors.isolation import NOT_ISOLATED
 from matins.model import approval as model
 from matins.model.access import Principal
 from matins.model.approval import ApprovalState, Vote
@@ -45,11 +46,21 @@ class Approvals:
         self, principal: Principal, *, state: ApprovalState = "pending", after: int | None = None, limit: int = 100
     ) -> builtins.list[Approval]:
         with self.core.store.reading() as transaction:
-            return [approval_result(found) for found in transaction.approvals_in(state, after or 0, limit)]
+            return [self._result(found) for found in transaction.approvals_in(state, after or 0, limit)]
 
     def get(self, principal: Principal, approval_id: int) -> Approval:
         with self.core.store.reading() as transaction:
-            return approval_result(_get(transaction.approval(approval_id), approval_id))
+            return self._result(_get(transaction.approval(approval_id), approval_id))
+
+    def _result(self, approval: model.Approval) -> Approval:
+        """The request, and whether its agent is isolated on this machine."""
+        prompted = approval.request.get("job") == AGENT_JOB
+        agent = self.core.policies().agents.get(approval.request["agent"]) if prompted else None
+        isolation = self.core.local.isolation
+        refusal = None if agent is None or isolation is None else isolation.refusal(agent)
+        if refusal is not None:
+            approval = approval._replace(request={**approval.request, "isolation": f"{NOT_ISOLATED}: {refusal}"})
+        return approval_result(approval)
 
     def approve(
         self,
@@ -60,12 +71,12 @@ class Approvals:
         digest: str | None = None,
         edits: Mapping[str, Any] | None = None,
     ) -> Approval:
-        return approval_result(self._answer(principal, approval_id, "approve", note, digest, edits))
+        return self._result(self._answer(principal, approval_id, "approve", note, digest, edits))
 
     def deny(
         self, principal: Principal, approval_id: int, *, note: str | None = None, digest: str | None = None
     ) -> Approval:
-        return approval_result(self._answer(principal, approval_id, "deny", note, digest, None))
+        return self._result(self._answer(principal, approval_id, "deny", note, digest, None))
 
     def answer(self, principal: Principal, run_id: int, approved: bool, *, digest: str | None = None) -> Run | None:
         with self.core.store.reading() as transaction:
@@ -257,7 +268,7 @@ def _requested_again(
     """The request that replaces one whose settings were edited."""
     describes = compiled.timetable.trigger.describe()
     changed = approval_request(compiled.agent, compiled.name, compiled.definition, asked.request.get("slot"), describes)
-    gone = {name: None for name in asked.request if name in ScheduleDefinition.__slots__ and name not in changed}
+    gone = {name: None for name in asked.request if name in SETTINGS and name not in changed}
     editor = {"edited_by": principal.name, "involved": [*authors(asked), (principal.name, principal.role)]}
     request = {**asked.request, **gone, **changed, **editor, "instead_of": str(asked.id)}
     digest = (

@@ -11,6 +11,7 @@ from matins.config.file import ConfigFile
 from matins.engine.policies import Policies
 from matins.engine.settings import ParseContext
 from matins.errors import Conflict, NotFound
+from matins.executors.isolation import Isolation
 from matins.model.access import Principal
 from matins.model.run import RunRecord
 from matins.model.schedule import ScheduleRecord
@@ -35,6 +36,8 @@ class LocalState:
     """The file that `file.plan` and `file.apply` use."""
     state_folder: str | None = None
     """The directory of journals and output that the owner named."""
+    isolation: Isolation | None = None
+    """Whether agents are isolated on this machine."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +50,10 @@ class Core:
     """The directory of commands and of relative paths."""
     jobs: KnownJobs
     local: LocalState = field(default_factory=LocalState)
-    catalog: Catalog = field(default_factory=lambda: Catalog(cache=False))
+    catalog: Catalog = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "catalog", Catalog(cache=False, workdir=self.workdir))
 
     def policies(self) -> Policies:
         with self.store.reading() as transaction:

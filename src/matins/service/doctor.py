@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import stat
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,6 +15,8 @@ from matins.engine.reasons import rfc3339
 from matins.engine.when.durations import DAY_MS
 from matins.errors import InvalidFile, MatinsError
 from matins.executors.agent_checks import agent_problems
+from matins.executors.isolation import NOT_ISOLATED, Isolation, fix_of
+from matins.executors.processes.namespaces import SIGNAL_VERSION
 from matins.executors.registry import runners
 from matins.model.access import Principal
 from matins.model.run import RunState
@@ -69,6 +72,7 @@ class Doctor:
             *_jobs(missing),
             *_agents(policies, self.core.workdir or str(Path.cwd())),
         ]
+        found += _isolation(policies, self.core.local.isolation)
         found += [
             Finding("policies", False, f"{what} cannot be read and is ignored", "Set it again.")
             for what in policies.unreadable
@@ -225,6 +229,25 @@ def _agents(policies: Policies, workdir: str) -> Iterator[Finding]:
             yield Finding(what, True, f"Its runner {agent.runner} is available")
         for wrong in found:
             yield Finding(what, False, wrong.message, wrong.fix)
+
+
+def _isolation(policies: Policies, isolation: Isolation | None) -> Iterator[Finding]:
+    """Report whether agents are kept from the files of Matins."""
+    if isolation is None or not policies.agents:
+        return
+    probe = isolation.probe()
+    for agent in policies.agents.values():
+        if (refusal := isolation.refusal(agent)) is not None:
+            fix = f"matins agents edit {shlex.quote(agent.name)} --isolation auto"
+            sentence = f"The agent {agent.name} is {NOT_ISOLATED}: {refusal}"
+            bad = False if agent.isolation == "required" else None
+            yield Finding("isolation", bad, sentence, fix if agent.isolation == "none" else fix_of(probe))
+    if probe.works and probe.landlock < SIGNAL_VERSION:
+        sentence = "Agents can send signals to Matins: this kernel has no Landlock 6"
+        yield Finding("isolation", None, sentence, "Use Linux 6.12 or later")
+    for path in isolation.open_files():
+        fix = f"Move it to a directory of its own, or to the home: {path}"
+        yield Finding("isolation", None, f"Agents see {path}, because it is among other files", fix)
 
 
 def _webhooks(transaction: SubscriptionRows) -> Iterator[Finding]:

@@ -10,13 +10,13 @@ from typing import Any
 
 from matins.engine.jobs import AGENT_JOB
 from matins.errors import NotFound
-from matins.executors.preparation import own_folder
 from matins.executors.registry import runners
 from matins.model.access import Principal
 from matins.model.agent import Agent
 from matins.ports import Transaction
 from matins.records.agents import AGENTS
 from matins.records.kind import RecordContext
+from matins.runtime.agent_folders import own_folder
 from matins.service.core import Core
 from matins.service.permissions import check_granted
 from matins.service.record_changes import RecordChanges

@@ -35,6 +35,7 @@ from matins.service.subscriptions import Subscriptions, Webhooks
 from matins.service.system import System
 from matins.service.threads import Threads
 from matins.service.tokens import Tokens
+from matins.service.visibility import Visibility
 
 
 class Service:
@@ -57,6 +58,7 @@ class Service:
         schedules = Schedules(core, proposals, changes, NewAgents(core, records), writer)
         calls = Calls(core)
         self.core = core
+        self._visibility = Visibility(core)
         self.local = core.local
         self._parts: Mapping[str, tuple[Any, ...]] = {
             "schedules": (schedules, runs, Explanations(core), Previews(core, proposals)),
@@ -81,7 +83,8 @@ class Service:
         check_right(principal, use_case)
         check_storable(arguments)
         values = read_arguments(use_case, arguments)
-        return self.method(use_case)(principal, **values)
+        self._visibility.check(principal, use_case, values)
+        return self._visibility.shown(principal, self.method(use_case)(principal, **values))
 
     def method(self, use_case: UseCase) -> Callable[..., Any]:
         """The method of a use case: of a part, or of the records of its kind."""

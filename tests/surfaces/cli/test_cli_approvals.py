@@ -50,8 +50,12 @@ def test_v6_approve_shows_exactly_what_would_run(asked: User, bench: Sandbox) ->
         agent         demo
         job           scheduled-task
         when          every day at 09:00
+        timezone      UTC
         max cost      $2.00
+        approval      owner_approve
+        unusual       max_cost, approval
         wakes         name: demo, runner: demo, workdir: agents/demo, provider: demo
+        outside       what its commands and tools read, apart from the files named above
         requires      1 of the owner
         expires       in 24h (Sat 08:00), then deny
         digest        {digest}
@@ -115,7 +119,7 @@ def test_yes_is_not_asked(asked: User, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_b12_approve_with_edits(asked: User) -> None:
     """B12: yes to what it becomes"""
     answered = asked.json("approve", "1", "--edit", "max_cost=$1", "--edit", "prompt=Deploy it gently.")
-    assert (answered["id"], answered["request"]["max_cost"]) == ("2", 1_000_000)
+    assert (answered["id"], answered["request"]["max_cost"]) == ("2", "$1.00")
     assert answered["request"]["prompt"] == "Deploy it gently."
     assert "max cost      $1.00\n" in asked.says("approvals", "show", "2")
 

@@ -24,7 +24,6 @@ _COLUMNS = (Column("ID"), Column("REQUEST", 16), Column("BY", 8), Column("REQUES
 _STATES = ("pending", "approved", "used", "denied", "expired", "void")
 _TITLES = {"run": "Run of {}", "schedule": "New schedule {}", "budget": "More budget for {}"}
 _BLOCKS = ("prompt", "payload")
-_INSTANTS = ("slot", "ends_at")
 _MIN_DIGEST_LENGTH = 8
 _approval_argument = number_argument("approval_id", "ID", "an approval", "matins approvals")
 
@@ -97,11 +96,11 @@ def _title(approval: Document) -> str:
 
 
 def _value(context: CliContext, name: str, value: Any) -> str:
-    """The value as text. A request has milliseconds and micro-dollars, as in the store."""
-    if type(value) is int and name in _INSTANTS:
+    """The value as text. The slot is in milliseconds, as in the store."""
+    if type(value) is int and name == "slot":
         return context.when(datetime.fromtimestamp(value / 1000, UTC).isoformat())
-    if type(value) is int and name == "max_cost":
-        return f"${value / 1_000_000:.2f}"
+    if isinstance(value, str) and name == "ends_at":
+        return context.when(value)
     if isinstance(value, dict):
         return plain({key: item for key, item in cast("Document", value).items() if item not in (None, [], {})})
     return "" if value is None else plain(value)

@@ -43,6 +43,9 @@ class Stream:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             principal = await self._principal(scope)
+            if principal.role == "agent":  # all listeners share the frames, and an agent does not see all content
+                message, hint = "Agents cannot follow events.", "List them: GET /v1/events."
+                raise HttpError(403, "not_allowed", message, field="principal", hint=hint)
             after, types = _read_query(scope)
             if self._count >= _MAX_LISTENERS or self.feed.closed:
                 message, hint = f"At most {_MAX_LISTENERS} clients can listen.", "Try again later."

@@ -1,0 +1,29 @@
+"""Where an agent works on this machine."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from pathlib import Path
+from urllib.parse import quote
+
+from matins.model.agent import Agent
+
+_MAX_LENGTH = 200
+
+
+def folder_of(agent: Agent, workdir: str) -> str:
+    """The working folder of an agent: by default its own, below `workdir`, where relative folders start too."""
+    return str(Path(workdir, Path(agent.workdir or own_folder(agent.name)).expanduser()))
+
+
+def own_folder(agent: str) -> str:
+    """The folder that belongs to the agent alone. An agent's name may be no name of a folder."""
+    name = quote(agent, safe=" ") if agent.strip(".") else agent.replace(".", "%2E")
+    if len(name) > _MAX_LENGTH:
+        name = f"{name[:_MAX_LENGTH]}-{sha256(agent.encode()).hexdigest()[:16]}"
+    return f"agents/{name}"
+
+
+def is_own_folder(agent: Agent) -> bool:
+    """Whether Matins may create the folder. Any other missing folder may be a typing error."""
+    return agent.workdir is None or agent.workdir == own_folder(agent.name)

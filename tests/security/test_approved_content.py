@@ -1,0 +1,71 @@
+"""What was approved is what runs: the card shows every setting, and the digest covers the scripts in commands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from security_cast import Watched, at
+
+from matins.runtime.named_files import TOO_LARGE
+
+ALL = {
+    "retries": 3, "retry_delay": "1m", "overlap": "queue", "queue_limit": 5, "catch_up": "run_once",
+    "max_cost": "$1.50",
+    "timezone": "Europe/Berlin", "grace": "2h", "timeout": "10m", "jitter": 5.0, "on_unknown": "hold",
+}  # fmt: skip
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Watched]:
+    with closing(Watched(f"sqlite:///{tmp_path}/matins.db")) as made:
+        yield made
+
+
+def test_b7_the_card_shows_every_setting_as_people_write_it(bench: Watched) -> None:
+    """B7: retries, overlap, catch-up, limits and zone; amounts as money; what is unusual"""
+    bench.add("s", when="5 * * * *", job="work", approval="owner_approve", **ALL)
+    bench.run("s")
+    bench.settle()
+    request = bench.asked().request
+    shown = {name: request[name] for name in ALL}
+    assert shown == ALL
+    assert {"max_cost", "approval"} <= set(request["unusual"])
+
+
+def test_b7_the_card_says_what_the_digest_does_not_cover(bench: Watched, tmp_path: Path) -> None:
+    """B7"""
+    (tmp_path / "large").write_bytes(bytes(1_000_001))
+    bench.agents.set("a", runner="shell", command=["cat", "large"], environment={"K": "env:KEY"}, workdir=str(tmp_path))
+    bench.work_sources.set("todo", kind="tasks")
+    bench.add("s", when="5 * * * *", agent="a", work_source="todo", prompt="{{work.title}}", approval="owner_approve")
+    bench.run("s")
+    bench.settle()
+    request = bench.asked().request
+    assert request["files"] == {str(tmp_path / "large"): TOO_LARGE}
+    said = "; ".join(request["outside"])
+    for part in ('the item of "todo"', "the value of env:KEY", "larger than 1 MB", "tools read"):
+        assert part in said
+
+
+@pytest.mark.parametrize("place", ["pre_check", "shell text", "option"])
+def test_b7_a_script_that_changes_after_the_approval_needs_another(bench: Watched, tmp_path: Path, place: str) -> None:
+    """B7: its content is in the digest, at the request and at the start"""
+    script = tmp_path / "check.sh"
+    script.write_text("exit 0\n")
+    command = {"pre_check": ["sh", "check.sh"], "shell text": "sh ./check.sh", "option": ["sh", f"--rcfile={script}"]}
+    bench.add("s", when="5 * * * *", job="work", approval="owner_approve", after_run=command[place])
+    bench.run("s")
+    bench.settle()
+    first = bench.asked()
+    assert [Path(path).name for path in first.request["files"]] == ["check.sh"]
+    script.write_text("rm -rf /\n")
+    bench.approvals.approve(first.id)
+    bench.settle()
+    second = bench.asked()
+    assert (second.id != first.id, second.digest != first.digest, bench.ran) == (True, True, [])
+    bench.approvals.approve(second.id)
+    bench.run_until(at("08:02"))
+    assert [name for name, _ in bench.ran] == ["s"]

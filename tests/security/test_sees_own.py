@@ -1,0 +1,69 @@
+"""An agent sees names, times, states and reasons of everything, and content only of what it made or is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pytest
+from security_cast import OWNER, SCOUT, Watched, at
+
+from matins.api import codec
+from matins.api.use_case import USE_CASES
+from matins.errors import NotAllowed
+
+SECRET = "the-secret-of-the-owner"
+LISTS: dict[str, dict[str, Any]] = {
+    "schedules.list": {},
+    "schedules.get": {"name": "private"},
+    "schedules.upcoming": {},
+    "schedules.why": {"name": "private"},
+    "runs.list": {},
+    "approvals.list": {},
+    "events.list": {},
+    "threads.list": {},
+}
+
+
+@pytest.fixture
+def bench(bench: Watched) -> Watched:
+    bench.add("private", when="5 * * * *", job="work", payload=SECRET, description=SECRET, labels={"a": SECRET})
+    bench.add("asked", when="5 * * * *", job="work", payload=SECRET, approval="owner_approve")
+    bench.add("of-scout", agent="scout", when="5 * * * *", job="work", payload="mine")
+    bench.run_until(at("08:06"))
+    return bench
+
+
+@pytest.mark.parametrize("use_case", LISTS)
+def test_b7_an_agent_reads_no_content_of_others(bench: Watched, use_case: str) -> None:
+    """B7 B16: on every store; the owner, and an agent with `sees: all`, do"""
+    found = [text(bench, principal, use_case) for principal in (OWNER, SCOUT)]
+    assert SECRET not in found[1]
+    assert use_case.startswith("threads") or "private" in found[1] or "asked" in found[1]
+    bench.agent_rules.set("scout", sees="all")
+    assert (SECRET in text(bench, SCOUT, use_case)) is (SECRET in found[0])
+
+
+def text(bench: Watched, principal: Any, use_case: str) -> str:
+    result = bench.call(principal, USE_CASES[use_case], LISTS[use_case])
+    return orjson.dumps(codec.to_document(result)).decode()
+
+
+def test_b7_an_agent_reads_what_it_is_and_what_it_made(bench: Watched) -> None:
+    """B7"""
+    acting = bench.acting_as(SCOUT)
+    acting.add("made", when="5 * * * *", job="work", payload="made by scout")
+    assert acting.get("of-scout").settings["payload"] == "mine"
+    assert acting.get("made").settings["payload"] == "made by scout"
+    assert acting.runs.snapshot(bench.last("of-scout").id).payload == "mine"
+    (asked,) = [one for one in acting.approvals.list() if one.schedule == "made"]
+    assert asked.request["payload"] == "made by scout"
+
+
+@pytest.mark.parametrize("use_case", ["output", "snapshot", "checks", "thread"])
+def test_b7_the_content_of_somebody_else_s_run_is_refused(bench: Watched, use_case: str) -> None:
+    """B7"""
+    run = bench.last("private").id
+    with pytest.raises(NotAllowed, match="cannot read its content"):
+        getattr(bench.acting_as(SCOUT).runs, use_case)(run)
+    assert bench.acting_as(SCOUT).runs.get(run).state == "succeeded"
