@@ -25,7 +25,7 @@ class Used:
 
     def __init__(self, folder: Path, *tasks: dict[str, Any], **more: Any) -> None:
         self.m = Sandbox(clock=ManualClock(NOW))
-        for job in ("work", "scheduled-task"):
+        for job in ("work", "scheduled-task", "task-dispatch", "task-archive"):
             self.m.job(job)(lambda run: None)
         for profile in ("claude-haiku", "default"):
             self.m.agents.set(profile, runner="message")
@@ -219,3 +219,126 @@ def test_c2_export(used: Any, tmp_path: Path) -> None:
     before, after = ({s.name: s.settings for s in m.m.list() if s.name != "cron"} for m in (it, copy))
     assert {name: each["when"] for name, each in before.items()} == {name: each["when"] for name, each in after.items()}
     copy.m.close()
+
+
+SEED_FILE = {
+    "tasks": [
+        {
+            "id": "d6f1bb1e",
+            "type": "interval",
+            "message": "Check for new tasks and dispatch if available",
+            "channel": "C07ABCDEF",
+            "profile": "claude-haiku",
+            "intervalMs": 30000,
+            "createdAt": 1747680000000,
+            "nextRun": 1747680030000,
+            "lastRun": 1747680000000,
+            "dispatchType": "task-dispatch",
+            "target": {"kind": "fresh"},
+            "fallback": "fresh",
+            "preCheck": "test -f ~/.cortex/data/schedules.json",
+        },
+        {
+            "id": "e4c91a03",
+            "type": "interval",
+            "message": "Archive completed tasks older than 3 days",
+            "channel": "C07ABCDEF",
+            "profile": "claude-haiku",
+            "intervalMs": 21600000,
+            "dispatchType": "task-archive",
+        },
+    ]
+}
+
+
+def test_c2_the_file_of_the_seed(used: Any) -> None:
+    """C2: "Each schedule is stored as a JSON object in ~/.cortex/data/schedules.json", its own example"""
+    it = used(*SEED_FILE["tasks"])
+    assert it.check() == "applied"
+    first, second = (cortex.schedule_get(it.m, name) for name in ("d6f1bb1e", "e4c91a03"))
+    assert (first.type, first.interval_ms, first.dispatch_type) == ("interval", 30_000, "task-dispatch")
+    assert (first.message, first.channel) == ("Check for new tasks and dispatch if available", "C07ABCDEF")
+    assert (first.fallback, first.pre_check) == ("fresh", "test -f ~/.cortex/data/schedules.json")
+    assert first.target == {"kind": "fresh", "channel": "C07ABCDEF"}
+    assert (second.dispatch_type, second.interval_ms, second.is_paused) == ("task-archive", 21_600_000, False)
+    assert first.next_run == instant(NOW) + 30_000, "what Cortex computed is computed here"
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        (
+            {"type": "interval", "message": "Check GPU status and report", "interval": "10m", "fallback": "fresh",
+             "target": "current-channel", "context": {"channel": "C07ABCDEF"}},
+            ("interval", 600_000, None, "default", {"kind": "channel", "channel": "C07ABCDEF"}),
+        ),
+        (
+            {"type": "daily", "message": "Run morning research scan", "time": "08:00", "profile": "claude-sonnet"},
+            ("daily", None, "08:00", "claude-sonnet", {"kind": "fresh"}),
+        ),
+    ],
+)  # fmt: skip
+def test_c13_creating_a_schedule(used: Any, given: dict[str, Any], shown: tuple[Any, ...]) -> None:
+    """C4 C13: "Creating a Schedule via MCP": shorthands are "resolved to concrete IDs at create time" """
+    it = used()
+    it.m.agents.set("claude-sonnet", runner="message")
+    task = cortex.schedule_add(it.m, given.pop("type"), given.pop("message"), **given)
+    assert (task.type, task.interval_ms, task.time, task.profile, task.target) == shown
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"type": "weekly", "dayOfWeek": 1},
+        {"time": "10:00"},
+        {"message": "Another"},
+        {"channel": "C08"},
+        {"dispatchType": "work"},
+        {"preCheck": "true"},
+        {"fallback": "skip"},
+        {"target": {"kind": "channel", "channel": "C09"}},
+        {"isPaused": True},
+    ],
+    ids=lambda change: next(iter(change)),
+)
+def test_c7_an_edit_of_any_field_is_taken_up(used: Any, change: dict[str, Any]) -> None:
+    """C7: "Each task's scheduling-relevant fields are hashed … edits to any scheduling field trigger an automatic
+    re-schedule" """
+    it = used(DAILY)
+    assert it.check() == "applied"
+    it.path.write_text(json.dumps({"tasks": [{**DAILY, **change}]}))
+    plan = it.m.file.plan()
+    assert (plan.added, plan.removed, plan.changed) == (0, 0, 1)
+    assert it.check() == "applied"
+    it.path.write_text(json.dumps({"tasks": [{**DAILY, **change, "nextRun": 1, "lastRun": 2}]}))
+    assert it.m.file.plan().state == "same", "what is computed is no edit"
+
+
+def test_c7_another_profile_is_another_agent(used: Any) -> None:
+    """C7: the task moves: "Removes timers for tasks no longer in the file; Adds timers for new tasks" """
+    it = used(DAILY)
+    assert it.check() == "applied"
+    it.path.write_text(json.dumps({"tasks": [{**DAILY, "profile": "default"}]}))
+    it.m.file.apply()
+    assert [(schedule.agent, schedule.name) for schedule in it.m.list()] == [("default", "e4c91a03")]
+
+
+@pytest.mark.parametrize(
+    ("command", "passes"),
+    [
+        ("test -f ready", True),
+        ("test -f missing", False),
+        ("[ $(cat /proc/loadavg | cut -d' ' -f1 | cut -d. -f1) -lt 100000 ]", True),
+        ("[ $(cat /proc/loadavg | cut -d' ' -f1 | cut -d. -f1) -lt 0 ]", False),
+    ],
+)
+def test_c6_use_cases_of_pre_check(tmp_path: Path, command: str, passes: bool) -> None:
+    """C6: "Check if a required file exists before running", "Check system load" """
+    (tmp_path / "ready").touch()
+    m = Sandbox(f"sqlite:///{tmp_path}/matins.db", clock=ManualClock(NOW))
+    m.job("work")(lambda run: None)
+    m.add("gated", when="1h", job="work", pre_check=command)
+    m.run_until("2026-03-27T13:00:30Z")
+    (run,) = m.runs.list(schedule="gated")
+    assert (run.state, run.reason) == (("succeeded", None) if passes else ("skipped", "pre_check"))
+    m.close()

@@ -122,3 +122,22 @@ def test_v1_five_fields_only() -> None:
     """V1: "5-field cron expression" """
     with pytest.raises(CronParseError, match=r"^Invalid cron expression: .*expected 5 fields, got 6"):
         corvid.validate_schedule_frequency("0 0 9 * * *")
+
+
+def test_v7_a_cron_schedule_fires_and_creates_a_work_task() -> None:
+    """V1 V7: "an execution record is created, last_run_at is updated, next_run_at is recalculated And the work_task
+    action is dispatched immediately (no approval needed for auto)" """
+    with closing(Sandbox(clock=ManualClock("2026-03-30T08:59:00Z"))) as bench:  # a Monday
+        told = list[Any]()
+        service = SchedulerService(bench, lambda run: told.append(run.payload))
+        made = create_schedule(
+            bench, "work", agent_id="magpie", action_type="work_task", action_input={"description": "Mend the door"},
+            cron_expression="0 9 * * 1", approval_policy="auto",
+        )  # fmt: skip
+        bench.run_until("2026-03-30T09:00:00Z")
+        assert told == [{"description": "Mend the door"}]
+        (execution,) = service.list_executions(made)
+        assert (execution.action_type, execution.status) == ("work_task", "completed")
+        row = agent_schedule(bench.get("work"))
+        assert (row.last_run_at, row.next_run_at) == ("2026-03-30T09:00:00Z", "2026-04-06T09:00:00Z")
+        assert row.execution_count == 1

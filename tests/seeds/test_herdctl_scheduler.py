@@ -561,3 +561,34 @@ def test_h1_there_is_no_second_loop(made: Any) -> None:
     scheduler = made(Fired())
     scheduler.start([agent(check_issues=ISSUES)])
     assert isinstance(scheduler._fleet._loop, Loop)
+
+
+def test_h2_a_long_check_interval_delays_nothing(made: Any) -> None:
+    """H2: "Check Interval Tuning": it is a ceiling on sleep, which anything new interrupts"""
+    fired = Fired()
+    scheduler = made(fired, check_interval=3_600_000)
+    scheduler.start([])
+    scheduler.set_agents([agent(check_issues=ISSUES)])
+    assert fired.begun.wait(PATIENCE)
+    scheduler.stop()
+
+
+def test_h8_an_update_from_outside_is_acted_on(made: Any, clock: ManualClock, tmp_path: Path) -> None:
+    """H8: "the scheduler always acts on the latest persisted state, which matters when state is updated externally" """
+    fired = Fired()
+    scheduler = made(fired)
+    scheduler.start([agent(check_issues=ISSUES)])
+    until(lambda: states(scheduler, tmp_path)["check-issues"].next_run_at == "2025-01-20T08:05:00Z")
+    update_schedule_state(tmp_path / ".herdctl", "my-agent", "check-issues", {"status": "disabled"})
+    clock.advance(3_600_000)
+    checks = scheduler.get_state().check_count
+    until(lambda: scheduler.get_state().check_count > checks + 3)
+    assert len(fired.infos) == 1
+
+
+def test_h1_without_a_callback_triggers_are_counted(made: Any, tmp_path: Path) -> None:
+    """H1: "onTrigger | callback | undefined | Called when a schedule triggers" """
+    scheduler = made()
+    scheduler.start([agent(check_issues=ISSUES)])
+    until(lambda: states(scheduler, tmp_path)["check-issues"].next_run_at == "2025-01-20T08:05:00Z")
+    assert scheduler.get_state().trigger_count == 1

@@ -272,3 +272,16 @@ def test_s9_the_thirteen_columns(bench: Sandbox) -> None:
     assert schedule_row(once)[3:5] == ("one_shot", "2026-03-28T09:00:00Z")
     bench.run_until(datetime(2026, 3, 28, 9, 1, tzinfo=UTC))
     assert schedule_row(bench.get("o")).enabled is False, "disables itself after"
+
+
+def test_s5_a_fire_emits_a_message_event(bench: Sandbox) -> None:
+    """S5: "Emit MessageEvent with source.channel = "scheduler" and source.connector_id = schedule_id." """
+    made = create_schedule(bench, "greet", "cron", "0 13 * * *", payload={"text": "good afternoon"})
+    bench.run_until(NOW + timedelta(hours=1))
+    (said,) = audited(bench, "message.emitted")
+    assert '"channel":"scheduler"' in said
+    assert f'"connector_id":"{made.id}"' in said
+    assert "good afternoon" in said
+    bench.assert_ran("greet", times=1)
+    assert schedule_row(bench.get("greet")).last_run_at == NOW + timedelta(hours=1), "Update last_run_at"
+    assert schedule_row(bench.get("greet")).next_run_at == NOW + timedelta(hours=25), "compute new next_run_at"
