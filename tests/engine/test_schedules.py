@@ -107,7 +107,8 @@ def test_every_setting_reaches_the_definition() -> None:
         "final_fallback",
         "fallback_timeout",
         "work_source",
-    }  # executors/test_agents
+        "steps",
+    }  # executors/test_agents, engine/test_steps
     assert {*ALL, *TRIGGER, *agents, "anchor", "first"} == set(SETTINGS), "a setting that this test does not know"
 
 
@@ -196,7 +197,7 @@ def test_job_must_be_a_name(job: object) -> None:
 @pytest.mark.parametrize("settings", [{}, {"job": None}, {"job": None, "prompt": None}])
 def test_there_must_be_a_prompt_or_a_job(settings: dict[str, Any]) -> None:
     """B8"""
-    with pytest.raises(InvalidInput, match='A schedule needs "prompt" or "job"') as caught:
+    with pytest.raises(InvalidInput, match='A schedule needs "prompt", "job" or "steps"') as caught:
         parse_schedule("5m", settings, NOW)
     hint = 'For example: prompt="Summarise my open PRs".'
     assert (caught.value.field, caught.value.hint) == ("job", hint)

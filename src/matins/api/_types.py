@@ -33,6 +33,22 @@ if TYPE_CHECKING:
     from matins.api.arguments import Instant, When
 
 
+class StepSettings(TypedDict, total=False):
+    title: Required[str]
+    agent: str | None
+    job: str | None
+    prompt: str | None
+    payload: Any | None
+    after: Sequence[str] | None
+    target: str | Mapping[str, Any] | None
+    work_source: str | None
+    retries: int | None
+    timeout: str | None
+    on_unknown: Literal["hold", "retry"] | None
+    max_cost: str | None
+    approval: Literal["auto", "owner_approve", "council_approve"] | None
+
+
 class ScheduleSettings(TypedDict, total=False):
     job: str | None
     description: str | None
@@ -43,6 +59,7 @@ class ScheduleSettings(TypedDict, total=False):
     on: str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]] | None
     payload: Any | None
     work_source: str | None
+    steps: Sequence[StepSettings] | None
     overlap: Literal["skip", "queue", "cancel_other", "allow"] | None
     queue_limit: int | None
     at_capacity: Literal["wait", "skip"] | None
@@ -94,6 +111,7 @@ class ScheduleEdit(TypedDict, total=False):
     on: str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]] | None
     payload: Any | None
     work_source: str | None
+    steps: Sequence[StepSettings] | None
     overlap: Literal["skip", "queue", "cancel_other", "allow"] | None
     queue_limit: int | None
     at_capacity: Literal["wait", "skip"] | None

@@ -11,7 +11,7 @@ from matins.api.use_case import Noun, use_case
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from matins.api.arguments import Id, Limit
+    from matins.api.arguments import Id, Limit, RunId
     from matins.api.results import Approval, Run
     from matins.model.approval import ApprovalState
 
@@ -46,5 +46,5 @@ class Approvals(Noun, noun="approvals"):
         """Deny a request."""
 
     @use_case("approve", "POST /v1/runs/{run_id}/approval")
-    def answer(self, run_id: Id, approved: bool, *, digest: str | None = None) -> Run | None:
+    def answer(self, run_id: RunId, approved: bool, *, digest: str | None = None) -> Run | None:
         """Approve or deny the pending request about a run; None when there is none."""

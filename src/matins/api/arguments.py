@@ -15,10 +15,13 @@ from matins.engine.schedules import SETTINGS
 from matins.engine.validation import check_choice, invalid, nearest, preview_of
 from matins.engine.when.triggers import Trigger, to_ms
 from matins.errors import Example, InstantError, InvalidInput, MatinsError
+from matins.model.run import StepId
 from matins.records import record_kinds
 
 Id = str | int
 """The id of a run, an approval, a thread or an event. Results have strings; numbers are accepted."""
+RunId = str | int
+"""The id of a run, or of one of its steps by number: `12/2`."""
 Instant = datetime | str | int
 """A datetime with a zone, an RFC 3339 text with an offset, or UTC milliseconds."""
 When = str | Trigger | Mapping[str, Any]
@@ -33,6 +36,7 @@ Count = int
 """1 to 1,000."""
 MAX_LIMIT = 1_000
 _MAX_ID_DIGITS = 18
+_MAX_STEP_DIGITS = 3
 _MAX_INSTANT = 253_402_300_799_999
 """The end of the year 9999."""
 _MAX_INTEGER = 1 << 63
@@ -158,6 +162,16 @@ def _id(field: str, value: Any) -> int:
     raise InvalidInput(f'"{field}" is not an id: {preview_of(value)}.', value=value, field=field, hint="Use a number.")
 
 
+def _run_id(field: str, value: Any) -> int | StepId:
+    run, slash, step = value.partition("/") if isinstance(value, str) else (value, "", "")
+    if not slash:
+        return _id(field, value)
+    if step.isascii() and step.isdigit() and len(step) <= _MAX_STEP_DIGITS:
+        return StepId(_id(field, run), int(step))
+    hint = "Use the number of the step: 12/2."
+    raise InvalidInput(f'"{field}" is not a step: {preview_of(value)}.', value=value, field=field, hint=hint)
+
+
 def _instant(field: str, value: Any) -> int:
     if type(value) is int and 0 <= value <= _MAX_INSTANT:
         return value
@@ -218,6 +232,7 @@ _STRING: Schema = {"type": "string"}
 _STRINGS: Schema = {"type": "array", "items": _STRING}
 _PAGE_SIZE: Schema = {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT}
 ID: Schema = {"type": "string", "pattern": "^[0-9]{1,18}$"}
+RUN_ID: Schema = {"type": "string", "pattern": "^[0-9]{1,18}(/[0-9]{1,3})?$"}
 INSTANT: Schema = {"type": "string", "format": "date-time"}
 WHEN: Schema = {
     "description": "When: English, cron, a duration, an ISO instant or an RRULE; or a trigger as JSON.",
@@ -232,6 +247,7 @@ _KINDS: Mapping[str, ArgumentKind] = {
     "Count": ArgumentKind(_limit, _PAGE_SIZE, _number_of, 5),
     "bool": ArgumentKind(_flag, {"type": "boolean"}, _flag_of, True),
     "Id": ArgumentKind(_id, ID, _same_text),
+    "RunId": ArgumentKind(_run_id, RUN_ID, _same_text),
     "Instant": ArgumentKind(_instant, INSTANT, _same_text),
     "Json": ArgumentKind(_any, {}, _same_text, '{"…": "…"}'),
     "When": ArgumentKind(_any, WHEN, _same_text),

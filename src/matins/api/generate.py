@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from matins.engine.schedules import SETTINGS
 from matins.model import settings as kinds
-from matins.model.settings import Declared, Kind, Table
+from matins.model.settings import Declared, Kind, Table, settings_of
 from matins.records import record_kinds
 from matins.records.kind import RecordKind
 
@@ -56,6 +56,10 @@ def _always(text: str) -> Callable[[Declared], str]:
     return lambda declared: text
 
 
+def _record_class(declared: Declared) -> str:
+    return f"{cast('kinds.Records', declared.kind).record.__name__}Settings"
+
+
 TYPE: Mapping[type[Kind], Callable[[Declared], str]] = {
     **dict.fromkeys(
         (
@@ -85,6 +89,7 @@ TYPE: Mapping[type[Kind], Callable[[Declared], str]] = {
     kinds.Options: _always("Mapping[str, Any]"),
     kinds.Json: _always("Any"),
     kinds.Calls: _always("str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]]"),
+    kinds.Records: lambda declared: f"Sequence[{_record_class(declared)}]",
     kinds.Pause: _always("bool | str"),
 }
 """The type of a setting as an argument."""
@@ -93,6 +98,7 @@ RESULT: Mapping[type[Kind], Callable[[Declared], str]] = {
     **dict.fromkeys((kinds.Names, kinds.Arguments, kinds.Windows), _always("list[str]")),
     **dict.fromkeys((kinds.Labels, kinds.Variables), _always("dict[str, str]")),
     **dict.fromkeys((kinds.Target, kinds.Options), _always("dict[str, Any]")),
+    kinds.Records: _always("list[dict[str, Any]]"),
     kinds.Instant: _always("datetime"),
     kinds.Tokens: _always("int"),
     kinds.Command: _always("str | list[str]"),
@@ -106,6 +112,9 @@ def types_text() -> str:
     imports = "".join(sorted([*_IMPORTS, *calls]))
     results = ", ".join(sorted(_result(kind) for kind in found))
     parts = [_HEAD + _TYPES_IMPORTS.format(imports=imports, results=results)]
+    for declared in SETTINGS.values():
+        if isinstance(declared.kind, kinds.Records):
+            parts += list(_settings(declared.kind.record.__name__, settings_of(declared.kind.record), {}))[:1]
     parts += _settings("Schedule", SETTINGS, {"when": "When"})
     for kind in found:
         parts += _settings(_result(kind), kind.table, {})

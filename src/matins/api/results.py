@@ -28,6 +28,27 @@ class FilePlace(Struct, frozen=True):
     line: int
 
 
+class RunStep(Struct, frozen=True):
+    """A step of a run."""
+
+    number: int
+    title: str
+    after: list[str]
+    agent: str
+    job: str
+    run_id: str | None
+    """The step's own run; None before the whole run starts."""
+    state: RunStateName
+    status: str
+    """The state; of a step that waits, what it waits for."""
+    reason: str | None
+    attempt: int
+    started_at: datetime | None
+    ended_at: datetime | None
+    duration_ms: int | None
+    outcome: Any
+
+
 class Run(Struct, frozen=True):
     """The record of one slot, or of one manual start."""
 
@@ -56,6 +77,14 @@ class Run(Struct, frozen=True):
     reason: str | None
     evidence: dict[str, Any] | None
     outcome: Any
+    parent: str | None
+    """The run whose step this is."""
+    step: int | None
+    """The number of the step, from 1."""
+    retry_of: str | None
+    """The run that this one repeats."""
+    steps: list[RunStep]
+    """The steps of the run, where one run is asked for; mostly there are none."""
 
 
 class CallRun(Struct, frozen=True):

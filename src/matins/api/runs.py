@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 from matins.api.use_case import Noun, use_case
 
 if TYPE_CHECKING:
-    from matins.api.arguments import Id, Limit
+    from matins.api.arguments import Id, Limit, RunId
     from matins.api.results import Check, Output, Run, RunStateName, Snapshot, ThreadAssignment
 
 RunOutcome = Literal["succeeded", "failed", "unknown", "retry"]
@@ -30,37 +30,45 @@ class Runs(Noun, noun="runs"):
     ) -> builtins.list[Run]:
         """List runs of all schedules, or of one, the newest first."""
 
-    @use_case("read", "GET /v1/runs/{run_id}", tool="get_run")
-    def get(self, run_id: Id) -> Run:
+    @use_case("read", "GET /v1/runs/{run_id:path}", tool="get_run")
+    def get(self, run_id: RunId) -> Run:
         """Get a run."""
 
-    @use_case("run", "POST /v1/runs/{run_id}/cancel", tool="cancel_run")
-    def cancel(self, run_id: Id, *, reason: str = "cancelled") -> Run:
+    @use_case("run", "POST /v1/runs/{run_id:path}/cancel", tool="cancel_run")
+    def cancel(self, run_id: RunId, *, reason: str = "cancelled") -> Run:
         """Cancel a run: at once when it has not started, else as soon as its worker has ended it."""
 
-    @use_case("operate", "POST /v1/runs/{run_id}/resolve")
-    def resolve(self, run_id: Id, outcome: RunOutcome) -> Run:
+    @use_case("run", "POST /v1/runs/{run_id:path}/retry", status=201, location="/v1/runs/{id}", tool="retry_run")
+    def retry(self, run_id: RunId, *, from_step: str | None = None) -> Run:
+        """Start a new run that repeats an ended one, with the settings of then.
+
+        Of a run with steps, only those that did not succeed run again; `from_step` (a title or a number) and everything
+        behind it run again too.
+        """
+
+    @use_case("operate", "POST /v1/runs/{run_id:path}/resolve")
+    def resolve(self, run_id: RunId, outcome: RunOutcome) -> Run:
         """Set the outcome of a held run, or retry it."""
 
-    @use_case("read", "GET /v1/runs/{run_id}/checks")
-    def checks(self, run_id: Id) -> builtins.list[Check]:
+    @use_case("read", "GET /v1/runs/{run_id:path}/checks")
+    def checks(self, run_id: RunId) -> builtins.list[Check]:
         """List what guards, pre-checks and hooks decided about a run, with their output."""
 
-    @use_case("read", "GET /v1/runs/{run_id}/thread")
-    def thread(self, run_id: Id) -> ThreadAssignment | None:
+    @use_case("read", "GET /v1/runs/{run_id:path}/thread")
+    def thread(self, run_id: RunId) -> ThreadAssignment | None:
         """Get the conversation in which a run happened; None before it started."""
 
-    @use_case("read", "GET /v1/runs/{run_id}/snapshot")
-    def snapshot(self, run_id: Id) -> Snapshot:
+    @use_case("read", "GET /v1/runs/{run_id:path}/snapshot")
+    def snapshot(self, run_id: RunId) -> Snapshot:
         """Get the settings of the schedule when this run was made."""
 
-    @use_case("read", "GET /v1/runs/{run_id}/output", tool="get_output")
+    @use_case("read", "GET /v1/runs/{run_id:path}/output", tool="get_output")
     def output(
-        self, run_id: Id, *, offset: int = 0, limit: int = 65_536, stream: Literal["stdout", "stderr"] = "stdout"
+        self, run_id: RunId, *, offset: int = 0, limit: int = 65_536, stream: Literal["stdout", "stderr"] = "stdout"
     ) -> Output:
         """Get up to `limit` bytes of what the last attempt wrote. Secrets are redacted."""
 
-    def wait(self, run_id: Id, *, timeout: float | None = None) -> Run:
+    def wait(self, run_id: RunId, *, timeout: float | None = None) -> Run:
         """Wait until a run is over, or needs a person, and return it. After `timeout` seconds: as it is then."""
         until = None if timeout is None else time.monotonic() + timeout
         pause = _FIRST_LOOK_S

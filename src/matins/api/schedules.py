@@ -56,6 +56,7 @@ class Api(Noun, RecordNouns, noun="schedules"):
     ) -> Schedule:
         """Add a schedule. A name that is taken is refused. It needs `when`, `on` or both.
 
+        `when` may be omitted where there are `steps`: then the schedule never fires by time.
         Without a name, it gets one from its prompt or job, numbered where that is taken. `create_agent` creates an
         agent that does not exist, where a runner has its name. `context` says where the caller is, for targets such as
         `current-thread`. A schedule that an agent adds waits for approval.

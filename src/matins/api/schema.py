@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 from matins.model import settings as kinds
-from matins.model.settings import Declared, Kind, Table
+from matins.model.settings import Declared, Kind, Table, settings_of
 
 Schema = dict[str, Any]
 _STRING: Schema = {"type": "string"}
@@ -54,6 +54,18 @@ def _duration(kind: Kind) -> Schema:
     return {"type": "string", "pattern": f"^({pattern})$"}
 
 
+def _records(kind: Kind, property_of: Callable[[Declared], Schema]) -> Schema:
+    records = cast("kinds.Records", kind)
+    table = settings_of(records.record)
+    one = {
+        "type": "object",
+        "additionalProperties": False,
+        "properties": {name: property_of(declared) for name, declared in table.items()},
+        "required": [name for name, declared in table.items() if declared.setting.required],
+    }
+    return {"type": "array", "items": one, "minItems": 1, "maxItems": records.max_count}
+
+
 _TEXTS = (
     kinds.Text, kinds.Template, kinds.Name, kinds.Instant, kinds.Zone, kinds.Secret, kinds.Url,
 )  # fmt: skip
@@ -79,12 +91,14 @@ FILE_SCHEMA: Mapping[type[Kind], Callable[[Kind], Schema]] = {
     kinds.Money: _always({"type": ["string", "number"]}),
     kinds.Tokens: _always({"type": ["string", "number"]}),
     **dict.fromkeys((kinds.Names, kinds.Arguments, kinds.Command), _always(_SCALAR_OR_LIST)),
+    kinds.Records: lambda kind: _records(kind, file_property),
     kinds.Variables: _always({"type": "object", "additionalProperties": _SCALAR}),
 }
 BODY_SCHEMA: Mapping[type[Kind], Callable[[Kind], Schema]] = {
     **dict.fromkeys((*_TEXTS, kinds.Money), _always(_STRING)),
     **_SHARED,
     **dict.fromkeys((kinds.Names, kinds.Arguments), _always(_STRINGS)),
+    kinds.Records: lambda kind: _records(kind, body_property),
     kinds.Command: _always({"anyOf": [_STRING, _STRINGS]}),
     kinds.Labels: _always({"type": "object", "additionalProperties": _STRING}),
     kinds.Variables: _always({"type": "object", "additionalProperties": _STRING}),

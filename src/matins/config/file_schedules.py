@@ -70,7 +70,7 @@ def resolve(item: FileItem, defaults: SettingsBlock | None, preset: str | None) 
         raise InvalidInput(message, value=item.block.values["agent"], field="agent", hint="Remove it.")
     if settings.pop("resume_session", False):
         settings.setdefault("target", conversation_of(agent))
-    if agent and settings.get("job") is None and settings.get("prompt") is None:
+    if agent and all(settings.get(name) is None for name in ("job", "prompt", "steps")):
         settings["prompt"] = DEFAULT_PROMPT
     settings = {name: value for name, value in settings.items() if value is not None}
     return ResolvedSettings(item.name, agent, settings, (special,) if own_preset else (general,))
@@ -101,7 +101,7 @@ def _when(own: dict[str, Any], name_of_schedule: str) -> str | None:
             kind = next(kind for kind, names in _SPELLINGS.items() if name in names)
             hint = f"Add type: {kind}, or write when: {given[name]}"
             raise InvalidInput(f'"{name}" needs "type".', field=name, hint=hint)
-        if own.get("on") is None:
+        if own.get("on") is None and own.get("steps") is None:
             raise InvalidInput('the schedule needs "when" or "on".', field="when", hint="when: every weekday at 9am")
     return when
 

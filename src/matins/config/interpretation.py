@@ -198,6 +198,9 @@ class _Interpreter:
 
     def _check_agent(self, item: FileItem) -> None:
         defaults = self.parsed.defaults.values if self.parsed.defaults else {}
+        if item.block.values.get("steps") is not None:
+            self._check_steps(item)
+            return
         job = item.block.values.get("job") or defaults.get("job") or AGENT_JOB
         if not self._wakes_agent(job):
             return
@@ -230,6 +233,19 @@ class _Interpreter:
             return self.context.jobs.find(name).prompt is not None
         except InvalidInput:  # reported at the job itself
             return False
+
+    def _check_steps(self, item: FileItem) -> None:
+        """Report steps whose agent or work source does not exist."""
+        place, agents, sources = item.block.locations["steps"], self._known("agents"), self._known("work_sources")
+        for step in item.block.values["steps"]:
+            agent, source = step.get("agent") or _agent_of(item), step.get("work_source")
+            if self._wakes_agent(step.get("job") or AGENT_JOB) and agent not in agents:
+                what = f'there is no agent "{agent}"' if agent else f'step "{step.get("title")}" has no agent'
+                hint = nearest(agent, sorted(agents)) if agents else "Define it under agents."
+                self._add(place, what, agent or None, ", ".join(sorted(agents)), hint)
+            if source is not None and source not in sources:
+                hint = nearest(source, sorted(sources)) if sources else "Define it under work_sources."
+                self._add(place, f'there is no work source "{source}"', source, ", ".join(sorted(sources)), hint)
 
     def _refer(self, block: SettingsBlock, setting: str, noun: str) -> None:
         name = block.values.get(setting)

@@ -9,7 +9,7 @@ from typing import Any, cast
 from matins.engine.validation import nearest, one_of, preview_of
 from matins.errors import InvalidInput
 from matins.model import settings as kinds
-from matins.model.settings import Kind
+from matins.model.settings import Kind, Table, settings_of
 from matins.texts.yaml_nodes import MappingNode, Node, Scalar, SequenceNode, to_python
 
 _NUMBER = re.compile(r"\s*[+-]?[0-9]+(\.[0-9]+)?\s*")
@@ -114,6 +114,27 @@ def _windows(node: Node, kind: Kind) -> Any:
     return as_written(node) if isinstance(node, SequenceNode) else [as_written(node)]
 
 
+def _records(node: Node, kind: Kind) -> Any:
+    """A list of mappings. Settings of records are read by their kinds; a wrong one names its place."""
+    table = settings_of(cast("kinds.Records", kind).record)
+    if not isinstance(node, SequenceNode) or not all(isinstance(item, MappingNode) for item in node.items):
+        raise _invalid(node, "a list of mappings", "- title: Build")
+    return [_record(cast("MappingNode", item), table, number) for number, item in enumerate(node.items, 1)]
+
+
+def _record(node: MappingNode, table: Table, number: int) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in node.entries:
+        name = str(as_written(key))
+        declared = table.get(name)
+        try:
+            found[name] = as_written(value) if declared is None else read_node(value, declared.kind)
+        except InvalidInput as error:
+            error.message = f'{number}, "{name}": {error.message}'
+            raise
+    return found
+
+
 def _pause(node: Node, kind: Kind) -> Any:
     value = to_python(node)
     if isinstance(value, bool):
@@ -158,5 +179,6 @@ READ: Mapping[type[Kind], Callable[[Node, Kind], Any]] = {
     kinds.Windows: _windows,
     kinds.Json: _json,
     kinds.Calls: _json,
+    kinds.Records: _records,
     kinds.Pause: _pause,
 }  # fmt: skip

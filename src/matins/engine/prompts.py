@@ -57,6 +57,8 @@ class PromptContext(NamedTuple):
     last_outcome: str | None
     work: WorkItem | None = None
     call: CallContext | None = None
+    steps: Mapping[str, str] = {}
+    """The answers of earlier steps of the run, by the name of their placeholder."""
 
 
 FIELDS = (
@@ -68,6 +70,7 @@ CALL_BODY = "call.body."
 NOT_GIVEN = "(not given)"
 MAX_CALL_BYTES = 16_384
 """The size of all values of a call in one prompt."""
+_NO_STEPS = 'A step can use the steps that it waits for. Name them in its "after".'
 _UNTRUSTED = frozenset(["work.title", "work.body", "work.url", "work.labels"])
 
 
@@ -84,16 +87,18 @@ def check_prompt_text(prompt: object, field: str = "prompt") -> str:
     return prompt
 
 
-def check_fields(text: str, *, has_work: bool, field: str, has_call: bool = False) -> None:
-    """Raise unless every placeholder of the text is known when a run starts."""
+def check_fields(text: str, *, has_work: bool, field: str, has_call: bool = False, more: tuple[str, ...] = ()) -> None:
+    """Raise unless every placeholder of the text is known when a run starts. `more` are those of earlier steps."""
     names: list[str] = _FIELD.findall(text)
+    known = (*FIELDS, *CALL_FIELDS, *more)
     for name in names:
         if name.startswith(CALL_BODY):
             check_path(name.removeprefix(CALL_BODY), field)
-        elif name not in FIELDS and name not in CALL_FIELDS:
-            known = (*FIELDS, *CALL_FIELDS)
+        elif name not in known:
             close = difflib.get_close_matches(name, known, n=1)
             hint = f"Did you mean {{{{{close[0]}}}}}?" if close else f"Known: {', '.join(known)}."
+            if name.startswith("steps."):
+                hint = f"A step can use the steps that it waits for: {', '.join(more)}." if more else _NO_STEPS
             message = f'"{field}" has an unknown placeholder: {{{{{name}}}}}.'
             raise InvalidInput(message, value=name, field=field, hint=hint)
         if name.startswith("work.") and not has_work:
@@ -144,12 +149,14 @@ def _values(context: PromptContext) -> Mapping[str, Any]:
         "work.body": work.body if work else "",
         "work.labels": ", ".join(work.labels) if work else "",
         "work.priority": "" if work is None or work.priority is None else work.priority,
+        **context.steps,
     }
 
 
 def _field_text(name: str, values: Mapping[str, Any]) -> str:
     text = str(values[name])
-    return fenced(name, text) if name in _UNTRUSTED and text else text
+    untrusted = name in _UNTRUSTED or name.startswith("steps.")
+    return fenced(name, text) if untrusted and text else text
 
 
 class _CallValues:

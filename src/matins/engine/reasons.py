@@ -228,7 +228,15 @@ def _no_work(context: ReasonContext) -> str:
     return f'work source "{source}" had no item to claim' if source else "there was no work item to claim"
 
 
+def _failed(context: ReasonContext) -> str:
+    titles = " and ".join(f'"{title}"' for title in context["steps"] or ())
+    steps = f": {'steps' if len(context['steps']) > 1 else 'step'} {titles}" if titles else ""
+    return f"failed{steps}{context.because('error')}"
+
+
 def _approval(context: ReasonContext) -> str:
+    if context["steps"]:
+        return f'the approval of step "{context["steps"][0]}"'
     return f"approval {context['approval']}" if context["approval"] else "the approval"
 
 
@@ -266,7 +274,10 @@ _CAUSES: dict[str, Callable[[ReasonContext], str]] = {
     "paused": lambda context: "the schedule is paused. The run continues when the schedule is resumed",
     "missed": _missed,
     "no_work": _no_work,
-    "failed": lambda context: f"failed{context.because('error')}",
+    "failed": _failed,
+    "step_failed": lambda context: f'step "{context["step"]}" did not succeed',
+    "waiting_for_step": lambda context: "another step must succeed first",
+    "carried_over": lambda context: "the step succeeded before, and is not repeated",
     "failed_attempt": lambda context: f"attempt {context['attempt'] or 1} failed{context.because('error')}",
     "timed_out": lambda context: "the run exceeded its timeout",
     "cancelled": _cancelled,

@@ -22,6 +22,7 @@ from matins.engine.settings import (
     parse_setting,
     parse_settings,
 )
+from matins.engine.steps import STEPS_JOB, answer_field, before, check_steps, of_step
 from matins.engine.validation import check_names_known, invalid
 from matins.engine.when import definitions
 from matins.engine.when.durations import format_duration
@@ -32,17 +33,19 @@ from matins.model.call import OnWebhook
 from matins.model.job import JobTypes
 from matins.model.schedule import ScheduleDefinition, TriggerSettings
 from matins.model.settings import Table, settings_of
+from matins.model.step import Step
 from matins.model.trigger import Cron, Interval, Never, Once, TriggerDefinition
 
 OWNER = "A schedule"
 OWN_SETTINGS: Table = settings_of(ScheduleDefinition)
 TRIGGER_SETTINGS: Table = settings_of(TriggerSettings)
 SETTINGS: Table = settings_of(ScheduleDefinition, TriggerSettings)
+STEP_SETTINGS: Table = settings_of(Step)
 NOTABLE_SETTINGS = tuple(
     name for name, declared in SETTINGS.items() if declared.setting.owner_only or declared.setting.notable
 )
 """Settings that reach beyond an agent's own prompt and target. A proposal highlights them."""
-_OF_JOB = ("job_prompt", "harmless")
+_OF_JOB = ("job_prompt", "harmless", "step_jobs")
 """Fields that the type of the job writes; they are no settings."""
 UNREADABLE = ScheduleDefinition(TriggerDefinition(Once(0)), job="")
 """The substitute for a stored definition that cannot be read."""
@@ -59,17 +62,11 @@ def parse_schedule(
     """The definition of these settings. An error names the setting and what to type. `jobs`: the job must be one of
     them, and the payload what it needs."""
     check_names_known(OWNER, settings, SETTINGS)
-    woken = settings.get("prompt") is not None or settings.get("work_source") is not None
-    job = settings.get("job")
-    if job is None and woken:
-        job = AGENT_JOB
-    if job is None:
-        hint = Example({"prompt": "Summarise my open PRs"})
-        raise InvalidInput('A schedule needs "prompt" or "job".', field="job", hint=hint)
+    job = _job(settings)
     context = ParseContext(now, rates, local_zone)
     if follows_schedule(when):
         when, settings = None, {**settings, "on": [*_listed(settings.get("on")), when]}
-    elif when is None and settings.get("on") is None:
+    elif when is None and settings.get("on") is None and settings.get("steps") is None:
         hint = Example({"when": "every weekday at 9am"})
         raise InvalidInput('A schedule needs "when" or "on".', value=None, field="when", hint=hint)
     trigger = _trigger(when, settings, context)
@@ -79,11 +76,47 @@ def parse_schedule(
         values.setdefault("overlap", "queue")
     definition = ScheduleDefinition(trigger=trigger.definition, **values)
     if jobs is not None:
-        definition = apply_job(definition, jobs.find(definition.job), context)
+        definition = apply_types(definition, jobs, context)
     if wakes_agent(definition) and "on_unknown" not in values:  # an agent's work is not repeated blindly
         definition = replace(definition, on_unknown="hold")
     check_texts(definition)
     return definition, trigger
+
+
+def apply_types(definition: ScheduleDefinition, jobs: JobTypes, context: ParseContext) -> ScheduleDefinition:
+    """The definition with what the types of its jobs decide: of its own, or of its steps."""
+    if not definition.steps:
+        return replace(apply_job(definition, jobs.find(definition.job), context), step_jobs=())
+    found: list[tuple[str | None, bool]] = []
+    for number in range(1, len(definition.steps) + 1):
+        step = of_step(definition, number)
+        try:
+            applied = apply_job(step, jobs.find(step.job), context)
+        except InvalidInput as error:
+            error.field = f"steps[{number}].{error.field}"
+            raise
+        found.append((applied.job_prompt, applied.harmless))
+    return replace(definition, job_prompt=None, harmless=False, step_jobs=tuple(found))
+
+
+def _job(settings: Mapping[str, Any]) -> Any:
+    """The job that these settings mean."""
+    job = settings.get("job")
+    if settings.get("steps") is not None:
+        for name in ("prompt", "work_source"):
+            if settings.get(name) is not None:
+                message, hint = f'"{name}" cannot be combined with "steps".', "Give it to a step."
+                raise InvalidInput(message, value=settings[name], field=name, hint=hint)
+        if job not in (None, STEPS_JOB):
+            hint = 'Make it a step: {"title": "…", "job": "…"}.'
+            raise InvalidInput('"job" cannot be combined with "steps".', value=job, field="job", hint=hint)
+        return STEPS_JOB
+    if job is None and (settings.get("prompt") is not None or settings.get("work_source") is not None):
+        return AGENT_JOB
+    if job is None or job == STEPS_JOB:
+        hint = Example({"prompt": "Summarise my open PRs"})
+        raise InvalidInput('A schedule needs "prompt", "job" or "steps".', field="job", hint=hint)
+    return job
 
 
 def _trigger(when: Any, settings: Mapping[str, Any], context: ParseContext) -> Trigger:
@@ -116,8 +149,14 @@ def _listed(on: Any) -> list[Any]:
 
 
 def check_texts(definition: ScheduleDefinition) -> None:
-    """Raise if a prompt, or a message's payload, has an unknown placeholder."""
+    """Raise if a prompt, or a message's payload, has an unknown placeholder; or if its steps are inconsistent."""
     has_work, has_call = definition.work_source is not None, bool(definition.on)
+    check_steps(definition.steps)
+    for number, step in enumerate(definition.steps, 1):
+        if step.prompt is not None:
+            earlier = tuple(answer_field(other.title) for other in before(definition.steps, number))
+            works, field = step.work_source is not None, f"steps[{number}].prompt"
+            check_fields(step.prompt, has_work=works, has_call=has_call, field=field, more=earlier)
     if (prompt := full_prompt(definition)) is not None:
         field = "prompt" if definition.prompt else "payload"
         check_fields(prompt, has_work=has_work, has_call=has_call, field=field)
@@ -159,6 +198,8 @@ def schedule_settings(definition: ScheduleDefinition) -> dict[str, Any]:
         settings["on_unknown"] = definition.on_unknown
         if definition.on_unknown == "hold":  # the default of agents
             settings.pop("on_unknown")
+    elif definition.steps:
+        settings.pop("job")
     if definition.on and isinstance(definition.trigger.when, Never):
         settings["overlap"] = definition.overlap
         if definition.overlap == "queue":  # the default without times
@@ -200,6 +241,9 @@ def references(definition: ScheduleDefinition) -> Iterable[Reference]:
     for trigger in definition.on:
         if isinstance(trigger, OnWebhook):
             yield Reference("on", "inbound", trigger.webhook)
+    for number, step in enumerate(definition.steps, 1):
+        if step.work_source is not None:
+            yield Reference(f"steps[{number}].work_source", "work_sources", step.work_source)
 
 
 def encode(definition: ScheduleDefinition) -> str:
@@ -216,6 +260,8 @@ def decode(text: str) -> ScheduleDefinition:
     data = orjson.loads(text)
     trigger = _trigger_of(orjson.dumps(data.pop("trigger")))
     of_job = {name: data[name] for name in _OF_JOB if name in data}
+    if "step_jobs" in of_job:
+        of_job["step_jobs"] = tuple((prompt, harmless) for prompt, harmless in of_job["step_jobs"])
     return ScheduleDefinition(trigger=trigger, **of_job, **load_settings(_LOADERS, data))
 
 

@@ -7,7 +7,7 @@ line to each.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple, cast
 from urllib.parse import urlsplit
@@ -38,7 +38,7 @@ from matins.engine.when.zones import load_zone
 from matins.errors import Example, InstantError, IntervalParseError, InvalidInput, TriggerError
 from matins.model import settings as kinds
 from matins.model.agent import Target
-from matins.model.settings import Declared, Kind, Table
+from matins.model.settings import Declared, Kind, Table, settings_of
 from matins.model.trigger import Once
 
 REFERENCES = ("env:", "file:")
@@ -119,7 +119,12 @@ def dump_settings(table: Table, value: Any) -> dict[str, Any]:
 
 def loaders_of(table: Table) -> dict[str, Callable[[Any], Any]]:
     """The loader of each field, for `load_settings`."""
-    return {declared.field: LOAD[type(declared.kind)] for declared in table.values()}
+    return {declared.field: _loader(declared.kind) for declared in table.values()}
+
+
+def _loader(kind: Kind) -> Callable[[Any], Any]:
+    found = LOAD[type(kind)]
+    return found(kind) if isinstance(kind, kinds.Records) else found
 
 
 def load_settings(loaders: Mapping[str, Callable[[Any], Any]], data: Values) -> dict[str, Any]:
@@ -383,6 +388,33 @@ def _calls(declared: Declared, value: Any, context: ParseContext) -> Any:
     return parse_on(value, declared.name)
 
 
+def _records(declared: Declared, value: Any, context: ParseContext) -> tuple[Any, ...]:
+    """The records of a list. An error names the place: `steps[2].retries`."""
+    kind = cast("kinds.Records", declared.kind)
+    items = list(cast("Sequence[Any]", value)) if isinstance(value, (list, tuple)) else []
+    if not 1 <= len(items) <= kind.max_count:
+        given = f"a list of {len(items)}" if isinstance(value, (list, tuple)) else preview_of(value)
+        allowed = f"a list of 1 to {kind.max_count} mappings"
+        message = f'"{declared.name}" must be {allowed}, not {given}.'
+        raise InvalidInput(message, value=given, field=declared.name, allowed=allowed)
+    return tuple(_record(declared.name, kind, number, item, context) for number, item in enumerate(items, 1))
+
+
+def _record(name: str, kind: kinds.Records, number: int, item: Any, context: ParseContext) -> Any:
+    place, table = f"{name}[{number}]", settings_of(kind.record)
+    if isinstance(item, kind.record):
+        return item
+    if not isinstance(item, Mapping):
+        raise invalid(place, item, "a mapping")
+    given, owner = cast("Mapping[str, Any]", item), f"{kind.one.capitalize()} {number}"
+    try:
+        check_required(owner, table, given)
+        return kind.record(**parse_settings(owner, table, given, context))
+    except InvalidInput as error:
+        error.field = place if error.field is None else f"{place}.{error.field}"
+        raise
+
+
 def _pause(declared: Declared, value: Any, context: ParseContext) -> bool | str:
     if isinstance(value, (bool, str)):
         return value
@@ -415,6 +447,7 @@ PARSE: Mapping[type[Kind], Parse] = {
     kinds.Options: _options,
     kinds.Json: _json,
     kinds.Calls: _calls,
+    kinds.Records: _records,
     kinds.Pause: _pause,
 }
 
@@ -436,6 +469,20 @@ def _place(value: Target) -> dict[str, Any]:
 
 def _window_texts(value: tuple[Any, ...]) -> list[str]:
     return [window_text(window) for window in value]
+
+
+def _record_settings(value: tuple[Any, ...]) -> list[dict[str, Any]]:
+    return [format_settings(settings_of(cast("type[Any]", type(item))), item) for item in value]
+
+
+def _dumped_records(value: tuple[Any, ...]) -> list[dict[str, Any]]:
+    return [dump_settings(settings_of(cast("type[Any]", type(item))), item) for item in value]
+
+
+def _record_loader(kind: kinds.Records) -> Callable[[Any], Any]:
+    """The loader of a list of records, which needs to know their type."""
+    loaders = loaders_of(settings_of(kind.record))
+    return lambda value: tuple(kind.record(**load_settings(loaders, item)) for item in value)
 
 
 def _list(value: Any) -> Any:
@@ -471,6 +518,7 @@ FORMAT: Mapping[type[Kind], Callable[[Any], Any]] = {
     kinds.Target: _place,
     kinds.Windows: _window_texts,
     kinds.Calls: format_on,
+    kinds.Records: _record_settings,
 }
 _AS_HELD = (*_PLAIN, *_LISTS, kinds.Secret, kinds.Duration, kinds.Size, kinds.Instant, kinds.Money, kinds.Variables)
 DUMP: Mapping[type[Kind], Callable[[Any], Any]] = {
@@ -478,6 +526,7 @@ DUMP: Mapping[type[Kind], Callable[[Any], Any]] = {
     kinds.Target: _list,
     kinds.Windows: _window_texts,
     kinds.Calls: format_on,
+    kinds.Records: _dumped_records,
 }
 LOAD: Mapping[type[Kind], Callable[[Any], Any]] = {
     **dict.fromkeys((*_PLAIN, kinds.Secret, kinds.Duration, kinds.Size, kinds.Instant, kinds.Money), _same),
@@ -486,4 +535,5 @@ LOAD: Mapping[type[Kind], Callable[[Any], Any]] = {
     kinds.Target: _target_of,
     kinds.Windows: parse_windows,
     kinds.Calls: parse_on,
+    kinds.Records: _record_loader,
 }

@@ -60,6 +60,22 @@ DENY = _named("denied", S.WAITING, S.READY, S.DENIED)
 EXPIRE = _named("expired", S.WAITING, S.READY, S.EXPIRED)
 REFUSE_FOR_BUDGET = _named("over_budget", S.WAITING, S.READY, S.OVER_BUDGET)
 
+DENY_STARTED = _named("denied", S.STARTING, S.HELD, S.DENIED)
+"""A step of the run was denied."""
+EXPIRE_STARTED = _named("expired", S.STARTING, S.HELD, S.EXPIRED)
+JOIN = {
+    S.SUCCEEDED: SUCCEED,
+    S.FAILED: FAIL,
+    S.OVER_BUDGET: OVERSPEND,
+    S.UNKNOWN: MARK_UNKNOWN,
+    S.INTERRUPTED: INTERRUPT,
+    S.CANCELLED: CANCEL,
+    S.DENIED: DENY_STARTED,
+    S.EXPIRED: EXPIRE_STARTED,
+    S.SKIPPED: SKIP_NO_WORK,
+}
+"""The end of a run by the outcome of its steps."""
+
 ALL = (
     CLAIM,
     RELEASE,
@@ -88,6 +104,8 @@ ALL = (
     DENY,
     EXPIRE,
     REFUSE_FOR_BUDGET,
+    DENY_STARTED,
+    EXPIRE_STARTED,
 )
 AFTER_VERDICT = {
     S.WAITING: DEFER,

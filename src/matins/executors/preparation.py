@@ -198,7 +198,7 @@ class Preparation:
         compiled, definition = attempt.compiled, attempt.compiled.definition
         session = context.assignment.thread.session if context.assignment else None
         cap = min((cost for cost in (definition.max_cost, agent.max_cost) if cost is not None), default=None)
-        fire = prompt_context(attempt, context.previous_state)._replace(call=context.call)
+        fire = prompt_context(attempt, context.previous_state, context.steps)._replace(call=context.call)
         return Call(
             prompt=build_prompt(
                 full_prompt(definition),

@@ -6,7 +6,7 @@ import asyncio
 import inspect
 import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from copy import deepcopy
 from datetime import datetime
 from queue import Empty, SimpleQueue
@@ -115,6 +115,11 @@ class JobContext:
         """The state in which the previous run ended, if there is one."""
         state = self._executor.loader.previous_state(self._attempt)
         return None if state is None else state.label
+
+    @property
+    def steps(self) -> Mapping[str, Any]:
+        """The results of the steps of this run that have succeeded, by title; empty without steps."""
+        return self._executor.loader.step_results(self._attempt)
 
     def spend(
         self,

@@ -9,6 +9,9 @@ from typing import Any, NamedTuple
 
 from matins.model.run import RunState
 
+CompiledKey = tuple[int, int, int]
+"""Schedule, revision and step (0 for the whole): what a run's settings are found by."""
+
 
 class Due(NamedTuple):
     schedule_id: int
@@ -75,6 +78,11 @@ class ReadyRun(NamedTuple):
     planned_at: int
     cancelling: int
     cleared: int
+    step: int
+
+    @property
+    def key(self) -> CompiledKey:
+        return self.schedule_id, self.rev, self.step
 
 
 class Claim(NamedTuple):
@@ -114,6 +122,11 @@ class WaitingRun(NamedTuple):
     attempt: int
     reason: str
     planned_at: int
+    step: int
+
+    @property
+    def key(self) -> CompiledKey:
+        return self.schedule_id, self.rev, self.step
 
 
 class StartedRun(NamedTuple):
@@ -126,8 +139,13 @@ class StartedRun(NamedTuple):
     epoch: int
     attempt: int
     state: int
-    owner: int
+    owner: int | None
     cancelling: int
+    step: int
+
+    @property
+    def key(self) -> CompiledKey:
+        return self.schedule_id, self.rev, self.step
 
 
 class RunAhead(NamedTuple):
@@ -305,6 +323,30 @@ class RunRow(NamedTuple):
     evidence: str | None
     outcome: str | None
     cleared: int
+    parent: int | None
+    step: int
+    round: int | None
+    retry_of: int | None
+
+
+class NewStep(NamedTuple):
+    """A step of a run."""
+
+    id: int
+    schedule_id: int
+    rev: int
+    state: int
+    scope: str | None
+    not_before: int | None
+    planned_at: int
+    started_at: int | None
+    ended_at: int | None
+    reason: str | None
+    evidence: str | None
+    outcome: str | None
+    parent: int
+    step: int
+    round: int
 
 
 class CheckRow(NamedTuple):

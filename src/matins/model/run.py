@@ -44,6 +44,16 @@ class RunState(IntEnum):
         return self.name.lower()
 
 
+class StepId(NamedTuple):
+    """A step by the number of its run and its own."""
+
+    run: int
+    step: int
+
+    def __str__(self) -> str:
+        return f"{self.run}/{self.step}"
+
+
 @dataclass(frozen=True, slots=True)
 class RunRecord:
     """A run in the store. Instants are UTC milliseconds."""
@@ -71,6 +81,14 @@ class RunRecord:
     outcome: Any
     cleared: int = 0
     """The `GatesPassed` of the run."""
+    parent: int | None = None
+    """The run whose step this is."""
+    step: int = 0
+    """The number of the step, from 1; 0 for a whole run."""
+    round: int | None = None
+    """Which attempt of its parent made the step."""
+    retry_of: int | None = None
+    """The run whose successful steps this one carried over."""
 
     @property
     def status(self) -> str:

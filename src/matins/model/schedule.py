@@ -19,6 +19,7 @@ from matins.model.settings import (
     Money,
     Name,
     Names,
+    Records,
     Setting,
     Template,
     Text,
@@ -26,13 +27,12 @@ from matins.model.settings import (
     Zone,
 )
 from matins.model.settings import Target as TargetKind
+from matins.model.step import ApprovalPolicy, OnUnknown, Step
 from matins.model.trigger import Anchor, DstGap, DstOverlap, First, TriggerDefinition
 
 CatchUp = Literal["skip", "run_once", "run_all_capped"]
 Overlap = Literal["skip", "queue", "cancel_other", "allow"]
 AtCapacity = Literal["wait", "skip"]
-OnUnknown = Literal["hold", "retry"]
-ApprovalPolicy = Literal["auto", "owner_approve", "council_approve"]
 ApprovalDefault = Literal["deny", "approve"]
 FinalFallback = Literal["fresh", "skip"]
 ScheduleState = Literal["pending", "active", "paused", "completed", "expired", "rejected", "broken", "removed"]
@@ -69,6 +69,10 @@ class ScheduleDefinition:
     payload: Annotated[Any, Setting(Json(), "JSON value passed to the job.", {"depth": 3})] = None
     work_source: Annotated[str | None,
         Setting(Name("work_sources"), "Source of work items, by name.", "backlog", notable=True)] = None
+    steps: Annotated[tuple[Step, ...],
+        Setting(Records(Step, "step"), "Parts of the work, each a prompt or a job; some may wait for others.",
+                [{"title": "Build", "agent": "coder"}, {"title": "Deploy", "agent": "ops", "after": ["Build"]}],
+                notable=True)] = ()
     overlap: Annotated[Overlap,
         Setting(_choice(Overlap),
                 "What to do when the previous run has not finished; default: skip, or queue without `when`.",
@@ -136,6 +140,8 @@ class ScheduleDefinition:
     """What the type of the job tells an agent, written when the schedule is made; None for a function."""
     harmless: bool = False
     """Whether the type of the job says that runs need no approval under `owner_approve`."""
+    step_jobs: tuple[tuple[str | None, bool], ...] = ()
+    """`job_prompt` and `harmless` of each step."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -185,6 +185,16 @@ class Calls(Kind):
     __slots__ = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Records(Kind):
+    """A list of records, each with settings of its own."""
+
+    record: type[Any]
+    """The dataclass that declares the settings of one."""
+    one: str
+    max_count: int = 100
+
+
 class Pause(Kind):
     """True, false, or a reason as text; only in the file."""
 

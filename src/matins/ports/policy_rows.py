@@ -54,8 +54,8 @@ class ApprovalRows(Protocol):
 class SpendingRows(Protocol):
     """Reservations and spending of runs, and the usage of budgets."""
 
-    def past_spend(self, schedule_id: int, limit: int) -> list[Usage]:
-        """The spending of the last runs of a schedule, the newest first."""
+    def past_spend(self, schedule_id: int, step: int, limit: int) -> list[Usage]:
+        """The spending of the last runs of a schedule, or of one of its steps, the newest first."""
         ...
 
     def budget_usage(self, budget: str, subject: str, period: str) -> BudgetUsage: ...

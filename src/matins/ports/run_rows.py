@@ -11,6 +11,7 @@ from matins.model.rows import (
     Claim,
     LiveRun,
     NewRun,
+    NewStep,
     ReadyRun,
     Release,
     RunAhead,
@@ -80,6 +81,29 @@ class RunRows(Protocol):
 
     def set_run_revision(self, run_id: int, rev: int) -> None:
         """Give a run that has not started another revision. The run must pass its gates again."""
+        ...
+
+    def unfold(self, run_id: int, epoch: int, now: int) -> int | None:
+        """Start a ready run of steps, and return the number of its round. None when another worker was faster."""
+        ...
+
+    def insert_steps(self, rows: Sequence[NewStep]) -> None: ...
+    def steps_of(self, run_id: int) -> list[RunRow]:
+        """The steps of a run in its last round, by number."""
+        ...
+
+    def live_steps(self, run_ids: Iterable[int]) -> list[int]: ...
+    def parents_of(self, run_ids: Iterable[int]) -> list[int]:
+        """The runs that these are steps of."""
+        ...
+
+    def set_retry(self, run_id: int, retry_of: int, retry_from: int | None) -> None: ...
+    def retry_of(self, run_id: int) -> tuple[int | None, int | None]:
+        """The run whose successful steps a run carries over, and the step from which everything runs again."""
+        ...
+
+    def nominal_slot(self, run_id: int) -> int | None:
+        """The slot of the run that this is a step of."""
         ...
 
     def uncount_attempt(self, run_id: int) -> None: ...

@@ -15,7 +15,7 @@ from matins.model.call import ANY_CHANNEL, Call, CallOutcome, CallRow
 from matins.model.rows import NewEvent
 from matins.model.run import RunState
 from matins.model.schedule import ScheduleRecord
-from matins.ports import CallRows, Transaction
+from matins.ports import Transaction
 from matins.runtime import spending
 from matins.runtime.catalog import Catalog, CompiledSchedule
 from matins.runtime.planner import live_runs
@@ -93,7 +93,7 @@ class _Reply(NamedTuple):
     def answer(self) -> int | str:
         """The run of the call, or why the call does not concern the schedule."""
         transaction, schedule = self.transaction, self.schedule
-        compiled = self.catalog.compiled(transaction, [(schedule.id, schedule.rev)])[schedule.id, schedule.rev]
+        compiled = self.catalog.find(transaction, (schedule.id, schedule.rev, 0))
         if not isinstance(compiled, CompiledSchedule):
             return f"Its settings cannot be read: {compiled}"
         match = self._match(compiled)
@@ -148,7 +148,9 @@ class _Reply(NamedTuple):
         short = spending.forecast(transaction, policies, compiled, now)
         stopped = schedule.state in ("paused", "broken")
         facts = Facts(live, False, compiled.agent, policies, short, called=True, paused=stopped)
-        return judge(Candidate(compiled.definition, None, facts, schedule.executions, False, now), gates)
+        return judge(
+            Candidate(compiled.definition, None, facts, schedule.executions, False, now), gates & compiled.levels
+        )
 
 
 def _request_key(call: Call) -> str:
@@ -157,9 +159,9 @@ def _request_key(call: Call) -> str:
     return f"{_PREFIXES[call.source]}:{call.name}:{call.key}"
 
 
-def call_context(transaction: CallRows, run_id: int) -> CallContext | None:
-    """The newest call that the run stands for."""
-    rows = transaction.calls_of_run(run_id, 1)
+def call_context(transaction: Transaction, run_id: int) -> CallContext | None:
+    """The newest call that the run stands for, or the run that it is a step of."""
+    rows = transaction.calls_of_run(next(iter(transaction.parents_of([run_id])), run_id), 1)
     return _context(rows[0]) if rows else None
 
 

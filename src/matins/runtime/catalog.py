@@ -7,55 +7,81 @@ from collections.abc import Iterable
 from dataclasses import replace
 from functools import lru_cache
 
-from matins.engine.gates import Mask, applicable_gates
+from matins.engine.gates import ALL, Mask, applicable_gates, level_mask
 from matins.engine.jobs import MESSAGE_JOB, wakes_agent
 from matins.engine.planning import Timetable
 from matins.engine.policies import NO_POLICIES, Policies, read_policies
 from matins.engine.schedules import decode
+from matins.engine.steps import of_step
 from matins.engine.when.triggers import compile_trigger
+from matins.model.rows import CompiledKey
 from matins.ports import PolicyRows, ScheduleRows, Transaction
 
 log = logging.getLogger("matins")
 _MAX_CACHED = 200_000
 GLOBAL = "global"
 _GLOBAL_ONLY = frozenset([GLOBAL])
+_NO_SCOPES: frozenset[str] = frozenset()
+NO_LIMITS: tuple[int | None, int | None] = (None, None)
 
 
 _compiled_trigger = lru_cache(maxsize=4096)(compile_trigger)
 
 
 @lru_cache(maxsize=4096)
-def _timetable(text: str) -> tuple[Timetable, Mask]:
-    """The compiled definition and its gates, cached by settings. Other schedules may share the trigger."""
-    definition = decode(text)
-    return Timetable(definition, _compiled_trigger(definition.trigger)), applicable_gates(definition)
+def _timetable(text: str, step: int) -> tuple[Timetable, Mask, str, tuple[int | None, int | None]]:
+    """The compiled definition, the gates of its level, and for a step its agent and the limits of the whole run. Cached
+    by settings: other schedules may share them."""
+    definition, levels, agent, limits = decode(text), ALL, "", NO_LIMITS
+    if step:
+        agent, levels = definition.steps[step - 1].agent, level_mask("step")
+        limits = definition.max_cost, definition.max_tokens
+        definition = of_step(definition, step)
+    elif definition.steps:
+        levels = level_mask("run")
+    return Timetable(definition, _compiled_trigger(definition.trigger)), levels, agent, limits
 
 
 class CompiledSchedule:
-    """A schedule at one revision."""
+    """A schedule at one revision, or one of its steps."""
 
     __slots__ = (
-        "agent", "definition", "emits_message", "exclusive", "gates", "name", "rev", "schedule_id", "scope", "scopes",
-        "timetable", "uid", "wakes_agent",
+        "_text", "agent", "definition", "emits_message", "exclusive", "gates", "levels", "name", "rev", "run_limits",
+        "schedule_id", "scope", "scopes", "step", "steps", "timetable", "uid", "wakes_agent",
     )  # fmt: skip
 
-    def __init__(self, schedule_id: int, rev: int, name: str, agent: str, text: str, uid: str = "") -> None:
+    def __init__(
+        self, schedule_id: int, rev: int, name: str, agent: str, text: str, uid: str = "", step: int = 0
+    ) -> None:
         self.schedule_id = schedule_id
         self.rev = rev
         self.name = name
-        self.agent = agent
         self.uid = uid
         """Random, and part of the keys of its runs."""
-        self.timetable, self.gates = _timetable(text)
-        """The gates at which its settings may stop a run."""
+        self.step = step
+        """The number of the step, from 1; 0 for the whole schedule."""
+        self.timetable, self.levels, own_agent, self.run_limits = _timetable(text, step)
+        """The gates that a run of this level passes: all of them, unless it has steps or is one. Then, of a step, what
+        all steps of a run may spend together, in micro-dollars and tokens."""
+        self.agent = agent = own_agent or agent
         self.definition = self.timetable.definition
+        self.gates = applicable_gates(self.definition) & self.levels
+        """The gates at which its settings may stop a run."""
+        self.steps = self.definition.steps
+        """The steps that its runs consist of; mostly there are none."""
+        self._text = text if self.steps else ""
         self.exclusive = int(self.timetable.exclusive)
-        self.scope = f"agent:{agent}" if agent else None
-        self.scopes = frozenset([GLOBAL, self.scope]) if self.scope else _GLOBAL_ONLY
+        self.scope = f"agent:{agent}" if agent and not self.steps else None
+        self.scopes = frozenset([GLOBAL, self.scope]) if self.scope else _NO_SCOPES if self.steps else _GLOBAL_ONLY
+        """The limits that its runs count for. A run of steps counts for none; its steps do."""
         self.wakes_agent = wakes_agent(self.definition)
         """Whether its runs are prompts to an agent."""
         self.emits_message = self.definition.job == MESSAGE_JOB
         """Whether its runs only emit an event: they need no capacity."""
+
+    def step_of(self, number: int) -> CompiledSchedule:
+        """One of its steps."""
+        return CompiledSchedule(self.schedule_id, self.rev, self.name, self.agent, self._text, self.uid, number)
 
 
 class Catalog:
@@ -63,7 +89,7 @@ class Catalog:
         self._workdir = workdir
         self._caches = cache
         """False while settings are edited: after a rollback, another edit may get the same revision number."""
-        self._cache: dict[tuple[int, int], CompiledSchedule] = {}
+        self._cache: dict[CompiledKey, CompiledSchedule] = {}
         self._policies = NO_POLICIES
 
     def clear(self) -> None:
@@ -80,12 +106,16 @@ class Catalog:
                 log.error("A policy cannot be read and is ignored: %s", trouble)
         return self._policies
 
+    def find(self, transaction: Transaction, key: CompiledKey) -> CompiledSchedule | Exception | None:
+        """One compiled schedule or step; None when there is no such revision."""
+        return self.compiled(transaction, [key]).get(key)
+
     def compiled(
-        self, transaction: Transaction, keys: Iterable[tuple[int, int]]
-    ) -> dict[tuple[int, int], CompiledSchedule | Exception]:
+        self, transaction: Transaction, keys: Iterable[CompiledKey]
+    ) -> dict[CompiledKey, CompiledSchedule | Exception]:
         """The compiled schedules at these revisions; an exception for a definition that cannot be used."""
-        found: dict[tuple[int, int], CompiledSchedule | Exception] = {}
-        missing: list[tuple[int, int]] = []
+        found: dict[CompiledKey, CompiledSchedule | Exception] = {}
+        missing: list[CompiledKey] = []
         for key in keys:
             compiled = self._cache.get(key)
             if compiled is None:
@@ -99,13 +129,16 @@ class Catalog:
         return found
 
     def _load(
-        self, transaction: ScheduleRows, keys: list[tuple[int, int]]
-    ) -> dict[tuple[int, int], CompiledSchedule | Exception]:
-        loaded: dict[tuple[int, int], CompiledSchedule | Exception] = {}
-        for row in transaction.definitions(keys):
-            key = (row.schedule_id, row.rev)
+        self, transaction: ScheduleRows, keys: list[CompiledKey]
+    ) -> dict[CompiledKey, CompiledSchedule | Exception]:
+        loaded: dict[CompiledKey, CompiledSchedule | Exception] = {}
+        rows = {(row.schedule_id, row.rev): row for row in transaction.definitions({key[:2] for key in keys})}
+        for key in keys:
+            row = rows.get(key[:2])
+            if row is None:
+                continue
             try:
-                loaded[key] = compiled = CompiledSchedule(*row)
+                loaded[key] = compiled = CompiledSchedule(*row, step=key[2])
             except Exception as error:  # one bad row must not stop the others
                 loaded[key] = error
                 continue

@@ -27,9 +27,10 @@ from matins.model.run import GatesPassed
 from matins.model.trigger import Once
 from matins.ports import Transaction
 from matins.runtime import approval_requests, spending
-from matins.runtime.catalog import CompiledSchedule
+from matins.runtime.catalog import NO_LIMITS, CompiledSchedule
 from matins.runtime.checks import Check, CheckCommand, CheckedRun, CheckResult
-from matins.runtime.run_changes import RunChange, apply
+from matins.runtime.run_change import RunChange
+from matins.runtime.run_changes import apply
 from matins.runtime.thread_assignment import assign_target
 
 _MARGIN_MS, _SOON_MS = 20_000, 1_000
@@ -61,7 +62,7 @@ class Clearance:
 
     def gates_to_start(self, item: CompiledSchedule) -> Mask:
         """The gates between ready and started that may stop a run of this schedule; mostly there are none."""
-        return (item.gates | self.gates) & _TO_START
+        return (item.gates | self.gates) & item.levels & _TO_START
 
     def may_start(self, transaction: Transaction, row: ReadyRun, item: CompiledSchedule, now: int) -> bool:
         """Whether the run may start now. If not, it has been sent to its next gate."""
@@ -92,7 +93,7 @@ class Clearance:
 
     def reserve_budget(self, transaction: Transaction, row: ReadyRun, item: CompiledSchedule, now: int) -> bool:
         """Reserve the cost of the run in every budget. If one is too small, return False; the run ends or waits."""
-        if not self.gates & BITS[BUDGET.name]:
+        if not self.gates & item.levels & BITS[BUDGET.name] and item.run_limits == NO_LIMITS:
             return True
         lacking = spending.reserve(transaction, self.policies, item, row.id, now)
         verdict = BUDGET.judge(Candidate(item.definition, row.slot, Facts(shortage=lacking), 0, True, now))

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from matins.engine.transitions import CANCEL_WAITING, CLAIM, RELEASE
-from matins.model.rows import AttemptRow, Claim, NewEvent, ReadyRun, Release
-from matins.ports import Transaction, WorkerRows
+from matins.model.rows import AttemptRow, Claim, CompiledKey, NewEvent, ReadyRun, Release
+from matins.ports import RunRows, Transaction, WorkerRows
 from matins.runtime import spending
 from matins.runtime.attempt import Attempt
 from matins.runtime.capacity import Capacity
 from matins.runtime.catalog import GLOBAL, Catalog, CompiledSchedule
 from matins.runtime.clearance import Clearance
 from matins.runtime.planner import mark_broken
-from matins.runtime.run_changes import RunChange, apply, hold_with_schedule
+from matins.runtime.run_change import RunChange, event_type
+from matins.runtime.run_changes import apply, hold_with_schedule
+from matins.runtime.step_changes import unfold
 
 _MAX_READ = 500
 """How many runs to read when there is capacity for only one kind."""
@@ -34,22 +36,21 @@ class Dispatcher:
         rows = transaction.ready(now, _MAX_READ if capacity.only_one_kind else capacity.maximum, exhausted)
         if not rows:
             return []
-        compiled = self._catalog.compiled(transaction, {(row.schedule_id, row.rev) for row in rows})
+        compiled = self._catalog.compiled(transaction, {row.key for row in rows})
         self._set_aside(transaction, compiled, now)
-        found = [
-            (row, item)
-            for row in rows
-            if isinstance(item := compiled.get((row.schedule_id, row.rev)), CompiledSchedule)
-        ]
+        found = [(row, item) for row in rows if isinstance(item := compiled.get(row.key), CompiledSchedule)]
         judged = {
             row.schedule_id
             for row, item in found
-            if row.cancelling or item.emits_message or self._clearance.gates_to_start(item)
+            if row.cancelling or item.emits_message or item.steps or self._clearance.gates_to_start(item)
         }
         judged -= transaction.try_lock_due(judged) if judged else set()
         chosen: list[tuple[ReadyRun, CompiledSchedule]] = []
         for row, item in found:
             if row.schedule_id not in judged and self._may_start(transaction, row, item, capacity, now):
+                if item.steps:
+                    unfold(transaction, row, item, now)
+                    continue
                 if not item.emits_message:
                     capacity.take(item)
                 chosen.append((row, item))
@@ -58,8 +59,8 @@ class Dispatcher:
         transaction.insert_attempts([AttemptRow(row.id, row.epoch + 1, worker, now) for row, _ in won])
         for row, item in won:
             self._clearance.consume_approval(transaction, row, item, now)
-            transaction.events.append(NewEvent(now, CLAIM.event, row.schedule_id, row.id))
-        return [_attempt(row, item, now) for row, item in won]
+            transaction.events.append(NewEvent(now, event_type(item, CLAIM.event), row.schedule_id, row.id))
+        return [_attempt(transaction, row, item, now) for row, item in won]
 
     def _may_start(
         self, transaction: Transaction, row: ReadyRun, item: CompiledSchedule, capacity: Capacity, now: int
@@ -73,14 +74,14 @@ class Dispatcher:
             )
             return False
         return (
-            (item.emits_message or capacity.available(item) > 0)
+            (item.emits_message or bool(item.steps) or capacity.available(item) > 0)
             and clearance.may_start(transaction, row, item, now)
             and _permitted(transaction, row, item, capacity)
             and clearance.reserve_budget(transaction, row, item, now)
         )
 
     def _set_aside(
-        self, transaction: Transaction, compiled: Mapping[tuple[int, int], CompiledSchedule | Exception], now: int
+        self, transaction: Transaction, compiled: Mapping[CompiledKey, CompiledSchedule | Exception], now: int
     ) -> None:
         """Hold the runs of an unreadable schedule, or they would be read again and again."""
         broken = {key[0]: error for key, error in compiled.items() if isinstance(error, Exception)}
@@ -98,7 +99,9 @@ def release(transaction: Transaction, attempts: list[Attempt], now: int) -> None
         for attempt in attempts
         if attempt.run_id in released
     ]
-    transaction.events.extend(NewEvent(now, RELEASE.event, one.compiled.schedule_id, one.run_id) for one in again)
+    transaction.events.extend(
+        NewEvent(now, event_type(one.compiled, RELEASE.event), one.compiled.schedule_id, one.run_id) for one in again
+    )
     hold_with_schedule(transaction, again, now, ("pending", "paused", "broken"))
 
 
@@ -115,5 +118,6 @@ def _permitted(transaction: WorkerRows, row: ReadyRun, item: CompiledSchedule, c
     return True
 
 
-def _attempt(row: ReadyRun, item: CompiledSchedule, now: int) -> Attempt:
-    return Attempt(row.id, row.epoch + 1, row.attempt + 1, row.slot, row.slots, row.first_slot, now, item)
+def _attempt(transaction: RunRows, row: ReadyRun, item: CompiledSchedule, now: int) -> Attempt:
+    slot = transaction.nominal_slot(row.id) if item.step else row.slot
+    return Attempt(row.id, row.epoch + 1, row.attempt + 1, slot, row.slots, row.first_slot, now, item)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from matins.engine.jobs import MESSAGE_JOB, full_prompt
 from matins.engine.policies import Policies
 from matins.engine.prompts import PromptContext, build_prompt, render
+from matins.engine.steps import answer_field, answer_text
 from matins.errors import InvalidInput
 from matins.model.rows import NewEvent
 from matins.model.run import AgentTurn, Outcome, RunState
@@ -16,7 +17,7 @@ from matins.runtime import recorder
 from matins.runtime.attempt import Attempt, AttemptEnd
 from matins.runtime.calls import call_context
 from matins.runtime.catalog import CompiledSchedule
-from matins.runtime.run_context import previous_state
+from matins.runtime.run_context import previous_state, step_results
 
 
 def emit(transaction: Transaction, attempts: Sequence[Attempt], policies: Policies, now: int) -> list[Attempt]:
@@ -43,20 +44,22 @@ def is_message(item: CompiledSchedule, policies: Policies) -> bool:
     return item.emits_message
 
 
-def prompt_context(attempt: Attempt, previous: RunState | None) -> PromptContext:
+def prompt_context(attempt: Attempt, previous: RunState | None, steps: Mapping[str, Any]) -> PromptContext:
     compiled = attempt.compiled
     local = None if attempt.slot is None else compiled.timetable.trigger.local(attempt.slot).isoformat()
     late = 0 if attempt.slot is None else max(0, attempt.started_at - attempt.slot)
     before = None if previous is None else previous.label
     return PromptContext(
-        compiled.name, compiled.agent, attempt.run_id, attempt.number, local, late, attempt.slots, before
-    )
+        compiled.name, compiled.agent, attempt.run_id, attempt.number, local, late, attempt.slots, before,
+        steps={answer_field(title): answer_text(result) for title, result in steps.items()},
+    )  # fmt: skip
 
 
 def _emitted(transaction: Transaction, attempt: Attempt, now: int) -> Outcome:
     compiled = attempt.compiled
     called = call_context(transaction, attempt.run_id) if compiled.definition.on else None
-    context = prompt_context(attempt, previous_state(transaction, attempt))._replace(call=called)
+    results = step_results(transaction, attempt)
+    context = prompt_context(attempt, previous_state(transaction, attempt), results)._replace(call=called)
     try:
         data = _rendered(compiled, context)
     except InvalidInput as error:

@@ -68,7 +68,7 @@ class Planner:
         self, transaction: Transaction, due: list[Due], now: int, capacity: Capacity
     ) -> list[tuple[Due, CompiledSchedule, Plan]]:
         """Plans for as many schedules as fit in one transaction; the rest stays due."""
-        compiled = self._catalog.compiled(transaction, [(row.schedule_id, row.rev) for row in due])
+        compiled = self._catalog.compiled(transaction, [(row.schedule_id, row.rev, 0) for row in due])
         live = live_runs(transaction, [row.schedule_id for row in due])
         policies = self._catalog.policies(transaction)
         at_rest, active = Facts(policies=policies), active_gates(Surroundings(policies))
@@ -78,16 +78,16 @@ class Planner:
             if planned_runs > MAX_RUNS_PER_TRANSACTION:
                 break
             schedule_id, slot, rev, used, executions = row
-            item = compiled.get((schedule_id, rev))
+            item = compiled.get((schedule_id, rev, 0))
             if not isinstance(item, CompiledSchedule):
                 mark_broken(transaction, row, item, now)
                 continue
-            blocking, full = live.get(schedule_id, ()), capacity.is_full_for(item)
-            facts, gates = at_rest, item.gates | active
+            blocking, full = live.get(schedule_id, ()), not item.steps and capacity.is_full_for(item)
+            facts, gates = at_rest, item.gates | active & item.levels
             if blocking or full or gates:
                 short = spending.forecast(transaction, policies, item, now) if gates & BITS[BUDGET.name] else None
                 facts = Facts(blocking, full, item.agent, policies, short)
-                gates |= touched_gates(facts)
+                gates |= touched_gates(facts) & item.levels
             try:
                 taken = recorded_due(transaction, item, slot, now) if slot <= self.recorded_until else None
                 if taken is None:
@@ -120,7 +120,9 @@ class Planner:
         for item, plan in plans:
             for planned in plan.runs:
                 run_id = next(run_ids)
-                at_once = _starts_now(planned, plan) and clearance is not None and not clearance.gates_to_start(item)
+                at_once = (
+                    _starts_now(planned, plan, item) and clearance is not None and not clearance.gates_to_start(item)
+                )
                 if at_once and (item.emits_message or capacity.take_unlimited(item)):
                     runs.append(_starting(run_id, item, planned, now, worker))
                     start.append(Attempt(run_id, 1, 1, planned.slot, planned.slots, planned.first, now, item))
@@ -139,8 +141,8 @@ def _cursor(row: Due, plan: Plan) -> Cursor:
     return Cursor(row.schedule_id, row.slot, row.rev, next_slot, due_at, plan.window_used, plan.executions)
 
 
-def _starts_now(planned: PlannedRun, plan: Plan) -> bool:
-    return planned.state is RunState.READY and not plan.cancel
+def _starts_now(planned: PlannedRun, plan: Plan, item: CompiledSchedule) -> bool:
+    return planned.state is RunState.READY and not plan.cancel and not item.steps
 
 
 def _expire(transaction: Transaction, item: CompiledSchedule, now: int) -> None:

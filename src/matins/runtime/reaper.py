@@ -12,6 +12,7 @@ from matins.ports import Clock, Store, Transaction
 from matins.runtime import recorder
 from matins.runtime.attempt import Attempt, Executor, Mark
 from matins.runtime.catalog import Catalog, CompiledSchedule
+from matins.runtime.run_change import event_type
 from matins.runtime.run_changes import end_unreadable
 
 
@@ -112,8 +113,8 @@ class Reaper:
             self._recover(transaction, rows, now, here=worker in here)
 
     def _recover(self, transaction: Transaction, rows: list[StartedRun], now: int, *, here: bool = True) -> None:
-        compiled = self._catalog.compiled(transaction, {(row.schedule_id, row.rev) for row in rows})
-        pairs = [(row, compiled.get((row.schedule_id, row.rev))) for row in rows]
+        compiled = self._catalog.compiled(transaction, {row.key for row in rows})
+        pairs = [(row, compiled.get(row.key)) for row in rows]
         if here:
             pairs = [(row, item) for row, item in pairs if not self._adopt(transaction, row, item, now)]
         recorder.mark_unknown(
@@ -133,10 +134,13 @@ class Reaper:
         if run is None or not isinstance(item, CompiledSchedule) or self._executor is None:
             return False
         started_at = run.started_at or run.planned_at
-        attempt = Attempt(row.id, row.epoch, row.attempt, row.slot, run.slots, run.first_slot, started_at, item)
+        slot = transaction.nominal_slot(row.id) if item.step else row.slot
+        attempt = Attempt(row.id, row.epoch, row.attempt, slot, run.slots, run.first_slot, started_at, item)
         if not self._executor.adoptable(attempt) or not transaction.adopt(row.id, row.epoch, self._worker):
             return False
-        transaction.events.append(NewEvent(now, "run.adopted", row.schedule_id, row.id, {"epoch": row.epoch}))
+        transaction.events.append(
+            NewEvent(now, event_type(item, "run.adopted"), row.schedule_id, row.id, {"epoch": row.epoch})
+        )
         self._adopted.append(attempt)
         return True
 

@@ -22,7 +22,8 @@ from matins.model.run import Outcome, ProviderLimit, RunState
 from matins.ports import Transaction
 from matins.runtime.attempt import Attempt, AttemptEnd
 from matins.runtime.catalog import CompiledSchedule
-from matins.runtime.run_changes import RunChange, apply
+from matins.runtime.run_change import RunChange
+from matins.runtime.run_changes import apply
 
 _MIN_LIMIT_MS = 60_000
 """The shortest throttle: without a reset time, a provider is not called for a minute."""

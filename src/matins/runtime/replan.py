@@ -27,9 +27,9 @@ def replan(store: Store, catalog: Catalog, now: int) -> None:
     while True:
         with store.transaction(now) as transaction:
             page = transaction.cursors(after, _PAGE)
-            compiled = catalog.compiled(transaction, [(row.schedule_id, row.rev) for row in page])
+            compiled = catalog.compiled(transaction, [(row.schedule_id, row.rev, 0) for row in page])
             for row in page:
-                item = compiled.get((row.schedule_id, row.rev))
+                item = compiled.get((row.schedule_id, row.rev, 0))
                 if isinstance(item, CompiledSchedule):
                     _go_back(transaction, row.schedule_id, row.slot, item, now)
             if not after:
@@ -45,10 +45,11 @@ def _withdraw_all(store: Store, catalog: Catalog, now: int) -> None:
         with store.transaction(now) as transaction:
             page = transaction.runs_ahead(now, after, _PAGE)
             transaction.lock_due({row.schedule_id for row in page})
-            compiled = catalog.compiled(transaction, {(row.schedule_id, row.rev) for row in page})
-            rows = [row for row in transaction.runs_ahead(now, after, _PAGE) if (row.schedule_id, row.rev) in compiled]
+            compiled = catalog.compiled(transaction, {(row.schedule_id, row.rev, 0) for row in page})
+            ahead = transaction.runs_ahead(now, after, _PAGE)
+            rows = [row for row in ahead if (row.schedule_id, row.rev, 0) in compiled]
             for row in rows:
-                item = compiled[row.schedule_id, row.rev]
+                item = compiled[row.schedule_id, row.rev, 0]
                 if isinstance(item, CompiledSchedule):
                     _shorten(transaction, row, item.timetable.trigger, now)
             _withdraw(transaction, catalog, [row for row in rows if _never_started(row, now)], now)

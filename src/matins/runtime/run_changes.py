@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import orjson
 
@@ -31,7 +31,7 @@ from matins.engine.transitions import (
 )
 from matins.engine.when.triggers import compile_trigger
 from matins.model.rows import NewEvent, NextSlot, StartedRun, StateChange
-from matins.model.run import AgentTurn, ProviderLimit, RunState, Usage
+from matins.model.run import RunState
 from matins.model.thread import ThreadAssignment
 from matins.model.throttle import Throttle
 from matins.ports import Transaction
@@ -39,31 +39,13 @@ from matins.runtime import approval_requests, spending
 from matins.runtime.catalog import Catalog, CompiledSchedule
 from matins.runtime.pausing import pause
 from matins.runtime.rows import schedule_record
+from matins.runtime.run_change import RunChange, event_type
+from matins.runtime.step_changes import next_changes
 from matins.runtime.uncovered_slots import next_uncovered_slot
 
 _MAX_REPR_LENGTH = 8_000
 _NOT_STOPPED = ("active", "completed", "paused")
 _NEVER_RAN = (SKIP, BLOCK, MISS, DENY, EXPIRE, REFUSE_FOR_BUDGET)
-
-
-class RunChange(NamedTuple):
-    """A transition of a run, with its results."""
-
-    run_id: int
-    epoch: int
-    slot: int | None
-    compiled: CompiledSchedule
-    transition: Transition
-    at: int
-    not_before: int | None = None
-    reason: str | None = None
-    outcome: dict[str, Any] | None = None
-    evidence: dict[str, Any] | None = None
-    cleared: int = 0
-    renewed: bool = False
-    usage: Usage | None = None
-    limit: ProviderLimit | None = None
-    turn: AgentTurn | None = None
 
 
 def apply(transaction: Transaction, changes: Sequence[RunChange], now: int, *, limited: bool = True) -> int:
@@ -75,19 +57,19 @@ def apply(transaction: Transaction, changes: Sequence[RunChange], now: int, *, l
     for change in taken:
         transaction.events.append(_event(change))
     over = [change for change in taken if change.transition.is_terminal]
+    steps = [change for change in over if change.compiled.step]
+    whole = [change for change in over if not change.compiled.step] if steps else over
     if limited:
         transaction.release_permits([change.run_id for change in taken if change.transition is not HOLD])
-    _move_cursors(transaction, over)
-    _count_failures(transaction, over, now)
+    _move_cursors(transaction, whole)
+    _count_failures(transaction, whole, now)
     never_started = [change for change in over if not change.transition.started]
     if never_started:
         _uncount_executions(transaction, never_started, now)
         for change in never_started:
             if change.compiled.definition.approval != "auto":
                 approval_requests.void_run(transaction, change.run_id, now)
-    _promote(
-        transaction, [change for change in taken if change.transition.is_terminal or change.transition is ENQUEUE], now
-    )
+    _promote(transaction, whole + [change for change in taken if change.transition is ENQUEUE], now)
     _settle_accounts(transaction, taken, now)
     for change in taken:
         if change.compiled.wakes_agent and change.transition.started:
@@ -96,6 +78,8 @@ def apply(transaction: Transaction, changes: Sequence[RunChange], now: int, *, l
     cancelled = [change for change in again if settled[change.run_id, change.epoch]]
     apply(transaction, [change._replace(transition=CANCEL_WAITING, not_before=None) for change in cancelled], now)
     hold_with_schedule(transaction, [one for one in again if not settled[one.run_id, one.epoch]], now)
+    if steps:
+        apply(transaction, next_changes(transaction, [change.run_id for change in steps], now), now)
     return len(taken)
 
 
@@ -104,23 +88,26 @@ def end_runs(
 ) -> None:
     """End runs. Waiting runs, and held runs of dead workers, end immediately. Running ones are marked, and end when
     their worker has stopped them."""
+    run_ids = [*run_ids, *transaction.live_steps(run_ids)]
     rows = transaction.live_runs(run_ids)
-    compiled = catalog.compiled(transaction, {(row.schedule_id, row.rev) for row in rows})
+    compiled = catalog.compiled(transaction, {row.key for row in rows})
     workers = {worker.id for worker in transaction.workers()} if rows else set[int]()
     author = {} if by is None else {"by": by}
     changes: list[RunChange] = []
     for row in rows:
-        item = compiled.get((row.schedule_id, row.rev))
+        item = compiled.get(row.key)
         orphan = row.state == RunState.HELD and row.owner not in workers
         if isinstance(item, CompiledSchedule) and (row.state <= RunState.READY or orphan):
             transition = CANCEL if orphan else CANCEL_WAITING
             changes.append(
                 RunChange(row.id, row.epoch, row.slot, item, transition, now, reason=reason, evidence=author or None)
             )
-    unreadable = [row for row in rows if not isinstance(compiled.get((row.schedule_id, row.rev)), CompiledSchedule)]
+    unreadable = [row for row in rows if not isinstance(compiled.get(row.key), CompiledSchedule)]
     end_unreadable(transaction, [row for row in unreadable if row.state <= RunState.READY], now, CANCEL_WAITING)
+    steps = {row.id for row in rows if row.step}
     for run_id, schedule_id, _ in transaction.mark_cancelling(run_ids):
-        transaction.events.append(NewEvent(now, "run.cancelling", schedule_id, run_id, {"reason": reason, **author}))
+        kind = "step.cancelling" if run_id in steps else "run.cancelling"
+        transaction.events.append(NewEvent(now, kind, schedule_id, run_id, {"reason": reason, **author}))
     apply(transaction, changes, now)
 
 
@@ -167,7 +154,8 @@ def _event(change: RunChange) -> NewEvent:
     data: dict[str, Any] | None = None
     if change.reason is not None:
         data = {"reason": change.reason, "epoch": change.epoch, **(change.evidence or {})}
-    return NewEvent(change.at, change.transition.event, change.compiled.schedule_id, change.run_id, data)
+    kind = event_type(change.compiled, change.transition.event)
+    return NewEvent(change.at, kind, change.compiled.schedule_id, change.run_id, data)
 
 
 def _move_cursors(transaction: Transaction, over: list[RunChange]) -> None:
@@ -242,7 +230,8 @@ def _settle_accounts(transaction: Transaction, taken: list[RunChange], now: int)
     """Release reservations, record spending, and set the throttles of providers."""
     reserved = transaction.any_reservation()
     if reserved or any(change.usage is not None for change in taken):
-        spenders = [change for change in taken if change.transition.started and change.transition is not HOLD]
+        ended = [change for change in taken if change.transition.started and change.transition is not HOLD]
+        spenders = [change for change in ended if not change.compiled.steps]  # the steps have spent
         for change in spenders:
             lost = change.reason in ("worker_lost", "unknown", "stopped")
             spender = spending.Spender(change.run_id, change.compiled, change.usage, lost)

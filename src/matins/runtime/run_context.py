@@ -6,6 +6,7 @@ same budgets, and most Python jobs need none of it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import orjson
@@ -13,14 +14,16 @@ import orjson
 from matins.engine.keys import run_key
 from matins.engine.policies import Policies
 from matins.engine.prompts import CallContext
+from matins.engine.schedules import decode
 from matins.model.agent import Agent
 from matins.model.run import RunState, Usage
 from matins.model.thread import Message, ThreadAssignment
-from matins.ports import Clock, RunRows, Store
+from matins.ports import Clock, RunRows, Store, Transaction
 from matins.runtime.approval_requests import still_approved
 from matins.runtime.attempt import Attempt
 from matins.runtime.calls import call_context
-from matins.runtime.catalog import Catalog
+from matins.runtime.catalog import Catalog, CompiledSchedule
+from matins.runtime.rows import run_record
 from matins.runtime.run_tokens import run_token
 from matins.runtime.spending import SpendingLimit, spending_limits
 
@@ -38,6 +41,8 @@ class RunContext(NamedTuple):
     """The call that the run stands for."""
     approved: bool = True
     """Whether the run needs no approval, or its approval is for the agent as it is now."""
+    steps: Mapping[str, Any] = {}
+    """The results of the earlier steps of its run, by title."""
 
 
 class ContextLoader:
@@ -50,12 +55,11 @@ class ContextLoader:
 
     def run_key(self, attempt: Attempt) -> str:
         """A key that is the same for every attempt of a run, and for no other run."""
-        request = None
-        if attempt.slot is None:
-            with self._store.reading() as transaction:
-                run = transaction.run(attempt.run_id)
-            request = None if run is None else run.request_key
-        return run_key(attempt.compiled.uid, attempt.slot, request)
+        compiled = attempt.compiled
+        if attempt.slot is not None:
+            return run_key(compiled.uid, attempt.slot, None, compiled.step)
+        with self._store.reading() as transaction:
+            return stored_run_key(transaction, compiled, attempt.run_id)
 
     def worker_of(self, attempt: Attempt) -> dict[str, Any]:
         """The identity of the worker that started the attempt."""
@@ -79,7 +83,13 @@ class ContextLoader:
                 policies,
                 call_context(transaction, run_id) if compiled.definition.on else None,
                 still_approved(transaction, compiled, policies, run_id),
+                step_results(transaction, attempt),
             )
+
+    def step_results(self, attempt: Attempt) -> Mapping[str, Any]:
+        """The results of the earlier steps of a step's run, by title."""
+        with self._store.reading() as transaction:
+            return step_results(transaction, attempt)
 
     def earlier_messages(self, thread: int) -> list[Message]:
         """The last messages of a thread, for agents that keep no session themselves."""
@@ -110,6 +120,27 @@ class ContextLoader:
         with self._store.reading() as transaction:
             policies = self._catalog.policies(transaction)
             return spending_limits(transaction, policies, attempt.compiled, attempt.run_id, self._clock.now_ms())
+
+
+def stored_run_key(transaction: RunRows, compiled: CompiledSchedule, run_id: int) -> str:
+    """The key of a run. That of a step is the key of the whole run with the step's number."""
+    whole = next(iter(transaction.parents_of([run_id])), run_id) if compiled.step else run_id
+    run = transaction.run(whole)
+    slot, request_key = (None, None) if run is None else (run.slot, run.request_key)
+    return run_key(compiled.uid, slot, request_key, compiled.step)
+
+
+def step_results(transaction: Transaction, attempt: Attempt) -> dict[str, Any]:
+    """The results of the steps that have succeeded before this one, by title."""
+    compiled = attempt.compiled
+    if not compiled.step:
+        return {}
+    (parent,) = transaction.parents_of([attempt.run_id])
+    (definition,) = transaction.definitions([(compiled.schedule_id, compiled.rev)])
+    titles = {number: step.title for number, step in enumerate(decode(definition.definition).steps, 1)}
+    done = [row for row in transaction.steps_of(parent) if row.state == RunState.SUCCEEDED]
+    outcomes: dict[str, Any] = {titles[row.step]: run_record(row).outcome for row in done}
+    return {title: outcome.get("result") if outcome else None for title, outcome in outcomes.items()}
 
 
 def previous_state(transaction: RunRows, attempt: Attempt) -> RunState | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from matins.engine.budgets import MAX_PAST_RUNS, Spent, reservation
+from matins.engine.budgets import MAX_PAST_RUNS, Budget, Spent, reservation
 from matins.engine.charges import BudgetShortage, Charge, charges, shortage
 from matins.engine.gates.paused import BY_BUDGET
 from matins.engine.money import format_money, format_tokens
@@ -14,9 +14,9 @@ from matins.model.approval import Approval
 from matins.model.budget import BudgetUsage
 from matins.model.rows import NewEvent
 from matins.model.run import Usage
-from matins.ports import ApprovalRows, PolicyRows, SpendingRows, Transaction
+from matins.ports import ApprovalRows, PolicyRows, RunRows, SpendingRows, Transaction
 from matins.runtime import approval_requests
-from matins.runtime.catalog import CompiledSchedule
+from matins.runtime.catalog import NO_LIMITS, CompiledSchedule
 from matins.runtime.pausing import pause
 
 _NOTHING = Usage()
@@ -60,7 +60,7 @@ def spending_limits(
     money, tokens = _run_limits(policies, compiled)
     own = SpendingLimit(_less(money, before.money), _less(tokens, before.tokens), "allowed for one run")
     held = {budget_usage.budget: budget_usage for budget_usage in transaction.reservations(run_id)}
-    charged = _charges(policies, compiled, now)
+    charged = _charges(transaction, policies, compiled, now, run_id)
     found = [own, *(_budget_limit(transaction, charge, held.get(charge.budget.name)) for charge in charged)]
     return [bound for bound in found if bound.money is not None or bound.tokens is not None]
 
@@ -81,17 +81,32 @@ def _less(limit: int | None, taken: int) -> int | None:
 
 def estimate(transaction: SpendingRows, policies: Policies, compiled: CompiledSchedule) -> Usage:
     """The amount to reserve for a run: its own limit, or an estimate from past runs, or the default."""
-    past = [Spent(usage.money, usage.tokens) for usage in transaction.past_spend(compiled.schedule_id, MAX_PAST_RUNS)]
-    money, tokens = _run_limits(policies, compiled)
-    cap = Spent(money or 0, tokens or 0)
+    if compiled.steps:
+        return _estimate_of_steps(transaction, policies, compiled)
+    spent = transaction.past_spend(compiled.schedule_id, compiled.step, MAX_PAST_RUNS)
+    past = [Spent(usage.money, usage.tokens) for usage in spent]
+    (own_money, own_tokens), (run_money, run_tokens) = _run_limits(policies, compiled), compiled.run_limits
+    cap = Spent(_least(own_money, run_money) or 0, _least(own_tokens, run_tokens) or 0)
     return Usage(*reservation(cap, past, Spent(DEFAULT_RESERVATION.money, DEFAULT_RESERVATION.tokens)))
+
+
+def _estimate_of_steps(transaction: SpendingRows, policies: Policies, compiled: CompiledSchedule) -> Usage:
+    """The amount for all steps together, within the limits of the run."""
+    steps = [estimate(transaction, policies, compiled.step_of(number)) for number in range(1, len(compiled.steps) + 1)]
+    money, tokens = sum(usage.money for usage in steps), sum(usage.tokens for usage in steps)
+    limits = compiled.definition.max_cost, compiled.definition.max_tokens
+    return Usage(_least(money, limits[0]) or 0, _least(tokens, limits[1]) or 0, True)
+
+
+def _least(*limits: int | None) -> int | None:
+    return min((limit for limit in limits if limit is not None), default=None)
 
 
 def forecast(
     transaction: Transaction, policies: Policies, compiled: CompiledSchedule, now: int
 ) -> BudgetShortage | None:
     """The first budget that is too small for another run of this schedule."""
-    charged = _charges(policies, compiled, now)
+    charged = _charges(transaction, policies, compiled, now)
     need = estimate(transaction, policies, compiled) if charged else _NOTHING
     for charge in charged:
         lacking = shortage(
@@ -106,7 +121,7 @@ def reserve(
     transaction: Transaction, policies: Policies, compiled: CompiledSchedule, run_id: int, now: int
 ) -> BudgetShortage | None:
     """Reserve the estimate of a run in all its budgets, or in none and return the shortage."""
-    charged = _charges(policies, compiled, now)
+    charged = _charges(transaction, policies, compiled, now, run_id)
     if not charged:
         return None
     transaction.lock_policies()  # one run at a time: each reserves in several budgets
@@ -156,7 +171,7 @@ def _settle(transaction: Transaction, policies: Policies, spender: Spender, held
     periods = {budget_usage.budget: budget_usage.period for budget_usage in held}
     charged = [
         charge._replace(period=periods.get(charge.budget.name, charge.period))
-        for charge in _charges(policies, compiled, now)
+        for charge in _charges(transaction, policies, compiled, now, spender.run_id)
     ]
     for charge in charged:
         if charge.budget.name not in periods:  # the budget was created during the run
@@ -234,10 +249,22 @@ def _is_requested(transaction: ApprovalRows, schedule_id: int, place: dict[str, 
     return any(approval.kind == "budget" and place.items() <= approval.request.items() for approval in questions)
 
 
-def _charges(policies: Policies, compiled: CompiledSchedule, now: int) -> list[Charge]:
-    if not policies.budgets:
-        return []
-    return charges(policies.budgets, compiled.schedule_id, compiled.agent, compiled.name, now)
+def _charges(
+    transaction: RunRows, policies: Policies, compiled: CompiledSchedule, now: int, run_id: int | None = None
+) -> list[Charge]:
+    """The budgets that a run draws on. The limits of a run with steps are one of them, which its steps share."""
+    found: list[Charge] = []
+    if policies.budgets:
+        found = charges(policies.budgets, compiled.schedule_id, compiled.agent, compiled.name, now)
+    if run_id is not None and compiled.run_limits != NO_LIMITS:
+        (parent,) = transaction.parents_of([run_id])
+        money, tokens = compiled.run_limits
+        found.append(Charge(_run_budget(parent, money, tokens), f"run:{parent}", "run"))
+    return found
+
+
+def _run_budget(run_id: int, money: int | None, tokens: int | None) -> Budget:
+    return Budget(f"run {run_id}", max_cost=money, max_tokens=tokens, timezone="UTC")
 
 
 def _policies(transaction: PolicyRows) -> Policies:

@@ -105,8 +105,7 @@ class Turn(NamedTuple):
         if row is None:
             return None, None
         run = run_record(row)
-        key = (run.schedule_id, run.rev)
-        compiled = self.catalog.compiled(self.transaction, [key]).get(key)
+        compiled = self.catalog.find(self.transaction, (run.schedule_id, run.rev, run.step))
         return run, compiled if isinstance(compiled, CompiledSchedule) else None
 
 

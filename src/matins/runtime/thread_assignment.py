@@ -9,7 +9,8 @@ from matins.model.rows import NewEvent, ReadyRun
 from matins.model.thread import Thread, ThreadAssignment
 from matins.ports import ThreadRows, Transaction
 from matins.runtime.catalog import CompiledSchedule
-from matins.runtime.run_changes import RunChange, apply
+from matins.runtime.run_change import RunChange, event_type
+from matins.runtime.run_changes import apply
 
 _BUSY_MS, _GONE_MS, _MAX_GONE_MS = 2_000, 30_000, 900_000
 
@@ -83,7 +84,7 @@ def _assign(
     transaction.set_thread(thread_id, "running", now)
     transaction.assign_thread(run_id, thread_id, place.how)
     data = {"thread": str(thread_id), "how": place.how}
-    transaction.events.append(NewEvent(now, "run.thread_assigned", item.schedule_id, run_id, data))
+    transaction.events.append(NewEvent(now, event_type(item, "run.thread_assigned"), item.schedule_id, run_id, data))
 
 
 def _open(transaction: ThreadRows, item: CompiledSchedule, target: Target, how: str, now: int) -> int:

@@ -17,7 +17,8 @@ from matins.runtime.clearance import is_paused
 from matins.runtime.pausing import resume
 from matins.runtime.planner import live_runs, mark_broken
 from matins.runtime.rows import schedule_record
-from matins.runtime.run_changes import RunChange, apply, end_runs
+from matins.runtime.run_change import RunChange
+from matins.runtime.run_changes import apply, end_runs
 
 _BATCH = 200
 
@@ -49,7 +50,7 @@ class Timers:
         """Wake a waiting run: it passes all gates again. It stays one run, whatever came due meanwhile."""
         if not transaction.try_lock_due([row.schedule_id]):
             return  # another worker has it locked
-        item = self._catalog.compiled(transaction, [(row.schedule_id, row.rev)]).get((row.schedule_id, row.rev))
+        item = self._catalog.find(transaction, row.key)
         if not isinstance(item, CompiledSchedule):
             _set_aside(transaction, row, item, now)
             return
@@ -68,7 +69,7 @@ class Timers:
     ) -> tuple[RunChange, tuple[int, ...]]:
         """The change for the run, and the runs to cancel for it."""
         policies = self._catalog.policies(transaction)
-        live = live_runs(transaction, [row.schedule_id])[row.schedule_id]
+        live = [] if item.step else live_runs(transaction, [row.schedule_id])[row.schedule_id]
         # Earlier runs, and runs that were started manually meanwhile.
         others = [(run, state) for run, state in live if run < row.id or (run > row.id and state >= RunState.READY)]
         if row.reason == DEBOUNCING:  # runs that wait for calls of other groups are not in its way
@@ -80,7 +81,7 @@ class Timers:
         facts = Facts(others, False, item.agent, policies, short, manual=manual, called=called)
         # Its slot was in time and was counted when the run was created, so these two limits do not apply.
         definition = replace(item.definition, ends_at=None, max_executions=None)
-        verdict = judge(Candidate(definition, row.slot, facts, 0, False, now))
+        verdict = judge(Candidate(definition, row.slot, facts, 0, False, now), item.levels)
         if verdict is None:
             return change, ()
         change = change._replace(transition=AFTER_VERDICT[verdict.state], not_before=verdict.until or now)
@@ -90,9 +91,7 @@ class Timers:
         if not transaction.try_lock_due([schedule_id]):
             return
         row = transaction.schedule(schedule_id)
-        item = (
-            None if row is None else self._catalog.compiled(transaction, [(schedule_id, row.rev)])[schedule_id, row.rev]
-        )
+        item = None if row is None else self._catalog.find(transaction, (schedule_id, row.rev, 0))
         if row is not None and row.state != "paused":
             return  # another engine was faster
         if row is not None and isinstance(item, CompiledSchedule):
@@ -140,12 +139,10 @@ def answer_run(
     """Let the run of a request continue, or end it. False when it has already ended."""
     assert approval.run_id is not None
     rows = transaction.live_runs([approval.run_id])
-    item = catalog.compiled(transaction, [(approval.schedule_id, approval.rev)]).get(
-        (approval.schedule_id, approval.rev)
-    )
     if not rows:
         return False
     row = rows[0]
+    item = catalog.find(transaction, (approval.schedule_id, approval.rev, row.step))
     if not isinstance(item, CompiledSchedule):
         return _end_unreadable(transaction, row, denied, now)
     evidence = {"approval": str(approval.id)}

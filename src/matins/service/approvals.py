@@ -23,6 +23,7 @@ from matins.model.approval import ApprovalState, Vote
 from matins.model.budget import BudgetUsage
 from matins.model.job import JobTypes
 from matins.model.rows import NewEvent
+from matins.model.run import StepId
 from matins.model.schedule import ScheduleDefinition, ScheduleRecord
 from matins.ports import Transaction
 from matins.runtime import approval_requests
@@ -34,7 +35,7 @@ from matins.service.core import Core
 from matins.service.drafts import apply_edit, changes_trigger, check_note
 from matins.service.listening import listen
 from matins.service.proposals import Proposals
-from matins.service.runs import run_result
+from matins.service.run_results import whole_result
 
 
 @dataclass(frozen=True)
@@ -78,14 +79,18 @@ class Approvals:
     ) -> Approval:
         return self._result(self._answer(principal, approval_id, "deny", note, digest, None))
 
-    def answer(self, principal: Principal, run_id: int, approved: bool, *, digest: str | None = None) -> Run | None:
+    def answer(
+        self, principal: Principal, run_id: int | StepId, approved: bool, *, digest: str | None = None
+    ) -> Run | None:
         with self.core.store.reading() as transaction:
+            if isinstance(run_id, StepId):
+                run_id = self.core.run(transaction, run_id).id
             asked = [a for a in transaction.approvals_of_run(run_id) if a.state == "pending" and a.kind == "run"]
         if not asked:
             return None
         self._answer(principal, asked[0].id, "approve" if approved else "deny", None, digest, None)
         with self.core.store.reading() as transaction:
-            return run_result(self.core.run(transaction, run_id))
+            return whole_result(transaction, self.core.catalog, self.core.run(transaction, run_id))
 
     def _answer(
         self,
@@ -201,7 +206,7 @@ class Approvals:
         jobs: JobTypes, now: int,
     ) -> model.Approval:  # fmt: skip
         """Void the request and create one for the edited settings, with its own digest."""
-        given = self._checked_edits(principal, asked, edits)
+        given = self._checked_edits(transaction, principal, asked, edits)
         schedule = self.core.schedule(transaction, asked.schedule_id)
         policies: Policies = self.core.catalog.policies(transaction)
         base = self._as_requested(transaction, schedule, asked)
@@ -217,10 +222,13 @@ class Approvals:
         return _get(transaction.approval(number), number)
 
     def _checked_edits(
-        self, principal: Principal, asked: model.Approval, edits: Mapping[str, Any]
+        self, transaction: Transaction, principal: Principal, asked: model.Approval, edits: Mapping[str, Any]
     ) -> Mapping[str, Any]:
         if asked.kind == "budget":
             raise InvalidInput("A budget request has nothing to edit.", field="edits", hint="Omit it.")
+        if asked.run_id is not None and transaction.parents_of([asked.run_id]):
+            hint = "Deny the request, edit the schedule, then retry the run."
+            raise InvalidInput("A step cannot be edited: its run has started.", field="edits", hint=hint)
         given = self.proposals.check_settings(principal, edits, editing=True)
         for name in given:
             if changes_trigger([name]):
@@ -247,14 +255,14 @@ class Approvals:
             transaction.set_author(schedule.id, rev, principal.name, principal.role)
             transaction.replace_cursor(schedule.id, schedule.next_slot, None, rev, paused=True)
             listen(self.core, transaction, [schedule.id])
-        compiled = self.core.catalog.compiled(transaction, [(schedule.id, rev)])[schedule.id, rev]
+        compiled = self.core.catalog.find(transaction, (schedule.id, rev, 0))
         assert isinstance(compiled, CompiledSchedule)
         return compiled
 
     def _as_requested(
         self, transaction: Transaction, schedule: ScheduleRecord, asked: model.Approval
     ) -> ScheduleRecord:
-        compiled = self.core.catalog.compiled(transaction, [(schedule.id, asked.rev)])[schedule.id, asked.rev]
+        compiled = self.core.catalog.find(transaction, (schedule.id, asked.rev, 0))
         if not isinstance(compiled, CompiledSchedule):
             raise Conflict(
                 f'The settings of "{schedule.name}" cannot be read.', value=schedule.name, hint="Deny the request."

@@ -13,7 +13,7 @@ from matins.engine.settings import ParseContext
 from matins.errors import Conflict, NotFound
 from matins.executors.isolation import Isolation
 from matins.model.access import Principal
-from matins.model.run import RunRecord
+from matins.model.run import RunRecord, StepId
 from matins.model.schedule import ScheduleRecord
 from matins.ports import Clock, RunRows, ScheduleRows, Store, Transaction
 from matins.runtime.catalog import Catalog, CompiledSchedule
@@ -110,17 +110,32 @@ class Core:
         return self.compiled_at(transaction, schedule, schedule.rev)
 
     def compiled_at(self, transaction: Transaction, schedule: ScheduleRecord, rev: int) -> CompiledSchedule:
-        compiled = self.catalog.compiled(transaction, [(schedule.id, rev)])[schedule.id, rev]
+        compiled = self.catalog.compiled(transaction, [(schedule.id, rev, 0)])[schedule.id, rev, 0]
         if isinstance(compiled, Exception):
             message = f'The settings of "{schedule.name}" cannot be read: {compiled}'
             raise Conflict(message, value=schedule.name, hint="Edit the schedule, then resume it.") from compiled
         return compiled
 
-    def run(self, transaction: RunRows, run_id: int) -> RunRecord:
+    def run(self, transaction: RunRows, run_id: int | StepId) -> RunRecord:
+        if isinstance(run_id, StepId):
+            return self._step(transaction, run_id)
         row = transaction.run(run_id)
         if row is None:
             raise NotFound(f"There is no run {run_id}.", value=run_id, field="run")
         return run_record(row)
+
+    def _step(self, transaction: RunRows, step_id: StepId) -> RunRecord:
+        whole = self.run(transaction, step_id.run)
+        for row in transaction.steps_of(whole.id):
+            if row.step == step_id.step:
+                return run_record(row)
+        message = f"Run {whole.id} has no step {step_id.step}."
+        raise NotFound(
+            message,
+            value=f"{whole.id}/{step_id.step}",
+            field="run",
+            hint=f"List its steps: matins runs show {whole.id}",
+        )
 
 
 def _nearest(transaction: ScheduleRows, name: str) -> str | None:

@@ -8,12 +8,12 @@ from dataclasses import fields
 from typing import Any, NamedTuple
 
 from matins.engine.calls import format_on
-from matins.engine.jobs import apply_job
 from matins.engine.planning import Timetable
 from matins.engine.schedules import (
     OWN_SETTINGS,
     TRIGGER_SETTINGS,
     UNREADABLE,
+    apply_types,
     check_approval,
     check_texts,
     encode,
@@ -36,6 +36,8 @@ from matins.ports import ScheduleRows, Store
 
 MAX_NOTE_LENGTH = 2_000
 _MAX_NAME_FROM_TEXT, _NAME_WORDS, _MAX_NUMBER = 40, 6, 1_000
+_WORK = ("job", "work_source", "prompt")
+"""Settings that say what a run does, if it has no steps."""
 _SHARED = ("timezone", "dst_gap", "dst_overlap")
 """Settings that a trigger keeps when its times change."""
 
@@ -134,22 +136,26 @@ def apply_edit(
     settings |= _kept_of_trigger(definition.trigger, settings)
     timed = not ("when" in settings and settings["when"] is None)
     when = settings.pop("when", None) or (compile_trigger(definition.trigger) if timed else None)
-    kept = {
-        "job": definition.job,
-        "work_source": definition.work_source,
-        "prompt": definition.prompt,
-        "on": format_on(definition.on) if definition.on else None,
-    }
+    settings |= _replaced_work(definition, settings)
+    kept: dict[str, Any] = {name: getattr(definition, name) for name in _WORK}
+    kept |= {"on": format_on(definition.on) if definition.on else None, "steps": definition.steps or None}
     changed, trigger = parse_schedule(when, {**kept, **settings}, context.now, context.rates, context.local_zone)
     given_fields = {"trigger", "on", *(OWN_SETTINGS[name].field for name in settings if name in OWN_SETTINGS)}
     whole = ScheduleDefinition(
         **{f.name: getattr(changed if f.name in given_fields else definition, f.name) for f in fields(definition)}
     )
-    if "job" in settings or "payload" in settings:  # otherwise the job may be one that no program has any more
-        whole = apply_job(whole, jobs.find(whole.job), context)
+    if settings.keys() & {"job", "payload", "steps"}:  # otherwise the job may be one that no program has any more
+        whole = apply_types(whole, jobs, context)
     check_approval(whole)
     check_texts(whole)  # the prompt may need a work source that the edit removed
     return whole, trigger
+
+
+def _replaced_work(definition: ScheduleDefinition, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings that an edit from a prompt or a job to steps, or back, resets."""
+    if "steps" not in settings or (settings["steps"] is None) == (not definition.steps):
+        return {}
+    return {name: None for name in _WORK if name not in settings}
 
 
 def changes_trigger(names: Iterable[str]) -> bool:

@@ -23,7 +23,7 @@ from matins.service.calls import call_result
 from matins.service.core import LEASE_MS, Core
 from matins.service.forecasts import slot_at
 from matins.service.gate_reports import gate_reports, state_report
-from matins.service.runs import check_results, run_result
+from matins.service.run_results import check_results, whole_result
 
 Status = Literal["record", "due", "to_come", "no_slot", "before", "held_back", "forgotten", "no_record", "nothing_yet"]
 _NEVER_DUE = "The schedule never fires by time, and nothing has started it yet."
@@ -64,7 +64,7 @@ class Explanations:
         now, engines = self.core.clock.now_ms(), self.core.store.engines(LEASE_MS)
         with self.core.store.reading() as transaction:
             schedule = self.core.find(transaction, name, agent)
-            compiled = self.core.catalog.compiled(transaction, [(schedule.id, schedule.rev)])[schedule.id, schedule.rev]
+            compiled = self.core.catalog.find(transaction, (schedule.id, schedule.rev, 0))
             if not isinstance(compiled, CompiledSchedule):
                 return _unreadable(schedule, at)
             policies = self.core.catalog.policies(transaction)
@@ -78,7 +78,7 @@ class Explanations:
                 at=to_datetime(at),
                 status=answer.status,
                 summary=answer.summary,
-                run=None if answer.run is None else _detail(transaction, answer.run, question.zone),
+                run=None if answer.run is None else self._detail(transaction, answer.run, question.zone),
                 slot=answer.slot,
                 nearest=[to_datetime(slot) for slot in answer.nearest],
                 now=[*gate_reports(transaction, policies, schedule, compiled, now), *self._job(schedule, engines)],
@@ -89,12 +89,25 @@ class Explanations:
         for job in self.core.jobs.missing([schedule], engines):
             yield GateReport("job", False, f'No running engine has the job "{job}". Its runs fail.', {"job": job})
 
+    def _detail(self, transaction: Transaction, run: RunRecord, zone: str) -> RunDetail:
+        return RunDetail(
+            run=whole_result(transaction, self.core.catalog, run),
+            sentence=run_summary(run, zone),
+            attempts=[
+                AttemptSummary(row.epoch, str(row.owner), to_datetime(row.started_at))
+                for row in transaction.attempts(run.id)
+            ],
+            checks=check_results(transaction, run.id),
+            approvals=[approval_result(approval) for approval in transaction.approvals_of_run(run.id)],
+            calls=[call_result(transaction, row, whole=False) for row in transaction.calls_of_run(run.id, _MAX_CALLS)],
+        )
+
     def _about(self, question: _Question, at: int) -> _Answer:
         transaction, schedule = question.transaction, question.schedule
         run_id = transaction.run_at(schedule.id, at)
         if run_id is not None:
             run = self.core.run(transaction, run_id)
-            compiled = self.core.catalog.compiled(transaction, [(schedule.id, run.rev)]).get((schedule.id, run.rev))
+            compiled = self.core.catalog.find(transaction, (schedule.id, run.rev, 0))
             if at in (run.slot, run.first_slot) or (
                 isinstance(compiled, CompiledSchedule) and _is_slot(compiled, schedule, at)
             ):
@@ -212,20 +225,6 @@ def _is_slot(compiled: CompiledSchedule, schedule: ScheduleRecord, at: int) -> b
 def _elapsed(compiled: CompiledSchedule) -> bool:
     when = compiled.definition.trigger.when
     return isinstance(when, Interval) and when.anchor != "grid"
-
-
-def _detail(transaction: Transaction, run: RunRecord, zone: str) -> RunDetail:
-    return RunDetail(
-        run=run_result(run),
-        sentence=run_summary(run, zone),
-        attempts=[
-            AttemptSummary(row.epoch, str(row.owner), to_datetime(row.started_at))
-            for row in transaction.attempts(run.id)
-        ],
-        checks=check_results(transaction, run.id),
-        approvals=[approval_result(approval) for approval in transaction.approvals_of_run(run.id)],
-        calls=[call_result(transaction, row, whole=False) for row in transaction.calls_of_run(run.id, _MAX_CALLS)],
-    )
 
 
 def _unreadable(schedule: ScheduleRecord, at: int | None) -> Explanation:

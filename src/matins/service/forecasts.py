@@ -170,10 +170,13 @@ def _runs_per_day(timetable: Timetable, start: ForecastStart) -> float:
 def _cost_per_day(
     transaction: SpendingRows, schedule_id: int, definition: ScheduleDefinition, per_day: float
 ) -> tuple[str, int | None]:
-    past = [Spent(usage.money, usage.tokens) for usage in transaction.past_spend(schedule_id, MAX_PAST_RUNS)]
+    """The cost of the past runs, or of the past runs of each step, for a day."""
+    parts = range(1, len(definition.steps) + 1) if definition.steps else [0]
+    spent = [transaction.past_spend(schedule_id, step, MAX_PAST_RUNS) for step in parts]
+    past = [[Spent(usage.money, usage.tokens) for usage in part] for part in spent if part]
     if past:
-        money, tokens = projected_per_day(past, per_day)
-        return format_money(money), tokens
+        projected = [projected_per_day(part, per_day) for part in past]
+        return format_money(sum(money for money, _ in projected)), sum(tokens for _, tokens in projected)
     if definition.max_cost is not None:
         return f"at most {format_money(math.ceil(definition.max_cost * per_day))}", None
     return "unknown", None

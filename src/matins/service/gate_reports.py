@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from matins.api.results import GateReport
 from matins.engine.charges import charges
-from matins.engine.gates import GATES, Candidate, Facts, Gate, Standing, Verdict
+from matins.engine.gates import BITS, GATES, Candidate, Facts, Gate, Standing, Verdict
 from matins.engine.gates.paused import ACTIVE, PAUSED, objection
 from matins.engine.policies import Policies
 from matins.engine.reasons import NOW, Tense, sentence
@@ -26,7 +28,16 @@ def gate_reports(
         standing=_standing(transaction, policies, schedule, compiled, now),
     )
     candidate = Candidate(compiled.definition, now, facts, schedule.executions, False, now)
-    return [gate_report(gate, gate.judge(candidate), candidate, NOW) for gate in GATES if gate.explained]
+    own = [gate for gate in GATES if gate.explained and BITS[gate.name] & compiled.levels]
+    reports = [gate_report(gate, gate.judge(candidate), candidate, NOW) for gate in own]
+    for number, step in enumerate(compiled.steps, 1):
+        found = gate_reports(transaction, policies, schedule, compiled.step_of(number), now)
+        reports += [
+            msgspec.structs.replace(report, sentence=f'Step "{step.title}": {report.sentence}')
+            for report in found
+            if not report.passes
+        ]
+    return reports
 
 
 def gate_report(gate: Gate, verdict: Verdict | None, candidate: Candidate, tense: Tense) -> GateReport:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from matins.api.results import Job, JobInput
 from matins.engine.jobs import AGENT_JOB, MESSAGE_JOB, inputs_of
 from matins.engine.settings import format_setting
+from matins.engine.steps import jobs_of
 from matins.engine.validation import nearest
 from matins.errors import InvalidInput
 from matins.executors.registry import JobRegistry
@@ -59,9 +60,9 @@ class KnownJobs:
         offered = set[str]().union(*(offered_by(engine) for engine in engines))
         found: dict[str, list[str]] = {}
         for schedule in schedules if engines else ():
-            job = schedule.definition.job
-            if schedule.state == "active" and job not in offered and job not in self.registry:
-                found.setdefault(job, []).append(schedule.name)
+            for job in jobs_of(schedule.definition):
+                if schedule.state == "active" and job not in offered and job not in self.registry:
+                    found.setdefault(job, []).append(schedule.name)
         return found
 
     def listed(self, engines: Iterable[WorkerRow]) -> list[Job]:

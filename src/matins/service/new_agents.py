@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, cast
 
 from matins.engine.jobs import AGENT_JOB
 from matins.errors import NotFound
@@ -27,17 +27,30 @@ class NewAgents:
     core: Core
     changes: RecordChanges
 
-    def prepare(self, principal: Principal, name: str, settings: Mapping[str, Any]) -> Agent | None:
-        """The agent to create; None if it exists, or the schedule needs no agent."""
+    def prepare(self, principal: Principal, name: str, settings: Mapping[str, Any]) -> list[Agent]:
+        """The agents to create: those of the schedule and its steps that do not exist."""
         policies = self.core.policies()
-        job = self.core.jobs.registry.get(settings.get("job") or AGENT_JOB)
-        is_function = job is None or (job.prompt is None and job.name != AGENT_JOB)
-        if not name or is_function or name in policies.agents:
-            return None
-        if name not in runners():
-            raise NotFound(f'There is no agent "{name}".', value=name, field="agent", hint=_hint(name, policies.agents))
-        check_granted(principal, "govern", "create agents")
-        return Agent(name, runner=name, workdir=own_folder(name))
+        found: list[Agent] = []
+        for one in self._woken(name, settings):
+            if one in policies.agents:
+                continue
+            if one not in runners():
+                hint = _hint(one, policies.agents)
+                raise NotFound(f'There is no agent "{one}".', value=one, field="agent", hint=hint)
+            check_granted(principal, "govern", "create agents")
+            found.append(Agent(one, runner=one, workdir=own_folder(one)))
+        return found
+
+    def _woken(self, name: str, settings: Mapping[str, Any]) -> list[str]:
+        """The names of the agents that these settings wake."""
+        steps: list[Any] = settings.get("steps") or [settings]
+        listed = [cast("Mapping[str, Any]", step) for step in steps if isinstance(step, Mapping)]
+        names = [step.get("agent") or name for step in listed if self._wakes_agent(step.get("job"))]
+        return [one for one in dict.fromkeys(names) if one and isinstance(one, str)]
+
+    def _wakes_agent(self, job: str | None) -> bool:
+        found = self.core.jobs.registry.get(job or AGENT_JOB)
+        return found is not None and (found.prompt is not None or found.name == AGENT_JOB)
 
     def create(self, transaction: Transaction, principal: Principal, agent: Agent, now: int) -> list[str]:
         """Create the agent. Returns notes for the caller."""

@@ -19,7 +19,7 @@ from matins.executors.processes.journal import name_of
 from matins.executors.processes.output import ERR, OUT
 from matins.executors.processes.output_chunks import OutputChunk, read_output
 from matins.model.access import Principal
-from matins.model.run import RunRecord
+from matins.model.run import RunRecord, StepId
 from matins.ports import Store
 from matins.service.core import Core
 
@@ -35,7 +35,7 @@ class Outputs:
     def output(
         self,
         principal: Principal,
-        run_id: int,
+        run_id: int | StepId,
         *,
         offset: int = 0,
         limit: int = 65_536,

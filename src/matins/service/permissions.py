@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 from matins.api.use_case import UseCase
 from matins.engine.gates.paused import BY_BUDGET, BY_FAILURES
-from matins.engine.schedules import SETTINGS
+from matins.engine.schedules import SETTINGS, STEP_SETTINGS
 from matins.errors import NotAllowed
 from matins.model.access import Principal, Right, Role
 from matins.model.schedule import ScheduleRecord
+from matins.model.settings import Table
 
 GRANTS: Mapping[Role, frozenset[Right]] = {
     "owner": frozenset(["read", "run", "change", "approve", "operate", "govern"]),
@@ -83,8 +84,19 @@ def check_owner_only(principal: Principal, settings: Mapping[str, Any], *, editi
     """Raise if a principal other than the owner sets approvals, spending limits or commands. Agents propose them."""
     if principal.role == "agent" or governs(principal):
         return
+    steps = settings.get("steps")
+    listed = cast("list[Any]", steps) if isinstance(steps, (list, tuple)) else []
+    for number, step in enumerate(listed, 1):
+        if isinstance(step, Mapping):
+            _check_owner_only(principal, cast("Mapping[str, Any]", step), STEP_SETTINGS, f"steps[{number}].")
+    _check_owner_only(principal, settings, SETTINGS, editing=editing)
+
+
+def _check_owner_only(
+    principal: Principal, settings: Mapping[str, Any], table: Table, place: str = "", *, editing: bool = False
+) -> None:
     for name, value in settings.items():
         # In an edit None resets the setting: no approval, no limit, no check.
-        if name in SETTINGS and SETTINGS[name].setting.owner_only and (editing or value is not None):
-            hint = "Omit it, or ask the owner."
-            raise NotAllowed(f'Only the owner can set "{name}".', value=principal.role, field=name, hint=hint)
+        if name in table and table[name].setting.owner_only and (editing or value is not None):
+            hint, field = "Omit it, or ask the owner.", place + name
+            raise NotAllowed(f'Only the owner can set "{field}".', value=principal.role, field=field, hint=hint)

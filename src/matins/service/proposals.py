@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -11,13 +11,14 @@ from matins.engine.agent_rules import AgentRules, check_rules, limit_lifetime, n
 from matins.engine.jobs import wakes_agent
 from matins.engine.policies import Policies
 from matins.engine.schedules import OWN_SETTINGS, encode, references
+from matins.engine.steps import jobs_of, of_step
 from matins.engine.targets import context_of, resolve_current
 from matins.engine.validation import nearest
 from matins.engine.when.triggers import Trigger
 from matins.errors import InvalidInput, NotAllowed
 from matins.executors.commands import check_command
 from matins.model.access import Principal
-from matins.model.agent import Agent, Target
+from matins.model.agent import Target
 from matins.model.approval import Approval
 from matins.model.job import JobType
 from matins.model.rows import NewSchedule
@@ -65,9 +66,9 @@ class Proposals:
     core: Core
 
     def drafts(
-        self, principal: Principal, schedules: Sequence[Mapping[str, Any]], now: int, made: Agent | None = None
+        self, principal: Principal, schedules: Sequence[Mapping[str, Any]], now: int, made: Sequence[str] = ()
     ) -> list[Draft]:
-        """The checked drafts of these schedules. Nothing is written. `made`: an agent that is created with them."""
+        """The checked drafts of these schedules. Nothing is written. `made`: agents that are created with them."""
         core = self.core
         policies, jobs, cache = core.policies(), core.jobs.names(), Cache()
         context = core.parse_context(policies, now)
@@ -82,9 +83,9 @@ class Proposals:
             (d.agent, id(d.timetable)): (d.agent, d.timetable.definition) for d in drafts
         }.values():
             check_references(definition, policies)
-            if made is None or agent != made.name:
-                check_agent(agent, definition, policies)
-            check_job_right(principal, jobs.find(definition.job))
+            check_agents(agent, definition, {*policies.agents, *made})
+            for job in jobs_of(definition):
+                check_job_right(principal, jobs.find(job))
         return drafts
 
     def check_settings(
@@ -128,11 +129,14 @@ class Proposals:
         """The definition after an edit. Raises unless its author may make the edit."""
         policies = self.core.catalog.policies(transaction)
         check_references(definition, policies)
-        check_agent(schedule.agent, definition, policies)
-        if definition.job != schedule.definition.job or definition.payload != schedule.definition.payload:
-            check_job_right(principal, self.core.jobs.registry.get(definition.job))
+        check_agents(schedule.agent, definition, policies.agents)
+        before = schedule.definition
+        if (definition.job, definition.payload, definition.steps) != (before.job, before.payload, before.steps):
+            for job in jobs_of(definition):
+                check_job_right(principal, self.core.jobs.registry.get(job))
         if principal.role != "agent":
             return definition
+        check_own_steps(principal, definition)
         rules = policies.rules_for(principal.name)
         transaction.lock_policies()
         revived = schedule.state in ("expired", "rejected")  # it counts for the maximum again
@@ -180,6 +184,14 @@ class Proposals:
             self.request(transaction, principal, schedule.id, now)
 
 
+def check_own_steps(principal: Principal, definition: ScheduleDefinition) -> None:
+    """Raise NotAllowed if an agent would wake another agent through a step."""
+    for number, step in enumerate(definition.steps, 1):
+        if step.agent not in ("", principal.name):
+            message, field = f"{principal.name} cannot schedule {step.agent}.", f"steps[{number}].agent"
+            raise NotAllowed(message, value=step.agent, field=field, hint="Omit it.")
+
+
 def check_references(definition: ScheduleDefinition, policies: Policies) -> None:
     """Raise if a setting names a record that does not exist."""
     for setting, noun, name in references(definition):
@@ -189,15 +201,21 @@ def check_references(definition: ScheduleDefinition, policies: Policies) -> None
             raise unknown_record(kind.one, kind.noun, setting, name, compiled)
 
 
-def check_agent(agent: str, definition: ScheduleDefinition, policies: Policies) -> None:
-    """Raise if runs wake an agent that does not exist."""
-    if not wakes_agent(definition) or agent in policies.agents:
+def check_agents(agent: str, definition: ScheduleDefinition, known: Collection[str]) -> None:
+    """Raise if runs, or one of their steps, wake an agent that does not exist."""
+    for number, step in enumerate(definition.steps, 1):
+        _check_agent(step.agent or agent, of_step(definition, number), known, f"steps[{number}].agent")
+    _check_agent(agent, definition, known, "agent")
+
+
+def _check_agent(agent: str, definition: ScheduleDefinition, known: Collection[str], field: str) -> None:
+    if not wakes_agent(definition) or agent in known:
         return
     if not agent:
-        names = ", ".join(sorted(policies.agents))
+        names = ", ".join(sorted(known))
         hint = f"Give one: {names}." if names else "Create one first: matins agents set scout --runner claude"
-        raise InvalidInput("A prompt needs an agent.", field="agent", allowed=names, hint=hint)
-    raise unknown_record("agent", "agents", "agent", agent, policies.agents)
+        raise InvalidInput("A prompt needs an agent.", field=field, allowed=names, hint=hint)
+    raise unknown_record("agent", "agents", field, agent, known)
 
 
 def check_job_right(principal: Principal, job: JobType | None) -> None:
@@ -218,5 +236,6 @@ def _for_agent(principal: Principal, draft: Draft, definition: ScheduleDefinitio
     if draft.agent not in ("", principal.name):
         message = f"{principal.name} cannot schedule {draft.agent}."
         raise NotAllowed(message, value=draft.agent, field="agent", hint="Omit it.")
+    check_own_steps(principal, definition)
     timetable = type(draft.timetable)(definition, draft.timetable.trigger)
     return draft._replace(agent=principal.name, text=encode(definition), timetable=timetable)

@@ -8,6 +8,7 @@ from typing import Any
 
 from matins.engine.jobs import wakes_agent
 from matins.engine.schedules import references
+from matins.engine.steps import of_step
 from matins.model.access import Principal
 from matins.model.schedule import ScheduleRecord
 from matins.ports import Transaction
@@ -59,5 +60,8 @@ def users_of(noun: str, name: str, schedules: Iterable[ScheduleRecord]) -> list[
 
 def _uses(schedule: ScheduleRecord, noun: str, name: str) -> bool:
     if noun == "agents":
-        return schedule.agent == name and wakes_agent(schedule.definition)
+        steps = [of_step(schedule.definition, number) for number in range(1, len(schedule.definition.steps) + 1)]
+        names = [step.agent or schedule.agent for step in schedule.definition.steps]
+        woken = [agent for agent, step in zip(names, steps, strict=True) if wakes_agent(step)]
+        return name in woken or (schedule.agent == name and wakes_agent(schedule.definition))
     return any(found.noun == noun and found.name == name for found in references(schedule.definition))

@@ -10,23 +10,25 @@ from matins.api.results import Check, Run, RunStateName, Snapshot, ThreadAssignm
 from matins.api.runs import RunOutcome
 from matins.engine.gates import Candidate, Facts, Verdict, judge
 from matins.engine.jobs import full_prompt
-from matins.engine.keys import run_key
 from matins.engine.schedules import decode, schedule_settings
 from matins.engine.transitions import FAIL, MARK_UNKNOWN, RETRY, SUCCEED
-from matins.engine.when.triggers import to_datetime
+from matins.engine.validation import nearest
 from matins.errors import Conflict, InvalidInput
 from matins.model.access import Principal
-from matins.model.run import RunRecord, RunState
+from matins.model.run import RunRecord, RunState, StepId
 from matins.model.schedule import ScheduleRecord
-from matins.ports import RunRows, Transaction
+from matins.ports import Transaction
 from matins.runtime import spending
 from matins.runtime.catalog import CompiledSchedule
 from matins.runtime.planner import live_runs
 from matins.runtime.requested_runs import insert_requested_run
 from matins.runtime.rows import run_record
-from matins.runtime.run_changes import RunChange, apply, end_runs
+from matins.runtime.run_change import RunChange
+from matins.runtime.run_changes import apply, end_runs
+from matins.runtime.run_context import stored_run_key
 from matins.service.core import LEASE_MS, MAX_ID, Core
 from matins.service.permissions import check_own
+from matins.service.run_results import check_results, run_result, whole_result
 from matins.service.threads import thread_result
 from matins.work.sources import open_source
 
@@ -52,12 +54,39 @@ class Runs:
                 _check_not_over(schedule)
             existing = transaction.run_by_request(schedule.id, key)
             if existing is not None:
-                return run_result(core.run(transaction, existing))
+                return self._result(transaction, existing)
             compiled, held = core.compiled(transaction, schedule), schedule.state in ("paused", "broken")
             run_id = self._start(transaction, principal, compiled, key, now, held=held)
-            result = run_result(core.run(transaction, run_id))
+            result = self._result(transaction, run_id)
         core.notify()
         return result
+
+    def retry(self, principal: Principal, run_id: int | StepId, *, from_step: str | None = None) -> Run:
+        """Repeat an ended run. The retry of a step repeats its run from that step on."""
+        now, core = self.core.clock.now_ms(), self.core
+        with core.store.transaction(now) as transaction:
+            run = core.run(transaction, run_id)
+            if run.parent is not None:
+                run, from_step = core.run(transaction, run.parent), from_step or str(run.step)
+            transaction.lock_due([run.schedule_id])  # overlap is checked under the lock
+            run, schedule = core.run(transaction, run.id), core.schedule(transaction, run.schedule_id)
+            check_own(principal, schedule)
+            _check_approved(schedule)
+            if not principal.is_human:
+                _check_not_over(schedule)
+            compiled = core.compiled_at(transaction, schedule, run.rev)
+            start = _check_retry(run, compiled, from_step)
+            held = schedule.state in ("paused", "broken")
+            made = self._start(transaction, principal, compiled, _checked_key(None), now, held=held)
+            transaction.set_retry(made, run.id, start)
+            for call in transaction.calls_of_run(run.id, 1):
+                transaction.link_call(call.id, made, None)
+            result = self._result(transaction, made)
+        core.notify()
+        return result
+
+    def _result(self, transaction: Transaction, run_id: int | StepId) -> Run:
+        return whole_result(transaction, self.core.catalog, self.core.run(transaction, run_id))
 
     def _start(
         self,
@@ -85,23 +114,23 @@ class Runs:
             # Runs that wait for quiet hours do not block a manual run; with cancel_other they end.
             waiting = {row.id for row in transaction.waiting_for("quiet_hours")}
             live = [(run, state) for run, state in live if run not in waiting]
-        short = spending.forecast(transaction, policies, compiled, now)
+        short = None if compiled.steps else spending.forecast(transaction, policies, compiled, now)
         facts = Facts(live, False, compiled.agent, policies, short, manual=principal.is_human)
-        return judge(Candidate(compiled.definition, None, facts, 0, False, now))
+        return judge(Candidate(compiled.definition, None, facts, 0, False, now), compiled.levels)
 
-    def cancel(self, principal: Principal, run_id: int, *, reason: str = "cancelled") -> Run:
+    def cancel(self, principal: Principal, run_id: int | StepId, *, reason: str = "cancelled") -> Run:
         now = self.core.clock.now_ms()
         with self.core.store.transaction(now) as transaction:
             run = self.core.run(transaction, run_id)
             check_own(principal, self.core.schedule(transaction, run.schedule_id))
             if not run.state.live:
                 raise Conflict(f"Run {run_id} is over: {run.state.label}.", value=run_id, field="run")
-            end_runs(transaction, self.core.catalog, [run_id], now, reason, principal.name)
-            result = run_result(self.core.run(transaction, run_id))
+            end_runs(transaction, self.core.catalog, [run.id], now, reason, principal.name)
+            result = self._result(transaction, run_id)
         self.core.notify()
         return result
 
-    def resolve(self, principal: Principal, run_id: int, outcome: RunOutcome) -> Run:
+    def resolve(self, principal: Principal, run_id: int | StepId, outcome: RunOutcome) -> Run:
         now = self.core.clock.now_ms()
         self._report_work(run_id, outcome, principal.name, now)
         with self.core.store.transaction(now) as transaction:
@@ -111,15 +140,15 @@ class Runs:
             reason = f"resolved_by_{principal.name}"
             change = RunChange(run.id, run.epoch, run.slot, compiled, transition, now, not_before, reason)
             apply(transaction, [change], now)
-            result = run_result(self.core.run(transaction, run_id))
+            result = self._result(transaction, run_id)
         self.core.notify()
         return result
 
-    def _resolvable(self, transaction: Transaction, run_id: int) -> tuple[RunRecord, CompiledSchedule]:
+    def _resolvable(self, transaction: Transaction, run_id: int | StepId) -> tuple[RunRecord, CompiledSchedule]:
         run = self.core.run(transaction, run_id)
         if run.state is not RunState.HELD and not self._lost(transaction, run):
             raise Conflict(f"Run {run_id} is not held: {run.state.label}.", value=run_id, field="run")
-        compiled = self.core.catalog.compiled(transaction, [(run.schedule_id, run.rev)])[run.schedule_id, run.rev]
+        compiled = self.core.catalog.find(transaction, (run.schedule_id, run.rev, run.step))
         if not isinstance(compiled, CompiledSchedule):
             raise Conflict(f"The settings of run {run_id} cannot be read: {compiled}", value=run_id, hint="Cancel it.")
         return run, compiled
@@ -135,16 +164,17 @@ class Runs:
             return not store.engines(LEASE_MS)
         return abs(self.core.clock.now_ms() - worker.beat) > LEASE_MS
 
-    def _report_work(self, run_id: int, outcome: RunOutcome, by: str, now: int) -> None:
+    def _report_work(self, run_id: int | StepId, outcome: RunOutcome, by: str, now: int) -> None:
         """Report the outcome to the work source, before the run ends. If the source does not answer, nothing changes,
         and the call can be repeated."""
         with self.core.store.reading() as transaction:
             run, compiled = self._resolvable(transaction, run_id)
+            key = stored_run_key(transaction, compiled, run.id)
             sources = self.core.catalog.policies(transaction).work_sources
             definition = sources.get(compiled.definition.work_source or "")
         if definition is None or outcome == "retry":
             return
-        source, key = open_source(definition, self.core.workdir), run_key(compiled.uid, run.slot, run.request_key)
+        source = open_source(definition, self.core.workdir)
         item = source.held(key, now)
         if item is not None:
             report = source.done if outcome == "succeeded" else source.failed
@@ -177,24 +207,22 @@ class Runs:
                 cursor = records[-1].id
         return found[:limit]
 
-    def get(self, principal: Principal, run_id: int) -> Run:
+    def get(self, principal: Principal, run_id: int | StepId) -> Run:
         with self.core.store.reading() as transaction:
-            return run_result(self.core.run(transaction, run_id))
+            return self._result(transaction, run_id)
 
-    def checks(self, principal: Principal, run_id: int) -> builtins.list[Check]:
+    def checks(self, principal: Principal, run_id: int | StepId) -> builtins.list[Check]:
         with self.core.store.reading() as transaction:
-            self.core.run(transaction, run_id)
-            return check_results(transaction, run_id)
+            return check_results(transaction, self.core.run(transaction, run_id).id)
 
-    def thread(self, principal: Principal, run_id: int) -> ThreadAssignment | None:
+    def thread(self, principal: Principal, run_id: int | StepId) -> ThreadAssignment | None:
         with self.core.store.reading() as transaction:
-            self.core.run(transaction, run_id)
-            assignment = transaction.thread_assignment(run_id)
+            assignment = transaction.thread_assignment(self.core.run(transaction, run_id).id)
         if assignment is None:
             return None
         return ThreadAssignment(str(assignment.run_id), thread_result(assignment.thread), assignment.how)
 
-    def snapshot(self, principal: Principal, run_id: int) -> Snapshot:
+    def snapshot(self, principal: Principal, run_id: int | StepId) -> Snapshot:
         with self.core.store.reading() as transaction:
             run = self.core.run(transaction, run_id)
             (row,) = transaction.definitions([(run.schedule_id, run.rev)])
@@ -212,38 +240,26 @@ class Runs:
         )
 
 
-def run_result(run: RunRecord) -> Run:
-    duration = run.ended_at - run.started_at if run.ended_at and run.started_at else None
-    return Run(
-        id=str(run.id),
-        schedule_id=str(run.schedule_id),
-        schedule=run.schedule,
-        rev=run.rev,
-        state=run.display_state,  # type: ignore[arg-type]
-        status=run.status,
-        live=run.state.live,
-        slot=to_datetime(run.slot),
-        request_key=run.request_key,
-        slots=run.slots,
-        first_slot=to_datetime(run.first_slot),
-        attempt=run.attempt,
-        epoch=run.epoch,
-        not_before=to_datetime(run.not_before),
-        planned_at=to_datetime(run.planned_at),
-        started_at=to_datetime(run.started_at),
-        ended_at=to_datetime(run.ended_at),
-        duration_ms=duration,
-        reason=run.reason,
-        evidence=run.evidence,
-        outcome=run.outcome,
-    )
+def _check_retry(run: RunRecord, compiled: CompiledSchedule, from_step: str | None) -> int | None:
+    """The number of the step to start from; None for all that did not succeed. Raises if there is nothing to repeat."""
+    if run.state.live:
+        message = f"Run {run.id} is not over: {run.status}."
+        raise Conflict(message, value=str(run.id), field="run", hint="Wait for its end, or cancel it.")
+    start = None if from_step is None else _step_number(run, compiled, from_step)
+    if start is None and run.state is RunState.SUCCEEDED:
+        hint = "Name the step to start from." if compiled.steps else f"Start a new run: matins run {run.schedule}"
+        raise Conflict(f"Run {run.id} succeeded: nothing is left to retry.", value=str(run.id), field="run", hint=hint)
+    return start
 
 
-def check_results(transaction: RunRows, run_id: int) -> list[Check]:
-    return [
-        Check(row.epoch, row.kind, to_datetime(row.at), row.duration_ms, row.exit_code, row.verdict, row.output)
-        for row in transaction.checks(run_id)
-    ]
+def _step_number(run: RunRecord, compiled: CompiledSchedule, step: str) -> int:
+    titles = [one.title for one in compiled.steps]
+    if step in titles:
+        return titles.index(step) + 1
+    if step.isascii() and step.isdigit() and 1 <= int(step) <= len(titles):
+        return int(step)
+    hint = nearest(step, titles) if titles else "Omit it."
+    raise InvalidInput(f'Run {run.id} has no step "{step}".', value=step, field="from_step", hint=hint)
 
 
 def _check_approved(schedule: ScheduleRecord) -> None:

@@ -6,7 +6,7 @@ import builtins
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from matins.api.results import FilePlace, Schedule
 from matins.engine.jobs import full_prompt
@@ -26,7 +26,7 @@ from matins.service.drafts import apply_edit, check_note, free_name
 from matins.service.file.write_back import Deleted, Edited, FileWriter
 from matins.service.new_agents import NewAgents
 from matins.service.proposals import Proposals
-from matins.service.runs import run_result
+from matins.service.run_results import run_result
 from matins.service.schedule_changes import ScheduleChanges
 
 
@@ -52,16 +52,18 @@ class Schedules:
         now = self.core.clock.now_ms()
         draft_name = "unnamed" if name is None else name
         given = {"name": draft_name, "when": when, "agent": agent, "context": context, **settings}
-        made = self.agents.prepare(principal, agent, settings) if create_agent else None
-        (draft,) = self.proposals.drafts(principal, [given], now, made)
-        if made is None:
+        made = self.agents.prepare(principal, agent, settings) if create_agent else []
+        (draft,) = self.proposals.drafts(principal, [given], now, [one.name for one in made])
+        if not made:
             task = self.writer.add_task(principal, name, draft.agent, draft.timetable.definition)
             if task is not None:
                 return self.get(principal, task)
         with self.core.store.transaction(now) as transaction:
-            notes = [] if made is None else self.agents.create(transaction, principal, made, now)
+            notes = [note for one in made for note in self.agents.create(transaction, principal, one, now)]
             if name is None:
-                subject = settings.get("prompt") or settings.get("job") or settings.get("work_source") or ""
+                subject = (
+                    settings.get("prompt") or settings.get("job") or settings.get("work_source") or _titles(settings)
+                )
                 draft = draft._replace(name=free_name(transaction, draft.agent, str(subject)))
             (schedule_id,) = self.changes.insert(transaction, principal, [draft], now)
             result = schedule_result(transaction, self.core.schedule(transaction, schedule_id), notes)
@@ -199,6 +201,14 @@ def _check_pausable(transaction: Transaction, schedule: ScheduleRecord) -> None:
     if entry is not None and entry.path.endswith(".json") and isinstance(schedule.definition.trigger.when, Once):
         message = f'"{schedule.name}" is of type once and cannot be paused.'
         raise Conflict(message, value=schedule.name, field="name", hint="Delete it instead.")
+
+
+def _titles(settings: Mapping[str, Any]) -> str:
+    """The titles of the steps, for a name."""
+    steps: list[Any] = settings.get("steps") or []
+    return " ".join(
+        str(cast("Mapping[str, Any]", step).get("title", "")) for step in steps if isinstance(step, Mapping)
+    )
 
 
 def schedule_result(transaction: Transaction, schedule: ScheduleRecord, notes: Sequence[str] = ()) -> Schedule:

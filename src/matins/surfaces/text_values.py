@@ -79,8 +79,10 @@ FROM_TEXT: Mapping[type[Kind], Callable[[str], Any]] = {
     **dict.fromkeys((kinds.Int, kinds.Decimal), _number),
     kinds.Names: _list,
     kinds.Windows: _windows,
-    **dict.fromkeys((kinds.Labels, kinds.Variables, kinds.Target, kinds.Options, kinds.Json), json_or_text),
-    kinds.Calls: json_or_text,
+    **dict.fromkeys(
+        (kinds.Labels, kinds.Variables, kinds.Target, kinds.Options, kinds.Json, kinds.Calls, kinds.Records),
+        json_or_text,
+    ),
     kinds.Tokens: _text,
     kinds.Flag: _flag,
     kinds.Command: _command,
@@ -113,5 +115,6 @@ METAVAR: Mapping[type[Kind], str] = {
     kinds.Options: "JSON",
     kinds.Json: "JSON",
     kinds.Calls: "CALL",
+    kinds.Records: "JSON",
     kinds.Pause: "TEXT",
 }

@@ -10,12 +10,12 @@ from importlib import import_module
 from pkgutil import iter_modules
 from typing import Any
 
-from matins.engine.gates.gate import Candidate, Facts, Gate, Stage, Standing, Surroundings, Verdict, never
+from matins.engine.gates.gate import Candidate, Facts, Gate, Level, Stage, Standing, Surroundings, Verdict, never
 from matins.model.schedule import ScheduleDefinition
 
 __all__ = [
     "ALL", "BITS", "GATES", "Candidate", "Facts", "Gate", "Mask", "Standing", "Surroundings", "Verdict", "active_gates",
-    "applicable_gates", "choose", "judge", "mask", "touched_gates",
+    "applicable_gates", "choose", "judge", "level_mask", "mask", "touched_gates",
 ]  # fmt: skip
 Mask = int
 
@@ -38,6 +38,11 @@ _TOUCHED = [(BITS[gate.name], gate.touched) for gate in GATES if gate.touched is
 def mask(*stages: Stage) -> Mask:
     """The gates that are judged at one of these stages."""
     return sum(BITS[gate.name] for gate in GATES if not set(stages).isdisjoint(gate.stages))
+
+
+def level_mask(level: Level) -> Mask:
+    """The gates that let a whole run through, or those that let each step through."""
+    return sum(BITS[gate.name] for gate in GATES if gate.level == level)
 
 
 def applicable_gates(definition: ScheduleDefinition) -> Mask:

@@ -24,6 +24,7 @@ APPROVAL = Gate(
     name="approval",
     order=110,
     stages=("start",),
+    level="step",
     settings="`approval`, `approvers`, …",
     refusal="The run waits. It may end as `denied` or `expired`.",
     applies=lambda definition: definition.approval != "auto",

@@ -47,6 +47,7 @@ BUDGET = Gate(
     name="budget",
     order=60,
     stages=("plan", "claim"),
+    level="step",
     settings="`m.budgets.set`; `max_cost`, `max_tokens` of one run",
     refusal="The run is `over_budget`.",
     active=lambda surroundings: bool(surroundings.policies.budgets),

@@ -26,6 +26,7 @@ CAPACITY = Gate(
     name="capacity",
     order=70,
     stages=("plan", "claim"),
+    level="step",
     settings="`m.limits.set`; `at_capacity`: `wait` or `skip`",
     refusal="The run waits for capacity, or is `skipped`.",
     touched=lambda facts: facts.full,

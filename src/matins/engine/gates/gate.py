@@ -14,6 +14,8 @@ from matins.model.schedule import ScheduleDefinition, ScheduleRecord
 
 Stage = Literal["plan", "start", "claim"]
 """When a gate is judged: at planning, between ready and started, or at the claim."""
+Level = Literal["run", "step"]
+"""What a gate lets through: a whole run once, or each of its steps. A run without steps passes both."""
 
 
 class Surroundings(NamedTuple):
@@ -112,6 +114,7 @@ class Gate:
     order: int
     """Gates are judged in this order. The first gate that does not pass decides."""
     stages: tuple[Stage, ...]
+    level: Level = "run"
     settings: str
     """The settings and calls of the gate, for the documentation."""
     refusal: str

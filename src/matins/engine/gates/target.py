@@ -11,6 +11,7 @@ TARGET = Gate(
     name="target",
     order=120,
     stages=("start",),
+    level="step",
     settings="`target`, `fallback`, `fallback_timeout`, `final_fallback`",
     refusal="The run waits for its thread, or is `skipped`.",
     applies=wakes_agent,

@@ -24,6 +24,7 @@ THROTTLE = Gate(
     name="throttle",
     order=50,
     stages=("plan", "start"),
+    level="step",
     settings="`provider`",
     refusal="The run is deferred until the provider serves again.",
     applies=lambda definition: definition.provider is not None,

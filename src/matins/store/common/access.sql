@@ -43,9 +43,10 @@ DELETE FROM file_entries WHERE kind = :kind AND name = :name;
 
 -- recent_runs: runs of all schedules, or of one agent's, the newest first
 SELECT r.id, r.schedule_id, s.name AS schedule, r.rev, r.state, r.slot, r.request_key, r.slots, r.first_slot, r.epoch,
-  r.attempt, r.not_before, r.planned_at, r.started_at, r.ended_at, r.reason, r.evidence, r.outcome, r.cleared
+  r.attempt, r.not_before, r.planned_at, r.started_at, r.ended_at, r.reason, r.evidence, r.outcome, r.cleared, r.parent,
+  r.step, r.round, r.retry_of
 FROM runs r JOIN schedules s ON s.id = r.schedule_id
-WHERE r.id < :before AND (CAST(:agent AS text) IS NULL OR s.agent = CAST(:agent AS text)) ORDER BY r.id DESC LIMIT :limit;
+WHERE r.id < :before AND r.parent IS NULL AND (CAST(:agent AS text) IS NULL OR s.agent = CAST(:agent AS text)) ORDER BY r.id DESC LIMIT :limit;
 
 -- upcoming: the schedules that fire next, the soonest first
 SELECT schedule_id FROM due WHERE due_at IS NOT NULL ORDER BY due_at LIMIT :limit;

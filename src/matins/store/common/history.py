@@ -52,7 +52,8 @@ class HistoryQueries(Statements):
         return sorted(self._column("prunable_beyond", newest=newest, limit=limit))
 
     def delete_runs(self, run_ids: Iterable[int]) -> None:
-        ids = self._integers(run_ids)
+        whole = list(run_ids)
+        ids = self._integers([*whole, *self._column("steps_of_runs", ids=self._integers(whole))])
         self._all("note_purged", ids=ids)
         self._delete_runs(ids)
         self._all("prune_votes")

@@ -45,11 +45,11 @@ SELECT min(at) FROM (
 UPDATE runs SET not_before = :until WHERE id = :run_id AND epoch = :epoch AND state = {ready};
 
 -- waiting_due: waiting runs whose time has come
-SELECT id, schedule_id, rev, slot, epoch, attempt, reason, planned_at FROM runs
+SELECT id, schedule_id, rev, slot, epoch, attempt, reason, planned_at, step FROM runs
 WHERE state = {waiting} AND reason <> 'paused' AND not_before <= :now ORDER BY not_before LIMIT :limit;
 
 -- waiting_for: runs that wait for a reason, at any time
-SELECT id, schedule_id, rev, slot, epoch, attempt, reason, planned_at FROM runs
+SELECT id, schedule_id, rev, slot, epoch, attempt, reason, planned_at, step FROM runs
 WHERE state = {waiting} AND reason <> 'paused' AND reason = :reason ORDER BY id;
 
 -- ended_pauses: schedules whose pause has ended
@@ -83,7 +83,7 @@ SELECT run_id, epoch, kind, at, duration_ms, exit_code, said AS verdict, output 
 WHERE run_id = :run_id ORDER BY epoch, at, kind;
 
 -- last_started: the start of the schedule's last successful run before this one
-SELECT started_at FROM runs WHERE schedule_id = :id AND slot IS NOT NULL AND id < :run_id AND state = {succeeded}
+SELECT started_at FROM runs WHERE schedule_id = :id AND parent IS NULL AND slot IS NOT NULL AND id < :run_id AND state = {succeeded}
 ORDER BY slot DESC LIMIT 1;
 
 -- insert_approval: add a request for approval
@@ -176,6 +176,10 @@ UPDATE runs SET not_before = :now, reason = 'woken' WHERE id = :run_id AND state
 -- past_spend: the spending of the last runs of a schedule, the newest first
 SELECT money, tokens FROM spend WHERE schedule_id = :id AND settled_at IS NOT NULL AND money + tokens > 0 ORDER BY run_id DESC LIMIT :limit;
 
+-- past_step_spend: the spending of the last runs of a step, the newest first
+SELECT s.money, s.tokens FROM spend s JOIN runs r ON r.id = s.run_id
+WHERE s.schedule_id = :id AND s.settled_at IS NOT NULL AND s.money + s.tokens > 0 AND r.step = :step ORDER BY s.run_id DESC LIMIT :limit;
+
 -- insert_budget_usage: add the usage of a budget in a period
 INSERT INTO purses (budget, whose, period) VALUES (:budget, :whose, :period) ON CONFLICT DO NOTHING;
 
@@ -240,7 +244,7 @@ SELECT
     WHERE s.state = 'active' AND d.next_slot IS NOT NULL) AS active_schedules,
   (SELECT count(*) FROM schedules WHERE state = 'paused') AS paused_schedules,
   (SELECT count(*) FROM schedules WHERE state = 'pending') AS pending_schedules,
-  (SELECT count(*) FROM runs WHERE state {live} AND state >= {starting}) AS started_runs,
+  (SELECT count(*) FROM runs WHERE state {live} AND state >= {starting} AND owner IS NOT NULL) AS started_runs,
   (SELECT count(*) FROM runs WHERE state = {ready}) AS ready_runs,
   (SELECT count(*) FROM runs WHERE state {live} AND state <= {queued}) AS waiting_runs,
   (SELECT count(*) FROM approvals WHERE state = 'pending') AS pending_approvals,
@@ -251,10 +255,10 @@ SELECT
 SELECT count(*) FROM (SELECT type, at FROM events ORDER BY id DESC LIMIT 10000) newest WHERE type = 'run.failed' AND at >= :since;
 
 -- run_at: the run that covers a slot
-SELECT id FROM runs WHERE schedule_id = :id AND slot >= :at AND coalesce(first_slot, slot) <= :at ORDER BY slot LIMIT 1;
+SELECT id FROM runs WHERE schedule_id = :id AND parent IS NULL AND slot >= :at AND coalesce(first_slot, slot) <= :at ORDER BY slot LIMIT 1;
 
 -- run_before: the last run of a schedule at or before an instant
-SELECT id FROM runs WHERE schedule_id = :id AND slot <= :at ORDER BY slot DESC LIMIT 1;
+SELECT id FROM runs WHERE schedule_id = :id AND parent IS NULL AND slot <= :at ORDER BY slot DESC LIMIT 1;
 
 -- attempts: the attempts of a run
 SELECT run_id, epoch, owner, started_at FROM attempts WHERE run_id = :run_id ORDER BY epoch;

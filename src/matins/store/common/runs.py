@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from matins.model.rows import LiveRun, ReadyRun, RunAhead, RunRow, ScopeRow, StartedRun, WorkerRow
+from matins.model.rows import LiveRun, NewStep, ReadyRun, RunAhead, RunRow, ScopeRow, StartedRun, WorkerRow
 from matins.store.common.statements import Statements
 
 
@@ -73,6 +73,31 @@ class RunQueries(Statements):
 
     def withdraw_runs(self, run_ids: Iterable[int]) -> None:
         self._delete_runs(self._integers(run_ids))
+
+    def unfold(self, run_id: int, epoch: int, now: int) -> int | None:
+        return self._value("unfold", id=run_id, epoch=epoch, now=now)
+
+    def insert_steps(self, rows: Sequence[NewStep]) -> None:
+        for row in rows:
+            self._all("insert_step", **row._asdict())
+
+    def steps_of(self, run_id: int) -> list[RunRow]:
+        return self._rows(RunRow, "steps_of", id=run_id)
+
+    def live_steps(self, run_ids: Iterable[int]) -> list[int]:
+        return self._column("live_steps", ids=self._integers(run_ids))
+
+    def parents_of(self, run_ids: Iterable[int]) -> list[int]:
+        return self._column("parents_of", ids=self._integers(run_ids))
+
+    def set_retry(self, run_id: int, retry_of: int, retry_from: int | None) -> None:
+        self._all("set_retry", id=run_id, retry_of=retry_of, retry_from=retry_from)
+
+    def retry_of(self, run_id: int) -> tuple[int | None, int | None]:
+        return self._all("retry_of", id=run_id)[0]
+
+    def nominal_slot(self, run_id: int) -> int | None:
+        return self._value("nominal_slot", id=run_id)
 
     def previous_state(self, schedule_id: int, run_id: int) -> int | None:
         return self._value("previous_state", id=schedule_id, run=run_id)

@@ -1,9 +1,9 @@
 -- started: started runs of one worker, or of all others
-SELECT id, schedule_id, rev, slot, epoch, attempt, state, owner, cancelling FROM runs
+SELECT id, schedule_id, rev, slot, epoch, attempt, state, owner, cancelling, step FROM runs
 WHERE state {live} AND state >= {starting} AND (owner = :worker) = :mine;
 
 -- orphans: started runs whose worker has stopped or is unknown; a run that has no worker is not one
-SELECT id, schedule_id, rev, slot, epoch, attempt, state, owner, cancelling FROM runs
+SELECT id, schedule_id, rev, slot, epoch, attempt, state, owner, cancelling, step FROM runs
 WHERE state {live} AND state >= {starting} AND state < {held}
   AND owner NOT IN (SELECT id FROM workers WHERE stopped_at IS NULL) ORDER BY id;
 
@@ -22,15 +22,16 @@ SELECT id FROM runs WHERE schedule_id = :id AND request_key = :key;
 
 -- run: one run
 SELECT r.id, r.schedule_id, s.name AS schedule, r.rev, r.state, r.slot, r.request_key, r.slots, r.first_slot, r.epoch,
-  r.attempt, r.not_before, r.planned_at, r.started_at, r.ended_at, r.reason, r.evidence, r.outcome, r.cleared
+  r.attempt, r.not_before, r.planned_at, r.started_at, r.ended_at, r.reason, r.evidence, r.outcome, r.cleared, r.parent,
+  r.step, r.round, r.retry_of
 FROM runs r JOIN schedules s ON s.id = r.schedule_id WHERE r.id = :id;
 
 -- covered: what runs of the schedule cover at or after an instant, in order
-SELECT coalesce(first_slot, slot) AS first, slot FROM runs WHERE schedule_id = :id AND slot >= :since
+SELECT coalesce(first_slot, slot) AS first, slot FROM runs WHERE schedule_id = :id AND parent IS NULL AND slot >= :since
 UNION ALL SELECT :since, purged_slot FROM schedules WHERE id = :id AND purged_slot >= :since ORDER BY 2;
 
 -- next_recorded: the first slot at or after an instant that has a record
-SELECT min(slot) FROM runs WHERE schedule_id = :id AND slot >= :since;
+SELECT min(slot) FROM runs WHERE schedule_id = :id AND parent IS NULL AND slot >= :since;
 
 -- runs_ahead: runs of slots after an instant, by id
 SELECT id, schedule_id, rev, slot, first_slot, state, started_at FROM runs
@@ -65,3 +66,29 @@ SELECT DISTINCT offers FROM workers;
 
 -- stop_worker: mark a worker as stopped or dead
 UPDATE workers SET stopped_at = :now WHERE id = :id AND stopped_at IS NULL RETURNING id;
+
+-- unfold: start a run of steps; no worker owns it, and its attempts count the rounds
+UPDATE runs SET state = {running}, epoch = epoch + 1, attempt = attempt + 1, started_at = :now, reason = NULL
+WHERE id = :id AND epoch = :epoch AND state = {ready} RETURNING attempt;
+
+-- insert_step: add a step of a run
+INSERT INTO runs (id, schedule_id, rev, state, exclusive, scope, epoch, attempt, not_before, planned_at, started_at,
+  ended_at, slots, reason, evidence, outcome, parent, step, round)
+VALUES (:id, :schedule_id, :rev, :state, 0, :scope, 0, 0, :not_before, :planned_at, :started_at, :ended_at, 1, :reason, :evidence,
+  :outcome, :parent, :step, :round);
+
+-- steps_of: the steps of a run in its last round
+SELECT r.id, r.schedule_id, s.name AS schedule, r.rev, r.state, r.slot, r.request_key, r.slots, r.first_slot, r.epoch,
+  r.attempt, r.not_before, r.planned_at, r.started_at, r.ended_at, r.reason, r.evidence, r.outcome, r.cleared, r.parent,
+  r.step, r.round, r.retry_of
+FROM runs r JOIN schedules s ON s.id = r.schedule_id
+WHERE r.parent = :id AND r.round = (SELECT max(round) FROM runs WHERE parent = :id) ORDER BY r.step;
+
+-- set_retry: set the run whose successful steps a new run carries over
+UPDATE runs SET retry_of = :retry_of, retry_from = :retry_from WHERE id = :id;
+
+-- retry_of: the run whose successful steps a run carries over, and the step from which everything runs again
+SELECT retry_of, retry_from FROM runs WHERE id = :id;
+
+-- nominal_slot: the slot of a step's run
+SELECT p.slot FROM runs r JOIN runs p ON p.id = r.parent WHERE r.id = :id;

@@ -9,8 +9,10 @@ from matins.store.common.statements import Statements
 
 
 class SpendingQueries(Statements):
-    def past_spend(self, schedule_id: int, limit: int) -> list[Usage]:
-        return [Usage(*row) for row in self._all("past_spend", id=schedule_id, limit=limit)]
+    def past_spend(self, schedule_id: int, step: int, limit: int) -> list[Usage]:
+        values = {"step": step} if step else {}
+        rows = self._all("past_step_spend" if step else "past_spend", id=schedule_id, limit=limit, **values)
+        return [Usage(*row) for row in rows]
 
     def budget_usage(self, budget: str, subject: str, period: str) -> BudgetUsage:
         found = self._row(BudgetUsage, "budget_usage", budget=budget, whose=subject, period=period)

@@ -45,7 +45,14 @@ class Statements:
 
     def _delete_runs(self, ids: Any) -> None:
         """Delete ended runs, and what belongs to them."""
-        for notes in ("delete_attempts", "delete_checks", "delete_spend", "delete_approvals", "delete_runs"):
+        for notes in (
+            "delete_attempts",
+            "delete_checks",
+            "delete_spend",
+            "delete_run_usage",
+            "delete_approvals",
+            "delete_runs",
+        ):
             self._all(notes, ids=ids)
 
     def _raised(self, changed: list[Any]) -> list[Any]:

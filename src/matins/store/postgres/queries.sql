@@ -43,8 +43,8 @@ SELECT s.id AS schedule_id, v.rev, s.name, s.agent, v.definition, s.uid
 FROM unnest(%(ids)b, %(revs)b) u (id, rev)
 JOIN revisions v ON v.schedule_id = u.id AND v.rev = u.rev JOIN schedules s ON s.id = v.schedule_id;
 
--- live: the live runs of these schedules
-SELECT schedule_id, id, state FROM runs WHERE schedule_id = ANY(%(ids)b) AND state {live} ORDER BY schedule_id, id;
+-- live: the live runs of these schedules, without their steps
+SELECT schedule_id, id, state FROM runs WHERE schedule_id = ANY(%(ids)b) AND state {live} AND parent IS NULL ORDER BY schedule_id, id;
 
 -- advance: move cursors that have not changed since they were read
 UPDATE due d SET next_slot = u.next_slot, due_at = u.due_at, window_used = u.used, executions = u.executions,
@@ -57,7 +57,7 @@ WHERE d.schedule_id = u.id AND d.next_slot = u.slot AND d.rev = u.rev RETURNING 
 UPDATE due d SET next_slot = u.slot, due_at = CASE WHEN d.paused THEN NULL ELSE u.due_at END, waiting = false
 FROM unnest(%(schedule_id)b, %(rev)b, %(next_slot)b, %(due_at)b) u (id, rev, slot, due_at)
 WHERE d.schedule_id = u.id AND d.waiting
-  AND (d.rev = u.rev OR NOT EXISTS (SELECT FROM runs r WHERE r.schedule_id = u.id AND r.state {live}));
+  AND (d.rev = u.rev OR NOT EXISTS (SELECT FROM runs r WHERE r.schedule_id = u.id AND r.state {live} AND r.parent IS NULL));
 
 -- run_ids: ids for new runs; those of one schedule ascend, because its lock is held
 SELECT nextval('run_ids') FROM generate_series(1, %(count)b);
@@ -70,7 +70,7 @@ COPY runs (id, schedule_id, rev, slot, request_key, state, exclusive, scope, epo
 COPY attempts (run_id, epoch, owner, started_at) FROM STDIN (FORMAT binary);
 
 -- ready: runs that may start
-SELECT id, schedule_id, rev, slot, epoch, attempt, slots, first_slot, planned_at, cancelling, cleared FROM runs
+SELECT id, schedule_id, rev, slot, epoch, attempt, slots, first_slot, planned_at, cancelling, cleared, step FROM runs
 WHERE state = {ready} AND not_before <= %(now)b AND (scope IS NULL OR scope <> ALL(%(without)b))
 ORDER BY not_before LIMIT %(limit)b FOR UPDATE SKIP LOCKED;
 
@@ -107,7 +107,7 @@ WHERE r.id = u.id AND r.epoch = u.epoch AND r.state = {starting} RETURNING r.id;
 
 -- promote: make the oldest queued run of each of these schedules ready, if no other run is active
 UPDATE runs SET state = {ready}, not_before = %(now)b, reason = NULL WHERE state = {queued} AND id = ANY(ARRAY(
-  SELECT min(id) FROM runs WHERE schedule_id = ANY(%(ids)b) AND state {live}
+  SELECT min(id) FROM runs WHERE schedule_id = ANY(%(ids)b) AND state {live} AND parent IS NULL
   GROUP BY schedule_id HAVING max(state) = {queued} AND min(state) = {queued}))
 RETURNING id, schedule_id;
 
@@ -121,7 +121,7 @@ UPDATE runs SET cancelling = 1 WHERE id = ANY(%(ids)b) AND state BETWEEN {starti
 RETURNING id, schedule_id, owner;
 
 -- live_runs: the live runs among these
-SELECT id, schedule_id, rev, slot, epoch, attempt, state, owner, cancelling FROM runs
+SELECT id, schedule_id, rev, slot, epoch, attempt, state, owner, cancelling, step FROM runs
 WHERE id = ANY(%(ids)b) AND state {live} ORDER BY id FOR UPDATE;
 
 -- schedule_ids: ids for new schedules
@@ -148,12 +148,13 @@ WHERE schedule_id = %(id)b AND state {live} AND state = {waiting} AND reason = '
 
 -- runs_of: a schedule's runs, the newest first
 SELECT r.id, r.schedule_id, s.name AS schedule, r.rev, r.state, r.slot, r.request_key, r.slots, r.first_slot, r.epoch,
-  r.attempt, r.not_before, r.planned_at, r.started_at, r.ended_at, r.reason, r.evidence, r.outcome, r.cleared
+  r.attempt, r.not_before, r.planned_at, r.started_at, r.ended_at, r.reason, r.evidence, r.outcome, r.cleared, r.parent,
+  r.step, r.round, r.retry_of
 FROM runs r JOIN schedules s ON s.id = r.schedule_id
-WHERE r.schedule_id = %(id)b AND r.id < %(before)b ORDER BY r.id DESC LIMIT %(limit)b;
+WHERE r.schedule_id = %(id)b AND r.parent IS NULL AND r.id < %(before)b ORDER BY r.id DESC LIMIT %(limit)b;
 
 -- previous_state: the outcome of the run before this one
-SELECT state FROM runs WHERE schedule_id = %(id)b AND id < %(run)b AND state IN ({succeeded}, {failed}, {interrupted}, {unknown}) ORDER BY id DESC LIMIT 1;
+SELECT state FROM runs WHERE schedule_id = %(id)b AND parent IS NULL AND id < %(run)b AND state IN ({succeeded}, {failed}, {interrupted}, {unknown}) ORDER BY id DESC LIMIT 1;
 
 -- lock_limit: lock the units of a scope while their number changes
 SELECT 1 FROM permits WHERE scope = %(scope)b ORDER BY n FOR UPDATE;
@@ -209,11 +210,11 @@ UPDATE writers w SET sealed_seq = u.seq FROM unnest(%(writer)b, %(seq)b) u (writ
 UPDATE meta SET value = %(horizon)b::bigint::text WHERE key = 'sealed' AND value::bigint < %(horizon)b::bigint;
 
 -- prunable: ended runs that are older than an instant
-SELECT id FROM (SELECT id FROM runs WHERE ended_at < %(before)b AND state {ended} LIMIT %(limit)b) r ORDER BY id;
+SELECT id FROM (SELECT id FROM runs WHERE ended_at < %(before)b AND state {ended} AND parent IS NULL LIMIT %(limit)b) r ORDER BY id;
 
 -- prunable_beyond: ended runs beyond the newest N of their schedule
 SELECT r.id FROM schedules s CROSS JOIN LATERAL (
-  SELECT id, state FROM runs WHERE schedule_id = s.id ORDER BY id DESC OFFSET %(newest)b) r
+  SELECT id, state FROM runs WHERE schedule_id = s.id AND parent IS NULL ORDER BY id DESC OFFSET %(newest)b) r
 WHERE r.state {ended} LIMIT %(limit)b;
 
 -- note_purged: record the last slots of runs that will be deleted
@@ -223,6 +224,18 @@ WHERE schedules.id = p.schedule_id AND p.slot > coalesce(purged_slot, p.slot - 1
 
 -- delete_runs: delete ended runs
 DELETE FROM runs WHERE id = ANY(%(ids)b) AND state {ended};
+
+-- steps_of_runs: all steps of these runs
+SELECT id FROM runs WHERE parent = ANY(%(ids)b);
+
+-- live_steps: the live steps of these runs
+SELECT id FROM runs WHERE parent = ANY(%(ids)b) AND state {live};
+
+-- parents_of: the runs that these are steps of
+SELECT DISTINCT parent FROM runs WHERE id = ANY(%(ids)b) AND parent IS NOT NULL ORDER BY parent;
+
+-- delete_run_usage: delete what their steps spent together
+DELETE FROM purses WHERE period = 'run' AND whose = ANY(SELECT 'run:' || id FROM unnest(%(ids)b) AS u(id));
 
 -- delete_attempts: delete their attempts
 DELETE FROM attempts WHERE run_id = ANY(%(ids)b);
@@ -249,11 +262,12 @@ DELETE FROM events WHERE id <= %(last)b;
 
 -- newest_runs: the last run of each schedule, found by the index on slots; manual runs have no slot
 SELECT r.id, r.schedule_id, s.name AS schedule, r.rev, r.state, r.slot, r.request_key, r.slots, r.first_slot, r.epoch,
-  r.attempt, r.not_before, r.planned_at, r.started_at, r.ended_at, r.reason, r.evidence, r.outcome, r.cleared
+  r.attempt, r.not_before, r.planned_at, r.started_at, r.ended_at, r.reason, r.evidence, r.outcome, r.cleared, r.parent,
+  r.step, r.round, r.retry_of
 FROM unnest(%(ids)b) AS j(id) JOIN schedules s ON s.id = j.id
 JOIN runs r ON r.id = (SELECT max(newest.id) FROM (
-  SELECT by_slot.id FROM (SELECT id FROM runs WHERE schedule_id = s.id AND slot IS NOT NULL ORDER BY slot DESC LIMIT 1) by_slot
-  UNION ALL SELECT by_hand.id FROM (SELECT id FROM runs WHERE schedule_id = s.id AND slot IS NULL ORDER BY id DESC LIMIT 1) by_hand
+  SELECT by_slot.id FROM (SELECT id FROM runs WHERE schedule_id = s.id AND parent IS NULL AND slot IS NOT NULL ORDER BY slot DESC LIMIT 1) by_slot
+  UNION ALL SELECT by_hand.id FROM (SELECT id FROM runs WHERE schedule_id = s.id AND parent IS NULL AND slot IS NULL ORDER BY id DESC LIMIT 1) by_hand
 ) newest);
 
 -- file_entries_named: the file's records of a kind, by name

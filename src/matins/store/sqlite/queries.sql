@@ -10,8 +10,9 @@ SELECT s.id AS schedule_id, v.rev, s.name, s.agent, v.definition, s.uid
 FROM json_each(:keys) j JOIN revisions v ON v.schedule_id = j.value ->> 0 AND v.rev = j.value ->> 1
 JOIN schedules s ON s.id = v.schedule_id;
 
--- live: the live runs of these schedules
-SELECT r.schedule_id, r.id, r.state FROM json_each(:ids) j JOIN runs r ON r.schedule_id = j.value WHERE r.state {live};
+-- live: the live runs of these schedules, without their steps
+SELECT r.schedule_id, r.id, r.state FROM json_each(:ids) j JOIN runs r ON r.schedule_id = j.value
+WHERE r.state {live} AND r.parent IS NULL;
 
 -- advance: move a cursor that has not changed since it was read
 UPDATE due SET next_slot = ?4, due_at = ?5, window_used = ?6, executions = ?7, waiting = ?5 IS NULL AND ?4 IS NOT NULL
@@ -20,7 +21,7 @@ WHERE schedule_id = ?1 AND next_slot = ?2 AND rev = ?3;
 -- set_cursor: set the next slot of an interval that counts from completion, also after a run with its own revision
 UPDATE due SET next_slot = ?3, due_at = CASE WHEN paused THEN NULL ELSE ?4 END, waiting = 0
 WHERE schedule_id = ?1 AND waiting = 1
-  AND (rev = ?2 OR NOT EXISTS (SELECT 1 FROM runs r WHERE r.schedule_id = ?1 AND r.state {live}));
+  AND (rev = ?2 OR NOT EXISTS (SELECT 1 FROM runs r WHERE r.schedule_id = ?1 AND r.state {live} AND r.parent IS NULL));
 
 -- insert_run: add a run
 INSERT INTO runs (id, schedule_id, rev, slot, request_key, state, exclusive, scope, epoch, attempt, owner, not_before,
@@ -31,7 +32,7 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 INSERT INTO attempts (run_id, epoch, owner, started_at) VALUES (?, ?, ?, ?);
 
 -- ready: runs that may start
-SELECT id, schedule_id, rev, slot, epoch, attempt, slots, first_slot, planned_at, cancelling, cleared FROM runs
+SELECT id, schedule_id, rev, slot, epoch, attempt, slots, first_slot, planned_at, cancelling, cleared, step FROM runs
 WHERE state = {ready} AND not_before <= :now AND (scope IS NULL OR scope NOT IN (SELECT value FROM json_each(:without)))
 ORDER BY not_before LIMIT :limit;
 
@@ -63,7 +64,7 @@ RETURNING id;
 -- promote: make the oldest queued run of each of these schedules ready, if no other run is active
 UPDATE runs SET state = {ready}, not_before = :now, reason = NULL WHERE id IN (
   SELECT min(q.id) FROM json_each(:ids) j JOIN runs q ON q.schedule_id = j.value
-  WHERE q.state {live} GROUP BY q.schedule_id HAVING max(q.state) = {queued} AND min(q.state) = {queued})
+  WHERE q.state {live} AND q.parent IS NULL GROUP BY q.schedule_id HAVING max(q.state) = {queued} AND min(q.state) = {queued})
 RETURNING id, schedule_id;
 
 -- count_failure: add a consecutive failure, or reset to 0
@@ -74,7 +75,7 @@ UPDATE runs SET cancelling = 1 WHERE id IN (SELECT value FROM json_each(:ids)) A
 RETURNING id, schedule_id, owner;
 
 -- live_runs: the live runs among these
-SELECT r.id, r.schedule_id, r.rev, r.slot, r.epoch, r.attempt, r.state, r.owner, r.cancelling
+SELECT r.id, r.schedule_id, r.rev, r.slot, r.epoch, r.attempt, r.state, r.owner, r.cancelling, r.step
 FROM json_each(:ids) j JOIN runs r ON r.id = j.value WHERE r.state {live};
 
 -- insert_event: add a link to a chain
@@ -103,12 +104,13 @@ INSERT INTO due (schedule_id, next_slot, due_at, rev, paused) VALUES (?, ?, ?, 1
 
 -- runs_of: a schedule's runs, the newest first; the index alone finds the page, before rows are read
 SELECT r.id, r.schedule_id, s.name AS schedule, r.rev, r.state, r.slot, r.request_key, r.slots, r.first_slot, r.epoch,
-  r.attempt, r.not_before, r.planned_at, r.started_at, r.ended_at, r.reason, r.evidence, r.outcome, r.cleared
-FROM (SELECT id FROM runs INDEXED BY runs_slot WHERE schedule_id = :id AND id < :before ORDER BY id DESC LIMIT :limit) page
+  r.attempt, r.not_before, r.planned_at, r.started_at, r.ended_at, r.reason, r.evidence, r.outcome, r.cleared, r.parent,
+  r.step, r.round, r.retry_of
+FROM (SELECT id FROM runs INDEXED BY runs_slot WHERE schedule_id = :id AND parent IS NULL AND id < :before ORDER BY id DESC LIMIT :limit) page
   CROSS JOIN runs r ON r.id = page.id CROSS JOIN schedules s ON s.id = r.schedule_id ORDER BY r.id DESC;
 
 -- previous_state: the outcome of the run before this one
-SELECT state FROM runs INDEXED BY runs_slot WHERE schedule_id = :id AND id < :run AND state IN ({succeeded}, {failed}, {interrupted}, {unknown}) ORDER BY id DESC LIMIT 1;
+SELECT state FROM runs INDEXED BY runs_slot WHERE schedule_id = :id AND parent IS NULL AND id < :run AND state IN ({succeeded}, {failed}, {interrupted}, {unknown}) ORDER BY id DESC LIMIT 1;
 
 -- grow_limit: add a unit if it is missing
 INSERT INTO permits (scope, n) VALUES (?1, ?2) ON CONFLICT DO NOTHING;
@@ -140,12 +142,12 @@ INSERT INTO seals (at, upto, heads, hash) VALUES (:now, :newest, :heads, :hash);
 SELECT id, writer, seq, at, type, schedule_id, run_id, data, hash FROM events WHERE id > :after ORDER BY id LIMIT :limit;
 
 -- prunable: runs that ended before an instant, among the oldest
-SELECT id FROM (SELECT id, ended_at, state FROM runs ORDER BY id LIMIT 20000)
-WHERE ended_at < :before AND state {ended} ORDER BY id LIMIT :limit;
+SELECT id FROM (SELECT id, ended_at, state, parent FROM runs ORDER BY id LIMIT 20000)
+WHERE parent IS NULL AND ended_at < :before AND state {ended} ORDER BY id LIMIT :limit;
 
 -- prunable_beyond: ended runs beyond the newest N of their schedule
 SELECT id FROM (
-  SELECT id, state, row_number() OVER (PARTITION BY schedule_id ORDER BY id DESC) AS place FROM runs)
+  SELECT id, state, row_number() OVER (PARTITION BY schedule_id ORDER BY id DESC) AS place FROM runs WHERE parent IS NULL)
 WHERE place > :newest AND state {ended} ORDER BY id LIMIT :limit;
 
 -- note_purged: record the last slots of runs that will be deleted
@@ -155,6 +157,18 @@ WHERE schedules.id = p.schedule_id AND p.slot > coalesce(purged_slot, p.slot - 1
 
 -- delete_runs: delete ended runs
 DELETE FROM runs WHERE id IN (SELECT value FROM json_each(:ids)) AND state {ended};
+
+-- steps_of_runs: all steps of these runs
+SELECT r.id FROM json_each(:ids) j JOIN runs r ON r.parent = j.value;
+
+-- live_steps: the live steps of these runs
+SELECT r.id FROM json_each(:ids) j JOIN runs r ON r.parent = j.value WHERE r.state {live};
+
+-- parents_of: the runs that these are steps of
+SELECT DISTINCT r.parent FROM json_each(:ids) j JOIN runs r ON r.id = j.value WHERE r.parent IS NOT NULL ORDER BY r.parent;
+
+-- delete_run_usage: delete what their steps spent together
+DELETE FROM purses WHERE period = 'run' AND whose IN (SELECT 'run:' || value FROM json_each(:ids));
 
 -- delete_attempts: delete their attempts
 DELETE FROM attempts WHERE run_id IN (SELECT value FROM json_each(:ids));
@@ -187,11 +201,12 @@ UPDATE meta SET value = value + :size WHERE key = 'next_run_id' RETURNING value 
 
 -- newest_runs: the last run of each schedule, found by the index on slots; manual runs have no slot
 SELECT r.id, r.schedule_id, s.name AS schedule, r.rev, r.state, r.slot, r.request_key, r.slots, r.first_slot, r.epoch,
-  r.attempt, r.not_before, r.planned_at, r.started_at, r.ended_at, r.reason, r.evidence, r.outcome, r.cleared
+  r.attempt, r.not_before, r.planned_at, r.started_at, r.ended_at, r.reason, r.evidence, r.outcome, r.cleared, r.parent,
+  r.step, r.round, r.retry_of
 FROM json_each(:ids) j JOIN schedules s ON s.id = j.value
 JOIN runs r ON r.id = (SELECT max(newest.id) FROM (
-  SELECT by_slot.id FROM (SELECT id FROM runs WHERE schedule_id = s.id AND slot IS NOT NULL ORDER BY slot DESC LIMIT 1) by_slot
-  UNION ALL SELECT by_hand.id FROM (SELECT id FROM runs WHERE schedule_id = s.id AND slot IS NULL ORDER BY id DESC LIMIT 1) by_hand
+  SELECT by_slot.id FROM (SELECT id FROM runs WHERE schedule_id = s.id AND parent IS NULL AND slot IS NOT NULL ORDER BY slot DESC LIMIT 1) by_slot
+  UNION ALL SELECT by_hand.id FROM (SELECT id FROM runs WHERE schedule_id = s.id AND parent IS NULL AND slot IS NULL ORDER BY id DESC LIMIT 1) by_hand
 ) newest);
 
 -- file_entries_named: the file's records of a kind, by name

@@ -40,6 +40,7 @@ SECTIONS: Mapping[str, Mapping[str, Entry]] = {
         "runs": Entry("runs:runs", "List runs of all schedules, or of one."),
         "logs": Entry("logs:logs", "Print the output of a run."),
         "cancel": Entry("runs:cancel", "Cancel a run."),
+        "retry": Entry("runs:retry", "Run again what failed in a run."),
         "resolve": Entry("runs:resolve", "Set the outcome of a held run."),
         "calls": Entry("calls:calls", "List calls from outside, show one, or fire one again."),
     },

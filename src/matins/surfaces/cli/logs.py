@@ -24,8 +24,8 @@ _POLL_S = 0.3
 @click.option("--raw", is_flag=True, help="Output as the tool printed it, with colours and codes.")
 @pass_context
 def logs(context: CliContext, what: str, agent: str | None, follow: bool, stderr: bool, raw: bool) -> None:
-    """RUN is the number of a run; NAME is a schedule, for its last run. JSON that an agent's tool prints is shown as
-    what the agent wrote and did. With --json and --follow, each line is a document.
+    """RUN is the number of a run, or of a step: 12/2. NAME is a schedule, for its last run. JSON that an agent's tool
+    prints is shown as what the agent wrote and did. With --json and --follow, each line is a document.
     """
     run = _run(context, what, agent)
     total, transcript = 0, Transcript()
@@ -60,6 +60,16 @@ def _chunks(context: CliContext, run_id: str, stream: str, *, follow: bool) -> I
             context.wait(_POLL_S)
 
 
+def _with_output(context: CliContext, run: Document) -> Document:
+    """The run; of a run of steps, the step that started last."""
+    started = [step for step in run["steps"] if step["started_at"] and step["run_id"]]
+    if not started:
+        return run
+    last = max(started, key=lambda step: (step["started_at"], step["number"]))
+    context.note(f"Step {run['id']}/{last['number']}: {last['title']}")
+    return context.call("runs.get", run_id=last["run_id"])
+
+
 def _joined(chunks: list[Document]) -> Document:
     """The chunks as one document."""
     return {**chunks[-1], "offset": chunks[0]["offset"], "text": "".join(chunk["text"] for chunk in chunks)}
@@ -67,11 +77,12 @@ def _joined(chunks: list[Document]) -> Document:
 
 def _run(context: CliContext, what: str, agent: str | None) -> Document:
     """The run with this number, or the last run of a schedule. If its name is a number, agent/name is needed."""
-    if what.isascii() and what.isdigit() and agent is None:
-        return context.call("runs.get", run_id=what)
+    run, _, step = what.partition("/")
+    if run.isascii() and run.isdigit() and (not step or step.isdigit()) and agent is None:
+        return _with_output(context, context.call("runs.get", run_id=what))
     found: list[Document] = context.call("runs.list", schedule=what, agent=agent, limit=50)
     started = next((run for run in found if run["started_at"]), None)
     if started is None:
         hint = f"To see why: matins why {what}" if found else f"Start a run: matins run {what}"
         raise NotFound(f'"{what}" has not run yet.', value=what, hint=hint)
-    return started
+    return _with_output(context, context.call("runs.get", run_id=started["id"]))

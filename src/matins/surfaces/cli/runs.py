@@ -25,6 +25,7 @@ from matins.surfaces.cli.framework import (
 from matins.surfaces.cli.logs import logs
 from matins.surfaces.cli.paging import Page, page_options
 from matins.surfaces.cli.states import run_state, state_text
+from matins.surfaces.cli.steps import step_tree
 from matins.surfaces.cli.tables import Column
 from matins.surfaces.cli.terminal_text import block, one_line, plain
 from matins.surfaces.cli.times import duration_text
@@ -44,7 +45,7 @@ _EXIT_CODES = {
     "denied": errors.NOT_ALLOWED,
     "blocked": errors.NOT_ALLOWED,
 }
-_run_argument = number_argument("run_id", "RUN", "a run", "matins runs")
+_run_argument = number_argument("run_id", "RUN", "a run", "matins runs", parts=True)
 
 
 @root_command("run")
@@ -176,6 +177,8 @@ def _shown(context: CliContext, found: Document) -> list[str]:
     evidence: Document = found["evidence"] or {}
     lines = context.fields(
         ("run", found["id"]),
+        ("step of", found["parent"] and f"{found['parent']}/{found['step']}"),
+        ("retry of", found["retry_of"]),
         ("schedule", f"{found['schedule']}, revision {found['rev']}"),
         ("state", run_state(found).text),
         ("reason", found["reason"] and state_text(found["reason"])),
@@ -188,6 +191,8 @@ def _shown(context: CliContext, found: Document) -> list[str]:
         ("continues", context.when(found["not_before"]) if found["live"] and found["not_before"] else None),
         *((state_text(name), plain(value)) for name, value in evidence.items()),
     )
+    if found["steps"]:
+        lines += ["", *step_tree(context, found["steps"])]
     return [*lines, *_outcome(context, found["outcome"] or {})]
 
 
@@ -231,6 +236,17 @@ def cancel(context: CliContext, run_id: str, reason: str | None) -> None:
         context.note(f"The run is being stopped. Show it: matins runs show {found['id']}")
 
 
+@root_command("retry")
+@_run_argument
+@click.option("--from", "from_step", metavar="STEP", help="Title or number of the step to start from.")
+@pass_context
+def retry(context: CliContext, run_id: str, from_step: str | None) -> None:
+    """A new run repeats an ended one, with the settings of then. Of a run with steps, those that succeeded are kept."""
+    found = context.call("runs.retry", run_id=run_id, from_step=from_step)
+    context.show(found, lambda: run_line(context, found))
+    context.note_if_not_running()
+
+
 @root_command("resolve")
 @_run_argument
 @click.argument("outcome", type=click.Choice(["succeeded", "failed", "unknown", "retry"]))
@@ -242,4 +258,4 @@ def resolve(context: CliContext, run_id: str, outcome: str) -> None:
 
 
 runs = NounGroup("runs", help_of("runs"))
-runs.takes(list=list_runs, show=show_run, logs=logs, cancel=cancel, resolve=resolve)
+runs.takes(list=list_runs, show=show_run, logs=logs, cancel=cancel, retry=retry, resolve=resolve)

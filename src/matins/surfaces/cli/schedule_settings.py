@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
@@ -17,11 +17,21 @@ from matins.surfaces.cli.options import check_any, given_settings, setting_optio
 from matins.surfaces.cli.schedule_options import SCHEDULE, when_option
 from matins.surfaces.cli.schedules import EXAMPLE, summary
 from matins.surfaces.cli.states import state_text
+from matins.surfaces.cli.steps import FORM, parse_step
 from matins.surfaces.cli.terminal_text import plain
 
 _NAMES_ITS_ZONE = re.compile(r"^\s*(in|after)\b|(Z|[+-]\d\d:?\d\d)\s*$", re.IGNORECASE)
 _SAME = "  No setting changes."
 _MAX_HINTED = 5
+
+
+step_option = click.option(
+    "--step", "steps", multiple=True, metavar="TEXT", help=f"Step of the work, as {FORM}; repeatable."
+)
+
+
+def _given_steps(texts: Sequence[str]) -> dict[str, Any]:
+    return {"steps": [parse_step(text) for text in texts]} if texts else {}
 
 
 @root_command("add")
@@ -30,6 +40,7 @@ _MAX_HINTED = 5
 @click.argument("more", nargs=-1, metavar="")
 @agent_option("Agent that runs the prompt; created if a runner has this name.")
 @click.option("--name", "-n", metavar="NAME", help="Name of the schedule; default: the first words of the prompt.")
+@step_option
 @setting_options(SCHEDULE, skip=["prompt"])
 @pass_context
 def add(
@@ -39,22 +50,24 @@ def add(
     more: tuple[str, ...],
     agent: str | None,
     name: str | None,
+    steps: tuple[str, ...],
     **options: Any,
 ) -> None:
     """\b
     matins add "every weekday at 9am" --agent claude "Summarise my open PRs"
     matins add "0 2 * * *" --name backup --job backup --timezone Europe/London
     matins add --on "webhook github-prs" --agent claude "Review {{call.body.pull_request.title}}"
+    matins add "0 2 * * *" --step "Build @coder: Build it" --step "Deploy (after Build) @ops: Deploy it"
     """
     if more:
         given = " ".join([str(when), str(prompt), *more])
         hint = f"Put each in quotes: {EXAMPLE}"
         raise InvalidInput(f"WHEN and PROMPT are two arguments, not more: {given}", field="when", hint=hint)
-    settings = given_settings(SCHEDULE, options)
-    if "on" in settings and "job" not in settings and prompt is None:
+    settings = given_settings(SCHEDULE, options) | _given_steps(steps)
+    if "on" in settings and not settings.keys() & {"job", "steps"} and prompt is None:
         when, prompt = None, when  # calls alone start it
     settings = without_none(prompt=prompt) | settings
-    if when is None and "on" not in settings:
+    if when is None and not settings.keys() & {"on", "steps"}:
         raise InvalidInput("WHEN is missing.", field="when", hint=f"For example: {EXAMPLE}")
     agent = agent or (os.environ.get("MATINS_AGENT") if os.environ.get("MATINS_IN_RUN") else None)
     _check_complete(context, settings, agent)
@@ -68,9 +81,9 @@ def add(
 
 
 def _check_complete(context: CliContext, settings: Mapping[str, Any], agent: str | None) -> None:
-    if not settings.keys() & {"prompt", "job", "work_source"}:
+    if not settings.keys() & {"prompt", "job", "work_source", "steps"}:
         raise InvalidInput("The schedule has nothing to do.", field="prompt", hint="Give a PROMPT, or --job NAME.")
-    if "job" not in settings and agent is None:
+    if not settings.keys() & {"job", "steps"} and agent is None:
         known = [item["name"] for item in context.call("agents.list")][:_MAX_HINTED]
         hint = f"Use --agent {' or '.join(known or ['claude', 'codex', 'gemini', 'demo'])}."
         raise InvalidInput("A prompt needs an agent.", field="agent", hint=hint)
@@ -100,11 +113,14 @@ def _note_job(context: CliContext, job: str, settings: Mapping[str, Any]) -> boo
 @name_argument
 @agent_option()
 @when_option
+@step_option
 @setting_options(SCHEDULE, unset=True)
 @click.option("--dry-run", is_flag=True, help="Preview of the changes only.")
 @pass_context
-def edit(context: CliContext, name: str, agent: str | None, dry_run: bool, **options: Any) -> None:
-    settings = given_settings(SCHEDULE, options)
+def edit(
+    context: CliContext, name: str, agent: str | None, dry_run: bool, steps: tuple[str, ...], **options: Any
+) -> None:
+    settings = given_settings(SCHEDULE, options) | _given_steps(steps)
     check_any(settings)
     arguments = without_none(name=name, agent=agent) | settings
     forecast = context.send("schedules.preview_edit", arguments)

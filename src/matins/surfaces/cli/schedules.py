@@ -21,6 +21,7 @@ from matins.surfaces.cli.framework import (
 from matins.surfaces.cli.instants import FUTURE
 from matins.surfaces.cli.paging import Page, page_options
 from matins.surfaces.cli.states import last_run, next_run, schedule_state, state_text
+from matins.surfaces.cli.steps import step_tree
 from matins.surfaces.cli.tables import Column
 from matins.surfaces.cli.terminal_text import block, one_line, plain
 from matins.surfaces.cli.times import full_time
@@ -29,7 +30,7 @@ _STATES = ("active", "paused", "pending", "completed", "expired", "rejected", "b
 _COLUMNS = (Column("NAME"), Column("AGENT", 6), Column("WHEN", 10), Column("NEXT RUN", 9), Column("LAST RUN", 12))
 EXAMPLE = 'matins add "every weekday at 9am" --agent claude "Summarise my open PRs"'
 _EMPTY = f"No schedules. Add one: {EXAMPLE}"
-_SHOWN_BEFORE = ("when", "timezone", "prompt")
+_SHOWN_BEFORE = ("when", "timezone", "prompt", "steps")
 
 
 def summary(context: CliContext, verb: str, schedule: Document) -> str:
@@ -87,9 +88,19 @@ def _shown(context: CliContext, item: Document) -> list[str]:
         ("file", file and f"{file['path']}:{file['line']}"),
         ("created", f"{context.relative_time(item['created_at'])} by {item['created_by']}, revision {item['rev']}"),
     )
+    if item["settings"].get("steps"):
+        lines += ["", *step_tree(context, _steps(context, item))]
     if item["prompt"]:
         lines += ["", *(f"  {line}" for line in block(item["prompt"]).split("\n"))]
     return lines
+
+
+def _steps(context: CliContext, item: Document) -> list[Document]:
+    """The steps; while a run is live, with their states."""
+    last = item["last_run"]
+    if last and last["live"] and last["rev"] == item["rev"]:
+        return context.call("runs.get", run_id=last["id"])["steps"]
+    return [{"number": number, **step} for number, step in enumerate(item["settings"]["steps"], 1)]
 
 
 def _run_count(item: Document) -> str:

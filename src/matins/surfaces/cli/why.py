@@ -8,6 +8,7 @@ from matins.surfaces.cli.context import CliContext, Document
 from matins.surfaces.cli.framework import agent_option, name_argument, pass_context, root_command
 from matins.surfaces.cli.instants import ANY
 from matins.surfaces.cli.states import gate_verdict, run_state, state_text
+from matins.surfaces.cli.steps import step_tree
 from matins.surfaces.cli.tables import Column
 from matins.surfaces.cli.terminal_text import one_line, wrapped
 from matins.surfaces.cli.times import duration_text
@@ -51,6 +52,8 @@ def _detail(context: CliContext, detail: Document) -> list[str]:
         (check["gate"], str(check["verdict"]), duration_text(check["duration_ms"]), check["output"] or "")
         for check in detail["checks"]
     ]
+    if run["steps"]:
+        lines += ["", *step_tree(context, run["steps"])]
     return [*lines, "", *context.table(_CHECKS, rows)] if rows else lines
 
 

@@ -86,7 +86,12 @@ CREATE TABLE runs (
   cancelling smallint NOT NULL DEFAULT 0,
   reason text,
   evidence text,
-  outcome text
+  outcome text,
+  parent bigint,      -- the run whose step this is
+  step bigint NOT NULL DEFAULT 0, -- the number of the step, from 1; 0 for a whole run
+  round bigint,       -- which attempt of the parent made it
+  retry_of bigint,    -- the run whose steps that succeeded are carried over
+  retry_from bigint   -- the step from which everything runs again
 ) WITH (autovacuum_vacuum_scale_factor = 0.05);
 CREATE UNIQUE INDEX runs_slot ON runs (schedule_id, slot) WHERE slot IS NOT NULL;
 CREATE UNIQUE INDEX runs_request ON runs (schedule_id, request_key) WHERE request_key IS NOT NULL;
@@ -95,7 +100,8 @@ CREATE UNIQUE INDEX runs_active ON runs (schedule_id) WHERE exclusive = 1 AND st
 CREATE INDEX runs_live ON runs (schedule_id, id) WHERE state BETWEEN 0 AND 5;
 CREATE INDEX runs_ready ON runs (not_before) WHERE state = 2;
 CREATE INDEX runs_parked ON runs (not_before) WHERE state = 0 AND reason <> 'paused';
-CREATE INDEX runs_history ON runs (schedule_id, id);
+CREATE INDEX runs_history ON runs (schedule_id, id) WHERE parent IS NULL;
+CREATE UNIQUE INDEX runs_step ON runs (parent, round, step) WHERE parent IS NOT NULL;
 CREATE INDEX runs_ended ON runs USING brin (ended_at) WITH (autosummarize = on);
 
 CREATE TABLE attempts (

@@ -80,9 +80,15 @@ CREATE TABLE runs (
   cancelling INTEGER NOT NULL DEFAULT 0,
   reason TEXT,
   evidence TEXT,
-  outcome TEXT
+  outcome TEXT,
+  parent INTEGER,     -- the run whose step this is
+  step INTEGER NOT NULL DEFAULT 0, -- the number of the step, from 1; 0 for a whole run
+  round INTEGER,      -- which attempt of the parent made it
+  retry_of INTEGER,   -- the run whose steps that succeeded are carried over
+  retry_from INTEGER  -- the step from which everything runs again
 ) STRICT;
-CREATE UNIQUE INDEX runs_slot ON runs (schedule_id, slot); -- manual runs have no slot
+CREATE UNIQUE INDEX runs_slot ON runs (schedule_id, slot) WHERE parent IS NULL; -- manual runs have no slot
+CREATE UNIQUE INDEX runs_step ON runs (parent, round, step) WHERE parent IS NOT NULL;
 CREATE UNIQUE INDEX runs_request ON runs (schedule_id, request_key) WHERE request_key IS NOT NULL;
 -- At most one run from ready to running, unless the schedule allows overlap.
 CREATE UNIQUE INDEX runs_active ON runs (schedule_id) WHERE exclusive = 1 AND state BETWEEN 2 AND 4;

@@ -1,0 +1,81 @@
+"""Steps in the terminal: as the option `--step`, and drawn as a tree."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from matins.errors import InvalidInput
+from matins.surfaces.cli.context import CliContext, Document
+from matins.surfaces.cli.states import run_state, state_text
+from matins.surfaces.cli.terminal_text import one_line
+from matins.surfaces.cli.times import duration_text
+
+FORM = "TITLE [(after A, B)] [@AGENT]: PROMPT"
+_STEP = re.compile(
+    r"\s*(?P<title>[^:(@]+?)\s*(\(\s*after\s+(?P<after>[^)]*)\))?\s*(@(?P<agent>\S+?))?\s*(:\s*(?P<prompt>.*))?",
+    re.DOTALL | re.IGNORECASE,
+)
+_EXAMPLE = '--step "Build @coder: Build the release" --step "Deploy (after Build) @ops: Deploy it"'
+
+
+def parse_step(text: str) -> dict[str, Any]:
+    """The settings of a step that is written in one line."""
+    found = _STEP.fullmatch(text)
+    if found is None:
+        message = f'"{text}" is not a step: {FORM}.'
+        raise InvalidInput(message, value=text, field="steps", hint=f"For example: {_EXAMPLE}")
+    step: dict[str, Any] = {"title": found["title"]}
+    if found["agent"]:
+        step["agent"] = found["agent"]
+    if found["prompt"]:
+        step["prompt"] = found["prompt"]
+    if found["after"] is not None:
+        step["after"] = [title.strip() for title in found["after"].split(",") if title.strip()]
+    return step
+
+
+def step_tree(context: CliContext, steps: Sequence[Document]) -> list[str]:
+    """The steps as a tree: each below the last of those that it waits for."""
+    children: dict[str, list[Document]] = {"": []}
+    for step in steps:
+        waits = _waits(step)
+        children.setdefault(waits[-1] if waits else "", []).append(step)
+    return [line for step in children[""] for line in _branch(context, step, children, "", "")]
+
+
+def _branch(
+    context: CliContext, step: Document, children: Mapping[str, list[Document]], first: str, rest: str
+) -> list[str]:
+    lines = [f"  {first}{_line(context, step)}"]
+    below = children.get(step["title"], [])
+    for number, child in enumerate(below, 1):
+        last = number == len(below)
+        lines += _branch(context, child, children, rest + ("└─ " if last else "├─ "), rest + ("   " if last else "│  "))
+    return lines
+
+
+def _line(context: CliContext, step: Document) -> str:
+    """For example: 2 Deploy @ops  ✓ succeeded in 4.1s"""
+    waits = _waits(step)
+    number = f"{step['number']} " if "number" in step else ""
+    doer = f" @{step['agent']}" if step.get("agent") else ""
+    job = f" [{step['job']}]" if step.get("job") else ""
+    several = f" (after {', '.join(waits)})" if len(waits) > 1 else ""
+    return one_line(f"{number}{step['title']}{doer}{job}{several}").rstrip() + _state(context, step)
+
+
+def _waits(step: Document) -> list[str]:
+    return step.get("after") or []
+
+
+def _state(context: CliContext, step: Document) -> str:
+    if "state" not in step:
+        return ""
+    length = "" if step["duration_ms"] is None else f" in {duration_text(step['duration_ms'])}"
+    outcome: Document = step["outcome"] or {}
+    error = str(outcome.get("error") or "").strip().rpartition("\n")[2]
+    shown = step["reason"] if step["reason"] not in (None, step["state"], step["status"]) else None
+    why = error or (state_text(shown) if shown else "")
+    return f"  {context.painted(run_state(step))}{length}" + (one_line(f": {why}") if why else "")
