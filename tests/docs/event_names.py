@@ -16,7 +16,9 @@ def rendered(page: str) -> str:
     names = "".join(
         f"| `{kind.type}` | {kind.help} |{' yes' if kind.is_terminal else ''} |\n" for kind in EVENTS.values()
     )
-    aliases = "".join(f"| `{theirs}` | `{ours}` |\n" for theirs, ours in ALIASES.items())
+    aliases = "".join(
+        f"| `{theirs}` | {', '.join(f'`{kind}`' for kind in ours)} |\n" for theirs, ours in ALIASES.items()
+    )
     return _ALIASES.sub(lambda match: match[1] + aliases, _NAMES.sub(lambda match: match[1] + names, page))
 
 

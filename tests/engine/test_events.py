@@ -123,12 +123,12 @@ def test_a_run_may_be_over_when_it_is_made(state: RunState) -> None:
 )
 def test_other_names_mean_ours(theirs: str, ours: str) -> None:
     """P9 V6 S3 S4: the spellings of the seeds"""
-    assert canonical(theirs) == ours
+    assert ours in canonical(theirs)
 
 
 def test_aliases_lead_somewhere_and_hide_nothing() -> None:
     """P9"""
-    assert set(ALIASES.values()) <= EVENTS.keys()
+    assert {kind for types in ALIASES.values() for kind in types} <= EVENTS.keys()
     assert not ALIASES.keys() & EVENTS.keys()
 
 

@@ -44,7 +44,7 @@ def test_what_is_asked_is_told(bench: Watched) -> None:
     assert (asked.kind, asked.policy, asked.state) == ("run", "owner_approve", "pending")
     assert (asked.run_id, asked.rev, asked.requested_by) == (bench.last().id, 1, "owner")
     assert asked.request["payload"] == {"repo": "matins"}
-    requested = canonical("schedule_approval_request")
+    (requested,) = canonical("schedule_approval_request")
     assert [told["digest"] for told in bench.told(requested)] == [asked.digest]
     bench.approvals.approve(number)
     bench.settle()

@@ -31,7 +31,7 @@ MAY: dict[str, set[str]] = {
     "govern": {"owner"},
 }
 """Said again here, so that a right that is given away by mistake is seen."""
-MAKING = {"schedules.add", "schedules.add_many"}
+MAKING = {"schedules.add", "schedules.add_many", "missions.make"}
 """Agents make schedules only for themselves; there is no object yet."""
 
 
@@ -61,6 +61,11 @@ def about(field: str, **more: Any) -> Arguments:
     return lambda thing: {field: getattr(thing, field), **more}
 
 
+def mission() -> Arguments:
+    """About the mission of whoever has a thing."""
+    return lambda thing: {"name": f"mission-{thing.name}"}
+
+
 CALLS: dict[str, Arguments] = {
     "approvals.answer": about("run_id", approved=True),
     "approvals.approve": about("approval_id"),
@@ -72,6 +77,12 @@ CALLS: dict[str, Arguments] = {
     "events.list": call(),
     "file.apply": call(),
     "file.plan": call(),
+    "missions.abort": mission(),
+    "missions.delete": mission(),
+    "missions.draft": mission(),
+    "missions.get": mission(),
+    "missions.list": call(),
+    "missions.make": call(name="new", steps=[{"title": "Build", "job": "work"}]),
     "runs.cancel": about("run_id"),
     "runs.checks": about("run_id"),
     "runs.get": about("run_id"),
@@ -155,7 +166,9 @@ def build(bench: Watched) -> World:
         key = {} if record_kinds()[noun].single else {record_kinds()[noun].key: record.key}
         bench.call(OWNER, USE_CASES[f"{noun}.set"], {**key, **record.settings})
     for principal in (OWNER, ADA, SCOUT, ROVER):
-        bench.acting_as(principal).add(f"of-{principal.name}", when="5 * * * *", job="work")
+        acting = bench.acting_as(principal)
+        acting.add(f"of-{principal.name}", when="5 * * * *", job="work")
+        acting.missions.make(f"mission-of-{principal.name}", steps=[{"title": "Build", "job": "work"}])
     for approval in bench.approvals.list():
         bench.approvals.approve(approval.id)
     for schedule in bench.list():
@@ -224,7 +237,9 @@ def test_every_use_case_is_in_the_matrix(use_case: str) -> None:
 
 def _settings(use_case: str) -> set[str]:
     noun = USE_CASES[use_case].noun
-    return {"job", "payload"} if noun == "schedules" else set(record_kinds()[noun].table) if noun in RECORDS else set()
+    if noun in ("schedules", "missions"):
+        return {"job", "payload", "steps"}
+    return set(record_kinds()[noun].table) if noun in RECORDS else set()
 
 
 def test_nothing_in_the_matrix_is_gone() -> None:

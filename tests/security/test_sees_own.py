@@ -17,6 +17,8 @@ LISTS: dict[str, dict[str, Any]] = {
     "schedules.list": {},
     "schedules.get": {"name": "private"},
     "schedules.upcoming": {},
+    "missions.list": {},
+    "missions.get": {"name": "private-mission"},
     "schedules.why": {"name": "private"},
     "runs.list": {},
     "approvals.list": {},
@@ -29,6 +31,8 @@ LISTS: dict[str, dict[str, Any]] = {
 def bench(bench: Watched) -> Watched:
     bench.add("private", when="5 * * * *", job="work", payload=SECRET, description=SECRET, labels={"a": SECRET})
     bench.add("asked", when="5 * * * *", job="work", payload=SECRET, approval="owner_approve")
+    steps = [{"title": "Build", "job": "work", "payload": SECRET}]
+    bench.missions.make("private-mission", when="5 * * * *", steps=steps)
     bench.add("of-scout", agent="scout", when="5 * * * *", job="work", payload="mine")
     bench.run_until(at("08:06"))
     return bench
@@ -64,6 +68,7 @@ def test_b7_an_agent_reads_what_it_is_and_what_it_made(bench: Watched) -> None:
 def test_b7_the_content_of_somebody_else_s_run_is_refused(bench: Watched, use_case: str) -> None:
     """B7"""
     run = bench.last("private").id
-    with pytest.raises(NotAllowed, match="cannot read its content"):
-        getattr(bench.acting_as(SCOUT).runs, use_case)(run)
+    for number in (run, f"{bench.last('private-mission').id}/1"):
+        with pytest.raises(NotAllowed, match="cannot read its content"):
+            getattr(bench.acting_as(SCOUT).runs, use_case)(number)
     assert bench.acting_as(SCOUT).runs.get(run).state == "succeeded"

@@ -174,7 +174,7 @@ def test_s7_nothing_is_held_in_memory_only(bench: Sandbox) -> None:
 def audited(bench: Sandbox, name: str) -> list[str]:
     """What the events of this name say."""
     with bench._store.reading() as transaction:
-        events = [event for event in transaction.events_after(0, 1_000) if event.type == canonical(name)]
+        events = [event for event in transaction.events_after(0, 1_000) if event.type in canonical(name)]
     return [str(event.data) for event in events]
 
 
@@ -207,7 +207,7 @@ def test_s3_the_record_the_audit_and_the_cursor_commit_together(bench: Sandbox) 
     def plan_and_die() -> None:
         with bench._store.transaction(now) as transaction:
             bench.engine.planner.plan(transaction, now, bench.engine.worker, Capacity(10), 10)
-            assert transaction.events[-1].type == canonical("schedule.skipped")
+            assert transaction.events[-1].type in canonical("schedule.skipped")
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):

@@ -267,6 +267,7 @@ def _choices() -> dict[str, tuple[str, ...]]:
     states = tuple(state for state in get_args(schedule.ScheduleState) if state != "removed")
     return {
         "ScheduleState": states,
+        "MissionStatus": get_args(schedule.MissionStatus),
         "RunStateName": get_args(results.RunStateName),
         "RunOutcome": get_args(RunOutcome),
         "ApprovalState": get_args(approval.ApprovalState),

@@ -11,7 +11,7 @@ from msgspec import Struct
 from matins.model.access import Role
 from matins.model.approval import ApprovalKind, ApprovalState
 from matins.model.call import CallOutcome, CallSource
-from matins.model.schedule import ScheduleState
+from matins.model.schedule import MissionStatus, ScheduleState
 from matins.model.subscription import DeliveryState, SubscriptionState
 from matins.model.thread import ThreadState
 
@@ -183,6 +183,33 @@ class Schedule(Struct, frozen=True):
     """All settings whose value is not the default, as people write them."""
     last_run_at: datetime | None
     last_run: Run | None
+    file: FilePlace | None
+    """Where it is defined, when a file defines it."""
+    notes: list[str] = []
+    """What the call did besides, such as creating an agent."""
+
+
+class Mission(Struct, frozen=True):
+    """A schedule with steps, seen as a mission."""
+
+    id: str
+    name: str
+    agent: str
+    status: MissionStatus
+    recurring: bool
+    when: str | None
+    """The time as it was written; None for a draft."""
+    ends_at: datetime | None
+    next_run_at: datetime | None
+    """The next slot, or the time of the next retry."""
+    last_run_at: datetime | None
+    """When the last run started."""
+    last_run: Run | None
+    """The newest run; where one mission is asked for, with its steps."""
+    steps: list[dict[str, Any]]
+    note: str | None
+    """Why the mission is paused."""
+    created_at: datetime
     file: FilePlace | None
     """Where it is defined, when a file defines it."""
     notes: list[str] = []

@@ -10,6 +10,7 @@ from matins.api._types import RecordNouns
 from matins.api.approvals import Approvals
 from matins.api.calls import Calls
 from matins.api.events import AuditLog, Events, Subscriptions
+from matins.api.missions import Missions
 from matins.api.runs import Runs
 from matins.api.system import File, System, Threads, Tokens
 from matins.api.use_case import Noun, noun, use_case
@@ -32,6 +33,7 @@ class Api(Noun, RecordNouns, noun="schedules"):
     """Schedules themselves are `m.add`, `m.list`; everything else is `m.noun.verb`: `m.runs.cancel(7)`."""
 
     runs: Runs = noun()
+    missions: Missions = noun()
     approvals: Approvals = noun()
     events: Events = noun()
     subscriptions: Subscriptions = noun()

@@ -47,7 +47,7 @@ class Preset(NamedTuple):
 
 
 PRESETS: Mapping[str, Preset] = {
-    "polpo": Preset(settings={"strict": True, "catch_up": "run_once"}, once={"retries": 5}),
+    "polpo": Preset(settings={"strict": True, "catch_up": "run_once"}, once={"retries": 3, "pause_after_failures": 1}),
     "cortex": Preset(interval={"anchor": "start"}, once={"grace": "60s"}),
     "herdctl": Preset(
         settings={"timezone": "local", "catch_up": "skip", "grace": _PUNCTUAL, "prompt_prefix": False},

@@ -28,6 +28,7 @@ class EventKind(NamedTuple):
 _KINDS = (
     EventKind("schedule.created", "A schedule was added, or proposed by an agent."),
     EventKind("schedule.updated", "Settings of a schedule were changed."),
+    EventKind("schedule.timed", "A schedule with steps got a time, or another one. The data has its next run."),
     EventKind("schedule.paused", "A schedule was paused. It starts no new runs until it is resumed."),
     EventKind("schedule.auto_paused", "A schedule was paused because too many of its runs failed in a row."),
     EventKind("schedule.resumed", "A schedule was resumed."),
@@ -117,23 +118,23 @@ TERMINAL_EVENTS = frozenset(kind.type for kind in _KINDS if kind.is_terminal)
 """The types that end a whole run. Each has exactly one event of these types."""
 PIPELINE_EVENTS = frozenset(["run.succeeded", "run.failed", "run.unknown", "run.over_budget", "run.interrupted"])
 """The ends of runs that other schedules can follow. What did not run starts nothing."""
-ALIASES = {
-    "schedule:created": "schedule.created",
-    "schedule:triggered": "run.started",
-    "schedule:completed": "run.succeeded",
-    "schedule:expired": "schedule.expired",
-    "schedule.skipped": "run.skipped",
-    "schedule_approval_request": "approval.requested",
-    "MessageEvent": "message.emitted",
+ALIASES: dict[str, tuple[str, ...]] = {
+    "schedule:created": ("schedule.created", "schedule.timed"),
+    "schedule:triggered": ("run.started",),
+    "schedule:completed": (*sorted(PIPELINE_EVENTS), "run.cancelled"),
+    "schedule:expired": ("schedule.expired",),
+    "schedule.skipped": ("run.skipped",),
+    "schedule_approval_request": ("approval.requested",),
+    "MessageEvent": ("message.emitted",),
 }
 """Other systems' names for the types."""
 
 
-def canonical(name: str) -> str:
-    """The type that a name means: Matins' own, with or without its prefix, or another system's."""
+def canonical(name: str) -> tuple[str, ...]:
+    """The types that a name means: Matins' own, with or without its prefix, or another system's."""
     plain = name.removeprefix(PREFIX)
-    found = ALIASES.get(plain, plain)
-    if found not in EVENTS:
+    found = ALIASES.get(plain, (plain,))
+    if not EVENTS.keys() >= set(found):
         close = difflib.get_close_matches(plain, [*EVENTS, *ALIASES], n=1)
         hint = f'Did you mean "{close[0]}"?' if close else "The names are in docs/events.md."
         raise InvalidInput(f'There is no event "{name}".', value=name, field="types", hint=hint)
@@ -144,7 +145,7 @@ def canonical_types(names: str | Iterable[str] | None) -> tuple[str, ...]:
     """The types of a subscription; no names means all types."""
     if names is None:
         return ()
-    types = tuple(sorted({canonical(name) for name in ([names] if isinstance(names, str) else names)}))
+    types = tuple(sorted({kind for name in ([names] if isinstance(names, str) else names) for kind in canonical(name)}))
     if not types:
         raise InvalidInput(
             '"types" must name at least one event.', value=[], field="types", hint="Omit it for all events."

@@ -36,6 +36,7 @@ AtCapacity = Literal["wait", "skip"]
 ApprovalDefault = Literal["deny", "approve"]
 FinalFallback = Literal["fresh", "skip"]
 ScheduleState = Literal["pending", "active", "paused", "completed", "expired", "rejected", "broken", "removed"]
+MissionStatus = Literal["draft", "scheduled", "recurring", "active", "paused", "completed", "failed", "cancelled"]
 CommandLine = str | tuple[str, ...]
 """A text for the shell, or a program with its arguments."""
 

@@ -184,7 +184,8 @@ def _pause_after_failures(transaction: Transaction, schedule_id: int, limit: int
     if transaction.failures(schedule_id) < limit:
         return
     transaction.reset_failures(schedule_id)
-    if pause(transaction, schedule_id, now, BY_FAILURES, f"{limit} runs in a row failed"):
+    note = "the last run failed" if limit == 1 else f"{limit} runs in a row failed"
+    if pause(transaction, schedule_id, now, BY_FAILURES, note):
         data = {"failures": limit}
         transaction.events.append(NewEvent(now, "schedule.auto_paused", schedule_id, None, data))
 

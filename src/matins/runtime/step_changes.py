@@ -8,6 +8,7 @@ from typing import Any
 import orjson
 
 from matins.engine.retry import next_attempt_at
+from matins.engine.schedules import trigger_source
 from matins.engine.steps import WAITING_FOR_STEP, StepState, advance, numbers_after, repeated
 from matins.engine.transitions import CLAIM, INITIAL_STATES, JOIN, MARK_READY, RETRY, SKIP, SUCCEED, SUSPEND
 from matins.model.rows import NewEvent, NewStep, ReadyRun, RunRow, StartedRun
@@ -27,7 +28,8 @@ def unfold(transaction: Transaction, row: ReadyRun, item: CompiledSchedule, now:
     round_number = transaction.unfold(row.id, row.epoch, now)
     if round_number is None:
         return False
-    transaction.events.append(NewEvent(now, CLAIM.event, row.schedule_id, row.id, {"round": round_number}))
+    data = {"round": round_number, "when": trigger_source(item.definition.trigger)}
+    transaction.events.append(NewEvent(now, CLAIM.event, row.schedule_id, row.id, data))
     ids = transaction.run_ids(len(item.steps))
     after = numbers_after(item.steps)
     steps = [

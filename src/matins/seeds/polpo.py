@@ -1,51 +1,227 @@
-"""Polpo's end date and hook: a mission's schedule is the one by the name of `sched-{missionId}`."""
+"""Polpo's missions and schedules, with its names. A mission is a schedule with steps; its schedule is its time."""
 
+# ruff: noqa: N803 - the seed's own spelling
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Literal
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any, TypedDict, cast
 
-from matins.api.results import Schedule
+from matins.api._types import StepSettings
+from matins.api.results import Mission
 from matins.api.schedules import Api
+from matins.config.presets import PRESETS
+from matins.engine.events import TERMINAL_EVENTS
+from matins.engine.gates.paused import BY_FAILURES
 from matins.engine.policies import BEFORE_RUN
-from matins.engine.when.triggers import to_datetime
-from matins.errors import InvalidInput
-from matins.seeds.run_views import last_started, newest_first, text_of, under_way
+from matins.engine.when.cron import parse_cron
+from matins.engine.when.definitions import instant_text
+from matins.errors import Conflict, InvalidInput
+from matins.library import Matins
+from matins.model.schedule import MissionStatus
+from matins.seeds.run_views import text_of
 
-MissionStatus = Literal["scheduled", "recurring", "active", "paused", "completed"]
 _PREFIX = "sched-"
+_PAGE = 1_000
+_ISO = re.compile(r"\d{4}-\d\d-\d\d")
+_UNSET: Any = object()
+_TRIGGERABLE = ("scheduled", "recurring", "active")
 _SHAPE = f'{{"hooks": {{"{BEFORE_RUN}": {{"command": "node scripts/check-maintenance-window.js"}}}}}}'
 
 
-def schedule_id(mission_id: str) -> str:
-    return _PREFIX + mission_id
+# -- missions
 
 
-def mission_status(m: Api, mission_id: str) -> MissionStatus:
-    """Of a mission that has a schedule; one whose end date has passed is completed."""
-    schedule = m.get(schedule_id(mission_id))
-    if under_way(last_started(m, schedule)):
-        return "active"
-    if schedule.state == "active" or _still_waits(m, schedule):
-        return "scheduled" if schedule.trigger["kind"] == "once" else "recurring"
-    return "completed" if schedule.state in ("completed", "expired") else "paused"
+class Task(TypedDict, total=False):
+    title: str
+    description: str
+    assignTo: str
+    dependsOn: Sequence[str]
 
 
-def _still_waits(m: Api, schedule: Schedule) -> bool:
-    """Whether there is no slot to come, but the run of the last one is still to start."""
-    newest = next(newest_first(m, schedule), None)
-    return schedule.state == "completed" and newest is not None and newest.live
+def create_mission(m: Api, missionId: str, tasks: Sequence[Task], **settings: Any) -> Mission:
+    """A mission in draft. A task without a description is asked for by its title."""
+    return m.missions.make(missionId, steps=[_step(task) for task in tasks], **settings)
 
 
-def expired_payload(event: Mapping[str, Any]) -> dict[str, str | None]:
-    """The payload of `schedule:expired`, from an event of a subscriber."""
-    name: str = event["data"]["name"]
-    ends_at: int | None = event["data"]["ends_at"]
-    return {
-        "scheduleId": name,
-        "missionId": name.removeprefix(_PREFIX),
-        "endDate": text_of(to_datetime(ends_at)),
+def _step(task: Task) -> StepSettings:
+    step = {
+        "title": task.get("title"),
+        "prompt": task.get("description"),
+        "agent": task.get("assignTo"),
+        "after": task.get("dependsOn"),
     }
+    return cast("StepSettings", {name: value for name, value in step.items() if value is not None})
+
+
+def mission_status(m: Api, missionId: str) -> MissionStatus:
+    return m.missions.get(missionId).status
+
+
+def abort_mission(m: Api, missionId: str) -> Mission:
+    """Cancel what runs, and remove the schedule."""
+    return m.missions.abort(missionId)
+
+
+# -- schedules
+
+
+class ScheduleEntry(TypedDict):
+    id: str
+    missionId: str
+    expression: str
+    recurring: bool
+    enabled: bool
+    lastRunAt: str | None
+    nextRunAt: str | None
+    createdAt: str | None
+
+
+def schedule_id(missionId: str) -> str:
+    return _PREFIX + missionId
+
+
+def create_schedule(
+    m: Api, missionId: str, expression: str, recurring: bool = False, endDate: str | None = None
+) -> ScheduleEntry:
+    """Schedule a mission. Its former schedule is replaced."""
+    m.missions.get(missionId)
+    timed = {"when": expression, "ends_at": endDate, **PRESETS["polpo"].settings}
+    m.edit(missionId, **timed, **_mode(m, missionId, expression, recurring=recurring))
+    if m.get(missionId).state == "paused":
+        m.resume(missionId)
+    return _entry(m, m.missions.get(missionId))
+
+
+def list_schedules(m: Api) -> list[ScheduleEntry]:
+    return [_entry(m, mission) for mission in _missions(m) if mission.when is not None]
+
+
+def update_schedule(
+    m: Api,
+    missionId: str,
+    *,
+    expression: str | None = None,
+    recurring: bool | None = None,
+    enabled: bool | None = None,
+    endDate: str | None = _UNSET,
+) -> ScheduleEntry:
+    """Change what is given. `endDate=None` removes the end date."""
+    mission = _scheduled(m, missionId)
+    changed: dict[str, Any] = {} if endDate is _UNSET else {"ends_at": endDate}
+    if expression is not None or recurring is not None:
+        text, repeats = expression or str(mission.when), mission.recurring if recurring is None else recurring
+        changed |= {"when": text, "strict": True, **_mode(m, missionId, text, recurring=repeats)}
+    if changed:
+        m.edit(missionId, **changed)
+    if enabled is not None:
+        _enable(m, missionId) if enabled else m.pause(missionId)
+    return _entry(m, m.missions.get(missionId))
+
+
+def delete_schedule(m: Api, missionId: str) -> Mission:
+    """Remove the schedule. The mission is a draft again."""
+    _scheduled(m, missionId)
+    return m.missions.draft(missionId)
+
+
+def _mode(m: Api, missionId: str, expression: str, *, recurring: bool) -> dict[str, Any]:
+    """The settings of recurring or one-shot missions. A one-shot by cron runs at its next match, once."""
+    once = PRESETS["polpo"].once
+    if not _ISO.match(expression):
+        parse_cron(expression, strict=True)
+        if recurring:
+            return dict.fromkeys([*once, "max_executions"])
+        return {**once, "max_executions": m.get(missionId).executions + 1}
+    if recurring:
+        message = "A recurring schedule takes a cron expression, not a timestamp."
+        hint = 'Give one, such as "0 2 * * *".'
+        raise InvalidInput(message, value=expression, field="expression", hint=hint)
+    if not m.next_times(expression, count=1).fires:
+        hint = "Give a time in the future."
+        raise InvalidInput(f'"{expression}" is past.', value=expression, field="expression", hint=hint)
+    return {**once, "max_executions": None}
+
+
+def _enable(m: Api, missionId: str) -> None:
+    """Resume a mission. One that was paused because it failed is retried."""
+    before = m.get(missionId)
+    if before.state == "paused":
+        m.resume(missionId)
+        if before.paused_by == BY_FAILURES and before.last_run is not None:
+            m.runs.retry(before.last_run.id)
+
+
+def _scheduled(m: Api, missionId: str) -> Mission:
+    mission = m.missions.get(missionId)
+    if mission.when is None:
+        message, hint = f'The mission "{missionId}" has no schedule.', "Create one: create_schedule."
+        raise Conflict(message, value=missionId, field="missionId", hint=hint)
+    return mission
+
+
+def _missions(m: Api) -> Iterator[Mission]:
+    after: str | None = None
+    while page := m.missions.list(after=after, limit=_PAGE):
+        yield from page
+        after = page[-1].id
+
+
+def _entry(m: Api, mission: Mission) -> ScheduleEntry:
+    return {
+        "id": schedule_id(mission.name),
+        "missionId": mission.name,
+        "expression": mission.when or "",
+        "recurring": mission.recurring,
+        "enabled": mission.status in _TRIGGERABLE,
+        "lastRunAt": text_of(mission.last_run_at),
+        "nextRunAt": text_of(mission.next_run_at),
+        "createdAt": text_of(_created_at(m, mission)),
+    }
+
+
+def _created_at(m: Api, mission: Mission) -> datetime:
+    """When the mission got its time; when it was made, if the event is no longer kept."""
+    events = m.events.list(types="schedule:created", schedule=mission.name, agent=mission.agent, limit=1)
+    return events[0].at if events else mission.created_at
+
+
+# -- events
+
+
+def subscribe(m: Matins, function: Callable[[str, dict[str, Any]], object]) -> Callable[[], None]:
+    """Call a function with the name and the payload of every event of the seed. Returns what ends it."""
+    types = ("schedule:created", "schedule:triggered", "schedule:expired", *TERMINAL_EVENTS - {"schedule.missed"})
+
+    def receive(event: Mapping[str, Any]) -> None:
+        found = seed_event(event)
+        if found is not None:
+            function(*found)
+
+    return m.subscribe(receive, types=types)
+
+
+def seed_event(event: Mapping[str, Any]) -> tuple[str, dict[str, Any]] | None:
+    """The seed's name and payload of an event; None for an event that the seed does not have.
+
+    A mission run is triggered once, whatever is retried in it, and completed once, when all of it has ended.
+    """
+    kind, data, name = event["type"].removeprefix("matins."), event["data"], event["schedulename"]
+    payload: dict[str, Any] = {"scheduleId": schedule_id(name), "missionId": name}
+    if kind in ("schedule.created", "schedule.timed"):
+        at = data.get("next_run_at")
+        return None if at is None else ("schedule:created", payload | {"nextRunAt": instant_text(at)})
+    if kind == "run.started":
+        first = data.get("round") == 1
+        return ("schedule:triggered", payload | {"expression": data["when"]}) if first else None
+    if kind == "schedule.expired":
+        return "schedule:expired", payload | {"endDate": instant_text(data["ends_at"])}
+    finished = kind in ("run.succeeded", "run.cancelled") or "steps" in data
+    return ("schedule:completed", payload) if finished else None
+
+
+# -- hooks
 
 
 def load_hooks(m: Api, data: Mapping[str, Any]) -> None:

@@ -11,6 +11,7 @@ from matins.api.runs import RunOutcome
 from matins.engine.gates import Candidate, Facts, Verdict, judge
 from matins.engine.jobs import full_prompt
 from matins.engine.schedules import decode, schedule_settings
+from matins.engine.steps import of_step
 from matins.engine.transitions import FAIL, MARK_UNKNOWN, RETRY, SUCCEED
 from matins.engine.validation import nearest
 from matins.errors import Conflict, InvalidInput
@@ -227,11 +228,14 @@ class Runs:
             run = self.core.run(transaction, run_id)
             (row,) = transaction.definitions([(run.schedule_id, run.rev)])
         then = decode(row.definition)
+        agent = row.agent
+        if run.step:
+            agent, then = then.steps[run.step - 1].agent or agent, of_step(then, run.step)
         return Snapshot(
             run_id=str(run.id),
             schedule_id=str(run.schedule_id),
             schedule=row.name,
-            agent=row.agent,
+            agent=agent,
             rev=run.rev,
             job=then.job,
             prompt=full_prompt(then),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from matins.engine.planning import Timetable
 from matins.engine.schedules import encode
@@ -40,8 +41,10 @@ class ScheduleChanges:
         check_duplicates(rows)
         check_available(transaction, rows)
         transaction.insert_schedules(rows, now)
-        for row in rows:
-            data = {"name": row.name, "agent": row.agent, "by": principal.name, "role": principal.role}
+        for row, draft in zip(rows, drafts, strict=True):
+            data: dict[str, Any] = {"name": row.name, "agent": row.agent, "by": principal.name, "role": principal.role}
+            if draft.timetable.definition.steps:
+                data["next_run_at"] = draft.slot
             transaction.events.append(NewEvent(now, "schedule.created", row.id, None, data))
             if row.state == "pending":
                 self.proposals.request(transaction, principal, row.id, now)
@@ -81,6 +84,8 @@ class ScheduleChanges:
             self.listen(transaction, [schedule.id])
         data = {"rev": rev, "settings": sorted(names), "by": principal.name}
         transaction.events.append(NewEvent(now, "schedule.updated", schedule.id, None, data))
+        if definition.steps and "when" in names and slot is not None:
+            transaction.events.append(NewEvent(now, "schedule.timed", schedule.id, None, {"next_run_at": slot}))
         self.proposals.request_again(transaction, principal, self.core.schedule(transaction, schedule.id), now)
 
     def resume(self, transaction: Transaction, principal: Principal, schedule: ScheduleRecord, now: int) -> None:

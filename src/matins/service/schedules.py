@@ -223,12 +223,15 @@ def schedule_results(
     runs = {
         row.schedule_id: run_record(row) for row in transaction.newest_runs([schedule.id for schedule in schedules])
     }
-    keys = [f"{schedule.agent}/{schedule.name}" for schedule in schedules]
-    places = {e.name: FilePlace(e.path, e.line) for e in transaction.file_entries_named("schedule", keys)}
-    return [
-        _result(schedule, runs.get(schedule.id), places.get(key), notes)
-        for schedule, key in zip(schedules, keys, strict=True)
-    ]
+    places = file_places(transaction, schedules)
+    return [_result(schedule, runs.get(schedule.id), places.get(schedule.id), notes) for schedule in schedules]
+
+
+def file_places(transaction: Transaction, schedules: Sequence[ScheduleRecord]) -> dict[int, FilePlace]:
+    """Where files define schedules, by id."""
+    keys = {f"{schedule.agent}/{schedule.name}": schedule.id for schedule in schedules}
+    entries = transaction.file_entries_named("schedule", list(keys))
+    return {keys[entry.name]: FilePlace(entry.path, entry.line) for entry in entries}
 
 
 def _result(schedule: ScheduleRecord, last: RunRecord | None, file: FilePlace | None, notes: Sequence[str]) -> Schedule:

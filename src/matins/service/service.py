@@ -20,6 +20,7 @@ from matins.service.file.apply import File
 from matins.service.file.write_back import FileWriter
 from matins.service.inbound import Inbound
 from matins.service.jobs import KnownJobs
+from matins.service.missions import Missions
 from matins.service.new_agents import NewAgents
 from matins.service.output import Outputs
 from matins.service.permissions import check_right
@@ -62,6 +63,7 @@ class Service:
         self.local = core.local
         self._parts: Mapping[str, tuple[Any, ...]] = {
             "schedules": (schedules, runs, Explanations(core), Previews(core, proposals)),
+            "missions": (Missions(core, schedules),),
             "runs": (runs, Outputs(core)),
             "approvals": (Approvals(core, proposals),),
             "events": (Events(core),),

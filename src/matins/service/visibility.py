@@ -12,20 +12,23 @@ from matins.api import results
 from matins.api.use_case import UseCase
 from matins.errors import NotAllowed
 from matins.model.access import Principal
+from matins.model.run import StepId
 from matins.ports import Transaction
 from matins.service.core import Core
 
 _OF_RUN = frozenset(["runs.output", "runs.snapshot", "runs.checks", "runs.thread"])
 _OF_THREAD = frozenset(["threads.messages"])
 _CONTENT: Mapping[type[Any], Mapping[str, Any]] = {
-    results.Run: {"outcome": None, "evidence": None},
+    results.Run: {"outcome": None, "evidence": None, "steps": []},
     results.Schedule: {"prompt": None, "description": None, "labels": {}, "settings": {}},
+    results.Mission: {"steps": []},
     results.Approval: {"request": {}},
     results.Event: {"data": {}},
     results.Check: {"output": ""},
     results.Thread: {"channel": None, "session": None, "session_name": None},
 }
 """The fields with content, and what replaces them."""
+_SCHEDULES = (results.Schedule, results.Mission)
 
 
 @dataclass(frozen=True)
@@ -75,8 +78,8 @@ class _View:
         hidden = _without_content(result)
         return msgspec.structs.replace(hidden, last_run=self.shown(hidden.last_run)) if _has_run(hidden) else hidden
 
-    def owns_run(self, run_id: int) -> bool:
-        run = self.transaction.run(run_id)
+    def owns_run(self, run_id: int | StepId) -> bool:
+        run = self.transaction.run(run_id.run if isinstance(run_id, StepId) else run_id)
         return run is None or self._owns_schedule(run.schedule_id)  # the use case reports a missing run
 
     def owns_thread(self, thread_id: int) -> bool:
@@ -86,7 +89,7 @@ class _View:
     def _owns(self, result: Any) -> bool:
         if isinstance(result, results.Thread):
             return result.agent == self.agent
-        if isinstance(result, results.Schedule):
+        if isinstance(result, _SCHEDULES):
             return self._owns_schedule(int(result.id))
         return result.schedule_id is not None and self._owns_schedule(int(result.schedule_id))
 
@@ -99,7 +102,7 @@ class _View:
 
 
 def _has_run(result: Any) -> bool:
-    return isinstance(result, results.Schedule) and result.last_run is not None
+    return isinstance(result, _SCHEDULES) and result.last_run is not None
 
 
 def _without_content(result: Any) -> Any:

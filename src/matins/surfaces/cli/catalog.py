@@ -33,6 +33,7 @@ SECTIONS: Mapping[str, Mapping[str, Entry]] = {
         "next": Entry("forecasts:next_runs", "Show the next runs, or when a WHEN would fire."),
         "preview": Entry("forecasts:preview", "Preview a schedule's next slots and daily cost."),
         "jobs": Entry("jobs:jobs", "List the jobs that schedules can name, with their inputs."),
+        "missions": Entry("missions:missions", "Manage missions: schedules with steps, which may have no time."),
         "why": Entry("why:why", "Explain why a schedule ran or did not run."),
     },
     "Runs": {

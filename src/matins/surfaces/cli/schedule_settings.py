@@ -30,7 +30,7 @@ step_option = click.option(
 )
 
 
-def _given_steps(texts: Sequence[str]) -> dict[str, Any]:
+def given_steps(texts: Sequence[str]) -> dict[str, Any]:
     return {"steps": [parse_step(text) for text in texts]} if texts else {}
 
 
@@ -63,7 +63,7 @@ def add(
         given = " ".join([str(when), str(prompt), *more])
         hint = f"Put each in quotes: {EXAMPLE}"
         raise InvalidInput(f"WHEN and PROMPT are two arguments, not more: {given}", field="when", hint=hint)
-    settings = given_settings(SCHEDULE, options) | _given_steps(steps)
+    settings = given_settings(SCHEDULE, options) | given_steps(steps)
     if "on" in settings and not settings.keys() & {"job", "steps"} and prompt is None:
         when, prompt = None, when  # calls alone start it
     settings = without_none(prompt=prompt) | settings
@@ -120,7 +120,7 @@ def _note_job(context: CliContext, job: str, settings: Mapping[str, Any]) -> boo
 def edit(
     context: CliContext, name: str, agent: str | None, dry_run: bool, steps: tuple[str, ...], **options: Any
 ) -> None:
-    settings = given_settings(SCHEDULE, options) | _given_steps(steps)
+    settings = given_settings(SCHEDULE, options) | given_steps(steps)
     check_any(settings)
     arguments = without_none(name=name, agent=agent) | settings
     forecast = context.send("schedules.preview_edit", arguments)

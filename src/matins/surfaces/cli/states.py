@@ -26,6 +26,14 @@ _RUNS = {
     "over_budget": ("✗", "red"),
 }
 _SCHEDULES = {"paused": "yellow", "pending": "magenta", "rejected": "red", "broken": "red"}
+_MISSIONS = {
+    "active": ("▸", "cyan"),
+    "paused": ("‖", "yellow"),
+    "completed": ("✓", "green"),
+    "failed": ("✗", "red"),
+    "cancelled": ("⊘", None),
+    "draft": ("◌", None),
+}
 _WAITS = "awaiting_approval"
 
 
@@ -66,6 +74,12 @@ def schedule_state(schedule: dict[str, Any]) -> Cell:
         return Cell("◆ needs approval", "magenta")
     mark = {"active": "✓", "paused": "‖", "rejected": "⊘", "broken": "✗"}.get(state, "·")
     return Cell(f"{mark} {state}", _SCHEDULES.get(state))
+
+
+def mission_status(mission: dict[str, Any]) -> Cell:
+    status = mission["status"]
+    mark, colour = _MISSIONS.get(status, ("·", None))
+    return Cell(f"{mark} {status}", colour)
 
 
 def gate_verdict(passes: bool | None) -> Cell:
