@@ -7,7 +7,7 @@ SECONDS ?= 0
 SEED ?= 1
 SEEDS ?= 200
 .DEFAULT_GOAL := help
-.PHONY: help up test check torture torture-processes simulate pages bench bench-cron bench-durable bench-processes bench-http clean
+.PHONY: help up test test-real record-real check torture torture-processes simulate pages bench bench-cron bench-durable bench-processes bench-http clean
 
 help:  ## what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -43,6 +43,12 @@ pages: .venv/test  ## renew the types and pages that are made from declarations
 	$(BIN)/python tests/surfaces/cli/cli_page.py
 	$(BIN)/python -m matins.surfaces.http.openapi > .venv/openapi.json && mv .venv/openapi.json docs/openapi.json
 	$(BIN)/python tests/docs/row_coverage.py
+
+test-real: .venv/test  ## real tools through `matins up`, with models on this machine; TOOL= and CASE= choose; npm installs them once
+	PYTHONPATH=tests $(BIN)/python -m real.run $(TOOL:%=--tool %) $(CASE:%=--case %)
+
+record-real: .venv/test  ## the same, and what the tools wrote becomes the recordings that `make test` replays
+	PYTHONPATH=tests $(BIN)/python -m real.run --record tests/recordings $(TOOL:%=--tool %) $(CASE:%=--case %)
 
 bench: bench-cron bench-durable bench-processes bench-http  ## Matins beside its peers, with ratios
 

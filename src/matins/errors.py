@@ -187,15 +187,22 @@ class OverBudget(JobError):  # noqa: N818 - it names what happened
 
 
 class RateLimited(JobError):  # noqa: N818
-    """Raised by a job when its provider refuses requests. All runs of that provider wait until `resets_at`."""
+    """Raised by a job when its provider refuses requests. All runs of that provider wait until `resets_at`.
+
+    Without it, they wait for a minute, and longer each time that the run is refused again. `outage`: the provider has a
+    problem of its own. If it lasts, the run fails.
+    """
 
     code = "rate_limited"
 
-    def __init__(self, provider: str, resets_at: datetime | None = None, reason: str = "rate limited") -> None:
+    def __init__(
+        self, provider: str, resets_at: datetime | None = None, reason: str = "rate limited", *, outage: bool = False
+    ) -> None:
         super().__init__(f"{provider}: {reason}", hint="Matins retries the run when the limit resets.")
         self.provider = provider
         self.resets_at = resets_at
         self.reason = reason
+        self.outage = outage
 
 
 class ScheduleTriggerError(JobError):

@@ -10,15 +10,21 @@ from pathlib import Path
 
 import pytest
 
+from matins.executors.registry import runners
+
 STANDINS = Path(__file__).parents[1] / "standins"
 
 
 @pytest.fixture
-def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On PATH; their sessions are in a home of their own."""
+def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """On PATH; their sessions are in a home of their own. An example may add a runner for itself."""
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    runners.cache_clear()
     monkeypatch.setenv("PATH", f"{STANDINS}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("GARDEN_SECRET", "")  # so that what an example sets is gone afterwards
+    yield
+    runners.cache_clear()
 
 
 @pytest.fixture

@@ -53,7 +53,7 @@ def test_python_examples_print_what_the_page_says(page: Path, request: pytest.Fi
 def test_make_targets_in_the_documentation_exist() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     for page in PAGES:
-        for target in re.findall(r"^\$ make ([a-z]+)", page.read_text(encoding="utf-8"), re.MULTILINE):
+        for target in re.findall(r"^\$ make ([a-z-]+)", page.read_text(encoding="utf-8"), re.MULTILINE):
             assert re.search(rf"^{target}:", makefile, re.MULTILINE), (page.name, target)
 
 

@@ -13,7 +13,7 @@ from office import Office
 from matins import Run
 
 office = offices.office
-TOOLS = ("claude", "codex", "gemini", "goose", "opencode")
+TOOLS = ("claude", "codex", "gemini", "goose", "opencode", "qwen")
 ENDS = {  # state, reason, executed, what ended it
     "": ("succeeded", None, True, None),
     "no_final": ("failed", "failed", False, None),
@@ -26,7 +26,7 @@ ENDS = {  # state, reason, executed, what ended it
     "forks_away": ("succeeded", None, True, None),
     "exit0_failed": ("failed", "failed", None, None),
     "rate_limit": ("throttled", "throttled", None, None),
-    "denial": ("succeeded", None, True, None),
+    "denial": ("succeeded", "with_denials", True, None),
     "declares_failed": ("failed", "failed", True, None),
     "declares_nothing": ("succeeded", None, True, None),
 }
@@ -64,6 +64,7 @@ def test_b4_b9_each_fault_of_each_tool(office: Office, tmp_path: Path, tool: str
         "no new mail",
     )
     assert len(reports["denial"]["denials"]) == 1
+    assert "a tool call was denied: " in office.matins.why(f"{tool}-denial").summary
     assert reports["big_line"]["truncated"]
     assert all(Path(report["transcript"]).is_file() for report in reports.values() if report["text"])
     assert [limit.provider for limit in office.matins.throttles.list()] == [f"{tool}-rate_limit"]

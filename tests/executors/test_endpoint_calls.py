@@ -37,6 +37,13 @@ def test_b4_an_answer_comes_as_from_any_other(office: Office, endpoint: Endpoint
     assert (asked_.text, answered.text) == ("[Scheduled Task] Hello", result["text"])
 
 
+def test_b4_what_it_says_is_in_the_logs(office: Office, endpoint: Endpoint) -> None:
+    """B4: as of any other run, as text"""
+    run = asked(office, endpoint, "Hello")
+    output = office.matins.runs.output(run.id)
+    assert (output.text, output.over) == ("I was asked: [Scheduled Task] Hello 🪴\n", True)
+
+
 def test_the_request_is_one_for_chat_completions(office: Office, endpoint: Endpoint, monkeypatch: Any) -> None:
     """B4"""
     monkeypatch.setenv("THE_KEY", KEY)
@@ -112,7 +119,7 @@ def test_b6_not_now_is_a_limit_of_the_provider(
         ("torn", "failed", "the stream ended early: {} cannot be reached: the answer is not valid HTTP."),
         ("garbage", "succeeded", None),
         ("halves", "succeeded", None),
-        ("fails", "failed", "the endpoint answered 500: Not now"),
+        ("fails", "failed", "the endpoint answered 400: Not now"),
     ],
 )
 def test_b4_success_needs_the_final_event(

@@ -97,7 +97,7 @@ def test_b6_a_provider_that_does_not_say_when_is_tried_after_a_minute(bench: San
     bench.add("s", when=HOURLY, job="call", pause_after_failures=1)
     bench.run_until(at("09:10"))
     assert lines(bench) == ["09:00 succeeded"]
-    assert provider.calls == ["09:00", "09:01", "09:02", "09:03"]
+    assert provider.calls == ["09:00", "09:01", "09:03"]
 
 
 def test_b6_a_reset_that_is_past_does_not_make_it_spin(bench: Sandbox) -> None:
@@ -337,3 +337,25 @@ def test_a_throttle_that_makes_no_sense_is_refused(bench: Sandbox, words: dict[s
         bench.throttles.set(**{"provider": "anthropic", **words})
     assert caught.value.field == field
     assert (bench.throttles.list(), told(bench, "throttle.set")) == ([], [])
+
+
+def test_b6_without_a_time_the_wait_doubles_up_to_an_hour(bench: Sandbox) -> None:
+    """B6: a minute at first, each time that the provider refuses the run again; another run begins anew"""
+    provider = Provider(bench, "15:00")
+    bench.add("s", when="0 9 * * *", job="call", **CLAUDE)
+    bench.run_until(at("14:00"))
+    assert provider.calls == ["09:00", "09:01", "09:03", "09:07", "09:15", "09:31", "10:03", "11:03", "12:03", "13:03"]
+    assert lines(bench, "s") == ["09:00 throttled"]
+    bench.run_until(at("15:03"))
+    assert lines(bench, "s") == ["09:00 succeeded"]
+    assert last(bench, "s").attempt == 1
+
+
+def test_b6_a_provider_in_trouble_defers_three_times_and_then_the_run_fails(bench: Sandbox) -> None:
+    """B6: 5xx and overload are not the agent's failure at first"""
+    provider = Provider(bench, "15:00", outage=True, reason="HTTP 529: overloaded")
+    bench.add("s", when="0 9 * * *", job="call", **CLAUDE)
+    bench.run_until(at("09:07"))
+    assert provider.calls == ["09:00", "09:01", "09:03", "09:07"]
+    assert lines(bench, "s") == ["09:00 failed"]
+    assert "HTTP 529: overloaded" in last(bench, "s").outcome["error"]

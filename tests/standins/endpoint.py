@@ -12,7 +12,7 @@ rate_limit     429 with Retry-After
 unavailable    503 with Retry-After
 fails          500
 echo           says the key that it was called with, in pieces
-echo_fails     500, with the key where an error is cut off
+echo_fails     400, with the key where an error is cut off
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ USAGE = {"prompt_tokens": 100, "completion_tokens": 30, "prompt_tokens_details":
 REFUSALS: dict[str, tuple[int, dict[str, str]]] = {
     "rate_limit": (429, {"Retry-After": "3600"}),
     "unavailable": (503, {"Retry-After": "3600"}),
-    "fails": (500, {}),
-    "echo_fails": (500, {}),
+    "fails": (400, {}),
+    "echo_fails": (400, {}),
 }
 
 

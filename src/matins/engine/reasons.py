@@ -14,6 +14,7 @@ from matins.model.run import RunRecord, RunState
 
 RESOLVED = "resolved_by_"
 """The prefix of a reason code. The rest names who resolved the run."""
+_SHOWN_DENIALS = 3
 _LIVE = {"ready": "about to start"}
 _GATES = {
     "guard": "the guard",
@@ -244,6 +245,19 @@ def _target(context: ReasonContext) -> str:
     return context["target"] or "session"
 
 
+def _timed_out(context: ReasonContext) -> str:
+    """The error of an agent's run says which timeout it was, and the last problem of its tool."""
+    error = context["error"] or ""
+    return error if error.startswith("the run ") else "the run exceeded its timeout"
+
+
+def _with_denials(context: ReasonContext) -> str:
+    denials: list[str] = context["denials"] or []
+    shown = f": {'; '.join(denials[:_SHOWN_DENIALS])}" if denials else ""
+    more = f" and {len(denials) - _SHOWN_DENIALS} more" if len(denials) > _SHOWN_DENIALS else ""
+    return f"{'a tool call was' if len(denials) == 1 else 'tool calls were'} denied{shown}{more}"
+
+
 def _cancelled(context: ReasonContext) -> str:
     """The cause. In the evidence of a manual run, `by` may be no string: it is who started the run."""
     by = context["by"]
@@ -279,7 +293,8 @@ _CAUSES: dict[str, Callable[[ReasonContext], str]] = {
     "waiting_for_step": lambda context: "another step must succeed first",
     "carried_over": lambda context: "the step succeeded before, and is not repeated",
     "failed_attempt": lambda context: f"attempt {context['attempt'] or 1} failed{context.because('error')}",
-    "timed_out": lambda context: "the run exceeded its timeout",
+    "timed_out": _timed_out,
+    "with_denials": _with_denials,
     "cancelled": _cancelled,
     "cancelled_by_newer": lambda context: "a newer run replaced it",
     "stopped": lambda context: "the engine stopped during the run",

@@ -17,8 +17,9 @@ from matins.executors.preparation import Preparation, Prepared, has_program
 from matins.executors.processes.launch import ProcessOutcome
 from matins.executors.processes.supervisor import Supervisor
 from matins.executors.reports import outcome_of, unreadable, usage_of
-from matins.executors.runners.protocol import AnyRunner, EndpointRunner, Reader, RunnerResult
-from matins.executors.runners.stderr_reasons import with_stderr_reason
+from matins.executors.result_secrets import without_secrets
+from matins.executors.runners.error_lines import with_stderr_reason
+from matins.executors.runners.protocol import AnyRunner, EndpointRunner, Reader, ReadsErrors, RunnerResult
 from matins.executors.runners.tool_sessions import session_gone
 from matins.executors.spending_watch import SpendingWatch
 from matins.executors.work_items import NoWork
@@ -264,7 +265,9 @@ class AgentExecutor:
         allowance = SpendingAllowance(
             self._clock, lambda: self._loader.spending_limits(prepared.attempt), _usage(prepared)
         )
-        return EndpointCall(self._clock, self._http_client[1], prepared.limits, allowance, prepared.call.secrets)
+        client, secrets = self._http_client[1], prepared.call.secrets
+        output = self._supervisor.open_output(*prepared.attempt.mark, secrets)
+        return EndpointCall(self._clock, client, prepared.limits, allowance, secrets, output)
 
     def _call_ended(self, mark: Mark, result: RunnerResult, process: ProcessOutcome, end_reason: str | None) -> None:
         prepared = self._started.pop(mark, None)
@@ -339,9 +342,7 @@ class AgentExecutor:
             stderr = self._stderr_tail(started) if not result.succeeded else b""
             gone = session_gone(started.call, result, started.session_unknown, stderr)
             if started.ends_by_itself:
-                result = with_stderr_reason(result, None, stderr)
-            elif not result.executed:
-                result = with_stderr_reason(result, started.runner.provider, stderr)
+                result = with_stderr_reason(result, stderr)
             elif result.succeeded and process.ended_by is not None:  # the limit came after the final event
                 process = process._replace(ended_by="after_final")
             now = self._clock.now_ms()
@@ -380,7 +381,11 @@ class AgentExecutor:
             rest = _feed(reader, rest + tail[-missing:] if missing <= 0 else tail.partition(b"\n")[2])
         if rest:
             reader.feed(rest)
-        return _of_run(started, reader.close(process.exit_code))
+        if isinstance(reader, ReadsErrors):
+            for line in self._stderr_tail(started).splitlines():
+                reader.feed_error(line)
+        result = started.meter.explained(started.meter.of_run(reader.close(process.exit_code)))
+        return without_secrets(result, started.call.secrets)
 
     def _end(self, attempt: Attempt, outcome: Outcome) -> None:
         if outcome.cancelled and self._interrupting and attempt.run_id not in self._cancelled:
@@ -399,11 +404,6 @@ def _feed(reader: Reader, data: bytes) -> bytes:
     return rest
 
 
-def _of_run(started: Prepared, result: RunnerResult) -> RunnerResult:
-    assignment = started.context.assignment if started.call.session else None  # a new session counts from zero
-    return result.of_run(assignment.thread.tokens if assignment else (0, 0, 0))
-
-
 def _with_provider(started: Prepared, outcome: Outcome) -> Outcome:
     """Attribute a limit to the provider that the schedule or the agent names."""
     agent = started.context.agent
@@ -415,7 +415,7 @@ def _with_provider(started: Prepared, outcome: Outcome) -> Outcome:
 
 def _usage(started: Prepared) -> Callable[[RunnerResult], Usage]:
     def usage(result: RunnerResult) -> Usage:
-        return usage_of(started.call, _of_run(started, result), started.context.policies)
+        return usage_of(started.call, started.meter.of_run(result), started.context.policies)
 
     return usage
 

@@ -8,12 +8,11 @@ import threading
 import traceback
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import replace
-from typing import Any, cast
 
 from matins.errors import MatinsError
 from matins.executors.processes.launch import EndedBy, Limits, ProcessOutcome
-from matins.executors.processes.redaction import Redactor
+from matins.executors.processes.output import Output
+from matins.executors.result_secrets import redacted, redacted_text, without_secrets
 from matins.executors.runners.protocol import Call, EndpointRunner, RunnerResult
 from matins.model.run import Usage
 from matins.net.outbound import HttpClient, StreamedResponse
@@ -53,13 +52,20 @@ class EndpointCall:
     """One call: its time limits, its spending limits and its connection."""
 
     def __init__(
-        self, clock: Clock, client: HttpClient, limits: Limits, allowance: SpendingAllowance, secrets: tuple[str, ...]
+        self,
+        clock: Clock,
+        client: HttpClient,
+        limits: Limits,
+        allowance: SpendingAllowance,
+        secrets: tuple[str, ...],
+        output: Output,
     ) -> None:
         self._clock = clock
         self._client = client
         self._limits = limits
         self._allowance = allowance
         self._secrets = secrets
+        self._output = output
         self._lock = threading.Lock()
         self._sock: socket.socket | None = None
         self._begun = clock.boot_ms()
@@ -81,6 +87,9 @@ class EndpointCall:
     def post(self, url: str, body: bytes, headers: Mapping[str, str]) -> Generator[StreamedResponse]:
         with self._client.open("POST", url, self, body=body, headers=headers, clean=self.redacted) as reply:
             yield reply
+
+    def log(self, text: str) -> None:
+        self._output.write(text.encode(errors="replace"))
 
     def over_budget(self, so_far: RunnerResult) -> bool:
         self.reason = self._allowance.exceeded(so_far)
@@ -116,6 +125,9 @@ class EndpointCall:
 
     # -- for the executor
 
+    def close(self) -> None:
+        self._output.close()
+
     def end(self, ended_by: EndedBy) -> None:
         with self._lock:
             self.ended_by = self.ended_by or ended_by
@@ -127,13 +139,10 @@ class EndpointCall:
         return wall is not None and self._clock.boot_ms() > self._begun + wall + _UNRESPONSIVE_MS
 
     def redacted(self, data: bytes) -> bytes:
-        if not self._secrets:
-            return data
-        redactor = Redactor([secret.encode() for secret in self._secrets])
-        return redactor.feed(data) + redactor.finish()
+        return redacted(data, self._secrets)
 
     def redacted_text(self, text: str) -> str:
-        return self.redacted(text.encode(errors="replace")).decode(errors="replace")
+        return redacted_text(text, self._secrets)
 
 
 class EndpointCalls:
@@ -173,11 +182,12 @@ class EndpointCalls:
 
     def _run(self, mark: Mark, runner: EndpointRunner, call: Call, connection: EndpointCall) -> None:
         began = self._clock.now_ms()
-        result = _redacted(_call_runner(runner, call, connection), connection)
+        result = without_secrets(_call_runner(runner, call, connection), call.secrets)
         # A success was complete before the connection was cut.
         ended_by = None if result.succeeded else connection.ended_by
         process = ProcessOutcome("finished", ended_by=ended_by, started_at=began, ended_at=self._clock.now_ms())
         self._connections.pop(mark, None)
+        connection.close()
         self._unresponsive.discard(mark)
         self._done(mark, result, process, connection.reason)
 
@@ -191,31 +201,6 @@ def _call_runner(runner: EndpointRunner, call: Call, connection: EndpointCall) -
     except Exception as error:  # a runner of a plug-in may raise anything
         log.error("the runner %s raised: %s", runner.name, connection.redacted_text(traceback.format_exc()))
         return RunnerResult(False, False, error=f"{type(error).__name__}: {error}")
-
-
-def _redacted(result: RunnerResult, connection: EndpointCall) -> RunnerResult:
-    """The result without secrets, also those split between chunks."""
-    texts = {
-        name: connection.redacted_text(text)
-        for name in ("text", "error", "reason", "session")
-        if isinstance(text := getattr(result, name), str)
-    }
-    limit = result.limit and result.limit._replace(reason=connection.redacted_text(result.limit.reason))
-    denials = tuple(connection.redacted_text(denial) for denial in result.denials)
-    return replace(
-        result, **texts, limit=limit, denials=denials, structured=_redacted_json(result.structured, connection)
-    )
-
-
-def _redacted_json(value: Any, connection: EndpointCall) -> Any:
-    if isinstance(value, str):
-        return connection.redacted_text(value)
-    if isinstance(value, list):
-        return [_redacted_json(item, connection) for item in cast("list[Any]", value)]
-    if isinstance(value, dict):
-        pairs = cast("dict[str, Any]", value).items()
-        return {connection.redacted_text(key): _redacted_json(item, connection) for key, item in pairs}
-    return value
 
 
 def _shut(sock: socket.socket) -> None:

@@ -18,9 +18,11 @@ from matins.executors.isolation import Isolation, account_of, account_variables
 from matins.executors.processes.launch import Account, Launch, Limits
 from matins.executors.processes.walls import Layout
 from matins.executors.run_environment import Address, run_variables
+from matins.executors.runners.outcomes import EventReader
 from matins.executors.runners.protocol import AnyRunner, Call, Command, EndpointRunner, Reader, RunInfo
 from matins.executors.runners.tool_sessions import check_session
 from matins.executors.secrets import Environment, environment_of
+from matins.executors.session_meter import SessionMeter, session_meter
 from matins.executors.work_items import HeldWorkItem, claim_item, find_held
 from matins.model.agent import Agent
 from matins.model.run import Outcome
@@ -48,6 +50,7 @@ class Prepared(NamedTuple):
     """None for a call to an endpoint."""
     launch: Launch | None = None
     """None also for a run that another engine started."""
+    meter: SessionMeter = SessionMeter()
 
     @property
     def ends_by_itself(self) -> bool:
@@ -64,7 +67,10 @@ class Prepared(NamedTuple):
             raise InvalidInput(
                 f"The agent now has the runner {self.runner.name}, which starts no process.", field="runner"
             )
-        return self.runner.reader()
+        reader = self.runner.reader()
+        if isinstance(reader, EventReader):
+            reader.notes.show(self.call.prompt)
+        return reader
 
 
 class Preparation:
@@ -103,7 +109,10 @@ class Preparation:
             return Prepared(attempt, runner, context, call, _limits(attempt, agent))
         held_item = self._find_held_item(attempt, context)
         call = self._call(attempt, agent, context, runner, held_item)
-        return Prepared(attempt, runner, context, call, _limits(attempt, agent), held_item, runner.command(call))
+        command = runner.command(call)
+        call = _with_known_environment(call, agent)
+        meter = session_meter(runner, call, context.assignment, attempt.started_at)
+        return Prepared(attempt, runner, context, call, _limits(attempt, agent), held_item, command, meter=meter)
 
     def _agent_and_runner(self, attempt: Attempt, context: RunContext) -> tuple[Agent, AnyRunner]:
         agent = context.agent
@@ -150,11 +159,14 @@ class Preparation:
             limits,
             environment.secrets,
             command.finals,
+            command.retries,
+            command.stdout_file,
             layout=layout,
             account=account_of(agent),
             durable=attempt.compiled.definition.on_unknown == "hold",
         )
-        return Prepared(attempt, runner, context, call, limits, held_item, command, launch)
+        meter = session_meter(runner, call, context.assignment)
+        return Prepared(attempt, runner, context, call, limits, held_item, command, launch, meter)
 
     def _environment(self, attempt: Attempt, agent: Agent, call: Call, command: Command) -> Environment:
         values, secrets = environment_of(agent.environment, command.env_add, command.env_remove)
@@ -243,6 +255,15 @@ class Preparation:
         while kept and kept[-1][0] != "user":
             kept.pop()
         return tuple(reversed(kept))
+
+
+def _with_known_environment(call: Call, agent: Agent) -> Call:
+    """The call with its environment, as far as it can still be resolved."""
+    try:
+        resolved = environment_of(agent.environment, {}, ())
+    except InvalidInput:
+        resolved = environment_of((), {}, ())
+    return replace(call, environment=resolved.values, secrets=resolved.secrets)
 
 
 def _limits(attempt: Attempt, agent: Agent) -> Limits:

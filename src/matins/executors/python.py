@@ -378,7 +378,8 @@ def _limit(error: RateLimited) -> ProviderLimit:
     at: object = error.resets_at
     resets_at = to_ms(at) if isinstance(at, datetime) and at.tzinfo is not None else None
     provider = storable_reason(str(error.provider or "unknown"))[:MAX_NAME_LENGTH]
-    return ProviderLimit(provider, resets_at, storable_reason(str(error.reason or "rate limited")))
+    reason = storable_reason(str(error.reason or "rate limited"))
+    return ProviderLimit(provider, resets_at, reason, bool(error.outage))
 
 
 def _traceback_text(error: BaseException) -> str:

@@ -16,6 +16,7 @@ from matins.model.run import AgentTurn, Outcome, ProviderLimit, Usage
 from matins.model.thread import ThreadAssignment
 
 _MAX_TEXT_LENGTH = 32_000
+_MAX_END_LENGTH = 8_000
 _ENDED = {
     "wall": "the run exceeded its timeout",
     "idle": "the run printed nothing for longer than its idle timeout",
@@ -40,9 +41,8 @@ def outcome_of(
     usage = usage_of(call, result, policies)
     succeeded = result.succeeded and process.kind == "finished" and process.ended_by in (None, "after_final")
     error = None if succeeded else _failure_text(result, process)
-    limit = None
-    if result.limit is not None and not succeeded:
-        limit = ProviderLimit(result.limit.provider, result.limit.until(process.ended_at or now), result.limit.reason)
+    if succeeded and result.all_denied:
+        succeeded, error = False, f"all tool calls were denied: {'; '.join(result.denials[:3])}"
     return Outcome(
         succeeded,
         result=outcome_document(result, process, assignment, usage),
@@ -50,9 +50,10 @@ def outcome_of(
         timed_out=process.ended_by in ("wall", "idle"),
         cancelled=process.ended_by == "asked",
         usage=usage,
-        limit=limit,
+        limit=None if succeeded else _limit(result, process, now),
         over_budget=result.stopped_by == "money" or process.ended_by == "budget",
-        turn=AgentTurn(call.prompt, display_text(result.text), result.session, _session_tokens(result, assignment)),
+        turn=AgentTurn(call.prompt, kept_text(result), result.session, _session_usage(result, assignment)),
+        denials=result.denials,
         lost=process.kind in ("unknown", "orphaned"),
     )
 
@@ -96,7 +97,8 @@ def outcome_document(
         "turns": result.turns,
         "tokens": {"in": result.tokens_in, "out": result.tokens_out, "cached": result.tokens_cached},
         "money": {"micro_dollars": usage.money, "estimated": usage.estimated},
-        "text": display_text(result.text),
+        "text": kept_text(result),
+        "text_length": result.text_length,
         "structured": result.structured,
         "denials": list(result.denials),
         "transcript": process.stdout_path or None,
@@ -108,20 +110,26 @@ def outcome_document(
     }
 
 
-def display_text(text: str) -> str:
-    """Bounded text, without terminal control sequences."""
-    return without_escapes(text)[:_MAX_TEXT_LENGTH]
+def kept_text(result: RunnerResult) -> str:
+    """The text without terminal control sequences. Of a long one the beginning and the end, and what lies between."""
+    text = without_escapes(result.text)
+    if len(text) <= _MAX_TEXT_LENGTH:
+        return text
+    begin, end = text[: _MAX_TEXT_LENGTH - _MAX_END_LENGTH], text[-_MAX_END_LENGTH:]
+    left_out = max(len(text), result.text_length) - _MAX_TEXT_LENGTH
+    return f"{begin}\n[… {left_out:,} characters are left out here; the transcript has them …]\n{end}"
 
 
 def _failure_text(result: RunnerResult, process: ProcessOutcome) -> str:
     if process.error:
         return f"the process was not started: {process.error}"
     if process.ended_by in _ENDED:
-        return f"{_ENDED[process.ended_by]} and was ended"
+        complaint = f"; its last problem: {without_escapes(result.complaint)}" if result.complaint else ""
+        return f"{_ENDED[process.ended_by]} and was ended{complaint}"
     if result.declared == "failed":
         return f"the agent reported a failure: {result.reason or 'no reason given'}"
     if result.error:
-        return display_text(result.error)[:2_000]
+        return without_escapes(result.error)[:2_000]
     if process.signal is not None:
         return f"the process was ended by {signal.Signals(process.signal).name}"
     if not result.executed:
@@ -129,8 +137,16 @@ def _failure_text(result: RunnerResult, process: ProcessOutcome) -> str:
     return f"the process ended with exit code {process.exit_code}"
 
 
-def _session_tokens(result: RunnerResult, assignment: ThreadAssignment | None) -> tuple[int, int, int] | None:
-    """Tokens of the session before this run, plus those of this run."""
-    before = assignment.thread.tokens if assignment and assignment.thread.session else (0, 0, 0)
-    now = (result.tokens_in, result.tokens_out, result.tokens_cached)
-    return before[0] + now[0], before[1] + now[1], before[2] + now[2]
+def _limit(result: RunnerResult, process: ProcessOutcome, now: int) -> ProviderLimit | None:
+    limit = result.limit
+    if limit is None:
+        return None
+    return ProviderLimit(limit.provider, limit.until(process.ended_at or now), limit.reason, limit.outage)
+
+
+def _session_usage(result: RunnerResult, assignment: ThreadAssignment | None) -> tuple[int, int, int, int]:
+    """The usage of the session before this run, plus that of this run."""
+    before = assignment.thread.usage if assignment and assignment.thread.session else (0, 0, 0, 0)
+    cost = round((result.cost_usd or 0) * 1_000_000)
+    now = (result.tokens_in, result.tokens_out, result.tokens_cached, cost)
+    return before[0] + now[0], before[1] + now[1], before[2] + now[2], before[3] + now[3]

@@ -81,8 +81,8 @@ class SpendingWatch:
             return True
 
     def _check(self, mark: Mark, watch: _Watch) -> None:
-        result = watch.read(self._supervisor())
-        if result is None or (reason := self._exceeded(watch, result)) is None:
+        usage = watch.read(self._supervisor())
+        if usage is None or (reason := self._exceeded(watch, usage)) is None:
             return
         with self._changed:
             if self._watches.pop(mark, None) is None:
@@ -90,9 +90,8 @@ class SpendingWatch:
             self._reasons[mark] = reason
         self._supervisor().end(*mark, "budget")
 
-    def _exceeded(self, watch: _Watch, result: RunnerResult) -> str | None:
+    def _exceeded(self, watch: _Watch, usage: Usage) -> str | None:
         """Why the run must end. The limits are read again: other runs spend too."""
-        usage = watch.usage(result)
         return next((reason for bound in self._bounds(watch.attempt) if (reason := bound.passed(usage))), None)
 
 
@@ -101,25 +100,25 @@ class _Watch:
 
     def __init__(self, attempt: Attempt, reader: Metered, usage: Callable[[RunnerResult], Usage]) -> None:
         self.attempt = attempt
-        self.usage = usage
+        self._usage = usage
         self._reader = reader
         self._offset = 0
         self._rest = b""
         self._skipping = False
         """Skip to the end of a line that is too long, or whose start was missed."""
-        self._last_result: RunnerResult | None = None
+        self._executed = False
+        self._last_usage: Usage | None = None
 
-    def read(self, supervisor: Supervisor) -> RunnerResult | None:
-        """The result so far, if it changed. The final event is no reason to end a run: its cost is already spent."""
+    def read(self, supervisor: Supervisor) -> Usage | None:
+        """The usage so far, if it changed. The final event is no reason to end a run: its cost is already spent."""
         data, at, _ = supervisor.read_after(*self.attempt.mark, self._offset, _CHUNK)
-        if not data:
-            return None
-        for line in self._lines(data, missed=at > self._offset):
+        for line in self._lines(data, missed=at > self._offset) if data else ():
             self._reader.feed(line)
-        self._offset = at + len(data)
-        before, self._last_result = self._last_result, self._reader.so_far()
-        ended = self._last_result.executed and not (before and before.executed)
-        return None if ended or self._last_result == before else self._last_result
+        self._offset = at + len(data) if data else self._offset
+        result = self._reader.so_far()
+        ended, self._executed = result.executed and not self._executed, result.executed
+        before, self._last_usage = self._last_usage, self._usage(result)
+        return None if ended or self._last_usage == before else self._last_usage
 
     def _lines(self, data: bytes, *, missed: bool) -> list[bytes]:
         if missed:

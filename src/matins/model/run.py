@@ -119,6 +119,8 @@ class ProviderLimit(NamedTuple):
     provider: str
     resets_at: int | None
     reason: str
+    outage: bool = False
+    """The provider has a problem of its own. If it lasts, the run fails."""
 
 
 class AgentTurn(NamedTuple):
@@ -128,8 +130,8 @@ class AgentTurn(NamedTuple):
     text: str
     session: str | None
     """The tool's id of the session."""
-    session_tokens: tuple[int, int, int] | None = None
-    """Input, output and cached tokens of the session so far, for tools that report totals."""
+    session_usage: tuple[int, int, int, int] | None = None
+    """Input, output and cached tokens and micro-dollars of the session so far, for tools that report totals."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,3 +158,5 @@ class Outcome:
     """The reason, if there was no work."""
     target_gone: bool = False
     """The tool does not know the session to continue, and did nothing."""
+    denials: tuple[str, ...] = ()
+    """What the agent wanted to do and was not allowed to."""

@@ -15,8 +15,8 @@ class Thread(NamedTuple):
     """The tool's id of the conversation."""
     session_name: str | None
     state: ThreadState
-    tokens: tuple[int, int, int]
-    """Input, output and cached tokens of the session so far, for tools that report totals."""
+    usage: tuple[int, int, int, int]
+    """Input, output and cached tokens and micro-dollars of the session so far, for tools that report totals."""
     created_at: int
     updated_at: int
 

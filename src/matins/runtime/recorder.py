@@ -26,14 +26,18 @@ from matins.runtime.run_change import RunChange
 from matins.runtime.run_changes import apply
 
 _MIN_LIMIT_MS = 60_000
-"""The shortest throttle: without a reset time, a provider is not called for a minute."""
+"""The shortest throttle. Without a reset time, it doubles each time that the provider refuses the run again."""
+_LONGEST_GUESS_MS = 3_600_000
+"""The longest throttle without a reset time."""
+_MAX_OUTAGES = 3
+"""How often an outage of the provider defers a run, before it counts as a failure."""
 _MAX_LIMIT_MS = 7 * DAY_MS
 """The longest throttle that a run can set: a week."""
 
 
 def record(transaction: Transaction, ended: Sequence[AttemptEnd], now: int, *, limited: bool) -> int:
     """Record the outcomes of attempts. Returns how many were refused because another worker had taken over the run."""
-    changes = [_change_of(attempt, outcome, now) for attempt, outcome in ended]
+    changes = [_change_of(end.attempt, end.outcome, now, _deferrals(transaction, end)) for end in ended]
     return len(changes) - apply(transaction, changes, now, limited=limited)
 
 
@@ -65,18 +69,27 @@ def will_retry(attempt: Attempt, outcome: Outcome, now: int) -> bool:
     return _change_of(attempt, outcome, now).transition is RETRY
 
 
-def _change_of(attempt: Attempt, outcome: Outcome, now: int) -> RunChange:
+def _deferrals(transaction: Transaction, end: AttemptEnd) -> int:
+    """How often the provider has refused this run before: such attempts do not count."""
+    if end.outcome.limit is None:
+        return 0
+    return max(0, len(transaction.attempts(end.attempt.run_id)) - end.attempt.number)
+
+
+def _change_of(attempt: Attempt, outcome: Outcome, now: int, deferrals: int = 0) -> RunChange:
     run_id, epoch, number, slot, _, _, _, compiled = attempt
     usage = outcome.usage
     if outcome.succeeded:
         result = None if outcome.result is None else {"result": outcome.result}
-        return RunChange(
+        change = RunChange(
             run_id, epoch, slot, compiled, SUCCEED, now, None, None, result, None, 0, False, usage, None, outcome.turn
         )
-    return _unsuccessful(RunChange(run_id, epoch, slot, compiled, FAIL, now, usage=usage), number, outcome)
+        denials = {"denials": outcome.denials}
+        return change._replace(reason="with_denials", evidence=denials) if outcome.denials else change
+    return _unsuccessful(RunChange(run_id, epoch, slot, compiled, FAIL, now, usage=usage), number, outcome, deferrals)
 
 
-def _unsuccessful(change: RunChange, number: int, outcome: Outcome) -> RunChange:
+def _unsuccessful(change: RunChange, number: int, outcome: Outcome, deferrals: int) -> RunChange:
     report = {} if outcome.result is None else {"result": outcome.result}
     change = change._replace(outcome={"error": outcome.error, **report}, turn=outcome.turn)
     if outcome.lost:
@@ -90,8 +103,8 @@ def _unsuccessful(change: RunChange, number: int, outcome: Outcome) -> RunChange
         definition = change.compiled.definition
         evidence = {"max_cost": definition.max_cost, "max_tokens": definition.max_tokens}
         return change._replace(transition=OVERSPEND, reason="over_budget", evidence=evidence)
-    if outcome.limit is not None:
-        return _throttled(change, outcome.limit)
+    if outcome.limit is not None and not (outcome.limit.outage and deferrals >= _MAX_OUTAGES):
+        return _throttled(change, outcome.limit, deferrals)
     if outcome.cancelled:
         return change._replace(transition=CANCEL, reason="cancelled")
     if outcome.target_gone:
@@ -108,9 +121,11 @@ def _lost(change: RunChange) -> RunChange:
     return change._replace(transition=HOLD, reason="unknown")
 
 
-def _throttled(change: RunChange, limit: ProviderLimit) -> RunChange:
+def _throttled(change: RunChange, limit: ProviderLimit, deferrals: int) -> RunChange:
     """A rate limit is not a failure. The run waits until the limit resets, with all runs of that provider."""
-    until = min(max(limit.resets_at or 0, change.at + _MIN_LIMIT_MS), change.at + _MAX_LIMIT_MS)
+    guess = min(_MIN_LIMIT_MS << min(deferrals, 10), _LONGEST_GUESS_MS)
+    wait = guess if limit.resets_at is None else _MIN_LIMIT_MS
+    until = min(max(limit.resets_at or 0, change.at + wait), change.at + _MAX_LIMIT_MS)
     evidence = {"provider": limit.provider, "until": until, "why": limit.reason}
     limit = limit._replace(resets_at=until)
     return change._replace(transition=THROTTLE, reason="throttled", not_before=until, evidence=evidence, limit=limit)

@@ -258,7 +258,7 @@ def _record_turn(transaction: Transaction, change: RunChange, now: int) -> None:
         for role, text in (("user", turn.prompt), ("assistant", turn.text)):
             if text:
                 transaction.insert_message(thread, change.run_id, role, text, now)
-        transaction.set_thread(thread, "waiting", now, turn.session, turn.session_tokens)
+        transaction.set_thread(thread, "waiting", now, turn.session, turn.session_usage)
 
 
 def _reject_session(transaction: Transaction, run_id: int, assignment: ThreadAssignment | None, now: int) -> None:

@@ -50,7 +50,7 @@ def thread_result(thread: model.Thread) -> Thread:
         session=thread.session,
         session_name=thread.session_name,
         state=thread.state,
-        tokens=list(thread.tokens),
+        tokens=list(thread.usage[:3]),
         created_at=to_datetime(thread.created_at),
         updated_at=to_datetime(thread.updated_at),
     )

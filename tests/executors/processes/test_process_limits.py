@@ -48,7 +48,8 @@ proc.boot_ms = lambda: now
 gate = os.open(sys.argv[2], os.O_RDWR)
 launch = dict(key='1-1', argv=['sh', '-c', sys.argv[3]], env=dict(os.environ), cwd='/', fsync=False)
 launch |= dict(layout=None, account=None)
-launch |= dict(secrets=[], finals=['final'], head_bytes=100, tail_bytes=100, limits={limits!r})
+launch |= dict(secrets=[], finals=['final'], retries=['again'], stdout_file=False)
+launch |= dict(head_bytes=100, tail_bytes=100, limits={limits!r})
 it = process_tree.ProcessTree(launch, None, run_folder.RunFolder(sys.argv[1]), [1, 1])
 def hear(size):
     os.write(gate, b'\\n')
@@ -81,6 +82,15 @@ def test_output_keeps_a_run_from_being_idle(tmp_path: Path, gate: Gate) -> None:
     assert driven(tmp_path, gate, command, Limits(idle_ms=1_000), steps).split() == ["1900", "2800", "idle"]
 
 
+def test_b9_who_only_says_that_it_tries_again_is_idle(tmp_path: Path, gate: Gate) -> None:
+    """B9: such lines are silence on either stream; anything beside them is not"""
+    command = "{gate}; echo again; {gate}; echo again >&2; {gate}; echo again; echo more; sleep 1000"
+    steps = (
+        "now = 300; print(hear(6)); now = 600; print(hear(12)); now = 900; print(hear(23)); now = 1900; it.advance(now)"
+    )
+    assert driven(tmp_path, gate, command, Limits(idle_ms=1_000), steps).split() == ["1000", "1000", "1900", "idle"]
+
+
 def test_b9_who_talks_on_after_its_final_event_is_let(tmp_path: Path, gate: Gate) -> None:
     """B9: its time counts from the last thing that it said, on either stream; then it is ended."""
     command = "{gate}; echo final; {gate}; echo more; {gate}; echo more >&2; sleep 1000"
@@ -102,16 +112,16 @@ def test_b9_after_its_final_event_nobody_minds_that_it_is_silent(tmp_path: Path,
 
 
 def test_b9_who_hangs_after_its_final_event_is_ended(harness: Harness) -> None:
-    """B9: the needle comes in two writes."""
-    script = r"""printf '{"type":"res'; sleep 0.05; printf 'ult"}\n'; sleep 1000"""
-    final = (b'"type":"result"', b'"type":"error"')
+    """B9: the event comes in two writes, and its type at the end."""
+    script = r"""printf '{"said": "all", "type" : "res'; sleep 0.05; printf 'ult"}\n'; sleep 1000"""
+    final = ({"type": "result"}, {"type": "error"})
     outcome = harness.run("sh", "-c", script, finals=final, limits=Limits(after_final_ms=100, idle_ms=60_000))
     assert (outcome.ended_by, outcome.signal) == ("after_final", signal.SIGTERM)
 
 
 def test_without_a_final_event_that_limit_does_not_begin(harness: Harness) -> None:
     """Also when the needle comes on stderr."""
-    final = (b"result",)
+    final = ("result",)
     outcome = harness.run(
         "sh", "-c", "echo resul; echo result >&2; sleep 0.3", finals=final, limits=Limits(after_final_ms=1)
     )
@@ -320,7 +330,8 @@ def test_without_knowing_who_descends_from_whom_the_group_is_ended(tmp_path: Pat
         "proc.HAS_PROC = False\n"
         "launch = dict(key='1-1', argv=['sh', '-c', sys.argv[2]], env=dict(os.environ), cwd='/', fsync=False)\n"
         "launch |= dict(layout=None, account=None)\n"
-        "launch |= dict(secrets=[], finals=[], head_bytes=100, tail_bytes=100, limits=Limits(grace_ms=50)._asdict())\n"
+        "launch |= dict(secrets=[], finals=[], retries=[], stdout_file=False, head_bytes=100, tail_bytes=100)\n"
+        "launch |= dict(limits=Limits(grace_ms=50)._asdict())\n"
         "it = process_tree.ProcessTree(launch, None, run_folder.RunFolder(sys.argv[1]), [1, 1])\n"
         "it.begin()\n"
         "out, output = next(iter(it.outputs.items()))\n"

@@ -257,3 +257,43 @@ def test_limits_on_output_hold_with_none_of_it_kept(harness: Harness) -> None:
     assert (outcome.exit_code, outcome.stdout_bytes, outcome.truncated) == (0, 1_000_000, True)
     assert harness.output(run) == b""
     assert harness.supervisor.tail(run, 1, limit=4) == b"y\ny\n"
+
+
+# -- a file instead of a pipe
+
+LEAVES_EARLY = """
+import fcntl, os, sys
+data = b"".join(b'{"line": %d}' % n + b"\\n" for n in range(60_000)) + b'{"type": "done"}\\n'
+fcntl.fcntl(1, fcntl.F_SETFL, fcntl.fcntl(1, fcntl.F_GETFL) | os.O_NONBLOCK)
+at = 0
+try:
+    while at < len(data):
+        at += os.write(1, data[at : at + 65_536])
+except BlockingIOError:
+    pass  # as tools do that write without waiting, and exit
+os._exit(0)
+"""
+
+
+def test_b9_a_command_that_leaves_before_it_is_read_loses_nothing(harness: Harness) -> None:
+    """B9: opencode, Gemini and Qwen lose the end of a long answer in a pipe, and nothing in a file"""
+    run = harness.start(*PYTHON, LEAVES_EARLY, stdout_file=True, secrets=('"line": 4711',))
+    outcome = harness.wait(run)
+    lines = harness.output(run).splitlines()
+    assert (outcome.exit_code, len(lines), lines[-1]) == (0, 60_001, b'{"type": "done"}')
+    assert lines[4711] == b"{" + MARK + b"}"
+    assert outcome.stdout_bytes > 900_000
+
+
+def test_b9_the_final_event_in_a_file_is_seen(harness: Harness) -> None:
+    """B9"""
+    script = 'echo \'{"type": "done"}\'; sleep 1000'
+    outcome = harness.run(
+        "sh",
+        "-c",
+        script,
+        stdout_file=True,
+        finals=({"type": "done"},),
+        limits=Limits(after_final_ms=50, idle_ms=60_000),
+    )
+    assert outcome.ended_by == "after_final"

@@ -16,10 +16,12 @@ from matins.executors.runners.gemini import Gemini
 from matins.executors.runners.goose import Goose
 from matins.executors.runners.opencode import Opencode
 from matins.executors.runners.protocol import Call, Command, Reader, Runner, RunnerResult
+from matins.executors.runners.qwen import Qwen
 
 STANDINS = Path(__file__).parents[2] / "standins"
 PATIENCE = 60
-TOOLS: dict[str, Runner] = {runner.name: runner for runner in (Claude(), Codex(), Gemini(), Goose(), Opencode())}
+RUNNERS: tuple[Runner, ...] = (Claude(), Codex(), Gemini(), Goose(), Opencode(), Qwen())
+TOOLS: dict[str, Runner] = {runner.name: runner for runner in RUNNERS}
 NESTED = {"CLAUDECODE": "1", "CODEX_THREAD_ID": "t", "GEMINI_CLI": "1", "AGENT": "goose", "OPENCODE": "1"}
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import tempfile
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -11,6 +13,7 @@ import pytest
 from matins.errors import InvalidInput
 from matins.executors.endpoint_calls import EndpointCall, SpendingAllowance
 from matins.executors.processes.launch import Limits
+from matins.executors.processes.output import Output
 from matins.executors.runners.http import Http
 from matins.executors.runners.protocol import Call, RunInfo, RunnerResult
 from matins.model.run import Usage
@@ -41,10 +44,16 @@ def speak(wanted: Call, door: HttpClient | None = None) -> RunnerResult:
     clock = SystemClock()
     Http().check(wanted)
     allowance = SpendingAllowance(clock, list, lambda result: Usage())
-    line = EndpointCall(
-        clock, door or HttpClient(wanted.allowed_hosts), Limits(30_000, 30_000), allowance, wanted.secrets
-    )
-    return Http().call(wanted, line)
+    with tempfile.TemporaryDirectory() as folder:
+        runs = os.open(folder, os.O_RDONLY)
+        output = Output(runs, "1-1.out", 1_000, 1_000, [])
+        client = door or HttpClient(wanted.allowed_hosts)
+        line = EndpointCall(clock, client, Limits(30_000, 30_000), allowance, wanted.secrets, output)
+        try:
+            return Http().call(wanted, line)
+        finally:
+            line.close()
+            os.close(runs)
 
 
 def answered(endpoint: Endpoint, status: int, body: Any, headers: dict[str, str] | None = None) -> RunnerResult:

@@ -63,13 +63,13 @@ def test_b6_unavailable_until_a_date_is_a_limit(port: int) -> None:
     assert result.limit.resets_at == 1_794_733_200_000
 
 
-def test_a_failure_of_the_server_is_none(port: int) -> None:
+def test_b6_a_failure_of_the_server_is_an_outage(port: int) -> None:
+    """B6: not the agent's failure at first"""
     result = ask(port, "fault:fails")
-    assert (result.succeeded, result.error, result.limit) == (
-        False,
-        "the endpoint answered 500: The server had an error",
-        None,
-    )
+    reason = "the endpoint answered 500: The server had an error"
+    assert (result.succeeded, result.error) == (False, reason)
+    assert result.limit is not None
+    assert (result.limit.outage, result.limit.reason) == (True, reason)
 
 
 def test_a_stream_that_is_cut_is_no_success(port: int) -> None:
@@ -127,11 +127,11 @@ def test_only_the_first_choice_is_read_and_a_space_after_data_is_free() -> None:
     assert (result.succeeded, result.text) == (True, "0")
 
 
-@pytest.mark.parametrize(("status", "limited"), [(429, True), (503, False), (500, False), (401, False)])
-def test_b6_without_the_header_only_429_is_a_limit(status: int, limited: bool) -> None:
+@pytest.mark.parametrize(("status", "outage"), [(429, False), (503, True), (500, True), (401, None)])
+def test_b6_without_the_header_429_is_a_limit_and_5xx_an_outage(status: int, outage: bool | None) -> None:
     result = read(ENDPOINT.reader(status), [b"no JSON"], None)
     assert result.error == f"the endpoint answered {status}: no JSON"
-    assert (result.limit is not None) == limited
+    assert (result.limit.outage if result.limit else None) == outage
 
 
 def test_b6_a_429_may_say_in_words_how_long() -> None:

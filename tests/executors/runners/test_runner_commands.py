@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
-from driving import TOOLS
+from driving import STANDINS, TOOLS
 
 from matins.errors import InvalidInput
 from matins.executors.runners.openai import OpenAI
@@ -89,14 +91,12 @@ def test_goose_is_given_its_session_by_name_and_its_mode_by_environment() -> Non
 
 
 def test_opencode_is_told_its_folder() -> None:
-    assert argv("opencode") == "opencode run --format=json --standalone"
+    begin = "opencode run --format=json --print-logs --log-level=ERROR"
+    assert argv("opencode") == begin
     assert argv(
         "opencode", model="anthropic/opus", session="ses_1", permission_mode="auto", extra_args=("--agent=plan",)
-    ) == (
-        "opencode run --format=json --standalone --model=anthropic/opus --session=ses_1 "
-        "--dangerously-skip-permissions --agent=plan"
-    )
-    assert argv("opencode", permission_mode="default") == "opencode run --format=json --standalone"
+    ) == (f"{begin} --model=anthropic/opus --session=ses_1 --auto --agent=plan")
+    assert argv("opencode", permission_mode="default") == begin
     assert TOOLS["opencode"].command(call()).env_add == {"PWD": "/work"}
 
 
@@ -231,3 +231,21 @@ def test_an_endpoint_needs_a_model_and_takes_no_tools() -> None:
             OpenAI().check(call(model="m", url=URL, **words))
         assert refused.value.field in words
     OpenAI().check(call(model="m", url=URL))
+
+
+@pytest.mark.parametrize(
+    ("version", "options"), [("1", "--auto"), ("2", "--standalone --dangerously-skip-permissions")], ids=["1", "2"]
+)
+def test_opencode_is_asked_which_options_it_has(version: str, options: str, tmp_path: Path) -> None:
+    """B15: version 2 needs what version 1 does not know; its help is asked once for each program"""
+    calls = tmp_path / "calls"
+    program = tmp_path / "bin" / "opencode"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\necho asked >> {calls}\nexec {STANDINS}/opencode "$@"\n')
+    program.chmod(0o755)
+    (tmp_path / ".opencode-version").write_text(version)
+    environment = {"PATH": f"{program.parent}:{os.environ['PATH']}", "HOME": str(tmp_path)}
+    for _ in range(2):
+        command = TOOLS["opencode"].command(call(permission_mode="auto", environment=environment))
+        assert " ".join(command.argv).endswith(options)
+    assert calls.read_text() == "asked\n"

@@ -63,7 +63,7 @@ class Cobbler:
             raise InvalidInput("It cannot be told", field="prompt")
 
     def command(self, call: Call) -> Command:
-        return Command(("cobbler", "--json"), call.prompt.encode(), finals=(b'"type": "done"',))
+        return Command(("cobbler", "--json"), call.prompt.encode(), finals=({"type": "done"},))
 
     def reader(self) -> Reader:
         return Reader()
@@ -76,12 +76,12 @@ def test_a_runner_of_ones_own_that_keeps_them() -> None:
 
 class PromptInArguments(Cobbler):
     def command(self, call: Call) -> Command:
-        return Command(("cobbler", call.prompt), b"", finals=(b"done",))
+        return Command(("cobbler", call.prompt), b"", finals=("done",))
 
 
 class PromptLost(Cobbler):
     def command(self, call: Call) -> Command:
-        return Command(("cobbler",), call.prompt.strip().encode(), finals=(b"done",))
+        return Command(("cobbler",), call.prompt.strip().encode(), finals=("done",))
 
 
 class TakesNul(Cobbler):
@@ -95,12 +95,12 @@ class TakesNul(Cobbler):
 class SecretInArguments(Cobbler):
     def command(self, call: Call) -> Command:
         key = os.environ.get("LEATHER_API_KEY", "")
-        return Command(("cobbler", f"--key={key}"), call.prompt.encode(), finals=(b"done",))
+        return Command(("cobbler", f"--key={key}"), call.prompt.encode(), finals=("done",))
 
 
 class NoFinals(Cobbler):
     def command(self, call: Call) -> Command:
-        return super().command(call)._replace(finals=(b"never written",))
+        return super().command(call)._replace(finals=("never written",))
 
 
 def reading(change: Callable[[Reader], None]) -> type[Cobbler]:

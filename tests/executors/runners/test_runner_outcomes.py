@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 
 from matins.executors.runners.outcomes import MAX_DENIALS, Declaration, StreamNotes, declaration
-from matins.executors.runners.protocol import RunnerResult
+from matins.executors.runners.protocol import Cumulative, RunnerResult, SessionUsage
 from matins.executors.runners.provider_limits import find_limit, instant, retry_after
 from matins.executors.runners.tool_events import (
     MAX_LINE_BYTES,
@@ -168,12 +169,27 @@ def test_a_structured_result_can_be_stored(text: str, value: object) -> None:
 
 
 def test_a_counter_that_went_back_has_begun_anew() -> None:
-    result = RunnerResult(executed=True, succeeded=True, tokens_in=10, tokens_out=5, tokens_cached=3, cumulative=True)
-    assert result.of_run((4, 2, 1)) == RunnerResult(
+    tokens: frozenset[Cumulative] = frozenset({"tokens"})
+    result = RunnerResult(executed=True, succeeded=True, tokens_in=10, tokens_out=5, tokens_cached=3, cumulative=tokens)
+    assert result.of_run(SessionUsage((4, 2, 1))) == RunnerResult(
         executed=True, succeeded=True, tokens_in=6, tokens_out=3, tokens_cached=2
     )
-    assert result.of_run((4, 6, 1)).tokens_in == 10
-    assert RunnerResult(executed=True, succeeded=True, tokens_in=10).of_run((4, 0, 0)).tokens_in == 10
+    assert result.of_run(SessionUsage((4, 6, 1))).tokens_in == 10
+    assert RunnerResult(executed=True, succeeded=True, tokens_in=10).of_run(SessionUsage((4, 0, 0))).tokens_in == 10
+
+
+def test_money_of_a_whole_session_is_told_by_difference() -> None:
+    """B4: five equal wakes cost the same, though the tool tells what all of them cost"""
+    told = [RunnerResult(True, True, cost_usd=0.00318 * n, cumulative=frozenset({"cost"})) for n in range(1, 6)]
+    costs = [result.of_run(SessionUsage(cost_usd=0.00318 * n)).cost_usd for n, result in enumerate(told)]
+    assert costs == [pytest.approx(0.00318)] * 5
+    assert (
+        RunnerResult(True, True, tokens_in=7, cost_usd=0.5, cumulative=frozenset({"cost"}))
+        .of_run(SessionUsage((5, 0, 0), 0.2))
+        .tokens_in
+        == 7
+    )
+    assert told[0].of_run(SessionUsage(cost_usd=9.0)).cost_usd == 0.00318
 
 
 # -- limits in words
@@ -182,12 +198,17 @@ def test_a_counter_that_went_back_has_begun_anew() -> None:
 @pytest.mark.parametrize(
     ("words", "until"),
     [
-        ("You've hit your limit · resets 4pm (America/Recife)", None),
-        ("You've hit your usage limit. Try again at 12:16 PM.", None),
+        ("You've hit your limit · resets 4pm (America/Recife)", 19 * 3_600_000),
+        ("You've hit your limit · resets 4pm (Nowhere/Atall)", 16 * 3_600_000),
+        ("You’ve hit your usage limit or try again at 12:16 PM.", 12 * 3_600_000 + 16 * 60_000),
+        ("You've hit your usage limit. Try again at Jan 2nd, 1970 12:05 AM.", 24 * 3_600_000 + 5 * 60_000),
+        ("You've hit your usage limit. Try again at Feb 31st, 1970 12:05 AM.", None),
+        ("You've hit your usage limit. Try again at 13:16 PM.", None),
+        ("[API Error: You have exhausted your daily quota on this model.]", None),
+        ('RateLimitExceeded { details: "Rate limit reached", retry_delay: Some(3600s) }', 3_600_000),
         ("API Error: 429 Too Many Requests", None),
         ("Error code: 429", None),
         ("exceeded retry limit, last status: 429", None),
-        ("API Error: 529 overloaded_error", None),
         ('{"type":"usage_limit_reached","resets_at":1900000000}', 1_900_000_000_000),
         ('{"type":"usage_limit_reached","resets_in_seconds":90}', 90_000),
         ("Claude AI usage limit reached|1900000000", 1_900_000_000_000),
@@ -198,7 +219,10 @@ def test_a_counter_that_went_back_has_begun_anew() -> None:
         ("Rate limit reached, retry-after: 12", 12_000),
     ],
 )
-def test_b6_limits_are_read_from_words(words: str, until: int | None) -> None:
+def test_b6_limits_are_read_from_words(words: str, until: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """B6: a clock time without a zone is that of this machine"""
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
     limit = find_limit("p", words)
     assert limit is not None
     assert (limit.provider, limit.until(0), limit.reason) == ("p", until, words)
@@ -214,12 +238,30 @@ def test_b6_limits_are_read_from_words(words: str, until: int | None) -> None:
         "it took as many turns as it may",
         "reached the maximum limit",
         "the iterate limit",
-        "Server error: 500",
         "context length exceeded",
     ],
 )
 def test_b6_other_failures_are_the_agents_own(words: str) -> None:
     assert find_limit("p", words) is None
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "API Error: 529 overloaded_error",
+        "Server error: 500",
+        "We’re currently experiencing high demand, which may cause temporary errors.",
+        "unexpected status 529 <unknown status code>: The server had an error while processing your request.",
+        "Server error (500 Internal Server Error) at http://127.0.0.1:1/v1/chat/completions",
+        "HTTP 503: service unavailable",
+        "The model is overloaded. Please try again later.",
+    ],
+)
+def test_b6_outages_are_read_from_words(words: str) -> None:
+    """B6: they defer a run a few times, and then count as a failure"""
+    limit = find_limit("p", words)
+    assert limit is not None
+    assert limit.outage
 
 
 def test_waits_beyond_reason_are_none() -> None:

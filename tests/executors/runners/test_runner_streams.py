@@ -9,7 +9,7 @@ from driving import TOOLS, tell
 
 from matins.executors.runners.protocol import Limit
 
-CLAUDE, CODEX, GEMINI, GOOSE, OPENCODE = TOOLS.values()
+CLAUDE, CODEX, GEMINI, GOOSE, OPENCODE, QWEN = TOOLS.values()
 
 
 # -- claude
@@ -128,8 +128,12 @@ def test_claude_that_is_cut_while_it_waits_for_its_provider_is_limited() -> None
     retry = {"type": "system", "subtype": "api_retry", "error_status": 529, "retry_delay_ms": 8_000, "session_id": "s"}
     outcome = tell(CLAUDE, retry, exit_code=None)
     assert outcome.limit is not None
-    assert outcome.limit.until(0) == 8_000
-    assert tell(CLAUDE, {**retry, "error_status": 500}, exit_code=None).limit is None
+    assert outcome.limit.outage
+    assert "HTTP 529" in (outcome.complaint or "")
+    limited = tell(CLAUDE, *[{**retry, "error_status": 429, "error": "rate_limit"}] * 3, exit_code=None)
+    assert limited.limit is not None
+    assert (limited.limit.outage, limited.complaint) == (False, "HTTP 429: rate limit, tried again 3 times")
+    assert tell(CLAUDE, {**retry, "error_status": 401}, exit_code=None).limit is None
 
 
 def test_claude_in_an_older_form() -> None:
@@ -199,9 +203,11 @@ def test_the_words_of_gemini_after_its_last_tool_are_its_answer() -> None:
 def test_gemini_fails_by_its_status() -> None:
     warning = {"type": "error", "severity": "warning", "message": "Loop detected"}
     error = {"type": "error", "severity": "error", "message": "Maximum session turns exceeded"}
-    assert tell(GEMINI, warning, {"type": "result", "status": "error"}).error == "gemini failed without a reason"
+    assert tell(GEMINI, {"type": "result", "status": "error"}).error == "gemini failed without a reason"
     assert tell(GEMINI, error, {"type": "result", "status": "error"}).error == "Maximum session turns exceeded"
-    assert tell(GEMINI, warning, error, {"type": "result", "status": "success"}).succeeded
+    assert tell(GEMINI, error, {"type": "result", "status": "success"}).succeeded
+    stopped = tell(GEMINI, warning, {"type": "result", "status": "success"})
+    assert (stopped.succeeded, stopped.error) == (False, "gemini stopped: Loop detected")
     assert not tell(GEMINI, {"type": "result"}).succeeded
 
 

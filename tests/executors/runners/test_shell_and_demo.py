@@ -10,6 +10,7 @@ from driving import Driver, read
 
 from matins.errors import InvalidInput
 from matins.executors.demo import report
+from matins.executors.processes.line_patterns import matches
 from matins.executors.runners.demo import Demo
 from matins.executors.runners.shell import Shell
 
@@ -106,7 +107,7 @@ def test_the_demo_agent_keeps_the_session_it_is_given(driver: Driver) -> None:
 def test_the_last_line_of_the_demo_agent_is_its_final_event(driver: Driver) -> None:
     finals = Demo().command(driver.call("x")).finals
     lines = driver.run(Demo(), "x").lines
-    assert [any(needle in line for needle in finals) for line in lines] == [False, False, True]
+    assert [any(matches(pattern, line) for pattern in finals) for line in lines] == [False, False, True]
 
 
 def test_nothing_in_the_workdir_stands_in_for_the_demo_agent(driver: Driver) -> None:

@@ -20,6 +20,11 @@ def claude(*content: dict[str, Any]) -> dict[str, Any]:
     return {"type": "assistant", "message": {"id": "m", "role": "assistant", "content": content}, "session_id": "s"}
 
 
+def goose(identity: str, text: str) -> dict[str, Any]:
+    content = [{"type": "text", "text": text}]
+    return {"type": "message", "message": {"id": identity, "role": "assistant", "content": content}}
+
+
 @pytest.mark.parametrize(
     ("events", "shown"),
     [
@@ -33,6 +38,23 @@ def claude(*content: dict[str, Any]) -> dict[str, Any]:
                 {"type": "result", "subtype": "success", "result": "Done:\n42 merges", "session_id": "s"},
             ],
             'I look.\n● Bash {"command": "git log"}\nDone:\n42 merges\n',
+        ),
+        (
+            [
+                {"type": "message", "role": "user", "content": "x"},
+                *(
+                    {"type": "message", "role": "assistant", "content": text, "delta": True}
+                    for text in ("Ro", "ses\n", "are")
+                ),
+                {"type": "tool_use", "tool_name": "ls", "parameters": {"p": 1}},
+                {"type": "message", "role": "assistant", "content": " red", "delta": True},
+                {"type": "result", "status": "success"},
+            ],
+            'Roses\nare\n● ls {"p": 1}\n red\n',
+        ),
+        (
+            [goose("m1", "I lo"), goose("m1", "ok."), goose("m2", "Do"), goose("m2", "ne."), {"type": "complete"}],
+            "I look.\nDone.\n",
         ),
         (
             [

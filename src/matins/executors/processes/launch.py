@@ -8,6 +8,7 @@ from pathlib import PurePath
 from typing import Literal, NamedTuple
 
 from matins.errors import InvalidInput
+from matins.executors.processes.line_patterns import LinePattern
 from matins.executors.processes.walls import Layout
 
 HEAD_BYTES = 10_000_000
@@ -25,7 +26,7 @@ class Limits(NamedTuple):
 
     wall_ms: int | None = None
     idle_ms: int | None = None
-    """Time without a byte on stdout or stderr."""
+    """Time without output on stdout or stderr."""
     after_final_ms: int | None = None
     """From the last output to the exit, after the final event."""
     grace_ms: int = 5_000
@@ -61,8 +62,12 @@ class Launch(NamedTuple):
     limits: Limits = Limits()
     secrets: tuple[str, ...] = ()
     """Redacted in the stored output."""
-    finals: tuple[bytes, ...] = ()
-    """A line of stdout that contains one of these is the final event."""
+    finals: tuple[LinePattern, ...] = ()
+    """A line of stdout that matches one of these is the final event."""
+    retries: tuple[LinePattern, ...] = ()
+    """Lines that only say that the command tries something again: for the idle limit, they are silence."""
+    stdout_file: bool = False
+    """stdout is a file: for a command that exits before its pipe is read, and loses the rest."""
     head_bytes: int = HEAD_BYTES
     tail_bytes: int = TAIL_BYTES
     layout: Layout | None = None

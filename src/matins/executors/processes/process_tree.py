@@ -11,7 +11,9 @@ from collections.abc import Generator, Mapping
 from typing import Any
 
 from matins.executors.processes import journal, proc, resource_limits
+from matins.executors.processes.line_patterns import LineWatch
 from matins.executors.processes.output import CHUNK, ERR, OUT, Output
+from matins.executors.processes.output_file import OutputFile
 from matins.executors.processes.run_folder import RunFolder
 from matins.executors.processes.spawning import spawn_as
 from matins.executors.processes.walls import Layout, Walls
@@ -19,6 +21,8 @@ from matins.executors.processes.walls import Layout, Walls
 _LINGER_MS = 200
 """Time for leftover processes to end by themselves before TERM."""
 _REPEAT_KILL_MS = 100
+_FILE_MS = 100
+"""How often a file is read; unlike a pipe, it does not say when there is more."""
 _IGNORED_BY_US = [signal.SIGPIPE, signal.SIGXFSZ, signal.SIGXCPU]
 _BY_SIGNAL = {int(signal.SIGXCPU): "cpu", int(signal.SIGXFSZ): "file_size"}
 """Limits that the kernel enforces, by the signal that ends a command."""
@@ -39,6 +43,8 @@ class ProcessTree:
         """Why the command could not be started."""
         self.outputs: dict[int, Output] = {}
         """By the pipe that each reads from."""
+        self._file: OutputFile | None = None
+        """Instead of the pipe of stdout, for a command that needs one."""
         self._launch = launch
         self._walls = walls
         self._layout = None if launch["layout"] is None else Layout(*map(tuple, launch["layout"]))
@@ -48,7 +54,10 @@ class ProcessTree:
         self._mark = {journal.WARDEN: journal.warden_name(*warden)}
         self._journal = journal.open_run(run_folder.runs_fd, self.key)
         self._out, self._err = (self._output(suffix) for suffix in (OUT, ERR))
-        self._finals = _Finals([needle.encode("latin-1") for needle in launch["finals"]])
+        self._lines = {
+            self._out: LineWatch(launch["finals"], launch["retries"]),
+            self._err: LineWatch([], launch["retries"]),
+        }
         self._pid: int | None = None
         self._status: int | None = None
         self._usage = [0, 0.0, 0.0]
@@ -94,7 +103,11 @@ class ProcessTree:
                 self.failed = _error_text(error)
 
     def _piped(self, output: Output, ours: contextlib.ExitStack) -> int:
-        """The command's end of a new pipe; our copy closes after the start."""
+        """The command's end of a new pipe or file; our copy closes after the start."""
+        if output is self._out and self._launch["stdout_file"]:
+            self._file = OutputFile()
+            ours.callback(os.close, self._file.writing_end)
+            return self._file.writing_end
         reading, writing = os.pipe()
         ours.callback(os.close, writing)
         os.set_blocking(reading, False)
@@ -149,14 +162,24 @@ class ProcessTree:
             os.close(pipe)
             del self.outputs[pipe]
             return False
-        output.write(chunk)
-        self._last_output_at = proc.boot_ms()
-        if output is self._out and not self._finished:
-            self._finished = self._finals.feed(chunk)
+        self._take(output, chunk)
         return True
+
+    def _take(self, output: Output, chunk: bytes) -> None:
+        output.write(chunk)
+        seen = self._lines[output].feed(chunk)
+        self._finished = self._finished or seen.final
+        if seen.progress:
+            self._last_output_at = proc.boot_ms()
+
+    def _read_file(self, file: OutputFile) -> None:
+        while chunk := file.read(CHUNK):
+            self._take(self._out, chunk)
 
     def advance(self, now: int) -> bool:
         """Whether the command and everything it started are over."""
+        if self._file is not None:
+            self._read_file(self._file)
         if self._reap():
             return True
         if self._status is not None and self._term_at is None:
@@ -173,6 +196,8 @@ class ProcessTree:
     def next_check_at(self) -> int | None:
         """When the next `advance` is due, even without an event."""
         instants = [self._term_at if self._kill_at is None else None, self._kill_at]
+        if self._file is not None:
+            instants.append(proc.boot_ms() + _FILE_MS)
         if self._kill_at is None and self._status is None:
             instants += [at for _, at in self._deadlines()]
             instants.append(self._watch.next_check)
@@ -242,6 +267,9 @@ class ProcessTree:
                     output.write(chunk)
             os.close(pipe)
         self.outputs = {}
+        if self._file is not None:
+            self._read_file(self._file)
+            self._file.close()
         self._out.close()
         self._err.close()
 
@@ -270,22 +298,6 @@ class ProcessTree:
             "truncated": self._out.truncated,
             "leftovers": len(self._others - {self._pid}),
         }
-
-
-class _Finals:
-    """Whether one of the needles was in the stream, also across chunks."""
-
-    def __init__(self, needles: list[bytes]) -> None:
-        self._needles = needles
-        self._carried = max(map(len, needles), default=0) - 1
-        self._before = b""
-
-    def feed(self, chunk: bytes) -> bool:
-        if not self._needles:
-            return False
-        data = self._before + chunk
-        self._before = data[-self._carried :] if self._carried else b""
-        return any(needle in data for needle in self._needles)
 
 
 def _find_program(program: str, env: Mapping[str, str]) -> str:

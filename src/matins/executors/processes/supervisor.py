@@ -9,14 +9,14 @@ import selectors
 import socket
 import threading
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from matins.errors import Conflict, InvalidInput, MatinsError
 from matins.executors.processes import output, proc, recovery
 from matins.executors.processes.channel import Channel, Message, close_all, try_send
 from matins.executors.processes.journal import name_of
-from matins.executors.processes.launch import TAIL_BYTES, EndedBy, Launch, ProcessOutcome, check_launch
+from matins.executors.processes.launch import HEAD_BYTES, TAIL_BYTES, EndedBy, Launch, ProcessOutcome, check_launch
 from matins.executors.processes.launch_message import LaunchMessage
 from matins.executors.processes.run_folder import LOG, RunFolder
 from matins.executors.processes.walls import Probe
@@ -178,6 +178,12 @@ class Supervisor:
 
     def _name(self, run_id: int, epoch: int) -> str:
         return self._names.get((run_id, epoch)) or name_of(run_id, epoch, self._incarnation())
+
+    def open_output(self, run_id: int, epoch: int, secrets: Iterable[str]) -> output.Output:
+        """The stored stdout of a run without a process."""
+        name = self._name(run_id, epoch) + output.OUT
+        needles = [secret.encode() for secret in secrets]
+        return output.Output(self._run_folder.runs_fd, name, HEAD_BYTES, TAIL_BYTES, needles)
 
     def tail(self, run_id: int, epoch: int, *, stream: str = output.OUT, limit: int = TAIL_BYTES) -> bytes:
         """The last bytes of stdout, during the run and afterwards."""

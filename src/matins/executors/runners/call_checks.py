@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 import reprlib
+import uuid
 from collections.abc import Collection
 
 from matins.errors import InvalidInput
@@ -55,6 +56,13 @@ def check_extra_args(call: Call, program: str, taken: Collection[str]) -> None:
                 field="extra_args",
                 hint="Remove it. Model, session, permission mode and limits are settings.",
             )
+
+
+def check_session_id(call: Call, program: str) -> None:
+    """Raise InvalidInput for the id of a new session that is no UUID."""
+    if call.new_session is not None and not _is_uuid(call.new_session):
+        message = f'The id of a new session of {program} must be a UUID, not "{call.new_session}".'
+        raise InvalidInput(message, value=call.new_session, field="new_session", hint="Omit it, or use a UUID.")
 
 
 def check_unused(field: str, value: object, program: str, what: str, hint: str) -> None:
@@ -111,6 +119,13 @@ def _check_numbers(call: Call) -> None:
     if cost is not None and not (0 < cost < math.inf):
         message = f'"max_cost_usd" must be above 0, not {cost}.'
         raise InvalidInput(message, value=cost, field="max_cost_usd", hint="Omit it for no limit.")
+
+
+def _is_uuid(text: str) -> bool:
+    try:
+        return str(uuid.UUID(text)) == text.lower()
+    except ValueError:
+        return False
 
 
 def _encodable(text: str) -> bool:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import uuid
+from pathlib import Path
 
-from matins.errors import InvalidInput
-from matins.executors.runners.call_checks import check_call, check_extra_args, check_mode
+from matins.executors.runners.call_checks import check_call, check_extra_args, check_mode, check_session_id
 from matins.executors.runners.outcomes import EventReader, Tokens, add_tokens
-from matins.executors.runners.protocol import Call, Command, Limit, StoppedBy
-from matins.executors.runners.provider_limits import LIMIT_STATUSES, find_limit, instant
+from matins.executors.runners.protocol import Call, Command, Limit, SessionLedger, SessionUsage, StoppedBy
+from matins.executors.runners.provider_limits import instant, limit_of_status
+from matins.executors.runners.session_files import JsonLinesLedger, home_of, newest
 from matins.executors.runners.tool_events import Event, action, shorten, storable
 
 MODES = ("default", "manual", "acceptEdits", "plan", "auto", "dontAsk", "bypassPermissions")
@@ -35,9 +35,7 @@ class Claude:
         check_call(call)
         check_mode(call, self.program, MODES)
         check_extra_args(call, self.program, _OWN)
-        if call.new_session is not None and not _is_uuid(call.new_session):
-            message = f'The id of a new session of claude must be a UUID, not "{call.new_session}".'
-            raise InvalidInput(message, value=call.new_session, field="new_session", hint="Omit it, or use a UUID.")
+        check_session_id(call, self.program)
 
     def command(self, call: Call) -> Command:
         argv = [self.program, "-p", "--output-format=stream-json", "--verbose"]
@@ -59,16 +57,38 @@ class Claude:
             (*argv, *call.extra_args),
             call.prompt.encode(),
             env_remove=_NESTED,
-            finals=(b'{"type":"result","subtype":',),
+            finals=({"type": "result"},),
+            retries=({"type": "system", "subtype": "api_retry"},),
             session_unknown=(b"No conversation found with session ID",),
         )
 
     def reader(self) -> ClaudeReader:
         return ClaudeReader(self.program, self.provider)
 
+    def ledger(self, call: Call) -> SessionLedger:
+        """A transcript has the cost of its session whenever a run ends."""
+        chosen = call.environment.get("CLAUDE_CONFIG_DIR")
+        folder = (Path(chosen) if chosen else home_of(call.environment) / ".claude") / "projects"
+        return JsonLinesLedger(lambda session: newest(folder, f"*/{session}.jsonl"), ClaudeAccount)
+
+
+class ClaudeAccount:
+    problem: str | None = None
+
+    def __init__(self) -> None:
+        self._cost_usd: float | None = None
+
+    def add(self, event: Event) -> None:
+        if event.text("type") == "cost-state":
+            self._cost_usd = event.number("totalCostUSD")
+
+    def usage(self) -> SessionUsage | None:
+        return None if self._cost_usd is None else SessionUsage(cost_usd=self._cost_usd)
+
 
 class ClaudeReader(EventReader):
-    """Parts of a message repeat its usage, so each message counts once. A result replaces the sum."""
+    """Parts of a message repeat its usage, so each message counts once. A result replaces the sum. The cost is that of
+    the whole session."""
 
     def __init__(self, program: str, provider: str) -> None:
         super().__init__(program, provider)
@@ -82,22 +102,31 @@ class ClaudeReader(EventReader):
                 self._handle_message(event)
             case "rate_limit_event":
                 self._handle_limit(event.inner("rate_limit_info"))
-            case "system" if event.text("subtype") == "api_retry" and event.count("error_status") in LIMIT_STATUSES:
-                wait = event.count("retry_delay_ms") or None
-                self.notes.limit = Limit(self.provider, None, "the provider asks for a wait", wait)
+            case "system" if event.text("subtype") in ("api_retry", "retry"):
+                self._handle_retry(event)
             case "result":
                 self._handle_result(event)
             case _:
                 pass
 
+    def tokens(self, usage: Event) -> Tokens:
+        fresh = usage.count("input_tokens") + usage.count("cache_creation_input_tokens")
+        return fresh, usage.count("output_tokens"), usage.count("cache_read_input_tokens")
+
+    def _handle_retry(self, event: Event) -> None:
+        status = event.count("error_status")
+        error = (event.name("error") or "no reason").replace("_", " ")
+        self.notes.retry(f"HTTP {status}: {error}" if status else f"no answer from the provider ({error})")
+        self.notes.limit = self.notes.limit or limit_of_status(self.provider, status, self.notes.complaint or error)
+
     def _handle_message(self, event: Event) -> None:
         message = event.inner("message")
         if not self.notes.executed:
-            self._count(message.name("id"), _tokens(message.inner("usage")))
+            self._count(message.name("id"), self.tokens(message.inner("usage")))
         if event.text("error") == "rate_limit":
             self.notes.limit = self.notes.limit or Limit(self.provider, None, "rate limited")
         elif event.text("error") is None and message.text("model") != _SYNTHETIC:
-            self.notes.limit = None  # the provider serves requests again
+            self.notes.limit, self.notes.retries, self.notes.complaint = None, 0, None  # it serves requests again
             self.notes.model = self.notes.model or message.name("model")
         if event.text("parent_tool_use_id") is None and not self.notes.executed:
             self._handle_text(message)
@@ -110,7 +139,9 @@ class ClaudeReader(EventReader):
             self._messages[identity] = tokens
 
     def _handle_text(self, message: Event) -> None:
-        texts = [block.text("text") or "" for block in message.inners("content") if block.text("type") == "text"]
+        blocks = list(message.inners("content"))
+        self.notes.actions += sum(block.text("type") == "tool_use" for block in blocks)
+        texts = [block.text("text") or "" for block in blocks if block.text("type") == "text"]
         if any(texts):
             self.notes.text.begin()
             self.notes.text.add("\n".join(texts))
@@ -131,9 +162,10 @@ class ClaudeReader(EventReader):
         if not notes.executed:
             notes.tokens = (0, 0, 0)
         notes.executed = True
-        notes.spend(_tokens(result.inner("usage")))
+        notes.spend(self.tokens(result.inner("usage")))
         notes.turns = (notes.turns or 0) + result.count("num_turns")
-        notes.cost_usd = result.number("total_cost_usd") if "total_cost_usd" in result.raw else notes.cost_usd
+        if "total_cost_usd" in result.raw:
+            notes.cost_usd, notes.cumulative = result.number("total_cost_usd"), frozenset({"cost"})
         for denial in result.inners("permission_denials"):
             notes.deny(action(denial.name("tool_name"), denial.raw.get("tool_input")))
         if not notes.failed:
@@ -154,19 +186,8 @@ class ClaudeReader(EventReader):
         stopped = _STOPPED.get(subtype)
         if stopped is not None:
             self.notes.stopped_by = stopped[0]
-        message = "; ".join(result.texts("errors")) or text or (stopped[1] if stopped else subtype.replace("_", " "))
+        told = "; ".join(result.texts("errors")) or result.inner("error").text("message") or text
+        message = told or (stopped[1] if stopped else subtype.replace("_", " "))
         self.notes.error = shorten(message)
-        if result.count("api_error_status") in LIMIT_STATUSES and self.notes.limit is None:
-            self.notes.limit = find_limit(self.provider, message) or Limit(self.provider, None, self.notes.error)
-
-
-def _tokens(usage: Event) -> Tokens:
-    fresh = usage.count("input_tokens") + usage.count("cache_creation_input_tokens")
-    return fresh, usage.count("output_tokens"), usage.count("cache_read_input_tokens")
-
-
-def _is_uuid(text: str) -> bool:
-    try:
-        return str(uuid.UUID(text)) == text.lower()
-    except ValueError:
-        return False
+        if self.notes.limit is None:
+            self.notes.limit = limit_of_status(self.provider, result.count("api_error_status"), message)

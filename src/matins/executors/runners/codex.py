@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 from matins.executors.runners.call_checks import check_call, check_extra_args, check_mode, check_unused
 from matins.executors.runners.outcomes import EventReader, Tokens
-from matins.executors.runners.protocol import Call, Command
+from matins.executors.runners.protocol import Call, Command, SessionLedger, SessionUsage
+from matins.executors.runners.session_files import JsonLinesLedger, home_of, newest
 from matins.executors.runners.tool_events import Event, shorten
 
 MODES = ("read-only", "workspace-write", "danger-full-access")
 _OWN = ("--json", "--experimental-json", "--sandbox", "-s", "--skip-git-repo-check", "--model", "-m", "--cd", "-C",
         "resume", "review", "--last", "--ephemeral")  # fmt: skip
+_AGAIN = re.compile(r"Reconnecting\.\.\. \d+/\d+(?: \((.*)\))?", re.DOTALL)
+_REJECTED = re.compile(r"`([^`]{1,2000})` rejected")
 _NESTED = ("CODEX_THREAD_ID", "CODEX_SANDBOX", "CODEX_SANDBOX_NETWORK_DISABLED", "CODEX_CI")
 
 
@@ -41,12 +47,35 @@ class Codex:
             (*argv, "-"),
             call.prompt.encode(),
             env_remove=_NESTED,
-            finals=(b'{"type":"turn.completed"', b'{"type":"turn.failed"'),
+            finals=({"type": "turn.completed"}, {"type": "turn.failed"}),
+            retries=({"type": "error", "message": "Reconnecting*"},),
             session_unknown=(b"no rollout found for thread id", b"no rollout found for conversation id"),
         )
 
     def reader(self) -> CodexReader:
         return CodexReader(self.program, self.provider)
+
+    def ledger(self, call: Call) -> SessionLedger:
+        """Codex records the tokens of a thread in its file after each answer."""
+        chosen = call.environment.get("CODEX_HOME")
+        folder = (Path(chosen) if chosen else home_of(call.environment) / ".codex") / "sessions"
+        return JsonLinesLedger(lambda thread: newest(folder, f"*/*/*/rollout-*-{thread}.jsonl"), CodexAccount)
+
+
+class CodexAccount:
+    problem: str | None = None
+
+    def __init__(self) -> None:
+        self._tokens: Tokens | None = None
+
+    def add(self, event: Event) -> None:
+        payload = event.inner("payload")
+        total = payload.inner("info").inner("total_token_usage")
+        if payload.text("type") == "token_count" and total.raw:
+            self._tokens = _tokens(total)
+
+    def usage(self) -> SessionUsage | None:
+        return None if self._tokens is None else SessionUsage(self._tokens)
 
 
 class CodexReader(EventReader):
@@ -60,23 +89,43 @@ class CodexReader(EventReader):
             case "item.completed":
                 self._handle_item(event.inner("item"))
             case "turn.completed":
-                notes.executed = notes.cumulative = True
+                notes.executed, notes.cumulative = True, frozenset({"tokens"})
                 notes.tokens = _tokens(event.inner("usage"))
             case "turn.failed":
                 notes.executed = notes.failed = True
                 notes.error = shorten(event.inner("error").text("message") or notes.error or "the turn failed")
             case "error":
-                notes.error = shorten(event.text("message") or "an error without a message")
+                self._handle_problem(event.text("message") or "an error without a message")
             case _:
                 pass
 
+    def handle_error(self, error: str) -> None:
+        """Commands that its rules forbid are told on stderr only."""
+        rejected = _REJECTED.search(error)
+        if rejected is None:
+            super().handle_error(error)
+        else:
+            self.notes.actions += 1
+            self.notes.deny(shorten(rejected[1]))
+
+    def _handle_problem(self, message: str) -> None:
+        again = _AGAIN.fullmatch(message)
+        if again is None:
+            self.notes.error = shorten(message)
+        else:
+            self.notes.retry(again[1] or message)
+
     def _handle_item(self, item: Event) -> None:
+        text, kind = item.text("text") or "", item.text("type")
+        self.notes.answer(text)
         self.notes.show(item.text("command"), item.text("aggregated_output"))
-        if item.text("type") == "agent_message":
+        if kind == "agent_message":
             self.notes.text.begin()
-            self.notes.text.add(item.text("text") or "")
-        elif item.text("status") == "declined":
-            self.notes.deny(shorten(item.text("command") or item.text("tool") or item.text("type") or "a tool"))
+            self.notes.text.add(text)
+        elif kind not in ("error", "reasoning"):
+            self.notes.actions += 1
+        if item.text("status") == "declined":
+            self.notes.deny(shorten(item.text("command") or item.text("tool") or kind or "a tool"))
 
 
 def _tokens(usage: Event) -> Tokens:

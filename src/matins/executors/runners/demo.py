@@ -28,7 +28,7 @@ class Demo:
         named = () if session is None else (f"--session-id={session}",)
         # -P: files in the workdir must not shadow modules.
         argv = (self.program, "-P", "-m", "matins.executors.demo", *named)
-        return Command(argv, call.prompt.encode(), finals=(b'{"type":"result","subtype":',))
+        return Command(argv, call.prompt.encode(), finals=({"type": "result"},))
 
     def reader(self) -> ClaudeReader:
         return ClaudeReader(self.name, self.provider)

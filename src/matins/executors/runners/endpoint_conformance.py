@@ -85,6 +85,9 @@ class _PlayedConnection:
         self.sent.append(_Sent(url, body, headers))
         yield _Answer(*self._answer)
 
+    def log(self, text: str) -> None:
+        pass
+
     def over_budget(self, so_far: RunnerResult) -> bool:
         return False
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 
 from matins.executors.runners.call_checks import check_call, check_extra_args, check_mode, check_unused
-from matins.executors.runners.outcomes import EventReader, Tokens
-from matins.executors.runners.protocol import Call, Command, RunnerResult
+from matins.executors.runners.outcomes import EventReader, Tokens, add_tokens
+from matins.executors.runners.protocol import Call, Command, RunnerResult, SessionLedger, SessionUsage
+from matins.executors.runners.session_files import JsonLinesLedger, home_of, newest
 from matins.executors.runners.tool_events import Event, action, shorten
 
 MODES = ("default", "auto_edit", "plan", "yolo")
@@ -24,6 +25,9 @@ _EXITS = {
 }
 _TURNS_EXIT = 53
 _DENIED = re.compile(r"denied by policy|requires (?:user )?confirmation", re.IGNORECASE)
+_STOPS = re.compile(r"loop detected|maximum session turns", re.IGNORECASE)
+_ATTEMPT = re.compile(r"Attempt \d+ failed[^:]*: (.*)", re.DOTALL)
+_AGAIN = re.compile(r"Retrying (?:after|with)", re.IGNORECASE)
 _MAX_CALLS = 10_000
 
 
@@ -56,12 +60,41 @@ class Gemini:
             # Headless, gemini refuses an untrusted folder; naming the workdir is the user's trust.
             env_add={"GEMINI_CLI_TRUST_WORKSPACE": "true"},
             env_remove=("GEMINI_CLI",),
-            finals=(b'{"type":"result"',),
+            finals=({"type": "result"},),
+            retries=("Retrying after ", "Retrying with backoff"),
+            stdout_file=True,
             session_unknown=(b"Error resuming session",),
         )
 
     def reader(self) -> GeminiReader:
         return GeminiReader(self.program, self.provider)
+
+    def ledger(self, call: Call) -> SessionLedger:
+        """Gemini records the tokens of each answer in the chat's file."""
+        folder = home_of(call.environment) / ".gemini" / "tmp"
+        return JsonLinesLedger(lambda session: newest(folder, f"*/chats/session-*-{session[:8]}.jsonl"), GeminiAccount)
+
+
+class GeminiAccount:
+    """An answer is written again when its tools are done."""
+
+    problem: str | None = None
+
+    def __init__(self) -> None:
+        self._answers: dict[str, Tokens] = {}
+        self._tokens: Tokens = (0, 0, 0)
+
+    def add(self, event: Event) -> None:
+        identity, tokens = event.name("id"), event.inner("tokens")
+        if event.text("type") != "gemini" or identity is None or identity in self._answers or not tokens.raw:
+            return
+        cached = min(tokens.count("cached"), tokens.count("input"))
+        answer = tokens.count("input") - cached, tokens.count("output") + tokens.count("thoughts"), cached
+        self._answers[identity] = answer
+        self._tokens = add_tokens(self._tokens, answer)
+
+    def usage(self) -> SessionUsage | None:
+        return SessionUsage(self._tokens) if self._answers else None
 
 
 class GeminiReader(EventReader):
@@ -70,6 +103,9 @@ class GeminiReader(EventReader):
     def __init__(self, program: str, provider: str) -> None:
         super().__init__(program, provider)
         self._calls: dict[str, str] = {}
+        self._asked = True
+        """Whether the model is asked again before the next event of it."""
+        self._stopped: str | None = None
 
     def handle(self, event: Event) -> None:
         notes = self.notes
@@ -82,8 +118,8 @@ class GeminiReader(EventReader):
                 self._handle_tool_use(event)
             case "tool_result":
                 self._handle_tool_result(event)
-            case "error" if event.text("severity") != "warning":
-                notes.error = shorten(event.text("message") or "an error without a message")
+            case "error":
+                self._handle_problem(event)
             case "result":
                 self._handle_result(event)
             case _:
@@ -95,17 +131,44 @@ class GeminiReader(EventReader):
             self.notes.stopped_by = "turns" if exit_code == _TURNS_EXIT else None
         return super().close(exit_code)
 
+    def handle_error(self, error: str) -> None:
+        """`Attempt 1 failed: … Retrying after 7000ms...` may be two lines."""
+        again = _ATTEMPT.match(error)
+        if again is not None:
+            self.notes.retry(again[1])
+        elif not _AGAIN.search(error) and self.notes.retries == 0:
+            super().handle_error(error)
+
+    def _handle_problem(self, event: Event) -> None:
+        message = shorten(event.text("message") or "an error without a message")
+        if event.text("severity") != "warning":
+            self.notes.error = message
+        elif _STOPS.search(message):
+            self._stopped = message
+
     def _handle_text(self, event: Event) -> None:
+        text = event.text("content") or ""
         if not event.flag("delta"):
             self.notes.text.begin()
-        self.notes.text.add(event.text("content") or "")
+        self._note_answer()
+        self.notes.show(text)
+        self.notes.text.add(text)
 
     def _handle_tool_use(self, event: Event) -> None:
+        self._note_answer()
+        self.notes.actions += 1
         self.notes.text.begin()
         if len(self._calls) < _MAX_CALLS:
             self._calls[event.name("tool_id") or ""] = action(event.name("tool_name"), event.raw.get("parameters"))
 
+    def _note_answer(self) -> None:
+        """Note the beginning of an answer, which comes in many events."""
+        if self._asked:
+            self._asked = False
+            self.notes.answer()
+
     def _handle_tool_result(self, event: Event) -> None:
+        self._asked = True
         self.notes.show(event.text("output"))
         error = event.inner("error")
         if error.text("type") == "policy_violation" or _DENIED.search(error.text("message") or ""):
@@ -115,7 +178,9 @@ class GeminiReader(EventReader):
         notes = self.notes
         notes.executed = True
         notes.tokens = _tokens(result.inner("stats"))
-        if result.text("status") != "success":
+        if self._stopped is not None:
+            notes.failed, notes.error = True, f"gemini stopped: {self._stopped}"
+        elif result.text("status") != "success":
             notes.failed = True
             notes.error = shorten(
                 result.inner("error").text("message") or notes.error or "gemini failed without a reason"

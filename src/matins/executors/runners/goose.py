@@ -5,9 +5,13 @@ Every run ends with `complete`. An `error` event, or a known failure message in 
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from matins.executors.runners.call_checks import check_call, check_extra_args, check_mode, check_unused
+from matins.executors.runners.goose_sessions import GooseLedger
 from matins.executors.runners.outcomes import EventReader, Tokens
-from matins.executors.runners.protocol import Call, Command, RunnerResult, StoppedBy
+from matins.executors.runners.protocol import Call, Command, RunnerResult, SessionLedger, StoppedBy
+from matins.executors.runners.session_files import home_of
 from matins.executors.runners.tool_events import Event, action, shorten
 
 MODES = ("auto", "chat")
@@ -53,12 +57,21 @@ class Goose:
             call.prompt.encode(),
             env_add=mode,
             env_remove=_NESTED,
-            finals=(b'{"type":"complete"',),
+            finals=({"type": "complete"},),
             session_unknown=(b"No session found with name",),
         )
 
     def reader(self) -> GooseReader:
         return GooseReader(self.program, self.provider)
+
+    def ledger(self, call: Call) -> SessionLedger:
+        """goose records each answer in the store of its sessions."""
+        root, data = call.environment.get("GOOSE_PATH_ROOT"), call.environment.get("XDG_DATA_HOME")
+        home = home_of(call.environment)
+        folder = Path(root) / "data" if root else (Path(data) if data else home / ".local" / "share") / "goose"
+        state = call.environment.get("XDG_STATE_HOME")
+        logs = Path(root) / "state" if root else (Path(state) if state else home / ".local" / "state") / "goose"
+        return GooseLedger(folder / "sessions" / "sessions.db", logs / "logs" / "cli")
 
 
 class GooseReader(EventReader):
@@ -78,7 +91,7 @@ class GooseReader(EventReader):
                 notes.failed = True
                 notes.error = shorten(event.text("error") or "an error without a message")
             case "complete":
-                notes.executed = notes.cumulative = True
+                notes.executed, notes.cumulative = True, frozenset({"tokens"})
                 notes.tokens = _tokens(event)
             case _:
                 pass
@@ -101,14 +114,21 @@ class GooseReader(EventReader):
         if message_key != self._message_key:
             self._message_key = message_key
             self.notes.text.begin()
+            if message_key[0] == "assistant":
+                self.notes.answer()
         for part in message.inners("content"):
             self._handle_part(part, by_agent=message_key[0] == "assistant")
 
     def _handle_part(self, part: Event, *, by_agent: bool) -> None:
         match part.text("type"):
             case "text" if by_agent:
-                self.notes.text.add(part.text("text") or "")
+                text = part.text("text") or ""
+                self.notes.show(text)
+                self.notes.text.add(text)
+            case "error" if by_agent:
+                self._fail(part.text("message") or "an error without a message")
             case "toolRequest" if len(self._calls) < _MAX_CALLS:
+                self.notes.actions += 1
                 value = part.inner("toolCall").inner("value")
                 self._calls[part.name("id") or ""] = action(value.name("name"), value.raw.get("arguments"))
             case "toolResponse":
@@ -131,5 +151,7 @@ def _texts(result: Event) -> list[str]:
 
 
 def _tokens(complete: Event) -> Tokens:
-    tokens = complete.count("input_tokens"), complete.count("output_tokens")
-    return (*tokens, 0) if any(tokens) else (complete.count("total_tokens"), 0, 0)
+    """goose counts cached tokens as input; Matins does not."""
+    given, out = complete.count("input_tokens"), complete.count("output_tokens")
+    cached = min(complete.count("cache_read_input_tokens"), given)
+    return (given - cached, out, cached) if given or out else (complete.count("total_tokens"), 0, 0)

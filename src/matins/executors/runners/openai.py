@@ -20,7 +20,7 @@ from matins.executors.runners.endpoints import (
 )
 from matins.executors.runners.outcomes import StreamNotes, Tokens, conclude
 from matins.executors.runners.protocol import Call, EndpointConnection, RunnerResult
-from matins.executors.runners.provider_limits import find_limit, retry_after
+from matins.executors.runners.provider_limits import find_limit, limit_of_status, retry_after
 from matins.executors.runners.tool_events import MAX_TEXT_LENGTH, Event, read_event, shorten
 from matins.net.outbound import Unreachable
 
@@ -80,10 +80,12 @@ class OpenAI:
             try:
                 for text in reply.lines(MAX_TEXT_LENGTH):
                     reader.feed(text)
+                    connection.log(reader.take_piece())
                     if reader.complete or connection.over_budget(reader.so_far()):
                         break
             except Unreachable as error:
                 reader.interrupt(error)
+            connection.log("\n")
             return reader.close(None)
 
     def request(self, call: Call, messages: Sequence[Mapping[str, str]]) -> dict[str, Any]:
@@ -113,6 +115,7 @@ class OpenAIReader:
         self._status = status
         self._retry_after = headers.get("retry-after")
         self._body = b""
+        self._piece = ""
         self._notes = StreamNotes(turns=1)
 
     @property
@@ -123,7 +126,7 @@ class OpenAIReader:
     def set_prompt_length(self, characters: int) -> None:
         """Estimate the input tokens from the prompt, until the server reports them."""
         if self._status == _OK:
-            self._notes.shown_length = characters
+            self._notes.read_length = characters
 
     def interrupt(self, error: Unreachable) -> None:
         """End the stream early."""
@@ -137,12 +140,19 @@ class OpenAIReader:
         elif stripped.startswith(_DATA):
             self._handle_data(stripped[len(_DATA) :].strip())
 
+    def take_piece(self) -> str:
+        """The text since the last call."""
+        piece, self._piece = self._piece, ""
+        return piece
+
     def so_far(self) -> RunnerResult:
         return self._notes.so_far()
 
     def close(self, exit_code: int | None) -> RunnerResult:
         if self._status != _OK:
             record_refusal(self._notes, self._provider, self._status, self._retry_after, self._body)
+            limit = limit_of_status(self._provider, self._status, self._notes.error or "")
+            self._notes.limit = self._notes.limit or limit
         elif not self._notes.executed and self._notes.error is None:
             self._notes.error = "the stream ended early"
         return conclude(self._notes, "the endpoint", self._provider, exit_code)
@@ -166,6 +176,7 @@ class OpenAIReader:
 
     def _handle_choice(self, choice: Event) -> None:
         delta = choice.inner("delta")
+        self._piece += delta.text("content") or ""
         self._notes.text.add(delta.text("content") or "")
         cut = delta.text("refusal") or _CUT_SHORT.get(choice.text("finish_reason") or "")
         if cut is not None:

@@ -1,7 +1,8 @@
 """opencode: `opencode run --format=json` with the prompt on stdin. The end of the last step is final.
 
-The exit code is 0 also for a failure, an unknown session and a denied permission. "--standalone" keeps the work in this
-process: a background service would outlive the run.
+The exit code is 0 also for a failure, an unknown session and a denied permission. Version 2 needs "--standalone", which
+keeps the work in this process: its service would outlive the run. Version 1 does not know it, and allows everything
+with "--auto". Problems of its provider are only in its log, which it is asked to print.
 """
 
 from __future__ import annotations
@@ -11,16 +12,19 @@ import re
 from matins.errors import InvalidInput
 from matins.executors.runners.call_checks import check_call, check_extra_args, check_mode, check_unused
 from matins.executors.runners.outcomes import EventReader, Tokens
-from matins.executors.runners.protocol import Call, Command
-from matins.executors.runners.provider_limits import LIMIT_STATUSES, retry_after
+from matins.executors.runners.protocol import Call, Command, RunnerResult
+from matins.executors.runners.provider_limits import LIMIT_STATUSES, limit_of_status, retry_after
 from matins.executors.runners.tool_events import Event, action, shorten
+from matins.executors.runners.tool_help import has_option
 
 MODES = ("default", "auto")
 _OWN = ("--format", "-s", "--session", "-c", "--continue", "-m", "--model", "--dir", "--attach", "--server", "--fork",
-        "--standalone", "--command", "--auto", "--yolo", "--dangerously-skip-permissions")  # fmt: skip
+        "--standalone", "--command", "--auto", "--yolo", "--dangerously-skip-permissions", "--print-logs",
+        "--log-level")  # fmt: skip
 _NESTED = ("OPENCODE", "OPENCODE_PID", "OPENCODE_SERVER", "AGENT")
 _GOES_ON = ("tool-calls", "unknown")
 _DENIED = re.compile(r"reject\w* permission|permission.{0,60}(?:rejected|denied)|request was rejected", re.IGNORECASE)
+_LOGGED = re.compile(r'error\.error="((?:[^"\\]|\\.)*)"')
 _SESSION = "ses"
 _MAX_STEPS = 20_000
 
@@ -49,21 +53,29 @@ class Opencode:
             raise InvalidInput(message, value=call.session, field="session", hint="List them: opencode session list")
 
     def command(self, call: Call) -> Command:
-        argv = [self.program, "run", "--format=json", "--standalone"]
+        argv = [self.program, "run", "--format=json", "--print-logs", "--log-level=ERROR"]
+        if self._has(call, "--standalone"):
+            argv.append("--standalone")
         if call.model is not None:
             argv.append(f"--model={call.model}")
         if call.session is not None:
             argv.append(f"--session={call.session}")
         if call.permission_mode == "auto":
-            argv.append("--dangerously-skip-permissions")
+            skip = "--dangerously-skip-permissions"
+            argv.append(skip if self._has(call, skip) else "--auto")
         return Command(
             (*argv, *call.extra_args),
             call.prompt.encode(),
             env_add={"PWD": call.workdir},  # opencode trusts PWD more than its working directory
             env_remove=_NESTED,
-            finals=(b'"reason":"stop"',),
+            finals=({"type": "step_finish", "part.reason": "stop"},),
+            retries=("stream error",),
+            stdout_file=True,
             session_unknown=(b"Session not found",),
         )
+
+    def _has(self, call: Call, option: str) -> bool:
+        return bool(call.environment) and has_option(self.program, ("run",), option, call.environment)
 
     def reader(self) -> OpencodeReader:
         return OpencodeReader(self.program, self.provider)
@@ -92,6 +104,20 @@ class OpencodeReader(EventReader):
             case _:
                 pass
 
+    def close(self, exit_code: int | None) -> RunnerResult:
+        notes = self.notes
+        if not notes.executed and notes.denials:  # it asks nobody, and stops
+            notes.error = notes.error or f"opencode stopped, because a tool call was denied: {notes.denials[-1]}"
+        return super().close(exit_code)
+
+    def handle_error(self, error: str) -> None:
+        """Its log tells what its provider answers, while it tries again without a word."""
+        if "stream error" in error:
+            found = _LOGGED.search(error)
+            self.notes.retry(found[1] if found else error)
+        elif self.notes.retries == 0:
+            super().handle_error(error)
+
     def _handle_text(self, part: Event) -> None:
         message = part.name("messageID")
         if message is None or message != self._message:
@@ -101,6 +127,7 @@ class OpencodeReader(EventReader):
 
     def _handle_tool(self, part: Event) -> None:
         state = part.inner("state")
+        self.notes.actions += 1
         if state.text("status") == "error" and _DENIED.search(shorten(state.text("error") or "")):
             self.notes.deny(action(part.name("tool"), state.raw.get("input")))
 
@@ -131,9 +158,9 @@ class OpencodeReader(EventReader):
         message = data.text("message") or error.text("message") or error.text("name") or "an error without a message"
         notes.failed = True
         notes.error = shorten(message)
-        wait = data.inner("responseHeaders").text("retry-after")
-        limited = data.count("statusCode") in LIMIT_STATUSES
-        notes.limit = retry_after(self.provider, wait, notes.error) if limited else None
+        wait, status = data.inner("responseHeaders").text("retry-after"), data.count("statusCode")
+        limited = limit_of_status(self.provider, status, notes.error)
+        notes.limit = retry_after(self.provider, wait, notes.error) if status in LIMIT_STATUSES else limited
 
 
 def _tokens(tokens: Event) -> Tokens:

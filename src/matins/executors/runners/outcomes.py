@@ -17,7 +17,8 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, cast
 
-from matins.executors.runners.protocol import Declared, Limit, RunnerResult, StoppedBy
+from matins.executors.runners.error_lines import error_of
+from matins.executors.runners.protocol import Cumulative, Declared, Limit, RunnerResult, StoppedBy
 from matins.executors.runners.provider_limits import find_limit
 from matins.executors.runners.tool_events import Event, Text, read_event, read_json, shorten
 
@@ -45,17 +46,23 @@ class StreamNotes:
     session: str | None = None
     turns: int | None = None
     tokens: Tokens = (0, 0, 0)
-    cumulative: bool = False
+    cumulative: frozenset[Cumulative] = frozenset()
     cost_usd: float | None = None
     text: Text = field(default_factory=Text)
     structured: Any | None = None
     denials: list[str] = field(default_factory=list[str])
+    actions: int = 0
+    """Number of tool calls, with those that were denied."""
     limit: Limit | None = None
     error: str | None = None
+    complaint: str | None = None
+    retries: int = 0
     stopped_by: StoppedBy | None = None
     model: str | None = None
-    shown_length: int = 0
-    """Characters that the model has read: output of tools, or the prompt."""
+    context_length: int = 0
+    """Characters of the prompt, the answers and the output of tools: what the model reads again for each answer."""
+    read_length: int = 0
+    """Characters that the model has read so far."""
     metered: bool = True
     """Whether a model produces the text, so that it costs tokens."""
 
@@ -67,7 +74,19 @@ class StreamNotes:
         self.tokens = add_tokens(self.tokens, tokens)
 
     def show(self, *texts: str | None) -> None:
-        self.shown_length += sum(len(text) for text in texts if text)
+        """Note what the model reads with its next answers."""
+        self.context_length += sum(len(text) for text in texts if text)
+
+    def answer(self, text: str = "") -> None:
+        """Note an answer of the model: it has read all that was before."""
+        self.read_length += self.context_length
+        self.context_length += len(text)
+
+    def retry(self, complaint: str) -> None:
+        """Note that the tool tries again, and why."""
+        self.retries += 1
+        again = f", tried again {self.retries} times" if self.retries > 1 else ""
+        self.complaint = f"{shorten(complaint)}{again}"
 
     def spent(self) -> Tokens:
         """Tokens as reported. Before the final event, at least an estimate: some tools report only then."""
@@ -75,7 +94,7 @@ class StreamNotes:
             return self.tokens
         fresh, out, cached = self.tokens
         return (
-            max(fresh, self.shown_length // _CHARACTERS_PER_TOKEN),
+            max(fresh, self.read_length // _CHARACTERS_PER_TOKEN - cached),
             max(out, self.text.length // _CHARACTERS_PER_TOKEN),
             cached,
         )
@@ -85,6 +104,7 @@ class StreamNotes:
         return RunnerResult(
             self.executed,
             False,
+            session=self.session,
             tokens_in=fresh,
             tokens_out=out,
             tokens_cached=cached,
@@ -111,6 +131,15 @@ class EventReader(ABC):
     @abstractmethod
     def handle(self, event: Event) -> None: ...
 
+    def feed_error(self, line: bytes) -> None:
+        error = error_of(line)
+        if error is not None:
+            self.handle_error(error)
+
+    def handle_error(self, error: str) -> None:
+        """Handle a line of stderr about a problem."""
+        self.notes.complaint = error
+
     def so_far(self) -> RunnerResult:
         return self.notes.so_far()
 
@@ -135,6 +164,7 @@ def conclude(notes: StreamNotes, program: str, provider: str, exit_code: int | N
         cost_usd=notes.cost_usd,
         cost_reported=notes.cost_usd is not None,
         text=declared.text,
+        text_length=max(notes.text.final_length, len(declared.text)),
         structured=read_json(declared.text) if notes.structured is None else notes.structured,
         denials=tuple(notes.denials),
         limit=None if problem is None else notes.limit or find_limit(provider, problem),
@@ -144,6 +174,8 @@ def conclude(notes: StreamNotes, program: str, provider: str, exit_code: int | N
         stopped_by=None if succeeded else notes.stopped_by,
         cumulative=notes.cumulative,
         model=notes.model,
+        complaint=None if succeeded else notes.error or notes.complaint,
+        all_denied=bool(notes.denials) and notes.actions <= len(notes.denials),
     )
 
 
@@ -193,4 +225,5 @@ def _unfinished(notes: StreamNotes, program: str, exit_code: int | None) -> str:
     if notes.executed:
         return f"{program} failed without a reason"
     how = "was ended" if exit_code is None else f"ended with exit code {exit_code}"
-    return f"{program} {how} before its final event"
+    complaint = f": {notes.complaint}" if notes.complaint else ""
+    return f"{program} {how} before its final event{complaint}"

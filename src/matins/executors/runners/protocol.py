@@ -7,10 +7,13 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
+from matins.executors.processes.line_patterns import LinePattern
+from matins.executors.runners.clock_times import ClockTime
 from matins.net.outbound import StreamedResponse
 
 Declared = Literal["failed", "nothing"]
 StoppedBy = Literal["turns", "money"]
+Cumulative = Literal["tokens", "cost"]
 
 
 class RunInfo(NamedTuple):
@@ -69,8 +72,12 @@ class Command(NamedTuple):
     env_add: Mapping[str, str] = {}
     env_remove: tuple[str, ...] = ()
     """Variables that tell the tool that it runs inside itself."""
-    finals: tuple[bytes, ...] = ()
-    """A line of stdout that contains one of these is the final event."""
+    finals: tuple[LinePattern, ...] = ()
+    """A line of stdout that matches one of these is the final event: `{"type": "result"}`."""
+    retries: tuple[LinePattern, ...] = ()
+    """Lines of stdout and stderr that only say that the tool tries again. They do not extend the idle timeout."""
+    stdout_file: bool = False
+    """The tool exits before its pipe is read, and loses the rest: its stdout is a file instead."""
     session_unknown: tuple[bytes, ...] = ()
     """One of these, on stdout or stderr, means that the tool does not know the session."""
 
@@ -84,10 +91,16 @@ class Limit(NamedTuple):
     reason: str
     wait_ms: int | None = None
     """The requested wait, if the tool reports that instead."""
+    clock_time: ClockTime | None = None
+    """The time on the wall clock at which it resets, if the tool reports that instead."""
+    outage: bool = False
+    """The provider has a problem of its own (5xx, overloaded). If it lasts, the run fails."""
 
     def until(self, now: int) -> int | None:
         if self.resets_at is None and self.wait_ms is not None:
             return now + self.wait_ms
+        if self.resets_at is None and self.clock_time is not None:
+            return self.clock_time.after(now)
         return self.resets_at
 
 
@@ -109,7 +122,9 @@ class RunnerResult:
     cost_reported: bool = False
     """Whether the tool reports its cost. Otherwise the price table provides it."""
     text: str = ""
-    """The agent's final text, without the line that declares an outcome."""
+    """The agent's final text, without the line that declares an outcome. Of a long text, the end."""
+    text_length: int = 0
+    """The length of the whole text, which may be longer than what is kept of it."""
     structured: Any | None = None
     denials: tuple[str, ...] = ()
     limit: Limit | None = None
@@ -120,18 +135,47 @@ class RunnerResult:
     """The reason that the agent gives."""
     stopped_by: StoppedBy | None = None
     """The limit of the call that stopped the tool."""
-    cumulative: bool = False
-    """Whether the tokens are those of the whole session so far. See `of_run`."""
+    cumulative: frozenset[Cumulative] = frozenset()
+    """What is reported for the whole session so far. See `of_run`."""
     model: str | None = None
     """The model that the tool reports."""
+    complaint: str | None = None
+    """The last problem that the tool spoke of, also one that it tries to get over."""
+    all_denied: bool = False
+    """Whether the agent was denied everything that it wanted to do."""
 
-    def of_run(self, before: tuple[int, int, int]) -> RunnerResult:
-        """The result with the tokens of this run alone. `before`: those of the session (in, out, cached) before it."""
-        now = (self.tokens_in, self.tokens_out, self.tokens_cached)
-        if not self.cumulative or any(new < old for new, old in zip(now, before, strict=True)):
-            return replace(self, cumulative=False)  # a counter that went back has restarted
-        fresh, out, cached = (new - old for new, old in zip(now, before, strict=True))
-        return replace(self, tokens_in=fresh, tokens_out=out, tokens_cached=cached, cumulative=False)
+    @property
+    def session_usage(self) -> SessionUsage:
+        return SessionUsage((self.tokens_in, self.tokens_out, self.tokens_cached), self.cost_usd or 0.0)
+
+    def of_run(self, before: SessionUsage) -> RunnerResult:
+        """The result with the usage of this run alone. `before`: that of its session before it."""
+        mine = self.session_usage.minus(before)
+        tokens = mine.tokens if "tokens" in self.cumulative else self.session_usage.tokens
+        cost = mine.cost_usd if "cost" in self.cumulative and self.cost_usd is not None else self.cost_usd
+        fresh, out, cached = tokens
+        return replace(
+            self, tokens_in=fresh, tokens_out=out, tokens_cached=cached, cost_usd=cost, cumulative=frozenset()
+        )
+
+
+class SessionUsage(NamedTuple):
+    """The usage of a session so far."""
+
+    tokens: tuple[int, int, int] = (0, 0, 0)
+    """In, out, cached; `in` is without cached tokens."""
+    cost_usd: float = 0.0
+
+    def minus(self, before: SessionUsage) -> SessionUsage:
+        """What was added since. A counter that went back has restarted."""
+        fresh, out, cached = (new - old for new, old in zip(self.tokens, before.tokens, strict=True))
+        tokens = self.tokens if min(fresh, out, cached) < 0 else (fresh, out, cached)
+        cost = self.cost_usd - before.cost_usd
+        return SessionUsage(tokens, self.cost_usd if cost < 0 else round(cost, 9))
+
+    def plus(self, other: SessionUsage) -> SessionUsage:
+        fresh, out, cached = (one + more for one, more in zip(self.tokens, other.tokens, strict=True))
+        return SessionUsage((fresh, out, cached), self.cost_usd + other.cost_usd)
 
 
 class Reader(Protocol):
@@ -153,6 +197,32 @@ class Metered(Reader, Protocol):
     def so_far(self) -> RunnerResult:
         """The tokens and the cost of the lines so far. The other fields have no meaning yet."""
         ...
+
+
+@runtime_checkable
+class ReadsErrors(Reader, Protocol):
+    """A reader that also reads stderr, where some tools tell their problems. Lines come after those of stdout."""
+
+    def feed_error(self, line: bytes) -> None: ...
+
+
+class SessionLedger(Protocol):
+    """The files in which a tool records what a session uses, while it runs. They may be missing, or half written."""
+
+    def usage(self, session: str, before: int | None = None) -> SessionUsage | None:
+        """The usage of a session so far; with `before`, UTC milliseconds, as it was then. None when it is not known."""
+        ...
+
+    def problem(self, session: str) -> str | None:
+        """The problem with its provider that the tool has recorded, and has not got over."""
+        ...
+
+
+@runtime_checkable
+class KeepsLedger(Protocol):
+    """A runner whose tool records the usage of sessions."""
+
+    def ledger(self, call: Call) -> SessionLedger: ...
 
 
 class Runner(Protocol):
@@ -189,6 +259,10 @@ class EndpointConnection(Protocol):
 
     def post(self, url: str, body: bytes, headers: Mapping[str, str]) -> AbstractContextManager[StreamedResponse]:
         """Send a POST to an allowed address. Secrets of the call are removed from the response."""
+        ...
+
+    def log(self, text: str) -> None:
+        """Add to the output of the run, which `matins logs` shows. Secrets of the call are removed."""
         ...
 
     def over_budget(self, so_far: RunnerResult) -> bool:

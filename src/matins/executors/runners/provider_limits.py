@@ -1,4 +1,4 @@
-"""Finds provider limits in the error messages of tools."""
+"""Finds limits and outages of providers in the error messages of tools."""
 
 from __future__ import annotations
 
@@ -7,15 +7,23 @@ from datetime import datetime
 from email.utils import parsedate_to_datetime
 
 from matins.engine.when.durations import DAY_MS
+from matins.executors.runners.clock_times import find_clock_time
 from matins.executors.runners.protocol import Limit
 from matins.executors.runners.tool_events import shorten
 
-LIMIT_STATUSES = (429, 529)
+LIMIT_STATUSES = (429,)
 """HTTP statuses of a provider that limits requests."""
+_FIRST_OUTAGE = 500
 _LIMITED = re.compile(
-    r"too many requests|\brate.?limit|usage.?limit|(?:hit|reached|exceed\w*) your .{0,40}(?:limit|quota)"
-    r"|quota.{0,20}(?:exceeded|exhausted|reset)|(?:exceeded|insufficient).{0,20}quota|resource.?exhausted|overloaded"
-    r"|(?:status|error|code|http)[\s:=\"(]*(?:code[\s:=\"]*)?(?:429|529)\b",
+    r"too many requests|\brate.?limit|usage.?limit|(?:hit|reached|exceed\w*|exhausted) your .{0,40}(?:limit|quota)"
+    r"|quota.{0,20}(?:exceeded|exhausted|reset)|(?:exceeded|insufficient|exhausted).{0,20}quota|resource.?exhausted"
+    r"|(?:status|error|code|http)[\s:=\"(]*(?:code[\s:=\"]*)?429\b",
+    re.IGNORECASE,
+)
+_OUTAGE = re.compile(
+    r"overloaded|high demand|internal server error|bad gateway|service (?:is )?(?:temporarily )?unavailable"
+    r"|gateway time.?out|(?:status|error|code|http)[\s:=\"(]*(?:code[\s:=\"]*)?5\d\d\b|\(5\d\d\b"
+    r"|server had an error",
     re.IGNORECASE,
 )
 _RESETS_AT = re.compile(r"(?:resets?_?at\"?\s*[:=]\s*\"?|limit reached\|)(\d{10,13})\b", re.IGNORECASE)
@@ -23,7 +31,9 @@ _WAIT = re.compile(
     r"(?:try again|retry|resets?)(?:\s+\w+)?\s+(?:in|after)\s+((?:\d+(?:\.\d+)?\s*[a-z]+[\s,]*(?:and\s+)?){1,4})",
     re.IGNORECASE,
 )
-_SECONDS = re.compile(r"(?:resets?_in_seconds|retry.?after)\"?\s*[:=]\s*\"?(\d{1,8})\b", re.IGNORECASE)
+_SECONDS = re.compile(
+    r"(?:resets?_in_seconds|retry.?after|retry.?delay)\"?\s*[:=]\s*\"?(?:Some\()?(\d{1,8})(?:\b|s\b)", re.IGNORECASE
+)
 _DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]+)", re.IGNORECASE)
 _UNITS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _MAX_MESSAGE_LENGTH = 10_000
@@ -32,12 +42,21 @@ _EARLIEST_S, _LATEST_S = 10**9, 4 * 10**9
 
 
 def find_limit(provider: str, text: str) -> Limit | None:
-    """The limit that an error message describes, if any."""
+    """The limit or outage that an error message describes, if any."""
     text = text[:_MAX_MESSAGE_LENGTH]
-    if not _LIMITED.search(text):
+    outage = not _LIMITED.search(text)
+    if outage and not _OUTAGE.search(text):
         return None
-    at = _RESETS_AT.search(text)
-    return Limit(provider, instant(float(at[1])) if at else None, shorten(text), _wait(text))
+    at, clock = _RESETS_AT.search(text), find_clock_time(text)
+    return Limit(provider, instant(float(at[1])) if at else None, shorten(text), _wait(text), clock, outage)
+
+
+def limit_of_status(provider: str, status: int, text: str) -> Limit | None:
+    """The limit or outage of a response with this HTTP status, if it is one."""
+    if status not in LIMIT_STATUSES and status < _FIRST_OUTAGE:
+        return None
+    limit = find_limit(provider, text) or Limit(provider, None, shorten(text))
+    return limit._replace(outage=status not in LIMIT_STATUSES)
 
 
 def instant(stamp: float | None) -> int | None:

@@ -53,7 +53,9 @@ class Python:
             "MATINS_KEY": key,
         }
         argv = (self._interpreter(call), calling.__file__, *call.extra_args)
-        return Command(argv, call.prompt.encode(), env_add=variables, finals=(calling.RETURNED, calling.RAISED))
+        return Command(
+            argv, call.prompt.encode(), env_add=variables, finals=(calling.RETURNED.decode(), calling.RAISED.decode())
+        )
 
     def reader(self) -> PythonReader:
         return PythonReader()

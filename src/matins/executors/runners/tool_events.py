@@ -136,9 +136,15 @@ class Text:
         self._before = ""
         self.length = 0
         """Number of characters, including replaced and removed ones."""
+        self.final_length = 0
+        """Number of characters of the last text, including removed ones."""
+        self._begun = False
 
     def add(self, part: str) -> None:
         self.length += len(part)
+        if part:
+            self.final_length = len(part) + (0 if self._begun else self.final_length)
+            self._begun = False
         self._parts.append(part)
         self._size += len(part)
         if self._size > 2 * MAX_TEXT_LENGTH:
@@ -150,6 +156,7 @@ class Text:
         if self._parts:
             self._before = self.final_text()
             self._parts, self._size = [], 0
+        self._begun = True
 
     def final_text(self) -> str:
         text = "".join(self._parts) or self._before

@@ -37,10 +37,10 @@ class ThreadQueries(Statements):
         return [_thread(row) for row in self._all("threads", before=before, limit=limit)]
 
     def set_thread(
-        self, thread_id: int, state: str, now: int, session: str | None = None, tokens: tuple[int, ...] | None = None
+        self, thread_id: int, state: str, now: int, session: str | None = None, usage: tuple[int, ...] | None = None
     ) -> None:
-        text = None if tokens is None else orjson.dumps(tokens).decode()
-        self._all("set_thread", id=thread_id, state=state, session=session, tokens=text, now=now)
+        text = None if usage is None else orjson.dumps(usage).decode()
+        self._all("set_thread", id=thread_id, state=state, session=session, usage=text, now=now)
 
     def assign_thread(self, run_id: int, thread_id: int, how: str) -> None:
         self._all("assign_thread", run_id=run_id, thread_id=thread_id, how=how)
@@ -78,4 +78,4 @@ def _first(rows: list[Any]) -> Thread | None:
 
 def _thread(row: Any) -> Thread:
     thread: Any = Thread(*row)
-    return thread._replace(tokens=tuple(orjson.loads(thread.tokens)) if thread.tokens else (0, 0, 0))
+    return thread._replace(usage=tuple(orjson.loads(thread.usage)) if thread.usage else (0, 0, 0, 0))

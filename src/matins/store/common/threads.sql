@@ -3,13 +3,13 @@ INSERT INTO threads (agent, channel, session, session_name, state, created_at, u
 VALUES (:agent, :channel, :session, :session_name, :state, :now, :now) RETURNING id;
 
 -- thread: one thread
-SELECT id, agent, channel, session, session_name, state, tokens, created_at, updated_at FROM threads WHERE id = :id;
+SELECT id, agent, channel, session, session_name, state, usage, created_at, updated_at FROM threads WHERE id = :id;
 
 -- lock_thread: lock a thread
 SELECT id FROM threads WHERE id = :id /* lock */;
 
 -- channel_thread: the agent's newest thread in a channel that is not closed
-SELECT id, agent, channel, session, session_name, state, tokens, created_at, updated_at FROM threads
+SELECT id, agent, channel, session, session_name, state, usage, created_at, updated_at FROM threads
 WHERE agent = :agent AND channel = :channel AND state <> 'closed' ORDER BY id DESC LIMIT 1;
 
 -- channel_session: the agent's last session in a channel
@@ -17,15 +17,15 @@ SELECT session, session_name FROM threads
 WHERE agent = :agent AND channel = :channel AND session IS NOT NULL ORDER BY id DESC LIMIT 1;
 
 -- session_thread: the newest thread of a session
-SELECT id, agent, channel, session, session_name, state, tokens, created_at, updated_at FROM threads
+SELECT id, agent, channel, session, session_name, state, usage, created_at, updated_at FROM threads
 WHERE agent = :agent AND (session = :session OR session_name = :session) ORDER BY id DESC LIMIT 1;
 
 -- threads: a page of threads, the newest first
-SELECT id, agent, channel, session, session_name, state, tokens, created_at, updated_at FROM threads
+SELECT id, agent, channel, session, session_name, state, usage, created_at, updated_at FROM threads
 WHERE id < :before ORDER BY id DESC LIMIT :limit;
 
--- set_thread: set the state, session and tokens of a thread
-UPDATE threads SET state = :state, session = coalesce(:session, session), tokens = coalesce(:tokens, tokens),
+-- set_thread: set the state, session and usage of a thread
+UPDATE threads SET state = :state, session = coalesce(:session, session), usage = coalesce(:usage, usage),
   updated_at = :now WHERE id = :id;
 
 -- assign_thread: set the thread of a run
@@ -36,10 +36,10 @@ ON CONFLICT (run_id) DO UPDATE SET thread_id = excluded.thread_id, how = exclude
 DELETE FROM landings WHERE run_id = :run_id;
 
 -- clear_session: clear a session that the tool no longer knows
-UPDATE threads SET session = NULL, session_name = NULL, tokens = NULL, state = :state WHERE id = :id;
+UPDATE threads SET session = NULL, session_name = NULL, usage = NULL, state = :state WHERE id = :id;
 
 -- thread_assignment: the thread of a run, and how it was chosen
-SELECT l.run_id, l.how, t.id, t.agent, t.channel, t.session, t.session_name, t.state, t.tokens, t.created_at, t.updated_at
+SELECT l.run_id, l.how, t.id, t.agent, t.channel, t.session, t.session_name, t.state, t.usage, t.created_at, t.updated_at
 FROM landings l JOIN threads t ON t.id = l.thread_id WHERE l.run_id = :run_id;
 
 -- run_in_thread: another run that is active in the thread

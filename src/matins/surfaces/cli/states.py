@@ -47,6 +47,8 @@ def run_state(run: dict[str, Any]) -> Cell:
         return Cell("◆ needs approval", "magenta")
     if run["state"] == "waiting":
         return Cell(f"◌ waits: {state_text(run['status'])}", "yellow")
+    if run["state"] == "succeeded" and run["reason"] == "with_denials":
+        return Cell("✓ with denials", "yellow")
     mark, colour = _RUNS.get(run["state"], ("·", None))
     return Cell(f"{mark} {state_text(run['state'])}", colour)
 

@@ -15,11 +15,13 @@ _NOT_ANSWERS = frozenset(["user", "system", "init"])
 
 
 class Transcript:
-    """Converts line by line: text stays as it is, and an event becomes its texts, if any."""
+    """Converts line by line: text stays as it is, and an event becomes its texts, if any. Pieces of a message join."""
 
     def __init__(self) -> None:
         self._kept = ""
         self._last = ""
+        self._message: str | None = None
+        """The message whose pieces arrive."""
 
     def read(self, text: str) -> str:
         """The text of all complete lines so far."""
@@ -27,15 +29,37 @@ class Transcript:
         return "".join(self._line_text(line) for line in lines)
 
     def rest(self) -> str:
-        return self._line_text(self._kept).removesuffix("\n") if self._kept else ""
+        return (self._line_text(self._kept).removesuffix("\n") if self._kept else "") + self._end_message()
 
     def _line_text(self, line: str) -> str:
         event = _event(line)
         if event is None:
-            return f"{line}\n"
+            return f"{self._end_message()}{line}\n"
+        message = _message_of_piece(event)
+        if message is not None:
+            before = "" if message == self._message else self._end_message()
+            self._message = message
+            return before + "".join(_texts(event))
         texts = [text for text in _texts(event) if text.strip() and text != self._last]
         self._last = texts[-1] if texts else self._last
-        return "".join(f"{text.rstrip()}\n" for text in texts)
+        return (self._end_message() if texts else "") + "".join(f"{text.rstrip()}\n" for text in texts)
+
+    def _end_message(self) -> str:
+        ended, self._message = self._message is not None, None
+        return "\n" if ended else ""
+
+
+def _message_of_piece(event: dict[str, Any]) -> str | None:
+    """The message to which a piece of text belongs; None for any other event."""
+    if event.get("delta") is True and event.get("role") == "assistant":
+        return "assistant"
+    message: Any = event.get("message") if event["type"] == "message" else None
+    if not isinstance(message, dict):
+        return None
+    found = cast("dict[str, Any]", message)
+    parts = cast("list[dict[str, Any]]", found["content"]) if isinstance(found.get("content"), list) else []
+    is_text = bool(parts) and all(isinstance(part, dict) and part.get("type") == "text" for part in parts)  # pyright: ignore[reportUnnecessaryIsInstance]
+    return str(found["id"]) if is_text and found.get("role") == "assistant" and found.get("id") else None
 
 
 def _event(line: str) -> dict[str, Any] | None:

@@ -277,7 +277,7 @@ CREATE TABLE threads (
   session text,        -- the tool's id of the conversation
   session_name text,
   state text NOT NULL, -- waiting, running, closed
-  tokens text,         -- tokens of the session so far, for tools that report totals
+  usage text,          -- tokens and micro-dollars of the session so far, for tools that report totals
   created_at bigint NOT NULL,
   updated_at bigint NOT NULL
 );

@@ -266,7 +266,7 @@ CREATE TABLE threads (
   session TEXT,        -- the tool's id of the conversation
   session_name TEXT,
   state TEXT NOT NULL, -- waiting, running, closed
-  tokens TEXT,         -- tokens of the session so far, for tools that report totals
+  usage TEXT,          -- tokens and micro-dollars of the session so far, for tools that report totals
   created_at INTEGER NOT NULL,
   updated_at INTEGER NOT NULL
 ) STRICT;

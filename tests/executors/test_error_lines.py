@@ -8,8 +8,9 @@ import office as offices
 import pytest
 from office import Office
 
+from matins.executors.runners.error_lines import with_stderr_reason
+from matins.executors.runners.gemini import Gemini
 from matins.executors.runners.protocol import RunnerResult
-from matins.executors.runners.stderr_reasons import with_stderr_reason
 
 office = offices.office
 
@@ -39,10 +40,12 @@ def test_b4_a_command_that_fails_says_why(office: Office, monkeypatch: pytest.Mo
 
 def test_b6_a_limit_that_is_told_on_stderr() -> None:
     """B6: not the agent's failure there either; but whose limit a command of one's own speaks of, nobody knows"""
-    result = with_stderr_reason(FAILED, "google", b"error: status 429, try again in 30s\n")
+    reader = Gemini().reader()
+    reader.feed_error(b"error: status 429, try again in 30s\n")
+    result = reader.close(1)
     assert result.limit is not None
     assert (result.limit.provider, result.limit.until(1_000)) == ("google", 31_000)
-    assert with_stderr_reason(FAILED, None, b"error: status 429, try again in 30s\n").limit is None
+    assert with_stderr_reason(FAILED, b"error: status 429, try again in 30s\n").limit is None
 
 
 FAILED = RunnerResult(False, False, error="it ended")
@@ -65,10 +68,10 @@ FAILED = RunnerResult(False, False, error="it ended")
 )
 def test_the_line_that_tells_most(stderr: bytes, error: str) -> None:
     """B4"""
-    assert with_stderr_reason(FAILED, "p", stderr).error == error
+    assert with_stderr_reason(FAILED, stderr).error == error
 
 
 def test_what_went_well_has_no_complaint() -> None:
     """B4"""
     result = RunnerResult(True, True)
-    assert with_stderr_reason(result, "p", b"warning: something\n") is result
+    assert with_stderr_reason(result, b"warning: something\n") is result
