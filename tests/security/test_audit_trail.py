@@ -189,6 +189,7 @@ ELSEWHERE = {"file.apply", "system.backup", "tokens.list"}
 """They need a file, or are looks for the owner's eyes: tests/service/test_files.py, test_backup.py, test_tokens.py."""
 CHANGES = sorted(name for name, one in USE_CASES.items() if one.right != "read" and name not in ELSEWHERE)
 FIRST: dict[str, Callable[[Watched, Thing], Any]] = {
+    "calls.replay": lambda bench, thing: bench.calls.fire("chat", "C07", "m1"),
     "runs.resolve": lambda bench, thing: sql(bench, f"UPDATE runs SET state = 5 WHERE id = {thing.run_id}"),
     "subscriptions.delete": lambda bench, thing: bench.subscriptions.open("feed"),
     "tokens.revoke": lambda bench, thing: plant_token(bench, "abcdefgh"),

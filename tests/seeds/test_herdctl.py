@@ -309,6 +309,18 @@ def test_h6_unsupported_type(bench: Sandbox) -> None:
         assert check(bench, "on-message", type=kind) == (False, "unsupported_type")
 
 
+def test_h5_ours_really_trigger(bench: Sandbox) -> None:
+    """H5: the timed check says unsupported_type for what the store knows too; a call starts it"""
+    bench.inbound.set("on-push", kind="github", secret="env:GH_SECRET")
+    bench.add("on-push", on={"webhook": "on-push"}, job="work", agent="my-agent")
+    bench.add("on-message", on={"chat": "C07", "match": "any"}, job="work", agent="my-agent")
+    for name, source, place in (("on-push", "webhook", "on-push"), ("on-message", "chat", "C07")):
+        assert check_schedule(bench, "my-agent", name) == (False, "unsupported_type")
+        assert [run.schedule for run in bench.calls.fire(source, place, "key").runs] == [name]
+        bench.settle()
+        assert get_schedule_state(bench, "my-agent", name).last_run_at is not None
+
+
 @pytest.mark.parametrize("when", ["5m", "0 9 * * 1-5", "@hourly"])
 def test_h6_due_or_not_due(bench: Sandbox, when: str) -> None:
     """H6: "Next trigger time has not yet arrived" """

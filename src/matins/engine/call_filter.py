@@ -86,8 +86,8 @@ def _check_any(options: Any, field: str) -> None:
 
 
 def _check_condition(path: str, condition: Any, field: str) -> None:
-    if not isinstance(condition, Mapping):
-        _check_operand(path, condition, field)
+    if not isinstance(condition, Mapping) or not condition:
+        _check_operand(path, cast("Any", condition), field)
         return
     for name, operand in cast("Mapping[Any, Any]", condition).items():
         if name not in _OPERATORS:

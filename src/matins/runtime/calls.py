@@ -38,10 +38,12 @@ class Fired(NamedTuple):
     duplicate: bool
 
 
-def fire(transaction: Transaction, catalog: Catalog, call: Call, now: int, ignored: str | None = None) -> Fired:
+def fire(
+    transaction: Transaction, catalog: Catalog, call: Call, now: int, by: str, ignored: str | None = None
+) -> Fired:
     """Record the call, and a run for each schedule that it concerns. A known key changes nothing.
 
-    `ignored` is the reason why the call concerns no schedule, if that is known before.
+    `by` is who fired it. `ignored` is the reason why the call concerns no schedule, if that is known before.
     """
     call_id = transaction.insert_call(call, now)
     if call_id is None:  # another transaction with this key has committed
@@ -62,7 +64,7 @@ def fire(transaction: Transaction, catalog: Catalog, call: Call, now: int, ignor
     reason = None if runs else " ".join(reasons)[:500] or "No schedule listens to this call."
     transaction.set_call_outcome(call_id, outcome, reason)
     data = {"call": str(call_id), "source": call.source, "name": call.name, "key": call.key, "outcome": outcome,
-            "reason": reason, "runs": [str(run) for run in runs]}  # fmt: skip
+            "reason": reason, "runs": [str(run) for run in runs], "by": by}  # fmt: skip
     transaction.events.append(NewEvent(now, "call.received", None, None, data))
     return Fired(call_id, False)
 

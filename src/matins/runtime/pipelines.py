@@ -34,7 +34,7 @@ class Pipelines:
         now = self._clock.now_ms()
         with self._store.transaction(now) as transaction:
             hops = 1 + max((call.hops for call in transaction.calls_of_run(run.id, _ALL)), default=0)
-            fire(transaction, self._catalog, end_call(run, f"{compiled.agent}/{compiled.name}", hops), now)
+            fire(transaction, self._catalog, end_call(run, f"{compiled.agent}/{compiled.name}", hops), now, "matins")
         self._store.notify()
         return DeliveryResult()
 

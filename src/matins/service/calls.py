@@ -44,7 +44,7 @@ class Calls:
     ) -> Call:
         _check_source(source)
         call = model.Call(source, check_name("name", name), _checked_key(key), _checked_body(body), type, text, sender)
-        return self._fire(call)
+        return self._fire(principal, call)
 
     def list(
         self,
@@ -72,12 +72,12 @@ class Calls:
             raise Conflict(message, value=call_id, field="call", hint="Ask the sender to deliver it again.")
         key = f"replay:{call_id}:{uuid.uuid4()}"
         call = model.Call(row.source, row.name, key, orjson.loads(row.body), row.type, row.text, row.sender, row.hops)  # type: ignore[arg-type]
-        return self._fire(call)
+        return self._fire(principal, call)
 
-    def _fire(self, call: model.Call) -> Call:
+    def _fire(self, principal: Principal, call: model.Call) -> Call:
         now, core = self.core.clock.now_ms(), self.core
         with core.store.transaction(now) as transaction:
-            fired = fire(transaction, core.catalog, call, now, self._ignored(transaction, call))
+            fired = fire(transaction, core.catalog, call, now, principal.name, self._ignored(transaction, call))
             result = call_result(transaction, self._row(transaction, fired.call_id), duplicate=fired.duplicate)
         core.notify()
         return result

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any, NamedTuple
 
-from matins.engine.calls import format_on
+from matins.engine.calls import follows_schedule, format_on
 from matins.engine.planning import Timetable
 from matins.engine.schedules import (
     OWN_SETTINGS,
@@ -28,6 +28,7 @@ from matins.engine.when.triggers import Trigger, compile_trigger
 from matins.errors import Conflict, InvalidInput
 from matins.model.access import Principal
 from matins.model.agent import Target
+from matins.model.call import OnSchedule
 from matins.model.job import JobTypes
 from matins.model.rows import NewSchedule
 from matins.model.schedule import ScheduleDefinition, ScheduleRecord
@@ -137,8 +138,10 @@ def apply_edit(
     timed = not ("when" in settings and settings["when"] is None)
     when = settings.pop("when", None) or (compile_trigger(definition.trigger) if timed else None)
     settings |= _replaced_work(definition, settings)
+    replaced = follows_schedule(when)  # `after release ends` replaces `after release succeeds`
+    kept_calls = tuple(call for call in definition.on if not (replaced and isinstance(call, OnSchedule)))
     kept: dict[str, Any] = {name: getattr(definition, name) for name in _WORK}
-    kept |= {"on": format_on(definition.on) if definition.on else None, "steps": definition.steps or None}
+    kept |= {"on": format_on(kept_calls) if kept_calls else None, "steps": definition.steps or None}
     changed, trigger = parse_schedule(when, {**kept, **settings}, context.now, context.rates, context.local_zone)
     given_fields = {"trigger", "on", *(OWN_SETTINGS[name].field for name in settings if name in OWN_SETTINGS)}
     whole = ScheduleDefinition(

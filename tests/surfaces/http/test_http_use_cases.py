@@ -42,6 +42,7 @@ def test_a_client_does_everything(each_server: HttpServer, tmp_path: Path) -> No
         agents(client)
         policies(client)
         subscribers(client)
+        calls(client)
         the_file(each_server, client, tmp_path / "matins.yaml")
         the_whole(each_server, client, tmp_path)
     assert transport.done == set(USE_CASES)
@@ -204,6 +205,26 @@ def subscribers(client: Api) -> None:
     assert client.subscriptions.delete("mine") is True
     assert client.subscriptions.delete("mine") is False
     assert client.allowed_hosts.delete() is True
+
+
+def calls(client: Api) -> None:
+    assert client.inbound.set("prs", kind="github", secret="file:/etc/hostname").path == "/in/prs"
+    assert client.inbound.edit("prs", max_per_minute=5) == client.inbound.get("prs")
+    client.add("listening", on={"webhook": "prs"}, job="work")
+    call = client.calls.fire("webhook", "prs", "d1", body={"a": 1}, type="push")
+    assert (call.outcome, len(call.runs)) == ("accepted", 1)
+    assert client.calls.fire("webhook", "prs", "d1").duplicate
+    assert client.calls.get(call.id).body == {"a": 1}
+    assert [found.id for found in client.calls.list(name="prs")] == [call.id]
+    assert client.calls.replay(call.id).key.startswith("replay:")
+    tested = client.inbound.test("prs", type="push", body={"a": 2}, dry_run=True)
+    assert (tested.verified, tested.outcome) == (True, "dry_run")
+    assert client.delete("listening") is True
+    assert client.inbound.delete("prs") is True
+    assert client.inbound.list() == []
+    assert client.inbound_listen.set(address="127.0.0.1:7412") == client.inbound_listen.get()
+    assert client.inbound_listen.edit(address="127.0.0.1:7413").address == "127.0.0.1:7413"
+    assert client.inbound_listen.delete() is True
 
 
 def the_file(server: HttpServer, client: Api, path: Path) -> None:

@@ -26,6 +26,7 @@ TRIGGER = parse_trigger("5m")
 ELSEWHERE = {
     "file.plan", "file.apply", "system.backup", "system.doctor", "runs.output",  # results have paths of the machine
     "tokens.create", "tokens.list", "tokens.revoke", "webhooks.add",  # secrets are random
+    "calls.replay", "inbound.test",  # keys are random
     "approvals.approve", "approvals.deny", "approvals.answer", "runs.resolve",  # need an engine
 }  # fmt: skip
 """Not here; test_http_use_cases has all."""
@@ -55,7 +56,10 @@ def over_http(path: Path, token: str) -> Iterator[Api]:
 
 
 def opened(path: Path) -> Matins:
-    return Matins(f"sqlite:///{path}/matins.db", clock=ManualClock(START))
+    matins = Matins(f"sqlite:///{path}/matins.db", clock=ManualClock(START))
+    for name in ("work", "block"):  # those of `HttpServer`
+        matins.job(name)(lambda run: None)
+    return matins
 
 
 class Calls:
@@ -127,6 +131,8 @@ def records(call: Calls) -> None:
         "agent_rules": (("scout",), {"max_schedules": 3}, {"min_interval": "2h"}),
         "budgets": (("day",), {"max_cost": "$5", "period": "day", "scope": "agent"}, {"max_tokens": 1_000}),
         "hooks": (("after:run",), {"command": ["echo", "x"]}, {"timeout": "5s"}),
+        "inbound": (("prs",), {"kind": "github", "secret": "env:S"}, {"events": ["push"], "max_per_minute": 5}),
+        "inbound_listen": ((), {"address": "127.0.0.1:7412"}, {"address": "[::1]:7412"}),
         "limits": (("global",), {"size": 3}, {"size": 4}),
         "prices": (("acme/small",), {"input": "$1", "output": "$2"}, {"cached": "$0.5"}),
         "quiet_hours": (("night",), {"windows": ["22:00-07:00", "sat,sun 00:00-24:00"]}, {"mode": "defer"}),
@@ -152,6 +158,17 @@ def records(call: Calls) -> None:
         call(f"{noun}.delete", *key)
         call(f"{noun}.delete", *key)
         call(f"{noun}.get", *key)
+
+
+def calls(call: Calls) -> None:
+    call("schedules.add", "listening", on={"chat": "C07", "match": "any"}, job="work")
+    call("calls.fire", "chat", "C07", "m1", text="hello", body={"a": [1, None]}, sender="ada")
+    call("calls.fire", "chat", "C07", "m1")
+    call("calls.fire", "webhook", "nothing", "m1")
+    call("calls.list", source="chat", limit=5)
+    call("calls.get", "1")
+    call("calls.get", "7")
+    call("schedules.why", "listening")
 
 
 def whole(call: Calls) -> None:
@@ -197,7 +214,7 @@ def errors(call: Calls) -> None:
 def all_results(transport: Transport, path: Path, token: str) -> Calls:
     with transport(path, token) as api:
         call = Calls(api)
-        for part in (schedules, runs, records, whole, errors):
+        for part in (schedules, runs, records, calls, whole, errors):
             part(call)
     return call
 

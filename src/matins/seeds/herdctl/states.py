@@ -37,13 +37,15 @@ def check_schedule(
     """
     if schedule is not None and schedule.get("type") in UNTIMED:
         return ScheduleCheckResult(False, "unsupported_type")
+    found = m.get(schedule_name, agent=agent)
+    if found.trigger["kind"] == "never":  # only calls start it
+        return ScheduleCheckResult(False, "unsupported_type")
     reports = m.why(schedule_name, agent=agent).now
     waits = any(map(_waits_for_capacity, reports))
     for report in reports:
         if report.gate in _REASONS and report.passes is False and not _waits_for_capacity(report):
             return ScheduleCheckResult(False, _REASONS[report.gate])
-    due_at = m.get(schedule_name, agent=agent).due_at
-    due = waits or (due_at is not None and to_ms(due_at) <= m.clock.now_ms())
+    due = waits or (found.due_at is not None and to_ms(found.due_at) <= m.clock.now_ms())
     return ScheduleCheckResult(True) if due else ScheduleCheckResult(False, "not_due")
 
 

@@ -10,6 +10,7 @@ import orjson
 
 from matins.api.results import FileChange, FilePlan, SettingChange
 from matins.config.file import Content
+from matins.config.file_schedules import FileSchedule
 from matins.config.interpretation import Entry, Interpretation
 from matins.config.problems import Problem
 from matins.engine.policies import Policies
@@ -118,6 +119,12 @@ def make_plan(
     return plan._replace(waits=_waits(transaction, plan, interpretation, known))
 
 
+def _is_past(schedule: FileSchedule, now: int) -> bool:
+    """Whether the schedule would never run: its times are past, and no call starts it."""
+    on_call = bool(schedule.definition.on) or schedule.trigger.kind == "never"
+    return not on_call and schedule.trigger.first_ms(now) is None
+
+
 def _change(transaction: Transaction, policies: Policies, entry: Entry, known: FileEntry | None, now: int) -> Change:
     if known is not None and known.digest == entry.digest:
         return Change(*entry.key, "same", entry.line, (), entry, known)
@@ -126,7 +133,7 @@ def _change(transaction: Transaction, policies: Policies, entry: Entry, known: F
     both = [*after, *(setting for setting in before if setting not in after)]
     settings = tuple((s, before.get(s), after.get(s)) for s in both if before.get(s) != after.get(s))
     new = known is None
-    past = new and entry.kind == "schedule" and entry.meant.trigger.first_ms(now) is None
+    past = new and entry.kind == "schedule" and _is_past(entry.meant, now)
     return Change(*entry.key, "past" if past else "added" if new else "changed", entry.line, settings, entry, known)
 
 

@@ -16,9 +16,10 @@ WHERE source = :source AND name = :name AND key = :key;
 SELECT id, source, name, key, type, sender, hops, at, outcome, reason, text, body FROM calls
 WHERE id < :before AND (:source = '' OR source = :source) AND (:name = '' OR name = :name) ORDER BY id DESC LIMIT :limit;
 
--- calls_of_run: the calls that a run stands for, the newest first
+-- calls_of_run: the calls that a run, or the run whose step it is, stands for, the newest first
 SELECT c.id, c.source, c.name, c.key, c.type, c.sender, c.hops, c.at, c.outcome, c.reason, c.text, c.body
-FROM call_runs l JOIN calls c ON c.id = l.call_id WHERE l.run_id = :run_id ORDER BY c.id DESC LIMIT :limit;
+FROM call_runs l JOIN calls c ON c.id = l.call_id
+WHERE l.run_id = coalesce((SELECT parent FROM runs WHERE id = :run_id), :run_id) ORDER BY c.id DESC LIMIT :limit;
 
 -- is_called: whether a call started the run
 SELECT 1 FROM call_runs WHERE run_id = :run_id LIMIT 1;

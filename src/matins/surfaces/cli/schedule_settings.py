@@ -56,8 +56,8 @@ def add(
     """\b
     matins add "every weekday at 9am" --agent claude "Summarise my open PRs"
     matins add "0 2 * * *" --name backup --job backup --timezone Europe/London
-    matins add --on "webhook github-prs" --agent claude "Review {{call.body.pull_request.title}}"
-    matins add "0 2 * * *" --step "Build @coder: Build it" --step "Deploy (after Build) @ops: Deploy it"
+    matins add --on "webhook prs" --agent claude "Review {{call.body.title}}"
+    matins add "0 2 * * *" --step "Build @coder: Build" --step "Ship @ops: Ship"
     """
     if more:
         given = " ".join([str(when), str(prompt), *more])
