@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from matins.errors import InvalidInput, NotFound
+from matins.errors import Conflict, InvalidInput, NotFound
 from matins.executors.python import JobContext
+from matins.service.schedules import Schedules
 from matins.testing import ManualClock, Sandbox, iso
 
 START = "2026-03-27T08:00:00Z"
@@ -105,11 +106,13 @@ def test_pause_and_resume_twice_are_no_trouble(bench: Sandbox, slots: Slots) -> 
     bench.add("s", when="5m", job="work")
     bench.resume("s")
     assert iso(bench.get("s").next_run_at) == "2026-03-27T08:05:00Z"
-    bench.pause("s", note="a")
-    assert bench.pause("s", note="b").note == "b"
+    first = bench.pause("s", note="a")
+    bench.clock.advance(1_000)
+    second = bench.pause("s", note="b")
+    assert (second.note, second.paused_at) == ("a", first.paused_at)
     bench.resume("s")
-    bench.run_until("2026-03-27T08:05:00Z")
-    assert slots() == ["08:05 succeeded"]
+    bench.run_until("2026-03-27T08:06:00Z")
+    assert len(slots()) == 1
 
 
 @pytest.mark.parametrize("note", ["x" * 2_001, "\ud800", 5])
@@ -293,3 +296,49 @@ def test_an_interval_keeps_its_anchor(bench: Sandbox) -> None:
     bench.add("s", when="every 5m", anchor="start", first="immediately", job="work")
     edited = bench.edit("s", timezone="Asia/Tokyo").trigger
     assert (edited["kind"], edited["anchor"], edited["first"]) == ("interval", "start", "immediately")
+
+
+def test_an_edit_that_changes_nothing_makes_no_revision(bench: Sandbox) -> None:
+    """B8, B7: and voids no approval"""
+    bench.add("s", when="5m", job="work", retries=2)
+    before = len(bench.events.list(limit=1000))
+    assert bench.edit("s", retries=2).rev == 1
+    assert len(bench.events.list(limit=1000)) == before
+    assert bench.edit("s", retries=3).rev == 2
+
+
+def test_an_edit_answers_with_its_own_revision(bench: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    """B8: the answer is read in the transaction that edits, not after another edit"""
+    bench.add("s", when="5m", job="work")
+    monkeypatch.setattr(Schedules, "get", lambda *arguments, **options: pytest.fail("it is read again"))
+    found = bench.edit("s", retries=1)
+    assert (found.rev, found.settings["retries"]) == (2, 1)
+
+
+def test_what_is_over_cannot_be_paused(bench: Sandbox) -> None:
+    """B8"""
+    bench.add("s", when="2026-03-27 08:05", job="work")
+    bench.run_until("2026-03-27T08:05:00Z")
+    with pytest.raises(Conflict, match="completed"):
+        bench.pause("s")
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), {"a": [1, float("-inf")]}])
+def test_numbers_that_json_does_not_have_are_refused(bench: Sandbox, value: Any) -> None:
+    """S7: they would come back as something else"""
+    with pytest.raises(InvalidInput, match="which JSON does not have") as caught:
+        bench.add("s", when="5m", job="work", payload=value)
+    assert caught.value.field == "payload"
+
+
+def test_add_with_replace_is_the_same_however_often(bench: Sandbox) -> None:
+    """H2: a program adds its schedules whenever it starts"""
+    for _ in range(3):
+        added = bench.add("s", when="5m", job="work", retries=2, replace=True)
+        bench.clock.advance(1_000)
+    assert (added.rev, iso(added.next_run_at)) == (1, "2026-03-27T08:05:00Z")
+    changed = bench.add("s", when="5m", job="work", payload={"a": 1}, replace=True)
+    assert (changed.rev, changed.settings.get("retries"), changed.settings["payload"]) == (2, None, {"a": 1})
+    assert iso(changed.next_run_at) == "2026-03-27T08:05:00Z"
+    assert bench.add("s", when="10m", job="work", replace=True).trigger_text == "every 10 minutes"
+    assert len(bench.list()) == 1

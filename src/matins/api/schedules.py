@@ -53,12 +53,16 @@ class Api(Noun, RecordNouns, noun="schedules"):
         when: When | None = None,
         agent: str = "",
         create_agent: bool = False,
+        replace: bool = False,
         context: Mapping[str, Any] | None = None,
         **settings: Unpack[ScheduleSettings],
     ) -> Schedule:
         """Add a schedule. A name that is taken is refused. It needs `when`, `on` or both.
 
         `when` may be omitted where there are `steps`: then the schedule never fires by time.
+        With `replace`, a schedule that has the name gets these settings, and no others; without a difference, nothing
+        changes.
+
         Without a name, it gets one from its prompt or job, numbered where that is taken. `create_agent` creates an
         agent that does not exist, where a runner has its name. `context` says where the caller is, for targets such as
         `current-thread`. A schedule that an agent adds waits for approval.

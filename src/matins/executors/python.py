@@ -325,8 +325,8 @@ class PythonExecutor:
         self._started.pop(attempt.mark, None)
         if attempt.mark in self._overdue:
             outcome = Outcome(False, error=outcome.error or "the job ended after its timeout", timed_out=True)
-        elif attempt.run_id in self._cancelled and not outcome.succeeded:
-            outcome = Outcome(False, error=outcome.error, cancelled=True)
+        elif attempt.run_id in self._cancelled:  # also a job that returns: it was asked to, and its work is not done
+            outcome = Outcome(False, outcome.result, outcome.error or "cancelled", cancelled=True)
         self._cancelled.discard(attempt.run_id)
         self._ended.put(AttemptEnd(attempt, self.meter.read(attempt, outcome) if self.meter.used else outcome))
         self._wake()

@@ -108,10 +108,13 @@ def release(transaction: Transaction, attempts: list[Attempt], now: int) -> None
 def _permitted(transaction: WorkerRows, row: ReadyRun, item: CompiledSchedule, capacity: Capacity) -> bool:
     """Take a permit of each limited scope, all or none, always in the same order."""
     scopes = sorted(capacity.limited & item.scopes)
-    for scope in scopes:
-        if capacity.permits_left(scope) <= 0 or not transaction.take_permit(scope, row.id):
+    if any(capacity.permits_left(scope) <= 0 for scope in scopes):
+        return False
+    for number, scope in enumerate(scopes):
+        if not transaction.take_permit(scope, row.id):
             capacity.mark_exhausted(scope)
-            transaction.release_permits([row.id])
+            if number:  # releasing costs more than taking: only what was taken is released
+                transaction.release_permits([row.id])
             return False
     for scope in scopes:
         capacity.use_permit(scope)

@@ -23,9 +23,14 @@ def pause(
     row = transaction.schedule(schedule_id)
     if row is None or row.state not in ("active", "paused"):
         return False
-    by_person = row.state == "paused" and row.paused_by not in _AUTOMATIC and row.paused_until is None
-    if by_person and by in _AUTOMATIC:
+    by_person = row.state == "paused" and row.paused_by not in _AUTOMATIC
+    if by_person and by in _AUTOMATIC and row.paused_until is None:
         return False  # a pause by a person stays: only a person resumes it
+    if by_person and by not in _AUTOMATIC:  # the first note and instant stay
+        first = row.paused_at if row.paused_at is not None else now
+        transaction.set_schedule_state(schedule_id, "paused", first, row.note or note, row.paused_by)
+        transaction.set_paused_until(schedule_id, until)
+        return True
     next_slot, due_at, rev = row.next_slot, row.due_at, row.rev
     waiting = row.state == "active" and due_at is None and next_slot is not None
     if due_at is not None and next_slot is not None and next_slot <= now:

@@ -22,12 +22,15 @@ from matins.ports import Transaction
 from matins.runtime.pausing import pause
 from matins.runtime.rows import run_record, schedule_record
 from matins.service.core import Core
-from matins.service.drafts import apply_edit, check_note, free_name
+from matins.service.drafts import Draft, apply_edit, check_note, free_name
 from matins.service.file.write_back import Deleted, Edited, FileWriter
 from matins.service.new_agents import NewAgents
 from matins.service.proposals import Proposals
 from matins.service.run_results import run_result
 from matins.service.schedule_changes import ScheduleChanges
+
+_UNCHANGED = ("active", "paused", "pending", "completed")
+"""States in which an edit that changes nothing has no effect. In the others it revives the schedule."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,7 @@ class Schedules:
         when: Any = None,
         agent: str = "",
         create_agent: bool = False,
+        replace: bool = False,
         context: Mapping[str, Any] | None = None,
         **settings: Any,
     ) -> Schedule:
@@ -54,6 +58,9 @@ class Schedules:
         given = {"name": draft_name, "when": when, "agent": agent, "context": context, **settings}
         made = self.agents.prepare(principal, agent, settings) if create_agent else []
         (draft,) = self.proposals.drafts(principal, [given], now, [one.name for one in made])
+        if replace and (there := self._named(draft)) is not None:
+            edits = _differences(there.definition, draft.timetable.definition)
+            return self.edit(principal, draft.name, agent=draft.agent, context=context, **edits)
         if not made:
             task = self.writer.add_task(principal, name, draft.agent, draft.timetable.definition)
             if task is not None:
@@ -120,12 +127,18 @@ class Schedules:
         now, core = self.core.clock.now_ms(), self.core
         given = self.proposals.check_settings(principal, settings, editing=True, context=context)
         jobs = core.jobs.names()
+        results: builtins.list[Schedule] = []
 
         def in_store(transaction: Transaction) -> None:
-            schedule = core.schedule_for(transaction, principal, name, agent)
+            revise(transaction, core.schedule_for(transaction, principal, name, agent))
+            results[:] = [schedule_result(transaction, core.schedule_for(transaction, principal, name, agent))]
+
+        def revise(transaction: Transaction, schedule: ScheduleRecord) -> None:
             check_revision(schedule, if_rev)
             policies = core.catalog.policies(transaction)
             definition, trigger = apply_edit(schedule, given, core.parse_context(policies, now), jobs)
+            if definition == schedule.definition and schedule.state in _UNCHANGED:
+                return  # no revision, and no approval is void
             definition = self.proposals.check_edit(transaction, principal, schedule, definition, trigger, now)
             self.changes.revise(transaction, principal, schedule, definition, trigger, tuple(given), now)
 
@@ -135,7 +148,7 @@ class Schedules:
         key = self._key(principal, name, agent)
         self.writer.change(principal, "schedule", key, now, in_store, Edited(settings), check)
         agent, _, name = key.partition("/")
-        return self.get(principal, name, agent=agent)
+        return results[0] if results else self.get(principal, name, agent=agent)
 
     def delete(self, principal: Principal, name: str, *, agent: str | None = None) -> bool:
         now, core = self.core.clock.now_ms(), self.core
@@ -171,7 +184,8 @@ class Schedules:
             schedule = self.core.schedule_for(transaction, principal, name, agent)
             _check_pausable(transaction, schedule)
             self.changes.plan_due(transaction, schedule, now)
-            if not pause(transaction, schedule.id, now, principal.name, note, until):
+            completed = self.core.schedule(transaction, schedule.id).state == "completed"
+            if completed or not pause(transaction, schedule.id, now, principal.name, note, until):
                 raise does_not_run(schedule)
             result = schedule_result(transaction, self.core.schedule(transaction, schedule.id))
         self.core.notify()
@@ -188,6 +202,11 @@ class Schedules:
             result = schedule_result(transaction, self.core.schedule(transaction, schedule.id))
         self.core.notify()
         return result
+
+    def _named(self, draft: Draft) -> ScheduleRecord | None:
+        with self.core.store.reading() as transaction:
+            ids = transaction.schedules_named(draft.name, draft.agent)
+            return self.core.schedule(transaction, ids[0]) if ids else None
 
     def _key(self, principal: Principal, name: str, agent: str | None) -> str:
         with self.core.store.reading() as transaction:
@@ -283,6 +302,12 @@ def _text_and_settings(definition: ScheduleDefinition) -> tuple[str, dict[str, A
     return "unreadable", {}
 
 
+def _differences(before: ScheduleDefinition, after: ScheduleDefinition) -> dict[str, Any]:
+    """The settings to edit so that a schedule has those of another. One that is left out gets its default."""
+    old, new = schedule_settings(before), schedule_settings(after)
+    return {name: new.get(name) for name in {**old, **new} if old.get(name) != new.get(name)}
+
+
 def check_revision(schedule: ScheduleRecord, if_rev: int | None) -> None:
     if if_rev is not None and schedule.rev != if_rev:
         raise Stale(
@@ -299,6 +324,7 @@ def does_not_run(schedule: ScheduleRecord) -> Conflict:
         "rejected": "Delete it, or edit it to request approval again.",
         "broken": "Edit it, then resume it.",
         "expired": "Set a later end to revive it.",
+        "completed": "It has no slot left. Edit it to give it one.",
     }
     message = f'"{schedule.name}" is {schedule.state}.'
     return Conflict(message, value=schedule.state, field="state", hint=hints.get(schedule.state))

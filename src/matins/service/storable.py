@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from math import isfinite
+from typing import Any, cast
 
 from matins.engine.validation import UNSTORABLE
 from matins.errors import InvalidInput
@@ -13,8 +14,25 @@ _MAX_INTEGER = 1 << 63
 
 def check_storable(arguments: Mapping[str, Any]) -> None:
     for name, value in arguments.items():
-        if name not in ("payload", "body"):  # stored as JSON, which can encode a NUL
+        if name in ("payload", "body"):  # stored as JSON, which can encode a NUL
+            _check_finite(name, value)
+        else:
             _check(name, value)
+
+
+def _check_finite(field: str, value: Any) -> None:
+    """Raise InvalidInput for a number that JSON does not have: NaN, or an infinity."""
+    if isinstance(value, float) and not isfinite(value):
+        raise InvalidInput(
+            f'"{field}" contains {value}, which JSON does not have.', value=str(value), field=field, hint="Use null."
+        )
+    inner: Any = cast("Any", value)
+    if isinstance(value, dict):
+        for item in inner.values():
+            _check_finite(field, item)
+    elif isinstance(value, (list, tuple)):
+        for item in inner:
+            _check_finite(field, item)
 
 
 def _check(field: str, value: Any) -> None:

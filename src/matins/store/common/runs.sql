@@ -8,7 +8,7 @@ WHERE state {live} AND state >= {starting} AND state < {held}
   AND owner NOT IN (SELECT id FROM workers WHERE stopped_at IS NULL) ORDER BY id;
 
 -- owner_of: the worker of a started run, unless it has stopped
-SELECT w.id, w.identity, w.beat FROM runs r JOIN workers w ON w.id = r.owner AND w.stopped_at IS NULL WHERE r.id = :run_id;
+SELECT w.id, w.identity, w.beat, w.offers FROM runs r JOIN workers w ON w.id = r.owner AND w.stopped_at IS NULL WHERE r.id = :run_id;
 
 -- suspend_runs: hold the queued and ready runs of a paused schedule
 UPDATE runs SET state = {waiting}, reason = 'paused'
