@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -41,7 +42,7 @@ from matins.service import Service
 from matins.service.file.reload import Reloader
 from matins.service.output import state_folder
 from matins.surfaces.transports.in_process import InProcess
-from matins.surfaces.transports.socket import OwnerSocket, OwnerSocketServer
+from matins.surfaces.transports.socket import OwnerSocket, OwnerSocketServer, answers
 
 C = TypeVar("C", bound=CheckExecutor)
 document_settings()
@@ -190,17 +191,35 @@ class Matins(Api):
         engine = self._engine()
         engine.wrote_events = self.outbox.wake
         with self._owning:
-            if not self._store.acquire():
+            if not self._store.acquire(wait=True):
                 raise engine_running(self._store)
             self._loop = loop = Loop(engine)
+        try:
+            self._begin(loop, engine)
+        except BaseException:  # another start may succeed
+            self._give_up(loop)
+            raise
+        return self
+
+    def _begin(self, loop: Loop, engine: Engine) -> None:
+        path = self._store.socket_path()
+        if path is not None and answers(path):  # its lock was deleted
+            raise engine_running(self._store)
         loop.start(self._executor(loop), self._checks(CheckExecutor, loop.wake), evidence_in(self._state_folder))
         self.outbox.start()
         self._deadman.watch(self._store, self.clock, lambda: engine.turned_at, self._loader.policies).start()
-        path = self._store.socket_path()
         if path is not None:
             self._control = OwnerSocketServer(path, self._service)
             self._store.announce(path)
-        return self
+
+    def _give_up(self, loop: Loop) -> None:
+        """Undo a start that failed."""
+        self._deadman.stop()
+        with suppress(Exception):  # the first error is reported
+            loop.abandon()
+        self.outbox.stop()
+        self._loop = None
+        self._store.release()
 
     def stop(self, *, wait: bool = True, timeout: float = 30, leave: bool = False) -> None:
         """Start no new runs, and wait up to `timeout` seconds for running ones. Then stop agents that still run; with

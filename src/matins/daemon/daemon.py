@@ -102,7 +102,7 @@ class Daemon:
                 state_folder=None if path_of(self._store) else str(self._home.path / "state"),
             )
         stack.callback(matins.close)
-        if not matins.store.acquire():
+        if not matins.store.acquire(wait=True):
             raise engine_running(matins.store)
         listener = stack.enter_context(bind_address(self._host, self._port))
         matins.subscribe(logs.log_event)

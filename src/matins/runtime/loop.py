@@ -85,6 +85,16 @@ class Loop:
         if wait and left:
             raise SchedulerShutdownError(timeout_ms, left)
 
+    def abandon(self) -> None:
+        """Stop what a failed start has started, without a turn."""
+        self._stopping.set()
+        self.wake()
+        if self._thread is not None:
+            self._thread.join()
+        self._heartbeat.stop()
+        self.engine.executor.stop()
+        self.engine.checks.stop()
+
     def _wind_up(self, deadline: int, unresponsive: int = 0) -> None:
         """Do turns until only `unresponsive` runs are unfinished, or the deadline has passed."""
         engine = self.engine

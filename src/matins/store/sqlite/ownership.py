@@ -56,6 +56,27 @@ class Ownership:
             time.sleep(_POLL_S)
         return False
 
+    def renew(self) -> bool:
+        """Take the lock again when its file was deleted or replaced. False when another process has taken it."""
+        if self._file is None or self._path is None or self._pid != os.getpid():
+            return True
+        try:
+            status, own = os.stat(self._path), os.fstat(self._file)  # noqa: PTH116 - before every transaction
+            if (status.st_dev, status.st_ino) == (own.st_dev, own.st_ino):
+                return True
+        except FileNotFoundError:
+            pass
+        text, held = os.pread(self._file, 4096, 0), self._file
+        self._file = None
+        if not self.acquire():
+            self._file = held  # deleted, but still this process's own
+            return False
+        assert self._file is not None
+        os.ftruncate(self._file, 0)
+        os.pwrite(self._file, text, 0)
+        os.close(held)
+        return True
+
     def announce(self, socket: Path) -> None:
         """Write the address of the engine into the lock file."""
         if self._file is not None:

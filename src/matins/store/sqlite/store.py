@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import threading
+import time
 import uuid
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -20,6 +22,8 @@ from matins.store.sqlite.backup import integrity_problems, write_backup
 from matins.store.sqlite.ownership import Ownership, check_filesystem
 from matins.store.sqlite.transaction import SQL, SqliteTransaction
 
+_MAX_OPEN_TRIES = 500
+_OPEN_POLL_S = 0.01
 APPLICATION_ID = 0x4D41544E  # "MATN"
 _PRAGMAS = (
     "PRAGMA journal_mode = WAL",
@@ -48,7 +52,8 @@ class SqliteStore:
         with translated_errors(path):
             self._connection: Any = self._connect()  # apsw's types of bindings need Python 3.12
             try:
-                self._open(now)
+                self._open_waiting(now)
+                self._inode = self._inode_now()
                 self.store_id, self.incarnation = self._meta("store_id"), self._meta("incarnation")
                 self.run_key = self._meta("run_key")
             except BaseException:
@@ -65,6 +70,7 @@ class SqliteStore:
     @contextmanager
     def transaction(self, now: int) -> Generator[SqliteTransaction]:
         with self._lock, translated_errors(self.path):
+            self._check_file()
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 chain = self._chain or self._new_chain(now)
@@ -85,6 +91,7 @@ class SqliteStore:
     @contextmanager
     def reading(self) -> Generator[SqliteTransaction]:
         with self._lock, translated_errors(self.path):
+            self._check_file()
             alone = not self._connection.in_transaction
             if alone:
                 self._connection.execute("BEGIN")
@@ -163,6 +170,39 @@ class SqliteStore:
         connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
         return connection
 
+    def _inode_now(self) -> tuple[int, int] | None:
+        if self.path is None:
+            return None
+        try:
+            status = os.stat(self.path)  # noqa: PTH116 - half the time of Path.stat, before every transaction
+        except FileNotFoundError:
+            return 0, 0
+        return status.st_dev, status.st_ino
+
+    def _check_file(self) -> None:
+        """Raise StoreUnavailable when the file, or the lock beside it, is no longer the one that was opened: what is
+        written to it would be lost, or another engine may run."""
+        if self._inode_now() != self._inode:
+            raise StoreUnavailable(
+                f"{self.path} was deleted or replaced while it was open.",
+                hint="Put it back, or restart the process. Nothing is started until then.",
+            )
+        if not self.ownership.renew():
+            raise StoreUnavailable(
+                f"The lock of {self.path} was deleted, and another process has taken it.", hint="Stop one of the two."
+            )
+
+    def _open_waiting(self, now: int) -> None:
+        """Open the database, waiting for other processes that create it at the same time."""
+        for _ in range(_MAX_OPEN_TRIES):
+            try:
+                self._open(now)
+            except apsw.BusyError:  # SQLite does not wait while the journal mode changes
+                time.sleep(_OPEN_POLL_S)
+            else:
+                return
+        self._open(now)
+
     def _open(self, now: int) -> None:
         """Open the database, and refuse a foreign or newer one before anything is written."""
         migrations = load_migrations("matins.store.sqlite")
@@ -193,6 +233,8 @@ class SqliteStore:
     def _upgrade(self, migrations: list[Migration], now: int) -> None:
         """Apply migrations while no other process owns the file: the schema must not change under a running engine."""
         if not self.ownership.acquire_waiting():
+            if self._applied(migrations) == len(migrations):
+                return  # another process upgraded the file, and its engine runs
             raise StoreBusy(
                 f"{self.path} must be upgraded, but an engine is running on it.", hint="Stop the engine first."
             )

@@ -58,6 +58,17 @@ class OwnerSocketServer:
         self._path.unlink(missing_ok=True)
 
 
+def answers(path: Path) -> bool:
+    """Whether an engine listens on the socket."""
+    with socket.socket(socket.AF_UNIX) as caller:
+        caller.settimeout(_TIMEOUT_S)
+        try:
+            caller.connect(str(path))
+        except OSError:
+            return False
+    return True
+
+
 class _Server(socketserver.ThreadingUnixStreamServer):
     daemon_threads = True
     block_on_close = False

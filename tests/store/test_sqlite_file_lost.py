@@ -1,0 +1,73 @@
+"""The file, or the lock beside it, is deleted or replaced under a running engine; starts that meet."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from matins import Matins
+from matins.errors import StoreBusy, StoreUnavailable
+from matins.testing import Sandbox
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+def test_a_file_that_is_gone_is_noticed(tmp_path: Path, replaced: bool) -> None:
+    """S7, B1: nothing is started, and every use says so, until it is back."""
+    file = tmp_path / "matins.db"
+    with closing(Sandbox(f"sqlite:///{file}")) as sandbox:
+        sandbox.job("work")(lambda run: None)
+        sandbox.add("s", when="every 1 minute", job="work", anchor="grid")
+        kept = file.rename(tmp_path / "kept.db")
+        if replaced:
+            shutil.copy(kept, file)
+        sandbox.clock.advance(60_000)
+        assert sandbox.engine.run_once() > 0
+        with pytest.raises(StoreUnavailable, match="was deleted or replaced"):
+            sandbox.runs.list()
+        file.unlink(missing_ok=True)
+        kept.rename(file)
+        sandbox.engine.run_once()
+        assert len(sandbox.runs.list()) == 1
+
+
+def test_a_deleted_lock_lets_no_second_engine_in(tmp_path: Path) -> None:
+    """B1: the engine answers on its socket, and takes the lock again."""
+    url = f"sqlite:///{tmp_path}/matins.db"
+    with Matins(url) as first:
+        Path(f"{tmp_path}/matins.db.lock").unlink()
+        with closing(Matins(url)) as second, pytest.raises(StoreBusy, match="Another engine is running"):
+            second.start()
+        first.events.list()  # any use of the store takes the lock again
+        with closing(Matins(url)) as second, pytest.raises(StoreBusy, match="Another engine is running"):
+            second.start()
+    first.close()
+
+
+def test_a_start_that_failed_can_be_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """S2: it does not look as if it had started."""
+    with closing(Matins(f"sqlite:///{tmp_path}/matins.db")) as m:
+        with monkeypatch.context() as broken:
+            broken.setattr(m.outbox, "start", lambda: 1 / 0)
+            with pytest.raises(ZeroDivisionError):
+                m.start()
+        m.job("work")(lambda run: None)
+        m.add("s", when="every day at 09:00", job="work")
+        m.start()
+        assert m.runs.wait(m.run("s").id).state == "succeeded"
+        m.stop()
+
+
+_OPEN = "import sys; from matins import Matins; Matins(sys.argv[1]).close()"
+
+
+def test_processes_that_create_a_file_together_all_succeed(tmp_path: Path) -> None:
+    """S7"""
+    for number in range(3):
+        url = f"sqlite:///{tmp_path}/{number}.db"
+        opened = [subprocess.Popen([sys.executable, "-c", _OPEN, url]) for _ in range(4)]
+        assert [process.wait(120) for process in opened] == [0] * 4
