@@ -59,7 +59,8 @@ class RunQueries(Statements):
         return self._value("next_recorded", id=schedule_id, since=since)
 
     def note_recorded(self, now: int) -> None:
-        last = self._value("last_recorded", now=now) or 0
+        last, before = self._value("last_recorded", now=now) or 0, self.recorded_until()
+        last = max(last, before) if before > now else last  # another engine's clock may still be behind
         self._raised(self._all("set_recorded", value=str(last)))
 
     def recorded_until(self) -> int:
