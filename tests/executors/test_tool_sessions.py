@@ -97,6 +97,7 @@ def test_c5_waiting_for_a_session_ends_with_the_final_fallback(office: Office, t
 def test_c5_an_agent_that_got_another_tool(office: Office, tmp_path: Path) -> None:
     """C5: the old tool's session is no session of the new one, whether that says so or Matins sees it"""
     m = office.matins
+    m.agents.set("ann", runner="claude")
     schedule(office, {"kind": "channel", "channel": "C1"})
     for runner in ("claude", "opencode", "codex"):
         m.agents.set("ann", runner=runner, environment={"STANDIN_HOME": str(tmp_path)})
