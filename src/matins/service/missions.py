@@ -81,19 +81,30 @@ class Missions:
 
     def draft(self, principal: Principal, name: str, *, agent: str | None = None) -> Mission:
         name, agent = self._key(name, agent)
-        self.schedules.edit(principal, name, agent=agent, **dict.fromkeys(_OF_THE_TIME))
-        return self.get(principal, name, agent=agent)
+        self._untime(principal, name, agent)
+        return self._unpaused(principal, name, agent)
 
     def abort(self, principal: Principal, name: str, *, agent: str | None = None) -> Mission:
         """No new run starts once the time is away; then the runs end."""
         name, agent = self._key(name, agent)
-        self.draft(principal, name, agent=agent)
+        self._untime(principal, name, agent)
         now = self.core.clock.now_ms()
         with self.core.store.transaction(now) as transaction:
             schedule = self.core.schedule_for(transaction, principal, name, agent)
             live = [run for run, _ in live_runs(transaction, [schedule.id]).get(schedule.id, [])]
             end_runs(transaction, self.core.catalog, live, now, "mission_aborted", principal.name)
         self.core.notify()
+        return self._unpaused(principal, name, agent)
+
+    def _untime(self, principal: Principal, name: str, agent: str) -> None:
+        self.schedules.edit(principal, name, agent=agent, **dict.fromkeys(_OF_THE_TIME))
+
+    def _unpaused(self, principal: Principal, name: str, agent: str) -> Mission:
+        """The mission. A pause ends with the time that it held back."""
+        mission = self.get(principal, name, agent=agent)
+        if mission.status != "paused":
+            return mission
+        self.schedules.resume(principal, name, agent=agent)
         return self.get(principal, name, agent=agent)
 
     def delete(self, principal: Principal, name: str, *, agent: str | None = None) -> bool:

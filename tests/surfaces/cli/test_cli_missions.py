@@ -65,7 +65,7 @@ def test_abort_and_delete(user: User, bench: Sandbox) -> None:
 @pytest.mark.parametrize("verb", ["show", "draft", "abort"])
 def test_a_schedule_without_steps_is_no_mission(user: User, bench: Sandbox, verb: str) -> None:
     bench.add("plain", when="0 2 * * *", job="work")
-    assert '"plain" has no steps, so it is not a mission.' in user.complains("missions", verb, "plain", code=3)
+    assert '"plain" has no steps, so it is not a mission.' in user.complains("missions", verb, "plain", code=2)
     assert bench.get("plain").trigger_text == "every day at 02:00"
     assert user.says("missions", "delete", "plain").startswith("There is no mission")
 

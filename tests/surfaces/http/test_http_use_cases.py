@@ -37,6 +37,7 @@ def test_a_client_does_everything(each_server: HttpServer, tmp_path: Path) -> No
     client = Api(transport)
     with closing(transport):
         schedules(client)
+        missions(client)
         runs(each_server, client)
         approvals(client)
         agents(client)
@@ -69,6 +70,17 @@ def schedules(client: Api) -> None:
     assert client.next_times("every 5m", count=2).kind == "interval"
     assert client.delete("a") is True
     assert client.delete("a") is False
+
+
+def missions(client: Api) -> None:
+    made = client.missions.make("release", steps=[{"title": "Build", "job": "work"}])
+    assert (made.status, made.when, made.steps) == ("draft", None, [{"title": "Build", "job": "work"}])
+    client.edit("release", when="0 2 * * *")
+    assert client.missions.get("release").status == "recurring"
+    assert client.missions.draft("release").status == "draft"
+    assert [mission.name for mission in client.missions.list(status="draft")] == ["release"]
+    assert client.missions.abort("release").status == "draft"
+    assert client.missions.delete("release") is True
 
 
 def runs(server: HttpServer, client: Api) -> None:

@@ -109,6 +109,20 @@ def schedules(call: Calls) -> None:
     call("schedules.next_times", "every weekday at 9am", timezone="Europe/London", count=3, after=START)
 
 
+def missions(call: Calls) -> None:
+    steps = [{"title": "Build", "job": "work"}, {"title": "Deploy", "job": "work", "after": ["Build"]}]
+    call("missions.make", "release", steps=steps)
+    call("missions.make", "nightly", when="every day at 2am", steps=steps)
+    call("missions.make", "empty")
+    call("missions.get", "release")
+    call("missions.list", status="draft")
+    call("missions.draft", "nightly")
+    call("missions.abort", "morning")
+    call("missions.abort", "nightly")
+    call("missions.delete", "nightly")
+    call("missions.delete", "nightly")
+
+
 def runs(call: Calls) -> None:
     first = call("schedules.run", "morning", key="once")
     call("schedules.run", "morning", key="once")
@@ -214,7 +228,7 @@ def errors(call: Calls) -> None:
 def all_results(transport: Transport, path: Path, token: str) -> Calls:
     with transport(path, token) as api:
         call = Calls(api)
-        for part in (schedules, runs, records, calls, whole, errors):
+        for part in (schedules, missions, runs, records, calls, whole, errors):
             part(call)
     return call
 

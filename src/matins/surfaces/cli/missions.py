@@ -30,7 +30,13 @@ missions = NounGroup("missions", help_of("missions"))
 
 @missions.command("list")
 @agent_option("Agent of the missions.")
-@click.option("--status", "-s", type=click.Choice(_STATUSES), help="Status of the missions.")
+@click.option(
+    "--status",
+    "-s",
+    type=click.Choice(_STATUSES),
+    metavar="STATUS",
+    help=f"Status of the missions: {', '.join(_STATUSES[:-1])} or {_STATUSES[-1]}.",
+)
 @page_options("--after")
 @pass_context
 def list_missions(context: CliContext, agent: str | None, status: str | None, after: str | None, limit: int) -> None:

@@ -1,0 +1,117 @@
+"""Missions on every store, and in the file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import every_store
+import pytest
+from file_steps import Desk
+
+from matins.errors import InvalidInput, ManagedByFile, NotFound
+from matins.model.access import Principal
+from matins.testing import Sandbox, iso
+
+postgres_server, postgres_url, url = every_store.postgres_server, every_store.postgres_url, every_store.url
+bench = every_store.bench
+SCOUT = Principal("agent", "scout")
+PAGE = Path(__file__).parents[2] / "docs" / "missions.md"
+STEPS: list[Any] = [{"title": "Build", "job": "work"}, {"title": "Deploy", "job": "work", "after": ["Build"]}]
+
+
+@pytest.fixture
+def desk(bench: Sandbox, tmp_path: Path) -> Iterator[Desk]:
+    """A file with the mission of docs/missions.md."""
+    found = re.search(r"```yaml\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    assert found is not None
+    agents = "agents: {coder: {runner: demo}, ops: {runner: demo}}\n"
+    return Desk(bench, tmp_path / "matins.yaml", agents + found[1])
+
+
+def test_the_life_of_a_mission(bench: Sandbox) -> None:
+    """P2 P10"""
+    assert bench.missions.make("m", steps=STEPS).status == "draft"
+    bench.add("plain", when="0 9 * * *", job="work")
+    bench.edit("m", when="0 9 * * *", ends_at="2026-03-29T00:00:00Z")
+    bench.run_until("2026-03-27T10:00:00Z")
+    (mission,) = bench.missions.list()
+    assert (mission.status, mission.recurring, mission.when) == ("recurring", True, "0 9 * * *")
+    assert (iso(mission.last_run_at), iso(mission.next_run_at)) == ("2026-03-27T09:00:00Z", "2026-03-28T09:00:00Z")
+    assert mission.last_run is not None
+    assert (mission.last_run.steps, mission.steps) == ([], STEPS)
+    whole = bench.missions.get("m").last_run
+    assert whole is not None
+    assert [step.status for step in whole.steps] == ["succeeded", "succeeded"]
+    bench.run_until("2026-03-30T10:00:00Z")
+    assert [one.name for one in bench.missions.list(status="completed")] == ["m"]
+    drafted = bench.missions.draft("m")
+    assert (drafted.status, drafted.when, drafted.ends_at, drafted.next_run_at) == ("draft", None, None, None)
+    assert (bench.missions.delete("m"), bench.missions.delete("m"), bench.missions.list()) == (True, False, [])
+
+
+def test_abort_ends_what_waits_for_a_person(bench: Sandbox) -> None:
+    """P4"""
+    bench.missions.make("m", when="0 9 * * *", steps=[{**STEPS[0], "approval": "owner_approve"}, STEPS[1]])
+    bench.run_until("2026-03-27T10:00:00Z")
+    assert bench.missions.get("m").status == "active"
+    aborted = bench.missions.abort("m")
+    assert (aborted.status, bench.approvals.list()) == ("cancelled", [])
+    assert aborted.last_run is not None
+    assert aborted.last_run.reason == "cancelled"
+    assert [step.reason for step in aborted.last_run.steps] == ["mission_aborted", "mission_aborted"]
+    bench.run_until("2026-03-29T10:00:00Z")
+    assert len(bench.runs.list(schedule="m")) == 1
+
+
+def test_missions_are_paged_by_id(bench: Sandbox) -> None:
+    """B20: other schedules between them do not count"""
+    for number in range(5):
+        bench.add(f"s{number}", when="0 9 * * *", job="work")
+        bench.missions.make(f"m{number}", steps=STEPS[:1])
+    first = bench.missions.list(limit=2)
+    assert [one.name for one in first] == ["m0", "m1"]
+    assert [one.name for one in bench.missions.list(after=first[-1].id, limit=9)] == ["m2", "m3", "m4"]
+
+
+def test_what_is_no_mission(bench: Sandbox) -> None:
+    """P6"""
+    bench.add("plain", when="0 9 * * *", job="work")
+    with pytest.raises(InvalidInput, match='needs "steps"'):
+        bench.missions.make("m", job="work")
+    for verb in ("get", "draft", "abort"):
+        with pytest.raises(NotFound, match="has no steps"):
+            getattr(bench.missions, verb)("plain")
+    assert bench.missions.delete("plain") is False
+    assert bench.get("plain").state == "active"
+
+
+def test_a_mission_that_an_agent_makes_waits_for_approval(bench: Sandbox) -> None:
+    """B7"""
+    bench.agents.set("scout", runner="demo")
+    made = bench.acting_as(SCOUT).missions.make("m", when="0 9 * * *", steps=STEPS)
+    assert made.status == "draft"
+    bench.approvals.approve(bench.approvals.list()[0].id)
+    assert bench.missions.get("m").status == "recurring"
+
+
+def test_a_mission_in_the_file(desk: Desk) -> None:
+    """P2 C7: without `when` it is a draft; the file defines its time"""
+    assert desk.look() == "applied"
+    (mission,) = desk.bench.missions.list()
+    assert (mission.name, mission.status, [step["title"] for step in mission.steps]) == (
+        "release",
+        "draft",
+        ["Build", "Deploy"],
+    )
+    assert mission.file is not None
+    with pytest.raises(ManagedByFile):
+        desk.bench.missions.abort("release")
+    desk.change(("  release:\n", "  release:\n    when: 0 2 * * *\n"))
+    assert desk.look() == "applied"
+    assert desk.bench.missions.get("release").status == "recurring"
+    desk.change(("    when: 0 2 * * *\n", ""))
+    assert desk.look() == "applied"
+    assert desk.bench.missions.get("release").status == "draft"
