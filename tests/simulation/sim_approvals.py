@@ -11,8 +11,10 @@ from sim_rows import Commit, CursorRow, Reader, RunRow
 from sim_violation import require
 
 from matins.engine.approvals import digest, needs_approval
+from matins.engine.policies import NO_POLICIES
 from matins.model.run import RunState
 from matins.model.trigger import Once
+from matins.runtime.named_files import named_files
 
 _APPROVAL = """SELECT id, kind, schedule_id, run_id, rev, digest, approvers, needed, requested_by, expires_at, state,
   request FROM approvals"""
@@ -107,14 +109,16 @@ class ApprovalRules:
 
     def _check_claim(self, run: RunRow, now: int) -> None:
         agent, name = self._reader.schedule(run.schedule_id)
-        definition = self._reader.timetable(run.schedule_id, run.rev).definition
-        words = digest(agent, name, run.rev, definition)
-        used = [row for row in self._of(run) if row.state == "used" and row.digest == words]
+        definition = self._reader.definition(run)
+        files = named_files(definition, None, NO_POLICIES)
+        words = digest(self._reader.agent(run), name, run.rev, definition, *([files] if files else []))
+        used = [row for row in self._of(run) if row.state == "used"]
         if (run.schedule_id, run.rev) in self._proposed:
-            allowed = any(row.kind == "schedule" for row in used)
+            whole = digest(agent, name, run.rev, self._reader.timetable(run.schedule_id, run.rev).definition)
+            allowed = any(row.kind == "schedule" and row.digest == whole for row in used)
             require(10, allowed, f"nobody approved what {agent}/{name} says at revision {run.rev}: {run}")
         if needs_approval(definition):
-            mine = [row for row in used if row.kind == "run" and row.run_id == run.id]
+            mine = [row for row in used if row.kind == "run" and row.run_id == run.id and row.digest == words]
             require(10, bool(mine), f"started without an approval of its digest: {run}")
             age = now - max(self._decided[row.id] for row in mine)
             fresh = age <= definition.approval_timeout_ms or run.attempt > 1

@@ -7,11 +7,11 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 from unittest.mock import patch
 
-from matins.engine import gates, planning
+from matins.engine import gates, planning, steps
 from matins.engine.gates import BITS, quiet_hours
 from matins.model.budget import BudgetUsage
 from matins.model.run import Usage
-from matins.runtime import approval_requests, pausing, run_changes, spending
+from matins.runtime import approval_requests, pausing, run_changes, spending, step_changes
 from matins.runtime.checks import CheckedRun
 from matins.runtime.clearance import Clearance
 from matins.runtime.engine import Engine
@@ -77,7 +77,7 @@ def permit_taken_twice() -> Planted:
 
 def promoted_past_others() -> Planted:
     """A queued run is promoted whatever else is live."""
-    return _sql("promote", "q.state BETWEEN 0 AND 5 GROUP BY", "q.state = 1 GROUP BY")
+    return _sql("promote", "q.parent IS NULL GROUP BY", "q.parent IS NULL AND q.state = 1 GROUP BY")
 
 
 def window_forgotten() -> Planted:
@@ -97,7 +97,55 @@ def never_comes_back() -> Planted:
 
 def history_overlooked() -> Planted:
     """After the clock went back, slots that have their records are planned again."""
-    return patch.object(SqliteTransaction, "covered_until", lambda self, schedule_id, since: None)
+    return patch.object(SqliteTransaction, "covered", lambda self, schedule_id, since: [])
+
+
+# -- steps
+
+
+def first_of_several_is_enough() -> Planted:
+    """A step starts when one of those that it waits for has succeeded."""
+    advance = steps.advance
+
+    def early(after: Any, states: Any) -> Any:
+        following = advance(after, states)
+        may = {n for n, s in states.items() if s.pending and any(steps._succeeded(states[m]) for m in after[n - 1])}
+        return following._replace(ready=tuple(sorted(may - following.skipped.keys())))
+
+    return patch.object(step_changes, "advance", early)
+
+
+def all_steps_at_once() -> Planted:
+    """No step waits for another when a run unfolds."""
+    return patch.object(step_changes, "_waiting", lambda step: step)
+
+
+def dependants_left_behind() -> Planted:
+    """What waits for a step that did not succeed waits for ever."""
+    return patch.object(step_changes, "_skipped", _nothing)
+
+
+def joined_too_early() -> Planted:
+    """A run is over as soon as one of its steps has failed."""
+    outcome = steps._outcome
+    return patch.object(
+        steps, "_outcome", lambda states: steps.RunState.FAILED if steps.RunState.FAILED in states else outcome(states)
+    )
+
+
+def former_rounds_count() -> Planted:
+    """The steps of former rounds count as those of the last."""
+    return _sql("steps_of", "AND r.round = (SELECT max(round)", "AND r.round = (SELECT min(round)")
+
+
+def only_the_run_is_cancelled() -> Planted:
+    """Who cancels a run leaves its steps alone."""
+    return patch.object(SqliteTransaction, "live_steps", lambda self, run_ids: [])
+
+
+def _nothing(row: Any, item: Any, whole: Any, other: int, now: int) -> Any:
+    """A change that nobody can make: of an epoch that never was."""
+    return step_changes.RunChange(row.id, -1, None, item, run_changes.SKIP, now)
 
 
 # -- gates
@@ -231,7 +279,7 @@ def not_uncounted() -> Planted:
 
 def turned_down_for_good() -> Planted:
     """A schedule whose last execution did not happen has ended all the same."""
-    return patch.object(run_changes, "_continue", lambda *arguments: None)
+    return patch.object(run_changes, "continue_schedule", lambda *arguments: None)
 
 
 def slot_lost_at_pause() -> Planted:
@@ -254,6 +302,14 @@ CORE_BUGS = _named(
     lost_answer_ignored,
     never_comes_back,
     history_overlooked,
+)
+STEP_BUGS = _named(
+    first_of_several_is_enough,
+    all_steps_at_once,
+    dependants_left_behind,
+    joined_too_early,
+    former_rounds_count,
+    only_the_run_is_cancelled,
 )
 GATE_BUGS = _named(
     nobody_asked,
@@ -279,4 +335,4 @@ GATE_BUGS = _named(
     turned_down_for_good,
     slot_lost_at_pause,
 )
-BUGS = CORE_BUGS | GATE_BUGS
+BUGS = CORE_BUGS | STEP_BUGS | GATE_BUGS

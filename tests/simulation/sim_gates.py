@@ -105,9 +105,13 @@ class GateRules:
             self._count(old, new)
             if new.cleared & GatesPassed.CHECKED and not (old and old.cleared & GatesPassed.CHECKED):
                 self._check_checked(old, new)
-        for _, new in commit.claims:
-            rule = self._reader.timetable(new.schedule_id, new.rev)
-            self._check_claim(new, rule.definition, commit.now, {*throttles, *self._in_force.throttles})
+        for new in commit.starts:
+            require(10, not new.cancelling, f"started although it shall end: {new}")
+            definition = self._reader.definition(new)
+            if not definition.steps:
+                self._check_throttles(new, definition, commit.now, {*throttles, *self._in_force.throttles})
+            if not new.step:
+                self._check_start(new, definition, commit.now)
             self._check_schedule(new, cursors[new.schedule_id])
             self._began.add(new.id)
         for schedule_id in sorted({new.schedule_id for _, new in commit.runs}):
@@ -138,11 +142,15 @@ class GateRules:
         said = [row[0] for row in rows]
         require(10, bool(said) and set(said) == {"pass"}, f"cleared by {said} of epoch {epoch}: {old} became {new}")
 
-    def _check_claim(self, run: RunRow, definition: ScheduleDefinition, now: int, throttles: set[Throttled]) -> None:
-        require(10, not run.cancelling, f"started although it shall end: {run}")
-        agent, _ = self._reader.schedule(run.schedule_id)
+    def _check_throttles(
+        self, run: RunRow, definition: ScheduleDefinition, now: int, throttles: set[Throttled]
+    ) -> None:
+        agent = self._reader.agent(run)
         holding = [throttle for throttle in throttles if throttle.holds_for(definition, agent, now)]
         require(10, not holding, f"started at {now} in spite of {holding}: {run}")
+
+    def _check_start(self, run: RunRow, definition: ScheduleDefinition, now: int) -> None:
+        """What a run of steps passes once, as a whole."""
         quiet = run.slot is not None and self._in_force.quiet(definition.quiet_hours, now)
         require(10, not quiet, f"started in quiet hours, at {now}: {run}")
         needs = definition.pre_check or definition.before_run or self._in_force.hooked or self.guarded
@@ -151,5 +159,5 @@ class GateRules:
     def _check_schedule(self, run: RunRow, cursor: CursorRow) -> None:
         if run.id in self._began:
             return
-        by_hand = run.slot is None and cursor.state == "paused"
+        by_hand = run.slot is None and not run.step and cursor.state == "paused"
         require(10, cursor.state in _WORKING or by_hand, f"started while its schedule is {cursor.state}: {run}")

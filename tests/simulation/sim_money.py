@@ -63,12 +63,13 @@ class MoneyRules:
             self._check_reserved(runs)
         for key, row in self._reserved.items():
             if key not in before:
-                self._check_fits(row)
+                self._check_fits(row, runs)
         for _, new in commit.claims:
             self._check_claim(new)
 
     def check_the_end(self) -> None:
-        require(11, not self._reserved, f"still set aside after all is over: {self._reserved}")
+        left = [row for row in self._reserved.values() if row.period != "run"]  # steps that have just started may run
+        require(11, not left, f"still set aside after all is over: {left}")
 
     def _check_reserved(self, runs: Mapping[int, RunRow]) -> None:
         """Only what runs has something set aside, and the purses know of it."""
@@ -84,18 +85,24 @@ class MoneyRules:
             told, known = (purse.money_reserved, purse.tokens_reserved), (held[key, "money"], held[key, "tokens"])
             require(10, told == known, f"{purse} counts {told} as set aside; runs hold {known}")
 
-    def _check_fits(self, row: Reservation) -> None:
-        budget, purse = self._in_force.budgets[row.budget], self._purses[row.purse]
+    def _check_fits(self, row: Reservation, runs: Mapping[int, RunRow]) -> None:
+        purse = self._purses[row.purse]
+        budget = self._shared(runs[row.run_id]) if row.period == "run" else self._in_force.budgets[row.budget]
         money, tokens = purse.money + purse.money_reserved, purse.tokens + purse.tokens_reserved
         fits = (budget.max_cost is None or money <= budget.max_cost) and (
             budget.max_tokens is None or tokens <= budget.max_tokens
         )
         require(10, fits, f"set aside beyond the budget: {row} of {purse}, of {budget}")
 
+    def _shared(self, step: RunRow) -> Budget:
+        """What the steps of a run may spend together."""
+        whole = self._reader.timetable(step.schedule_id, step.rev).definition
+        return Budget("of the run", max_cost=whole.max_cost, max_tokens=whole.max_tokens)
+
     def _check_claim(self, run: RunRow) -> None:
         agent, name = self._reader.schedule(run.schedule_id)
         for budget in self._in_force.budgets.values():
-            if _drawn(budget, agent, name):
+            if _drawn(budget, self._reader.agent(run), f"{agent}/{name}"):
                 aside = (run.id, budget.name) in self._reserved
                 require(10, aside, f"started with nothing set aside in {budget.name}: {run}")
 
@@ -109,18 +116,21 @@ class MoneyRules:
         for budget in budgets.values():
             if budget.name in changed:
                 continue
-            due = [s for agent, name, *s in spent if _drawn(budget, agent, name)] + self._granted(commit, budget)
+            due = [s for agent, schedule, *s in spent if _drawn(budget, agent, schedule)] + self._granted(
+                commit, budget
+            )
             expected = sum(money for money, _ in due), sum(tokens for _, tokens in due)
             found = tuple(now[budget.name, unit] - was[budget.name, unit] for unit in ("money", "tokens"))
             require(10, found == expected, f"{budget.name} changed by {found}, but {expected} was spent: {spent}")
 
     def _spent_now(self, commit: Commit) -> list[tuple[str, str, int, int]]:
-        """(agent, schedule, money, tokens) of each run that has spent something more."""
+        """(agent, schedule as "agent/name", money, tokens) of each run that has spent something more."""
         fresh: list[tuple[str, str, int, int]] = []
         rows = self._reader.numbered(_SPEND, commit.rows("spend")) if commit.rows("spend") else []
         for run_id, schedule_id, agent, money, tokens in rows:
             before = self._spent.get(run_id, (0, 0))
-            fresh.append((agent, self._reader.schedule(schedule_id)[1], money - before[0], tokens - before[1]))
+            schedule = "/".join(self._reader.schedule(schedule_id))
+            fresh.append((agent, schedule, money - before[0], tokens - before[1]))
             self._spent[run_id] = money, tokens
         return fresh
 
@@ -140,10 +150,10 @@ def _totals(purses: object) -> Counter[tuple[str, str]]:
     return totals
 
 
-def _drawn(budget: Budget, agent: str, name: str) -> bool:
+def _drawn(budget: Budget, agent: str, schedule: str) -> bool:
     """Whether a schedule draws on it."""
     if budget.scope == "all":
         return True
     if budget.scope == "agent":
         return bool(agent) and budget.of in (None, agent)
-    return budget.of in (None, f"{agent}/{name}")
+    return budget.of in (None, schedule)

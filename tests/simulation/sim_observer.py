@@ -11,9 +11,11 @@ from sim_approvals import ApprovalRules
 from sim_cursors import CursorRules
 from sim_gates import GateRules, InForce
 from sim_money import MoneyRules
-from sim_rows import Commit, CursorRow, EventRow, Reader, RunRow, claimed
+from sim_rows import Commit, CursorRow, EventRow, Reader, RunRow, claimed, unfolded
+from sim_steps import StepRules
 from sim_violation import require
 
+from matins.engine.steps import WAITING_FOR_STEP
 from matins.model.rows import AuditRows, SealRow, StoredEvent, WriterRow
 from matins.model.run import GatesPassed, RunState
 from matins.runtime.attempt import Attempt
@@ -26,7 +28,8 @@ _BORN = {*range(RunState.WAITING, RunState.RUNNING), RunState.SKIPPED, RunState.
 _TURNED_DOWN = {RunState.SKIPPED, RunState.MISSED, RunState.DENIED, RunState.EXPIRED, RunState.BLOCKED}
 _ENDS_OF_STARTED = {RunState.SUCCEEDED, RunState.FAILED, RunState.UNKNOWN, RunState.SKIPPED, RunState.INTERRUPTED}
 _ENDS_OF_ALL = {RunState.CANCELLED, RunState.OVER_BUDGET}
-_END_EVENTS = {f"run.{state.label}" for state in RunState if state >= OVER} | {"schedule.missed"}
+_END_EVENTS = {f"{whose}.{state.label}" for whose in ("run", "step") for state in RunState if state >= OVER}
+_END_EVENTS |= {"schedule.missed"}
 _HELD_BACK = ("paused", "pending", "rejected", "broken")
 """States of a schedule that hold its runs back until a person decides."""
 
@@ -44,6 +47,7 @@ class Observer:
         self.gates = GateRules(self.reader, self._in_force)
         self._approvals = ApprovalRules(self.reader, self._in_force)
         self._money = MoneyRules(self.reader, self._in_force)
+        self._steps = StepRules(self.reader)
         self._dispatched: dict[int, int] = {}
         self._keys: dict[tuple[int, str], int] = {}
         self._ends: set[int] = set()
@@ -73,9 +77,11 @@ class Observer:
         touched = (
             {run.schedule_id for run in after.values()} | changed.get("due", set()) | changed.get("schedules", set())
         )
-        self._digest.update(repr((now, sorted(after.items()))).encode())
+        self._digest.update(
+            repr((now, [after[run_id]._replace(request_key=None) for run_id in sorted(after)])).encode()
+        )
         commit = Commit(now, changed, events, [(self.runs.get(run_id), run) for run_id, run in after.items()])
-        self._check_ends(events)
+        self._check_ends(commit)
         births, ended = self._check_runs(after, self._told(commit), now)
         withdrawn = {event.run_id for event in events if event.type == "run.withdrawn"}
         self._check_forgotten(changed.get("runs", set()) - after.keys(), withdrawn, now)
@@ -100,12 +106,20 @@ class Observer:
         self.gates.check(commit, self.cursors, throttles)
         self._approvals.check(commit, self.cursors, self.runs)
         self._money.check(commit, self.runs, budgets)
+        self._steps.check(commit, self.runs)
 
-    def _check_ends(self, events: list[EventRow]) -> None:
-        for event in events:
+    def _check_ends(self, commit: Commit) -> None:
+        """Whatever ends says so once, in the same commit; a step by an event of its own."""
+        told = {event.run_id: event for event in commit.events if event.type in _END_EVENTS and event.run_id}
+        for event in commit.events:
             if event.type in _END_EVENTS and event.run_id is not None:
                 require(6, event.run_id not in self._ends, f"run {event.run_id} ended a second time: {event}")
                 self._ends.add(event.run_id)
+        for old, new in commit.runs:
+            if new.state >= OVER and (old is None or old.state < OVER):
+                event = told.get(new.id)
+                right = event is not None and event.type.startswith("step.") == bool(new.step)
+                require(6, right, f"the event of its end is {event}: {new}")
 
     def _told(self, commit: Commit) -> set[tuple[int, int]]:
         """The (run, epoch) of which verdicts came."""
@@ -127,7 +141,8 @@ class Observer:
             elif old.slot is not None and old.slot > now and old.slots > new.slots:
                 self._rules.shorten(old, new)
             else:
-                _check_change(old, new, told=(run_id, old.epoch) in told)
+                whole = bool(self.reader.steps(new))
+                _check_change(old, new, told=(run_id, old.epoch) in told, whole=whole)
             if new.state >= OVER and (old is None or old.state < OVER):
                 ended[new.schedule_id].append(new)
             self.runs[run_id] = new
@@ -154,14 +169,17 @@ class Observer:
             self.purged += 1
 
     def _check_birth(self, run: RunRow) -> None:
-        require(6, run.state in _BORN, f"a run was born in state {run.state}: {run}")
-        require(4, run.epoch == int(run.state == RunState.STARTING or _sent(0, run)), f"its first epoch: {run}")
+        carried = bool(run.step) and run.state == RunState.SUCCEEDED
+        at_once = carried or unfolded(None, run)
+        require(6, at_once or run.state in _BORN, f"a run was born in state {run.state}: {run}")
+        rises = run.state == RunState.STARTING or unfolded(None, run) or _sent(0, run)
+        require(4, run.epoch == int(rises), f"its first epoch: {run}")
         if run.request_key is not None:
             key = run.schedule_id, run.request_key
             require(8, self._keys.setdefault(key, run.id) == run.id, f"a second run for the key {key}: {run}")
 
     def _check_schedule(self, schedule_id: int) -> None:
-        live = self._live[schedule_id].values()
+        live = [run for run in self._live[schedule_id].values() if not run.step]
         started = [run.id for run in live if run.state in STARTED and run.exclusive]
         require(9, len(started) <= 1, f"schedule {schedule_id} does not allow overlap, but {started} are live")
         queued = [run.id for run in live if run.state == RunState.QUEUED]
@@ -170,7 +188,7 @@ class Observer:
             11, not stuck, f"runs {queued} of schedule {schedule_id} are queued behind nothing: nobody promotes them"
         )
         cursor = self.cursors.get(schedule_id)
-        for run in live:
+        for run in self._live[schedule_id].values():
             if run.state == RunState.WAITING and cursor is not None:
                 _check_parked(run, cursor)
         if cursor is not None and cursor.state == "active" and cursor.next_slot is not None and cursor.due_at is None:
@@ -184,7 +202,9 @@ class Observer:
         self._limits[data["scope"]] = data["size"], frozenset(run.id for run in self._started())
 
     def _started(self) -> list[RunRow]:
-        return [run for live in self._live.values() for run in live.values() if run.state in STARTED]
+        """A run of steps has no place of its own."""
+        started = [run for live in self._live.values() for run in live.values() if run.state in STARTED]
+        return [run for run in started if not self.reader.steps(run)]
 
     def _check_limits(self) -> None:
         permits = self.reader.permits()
@@ -249,7 +269,7 @@ class Observer:
         return left + [f"due and not planned: {cursor}" for cursor in late]
 
 
-def _check_change(old: RunRow, new: RunRow, *, told: bool) -> None:
+def _check_change(old: RunRow, new: RunRow, *, told: bool, whole: bool) -> None:
     if old == new:
         return
     require(6, old.state < OVER, f"a run that was over has changed: {old} became {new}")
@@ -257,8 +277,10 @@ def _check_change(old: RunRow, new: RunRow, *, told: bool) -> None:
     _check_epoch(old, new, told=told)
     if new.state >= OVER:
         ends = _ENDS_OF_ALL | (_TURNED_DOWN if old.state in WAITING else _ENDS_OF_STARTED)
+        if whole:  # it may start and end at once, and it ends as its steps do
+            ends |= _ENDS_OF_STARTED | {RunState.DENIED, RunState.EXPIRED}
         require(6, new.state in ends, f"no such transition: {old} became {new}")
-    if new.outcome is not None and new.outcome != old.outcome:
+    if new.outcome is not None and new.outcome != old.outcome and not whole:
         require(
             7, _epoch_told(new.outcome) == old.epoch, f"an outcome of another epoch was written: {old} became {new}"
         )
@@ -271,7 +293,7 @@ def _check_epoch(old: RunRow, new: RunRow, *, told: bool) -> None:
         require(8, may, f"a run that was cleared goes by other words: {old} became {new}")
         require(4, new.epoch > old.epoch, f"other words under the same epoch: {old} became {new}")
         return
-    rises = claimed(old, new) or _sent(old.epoch, new)
+    rises = claimed(old, new) or unfolded(old, new) or _sent(old.epoch, new)
     may = old.epoch + rises, old.epoch + rises + (told or (old.state == RunState.WAITING and old.reason == "checking"))
     require(4, new.epoch in may, f"the epoch went from {old.epoch} to {new.epoch}: {old} became {new}")
 
@@ -285,7 +307,7 @@ def _check_parked(run: RunRow, cursor: CursorRow) -> None:
     """Whatever waits, waits for something that comes: a time, a person, or that its schedule goes on."""
     if run.reason == "paused":
         require(11, cursor.state in _HELD_BACK, f"held back by nothing: {run} of {cursor}")
-    elif run.reason != "awaiting_approval":
+    elif run.reason not in ("awaiting_approval", WAITING_FOR_STEP):
         require(11, run.not_before is not None, f"nobody will ever wake it: {run}")
 
 

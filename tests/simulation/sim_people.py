@@ -31,6 +31,10 @@ _WORDS: dict[str, tuple[Any, ...]] = {
     "max_cost": (None, None, "$0.30"),
     "max_tokens": (None, None, 80_000),
 }
+_STEP_WORDS: dict[str, tuple[Any, ...]] = {
+    "approval": (None, None, None, "auto", "owner_approve"),
+    "max_cost": (None, None, "$0.30"),
+}
 _APPROVALS: tuple[dict[str, Any], ...] = (
     {},
     {},
@@ -53,6 +57,7 @@ class People(Users):
         super().__init__(clock, rng)
         self._can = (*ACTIONS, *GOVERNING)
         self._vocabulary = self._vocabulary | _WORDS
+        self._step_words = self._step_words | _STEP_WORDS
 
     def act(self) -> str:
         """There is more to do here."""
@@ -153,7 +158,7 @@ class People(Users):
         does = self._rng.choice(("add", "add", "edit", "delete", "pause", "resume", "run"))
         name, agent = self._name(), self.acting_as(who)
         if does == "add":
-            words = self._drawn_words(4) | {"job": "job"}
+            words = self._drawn_words(4) | self._work()
             return f"{who.name} adds {agent.add(name, **words).name} {words}"
         if does == "edit":
             return f"{who.name} edits {agent.edit(name, agent=who.name, **self._words(2)).name}"

@@ -12,12 +12,16 @@ import orjson
 
 from matins.engine.planning import Timetable
 from matins.engine.schedules import decode
+from matins.engine.steps import of_step
 from matins.engine.when.triggers import compile_trigger
 from matins.model.run import RunState
+from matins.model.schedule import ScheduleDefinition
+from matins.model.step import Step
 from matins.model.trigger import Interval
 
 _RUN = """SELECT id, schedule_id, rev, slot, request_key, state, exclusive, scope, epoch, attempt, owner, planned_at,
-  started_at, ended_at, slots, first_slot, cancelling, reason, outcome, cleared, not_before FROM runs"""
+  started_at, ended_at, slots, first_slot, cancelling, reason, outcome, cleared, not_before, parent, step,
+  round FROM runs"""
 _CURSOR = """SELECT d.schedule_id, s.state, d.next_slot, d.due_at, d.rev, d.paused, d.waiting, d.executions
   FROM due d JOIN schedules s ON s.id = d.schedule_id"""
 
@@ -44,13 +48,16 @@ class RunRow(NamedTuple):
     outcome: str | None
     cleared: int
     not_before: int | None
+    parent: int | None
+    step: int
+    round: int | None
 
     @property
     def identity(self) -> tuple[Any, ...]:
         """What never changes."""
         return (
             *(self.id, self.schedule_id, self.slot, self.request_key),
-            *(self.exclusive, self.planned_at, self.slots, self.first_slot),
+            *(self.exclusive, self.planned_at, self.slots, self.first_slot, self.parent, self.step, self.round),
         )
 
     @property
@@ -92,6 +99,11 @@ class Commit(NamedTuple):
     def claims(self) -> list[tuple[RunRow | None, RunRow]]:
         return [(old, new) for old, new in self.runs if claimed(old, new)]
 
+    @property
+    def starts(self) -> list[RunRow]:
+        """Runs that were claimed, and runs of steps that were unfolded."""
+        return [new for old, new in self.runs if claimed(old, new) or unfolded(old, new)]
+
     def rows(self, table: str) -> set[int]:
         return self.changed.get(table, set())
 
@@ -104,10 +116,15 @@ def claimed(old: RunRow | None, new: RunRow) -> bool:
     return started and (old is None or old.state != RunState.STARTING or new.epoch != old.epoch)
 
 
+def unfolded(old: RunRow | None, new: RunRow) -> bool:
+    """A run of steps starts without a worker."""
+    return new.owner is None and new.attempt > (0 if old is None else old.attempt)
+
+
 class Reader:
     def __init__(self, path: Path) -> None:
         self._connection: Any = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
-        self._rules: dict[tuple[int, int], Timetable] = {}
+        self._rules: dict[tuple[int, int, int], Timetable] = {}
         self._names: dict[int, tuple[str, str]] = {}
 
     def close(self) -> None:
@@ -135,12 +152,25 @@ class Reader:
             self._names[schedule_id] = self.query("SELECT agent, name FROM schedules WHERE id = ?", schedule_id)[0]
         return self._names[schedule_id]
 
-    def timetable(self, schedule_id: int, rev: int) -> Timetable:
+    def agent(self, run: RunRow) -> str:
+        """The agent that a run works for: a step may have its own."""
+        own = self.timetable(run.schedule_id, run.rev).definition.steps[run.step - 1].agent if run.step else ""
+        return own or self.schedule(run.schedule_id)[0]
+
+    def definition(self, run: RunRow) -> ScheduleDefinition:
+        """The settings of a run; of a step, its own."""
+        return self.timetable(run.schedule_id, run.rev, run.step).definition
+
+    def steps(self, run: RunRow) -> tuple[Step, ...]:
+        """The steps that a run is made of."""
+        return self.definition(run).steps
+
+    def timetable(self, schedule_id: int, rev: int, step: int = 0) -> Timetable:
         """A revision never changes."""
-        key = schedule_id, rev
+        key = schedule_id, rev, step
         if key not in self._rules:
-            ((text,),) = self.query("SELECT definition FROM revisions WHERE schedule_id = ? AND rev = ?", *key)
-            self._rules[key] = _rule(text)
+            ((text,),) = self.query("SELECT definition FROM revisions WHERE schedule_id = ? AND rev = ?", *key[:2])
+            self._rules[key] = _rule(text, step)
         return self._rules[key]
 
     def query(self, sql: str, *values: Any) -> list[Any]:
@@ -158,8 +188,8 @@ class Reader:
 
 
 @lru_cache(maxsize=1024)
-def _rule(text: str) -> Timetable:
-    definition = decode(text)
+def _rule(text: str, step: int) -> Timetable:
+    definition = of_step(decode(text), step) if step else decode(text)
     return Timetable(definition, compile_trigger(definition.trigger))
 
 

@@ -45,6 +45,21 @@ _WORDS: dict[str, tuple[Any, ...]] = {
     "timeout": (None, "4s"),
     "max_executions": (None, None, None, 12),
 }
+_STEP_WORDS: dict[str, tuple[Any, ...]] = {
+    "agent": (None, None, "ann", "bob"),
+    "retries": (None, None, 1),
+    "on_unknown": (None, None, "hold"),
+    "timeout": (None, None, None, "4s"),
+}
+_SHAPES = (
+    {"A": "", "B": "A", "C": "B"},
+    {"A": "", "B": "A", "C": "A", "D": "BC"},
+    {"D": "BC", "C": "A", "B": "A", "A": ""},
+    {"A": "", "B": "", "C": ""},
+    {"A": "", "B": "", "C": "AB"},
+    {"A": ""},
+)
+"""Steps, each with those that it waits for."""
 _SCOPES = ("global", "agent:ann", "agent:bob")
 _ENDS = ("succeeded", "failed", "unknown", "retry")
 _NAMES = tuple(f"job{n}" for n in range(7))
@@ -56,6 +71,7 @@ class Users(Actor):
         self._rng = rng
         self._can: Sequence[Callable[[Any], str]] = ACTIONS
         self._vocabulary: Mapping[str, tuple[Any, ...]] = _WORDS
+        self._step_words: Mapping[str, tuple[Any, ...]] = _STEP_WORDS
         self.actions: Counter[str] = Counter()
 
     def open(self) -> None:
@@ -104,6 +120,8 @@ class Users(Actor):
         words = self._words(2)
         if self._rng.random() < 0.4:
             words |= self._rng.choice(_WHEN)
+        if self._rng.random() < 0.2:
+            words |= {"steps": self._steps()} if self._rng.random() < 0.7 else {"steps": None, "job": "job"}
         schedule = self.owner.edit(self._name(), **words)
         return f"{schedule.name} {words}"
 
@@ -123,19 +141,24 @@ class Users(Actor):
         require(8, run.request_key == key, f"the key {key} gave another run: {run}")
         return f"{name} {key} is run {run.id}"
 
-    def cancel(self) -> str:
+    def retry(self) -> str:
+        """Some run that is over, as a whole or from a step on."""
         with self.store.reading() as transaction:
-            ids = [schedule.id for schedule in transaction.schedules(0, None, 100)]
-            live = sorted(run.id for run in transaction.live(ids))
+            rows = [row for row in transaction.recent_runs(1 << 60, 30, None) if row.state >= RunState.SUCCEEDED]
+        if not rows:
+            return "nothing to retry"
+        run, start = self._rng.choice(rows), self._rng.choice((None, None, "1", "2"))
+        return f"{run.id} from {start} is {self.owner.runs.retry(run.id, from_step=start).id}"
+
+    def cancel(self) -> str:
+        live = self._live()
         if not live:
             return "nothing to cancel"
         run = self.owner.runs.cancel(self._rng.choice(live))
         return f"{run.id} {run.state}"
 
     def resolve(self) -> str:
-        with self.store.reading() as transaction:
-            ids = [schedule.id for schedule in transaction.schedules(0, None, 100)]
-            held = sorted(run.id for run in transaction.live(ids) if run.state == RunState.HELD)
+        held = self._live(RunState.HELD)
         if not held:
             return "nothing to resolve"
         run = self.owner.runs.resolve(self._rng.choice(held), self._rng.choice(_ENDS))
@@ -146,13 +169,35 @@ class Users(Actor):
         self.owner.limits.set(scope, size=size)
         return f"{scope} {size}"
 
+    def _live(self, state: RunState | None = None) -> list[int]:
+        """Runs and steps that are live."""
+        with self.store.reading() as transaction:
+            runs = transaction.live([schedule.id for schedule in transaction.schedules(0, None, 100)])
+            found = [run.id for run in runs] + transaction.live_steps([run.id for run in runs])
+            rows = [transaction.run(run_id) for run_id in sorted(found)]
+        return [row.id for row in rows if row is not None and state in (None, row.state)]
+
     def _add(self, name: str) -> str:
-        words = self._drawn_words(len(self._vocabulary))
-        self.owner.add(name, agent=self._rng.choice(("", "ann", "bob")), job="job", **words)
+        words = self._drawn_words(len(self._vocabulary)) | self._work()
+        self.owner.add(name, agent=self._rng.choice(("", "ann", "bob")), **words)
         return f"{name} {words}"
 
     def _drawn_words(self, count: int) -> dict[str, Any]:
         return self._rng.choice(_WHEN) | self._words(count)
+
+    def _work(self) -> dict[str, Any]:
+        return {"steps": self._steps()} if self._rng.random() < 0.35 else {"job": "job"}
+
+    def _steps(self) -> list[dict[str, Any]]:
+        shape = self._rng.choice(_SHAPES)
+        return [self._step(title, after) for title, after in shape.items()]
+
+    def _step(self, title: str, after: str) -> dict[str, Any]:
+        step: dict[str, Any] = {"title": title, "job": "job", "after": list(after)}
+        for word, values in self._step_words.items():
+            if (value := self._rng.choice(values)) is not None:
+                step[word] = value
+        return step
 
     def _name(self) -> str:
         return self._rng.choice(_NAMES)
@@ -176,6 +221,7 @@ ACTIONS: tuple[Callable[[Users], str], ...] = (
     Users.run,
     Users.run,
     Users.cancel,
+    Users.retry,
     Users.cancel,
     Users.resolve,
     Users.limit,

@@ -27,6 +27,8 @@ def test_invariants_hold_under_faults() -> None:
     """H2, H3, H8, C9, C12, S2, S4, S7: nothing is lost, nothing done twice, whatever breaks and whenever.
 
     P5, P7, C6, C8, C10, C16, V4, V5, V6, S3, B5, B6, B7: and nothing starts that a gate should have stopped.
+
+    P6, P8, V13, B8: a run of steps runs exactly while one of its steps is live, and each step in its order.
     """
     results = [simulate(seed) for seed in SEEDS]
     failed = [f"seed {result.seed}: {result.violation}" for result in results if result.violation]

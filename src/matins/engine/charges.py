@@ -45,11 +45,12 @@ class BudgetShortage(NamedTuple):
         }
 
 
-def charges(budgets: Iterable[Budget], schedule_id: int, agent: str, name: str, now: int) -> list[Charge]:
-    """The charges of a run, by budget name. Their usage is locked in this order."""
+def charges(budgets: Iterable[Budget], schedule_id: int, agent: str, schedule: str, now: int) -> list[Charge]:
+    """The charges of a run, by budget name. Their usage is locked in this order. `schedule` is agent/name; the agent of
+    a step may be another one."""
     found: list[Charge] = []
     for budget in sorted(budgets, key=lambda budget: budget.name):
-        subject = _subject(budget, schedule_id, agent, name)
+        subject = _subject(budget, schedule_id, agent, schedule)
         if subject is not None:
             found.append(Charge(budget, subject, period_of(budget, now)))
     return found
@@ -60,9 +61,9 @@ def shortage(charge: Charge, usage: BudgetUsage, wanted: Usage, now: int) -> Bud
     return None if shortfall is None else BudgetShortage(charge, shortfall, period_end(charge.budget, now))
 
 
-def _subject(budget: Budget, schedule_id: int, agent: str, name: str) -> str | None:
+def _subject(budget: Budget, schedule_id: int, agent: str, schedule: str) -> str | None:
     if budget.scope == "all":
         return "all"
     if budget.scope == "agent":
         return f"agent:{agent}" if agent and budget.of in (None, agent) else None
-    return f"schedule:{schedule_id}" if budget.of in (None, f"{agent}/{name}") else None
+    return f"schedule:{schedule_id}" if budget.of in (None, schedule) else None

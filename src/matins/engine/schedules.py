@@ -88,6 +88,7 @@ def apply_types(definition: ScheduleDefinition, jobs: JobTypes, context: ParseCo
     if not definition.steps:
         return replace(apply_job(definition, jobs.find(definition.job), context), step_jobs=())
     found: list[tuple[str | None, bool]] = []
+    definition = replace(definition, step_jobs=())  # an edit may have replaced the steps
     for number in range(1, len(definition.steps) + 1):
         step = of_step(definition, number)
         try:

@@ -33,7 +33,7 @@ def _recount(budget: Budget, before: Budget | None, change: RecordChange) -> Non
     transaction.delete_budget_usage(budget.name)
     for spent in transaction.spend_since(_period_start(budget, change.now)):
         schedule = transaction.schedule(spent.schedule_id)
-        name = schedule.name if schedule else ""
+        name = f"{schedule.agent}/{schedule.name}" if schedule else ""
         for charge in charges([budget], spent.schedule_id, spent.agent, name, change.now):
             transaction.add_budget_usage(
                 BudgetUsage(budget.name, charge.subject, charge.period, spent.money, spent.tokens, 0, 0)

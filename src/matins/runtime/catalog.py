@@ -47,7 +47,7 @@ class CompiledSchedule:
 
     __slots__ = (
         "_text", "agent", "definition", "emits_message", "exclusive", "gates", "levels", "name", "rev", "run_limits",
-        "schedule_id", "scope", "scopes", "step", "steps", "timetable", "uid", "wakes_agent",
+        "schedule_agent", "schedule_id", "scope", "scopes", "step", "steps", "timetable", "uid", "wakes_agent",
     )  # fmt: skip
 
     def __init__(
@@ -63,6 +63,7 @@ class CompiledSchedule:
         self.timetable, self.levels, own_agent, self.run_limits = _timetable(text, step)
         """The gates that a run of this level passes: all of them, unless it has steps or is one. Then, of a step, what
         all steps of a run may spend together, in micro-dollars and tokens."""
+        self.schedule_agent = agent
         self.agent = agent = own_agent or agent
         self.definition = self.timetable.definition
         self.gates = applicable_gates(self.definition) & self.levels
@@ -78,6 +79,11 @@ class CompiledSchedule:
         """Whether its runs are prompts to an agent."""
         self.emits_message = self.definition.job == MESSAGE_JOB
         """Whether its runs only emit an event: they need no capacity."""
+
+    @property
+    def full_name(self) -> str:
+        """The schedule as agent/name."""
+        return f"{self.schedule_agent}/{self.name}"
 
     def step_of(self, number: int) -> CompiledSchedule:
         """One of its steps."""

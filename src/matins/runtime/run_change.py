@@ -31,4 +31,9 @@ class RunChange(NamedTuple):
 
 def event_type(compiled: CompiledSchedule, kind: str) -> str:
     """The type of an event of a run: `step.failed` instead of `run.failed` when the run is a step."""
-    return kind.replace("run.", "step.", 1) if compiled.step else kind
+    return step_event(kind) if compiled.step else kind
+
+
+def step_event(kind: str) -> str:
+    """The type of an event of a step, by that of a run."""
+    return kind.replace("run.", "step.", 1)

@@ -39,12 +39,13 @@ from matins.runtime import approval_requests, spending
 from matins.runtime.catalog import Catalog, CompiledSchedule
 from matins.runtime.pausing import pause
 from matins.runtime.rows import schedule_record
-from matins.runtime.run_change import RunChange, event_type
+from matins.runtime.run_change import RunChange, event_type, step_event
 from matins.runtime.step_changes import next_changes
 from matins.runtime.uncovered_slots import next_uncovered_slot
 
 _MAX_REPR_LENGTH = 8_000
 _NOT_STOPPED = ("active", "completed", "paused")
+_HELD_BACK = ("pending", "paused", "broken")
 _NEVER_RAN = (SKIP, BLOCK, MISS, DENY, EXPIRE, REFUSE_FOR_BUDGET)
 
 
@@ -79,7 +80,7 @@ def apply(transaction: Transaction, changes: Sequence[RunChange], now: int, *, l
     apply(transaction, [change._replace(transition=CANCEL_WAITING, not_before=None) for change in cancelled], now)
     hold_with_schedule(transaction, [one for one in again if not settled[one.run_id, one.epoch]], now)
     if steps:
-        apply(transaction, next_changes(transaction, [change.run_id for change in steps], now), now)
+        _follow(transaction, [change.run_id for change in steps], now)
     return len(taken)
 
 
@@ -88,8 +89,8 @@ def end_runs(
 ) -> None:
     """End runs. Waiting runs, and held runs of dead workers, end immediately. Running ones are marked, and end when
     their worker has stopped them."""
-    run_ids = [*run_ids, *transaction.live_steps(run_ids)]
-    rows = transaction.live_runs(run_ids)
+    rows = transaction.live_runs(run_ids)  # their schedules are locked: from here on, no run unfolds into steps
+    rows += transaction.live_runs(transaction.live_steps([row.id for row in rows]))
     compiled = catalog.compiled(transaction, {row.key for row in rows})
     workers = {worker.id for worker in transaction.workers()} if rows else set[int]()
     author = {} if by is None else {"by": by}
@@ -104,33 +105,55 @@ def end_runs(
             )
     unreadable = [row for row in rows if not isinstance(compiled.get(row.key), CompiledSchedule)]
     end_unreadable(transaction, [row for row in unreadable if row.state <= RunState.READY], now, CANCEL_WAITING)
+    orphans = [row for row in unreadable if row.state == RunState.HELD and row.owner not in workers]
+    end_unreadable(transaction, orphans, now, CANCEL)
     steps = {row.id for row in rows if row.step}
-    for run_id, schedule_id, _ in transaction.mark_cancelling(run_ids):
-        kind = "step.cancelling" if run_id in steps else "run.cancelling"
+    for run_id, schedule_id, _ in transaction.mark_cancelling([row.id for row in rows]):
+        kind = step_event("run.cancelling") if run_id in steps else "run.cancelling"
         transaction.events.append(NewEvent(now, kind, schedule_id, run_id, {"reason": reason, **author}))
     apply(transaction, changes, now)
 
 
-def end_unreadable(
-    transaction: Transaction, rows: Sequence[StartedRun], now: int, t: Transition = MARK_UNKNOWN
-) -> None:
-    """End runs whose definition cannot be read: they have no policy, and cannot be retried."""
+def _follow(transaction: Transaction, ended: Sequence[int], now: int) -> None:
+    """Apply what follows from the ends of steps. When the settings of their run cannot be read, no other step of it
+    starts."""
+    changes, unreadable = next_changes(transaction, ended, now)
+    apply(transaction, changes, now)
+    for run in unreadable:
+        live = transaction.live_runs(transaction.live_steps([run.id]))
+        waiting = [row for row in live if row.state <= RunState.READY]
+        if waiting:
+            end_unreadable(transaction, waiting, now, CANCEL_WAITING)
+        elif not live:
+            end_unreadable(transaction, [run], now)
+
+
+def end_unreadable(transaction: Transaction, rows: Sequence[StartedRun], now: int, t: Transition = MARK_UNKNOWN) -> int:
+    """End runs whose definition cannot be read: they have no policy, and cannot be retried. Returns how many ended."""
+    if not rows:
+        return 0
     ends = (t.low, t.high, t.target, None, now, "unreadable", None, None, 0, 0)
     settled = transaction.change_states([StateChange(row.id, row.epoch, *ends) for row in rows])
     spending.release(transaction, [row.id for row in rows if (row.id, row.epoch) in settled])
     for row in rows:
         if (row.id, row.epoch) in settled:
             transaction.release_permits([row.id])
-            transaction.events.append(NewEvent(now, t.event, row.schedule_id, row.id, {"reason": "unreadable"}))
+            kind = step_event(t.event) if row.step else t.event
+            transaction.events.append(NewEvent(now, kind, row.schedule_id, row.id, {"reason": "unreadable"}))
+    steps = [row.id for row in rows if row.step and (row.id, row.epoch) in settled]
+    if steps:
+        _follow(transaction, steps, now)
+    return len(settled)
 
 
 def hold_with_schedule(
     transaction: Transaction, again: list[RunChange], now: int, states: Sequence[str] = ("pending",)
 ) -> None:
-    """Hold runs that wait again while their schedule is pending, and end them when it is rejected."""
+    """Hold runs that wait again while their schedule is pending, and end them when it is rejected. The next round of a
+    run of steps is also held while the schedule is paused, like steps that become ready."""
     for change in again:
         row = transaction.schedule(change.compiled.schedule_id)
-        if row is not None and row.state in states:
+        if row is not None and row.state in (_HELD_BACK if change.compiled.steps else states):
             transaction.suspend_runs(change.compiled.schedule_id)
         elif row is not None and row.state == "rejected":
             rejected = change._replace(

@@ -233,7 +233,8 @@ def others_waiting(transaction: Transaction, policies: Policies, approval: Appro
     found: list[int] = []
     for schedule_id, agent, name in transaction.paused_by(BY_BUDGET):
         same = any(
-            charge.subject == approval.request["whose"] for charge in charges(budgets, schedule_id, agent, name, now)
+            charge.subject == approval.request["whose"]
+            for charge in charges(budgets, schedule_id, agent, f"{agent}/{name}", now)
         )
         own = any(other.kind == "budget" for other in transaction.open_approvals(schedule_id))
         if same and not own and schedule_id != approval.schedule_id:
@@ -255,7 +256,7 @@ def _charges(
     """The budgets that a run draws on. The limits of a run with steps are one of them, which its steps share."""
     found: list[Charge] = []
     if policies.budgets:
-        found = charges(policies.budgets, compiled.schedule_id, compiled.agent, compiled.name, now)
+        found = charges(policies.budgets, compiled.schedule_id, compiled.agent, compiled.full_name, now)
     if run_id is not None and compiled.run_limits != NO_LIMITS:
         (parent,) = transaction.parents_of([run_id])
         money, tokens = compiled.run_limits

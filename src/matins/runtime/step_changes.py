@@ -10,13 +10,23 @@ import orjson
 from matins.engine.retry import next_attempt_at
 from matins.engine.schedules import trigger_source
 from matins.engine.steps import WAITING_FOR_STEP, StepState, advance, numbers_after, repeated
-from matins.engine.transitions import CLAIM, INITIAL_STATES, JOIN, MARK_READY, RETRY, SKIP, SUCCEED, SUSPEND
+from matins.engine.transitions import (
+    CANCEL_WAITING,
+    CLAIM,
+    INITIAL_STATES,
+    JOIN,
+    MARK_READY,
+    RETRY,
+    SKIP,
+    SUCCEED,
+    SUSPEND,
+)
 from matins.model.rows import NewEvent, NewStep, ReadyRun, RunRow, StartedRun
 from matins.model.run import RunState
 from matins.model.step import Step
 from matins.ports import Transaction
 from matins.runtime.catalog import Catalog, CompiledSchedule
-from matins.runtime.run_change import RunChange
+from matins.runtime.run_change import RunChange, step_event
 
 CARRIED_OVER = "carried_over"
 _HELD = ("paused", "pending", "rejected", "broken")
@@ -77,33 +87,49 @@ def _created(made: NewStep, step: Step, now: int) -> NewEvent:
     data: dict[str, Any] = {"title": step.title, "step": made.step, "of": str(made.parent)}
     if made.reason is not None:
         data["reason"] = made.reason
-    return NewEvent(now, kind.replace("run.", "step.", 1), made.schedule_id, made.id, data)
+    return NewEvent(now, step_event(kind), made.schedule_id, made.id, data)
 
 
-def next_changes(transaction: Transaction, ended: Sequence[int], now: int) -> list[RunChange]:
-    """The changes that follow when these steps have ended: of steps that waited for them, and of their runs."""
-    parents = transaction.live_runs(transaction.parents_of(ended))
-    return [change for parent in parents for change in _after(transaction, parent, now)]
+def next_changes(transaction: Transaction, ended: Sequence[int], now: int) -> tuple[list[RunChange], list[StartedRun]]:
+    """The changes that follow when these steps have ended: of steps that waited for them, and of their runs. Also the
+    runs whose settings cannot be read."""
+    changes: list[RunChange] = []
+    unreadable: list[StartedRun] = []
+    for parent in transaction.live_runs(transaction.parents_of(ended)):
+        steps = {row.step: row for row in transaction.steps_of(parent.id)}
+        keys = [parent.key, *((row.schedule_id, row.rev, row.step) for row in steps.values())]
+        compiled = Catalog(cache=False).compiled(transaction, keys)
+        items = {key[2]: item for key, item in compiled.items() if isinstance(item, CompiledSchedule)}
+        if len(items) == len(keys):
+            changes += _after(transaction, parent, steps, items, now)
+        else:
+            unreadable.append(parent)
+    return changes, unreadable
 
 
-def _after(transaction: Transaction, parent: StartedRun, now: int) -> list[RunChange]:
-    steps = {row.step: row for row in transaction.steps_of(parent.id)}
-    keys = [parent.key, *((row.schedule_id, row.rev, row.step) for row in steps.values())]
-    compiled = Catalog(cache=False).compiled(transaction, keys)
-    items = {key[2]: item for key, item in compiled.items() if isinstance(item, CompiledSchedule)}
+def _after(
+    transaction: Transaction,
+    parent: StartedRun,
+    steps: Mapping[int, RunRow],
+    items: Mapping[int, CompiledSchedule],
+    now: int,
+) -> list[RunChange]:
     whole = items[0]
     following = advance(numbers_after(whole.steps), {number: _state(row) for number, row in steps.items()})
     changes = [_skipped(steps[number], items[number], whole, other, now) for number, other in following.skipped.items()]
-    ready = SUSPEND if _is_held(transaction, parent.schedule_id) else MARK_READY
-    reason = "paused" if ready is SUSPEND else None
-    changes += [
-        RunChange(steps[number].id, steps[number].epoch, None, items[number], ready, now, now, reason)
-        for number in following.ready
-        if not parent.cancelling
-    ]
+    changes += [_ready(transaction, parent, steps[number], items[number], now) for number in following.ready]
     if following.outcome is not None:
         changes.append(_joined(parent, whole, steps, following.outcome, now))
     return changes
+
+
+def _ready(transaction: Transaction, parent: StartedRun, row: RunRow, item: CompiledSchedule, now: int) -> RunChange:
+    """The change of a step that may start now, unless its schedule is held or its run is cancelled."""
+    change = RunChange(row.id, row.epoch, None, item, MARK_READY, now, now)
+    if parent.cancelling:
+        return change._replace(transition=CANCEL_WAITING, not_before=None, reason="cancelled")
+    held = _is_held(transaction, parent.schedule_id)
+    return change._replace(transition=SUSPEND, reason="paused") if held else change
 
 
 def _state(row: RunRow) -> StepState:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from matins.engine.gates import Candidate, Facts, judge
 from matins.engine.transitions import AFTER_VERDICT, EXPIRE, MARK_READY, SUSPEND, Transition
 from matins.model.approval import Approval
-from matins.model.rows import NewEvent, StartedRun, StateChange, WaitingRun
+from matins.model.rows import NewEvent, StateChange, WaitingRun
 from matins.model.run import GatesPassed, RunState
 from matins.ports import Transaction, WaitingRows
 from matins.runtime import spending
@@ -18,7 +18,7 @@ from matins.runtime.pausing import resume
 from matins.runtime.planner import live_runs, mark_broken
 from matins.runtime.rows import schedule_record
 from matins.runtime.run_change import RunChange
-from matins.runtime.run_changes import apply, end_runs
+from matins.runtime.run_changes import apply, end_runs, end_unreadable
 
 _BATCH = 200
 
@@ -123,12 +123,14 @@ def _set_aside(transaction: Transaction, row: WaitingRun, error: object, now: in
 
 
 def reject(transaction: Transaction, catalog: Catalog, approval: Approval, now: int, why: str, by: str) -> None:
-    """Reject a schedule. Its waiting runs, from former settings, are cancelled too."""
+    """Reject a schedule. Its waiting runs, from former settings, are cancelled too, and steps that have not started."""
     schedule_id = approval.schedule_id
     transaction.set_schedule_state(schedule_id, "rejected", now, why, by)
     transaction.replace_cursor(schedule_id, None, None, approval.rev)
     live = live_runs(transaction, [schedule_id]).get(schedule_id, [])
+    steps = transaction.live_runs(transaction.live_steps([run for run, _ in live]))
     waiting = [run for run, state in live if state <= RunState.READY]
+    waiting += [step.id for step in steps if step.state <= RunState.READY]
     end_runs(transaction, catalog, waiting, now, "schedule_rejected", by)
 
 
@@ -144,7 +146,7 @@ def answer_run(
     row = rows[0]
     item = catalog.find(transaction, (approval.schedule_id, approval.rev, row.step))
     if not isinstance(item, CompiledSchedule):
-        return _end_unreadable(transaction, row, denied, now)
+        return end_unreadable(transaction, [row], now, denied) > 0  # whatever was decided: it must not block others
     evidence = {"approval": str(approval.id)}
     change = RunChange(row.id, row.epoch, row.slot, item, denied, now, None, reason, None, evidence)
     if granted:
@@ -154,12 +156,3 @@ def answer_run(
         )
         change = change._replace(reason="paused" if paused else None, evidence=evidence)
     return apply(transaction, [change], now) > 0
-
-
-def _end_unreadable(transaction: Transaction, row: StartedRun, denied: Transition, now: int) -> bool:
-    """End a run whose definition cannot be read, whatever was decided, so that it does not block others."""
-    ends = (denied.low, denied.high, denied.target, None, now, "unreadable", None)
-    settled = bool(transaction.change_states([StateChange(row.id, row.epoch, *ends)]))
-    if settled:
-        transaction.events.append(NewEvent(now, denied.event, row.schedule_id, row.id, {"reason": "unreadable"}))
-    return settled

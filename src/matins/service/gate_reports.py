@@ -74,7 +74,7 @@ def _standing(
     transaction: Transaction, policies: Policies, schedule: ScheduleRecord, compiled: CompiledSchedule, now: int
 ) -> Standing:
     scopes = [item for item in transaction.limits() if item[0] in compiled.scopes]
-    charged = charges(policies.budgets, compiled.schedule_id, compiled.agent, compiled.name, now)
+    charged = charges(policies.budgets, compiled.schedule_id, compiled.agent, compiled.full_name, now)
     return Standing(
         schedule,
         {scope: {"size": size, "taken": taken} for scope, size, taken in scopes},

@@ -72,6 +72,7 @@ class Runs:
             transaction.lock_due([run.schedule_id])  # overlap is checked under the lock
             run, schedule = core.run(transaction, run.id), core.schedule(transaction, run.schedule_id)
             check_own(principal, schedule)
+            _check_there(schedule)
             _check_approved(schedule)
             if not principal.is_human:
                 _check_not_over(schedule)
@@ -264,6 +265,13 @@ def _step_number(run: RunRecord, compiled: CompiledSchedule, step: str) -> int:
         return int(step)
     hint = nearest(step, titles) if titles else "Omit it."
     raise InvalidInput(f'Run {run.id} has no step "{step}".', value=step, field="from_step", hint=hint)
+
+
+def _check_there(schedule: ScheduleRecord) -> None:
+    """Raise if the schedule was deleted: its runs are history, and nothing of it starts again."""
+    if schedule.state == "removed":
+        hint = "Add it again, then start a run."
+        raise Conflict(f'"{schedule.name}" is deleted and cannot run.', value=schedule.name, field="run", hint=hint)
 
 
 def _check_approved(schedule: ScheduleRecord) -> None:
