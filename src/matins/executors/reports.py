@@ -75,11 +75,11 @@ def usage_of(call: Call, result: RunnerResult, policies: Policies) -> Usage:
     """The reported cost; otherwise the cost of the tokens by the price table."""
     tokens = result.tokens_in + result.tokens_out + result.tokens_cached
     if result.cost_usd is not None and result.cost_reported:
-        return Usage(round(result.cost_usd * 1_000_000), tokens)
+        return Usage(round(result.cost_usd * 1_000_000), tokens, invalid=result.cost_invalid)
     model = call.model or result.model
     price = price_of(model, policies.prices) if model else None
     money = estimate(price, result.tokens_in, result.tokens_out, result.tokens_cached) if price else 0
-    return Usage(money, tokens, estimated=True)
+    return Usage(money, tokens, estimated=True, invalid=result.cost_invalid)
 
 
 def outcome_document(
@@ -96,7 +96,11 @@ def outcome_document(
         "thread": None if assignment is None else str(assignment.thread.id),
         "turns": result.turns,
         "tokens": {"in": result.tokens_in, "out": result.tokens_out, "cached": result.tokens_cached},
-        "money": {"micro_dollars": usage.money, "estimated": usage.estimated},
+        "money": {
+            "micro_dollars": usage.money,
+            "estimated": usage.estimated,
+            **({"problem": "the tool reported a cost that cannot be right"} if usage.invalid else {}),
+        },
         "text": kept_text(result),
         "text_length": result.text_length,
         "structured": result.structured,

@@ -249,6 +249,15 @@ class DefinitionRow(NamedTuple):
     agent: str
     definition: str
     uid: str
+    creator: str | None
+    """The agent that created the schedule; None if a person did."""
+
+
+class ChainStart(NamedTuple):
+    """A schedule with all that descends from it, and its last start."""
+
+    root: int | None
+    started_at: int | None
 
 
 class NewSchedule(NamedTuple):

@@ -108,6 +108,8 @@ class Usage(NamedTuple):
     tokens: int = 0
     estimated: bool = False
     """Whether the money is computed from prices, not reported by the provider."""
+    invalid: bool = False
+    """Whether the reported cost cannot be right: not finite, negative or absurd. The reservation is charged instead."""
 
     def exceeds(self, money: int | None, tokens: int | None) -> bool:
         return (money is not None and self.money > money) or (tokens is not None and self.tokens > tokens)

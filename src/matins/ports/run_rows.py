@@ -7,6 +7,7 @@ from typing import Protocol
 
 from matins.model.rows import (
     AttemptRow,
+    ChainStart,
     CheckRow,
     Claim,
     LiveRun,
@@ -36,6 +37,11 @@ class RunRows(Protocol):
     def attempts(self, run_id: int) -> list[AttemptRow]: ...
     def worker_of(self, run_id: int, epoch: int) -> str | None:
         """The identity of the worker that started an attempt."""
+        ...
+
+    def last_chain_start(self, schedule_id: int, since: int) -> ChainStart:
+        """The last start since an instant of what agents made in the chain of this schedule: all that descends from
+        the same root."""
         ...
 
     def next_ready(self, without: Iterable[str] = ()) -> int | None: ...

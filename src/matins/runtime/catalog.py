@@ -46,18 +46,29 @@ class CompiledSchedule:
     """A schedule at one revision, or one of its steps."""
 
     __slots__ = (
-        "_text", "agent", "definition", "emits_message", "exclusive", "gates", "levels", "name", "rev", "run_limits",
-        "schedule_agent", "schedule_id", "scope", "scopes", "step", "steps", "timetable", "uid", "wakes_agent",
+        "_text", "agent", "creator", "definition", "emits_message", "exclusive", "gates", "levels", "name", "rev",
+        "run_limits", "schedule_agent", "schedule_id", "scope", "scopes", "step", "steps", "timetable", "uid",
+        "wakes_agent",
     )  # fmt: skip
 
     def __init__(
-        self, schedule_id: int, rev: int, name: str, agent: str, text: str, uid: str = "", step: int = 0
+        self,
+        schedule_id: int,
+        rev: int,
+        name: str,
+        agent: str,
+        text: str,
+        uid: str = "",
+        creator: str | None = None,
+        step: int = 0,
     ) -> None:
         self.schedule_id = schedule_id
         self.rev = rev
         self.name = name
         self.uid = uid
         """Random, and part of the keys of its runs."""
+        self.creator = creator
+        """The agent that created it; None if a person did."""
         self.step = step
         """The number of the step, from 1; 0 for the whole schedule."""
         self.timetable, self.levels, own_agent, self.run_limits = _timetable(text, step)
@@ -87,7 +98,9 @@ class CompiledSchedule:
 
     def step_of(self, number: int) -> CompiledSchedule:
         """One of its steps."""
-        return CompiledSchedule(self.schedule_id, self.rev, self.name, self.agent, self._text, self.uid, number)
+        return CompiledSchedule(
+            self.schedule_id, self.rev, self.name, self.agent, self._text, self.uid, self.creator, number
+        )
 
 
 class Catalog:

@@ -29,6 +29,7 @@ from matins.ports import Transaction
 from matins.runtime import approval_requests, spending
 from matins.runtime.catalog import NO_LIMITS, CompiledSchedule
 from matins.runtime.checks import Check, CheckCommand, CheckedRun, CheckResult
+from matins.runtime.floors import Floors
 from matins.runtime.run_change import RunChange
 from matins.runtime.run_changes import apply
 from matins.runtime.thread_assignment import assign_target
@@ -36,6 +37,8 @@ from matins.runtime.thread_assignment import assign_target
 _MARGIN_MS, _SOON_MS = 20_000, 1_000
 _RETRY_MS, _MAX_RETRY_MS = 60_000, 900_000
 _TO_START = mask("start", "claim")
+_FLOOR = 1 << 60
+"""Beside the bits of the gates: what agents made has a shortest interval."""
 _REASONS = {"guard": "guard", "pre_check": "pre_check", "hook": "hook", "file_hook": "hook"}
 
 
@@ -49,12 +52,14 @@ class Clearance:
         """The gates that may stop a run of any schedule in this turn."""
         self.capacity = 0
         """How many more checks can start now."""
+        self._floors = Floors()
         self.checks: list[Check] = []
         """Checks to start when this turn is committed."""
 
     def begin(self, policies: Policies, *, guarded: bool, capacity: int) -> None:
         self.policies, self.guarded, self.capacity = policies, guarded, capacity
         self.gates = active_gates(Surroundings(policies, guarded))
+        self._floors.begin()
 
     def take_checks(self) -> list[Check]:
         checks, self.checks = self.checks, []
@@ -62,7 +67,8 @@ class Clearance:
 
     def gates_to_start(self, item: CompiledSchedule) -> Mask:
         """The gates between ready and started that may stop a run of this schedule; mostly there are none."""
-        return (item.gates | self.gates) & item.levels & _TO_START
+        floor = 0 if item.creator is None or item.step else _FLOOR
+        return (item.gates | self.gates) & item.levels & _TO_START | floor
 
     def may_start(self, transaction: Transaction, row: ReadyRun, item: CompiledSchedule, now: int) -> bool:
         """Whether the run may start now. If not, it has been sent to its next gate."""
@@ -74,7 +80,15 @@ class Clearance:
         facts = Facts((), False, item.agent, self.policies, manual=manual, called=called, guarded=self.guarded)
         candidate = Candidate(item.definition, row.slot, facts, 0, True, now)
         verdicts = (gate.judge(candidate) for gate in choose("start", gates))
-        return all(verdict is None or self._answered(transaction, row, item, verdict, now) for verdict in verdicts)
+        passed = all(verdict is None or self._answered(transaction, row, item, verdict, now) for verdict in verdicts)
+        return passed and self._is_due(transaction, row, item, now)
+
+    def _is_due(self, transaction: Transaction, row: ReadyRun, item: CompiledSchedule, now: int) -> bool:
+        """Whether the chain of an agent's schedule may have a run again. If not, the run is deferred until then."""
+        free_at = self._floors.free_at(transaction, item, self.policies, now)
+        if free_at > now:
+            transaction.defer_run(row.id, row.epoch, free_at)
+        return free_at <= now
 
     def _answered(
         self, transaction: Transaction, row: ReadyRun, item: CompiledSchedule, verdict: Verdict, now: int

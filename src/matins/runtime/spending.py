@@ -10,6 +10,7 @@ from matins.engine.charges import BudgetShortage, Charge, charges, shortage
 from matins.engine.gates.paused import BY_BUDGET
 from matins.engine.money import format_money, format_tokens
 from matins.engine.policies import DEFAULT_RESERVATION, Policies, read_policies
+from matins.engine.schedules import MESSAGE_JOB
 from matins.model.approval import Approval
 from matins.model.budget import BudgetUsage
 from matins.model.rows import NewEvent
@@ -164,6 +165,9 @@ def _settle(transaction: Transaction, policies: Policies, spender: Spender, held
     if spender.lost and spender.usage is None:  # the attempt may have spent all of its reservation
         reserved = [Usage(budget_usage.money_reserved, budget_usage.tokens_reserved, True) for budget_usage in held]
         usage = max(reserved, default=_NOTHING)
+    elif usage.invalid:  # what it really cost is unknown: at least the reservation
+        money = max((budget_usage.money_reserved for budget_usage in held), default=0)
+        usage = usage._replace(money=max(usage.money, money), estimated=True)
     transaction.record_spend(spender.run_id, compiled.schedule_id, compiled.agent, now, usage)
     for budget_usage in held:
         transaction.add_budget_usage(_released(budget_usage, usage))
@@ -179,6 +183,9 @@ def _settle(transaction: Transaction, policies: Policies, spender: Spender, held
             transaction.add_budget_usage(fresh)
     if spender.usage is not None and _over_run_limit(transaction, policies, spender):
         _breach(transaction, spender, None, now)
+        return
+    if usage.invalid and charged:
+        _breach(transaction, spender, charged[0], now, "reported a cost that cannot be right")
         return
     for charge in charged:
         if charge.overspent(transaction.budget_usage(charge.budget.name, charge.subject, charge.period)):
@@ -206,11 +213,16 @@ def _released(held: BudgetUsage, usage: Usage) -> BudgetUsage:
     return BudgetUsage(held.budget, held.of, held.period, *taken)
 
 
-def _breach(transaction: Transaction, spender: Spender, charge: Charge | None, now: int) -> None:
+def _breach(
+    transaction: Transaction, spender: Spender, charge: Charge | None, now: int, problem: str | None = None
+) -> None:
+    """Pause the schedule and request approval. `problem` is another reason than overspending."""
     compiled = spender.compiled
     usage = transaction.spend_of(spender.run_id) or _NOTHING
     spent = f"{format_money(usage.money)} and {format_tokens(usage.tokens)} tokens"
-    if charge is None:
+    if problem is not None:
+        note = f"run {spender.run_id} {problem}; {spent} are charged, as reserved"
+    elif charge is None:
         note = f"run {spender.run_id} exceeded its limit: it spent {spent}"
     else:
         note = f'budget "{charge.budget.name}" is overspent for {charge.period}; run {spender.run_id} spent {spent}'
@@ -254,6 +266,9 @@ def _charges(
     transaction: RunRows, policies: Policies, compiled: CompiledSchedule, now: int, run_id: int | None = None
 ) -> list[Charge]:
     """The budgets that a run draws on. The limits of a run with steps are one of them, which its steps share."""
+    agent = policies.agents.get(compiled.agent) if compiled.wakes_agent else None
+    if compiled.emits_message or (agent is not None and agent.runner == MESSAGE_JOB):
+        return []  # a message costs nothing
     found: list[Charge] = []
     if policies.budgets:
         found = charges(policies.budgets, compiled.schedule_id, compiled.agent, compiled.full_name, now)

@@ -10,17 +10,20 @@ from matins.api.results import Check, Run, RunStateName, Snapshot, ThreadAssignm
 from matins.api.runs import RunOutcome
 from matins.engine.gates import Candidate, Facts, Verdict, judge
 from matins.engine.jobs import full_prompt
+from matins.engine.policies import Policies
+from matins.engine.reasons import rfc3339
 from matins.engine.schedules import decode, schedule_settings
 from matins.engine.steps import of_step
 from matins.engine.transitions import FAIL, MARK_UNKNOWN, RETRY, SUCCEED
 from matins.engine.validation import nearest
-from matins.errors import Conflict, InvalidInput
+from matins.errors import Conflict, InvalidInput, NotAllowed
 from matins.model.access import Principal
 from matins.model.run import RunRecord, RunState, StepId
 from matins.model.schedule import ScheduleRecord
 from matins.ports import Transaction
 from matins.runtime import spending
 from matins.runtime.catalog import CompiledSchedule
+from matins.runtime.floors import Floors
 from matins.runtime.planner import live_runs
 from matins.runtime.requested_runs import insert_requested_run
 from matins.runtime.rows import run_record
@@ -57,6 +60,8 @@ class Runs:
             if existing is not None:
                 return self._result(transaction, existing)
             compiled, held = core.compiled(transaction, schedule), schedule.state in ("paused", "broken")
+            if not principal.is_human:
+                _check_floor(transaction, compiled, core.catalog.policies(transaction), now)
             run_id = self._start(transaction, principal, compiled, key, now, held=held)
             result = self._result(transaction, run_id)
         core.notify()
@@ -243,6 +248,15 @@ class Runs:
             payload=then.payload,
             settings=schedule_settings(then),
         )
+
+
+def _check_floor(transaction: Transaction, compiled: CompiledSchedule, policies: Policies, now: int) -> None:
+    """Raise if an agent would start what it made sooner than the shortest interval allows."""
+    free_at = Floors().free_at(transaction, compiled, policies, now)
+    if free_at > now:
+        hint = f"Start it again at {rfc3339(free_at)}, or ask the owner."
+        message = f'"{compiled.name}" or what belongs to it has just run: the minimum interval for agents applies.'
+        raise NotAllowed(message, value=compiled.name, field="min_interval", hint=hint)
 
 
 def _check_retry(run: RunRecord, compiled: CompiledSchedule, from_step: str | None) -> int | None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import resource
+import struct
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -297,3 +300,31 @@ def test_b9_the_final_event_in_a_file_is_seen(harness: Harness) -> None:
         limits=Limits(after_final_ms=50, idle_ms=60_000),
     )
     assert outcome.ended_by == "after_final"
+
+
+# -- spellings of a secret
+
+KEY = '-----BEGIN/KEY-----\nabäc/"d\\e\n\N{GRINNING FACE}end'
+UNITS = KEY.encode("utf-16-be")
+SPELLINGS = {
+    "plain": KEY,
+    "ascii": json.dumps(KEY)[1:-1],
+    "unicode": json.dumps(KEY, ensure_ascii=False)[1:-1],
+    "slashes": json.dumps(KEY)[1:-1].replace("/", "\\/"),
+    "upper case": re.sub(r"\\u....", lambda m: "\\u" + m[0][2:].upper(), json.dumps(KEY)[1:-1]),
+    "all escaped": "".join(f"\\u{unit:04X}" for unit in struct.unpack(f">{len(UNITS) // 2}H", UNITS)),
+    "CRLF": KEY.replace("\n", "\r\n"),
+    "indented": KEY.replace("\n", "\n        "),
+    "indented CRLF": KEY.replace("\n", "\r\n\t"),
+    "CRLF in JSON": json.dumps(KEY.replace("\n", "\r\n"))[1:-1],
+}
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 1_000])
+def test_b16_secrets_are_found_in_every_spelling(spelling: str, size: int) -> None:
+    """B16: of JSON, with escapes in any case, and across indentation and CRLF; in chunks of any size"""
+    redactor = Redactor([KEY.encode() + b"\n"])
+    data = b"x " + SPELLINGS[spelling].encode() + b" y"
+    chunks = [redactor.feed(data[at : at + size]) for at in range(0, len(data), size)]
+    assert b"".join(chunks) + redactor.finish() == b"x [redacted] y"

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import tempfile
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +59,7 @@ def _document(key: str, launch: Launch, fsync: bool) -> dict[str, Any]:
         "env": dict(launch.env),
         "cwd": launch.cwd,
         "limits": launch.limits._asdict(),
-        "secrets": [needle.decode("latin-1") for needle in _needles(launch.secrets)],
+        "secrets": [os.fsencode(secret).decode("latin-1") for secret in launch.secrets],
         "finals": launch.finals,
         "retries": launch.retries,
         "stdout_file": launch.stdout_file,
@@ -71,13 +69,3 @@ def _document(key: str, launch: Launch, fsync: bool) -> dict[str, Any]:
         "layout": launch.layout,
         "account": launch.account,
     }
-
-
-def _needles(secrets: Iterable[str]) -> set[bytes]:
-    """Each secret as it is, and as it is written in JSON."""
-    spellings = (text for secret in secrets for text in (secret, _in_json(secret, True), _in_json(secret, False)))
-    return {os.fsencode(text) for text in spellings if text}
-
-
-def _in_json(text: str, ascii_only: bool) -> str:
-    return json.dumps(text, ensure_ascii=ascii_only)[1:-1]

@@ -164,8 +164,9 @@ class ClaudeReader(EventReader):
         notes.executed = True
         notes.spend(self.tokens(result.inner("usage")))
         notes.turns = (notes.turns or 0) + result.count("num_turns")
+        notes.report_cost(result, "total_cost_usd")
         if "total_cost_usd" in result.raw:
-            notes.cost_usd, notes.cumulative = result.number("total_cost_usd"), frozenset({"cost"})
+            notes.cumulative = frozenset({"cost"})
         for denial in result.inners("permission_denials"):
             notes.deny(action(denial.name("tool_name"), denial.raw.get("tool_input")))
         if not notes.failed:

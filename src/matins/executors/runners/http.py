@@ -89,7 +89,7 @@ def _note(notes: StreamNotes, answer: Event) -> None:
         notes.error = shorten(answer.text("error") or "the endpoint reported a failure")
     notes.session = answer.name("session")
     notes.tokens = _tokens(answer)
-    notes.cost_usd = answer.number("cost_usd")
+    notes.report_cost(answer, "cost_usd")
     notes.structured = storable(answer.raw.get("structured"))
 
 

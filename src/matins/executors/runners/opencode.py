@@ -147,11 +147,10 @@ class OpencodeReader(EventReader):
             return
         if identity is not None and len(self._steps) < _MAX_STEPS:
             self._steps.add(identity)
-        notes, cost = self.notes, part.number("cost")
+        notes = self.notes
         notes.turns = (notes.turns or 0) + 1
         notes.spend(_tokens(part.inner("tokens")))
-        if cost is not None:
-            notes.cost_usd = (notes.cost_usd or 0) + cost
+        notes.report_cost(part, "cost", more=True)
 
     def _handle_error(self, error: Event) -> None:
         data, notes = error.inner("data"), self.notes

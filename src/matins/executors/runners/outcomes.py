@@ -23,6 +23,8 @@ from matins.executors.runners.provider_limits import find_limit
 from matins.executors.runners.tool_events import Event, Text, read_event, read_json, shorten
 
 MAX_DENIALS = 100
+MAX_COST_USD = 100_000.0
+"""No run costs more; such a report is wrong."""
 _FENCE = "```"
 _MAX_DECLARATION_LENGTH = 10_000
 _CHARACTERS_PER_TOKEN = 4
@@ -48,6 +50,7 @@ class StreamNotes:
     tokens: Tokens = (0, 0, 0)
     cumulative: frozenset[Cumulative] = frozenset()
     cost_usd: float | None = None
+    cost_invalid: bool = False
     text: Text = field(default_factory=Text)
     structured: Any | None = None
     denials: list[str] = field(default_factory=list[str])
@@ -88,6 +91,15 @@ class StreamNotes:
         again = f", tried again {self.retries} times" if self.retries > 1 else ""
         self.complaint = f"{shorten(complaint)}{again}"
 
+    def report_cost(self, event: Event, key: str, *, more: bool = False) -> None:
+        """Take the cost that an event reports; `more`: in addition to the cost so far. A cost that cannot be right
+        is noted as such."""
+        cost = event.number(key)
+        if cost is not None and cost <= MAX_COST_USD:
+            self.cost_usd = cost + (self.cost_usd or 0 if more else 0)
+        elif event.raw.get(key) is not None:
+            self.cost_invalid = True
+
     def spent(self) -> Tokens:
         """Tokens as reported. Before the final event, at least an estimate: some tools report only then."""
         if self.executed or not self.metered:
@@ -110,6 +122,7 @@ class StreamNotes:
             tokens_cached=cached,
             cost_usd=self.cost_usd,
             cost_reported=self.cost_usd is not None,
+            cost_invalid=self.cost_invalid,
             cumulative=self.cumulative,
             model=self.model,
         )
@@ -163,6 +176,7 @@ def conclude(notes: StreamNotes, program: str, provider: str, exit_code: int | N
         tokens_cached=cached,
         cost_usd=notes.cost_usd,
         cost_reported=notes.cost_usd is not None,
+        cost_invalid=notes.cost_invalid,
         text=declared.text,
         text_length=max(notes.text.final_length, len(declared.text)),
         structured=read_json(declared.text) if notes.structured is None else notes.structured,

@@ -121,6 +121,8 @@ class RunnerResult:
     cost_usd: float | None = None
     cost_reported: bool = False
     """Whether the tool reports its cost. Otherwise the price table provides it."""
+    cost_invalid: bool = False
+    """Whether the tool reports a cost that cannot be right."""
     text: str = ""
     """The agent's final text, without the line that declares an outcome. Of a long text, the end."""
     text_length: int = 0

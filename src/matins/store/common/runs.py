@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from matins.model.rows import LiveRun, NewStep, ReadyRun, RunAhead, RunRow, ScopeRow, StartedRun, WorkerRow
+from matins.model.rows import ChainStart, LiveRun, NewStep, ReadyRun, RunAhead, RunRow, ScopeRow, StartedRun, WorkerRow
 from matins.store.common.statements import Statements
 
 
@@ -102,6 +102,11 @@ class RunQueries(Statements):
 
     def previous_state(self, schedule_id: int, run_id: int) -> int | None:
         return self._value("previous_state", id=schedule_id, run=run_id)
+
+    def last_chain_start(self, schedule_id: int, since: int) -> ChainStart:
+        found = self._row(ChainStart, "last_chain_start", id=schedule_id, since=since)
+        assert found is not None
+        return found
 
     def _lock_due_of(self, run_ids: Iterable[int]) -> Any:
         """The ids as a value of a statement, after the cursors of their schedules are locked."""

@@ -92,3 +92,15 @@ SELECT retry_of, retry_from FROM runs WHERE id = :id;
 
 -- nominal_slot: the slot of a step's run
 SELECT p.slot FROM runs r JOIN runs p ON p.id = r.parent WHERE r.id = :id;
+
+-- last_chain_start: the root of a schedule's chain, and the last start since an instant of what agents made in it
+WITH RECURSIVE above (id, parent) AS (
+  SELECT id, parent FROM schedules WHERE id = :id
+  UNION SELECT s.id, s.parent FROM schedules s JOIN above a ON s.id = a.parent
+), chain (id) AS (
+  SELECT id FROM above WHERE parent IS NULL
+  UNION SELECT s.id FROM schedules s JOIN chain c ON s.parent = c.id
+)
+SELECT (SELECT min(id) FROM above WHERE parent IS NULL) AS root, max(r.started_at) AS started_at
+FROM chain c JOIN schedules s ON s.id = c.id AND s.creator_role = 'agent'
+JOIN runs r ON r.schedule_id = s.id AND r.parent IS NULL AND r.started_at >= :since;

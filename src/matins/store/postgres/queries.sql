@@ -39,7 +39,8 @@ ORDER BY schedule_id FOR UPDATE;
 SELECT min(not_before) FROM runs WHERE state = {ready} AND (scope IS NULL OR scope <> ALL(%(without)b));
 
 -- definitions: the definitions of schedules at a revision
-SELECT s.id AS schedule_id, v.rev, s.name, s.agent, v.definition, s.uid
+SELECT s.id AS schedule_id, v.rev, s.name, s.agent, v.definition, s.uid,
+  CASE WHEN s.creator_role = 'agent' THEN s.created_by END AS creator
 FROM unnest(%(ids)b, %(revs)b) u (id, rev)
 JOIN revisions v ON v.schedule_id = u.id AND v.rev = u.rev JOIN schedules s ON s.id = v.schedule_id;
 

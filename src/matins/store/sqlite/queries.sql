@@ -6,7 +6,8 @@ FROM json_each(:ids) j JOIN due d ON d.schedule_id = j.value;
 SELECT min(not_before) FROM runs WHERE state = {ready} AND (scope IS NULL OR scope NOT IN (SELECT value FROM json_each(:without)));
 
 -- definitions: the definitions of schedules at a revision
-SELECT s.id AS schedule_id, v.rev, s.name, s.agent, v.definition, s.uid
+SELECT s.id AS schedule_id, v.rev, s.name, s.agent, v.definition, s.uid,
+  CASE WHEN s.creator_role = 'agent' THEN s.created_by END AS creator
 FROM json_each(:keys) j JOIN revisions v ON v.schedule_id = j.value ->> 0 AND v.rev = j.value ->> 1
 JOIN schedules s ON s.id = v.schedule_id;
 
