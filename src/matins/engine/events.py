@@ -101,6 +101,7 @@ _KINDS = (
     EventKind("delivery.requested", "An event was requested to be delivered again."),
     EventKind("token.created", "A token was created. The data has its owner and rights, never the token."),
     EventKind("token.revoked", "A token was revoked."),
+    EventKind("history.pruned", "Old events were deleted. The data says where each chain begins now."),
     EventKind(
         "store.restored",
         "The store is an older copy: a backup was restored, or a server failed over. The data has the reason.",

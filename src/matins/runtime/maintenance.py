@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from matins.engine.audit import PRUNED, pruned_record
 from matins.engine.reasons import rfc3339
 from matins.engine.when.durations import DAY_MS
+from matins.model.rows import NewEvent
 from matins.ports import Store
 
 _SEAL_MS = 1_000
@@ -45,7 +47,9 @@ class Maintenance:
             if self._days is not None:
                 before = now - int(self._days * DAY_MS)
                 old = transaction.prunable(before, _PRUNE_BATCH)
-                transaction.prune_events(before)
+                if transaction.prune_events(before):
+                    data = pruned_record(transaction.writers(), transaction.tokens())
+                    transaction.events.append(NewEvent(now, PRUNED, None, None, data))
                 transaction.prune_records(before, rfc3339(before - _ZONES_MS)[:10])
             if self._runs is not None and len(old) < _PRUNE_BATCH:
                 old += transaction.prunable_beyond(self._runs, _PRUNE_BATCH - len(old))

@@ -11,6 +11,7 @@ import orjson
 
 from matins.api.results import Audit as AuditResult
 from matins.api.results import Event
+from matins.engine.audit import record_problems
 from matins.engine.events import canonical_types
 from matins.engine.when.triggers import to_datetime
 from matins.errors import InvalidInput
@@ -132,8 +133,9 @@ class Audit:
             hint = "A seal is a number, a colon and 64 hexadecimal digits, as `matins audit seal` prints it."
             raise InvalidInput(f'"{seal}" is not a seal.', value=seal, field="seal", hint=hint)
         with self.core.store.reading() as transaction:
-            rows = transaction.audit()
+            rows, tokens = transaction.audit(), transaction.tokens()
         found = list(chain_problems(rows))
+        found += [] if found else record_problems(rows, tokens)
         known = [f"{row.id}:{bytes(row.hash).hex()}" for row in rows.seals]
         if seal is not None and seal not in known:
             found.append(f"seal {seal.partition(':')[0]}: it was changed or deleted after it was sealed")

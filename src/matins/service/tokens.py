@@ -14,6 +14,7 @@ from typing import Any, get_args
 
 from matins.api import results
 from matins.api.results import NewToken
+from matins.engine.audit import token_digest
 from matins.engine.validation import check_name, check_strings
 from matins.engine.when.triggers import to_datetime
 from matins.errors import InvalidInput, NotAllowed, StoreError
@@ -55,6 +56,7 @@ class Tokens:
         with self.core.store.transaction(now) as transaction:
             transaction.insert_token(made)
             data = {"token": made.id, "name": name, "role": role, "rights": kept, "by": principal.name}
+            data["digest"] = token_digest(made)
             transaction.events.append(NewEvent(now, "token.created", None, None, data))
         return NewToken(
             id=made.id,

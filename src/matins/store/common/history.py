@@ -15,6 +15,9 @@ class HistoryQueries(Statements):
     def events_after(self, event_id: int, limit: int) -> list[StoredEvent]:
         return self._rows(StoredEvent, "events_after", after=event_id, limit=limit)
 
+    def writers(self) -> list[WriterRow]:
+        return self._rows(WriterRow, "all_writers")
+
     def audit(self) -> AuditRows:
         return AuditRows(
             self._rows(StoredEvent, "all_events"),
