@@ -7,6 +7,7 @@ import ctypes
 import os
 import struct
 import sys
+from functools import cache
 from typing import Any
 
 NEW_NS, NEW_USER = 0x00020000, 0x10000000
@@ -111,6 +112,7 @@ def _text(value: str | None) -> ctypes.c_char_p:
     return ctypes.c_char_p(None if value is None else os.fsencode(value))
 
 
+@cache  # loading it anew takes longer than a call
 def _library() -> Any:
     return ctypes.CDLL(None, use_errno=True)
 
