@@ -196,7 +196,11 @@ class Sandbox(Matins):
     def _until_next(self) -> int | None:
         now = self.clock.now_ms()
         with self._store.reading() as transaction:
-            due, ready, timer = transaction.next_due(), transaction.next_ready(), transaction.next_timer()
+            due, ready, timer = (
+                transaction.next_due(),
+                transaction.next_ready(places=self.engine.placement.mine),
+                transaction.next_timer(),
+            )
         if ready is not None and ready <= now:  # the run waits for capacity
             ready = now + self.settings.check_interval_ms
         moments = [at for at in (due, ready, timer) if at is not None]

@@ -50,7 +50,7 @@ def test_b2_doctor_names_the_job_and_who_wants_it(without_backup: Sandbox) -> No
     (found,) = about_jobs(without_backup)
     assert found.what == "job backup"
     assert found.ok is False
-    assert found.sentence == "No running engine has it, so runs of a, b fail"
+    assert found.sentence == "No running engine has it, so runs of a, b wait"
     assert "matins pause a" in (found.fix or "")
 
 
@@ -60,15 +60,15 @@ def test_many_that_want_it_are_counted(in_memory: Sandbox) -> None:
         in_memory.add(f"s{number}", when="every day at 9am", job="backup")
     forget(in_memory, "backup")
     (found,) = about_jobs(in_memory)
-    assert "runs of s0, s1, s2, s3, s4 and 3 more fail" in found.sentence
+    assert "runs of s0, s1, s2, s3, s4 and 3 more wait" in found.sentence
 
 
 def test_b2_why_says_that_its_job_is_not_there(without_backup: Sandbox) -> None:
     """B2: before it is due"""
     says = without_backup.why("a").now[-1]
-    assert (says.gate, says.passes) == ("job", False)
-    assert says.sentence == 'No running engine has the job "backup". Its runs fail.'
-    assert [says.gate for says in without_backup.why("c").now if says.gate == "job"] == []
+    assert (says.gate, says.passes) == ("engine", False)
+    assert says.sentence == 'No running engine has the job "backup". Runs wait for one.'
+    assert [says.gate for says in without_backup.why("c").now if says.gate == "engine"] == []
 
 
 def test_c15_an_unknown_job_is_refused_by_the_library(bench: Sandbox) -> None:
@@ -106,7 +106,7 @@ def test_nothing_is_said_while_no_engine_runs(tmp_path: Path) -> None:
         alone.job("backup")(lambda run: None)
         alone.add("a", when="every day at 9am", job="backup")
         assert about_jobs(alone) == []
-        assert alone.why("a").now[-1].gate != "job"
+        assert alone.why("a").now[-1].gate != "engine"
 
 
 @pytest.fixture

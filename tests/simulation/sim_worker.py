@@ -74,7 +74,7 @@ class SimulatedExecutor:
         return _AHEAD - len(self._jobs)
 
     def offers(self) -> frozenset[str]:
-        return frozenset()
+        return frozenset(["job:job"])
 
     def running(self) -> int:
         return len(self._jobs)

@@ -162,7 +162,7 @@ def test_ready_leaves_out_what_is_early_and_scopes_that_are_full(store: Store) -
         assert [row.id for row in transaction.ready(NOW + 2, 9)] == [sooner, later]
         assert [row.id for row in transaction.ready(NOW + 2, 1)] == [sooner]
         assert [row.id for row in transaction.ready(NOW + 2, 9, ["agent:a"])] == [later]
-        assert transaction.ready(NOW + 1, 9) == [(sooner, schedule, 1, 5, 0, 0, 3, 2, NOW, 0, 0)]
+        assert transaction.ready(NOW + 1, 9) == [(sooner, schedule, 1, 5, 0, 0, 3, 2, NOW, 0, 0, NOW + 1)]
 
 
 def test_a_claim_needs_the_epoch_that_was_read(store: Store) -> None:
@@ -386,11 +386,11 @@ def test_a_worker_beats_until_it_is_stopped(store: Store) -> None:
         beat = max(
             transaction.heartbeat(worker) or 0 for _ in range(1_000)
         )  # on a server it is the time, in milliseconds
-        assert transaction.workers() == [(worker, "one", beat), second] != [first, second]
+        assert transaction.workers() == [(worker, "one", beat, "[]"), second] != [first, second]
         assert transaction.stop_worker(worker, NOW)
         assert not transaction.stop_worker(worker, NOW)
         assert transaction.heartbeat(worker) is None
-        assert transaction.workers() == [second] == [(other, "two", second.beat)]
+        assert transaction.workers() == [second] == [(other, "two", second.beat, "[]")]
 
 
 def test_figures(store: Store) -> None:

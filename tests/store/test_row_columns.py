@@ -114,7 +114,7 @@ def test_rows_of_all_kinds_are_compared() -> None:
     """What a store gives is among the methods above; what it takes has no columns."""
     compared = {row for method in METHODS for row in _row_types(method)}
     taken = {rows.Cursor, rows.NextSlot, rows.NewRun, rows.Claim, rows.Release, rows.StateChange, rows.NewEvent}
-    taken |= {rows.ChainHead, rows.NewSchedule, rows.AuditRows, rows.WriterRow, rows.SealRow}
+    taken |= {rows.ChainHead, rows.NewSchedule, rows.NewStep, rows.AuditRows, rows.WriterRow, rows.SealRow}
     kinds = {kind for kind in vars(rows).values() if hasattr(kind, "_fields")}
     assert kinds - compared == taken
     assert {rows.ScheduleRow, rows.RunRow, rows.DefinitionRow, rows.CheckRow, rows.AttemptRow} <= compared

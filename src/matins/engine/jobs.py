@@ -19,6 +19,16 @@ MESSAGE_JOB = "message"
 """The job that emits its payload as an event; also the name of a runner."""
 
 
+BUILT_IN = (AGENT_JOB, MESSAGE_JOB)
+"""Jobs of every engine."""
+_NOTHING: frozenset[str] = frozenset()
+
+
+def job_needs(definition: ScheduleDefinition) -> frozenset[str]:
+    """What an engine must have for the job itself."""
+    return _NOTHING if definition.job in BUILT_IN else frozenset([f"job:{definition.job}"])
+
+
 def wakes_agent(definition: ScheduleDefinition) -> bool:
     """Whether runs are prompts to an agent: the schedule's own prompt, or one that its job writes."""
     return definition.job == AGENT_JOB or definition.job_prompt is not None

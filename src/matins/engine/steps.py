@@ -183,6 +183,13 @@ def jobs_of(definition: ScheduleDefinition) -> list[str]:
     return list(dict.fromkeys(step.job or AGENT_JOB for step in definition.steps)) or [definition.job]
 
 
+def parts_of(definition: ScheduleDefinition, agent: str) -> list[tuple[ScheduleDefinition, str]]:
+    """What runs of a schedule consist of, each with its agent: the schedule itself, or its steps."""
+    if not definition.steps:
+        return [(definition, agent)]
+    return [(of_step(definition, number), step.agent or agent) for number, step in enumerate(definition.steps, 1)]
+
+
 def of_step(definition: ScheduleDefinition, number: int) -> ScheduleDefinition:
     """The definition of one step: the settings of the schedule, with the step's own in their place."""
     step = definition.steps[number - 1]

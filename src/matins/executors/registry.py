@@ -71,8 +71,8 @@ class JobRegistry:
         self._own[name] = JobType(name, help_of(function), inputs, function, destructive=self.is_destructive(name))
         self._counted = False
 
-    def update(self, functions: Mapping[str, Callable[[Any], Any]]) -> None:
-        for name, function in functions.items():
+    def update(self, functions: Mapping[str, Callable[[Any], Any]] = {}, /, **more: Callable[[Any], Any]) -> None:
+        for name, function in {**functions, **more}.items():
             self[name] = function
 
     def __contains__(self, name: str) -> bool:

@@ -62,6 +62,23 @@ class NewRun(NamedTuple):
     first_slot: int | None
     reason: str | None
     evidence: str | None
+    place: int = 0
+    """The set of needs of the run, as the number of a row of `places`; 0 where any engine can do it."""
+
+
+class PlaceRow(NamedTuple):
+    """A set of needs."""
+
+    id: int
+    needs: str
+    """A sorted JSON list: `["job:report"]`."""
+
+
+class ReadyPlace(NamedTuple):
+    """A place in which a run is ready."""
+
+    place: int
+    not_before: int
 
 
 class ReadyRun(NamedTuple):
@@ -79,6 +96,7 @@ class ReadyRun(NamedTuple):
     cancelling: int
     cleared: int
     step: int
+    not_before: int
 
     @property
     def key(self) -> CompiledKey:
@@ -356,6 +374,7 @@ class NewStep(NamedTuple):
     parent: int
     step: int
     round: int
+    place: int
 
 
 class CheckRow(NamedTuple):

@@ -13,6 +13,8 @@ from matins.model.rows import (
     LiveRun,
     NewRun,
     NewStep,
+    PlaceRow,
+    ReadyPlace,
     ReadyRun,
     Release,
     RunAhead,
@@ -44,10 +46,31 @@ class RunRows(Protocol):
         the same root."""
         ...
 
-    def next_ready(self, without: Iterable[str] = ()) -> int | None: ...
-    def ready(self, now: int, limit: int, without: Iterable[str] = ()) -> list[ReadyRun]:
-        """Runs that may start, the longest waiting first, without those of scopes in `without`. Locked as in `due`."""
+    def next_ready(self, without: Iterable[str] = (), places: Iterable[int] = (0,)) -> int | None: ...
+    def ready(self, now: int, limit: int, without: Iterable[str] = (), places: Iterable[int] = (0,)) -> list[ReadyRun]:
+        """Runs of these places that may start, the longest waiting first, without those of scopes in `without`. Locked
+        as in `due`."""
         ...
+
+    def count_places(self) -> int: ...
+    def places(self) -> list[PlaceRow]: ...
+    def place(self, needs: str) -> int:
+        """The number of a set of needs, which is added if it is new."""
+        ...
+
+    def ready_places(self) -> list[ReadyPlace]:
+        """The places in which runs are ready, with the first time at which one may start."""
+        ...
+
+    def move_runs(self, scope: str, before: int, after: int) -> None:
+        """Move the runs of a scope that have not started to another place."""
+        ...
+
+    def report_place(self, place: int, now: int) -> bool:
+        """Note that nobody can do the runs of a place. False if that is noted already."""
+        ...
+
+    def clear_reports(self, places: Iterable[int]) -> None: ...
 
     def claim(self, rows: Sequence[Claim]) -> set[int]:
         """Claim runs, and return the claimed ones. A claimed run has the next epoch."""

@@ -1,5 +1,6 @@
 """Agents: the tools that runs start, and their settings."""
 
+import json
 from dataclasses import replace
 
 from matins.engine.validation import nearest
@@ -44,6 +45,21 @@ def _resized(agent: Agent, before: Agent | None, change: RecordChange) -> None:
         resize(scope_of(agent.name), agent.max_concurrent or 0, change)
 
 
+def _changed(agent: Agent, before: Agent | None, change: RecordChange) -> None:
+    _resized(agent, before, change)
+    if before is not None and before.runner != agent.runner:
+        _moved(agent, f"runner:{before.runner}", f"runner:{agent.runner}", change)
+
+
+def _moved(agent: Agent, old: str, new: str, change: RecordChange) -> None:
+    """Runs that have not started go to an engine that has the new runner."""
+    for row in change.transaction.places():
+        needs: list[str] = json.loads(row.needs)
+        if old in needs:
+            after = change.transaction.place(json.dumps(sorted({*needs, new} - {old})))
+            change.transaction.move_runs(scope_of(agent.name), row.id, after)
+
+
 def _unlimited(agent: Agent, before: Agent | None, change: RecordChange) -> None:
     if agent.max_concurrent is not None:
         resize(scope_of(agent.name), 0, change)
@@ -66,7 +82,7 @@ AGENTS = RecordKind(
     storage=POLICIES,
     complete=_complete,
     as_written=_as_written,
-    changed=_resized,
+    changed=_changed,
     deleted=_unlimited,
     columns=(Column("NAME", "name"), Column("RUNNER", "runner"), *map(_or_dash, ("model", "workdir", "max_cost"))),
     example="matins agents set scout --runner claude",

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 from matins.engine.gates import ALL, Mask, applicable_gates, level_mask
-from matins.engine.jobs import MESSAGE_JOB, wakes_agent
+from matins.engine.jobs import MESSAGE_JOB, job_needs, wakes_agent
 from matins.engine.planning import Timetable
 from matins.engine.policies import NO_POLICIES, Policies, read_policies
 from matins.engine.schedules import decode
@@ -46,8 +46,8 @@ class CompiledSchedule:
     """A schedule at one revision, or one of its steps."""
 
     __slots__ = (
-        "_text", "agent", "creator", "definition", "emits_message", "exclusive", "gates", "levels", "name", "rev",
-        "run_limits", "schedule_agent", "schedule_id", "scope", "scopes", "step", "steps", "timetable", "uid",
+        "_text", "agent", "creator", "definition", "emits_message", "exclusive", "gates", "levels", "name", "needs",
+        "rev", "run_limits", "schedule_agent", "schedule_id", "scope", "scopes", "step", "steps", "timetable", "uid",
         "wakes_agent",
     )  # fmt: skip
 
@@ -90,6 +90,8 @@ class CompiledSchedule:
         """Whether its runs are prompts to an agent."""
         self.emits_message = self.definition.job == MESSAGE_JOB
         """Whether its runs only emit an event: they need no capacity."""
+        self.needs = job_needs(self.definition)
+        """What an engine must have for its runs, apart from the agent's runner."""
 
     @property
     def full_name(self) -> str:

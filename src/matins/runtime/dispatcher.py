@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from matins.engine.transitions import CANCEL_WAITING, CLAIM, RELEASE
 from matins.model.rows import AttemptRow, Claim, CompiledKey, NewEvent, ReadyRun, Release
@@ -12,6 +12,7 @@ from matins.runtime.attempt import Attempt
 from matins.runtime.capacity import Capacity
 from matins.runtime.catalog import GLOBAL, Catalog, CompiledSchedule
 from matins.runtime.clearance import Clearance
+from matins.runtime.placement import Placement
 from matins.runtime.planner import mark_broken
 from matins.runtime.run_change import RunChange, event_type
 from matins.runtime.run_changes import apply, hold_with_schedule
@@ -22,8 +23,9 @@ _MAX_READ = 500
 
 
 class Dispatcher:
-    def __init__(self, catalog: Catalog, clearance: Clearance) -> None:
+    def __init__(self, catalog: Catalog, clearance: Clearance, placement: Placement) -> None:
         self._catalog = catalog
+        self._placement = placement
         self._clearance = clearance
 
     def claim(self, transaction: Transaction, now: int, worker: int, capacity: Capacity) -> list[Attempt]:
@@ -33,7 +35,8 @@ class Dispatcher:
             return []
         if self._clearance.policies.budgets:
             transaction.lock_policies()  # before any run: from here on nothing waits for a lock
-        rows = transaction.ready(now, _MAX_READ if capacity.only_one_kind else capacity.maximum, exhausted)
+        limit = _MAX_READ if capacity.only_one_kind else capacity.maximum
+        rows = transaction.ready(now, limit, exhausted, self._placement.batch(transaction))
         if not rows:
             return []
         compiled = self._catalog.compiled(transaction, {row.key for row in rows})
@@ -49,7 +52,7 @@ class Dispatcher:
         for row, item in found:
             if row.schedule_id not in judged and self._may_start(transaction, row, item, capacity, now):
                 if item.steps:
-                    unfold(transaction, row, item, now)
+                    unfold(transaction, row, item, self._place(transaction), now)
                     continue
                 if not item.emits_message:
                     capacity.take(item)
@@ -61,6 +64,9 @@ class Dispatcher:
             self._clearance.consume_approval(transaction, row, item, now)
             transaction.events.append(NewEvent(now, event_type(item, CLAIM.event), row.schedule_id, row.id))
         return [_attempt(transaction, row, item, now) for row, item in won]
+
+    def _place(self, transaction: Transaction) -> Callable[[CompiledSchedule], int]:
+        return lambda item: self._placement.place(transaction, item, self._clearance.policies)
 
     def _may_start(
         self, transaction: Transaction, row: ReadyRun, item: CompiledSchedule, capacity: Capacity, now: int

@@ -29,6 +29,7 @@ from matins.runtime.dispatcher import Dispatcher, release
 from matins.runtime.lineage import Lineage
 from matins.runtime.maintenance import Maintenance
 from matins.runtime.messages import emit
+from matins.runtime.placement import MissingEngines, Placement
 from matins.runtime.planner import Planner, mark_broken
 from matins.runtime.reaper import Reaper
 from matins.runtime.replan import replan
@@ -73,8 +74,10 @@ class Engine:
         self.clock = clock
         self.settings = settings
         self.clearance = Clearance()
-        self.planner = Planner(catalog, self.clearance)
-        self.dispatcher = Dispatcher(catalog, self.clearance)
+        self.placement = Placement()
+        self.missing_engines = MissingEngines(store, self.placement, settings.lease_ms)
+        self.planner = Planner(catalog, self.clearance, self.placement)
+        self.dispatcher = Dispatcher(catalog, self.clearance, self.placement)
         self.timers = Timers(catalog)
         self.checks: Checks = NoChecks()
         self.reaper = Reaper(store, clock, catalog, settings.lease_ms, settings.beat_ms)
@@ -188,6 +191,7 @@ class Engine:
         if checks := self.clearance.take_checks():
             self.checks.submit(checks)
         self.maintenance.turn(now, boot)
+        self.missing_engines.turn(now, boot)
         self.reaper.turn(now, boot, self.executor)
         self._adopt()
         self.turned_at = self.clock.boot_ms()
@@ -247,6 +251,7 @@ class Engine:
         if policies.rev != self._policy_rev:  # it rises too when the clock was set back
             self._policy_rev, self.planner.recorded_until = policies.rev, transaction.recorded_until()
         self.clearance.begin(policies, guarded=self.checks.guarded, capacity=self.checks.capacity())
+        self.placement.renew(transaction, self.executor.offers())
         self.timers.turn(transaction, now)
         self._planning = True
         planned = self.planner.plan(transaction, now, self.worker, capacity, limit)
@@ -297,7 +302,11 @@ class Engine:
     def _next_at(self, transaction: Transaction, capacity: Capacity, now: int) -> int | None:
         """The time of the next event: a schedule is due, a run may start, or a wait ends."""
         exhausted = capacity.exhausted()
-        ready = None if capacity.maximum <= 0 or GLOBAL in exhausted else transaction.next_ready(exhausted)
+        ready = (
+            None
+            if capacity.maximum <= 0 or GLOBAL in exhausted
+            else transaction.next_ready(exhausted, self.placement.batch(transaction))
+        )
         if ready is not None and capacity.only_one_kind:
             ready = max(ready, now + _ONE_SIDED_MS)  # its kind may have no capacity: the end of a run wakes the engine
         moments = (transaction.next_due(), ready, self.timers.next_due(transaction))
@@ -306,6 +315,7 @@ class Engine:
     def _back_off(self) -> int:
         """The delay after a failure. Ended runs stay in memory; nothing is planned or started."""
         self._catalog.clear()
+        self.placement.clear()
         delay = _BACK_OFF_MS[min(self._failures, len(_BACK_OFF_MS) - 1)]
         self._failures += 1
         return delay

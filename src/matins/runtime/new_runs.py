@@ -11,14 +11,16 @@ from matins.model.run import RunState
 from matins.runtime.catalog import CompiledSchedule
 
 
-def new_run(run_id: int, item: CompiledSchedule, planned: PlannedRun, now: int, request_key: str | None) -> NewRun:
-    """The row of a new run, in the planned state."""
+def new_run(
+    run_id: int, item: CompiledSchedule, planned: PlannedRun, now: int, request_key: str | None, place: int = 0
+) -> NewRun:
+    """The row of a new run, in the planned state. The place of one that has ended does not matter."""
     live = planned.state < RunState.SUCCEEDED
     evidence = None if planned.evidence is None else orjson.dumps(planned.evidence).decode()
     return NewRun(
         run_id, item.schedule_id, item.rev, planned.slot, request_key, planned.state, item.exclusive, item.scope, 0, 0,
         None, (planned.until or now) if live else None, now, None, None if live else now, planned.slots, planned.first,
-        planned.reason, evidence,
+        planned.reason, evidence, place,
     )  # fmt: skip
 
 

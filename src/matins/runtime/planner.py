@@ -17,6 +17,7 @@ from matins.runtime.capacity import Capacity
 from matins.runtime.catalog import Catalog, CompiledSchedule
 from matins.runtime.clearance import Clearance
 from matins.runtime.new_runs import new_run, planned_event
+from matins.runtime.placement import Placement
 from matins.runtime.run_changes import end_runs
 from matins.runtime.uncovered_slots import recorded_due
 
@@ -32,8 +33,11 @@ class PlanBatch(NamedTuple):
 
 
 class Planner:
-    def __init__(self, catalog: Catalog, clearance: Clearance | None = None) -> None:
+    def __init__(
+        self, catalog: Catalog, clearance: Clearance | None = None, placement: Placement | None = None
+    ) -> None:
         self._catalog = catalog
+        self._placement = placement or Placement()
         self._clearance = clearance
         """None when runs are not claimed while they are planned."""
         self._newest_first = False
@@ -112,24 +116,24 @@ class Planner:
         capacity: Capacity,
     ) -> list[Attempt]:
         """Create the runs of the schedules whose cursor moved. Runs that can start immediately are claimed too."""
-        clearance = self._clearance
+        clearance, policies = self._clearance, self._catalog.policies(transaction)
         runs: list[NewRun] = []
         start: list[Attempt] = []
         events = transaction.events
         run_ids = iter(transaction.run_ids(sum(len(plan.runs) for _, plan in plans)))
         for item, plan in plans:
+            place = self._placement.place(transaction, item, policies)
+            gated = clearance is None or place not in self._placement.mine or bool(clearance.gates_to_start(item))
             for planned in plan.runs:
                 run_id = next(run_ids)
-                at_once = (
-                    _starts_now(planned, plan, item) and clearance is not None and not clearance.gates_to_start(item)
-                )
+                at_once = not gated and _starts_now(planned, plan, item)
                 if at_once and (item.emits_message or capacity.take_unlimited(item)):
-                    runs.append(_starting(run_id, item, planned, now, worker))
+                    runs.append(_starting(run_id, item, planned, now, worker, place))
                     start.append(Attempt(run_id, 1, 1, planned.slot, planned.slots, planned.first, now, item))
                     covers = None if planned.slots == 1 else {"slot": planned.slot, "slots": planned.slots}
                     events.append(NewEvent(now, "run.started", item.schedule_id, run_id, covers))
                 else:
-                    runs.append(new_run(run_id, item, planned, now, None))
+                    runs.append(new_run(run_id, item, planned, now, None, place))
                     events.append(planned_event(run_id, item, planned, now))
         transaction.insert_runs(runs)
         transaction.insert_attempts([AttemptRow(attempt.run_id, 1, worker, now) for attempt in start])
@@ -159,11 +163,11 @@ def live_runs(transaction: RunRows, schedule_ids: list[int]) -> dict[int, list[t
     return live
 
 
-def _starting(run_id: int, item: CompiledSchedule, planned: PlannedRun, now: int, worker: int) -> NewRun:
+def _starting(run_id: int, item: CompiledSchedule, planned: PlannedRun, now: int, worker: int, place: int) -> NewRun:
     """A run that is created and claimed at once, with epoch 1 and attempt 1."""
     return NewRun(
         run_id, item.schedule_id, item.rev, planned.slot, None, RunState.STARTING, item.exclusive, item.scope, 1, 1,
-        worker, None, now, now, None, planned.slots, planned.first, None, None,
+        worker, None, now, now, None, planned.slots, planned.first, None, None, place,
     )  # fmt: skip
 
 

@@ -12,6 +12,7 @@ from matins.model.run import RunState
 from matins.ports import Transaction
 from matins.runtime.catalog import Catalog, CompiledSchedule
 from matins.runtime.new_runs import new_run
+from matins.runtime.placement import Placement
 from matins.runtime.run_changes import end_runs
 
 
@@ -25,7 +26,8 @@ def insert_requested_run(
         evidence = {**(verdict.evidence or {}), "by": by}
         planned = PlannedRun(None, None, 1, verdict.state, verdict.reason, evidence, verdict.until)
     (run_id,) = transaction.run_ids(1)
-    transaction.insert_runs([new_run(run_id, compiled, planned, now, key)])
+    place = Placement().place(transaction, compiled, catalog.policies(transaction))
+    transaction.insert_runs([new_run(run_id, compiled, planned, now, key, place)])
     if verdict is not None and verdict.cancel:
         end_runs(transaction, catalog, verdict.cancel, now, "cancelled_by_newer")
     data = {"by": by["name"], "reason": planned.reason}

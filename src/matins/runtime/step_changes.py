@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -32,7 +32,9 @@ CARRIED_OVER = "carried_over"
 _HELD = ("paused", "pending", "rejected", "broken")
 
 
-def unfold(transaction: Transaction, row: ReadyRun, item: CompiledSchedule, now: int) -> bool:
+def unfold(
+    transaction: Transaction, row: ReadyRun, item: CompiledSchedule, place: Callable[[CompiledSchedule], int], now: int
+) -> bool:
     """Start a run of steps: the run itself has no worker, and its steps are created. False if another was faster."""
     done = _carried_over(transaction, row, item)
     round_number = transaction.unfold(row.id, row.epoch, now)
@@ -48,6 +50,7 @@ def unfold(transaction: Transaction, row: ReadyRun, item: CompiledSchedule, now:
         else _waiting(_new_step(run_id, row, item, number, round_number, None, now))
         for number, run_id in enumerate(ids, 1)
     ]
+    steps = [step._replace(place=place(item.step_of(step.step))) for step in steps]
     transaction.insert_steps(steps)
     transaction.events.extend(_created(step, item.steps[step.step - 1], now) for step in steps)
     return True
@@ -69,7 +72,7 @@ def _new_step(
     agent = step.agent or item.agent
     made = NewStep(
         run_id, row.schedule_id, row.rev, RunState.READY, f"agent:{agent}" if agent else None, now, now, None, None,
-        None, None, None, row.id, number, round_number,
+        None, None, None, row.id, number, round_number, 0,
     )  # fmt: skip
     if done is not None:
         evidence = orjson.dumps({"run": str(done.id)}).decode()

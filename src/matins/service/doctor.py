@@ -53,7 +53,7 @@ class Doctor:
             clock, webhooks = list(_clock(transaction, now)), list(_webhooks(transaction))
             restored = list(_restored(transaction, now))
             stuck = list(_stuck(transaction))
-            missing = self.core.jobs.missing(self.core.all_schedules(transaction), engines)
+            missing = self.core.jobs.missing(self.core.all_schedules(transaction), engines, policies)
         found = [
             *clock,
             *_host_clock(self.core.store),
@@ -212,12 +212,13 @@ def _closed(folder: Path) -> bool:
 
 
 def _jobs(missing: Mapping[str, Sequence[str]]) -> Iterator[Finding]:
-    """Report jobs that no running engine has."""
-    for job, names in missing.items():
+    """Report jobs and runners that no running engine has."""
+    for need, names in missing.items():
+        kind, _, name = need.partition(":")
         more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-        sentence = f"No running engine has it, so runs of {', '.join(names[:_NAMED])}{more} fail"
-        fix = f"Start the program that registers it. Until then: matins pause {names[0]}"
-        yield Finding(f"job {job}", False, sentence, fix)
+        sentence = f"No running engine has it, so runs of {', '.join(names[:_NAMED])}{more} wait"
+        fix = f"Install {name} where an engine runs" if kind == "runner" else "Start the program that registers it"
+        yield Finding(f"{kind} {name}", False, sentence, f"{fix}. Until then: matins pause {names[0]}")
 
 
 def _agents(policies: Policies, workdir: str) -> Iterator[Finding]:

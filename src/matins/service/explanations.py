@@ -17,6 +17,7 @@ from matins.model.schedule import ScheduleRecord
 from matins.model.trigger import Interval
 from matins.ports import Transaction
 from matins.runtime.catalog import CompiledSchedule
+from matins.runtime.placement import needs_sentence
 from matins.runtime.rows import run_record
 from matins.service.approvals import approval_result
 from matins.service.calls import call_result
@@ -81,13 +82,20 @@ class Explanations:
                 run=None if answer.run is None else self._detail(transaction, answer.run, question.zone),
                 slot=answer.slot,
                 nearest=[to_datetime(slot) for slot in answer.nearest],
-                now=[*gate_reports(transaction, policies, schedule, compiled, now), *self._job(schedule, engines)],
+                now=[
+                    *gate_reports(transaction, policies, schedule, compiled, now),
+                    *self._engines(schedule, engines, policies),
+                ],
             )
 
-    def _job(self, schedule: ScheduleRecord, engines: Sequence[WorkerRow]) -> Iterator[GateReport]:
-        """A report for a missing job: without it, a run that passes all gates fails."""
-        for job in self.core.jobs.missing([schedule], engines):
-            yield GateReport("job", False, f'No running engine has the job "{job}". Its runs fail.', {"job": job})
+    def _engines(
+        self, schedule: ScheduleRecord, engines: Sequence[WorkerRow], policies: Policies
+    ) -> Iterator[GateReport]:
+        """A report of what no running engine has: without it, a run that passes all gates waits."""
+        missing = self.core.jobs.missing([schedule], engines, policies)
+        if missing:
+            text = f"No running engine has {needs_sentence(frozenset(missing))}. Runs wait for one."
+            yield GateReport("engine", False, text, {"needs": sorted(missing)})
 
     def _detail(self, transaction: Transaction, run: RunRecord, zone: str) -> RunDetail:
         return RunDetail(

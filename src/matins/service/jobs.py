@@ -9,8 +9,9 @@ from typing import NamedTuple
 
 from matins.api.results import Job, JobInput
 from matins.engine.jobs import AGENT_JOB, MESSAGE_JOB, inputs_of
+from matins.engine.policies import Policies
 from matins.engine.settings import format_setting
-from matins.engine.steps import jobs_of
+from matins.engine.steps import parts_of
 from matins.engine.validation import nearest
 from matins.errors import InvalidInput
 from matins.executors.registry import JobRegistry
@@ -19,6 +20,7 @@ from matins.model.rows import WorkerRow
 from matins.model.schedule import ScheduleRecord
 from matins.model.settings import Declared
 from matins.ports import Store
+from matins.runtime.placement import needs_of, unserved
 
 _OFFER = "job:"
 
@@ -54,15 +56,18 @@ class KnownJobs:
             rows = transaction.offers()
         return JobNames(self.registry, frozenset(name for offers in rows for name in _names(offers)))
 
-    def missing(self, schedules: Iterable[ScheduleRecord], engines: Sequence[WorkerRow]) -> dict[str, list[str]]:
-        """The jobs that neither a running engine nor this process has, and the active schedules that need them.
-        Nothing without an engine: any program may start."""
-        offered = set[str]().union(*(offered_by(engine) for engine in engines))
-        found: dict[str, list[str]] = {}
+    def missing(
+        self, schedules: Iterable[ScheduleRecord], engines: Sequence[WorkerRow], policies: Policies
+    ) -> dict[str, list[str]]:
+        """What no running engine has (`job:backup`), and the active schedules that need it. Nothing without an engine:
+        any program may start."""
+        offers, found = [engine.offers for engine in engines], dict[str, list[str]]()
         for schedule in schedules if engines else ():
-            for job in jobs_of(schedule.definition):
-                if schedule.state == "active" and job not in offered and job not in self.registry:
-                    found.setdefault(job, []).append(schedule.name)
+            parts = parts_of(schedule.definition, schedule.agent) if schedule.state == "active" else []
+            lacking = [unserved(needs_of(part, agent, policies), offers) or frozenset() for part, agent in parts]
+            for need in sorted(frozenset[str]().union(*lacking)):
+                if need.removeprefix(_OFFER) not in self.registry:  # the engine of this process is about to offer it
+                    found.setdefault(need, []).append(schedule.name)
         return found
 
     def listed(self, engines: Iterable[WorkerRow]) -> list[Job]:

@@ -314,7 +314,7 @@ def test_b2_a_job_that_nobody_has_is_refused(user: User, bench: Sandbox) -> None
     bench.settle()
     assert 'There is no job "backup"' in user.complains("edit", "s", "--job", "backup", code=2)
     assert "✗ bad    job backup: " in user.types("doctor", code=1).stdout
-    assert 'job          ✗ stops   No running engine has the job "backup". Its runs fail.' in user.says("why", "s")
+    assert 'engine       ✗ stops   No running engine has the job "backup". Runs wait for one.' in user.says("why", "s")
 
 
 def test_b2_a_job_while_nothing_runs(user: User, bench: Sandbox) -> None:

@@ -5,19 +5,50 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from matins.model.rows import ChainStart, LiveRun, NewStep, ReadyRun, RunAhead, RunRow, ScopeRow, StartedRun, WorkerRow
+from matins.model.rows import (
+    ChainStart,
+    LiveRun,
+    NewStep,
+    PlaceRow,
+    ReadyPlace,
+    RunAhead,
+    RunRow,
+    ScopeRow,
+    StartedRun,
+    WorkerRow,
+)
 from matins.store.common.statements import Statements
 
 
 class RunQueries(Statements):
-    def next_ready(self, without: Iterable[str] = ()) -> int | None:
-        return self._value("next_ready", without=self._texts(without))
-
     def live(self, schedule_ids: Iterable[int]) -> list[LiveRun]:
         return self._rows(LiveRun, "live", ids=self._integers(schedule_ids))
 
-    def ready(self, now: int, limit: int, without: Iterable[str] = ()) -> list[ReadyRun]:
-        return self._rows(ReadyRun, "ready", now=now, limit=limit, without=self._texts(without))
+    def count_places(self) -> int:
+        return self._value("count_places")
+
+    def places(self) -> list[PlaceRow]:
+        return self._rows(PlaceRow, "places")
+
+    def place(self, needs: str) -> int:
+        found = self._value("place", needs=needs)
+        if found is None:
+            self._all("insert_place", needs=needs)
+            found = self._value("place", needs=needs)
+        return found
+
+    def ready_places(self) -> list[ReadyPlace]:
+        return self._rows(ReadyPlace, "ready_places")
+
+    def move_runs(self, scope: str, before: int, after: int) -> None:
+        self._all("move_runs", scope=scope, before=before, after=after)
+
+    def report_place(self, place: int, now: int) -> bool:
+        return bool(self._all("report_place", id=place, now=now))
+
+    def clear_reports(self, places: Iterable[int]) -> None:
+        for place in places:
+            self._all("clear_report", id=place)
 
     def mark_cancelling(self, run_ids: Iterable[int]) -> list[tuple[int, int, int]]:
         return self._all("mark_cancelling", ids=self._lock_due_of(run_ids))

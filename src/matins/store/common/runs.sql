@@ -73,9 +73,9 @@ WHERE id = :id AND epoch = :epoch AND state = {ready} RETURNING attempt;
 
 -- insert_step: add a step of a run
 INSERT INTO runs (id, schedule_id, rev, state, exclusive, scope, epoch, attempt, not_before, planned_at, started_at,
-  ended_at, slots, reason, evidence, outcome, parent, step, round)
+  ended_at, slots, reason, evidence, outcome, parent, step, round, place)
 VALUES (:id, :schedule_id, :rev, :state, 0, :scope, 0, 0, :not_before, :planned_at, :started_at, :ended_at, 1, :reason, :evidence,
-  :outcome, :parent, :step, :round);
+  :outcome, :parent, :step, :round, :place);
 
 -- steps_of: the steps of a run in its last round
 SELECT r.id, r.schedule_id, s.name AS schedule, r.rev, r.state, r.slot, r.request_key, r.slots, r.first_slot, r.epoch,
@@ -104,3 +104,31 @@ WITH RECURSIVE above (id, parent) AS (
 SELECT (SELECT min(id) FROM above WHERE parent IS NULL) AS root, max(r.started_at) AS started_at
 FROM chain c JOIN schedules s ON s.id = c.id AND s.creator_role = 'agent'
 JOIN runs r ON r.schedule_id = s.id AND r.parent IS NULL AND r.started_at >= :since;
+
+-- count_places: the number of sets of needs, which engines compare
+SELECT count(*) FROM places;
+
+-- places: all sets of needs
+SELECT id, needs FROM places;
+
+-- place: the number of a set of needs
+SELECT id FROM places WHERE needs = :needs;
+
+-- insert_place: add a set of needs
+INSERT INTO places (needs) VALUES (:needs) ON CONFLICT (needs) DO NOTHING;
+
+-- ready_places: the places in which runs are ready; a walk from key to key, not over the rows
+WITH RECURSIVE p (place) AS (
+  SELECT min(place) FROM runs WHERE state = {ready}
+  UNION ALL SELECT (SELECT min(r.place) FROM runs r WHERE r.state = {ready} AND r.place > p.place) FROM p WHERE p.place IS NOT NULL)
+SELECT p.place, (SELECT min(r.not_before) FROM runs r WHERE r.state = {ready} AND r.place = p.place) AS not_before
+FROM p WHERE p.place IS NOT NULL;
+
+-- move_runs: move runs that have not started to another place
+UPDATE runs SET place = :after WHERE state {live} AND state <= {ready} AND scope = :scope AND place = :before;
+
+-- report_place: note that no engine can do the runs of a place
+UPDATE places SET reported_at = :now WHERE id = :id AND reported_at IS NULL RETURNING id;
+
+-- clear_report: an engine can do the runs of a place again
+UPDATE places SET reported_at = NULL WHERE id = :id AND reported_at IS NOT NULL;

@@ -35,8 +35,10 @@ SELECT schedule_id FROM due WHERE schedule_id = ANY(%(ids)b) ORDER BY schedule_i
 SELECT schedule_id, failures FROM due WHERE schedule_id = ANY(ARRAY(SELECT schedule_id FROM runs WHERE id = ANY(%(ids)b)))
 ORDER BY schedule_id FOR UPDATE;
 
--- next_ready: the instant at which the next ready run may start
-SELECT min(not_before) FROM runs WHERE state = {ready} AND (scope IS NULL OR scope <> ALL(%(without)b));
+-- next_ready: the instant at which the next ready run of these places may start
+SELECT min(r.not_before) FROM unnest(%(places)b) p (place) CROSS JOIN LATERAL (
+  SELECT not_before FROM runs WHERE state = {ready} AND place = p.place AND (scope IS NULL OR scope <> ALL(%(without)b))
+  ORDER BY not_before LIMIT 1) r;
 
 -- definitions: the definitions of schedules at a revision
 SELECT s.id AS schedule_id, v.rev, s.name, s.agent, v.definition, s.uid,
@@ -65,15 +67,20 @@ SELECT nextval('run_ids') FROM generate_series(1, %(count)b);
 
 -- copy_runs: add runs
 COPY runs (id, schedule_id, rev, slot, request_key, state, exclusive, scope, epoch, attempt, owner, not_before,
-  planned_at, started_at, ended_at, slots, first_slot, reason, evidence) FROM STDIN (FORMAT binary);
+  planned_at, started_at, ended_at, slots, first_slot, reason, evidence, place) FROM STDIN (FORMAT binary);
 
 -- copy_attempts: add attempts, durable before the start
 COPY attempts (run_id, epoch, owner, started_at) FROM STDIN (FORMAT binary);
 
--- ready: runs that may start
-SELECT id, schedule_id, rev, slot, epoch, attempt, slots, first_slot, planned_at, cancelling, cleared, step FROM runs
-WHERE state = {ready} AND not_before <= %(now)b AND (scope IS NULL OR scope <> ALL(%(without)b))
-ORDER BY not_before LIMIT %(limit)b FOR UPDATE SKIP LOCKED;
+-- ready: runs of these places that may start
+SELECT r.id, r.schedule_id, r.rev, r.slot, r.epoch, r.attempt, r.slots, r.first_slot, r.planned_at,
+  r.cancelling, r.cleared, r.step, r.not_before
+FROM unnest(%(places)b) p (place) CROSS JOIN LATERAL (
+  SELECT id, schedule_id, rev, slot, epoch, attempt, slots, first_slot, planned_at, cancelling, cleared, step, not_before
+  FROM runs
+  WHERE state = {ready} AND place = p.place AND not_before <= %(now)b AND (scope IS NULL OR scope <> ALL(%(without)b))
+  ORDER BY not_before LIMIT %(limit)b FOR UPDATE SKIP LOCKED) r
+ORDER BY r.not_before LIMIT %(limit)b;
 
 -- claim: from ready to starting, at a new epoch
 UPDATE runs r SET state = {starting}, epoch = r.epoch + 1, attempt = r.attempt + 1, owner = u.owner, started_at = u.now

@@ -21,8 +21,8 @@ from matins.store.postgres.transaction import PostgresTransaction
 log = logging.getLogger("matins")
 _OLDEST_SERVER = 140_000
 _BEGIN_READING = b"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
-_TABLES = {"migrations", "meta", "schedules", "revisions", "due", "runs", "attempts", "permits", "workers", "events",
-         "writers", "seals"}  # fmt: skip
+_TABLES = {"migrations", "meta", "schedules", "revisions", "due", "runs", "attempts", "permits", "places", "workers",
+         "events", "writers", "seals"}  # fmt: skip
 
 
 class PostgresStore:

@@ -21,6 +21,7 @@ from matins.model.rows import (
     NewRun,
     NewSchedule,
     NextSlot,
+    ReadyRun,
     Release,
     StateChange,
 )
@@ -30,7 +31,7 @@ from matins.store.postgres.arrays import Integers, Texts, integers, texts
 from matins.store.postgres.session import SQL, Session
 
 _RUN = ("int8", "int8", "int8", "int8", "text", "int2", "int2", "text", "int8", "int8", "int8", "int8", "int8", "int8",
-        "int8", "int8", "int8", "text", "text")  # fmt: skip
+        "int8", "int8", "int8", "text", "text", "int4")  # fmt: skip
 _ATTEMPT = ("int8",) * 4
 _EVENT = ("int8", "int8", "int8", "int8", "text", "int8", "int8", "text", "bytea")
 _MAX_ROWS = 10_000
@@ -56,6 +57,13 @@ class PostgresTransaction(CommonTransaction):
 
     def try_lock_due(self, schedule_ids: Iterable[int]) -> set[int]:
         return set(self._column("try_lock_due", ids=integers(schedule_ids)))
+
+    def next_ready(self, without: Iterable[str] = (), places: Iterable[int] = (0,)) -> int | None:
+        return self._value("next_ready", without=self._texts(without), places=integers(places))
+
+    def ready(self, now: int, limit: int, without: Iterable[str] = (), places: Iterable[int] = (0,)) -> list[ReadyRun]:
+        values = {"now": now, "limit": limit, "without": self._texts(without), "places": integers(places)}
+        return self._rows(ReadyRun, "ready", **values)
 
     def definitions(self, keys: Iterable[tuple[int, int]]) -> list[DefinitionRow]:
         ids, revs = _columns(list(keys), 2)

@@ -2,8 +2,9 @@
 SELECT d.schedule_id, d.next_slot AS slot, d.rev, d.window_used, d.executions
 FROM json_each(:ids) j JOIN due d ON d.schedule_id = j.value;
 
--- next_ready: the instant at which the next ready run may start
-SELECT min(not_before) FROM runs WHERE state = {ready} AND (scope IS NULL OR scope NOT IN (SELECT value FROM json_each(:without)));
+-- next_ready: the instant at which the next ready run of a place may start
+SELECT not_before FROM runs WHERE state = {ready} AND place = :place
+  AND (scope IS NULL OR scope NOT IN (SELECT value FROM json_each(:without))) ORDER BY not_before LIMIT 1;
 
 -- definitions: the definitions of schedules at a revision
 SELECT s.id AS schedule_id, v.rev, s.name, s.agent, v.definition, s.uid,
@@ -26,15 +27,16 @@ WHERE schedule_id = ?1 AND waiting = 1
 
 -- insert_run: add a run
 INSERT INTO runs (id, schedule_id, rev, slot, request_key, state, exclusive, scope, epoch, attempt, owner, not_before,
-  planned_at, started_at, ended_at, slots, first_slot, reason, evidence)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+  planned_at, started_at, ended_at, slots, first_slot, reason, evidence, place)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- insert_attempt: add an attempt, durable before the start
 INSERT INTO attempts (run_id, epoch, owner, started_at) VALUES (?, ?, ?, ?);
 
--- ready: runs that may start
-SELECT id, schedule_id, rev, slot, epoch, attempt, slots, first_slot, planned_at, cancelling, cleared, step FROM runs
-WHERE state = {ready} AND not_before <= :now AND (scope IS NULL OR scope NOT IN (SELECT value FROM json_each(:without)))
+-- ready: runs of a place that may start
+SELECT id, schedule_id, rev, slot, epoch, attempt, slots, first_slot, planned_at, cancelling, cleared, step, not_before
+FROM runs
+WHERE state = {ready} AND place = :place AND not_before <= :now AND (scope IS NULL OR scope NOT IN (SELECT value FROM json_each(:without)))
 ORDER BY not_before LIMIT :limit;
 
 -- claim: from ready to starting, at a new epoch

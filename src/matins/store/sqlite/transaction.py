@@ -17,6 +17,7 @@ from matins.model.rows import (
     NewRun,
     NewSchedule,
     NextSlot,
+    ReadyRun,
     Release,
     StateChange,
 )
@@ -42,6 +43,17 @@ class SqliteTransaction(CommonTransaction):
 
     def try_lock_due(self, schedule_ids: Iterable[int]) -> set[int]:
         return set(schedule_ids)  # there is only one writer
+
+    def next_ready(self, without: Iterable[str] = (), places: Iterable[int] = (0,)) -> int | None:
+        texts = self._texts(without)
+        found = [self._value("next_ready", place=place, without=texts) for place in places]
+        return min((at for at in found if at is not None), default=None)
+
+    def ready(self, now: int, limit: int, without: Iterable[str] = (), places: Iterable[int] = (0,)) -> list[ReadyRun]:
+        values = {"now": now, "limit": limit, "without": self._texts(without)}
+        rows = [row for place in places for row in self._rows(ReadyRun, "ready", place=place, **values)]
+        rows.sort(key=lambda row: row.not_before)
+        return rows[:limit]
 
     def definitions(self, keys: Iterable[tuple[int, int]]) -> list[DefinitionRow]:
         return self._rows(DefinitionRow, "definitions", keys=_json(keys))

@@ -91,18 +91,26 @@ CREATE TABLE runs (
   step bigint NOT NULL DEFAULT 0, -- the number of the step, from 1; 0 for a whole run
   round bigint,       -- which attempt of the parent made it
   retry_of bigint,    -- the run whose steps that succeeded are carried over
-  retry_from bigint   -- the step from which everything runs again
+  retry_from bigint, -- the step from which everything runs again
+  place integer NOT NULL DEFAULT 0 -- the set of needs, see places; 0 where any engine can do it
 ) WITH (autovacuum_vacuum_scale_factor = 0.05);
 CREATE UNIQUE INDEX runs_slot ON runs (schedule_id, slot) WHERE slot IS NOT NULL;
 CREATE UNIQUE INDEX runs_request ON runs (schedule_id, request_key) WHERE request_key IS NOT NULL;
 -- At most one run from ready to running, unless the schedule allows overlap.
 CREATE UNIQUE INDEX runs_active ON runs (schedule_id) WHERE exclusive = 1 AND state BETWEEN 2 AND 4;
 CREATE INDEX runs_live ON runs (schedule_id, id) WHERE state BETWEEN 0 AND 5;
-CREATE INDEX runs_ready ON runs (not_before) WHERE state = 2;
+CREATE INDEX runs_ready ON runs (place, not_before) WHERE state = 2;
 CREATE INDEX runs_parked ON runs (not_before) WHERE state = 0 AND reason <> 'paused';
 CREATE INDEX runs_history ON runs (schedule_id, id) WHERE parent IS NULL;
 CREATE UNIQUE INDEX runs_step ON runs (parent, round, step) WHERE parent IS NOT NULL;
 CREATE INDEX runs_ended ON runs USING brin (ended_at) WITH (autosummarize = on);
+
+-- Sets of needs, such as ["job:report"]: an engine claims only runs of places whose needs it has.
+CREATE TABLE places (
+  id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  needs text NOT NULL UNIQUE,
+  reported_at bigint -- when it was reported that no engine has them
+);
 
 CREATE TABLE attempts (
   run_id bigint NOT NULL,

@@ -85,7 +85,8 @@ CREATE TABLE runs (
   step INTEGER NOT NULL DEFAULT 0, -- the number of the step, from 1; 0 for a whole run
   round INTEGER,      -- which attempt of the parent made it
   retry_of INTEGER,   -- the run whose steps that succeeded are carried over
-  retry_from INTEGER  -- the step from which everything runs again
+  retry_from INTEGER, -- the step from which everything runs again
+  place INTEGER NOT NULL DEFAULT 0 -- the set of needs, see places; 0 where any engine can do it
 ) STRICT;
 CREATE UNIQUE INDEX runs_slot ON runs (schedule_id, slot) WHERE parent IS NULL; -- manual runs have no slot
 CREATE UNIQUE INDEX runs_step ON runs (parent, round, step) WHERE parent IS NOT NULL;
@@ -93,8 +94,15 @@ CREATE UNIQUE INDEX runs_request ON runs (schedule_id, request_key) WHERE reques
 -- At most one run from ready to running, unless the schedule allows overlap.
 CREATE UNIQUE INDEX runs_active ON runs (schedule_id) WHERE exclusive = 1 AND state BETWEEN 2 AND 4;
 CREATE INDEX runs_live ON runs (schedule_id, id) WHERE state BETWEEN 0 AND 5;
-CREATE INDEX runs_ready ON runs (not_before) WHERE state = 2;
+CREATE INDEX runs_ready ON runs (place, not_before) WHERE state = 2;
 CREATE INDEX runs_parked ON runs (not_before) WHERE state = 0 AND reason <> 'paused';
+
+-- Sets of needs, such as ["job:report"]: an engine claims only runs of places whose needs it has.
+CREATE TABLE places (
+  id INTEGER PRIMARY KEY,
+  needs TEXT NOT NULL UNIQUE,
+  reported_at INTEGER -- when it was reported that no engine has them
+) STRICT;
 
 CREATE TABLE attempts (
   run_id INTEGER NOT NULL,
