@@ -112,8 +112,8 @@ def test_an_example_is_given_back(declared: Declared) -> None:
 
 
 def through_store(declared: Declared, value: Any) -> Any:
-    kind = type(declared.kind)
-    return None if value is None else engine.LOAD[kind](orjson.loads(orjson.dumps(engine.DUMP[kind](value))))
+    (load,) = engine.loaders_of({declared.name: declared}).values()
+    return None if value is None else load(orjson.loads(orjson.dumps(engine.DUMP[type(declared.kind)](value))))
 
 
 @EVERY

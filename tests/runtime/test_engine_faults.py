@@ -272,6 +272,7 @@ def test_a_full_disk_keeps_ends_in_memory_and_goes_on_afterwards(
 def test_a_use_case_on_a_full_disk_says_so_and_writes_nothing(tmp_path: Path) -> None:
     """H2"""
     bench = Sandbox(f"sqlite:///{tmp_path}/matins.db")
+    bench.job("work")(lambda run: None)
     with full(bench), pytest.raises(StoreUnavailable, match="There is no disk space left") as caught:
         bench.add_many([{"name": f"s{n}", "when": "5m", "job": "work", "payload": "x" * 9_000} for n in range(50)])
     assert caught.value.hint

@@ -47,7 +47,8 @@ def test_what_is_added_or_asked_for_wakes_it_at_once(tmp_path: Path) -> None:
 def test_a_long_job_never_delays_another_schedule(matins: Matins) -> None:
     """H2"""
     long, short = Signal(stands=True), Signal()
-    matins.jobs.update(long=long, short=short)
+    matins.job("long")(long)
+    matins.job("short")(short)
     matins.add_many([{"name": f"long {n}", "when": "1d", "job": "long", "first": "immediately"} for n in range(3)])
     with matins:
         long.wait(3)

@@ -176,7 +176,7 @@ def test_slots_are_unique_and_ranges_hold_no_other_record(bench: Sandbox) -> Non
         bench.clock.advance(advance * MINUTE)
         bench.settle()
     covered: list[int] = []
-    trigger = bench._catalog._cache[1, 1].timetable.trigger
+    trigger = bench._catalog._cache[1, 1, 0].timetable.trigger
     for run in bench.all_runs("s"):
         assert run.slot is not None
         slot: int | None = to_ms(run.first_slot or run.slot)

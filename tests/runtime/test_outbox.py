@@ -86,12 +86,14 @@ def test_a_name_remembers_its_place(tmp_path: Path, recorder: Recorder) -> None:
     """V2: what happened while nobody was there is told after the restart, and nothing twice"""
     url, clock = f"sqlite:///{tmp_path}/m.db", ManualClock(START)
     first = Sandbox(url, clock=clock)
+    first.job("work")(lambda run: None)
     first.subscribe(recorder, "schedule.created", "books")
     first.add("a", when="0 9 * * *", job="work")
     deliver(first)
     first.add("b", when="0 9 * * *", job="work")
     first.close()
     second = Sandbox(url, clock=clock)
+    second.job("work")(lambda run: None)
     second.add("c", when="0 9 * * *", job="work")
     second.subscribe(recorder, "schedule.created", "books")
     deliver(second)
@@ -121,7 +123,7 @@ def test_a_name_may_come_back_with_other_wishes(bench: Sandbox, recorder: Record
 
 
 def test_the_name_of_the_hooks_is_taken(bench: Sandbox, recorder: Recorder) -> None:
-    with pytest.raises(Conflict, match='The name "hooks" is reserved for hooks'):
+    with pytest.raises(Conflict, match='The name "hooks" is reserved'):
         bench.subscribe(recorder, name="hooks")
 
 
@@ -195,6 +197,7 @@ def test_a_process_that_dies_in_between_tells_again(tmp_path: Path, recorder: Re
         raise KeyboardInterrupt
 
     first = Sandbox(url, clock=clock)
+    first.job("work")(lambda run: None)
     first.subscribe(die, "schedule.created", "books")
     first.add("a", when="0 9 * * *", job="work")
     with pytest.raises(KeyboardInterrupt):

@@ -396,7 +396,7 @@ def _records(declared: Declared, value: Any, context: ParseContext) -> tuple[Any
         given = f"a list of {len(items)}" if isinstance(value, (list, tuple)) else preview_of(value)
         allowed = f"a list of 1 to {kind.max_count} mappings"
         message = f'"{declared.name}" must be {allowed}, not {given}.'
-        raise InvalidInput(message, value=given, field=declared.name, allowed=allowed)
+        raise InvalidInput(message, value=cast("object", value), field=declared.name, allowed=allowed)
     return tuple(_record(declared.name, kind, number, item, context) for number, item in enumerate(items, 1))
 
 

@@ -126,6 +126,7 @@ def test_b12_approve_with_edits(asked: User) -> None:
 
 def test_b7_a_proposal_of_an_agent(user: User, bench: Sandbox) -> None:
     """B7: who proposed it, and in the list what it waits for"""
+    bench.agents.set("demo", runner="demo")
     agent = bench.acting_as(Principal("agent", "demo"))
     agent.add("follow-up", when="every weekday at 8:30am", prompt="Look again")
     assert "◆ needs approval" in user.says("list")

@@ -151,6 +151,7 @@ def test_b7_rules(user: User) -> None:
         approval timeout        7d
         auto approve one shots  no
         auto approve jobs       scheduled-task
+        sees                    own
         """)
     words = ("--max-schedules", "5", "--min-interval", "10m", "--auto-approve-one-shots")
     assert user.says("agent-rules", "set", "scout", *words) == (

@@ -60,8 +60,8 @@ def test_run_wait_says_how_it_ended(
 
 def test_run_wait_says_what_went_wrong(user: User, turning: list[Callable[[], None]]) -> None:
     """B2: why a run failed is told at once"""
-    added(user, "nobody-has-registered-this")
-    assert 'the job "nobody-has-registered-this" is not registered' in user.types("run", "s", "--wait", code=5).stderr
+    added(user, "fail")
+    assert "ValueError" in user.types("run", "s", "--wait", code=5).stderr
 
 
 def test_run_wait_that_needs_approval(user: User, turning: list[Callable[[], None]]) -> None:

@@ -112,6 +112,8 @@ RECORDS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "throttles": ("/v1/throttles/acme", {"resets_at": "2100-01-01T00:00:00Z"}, {"reason": "too many requests"}),
     "webhooks": ("/v1/webhooks/ops", {"url": "https://example.com/x", "secret": "env:S"}, {"types": ["run.failed"]}),
     "allowed_hosts": ("/v1/allowed-hosts", {"hosts": ["a"]}, {"hosts": ["b"]}),
+    "inbound": ("/v1/inbound/github", {"kind": "github", "secret": "env:S"}, {"max_bytes": 2_000}),
+    "inbound_listen": ("/v1/inbound-listen", {"address": "127.0.0.1:7800"}, {"address": "127.0.0.1:7801"}),
     "heartbeat": ("/v1/heartbeat", {"url": "https://example.com/a"}, {"url": "https://example.com/b"}),
 }
 """Of each kind: a path, settings, and other settings."""

@@ -217,6 +217,7 @@ def errors(call: Calls) -> None:
     call("runs.list", limit=0)
     call("runs.list", state="sleeping")
     call("runs.cancel", "1")
+    call("runs.retry", "999")
     call("budgets.set", "day", max_cost="5 apples", period="day")
     call("budgets.edit", "nothing", period="month")
     call("budgets.get", "nothing")

@@ -62,7 +62,7 @@ def _chunks(context: CliContext, run_id: str, stream: str, *, follow: bool) -> I
 
 def _with_output(context: CliContext, run: Document) -> Document:
     """The run; of a run of steps, the step that started last."""
-    started = [step for step in run["steps"] if step["started_at"] and step["run_id"]]
+    started = [step for step in run.get("steps", ()) if step["started_at"] and step["run_id"]]
     if not started:
         return run
     last = max(started, key=lambda step: (step["started_at"], step["number"]))

@@ -7,7 +7,6 @@ from typing import Any, TypeVar
 
 import click
 
-from matins.engine.sizes import format_size
 from matins.errors import InvalidInput
 from matins.model import settings as kinds
 from matins.model.settings import Declared, Table
@@ -68,6 +67,8 @@ def default_text(declared: Declared) -> str | None:
     if isinstance(declared.kind, kinds.Duration):
         return next((f"{default // size}{unit}" for size, unit in _UNITS_MS if default % size == 0), f"{default}ms")
     if isinstance(declared.kind, kinds.Size):
+        from matins.engine.sizes import format_size  # loaded only for sizes: help must be quick
+
         return format_size(default)
     if isinstance(declared.kind, (kinds.Names, kinds.Arguments)):
         return ",".join(default) or None
