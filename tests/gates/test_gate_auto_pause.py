@@ -134,8 +134,8 @@ def held(bench: Sandbox, name: str) -> int:
     bench.executor.submit = submit  # type: ignore[method-assign]
     with bench._store.transaction(bench.clock.now_ms()) as transaction:
         rows = transaction.live_runs([int(run.id)])
-        known = bench._catalog.compiled(transaction, [(rows[0].schedule_id, rows[0].rev)])
-        recorder.mark_unknown(transaction, [(row, known[row.schedule_id, row.rev]) for row in rows], 0)  # type: ignore[misc]
+        known = bench._catalog.compiled(transaction, [rows[0].key])
+        recorder.mark_unknown(transaction, [(row, known[row.key]) for row in rows], 0)  # type: ignore[misc]
     return int(run.id)
 
 

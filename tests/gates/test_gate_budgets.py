@@ -135,7 +135,8 @@ def test_a_run_that_was_lost_gives_back_what_it_held(restart: Callable[..., Sand
     first.budgets.set("day", period="day", max_cost="$1")
     first.add("s", when="0 9 * * *", job="work", max_cost="$0.80", on_unknown="hold")
     first.executor.submit = lambda batch: None  # type: ignore[method-assign]
-    first.run_until(at("09:00"))
+    first.clock.advance_to(at("09:00"))
+    first.engine.turn()
     assert (lines(first), purse(first).money_reserved) == (["09:00 running"], "$0.80")
     second = restart(lease_ms=1_000)
     for _ in range(4):

@@ -71,10 +71,10 @@ def hooked(bench: Sandbox) -> dict[str, Any]:
 
 def unaffordable(bench: Sandbox) -> dict[str, Any]:
     bench.budgets.set("day", period="day", max_cost="$1")
-    bench.add("shop", when="30 8 * * *", job="spend", max_executions=1)
-    bench.add("sale", when="30 10 * * *", job="raise budget", max_executions=1, max_cost="$0.01")
     bench.job("spend")(lambda run: run.spend("$0.90"))
     bench.job("raise budget")(lambda run: bench.budgets.set("day", period="day", max_cost="$100"))
+    bench.add("shop", when="30 8 * * *", job="spend", max_executions=1)
+    bench.add("sale", when="30 10 * * *", job="raise budget", max_executions=1, max_cost="$0.01")
     return {"max_cost": "$0.50"}
 
 

@@ -197,6 +197,8 @@ def test_c8_who_is_told_may_take_for_ever(start: Start) -> None:
         assert go_on.wait(PATIENCE)
 
     matins = start(guard=lambda context: "closed", on_blocked=blocked)
+    if "work" not in matins.jobs:
+        matins.job("work")(lambda run: None)
     with matins:
         matins.add("s", when="1d", job="work")
         run = matins.run("s")

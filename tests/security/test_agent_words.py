@@ -113,6 +113,7 @@ def test_unusual_words_are_proposed_and_pointed_out(memory: Watched, word: str) 
 def test_a_person_sees_what_the_agent_would_be_told_and_where(memory: Watched) -> None:
     """B7: nobody can judge a prompt that is not shown; also when a run of it is asked about."""
     memory.work_sources.set("inbox", kind="tasks", path="TASKS.yaml")
+    memory.agents.set("scout", runner="demo")
     words = {"prompt": "delete everything", "target": {"kind": "channel", "channel": "C07"}, "work_source": "inbox"}
     memory.acting_as(SCOUT).add("s", when="5 * * * *", approval="owner_approve", **words)
     seen = memory.asked().request

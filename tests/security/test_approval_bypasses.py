@@ -57,6 +57,7 @@ def no_place(bench: Watched) -> Callable[[], None]:
 
 def no_target(bench: Watched) -> Callable[[], None]:
     """The conversation in which it shall land is not there yet."""
+    bench.agents.set("x", runner="demo")
     where = {"target": {"kind": "thread", "thread": 1}, "fallback": "wait", "fallback_timeout": "30d"}
     bench.approvals.approve(waiting(bench, agent="x", job="scheduled-task", **where))
     bench.settle()

@@ -190,6 +190,9 @@ ELSEWHERE = {"file.apply", "system.backup", "tokens.list"}
 CHANGES = sorted(name for name, one in USE_CASES.items() if one.right != "read" and name not in ELSEWHERE)
 FIRST: dict[str, Callable[[Watched, Thing], Any]] = {
     "calls.replay": lambda bench, thing: bench.calls.fire("chat", "C07", "m1"),
+    "missions.abort": lambda bench, thing: bench.edit(f"mission-{thing.name}", when="0 9 * * *"),
+    "missions.draft": lambda bench, thing: bench.edit(f"mission-{thing.name}", when="0 9 * * *"),
+    "runs.retry": lambda bench, thing: sql(bench, f"UPDATE runs SET state = 11 WHERE id = {thing.run_id}"),
     "runs.resolve": lambda bench, thing: sql(bench, f"UPDATE runs SET state = 5 WHERE id = {thing.run_id}"),
     "subscriptions.delete": lambda bench, thing: bench.subscriptions.open("feed"),
     "tokens.revoke": lambda bench, thing: plant_token(bench, "abcdefgh"),

@@ -84,6 +84,7 @@ CALLS: dict[str, Arguments] = {
     "missions.list": call(),
     "missions.make": call(name="new", steps=[{"title": "Build", "job": "work"}]),
     "runs.cancel": about("run_id"),
+    "runs.retry": about("run_id"),
     "runs.checks": about("run_id"),
     "runs.get": about("run_id"),
     "runs.list": lambda thing: {"schedule": thing.name},

@@ -26,7 +26,7 @@ def pause(
     by_person = row.state == "paused" and row.paused_by not in _AUTOMATIC
     if by_person and by in _AUTOMATIC and row.paused_until is None:
         return False  # a pause by a person stays: only a person resumes it
-    if by_person and by not in _AUTOMATIC:  # the first note and instant stay
+    if by_person and by == row.paused_by:  # the first note and instant stay
         first = row.paused_at if row.paused_at is not None else now
         transaction.set_schedule_state(schedule_id, "paused", first, row.note or note, row.paused_by)
         transaction.set_paused_until(schedule_id, until)

@@ -117,7 +117,7 @@ RECORDS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "heartbeat": ("/v1/heartbeat", {"url": "https://example.com/a"}, {"url": "https://example.com/b"}),
 }
 """Of each kind: a path, settings, and other settings."""
-ALWAYS_THERE = {"agent_rules", "allowed_hosts", "heartbeat"}
+ALWAYS_THERE = {"agent_rules", "allowed_hosts", "heartbeat", "inbound_listen"}
 """Where none is set, the default is shown."""
 
 

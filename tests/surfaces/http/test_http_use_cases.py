@@ -110,6 +110,7 @@ def held(server: HttpServer, client: Api) -> None:
     run = client.run("slow")
     assert client.runs.wait(run.id, timeout=90).state == "held"
     assert client.runs.resolve(run.id, "failed").state == "failed"
+    assert client.runs.retry(run.id).retry_of == run.id
     server.go_on.set()
 
 
