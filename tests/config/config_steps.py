@@ -16,7 +16,7 @@ NOW = instant("2026-03-27T08:00:00Z")
 CONTEXT = RecordContext(NOW, "Asia/Tokyo", {"USD": 1.0}, known={"agents": frozenset({"rover"})})
 EXAMPLES_KNOWN = CONTEXT._replace(
     known={
-        "agents": frozenset({"scout"}),
+        "agents": frozenset({"scout", "coder", "ops"}),
         "quiet_hours": frozenset({"nights"}),
         "work_sources": frozenset({"backlog"}),
         "inbound": frozenset({"github-prs"}),

@@ -17,7 +17,7 @@ from ruamel.yaml import YAML
 from matins.engine.schedules import SETTINGS, parse_schedule
 from matins.model.settings import Choice, Duration, Int
 
-ALONE = ("strict", "prompt", "job", "approvals_required")
+ALONE = ("strict", "prompt", "job", "approvals_required", "steps")
 """What does not go with any of the others."""
 
 

@@ -82,6 +82,7 @@ NEEDS: dict[str, dict[str, Any]] = {
 }
 HMAC = {"kind": "hmac", "header": "X-Signature"}
 BESIDE: dict[tuple[str, str], dict[str, Any]] = {
+    ("schedules", "steps"): {"job": None},
     ("schedules", "type"): {"when": None, "interval": "5m"},
     ("schedules", "interval"): {"when": None, "type": "interval"},
     ("schedules", "expression"): {"when": None, "type": "cron"},

@@ -88,6 +88,7 @@ def plain(text: str) -> str:
     text = re.sub(r"\b(UTC|[0-9][0-9:.,-]*)(ms|[smhd]|MB)?\b( [0-9]+[smhd]\b)?", "N", text)
     text = re.sub(r"(in N|now) \(N( N)?\)", "in N", text).replace("N ago", "now")
     text = re.sub(r"^\? check  clock: .*\n +fix: .*$", "✓ ok clock: The clock is synchronized", text, flags=re.M)
+    text = re.sub(r"^\? check  isolation: .*\n( +.*\n)* +fix: .*\n?", "", text, flags=re.M)
     text = re.sub(r"zone data \S+ from .*", "zone data", text)
     return "\n".join(" ".join(line.split()) for line in text.splitlines())
 

@@ -127,7 +127,9 @@ def test_an_interval_that_was_skipped_or_missed_does_not_wait() -> None:
     assert planned(rule("5m"), HOUR).due_at == NINE + HOUR + 5 * MINUTE
 
 
-@pytest.mark.parametrize(("slot", "ended", "following"), [(NINE, NINE + 1, 1), (NINE, NINE - HOUR, 0), (None, NINE, 0)])
+@pytest.mark.parametrize(
+    ("slot", "ended", "following"), [(NINE, NINE + 1, 1), (NINE, NINE - 1_000, 0), (None, NINE, 0)]
+)
 def test_the_next_slot_counts_from_the_end_and_is_after_the_slot(slot: int | None, ended: int, following: int) -> None:
     """H3"""
     assert rule("5m").after_completion(1, slot, ended) == (NINE + following + 5 * MINUTE,) * 2

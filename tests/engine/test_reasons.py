@@ -12,7 +12,9 @@ import pytest
 
 import matins
 from matins.engine.reasons import CODES, FUTURE, NOW, PAST, RESOLVED, local_time, rfc3339, run_summary, sentence
+from matins.engine.steps import WAITING_FOR_STEP
 from matins.model.run import RunRecord, RunState
+from matins.runtime.step_changes import CARRIED_OVER
 from matins.testing import instant
 
 SOURCE = Path(matins.__file__).parent
@@ -100,6 +102,7 @@ def reasons_in_source() -> set[str]:
     found = {code for tree in trees for node in ast.walk(tree) for code in said(node, takes)}
     for path in (SOURCE / "store").rglob("*.sql"):
         found |= set(re.findall(r"reason = '([a-z_]+)'", path.read_text(encoding="utf-8")))
+    found |= {WAITING_FOR_STEP, CARRIED_OVER}  # constants
     return {code for code in found if CODE.fullmatch(code)}
 
 

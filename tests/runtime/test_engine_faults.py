@@ -212,15 +212,6 @@ def test_an_error_may_say_anything(bench: Sandbox, words: str) -> None:
     assert len(run.outcome["error"]) < 20_000
 
 
-def test_an_unknown_job_fails_and_says_which(bench: Sandbox) -> None:
-    """H2"""
-    bench.add("s", when="*/5 * * * *", job="nobody")
-    bench.run_until(AT)
-    (run,) = bench.runs.list(schedule="s")
-    assert run.state == "failed"
-    assert run.outcome == {"error": 'the job "nobody" is not registered in this process'}
-
-
 # -- a store that does not answer
 
 

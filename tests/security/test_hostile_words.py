@@ -146,6 +146,7 @@ def test_payloads_that_look_like_our_own_values(tmp_path: Path) -> None:
     """B7: from another process, through the socket of the engine that owns the file."""
     url = f"sqlite:///{tmp_path}/matins.db"
     with closing(Matins(url)) as owner, closing(Matins(url)) as other:
+        owner.job("work")(lambda run: None)
         owner.start()
         for tag in TAGS:
             payload = {"$matins": tag, "items": {"type": tag}, "more": [{"$matins": tag, "type": tag}]}

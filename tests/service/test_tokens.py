@@ -237,7 +237,8 @@ def test_the_token_is_nowhere(tmp_path: Path, caplog: pytest.LogCaptureFixture) 
 def test_what_happened_to_tokens_is_told(memory: Sandbox) -> None:
     made = memory.tokens.create("laptop", role="viewer")
     memory.tokens.revoke(made.id)
-    told = [(event.type, event.data) for event in memory.events.list(types=["token.created", "token.revoked"])]
+    events = memory.events.list(types=["token.created", "token.revoked"])
+    told = [(event.type, {name: value for name, value in event.data.items() if name != "digest"}) for event in events]
     assert told == [
         ("token.created", {"token": made.id, "name": "laptop", "role": "viewer", "rights": None, "by": "owner"}),
         ("token.revoked", {"token": made.id, "by": "owner"}),

@@ -289,6 +289,8 @@ _CAUSES: dict[str, Callable[[ReasonContext], str]] = {
     "missed": _missed,
     "no_work": _no_work,
     "failed": _failed,
+    "clock_went_back": lambda context: "the clock was set back, and the slot is still to come",
+    "mission_aborted": lambda context: "the mission was aborted",
     "step_failed": lambda context: f'step "{context["step"]}" did not succeed',
     "waiting_for_step": lambda context: "another step must succeed first",
     "carried_over": lambda context: "the step succeeded before, and is not repeated",

@@ -23,12 +23,13 @@ from matins.model.approval import ApprovalState, Vote
 from matins.model.budget import BudgetUsage
 from matins.model.job import JobTypes
 from matins.model.rows import NewEvent
-from matins.model.run import StepId
+from matins.model.run import RunState, StepId
 from matins.model.schedule import ScheduleDefinition, ScheduleRecord
 from matins.ports import Transaction
 from matins.runtime import approval_requests
 from matins.runtime.catalog import CompiledSchedule
 from matins.runtime.pausing import resume
+from matins.runtime.planner import live_runs
 from matins.runtime.spending import others_waiting
 from matins.runtime.timers import answer_run, reject
 from matins.service.core import Core
@@ -254,6 +255,7 @@ class Approvals:
             transaction.insert_revision(schedule.id, rev, encode(definition), now)
             transaction.set_author(schedule.id, rev, principal.name, principal.role)
             transaction.replace_cursor(schedule.id, schedule.next_slot, None, rev, paused=True)
+            _move_waiting_runs(transaction, schedule.id, asked.rev, rev)
             listen(self.core, transaction, [schedule.id])
         compiled = self.core.catalog.find(transaction, (schedule.id, rev, 0))
         assert isinstance(compiled, CompiledSchedule)
@@ -268,6 +270,14 @@ class Approvals:
                 f'The settings of "{schedule.name}" cannot be read.', value=schedule.name, hint="Deny the request."
             )
         return replace(schedule, definition=compiled.definition)
+
+
+def _move_waiting_runs(transaction: Transaction, schedule_id: int, old: int, new: int) -> None:
+    """Give runs that wait with the requested settings the edited ones: nobody approves the former."""
+    live = live_runs(transaction, [schedule_id]).get(schedule_id, [])
+    for row in transaction.live_runs([run_id for run_id, state in live if state <= RunState.READY]):
+        if row.attempt == 0 and row.rev == old:
+            transaction.set_run_revision(row.id, new)
 
 
 def _requested_again(
