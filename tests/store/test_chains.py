@@ -142,8 +142,8 @@ def test_a_slot_whose_record_is_forgotten_stays_covered(store: Store) -> None:
         for run in runs:
             transaction.delete_runs([run])
         assert transaction.runs_of(schedule, 1 << 62, 9) == []
-        assert transaction.covered_until(schedule, 9) == 9
-        assert transaction.covered_until(schedule, 10) is None
+        assert transaction.covered(schedule, 9) == [(9, 9)]
+        assert transaction.covered(schedule, 10) == []
 
 
 def test_threads_write_at_once_and_every_chain_holds(store: Store) -> None:

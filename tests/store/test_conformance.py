@@ -134,7 +134,7 @@ def test_live_runs_and_started_runs(store: Store) -> None:
         assert sorted(transaction.live([one])) == [(one, queued, S.QUEUED), (one, mine, S.STARTING)]
         assert [row.id for row in transaction.live_runs([over, mine, queued])] in ([mine, queued], [queued, mine])
         assert [row.id for row in transaction.started(7, mine=True)] == [mine]
-        assert transaction.started(7, mine=False) == [(other, two, 1, NOW, 1, 1, S.STARTING, 8, 0)]
+        assert transaction.started(7, mine=False) == [(other, two, 1, NOW, 1, 1, S.STARTING, 8, 0, 0)]
 
 
 def test_run_ids_are_never_given_twice(store: Store) -> None:
@@ -162,7 +162,7 @@ def test_ready_leaves_out_what_is_early_and_scopes_that_are_full(store: Store) -
         assert [row.id for row in transaction.ready(NOW + 2, 9)] == [sooner, later]
         assert [row.id for row in transaction.ready(NOW + 2, 1)] == [sooner]
         assert [row.id for row in transaction.ready(NOW + 2, 9, ["agent:a"])] == [later]
-        assert transaction.ready(NOW + 1, 9) == [(sooner, schedule, 1, 5, 0, 0, 3, 2, NOW, 0, 0, NOW + 1)]
+        assert transaction.ready(NOW + 1, 9) == [(sooner, schedule, 1, 5, 0, 0, 3, 2, NOW, 0, 0, 0, NOW + 1)]
 
 
 def test_a_claim_needs_the_epoch_that_was_read(store: Store) -> None:
@@ -338,8 +338,8 @@ def test_an_edit_is_a_new_revision_and_the_old_one_stays(store: Store) -> None:
         uid = found[0].uid
         assert len(uid) == 16
         assert found == [
-            DefinitionRow(schedule, 1, name, "ann", '{"rev": 1}', uid),
-            DefinitionRow(schedule, 2, name, "ann", '{"rev": 2}', uid),
+            DefinitionRow(schedule, 1, name, "ann", '{"rev": 1}', uid, None),
+            DefinitionRow(schedule, 2, name, "ann", '{"rev": 2}', uid, None),
         ]
         row = transaction.schedule(schedule)
         assert row == (
@@ -360,7 +360,7 @@ def test_runs_are_found_by_id_request_and_page(store: Store) -> None:
         assert [row.id for row in transaction.runs_of(schedule, done[2], 9)] == [done[1], done[0]]
         assert transaction.run(asked) == (
             asked, schedule, f"s{schedule}", 1, S.READY, None, "k", 1, None, 0, 0, NOW, NOW, None, None, None,
-            '{"a": 1}', None, 0,
+            '{"a": 1}', None, 0, None, 0, None, None,
         )  # fmt: skip
         assert transaction.run(asked + 1) is None
 
@@ -372,8 +372,8 @@ def test_what_covers_a_slot_and_how_the_run_before_ended(store: Store) -> None:
     add_run(store, other, slot=NOW + 9 * MINUTE, state=S.SUCCEEDED)
     last = add_run(store, one)
     with store.reading() as transaction:
-        assert transaction.covered_until(one, NOW) == NOW + MINUTE
-        assert transaction.covered_until(one, NOW + MINUTE + 1) is None
+        assert transaction.covered(one, NOW) == [(NOW, NOW), (NOW + MINUTE, NOW + MINUTE)]
+        assert transaction.covered(one, NOW + MINUTE + 1) == []
         assert transaction.previous_state(one, last) == S.FAILED
         assert transaction.previous_state(one, first) is None
 
@@ -396,7 +396,7 @@ def test_a_worker_beats_until_it_is_stopped(store: Store) -> None:
 def test_figures(store: Store) -> None:
     one, two = add_schedules(store, 2)
     add_run(store, one)
-    add_run(store, one, state=S.HELD)
+    add_run(store, one, state=S.HELD, owner=1)
     add_run(store, two, state=S.SUCCEEDED)
     with store.transaction(NOW) as transaction:
         transaction.set_schedule_state(two, "paused", NOW, None, None)

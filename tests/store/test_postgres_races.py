@@ -148,6 +148,8 @@ def test_cursors_are_locked_before_runs(
 def at_once(url: str, change: Callable[[Sandbox, int], Any]) -> list[Any]:
     """What two processes get that change the same schedule at the same moment."""
     benches = [Sandbox(url, clock=ManualClock(NOW)) for _ in range(2)]
+    for bench in benches:
+        bench.job("x")(lambda run: None)
     schedule = benches[0].add("s", when="0 0 1 1 *", job="x")
     with ThreadPoolExecutor(2) as threads:
         with benches[0]._store.transaction(NOW) as transaction:

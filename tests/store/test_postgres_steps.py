@@ -15,12 +15,14 @@ from test_postgres_races import wait_for_lock
 
 from matins.api.results import Run
 from matins.model.run import Outcome
+from matins.ports import Transaction
 from matins.runtime import recorder
 from matins.runtime.attempt import Attempt, AttemptEnd
 from matins.runtime.capacity import Capacity
 from matins.runtime.catalog import Catalog
 from matins.runtime.clearance import Clearance
 from matins.runtime.dispatcher import Dispatcher
+from matins.runtime.placement import Placement
 from matins.store.postgres.arrays import integers
 from matins.store.postgres.session import SQL
 from matins.store.postgres.store import PostgresStore
@@ -55,9 +57,16 @@ def add(bench: Sandbox, siblings: int, *last: str, **settings: Any) -> None:
     bench.add("m", overlap="allow", steps=steps, **settings)
 
 
+def dispatcher(transaction: Transaction) -> Dispatcher:
+    """One of an engine that has the job."""
+    placement = Placement()
+    placement.renew(transaction, frozenset(["job:work"]))
+    return Dispatcher(Catalog(), Clearance(), placement)
+
+
 def claim(store: PostgresStore) -> list[Attempt]:
     with store.transaction(NOW) as transaction:
-        return Dispatcher(Catalog(), Clearance()).claim(transaction, NOW, 1, Capacity(1_000))
+        return dispatcher(transaction).claim(transaction, NOW, 1, Capacity(1_000))
 
 
 def record(store: PostgresStore, *ended: Attempt) -> None:
@@ -137,7 +146,7 @@ def test_a_run_cancelled_while_it_unfolds_ends_with_its_steps(
     run = bench.run("m")
     with ThreadPoolExecutor(1) as threads:
         with stores[0].transaction(NOW) as transaction:
-            Dispatcher(Catalog(), Clearance()).claim(transaction, NOW, 1, Capacity(10))
+            dispatcher(transaction).claim(transaction, NOW, 1, Capacity(10))
             cancelled = threads.submit(bench.runs.cancel, run.id)
             wait_for_lock(postgres_url, cancelled)
         cancelled.result()
@@ -155,7 +164,7 @@ def test_a_run_cancelled_while_a_step_is_claimed_ends_with_that_step(
     claim(stores[0])
     with ThreadPoolExecutor(1) as threads:
         with stores[0].transaction(NOW) as transaction:
-            claimed = Dispatcher(Catalog(), Clearance()).claim(transaction, NOW, 1, Capacity(10))
+            claimed = dispatcher(transaction).claim(transaction, NOW, 1, Capacity(10))
             cancelled = threads.submit(bench.runs.cancel, run.id)
             wait_for_lock(postgres_url, cancelled)
         cancelled.result()

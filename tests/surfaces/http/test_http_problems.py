@@ -30,7 +30,8 @@ def test_a_problem_says_what_where_and_how_to_fix_it(server: HttpServer) -> None
         "field": "overlap",
         "value": "sometimes",
         "allowed": "skip, queue, cancel_other or allow",
-        "hint": "Omit it to use the default, skip.",
+        "hint": 'For example: overlap="queue".',
+        "example": {"overlap": "queue"},
     }
     assert server.client.list() == []
 

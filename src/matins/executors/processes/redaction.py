@@ -32,6 +32,9 @@ class Redactor:
         return self._release(self._held, len(self._held))
 
     def _release(self, data: bytes, until: int) -> bytes:
+        if not until:  # everything is held, also what is covered
+            self._held = data
+            return b""
         spans = _merged([(0, self._covered), *self._matches(data)])
         out = b"".join(self._pieces(data, spans, until))
         self._held = data[until:]
