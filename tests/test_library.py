@@ -99,6 +99,7 @@ def test_what_is_stored_is_there_again(tmp_path: Path) -> None:
     """S7 P8: start-up registers every stored schedule"""
     url = f"sqlite:///{tmp_path}/demo.db"
     m = Matins(url)
+    m.job("work")(lambda run: None)
     m.add("s", when="1s", job="work", first="immediately", retries=2, payload=[1])
     before = m.get("s")
     m.close()
@@ -114,6 +115,7 @@ def test_what_is_stored_is_there_again(tmp_path: Path) -> None:
 def test_memory_is_private() -> None:
     """S7"""
     one, other = Matins(), Matins()
+    one.job("work")(lambda run: None)
     one.add("s", when="5m", job="work")
     assert other.list() == []
     one.close()

@@ -12,7 +12,6 @@ from typing import Any, cast
 import pytest
 
 from matins import Matins, Run, SchedulerShutdownError
-from matins.executors.processes.output_chunks import read_output
 from matins.executors.processes.supervisor import Supervisor
 from matins.executors.runners.claude import Claude
 from matins.executors.runners.codex import Codex
@@ -120,7 +119,7 @@ def test_b5_b9_an_adopted_run_is_watched_too(office: Office, tmp_path: Path) -> 
     """B5 B9: from its first line on; the limit that counts is the one of now"""
     m = office.matins
     run = office.wake("s", "opencode", model="anthropic/claude-opus-5-5")
-    while b"step_finish" not in read_output(tmp_path / "matins.db.runs", run.id, 1, 0, 100_000).data:
+    while "step_finish" not in m.runs.output(run.id, limit=100_000).text:
         pass
     with pytest.raises(SchedulerShutdownError):
         m.stop(timeout=0.05, leave=True)

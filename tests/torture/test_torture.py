@@ -42,7 +42,7 @@ def test_nothing_is_lost_and_nothing_happens_twice(store: str) -> None:
 
 
 @pytest.mark.timeout(1_200)
-@pytest.mark.parametrize("store", _STORES)
+@pytest.mark.parametrize("store", ["postgres"])  # on SQLite an engine that lost its lock writes nothing any more
 def test_without_the_epoch_check_stale_writes_get_through(store: str) -> None:
     """S2: the check is what keeps a worker that was taken for dead from writing over its successor."""
     line, done = _torture("--store", store, "--kills", "20", "--seed", "1", "--forget-epochs")
