@@ -26,7 +26,7 @@ def _torture(*words: str) -> tuple[dict[str, Any], subprocess.CompletedProcess[s
 
 
 @pytest.mark.timeout(1_200)
-@pytest.mark.parametrize("store", ["postgres"])  # on SQLite an engine that lost its lock writes nothing any more
+@pytest.mark.parametrize("store", ["postgres"])  # it fails on SQLite since the change; the cause is not known
 def test_without_the_epoch_check_stale_writes_get_through(store: str) -> None:
     """S2: the check is what keeps a worker that was taken for dead from writing over its successor."""
     line, done = _torture("--store", store, "--kills", "20", "--seed", "1", "--forget-epochs")
