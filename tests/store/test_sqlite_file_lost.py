@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
+import threading
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from matins import Matins
 from matins.errors import StoreBusy, StoreUnavailable
+from matins.store.sqlite.ownership import Ownership
 from matins.testing import Sandbox
 
 
@@ -71,3 +75,25 @@ def test_processes_that_create_a_file_together_all_succeed(tmp_path: Path) -> No
         url = f"sqlite:///{tmp_path}/{number}.db"
         opened = [subprocess.Popen([sys.executable, "-c", _OPEN, url]) for _ in range(4)]
         assert [process.wait(120) for process in opened] == [0] * 4
+
+
+def test_a_reader_does_not_meet_a_lock_that_another_thread_releases(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """B1, S2: the lock is released between the look at its path and the look at its descriptor."""
+    ownership = Ownership(tmp_path / "matins.db")
+    assert ownership.acquire()
+    releasing = threading.Thread(target=ownership.release)
+    stat = os.stat
+
+    def stat_while_releasing(path: Any, *arguments: Any, **options: Any) -> os.stat_result:
+        status = stat(path, *arguments, **options)
+        releasing.start()
+        releasing.join(0.2)  # it waits for the reader; otherwise it is done by now
+        return status
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "stat", stat_while_releasing)
+        assert ownership.renew()
+    releasing.join()
+    assert not ownership.is_held

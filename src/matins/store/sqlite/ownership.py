@@ -6,6 +6,7 @@ import fcntl
 import json
 import os
 import tempfile
+import threading
 import time
 import weakref
 from hashlib import sha256
@@ -27,6 +28,7 @@ class Ownership:
         self._path = Path(f"{path}.lock") if path is not None else None
         self._file: int | None = None
         self._pid = os.getpid()
+        self._changing = threading.Lock()  # one thread reads through the descriptor, another releases it
         self.socket = socket_path(path) if path is not None else None
         owned = weakref.ref(self)
         os.register_at_fork(after_in_child=lambda: _abandon(owned()))
@@ -58,15 +60,19 @@ class Ownership:
 
     def renew(self) -> bool:
         """Take the lock again when its file was deleted or replaced. False when another process has taken it."""
-        if self._file is None or self._path is None or self._pid != os.getpid():
+        if self._path is None or self._pid != os.getpid():
             return True
+        with self._changing:
+            return self._file is None or self._renewed(self._path, self._file)
+
+    def _renewed(self, path: Path, held: int) -> bool:
         try:
-            status, own = os.stat(self._path), os.fstat(self._file)  # noqa: PTH116 - before every transaction
+            status, own = os.stat(path), os.fstat(held)  # noqa: PTH116 - before every transaction
             if (status.st_dev, status.st_ino) == (own.st_dev, own.st_ino):
                 return True
         except FileNotFoundError:
             pass
-        text, held = os.pread(self._file, 4096, 0), self._file
+        text = os.pread(held, 4096, 0)
         self._file = None
         if not self.acquire():
             self._file = held  # deleted, but still this process's own
@@ -110,13 +116,15 @@ class Ownership:
         return self._path is None or self._file is not None
 
     def release(self) -> None:
-        if self._file is not None and self._pid == os.getpid():
-            os.ftruncate(self._file, 0)
-            os.close(self._file)
-        self._file = None
+        with self._changing:
+            if self._file is not None and self._pid == os.getpid():
+                os.ftruncate(self._file, 0)
+                os.close(self._file)
+            self._file = None
 
     def abandon(self) -> None:
         """Close a forked child's copy of the lock. Otherwise the lock would outlive its owner."""
+        self._changing = threading.Lock()  # a thread of the parent may have held it
         if self._file is not None:
             os.close(self._file)
             self._file = None
