@@ -25,12 +25,16 @@ WITHOUT_STOPS = _MILD
 
 @dataclass
 class Stop:
-    """A process that stands still, and the attempts (epochs by run) that it was in the middle of."""
+    """A process that stands still, and the attempts (epochs by run) that it was in the middle of.
+
+    With `alone`, its heir is killed before it continues: it takes its lock again, and only its epochs are old.
+    """
 
     process: Process
     attempts: dict[int, int]
     since: float
     taken_over: bool
+    alone: bool = False
     rival: Process | None = None
     continued: bool = False
 
@@ -71,8 +75,8 @@ class Director:
         for place, process in enumerate(self._engines):
             if process is None:
                 self._engines[place] = self._new_engine()
-            elif process not in self._stopped() and self._engine_over(process):
-                self._engines[place] = None
+            elif process not in self._stopped():
+                self._look_after_engine(process)
         for place, process in enumerate(self._clients):
             if process is None:
                 self._clients[place] = self._new_client()
@@ -163,7 +167,7 @@ class Director:
             return self.theatre.start(orders, life=seconds)
         return self.theatre.start(orders, seconds * self.theatre.pace)
 
-    def _engine_over(self, process: Process) -> bool:
+    def _look_after_engine(self, process: Process) -> None:
         if process.age >= self._to_end.get(process.pid, 1e18):
             process.send(signal.SIGTERM)
             del self._to_end[process.pid]
@@ -173,13 +177,15 @@ class Director:
             enough_others = len(self._stops) < max(1, len(self._engines) // 2)
             if attempts and enough_others and not process.look():
                 self._stop(process, attempts)
-                return False
+                return
             self._to_stop[process.pid] = process.age + self._rng.uniform(0.02, 0.1)
-        if not self.theatre.over(process):
-            return False
+        if self.theatre.over(process):
+            self._forget(process)
+
+    def _forget(self, process: Process) -> None:
+        self._engines[self._engines.index(process)] = None
         self._to_stop.pop(process.pid, None)
         self._to_end.pop(process.pid, None)
-        return True
 
     # -- stops
 
@@ -189,17 +195,20 @@ class Director:
     def _stop(self, process: Process, attempts: list[tuple[int, int]]) -> None:
         """Hold a process still in the middle of a job.
 
-        Nobody can follow the owner of a SQLite file while it stands still; so now and then its lock is taken from it.
+        Nobody can follow the owner of a SQLite file while it stands still. So now and then its lock is deleted, and its
+        socket, at which a second engine would see it.
         """
         process.send(signal.SIGSTOP)
         process.kill_at = None
         del self._to_stop[process.pid]
         self.theatre.pauses += 1
         taken_over = self.stage.sqlite and (self.forget_epochs or self._rng.random() < 0.7)
-        stop = Stop(process, dict(attempts), time.monotonic(), taken_over)
+        alone = taken_over and (self.forget_epochs or self._rng.random() < 0.7)
+        stop = Stop(process, dict(attempts), time.monotonic(), taken_over, alone)
         self._stops.append(stop)
         if taken_over:
-            Path(f"{self.stage.database}.lock").unlink()
+            for ending in (".lock", ".sock"):
+                Path(f"{self.stage.database}{ending}").unlink(missing_ok=True)
             self._engines[self._engines.index(process)] = None
             self._heir = True
         elif self.stage.sqlite:
@@ -208,14 +217,18 @@ class Director:
     def _look_after(self, stop: Stop) -> None:
         now = time.monotonic()
         if stop.rival is not None and self.theatre.over(stop.rival):
-            if stop.rival.code != worker.BUSY:
+            if stop.rival.code not in (worker.BUSY, worker.UNAVAILABLE):
                 self.theatre.findings.append(f"a second engine on one file ended with {stop.rival.code}")
             stop.rival = None
         # While its rival has not answered the owner stays where it is: else the lock may be free by then.
         longest = _LONGEST_STOP_S * stop.process.pace
         waited = stop.rival is None and now - stop.since > longest
-        if not stop.continued and (waited or self._was_followed(stop)):
+        heir = None if stop.continued else self._heir_of(stop)
+        if not stop.continued and (waited or heir is not None):
             self.followed += now - stop.since <= longest
+            if heir is not None and stop.alone:
+                self.theatre.kill(heir)
+                self._forget(heir)
             stop.process.send(signal.SIGCONT)
             stop.process.kill_at = now + _AFTERLIFE_S * stop.process.pace
             stop.continued = True
@@ -224,10 +237,10 @@ class Director:
             if stop.process in self._engines:
                 self._engines[self._engines.index(stop.process)] = None
 
-    def _was_followed(self, stop: Stop) -> bool:
-        """Whether another process is in the middle of one of the same runs, under a later epoch."""
+    def _heir_of(self, stop: Stop) -> Process | None:
+        """The process that is in the middle of one of the same runs, under a later epoch."""
         for other in (process for process in self._engines if process is not None and process is not stop.process):
             self.theatre.hear(other)
             if any(stop.attempts.get(run, epoch) < epoch for run, epoch in other.diary.in_flight()):
-                return True
-        return False
+                return other
+        return None

@@ -161,22 +161,26 @@ def _check_slots(
 def _check_row(
     tally: Tally, name: str, trigger: Trigger, records: list[Record], cursor: int | None, gone: list[tuple[int, int]]
 ) -> None:
-    """Records follow each other without a gap and without touching, up to the cursor; some slots may be gone."""
+    """Records do not touch each other or the cursor, and there is no gap before the cursor; some slots may be gone.
+    Records beyond it are of a clock that was ahead: the slots between them are still to come."""
     for record in records:
         assert record.slot is not None
         if trigger.next_ms(record.slot - 1) != record.slot or trigger.next_ms(record.first - 1) != record.first:
             tally.wrong(f"{name}: {record} is for a slot that the schedule never had")
         if trigger.count(record.first, record.slot + 1) != record.slots:
             tally.wrong(f"{name}: {record} does not cover what it says")
-    starts = [record.first for record in records] + ([cursor] if cursor is not None else [])
-    for record, start in zip(records, starts[1:], strict=False):
-        assert record.slot is not None
-        if start <= record.slot:
-            tally.add("duplicated", trigger.count(start, record.slot + 1), f"{name}: {record}, next {start}")
-        elif trigger.next_ms(record.slot) != start:
-            gap = _slots(trigger, record.slot + 1, start)
+        if cursor is not None and record.first > cursor and record.planned_at < record.first:
+            tally.wrong(f"{name}: {record} was planned before its time")
+    end = 1 << 62 if cursor is None else cursor
+    here = [] if cursor is None else [(cursor, cursor - 1)]
+    marks = sorted([*((record.first, record.slot or 0) for record in records), *here])
+    for (first, last), (start, _) in pairwise(marks):
+        if start <= last or start == first:
+            tally.add("duplicated", trigger.count(start, last + 1) or 1, f"{name}: {first} to {last}, next {start}")
+        elif start <= end and trigger.next_ms(last) != start:
+            gap = _slots(trigger, last + 1, start)
             missing = [slot for slot in gap if not any(a < slot <= b for a, b in gone)]
-            tally.add("lost", len(missing), f"{name}: {missing[:3]} after {record}, next {start}")
+            tally.add("lost", len(missing), f"{name}: {missing[:3]} after {last}, next {start}")
 
 
 def _slots(trigger: Trigger, first: int, end: int) -> list[int]:

@@ -7,7 +7,7 @@ have started do not start again.
 from __future__ import annotations
 
 from matins.engine.when.triggers import Trigger
-from matins.model.rows import NewEvent, RunAhead
+from matins.model.rows import Due, NewEvent, RunAhead
 from matins.model.run import RunState
 from matins.ports import RunRows, Store, Transaction
 from matins.runtime.catalog import Catalog, CompiledSchedule
@@ -20,18 +20,14 @@ _COUNTED = (*(state for state in RunState if state.live), RunState.CANCELLED)
 
 
 def replan(store: Store, catalog: Catalog, now: int) -> None:
-    _withdraw_all(store, catalog, now)
-    with store.transaction(now) as transaction:
+    with store.transaction(now) as transaction:  # before any cursor goes back to where a record may be ahead
         transaction.note_recorded(now)
+    _withdraw_all(store, catalog, now)
     after = 0
     while True:
         with store.transaction(now) as transaction:
             page = transaction.cursors(after, _PAGE)
-            compiled = catalog.compiled(transaction, [(row.schedule_id, row.rev, 0) for row in page])
-            for row in page:
-                item = compiled.get((row.schedule_id, row.rev, 0))
-                if isinstance(item, CompiledSchedule):
-                    _go_back(transaction, row.schedule_id, row.slot, item, now)
+            _go_back(transaction, catalog, page, now)
             if not after:
                 transaction.undefer_runs(now)
         if len(page) < _PAGE:
@@ -40,11 +36,13 @@ def replan(store: Store, catalog: Catalog, now: int) -> None:
 
 
 def _withdraw_all(store: Store, catalog: Catalog, now: int) -> None:
+    """The cursors go back in the same transaction: a slot without a record is one that is still to come."""
     after = 0
     while True:
         with store.transaction(now) as transaction:
             page = transaction.runs_ahead(now, after, _PAGE)
-            transaction.lock_due({row.schedule_id for row in page})
+            schedule_ids = sorted({row.schedule_id for row in page})
+            transaction.lock_due(schedule_ids)
             compiled = catalog.compiled(transaction, {(row.schedule_id, row.rev, 0) for row in page})
             ahead = transaction.runs_ahead(now, after, _PAGE)
             rows = [row for row in ahead if (row.schedule_id, row.rev, 0) in compiled]
@@ -53,6 +51,8 @@ def _withdraw_all(store: Store, catalog: Catalog, now: int) -> None:
                 if isinstance(item, CompiledSchedule):
                     _shorten(transaction, row, item.timetable.trigger, now)
             _withdraw(transaction, catalog, [row for row in rows if _never_started(row, now)], now)
+            cursors = [row for id_ in schedule_ids for row in transaction.cursors(id_ - 1, 1) if row.schedule_id == id_]
+            _go_back(transaction, catalog, cursors, now)
         if len(page) < _PAGE:
             return
         after = page[-1].id
@@ -63,7 +63,7 @@ def _never_started(row: RunAhead, now: int) -> bool:
 
 
 def _shorten(transaction: RunRows, row: RunAhead, trigger: Trigger, now: int) -> None:
-    """Let a run that covers several slots cover those up to now, or, if all are to come and it has started, its own."""
+    """Let a run of several slots cover those up to now, or its first, if all are to come and it has started."""
     if row.first_slot is None:
         return
     if row.first_slot <= now:
@@ -72,7 +72,7 @@ def _shorten(transaction: RunRows, row: RunAhead, trigger: Trigger, now: int) ->
         slots = trigger.count(row.first_slot, last + 1)
         transaction.set_range(row.id, row.first_slot if slots > 1 else None, last, slots)
     elif row.started_at is not None:
-        transaction.set_range(row.id, None, row.slot, 1)
+        transaction.set_range(row.id, None, row.first_slot, 1)
 
 
 def _withdraw(transaction: Transaction, catalog: Catalog, rows: list[RunAhead], now: int) -> None:
@@ -89,10 +89,16 @@ def _withdraw(transaction: Transaction, catalog: Catalog, rows: list[RunAhead], 
         continue_schedule(transaction, schedule_id, now)
 
 
-def _go_back(transaction: Transaction, schedule_id: int, slot: int, item: CompiledSchedule, now: int) -> None:
-    following = next_uncovered_slot(transaction, schedule_id, item.timetable.trigger, now)
-    if following is not None and following < slot:
-        transaction.replace_cursor(schedule_id, following, item.timetable.due_at(schedule_id, following), item.rev)
-        transaction.events.append(
-            NewEvent(now, "schedule.replanned", schedule_id, None, {"from": slot, "to": following})
-        )
+def _go_back(transaction: Transaction, catalog: Catalog, cursors: list[Due], now: int) -> None:
+    """Move cursors to the first slot after now that no run covers, if they are beyond it."""
+    compiled = catalog.compiled(transaction, [(row.schedule_id, row.rev, 0) for row in cursors])
+    for schedule_id, slot, rev, *_ in cursors:
+        item = compiled.get((schedule_id, rev, 0))
+        if not isinstance(item, CompiledSchedule):
+            continue
+        following = next_uncovered_slot(transaction, schedule_id, item.timetable.trigger, now)
+        if following is not None and following < slot:
+            transaction.replace_cursor(schedule_id, following, item.timetable.due_at(schedule_id, following), item.rev)
+            transaction.events.append(
+                NewEvent(now, "schedule.replanned", schedule_id, None, {"from": slot, "to": following})
+            )

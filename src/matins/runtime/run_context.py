@@ -56,8 +56,8 @@ class ContextLoader:
     def run_key(self, attempt: Attempt) -> str:
         """A key that is the same for every attempt of a run, and for no other run."""
         compiled = attempt.compiled
-        if attempt.slot is not None:
-            return run_key(compiled.uid, attempt.slot, None, compiled.step)
+        if attempt.slot is not None and not compiled.step:
+            return run_key(compiled.uid, attempt.slot if attempt.first_slot is None else attempt.first_slot, None)
         with self._store.reading() as transaction:
             return stored_run_key(transaction, compiled, attempt.run_id)
 
@@ -126,8 +126,10 @@ def stored_run_key(transaction: RunRows, compiled: CompiledSchedule, run_id: int
     """The key of a run. That of a step is the key of the whole run with the step's number."""
     whole = next(iter(transaction.parents_of([run_id])), run_id) if compiled.step else run_id
     run = transaction.run(whole)
-    slot, request_key = (None, None) if run is None else (run.slot, run.request_key)
-    return run_key(compiled.uid, slot, request_key, compiled.step)
+    if run is None:
+        return run_key(compiled.uid, None, None, compiled.step)
+    first = run.slot if run.first_slot is None else run.first_slot
+    return run_key(compiled.uid, first, run.request_key, compiled.step)
 
 
 def step_results(transaction: Transaction, attempt: Attempt) -> dict[str, Any]:

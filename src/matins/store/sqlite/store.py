@@ -268,7 +268,7 @@ def translated_errors(path: Path | None) -> Generator[None]:
         raise StoreUnavailable(
             f"There is no disk space left for {path}.", hint="Free disk space. Matins retries; no data is lost."
         ) from error
-    except (apsw.BusyError, apsw.IOError) as error:
+    except (apsw.BusyError, apsw.IOError, apsw.ProtocolError) as error:  # the last: a process stopped while it recovers
         raise StoreUnavailable(
             f"{path} does not answer: {error}.",
             hint="Check the disk, and other programs that use the file. Matins retries.",
