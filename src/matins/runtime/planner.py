@@ -92,8 +92,8 @@ class Planner:
                 short = spending.forecast(transaction, policies, item, now) if gates & BITS[BUDGET.name] else None
                 facts = Facts(blocking, full, item.agent, policies, short)
                 gates |= touched_gates(facts) & item.levels
+            taken = recorded_due(transaction, item, slot, now) if slot <= self.recorded_until else None
             try:
-                taken = recorded_due(transaction, item, slot, now) if slot <= self.recorded_until else None
                 if taken is None:
                     plan = item.timetable.plan(schedule_id, slot, used, executions, facts, now, gates)
                 else:
