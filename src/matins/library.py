@@ -45,6 +45,7 @@ from matins.surfaces.transports.in_process import InProcess
 from matins.surfaces.transports.socket import OwnerSocket, OwnerSocketServer, answers
 
 C = TypeVar("C", bound=CheckExecutor)
+P = TypeVar("P", bound=PythonExecutor)
 document_settings()
 
 
@@ -129,6 +130,11 @@ class Matins(Api):
             return function
 
         return register
+
+    @property
+    def services(self) -> dict[str, Any]:
+        """Services that jobs need, by name. None says that one is not available: runs that need it fail."""
+        return self.jobs.services
 
     # -- events
 
@@ -261,8 +267,11 @@ class Matins(Api):
         return Engine(self._store, self.clock, self._catalog, self.settings, lineage)
 
     def _executor(self, loop: Loop) -> ExecutorRouter:
-        python = PythonExecutor(self.jobs, self.clock, loop.wake, self._loader, threads=self.settings.threads)
+        python = self._python(PythonExecutor, loop.wake, self.settings.threads)
         return ExecutorRouter(self._agents(loop.wake), python, self.jobs.replaces)
+
+    def _python(self, kind: type[P], wake: Callable[[], None], threads: int) -> P:
+        return kind(self.jobs, self.clock, wake, self._loader, threads=threads, api=self, workdir=self._workdir)
 
     def _agents(self, wake: Callable[[], None]) -> AgentExecutor:
         def supervisor() -> Supervisor:
@@ -270,7 +279,15 @@ class Matins(Api):
 
         workdir = self._workdir or str(Path.cwd())
         return AgentExecutor(
-            runners(), supervisor, self.clock, wake, self._loader, workdir=workdir, places=self.places, url=self.url
+            runners(),
+            supervisor,
+            self.clock,
+            wake,
+            self._loader,
+            workdir=workdir,
+            places=self.places,
+            url=self.url,
+            jobs=self.jobs,
         )
 
     def places(self) -> Places:

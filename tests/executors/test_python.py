@@ -87,7 +87,7 @@ def test_what_a_job_is_told(hall: Hall) -> None:
     hall.wait()
     (run,) = result
     assert (run.id, run.schedule, run.agent, run.attempt) == (5, "morning", "scout", 1)
-    assert run.key == f"f00d-{SLOT}"
+    assert run.key == f"f00d-{SLOT - 86_400_000}", "the first slot, which a run keeps"
     assert (run.payload, run.lateness, run.slots, run.previous_state) == ({"a": 1}, 1.5, 2, "failed")
     assert str(run.slot) == "2026-03-27 09:00:00+00:00"
     assert str(run.first_slot) == "2026-03-26 09:00:00+00:00"

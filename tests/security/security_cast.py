@@ -9,8 +9,9 @@ import orjson
 
 from matins.api.results import Approval, Run
 from matins.api.schedules import Api
-from matins.engine.approvals import DESTRUCTIVE, HARMLESS, needs_approval
+from matins.engine.approvals import needs_approval
 from matins.executors.python import JobContext
+from matins.executors.registry import installed_jobs
 from matins.model import approval as stored
 from matins.model.access import Principal
 from matins.runtime.approval_requests import digest_of, run_digest
@@ -23,7 +24,9 @@ OWNER = Principal("owner", "owner")
 ADA, BOB, CYN = (Principal("operator", name) for name in ("ada", "bob", "cyn"))
 VIC = Principal("viewer", "vic")
 SCOUT, ROVER = Principal("agent", "scout"), Principal("agent", "rover")
-JOBS = ("work", "deploy", "scheduled-task", *sorted(DESTRUCTIVE | HARMLESS))
+ACTIONS = tuple(sorted(name for name in installed_jobs() if "_" in name or name == "custom"))
+"""corvid's, as they are registered."""
+JOBS = ("work", "deploy", "scheduled-task", *ACTIONS)
 WAITING = {"when": "5 * * * *", "job": "work", "approval": "owner_approve"}
 """The words of a schedule that asks the owner at five past every hour."""
 

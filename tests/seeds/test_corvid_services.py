@@ -48,15 +48,12 @@ def test_v2_services_may_be_there_from_the_start() -> None:
     with closing(Sandbox(clock=ManualClock("2026-03-27T08:00:00Z"))) as bench:
         told = list[str]()
         SchedulerService(bench, lambda run: told.append(run.schedule), lambda run: told.append(run.schedule))
-        for action in ("work_task", "send_message"):
+        inputs = {"work_task": {"description": "Paint"}, "send_message": {"toAgentId": "rook", "message": "Hello"}}
+        for action, given in inputs.items():
             create_schedule(
-                bench,
-                action,
-                agent_id="magpie",
-                action_type=action,
-                cron_expression="0 * * * *",
+                bench, action, agent_id="magpie", action_type=action, action_input=given, cron_expression="0 * * * *",
                 approval_policy="auto",
-            )
+            )  # fmt: skip
         bench.run_until("2026-03-27T09:00:00Z")
         assert sorted(told) == ["send_message", "work_task"]
 
@@ -105,8 +102,9 @@ def test_v12_every_column_of_schedule_executions() -> None:
     with closing(Sandbox(clock=ManualClock("2026-03-27T08:00:00Z"))) as bench:
         service = SchedulerService(bench, lambda run: {"work_task_id": "wt-7", "session": "sess_xyz"})
         made = create_schedule(
-            bench, "w", agent_id="magpie", action_type="work_task", cron_expression="0 9 * * *", approval_policy="auto"
-        )
+            bench, "w", agent_id="magpie", action_type="work_task", action_input={"description": "Paint"},
+            cron_expression="0 9 * * *", approval_policy="auto",
+        )  # fmt: skip
         bench.run_until("2026-03-27T09:00:00Z")
         (execution,) = service.list_executions(made)
         assert (execution.work_task_id, execution.session_id) == ("wt-7", "sess_xyz")

@@ -145,7 +145,7 @@ def _handler(github: GitHub) -> type[BaseHTTPRequestHandler]:
             self.end_headers()
             self.wfile.write(content)
 
-        do_GET = do_POST = do_PATCH = do_DELETE = answer  # noqa: N815 - the names that http.server calls
+        do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = answer  # noqa: N815 - the names that http.server calls
 
         def log_message(self, format: str, *args: object) -> None:
             pass
@@ -154,8 +154,8 @@ def _handler(github: GitHub) -> type[BaseHTTPRequestHandler]:
 
 
 @contextmanager
-def github_server() -> Iterator[GitHub]:
-    github = GitHub()
+def github_server(github: GitHub | None = None) -> Iterator[GitHub]:
+    github = github or GitHub()
     with ThreadingHTTPServer(("127.0.0.1", 0), _handler(github)) as server:
         github.port = server.server_address[1]
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})

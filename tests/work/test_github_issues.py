@@ -130,13 +130,10 @@ def test_of_two_that_race_the_first_comment_wins(github: GitHub) -> None:
     github.add(1, "ready")
     github.add(2, "ready")
     both_looked = threading.Barrier(2)
-    looks: list[str] = []
 
     def meet(method: str, path: str) -> None:
-        if (method, path) == ("GET", "/repos/octo-org/garden/issues/1/comments"):
-            looks.append(path)
-            if len(looks) <= 2:
-                both_looked.wait(90)
+        if (method, path) == ("POST", "/repos/octo-org/garden/issues/1/labels"):
+            both_looked.wait(90)
 
     github.before = meet
     with ThreadPoolExecutor(2) as pool:

@@ -17,29 +17,13 @@ from matins.model.approval import Approval
 from matins.model.schedule import ScheduleDefinition
 from matins.model.settings import settings_of
 
-DESTRUCTIVE = frozenset(
-    ["work_task", "github_suggest", "fork_repo", "codebase_review", "dependency_audit", "improvement_loop"]
-)
-HARMLESS = frozenset(
-    [
-        "star_repo",
-        "review_prs",
-        "council_launch",
-        "send_message",
-        "memory_maintenance",
-        "reputation_attestation",
-        "custom",
-    ]
-)
-"""Known actions that need no approval. An unknown action counts as destructive."""
-
 
 def needs_approval(definition: ScheduleDefinition) -> bool:
     if definition.approval == "auto" or definition.steps:  # each step is approved by itself
         return False
     if definition.approval_jobs:
         return definition.job in definition.approval_jobs
-    return definition.approval == "council_approve" or not (definition.harmless or definition.job in HARMLESS)
+    return definition.approval == "council_approve" or not definition.harmless
 
 
 def digest(agent: str, name: str, rev: int, definition: ScheduleDefinition, *more: object) -> str:

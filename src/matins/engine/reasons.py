@@ -287,6 +287,7 @@ _CAUSES: dict[str, Callable[[ReasonContext], str]] = {
     "denied": lambda context: f"{_approval(context)} was denied",
     "paused": lambda context: "the schedule is paused. The run continues when the schedule is resumed",
     "missed": _missed,
+    "no_agent": lambda context: f"there is no agent {context['agent']}",
     "no_work": _no_work,
     "failed": _failed,
     "clock_went_back": lambda context: "the clock was set back, and the slot is still to come",

@@ -13,9 +13,10 @@ from matins.engine.when.triggers import to_ms
 from matins.errors import InvalidInput, RateLimited
 from matins.executors.endpoint_calls import EndpointCall, EndpointCalls, SpendingAllowance
 from matins.executors.isolation import Isolation, Places
-from matins.executors.preparation import Preparation, Prepared, has_program
+from matins.executors.preparation import NoAgent, Preparation, Prepared, has_program
 from matins.executors.processes.launch import ProcessOutcome
 from matins.executors.processes.supervisor import Supervisor
+from matins.executors.registry import JobRegistry
 from matins.executors.reports import outcome_of, unreadable, usage_of
 from matins.executors.result_secrets import without_secrets
 from matins.executors.runners.error_lines import with_stderr_reason
@@ -72,13 +73,14 @@ class AgentExecutor:
         workdir: str,
         places: Callable[[], Places],
         url: str | None = None,
+        jobs: JobRegistry | None = None,
         resolve: Resolve | None = None,
     ) -> None:
         self._runners = runners
         self._offers: frozenset[str] = frozenset()
         self._look_again_at = 0
         isolation = Isolation(places, lambda: self._supervisor.probe())
-        self._preparation = Preparation(runners, clock, loader, workdir, isolation, url)
+        self._preparation = Preparation(runners, clock, loader, workdir, isolation, url, jobs or JobRegistry())
         self._make_supervisor = supervisor
         self._started_supervisor: Supervisor | None = None
         self._supervisor_lock = threading.Lock()
@@ -231,6 +233,9 @@ class AgentExecutor:
             self._launch(self._preparation.prepare(attempt, context))
             if attempt.run_id in self._cancelled:
                 self._end_early(attempt.mark)
+        except NoAgent as error:
+            log.warning("run %s is skipped: %s", attempt.run_id, error)
+            self._end(attempt, Outcome(False, no_agent=True))
         except NoWork:
             self._end(attempt, Outcome(False, no_work=True))
         except RateLimited as error:

@@ -11,12 +11,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from matins.engine.jobs import full_prompt
+from matins.engine.jobs import full_prompt, parse_inputs
 from matins.engine.prompts import build_prompt
+from matins.engine.settings import ParseContext
 from matins.errors import InvalidInput, MatinsError
 from matins.executors.isolation import Isolation, account_of, account_variables
 from matins.executors.processes.launch import Account, Launch, Limits
 from matins.executors.processes.walls import Layout
+from matins.executors.registry import JobRegistry
 from matins.executors.run_environment import Address, run_variables
 from matins.executors.runners.outcomes import EventReader
 from matins.executors.runners.protocol import AnyRunner, Call, Command, EndpointRunner, Reader, RunInfo
@@ -25,6 +27,7 @@ from matins.executors.secrets import Environment, environment_of
 from matins.executors.session_meter import SessionMeter, session_meter
 from matins.executors.work_items import HeldWorkItem, claim_item, find_held
 from matins.model.agent import Agent
+from matins.model.job import JobType
 from matins.model.run import Outcome
 from matins.ports import Clock
 from matins.runtime.agent_folders import folder_of, is_own_folder, own_folder
@@ -37,6 +40,10 @@ log = logging.getLogger("matins")
 _MAX_EARLIER_LENGTH = 200_000
 _SESSIONS = uuid.UUID("6d617469-6e73-5e55-9e55-696f6e000000")
 _KEEPS_NO_SESSION = Command((), b"")
+
+
+class NoAgent(InvalidInput):
+    """The agent of the run does not exist."""
 
 
 class Prepared(NamedTuple):
@@ -82,8 +89,10 @@ class Preparation:
         workdir: str,
         isolation: Isolation,
         url: str | None = None,
+        jobs: JobRegistry | None = None,
     ) -> None:
         self._runners = runners
+        self._jobs = jobs or JobRegistry()
         self._clock = clock
         self._loader = loader
         self._workdir = workdir
@@ -93,6 +102,8 @@ class Preparation:
 
     def prepare(self, attempt: Attempt, context: RunContext) -> Prepared:
         agent, runner = self._agent_and_runner(attempt, context)
+        if (missing := self._jobs.unavailable(self._job(attempt))) is not None:
+            raise InvalidInput(missing, field="job")
         held_item = self._claim_item(attempt, context)
         try:
             return self._build(attempt, context, agent, runner, held_item)
@@ -117,7 +128,7 @@ class Preparation:
     def _agent_and_runner(self, attempt: Attempt, context: RunContext) -> tuple[Agent, AnyRunner]:
         agent = context.agent
         if agent is None:
-            raise InvalidInput(
+            raise NoAgent(
                 f'There is no agent "{attempt.compiled.agent}".',
                 field="agent",
                 hint="Create it: matins agents set. Or name another.",
@@ -194,8 +205,17 @@ class Preparation:
             log.warning("run %s continues without its work item: %s", attempt.run_id, error)
             return None
 
+    def _job(self, attempt: Attempt) -> JobType | None:
+        return self._jobs.get(attempt.compiled.definition.job)
+
     def _source(self, attempt: Attempt, context: RunContext) -> WorkSource | None:
-        name = attempt.compiled.definition.work_source
+        name, job = attempt.compiled.definition.work_source, self._job(attempt)
+        if name is None and job is not None and job.work_source is not None:
+            payload = attempt.compiled.definition.payload
+            inputs = parse_inputs(job, payload, ParseContext(attempt.started_at))
+            agent = context.agent
+            folder = self._workdir if agent is None else folder_of(agent, self._workdir)
+            return open_source(job.work_source(inputs), folder)
         if name is None:
             return None
         definition = context.policies.work_sources.get(name)

@@ -18,6 +18,7 @@ from matins.engine.settings import ParseContext
 from matins.engine.when.triggers import to_ms
 from matins.errors import OverBudget, RateLimited
 from matins.executors.commands import storable_reason
+from matins.executors.preparation import folder_of
 from matins.executors.registry import JobRegistry
 from matins.executors.usage_meter import UsageMeter
 from matins.executors.work_items import NoWork
@@ -88,6 +89,25 @@ class JobContext:
         return self._executor.loader.call(self._attempt)
 
     @property
+    def now(self) -> int:
+        """The present time, in UTC milliseconds."""
+        return self._executor.now_ms()
+
+    @property
+    def workdir(self) -> str:
+        """The folder of the schedule's agent, or that of the store."""
+        return self._executor.folder_of(self._attempt)
+
+    @property
+    def api(self) -> Any:
+        """The use cases of this scheduler, as the owner."""
+        return self._executor.api
+
+    def emit(self, type: str, data: dict[str, Any]) -> None:  # noqa: A002 - the name of the field
+        """Write an event, which subscribers and webhooks receive."""
+        self._executor.loader.emit(self._attempt, type, data)
+
+    @property
     def inputs(self) -> Any:
         """The payload as the job's type declares it: an instance of its `inputs`."""
         definition = self._attempt.compiled.definition
@@ -152,6 +172,8 @@ def run_job(executor: PythonExecutor, attempt: Attempt) -> Outcome:
     job = executor.jobs.get(attempt.compiled.definition.job)
     if job is None or job.run is None:
         return Outcome(False, error=f'the job "{attempt.compiled.definition.job}" is not registered in this process')
+    if (missing := executor.jobs.unavailable(job)) is not None:
+        return Outcome(False, error=missing)
     try:
         result = job.run(JobContext(attempt, executor))
         if result is None:
@@ -172,8 +194,12 @@ class PythonExecutor:
         loader: ContextLoader,
         *,
         threads: int,
+        api: Any = None,
+        workdir: str | None = None,
     ) -> None:
         self.jobs = jobs
+        self.api = api
+        self._workdir = workdir or "."
         self._clock = clock
         self._wake = wake
         self._threads = threads
@@ -303,6 +329,13 @@ class PythonExecutor:
 
     def offers(self) -> frozenset[str]:
         return self.jobs.offers
+
+    def now_ms(self) -> int:
+        return self._clock.now_ms()
+
+    def folder_of(self, attempt: Attempt) -> str:
+        agent = self.loader.policies().agents.get(attempt.compiled.agent)
+        return self._workdir if agent is None else folder_of(agent, self._workdir)
 
     def interrupt(self) -> int:
         return 0  # threads cannot be ended from outside

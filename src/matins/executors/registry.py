@@ -16,6 +16,14 @@ from matins.model.job import JobType
 log = logging.getLogger("matins")
 RUNNERS = "matins.executors"
 JOBS = "matins.jobs"
+SERVICES = {
+    "council": "Council service not available",
+    "github": "GitHub service not available",
+    "messenger": "Agent messenger not available",
+    "reputation": "Reputation services not available",
+    "work_tasks": "Work task service not available",
+}
+"""What a run says when the program has declared a service as missing."""
 
 
 @cache
@@ -43,6 +51,8 @@ class JobRegistry:
 
     def __init__(self, functions: Mapping[str, Callable[[Any], Any]] | None = None) -> None:
         self._own: dict[str, JobType] = {}
+        self.services: dict[str, Any] = {}
+        """Services of the program by name; None says that one is not available."""
         self._offers: frozenset[str] = frozenset()
         self._counted = False
         self.update(functions or {})
@@ -54,6 +64,13 @@ class JobRegistry:
 
     def get(self, name: str) -> JobType | None:
         return self._own.get(name) or installed_jobs().get(name)
+
+    def unavailable(self, job: JobType | None) -> str | None:
+        """Why runs of a job cannot start here: the program says that a service is not available."""
+        for name in () if job is None else job.services:
+            if name in self.services and self.services[name] is None:
+                return SERVICES.get(name, f"Service {name} not available")
+        return None
 
     def replaces(self, name: str) -> bool:
         """Whether the program has a function of its own for this job, also where an agent would do it."""

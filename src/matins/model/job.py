@@ -22,6 +22,8 @@ class JobType:
     """Called with the `JobContext` of a run; sync or async."""
     prompt: Callable[[Any], str] | None = None
     """Called with the inputs when a schedule is made."""
+    work_source: Callable[[Any], Any] | None = None
+    """Called with the inputs: the definition of a source whose items the agent's runs claim."""
     destructive: bool = True
     """Whether runs need approval under `owner_approve`."""
     owner_only: bool = False

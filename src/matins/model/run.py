@@ -158,6 +158,8 @@ class Outcome:
     """The outcome is unknown."""
     no_work: bool = False
     """The reason, if there was no work."""
+    no_agent: bool = False
+    """Whether the agent of the run does not exist."""
     target_gone: bool = False
     """The tool does not know the session to continue, and did nothing."""
     denials: tuple[str, ...] = ()

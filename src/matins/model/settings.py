@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
 from functools import cache
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_type_hints
 
 MAX_NAME_LENGTH = 200
 
@@ -244,8 +244,13 @@ def settings_of(*owners: type[Any]) -> Table:
     """The settings that these dataclasses declare, by written name, in their order."""
     found: dict[str, Declared] = {}
     for owner in owners:
-        for field in fields(owner):
-            setting = next((part for part in getattr(field.type, "__metadata__", ()) if type(part) is Setting), None)
+        declared = fields(owner)
+        # A module may postpone its annotations; then they are texts.
+        postponed = any(isinstance(field.type, str) for field in declared)
+        hints = get_type_hints(owner, include_extras=True) if postponed else {}
+        for field in declared:
+            annotation = hints.get(field.name, field.type)
+            setting = next((part for part in getattr(annotation, "__metadata__", ()) if type(part) is Setting), None)
             if setting is not None:
                 name = setting.name or field.name
                 found[name] = Declared(name, field.name, setting, _default(field))

@@ -96,6 +96,8 @@ def _unsuccessful(change: RunChange, number: int, outcome: Outcome, deferrals: i
         return _lost(change)
     if outcome.interrupted:
         return change._replace(transition=INTERRUPT, reason="stopped")
+    if outcome.no_agent:
+        return change._replace(transition=SKIP_NO_WORK, reason="no_agent", evidence={"agent": change.compiled.agent})
     if outcome.no_work:
         evidence = {"work_source": change.compiled.definition.work_source}
         return change._replace(transition=SKIP_NO_WORK, reason="no_work", evidence=evidence)

@@ -16,6 +16,7 @@ from matins.engine.policies import Policies
 from matins.engine.prompts import CallContext
 from matins.engine.schedules import decode
 from matins.model.agent import Agent
+from matins.model.rows import NewEvent
 from matins.model.run import RunState, Usage
 from matins.model.thread import Message, ThreadAssignment
 from matins.ports import Clock, RunRows, Store, Transaction
@@ -95,6 +96,12 @@ class ContextLoader:
         """The last messages of a thread, for agents that keep no session themselves."""
         with self._store.reading() as transaction:
             return transaction.last_messages(thread, _MAX_EARLIER_MESSAGES)
+
+    def emit(self, attempt: Attempt, type: str, data: dict[str, Any]) -> None:  # noqa: A002 - the name of the field
+        """Write an event of this run."""
+        now = self._clock.now_ms()
+        with self._store.transaction(now) as transaction:
+            transaction.events.append(NewEvent(now, type, attempt.compiled.schedule_id, attempt.run_id, data))
 
     def policies(self) -> Policies:
         with self._store.reading() as transaction:

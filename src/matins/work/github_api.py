@@ -50,20 +50,39 @@ class Comment(NamedTuple):
     trusted: bool
 
 
-@contextmanager
-def open_api(definition: WorkSourceDefinition, now: int) -> Generator[Api]:
-    """Calls over one connection, without cache and retries: a stale response would be wrong."""
-    token = read_token(definition.token)
-    github = _githubkit()(
+def open_github(token: str, base_url: str) -> GitHub[Any]:
+    """A client over one connection, without cache and retries: a stale response would be wrong."""
+    return _githubkit()(
         token,
-        base_url=definition.base_url,
+        base_url=base_url,
         timeout=_TIMEOUT_S,
         user_agent="matins",
         ssl_verify=_authorities(),
         http_cache=False,
         auto_retry=False,
     )
-    with github:
+
+
+def refusal(status: int, path: str, token: str) -> MatinsError:
+    """The error for a call that GitHub did not answer with success."""
+    if status == 401:
+        hint = f"Put a valid token where {token} refers to."
+        return InvalidInput("GitHub does not accept the token.", field="token", hint=hint)
+    if status in (404, 410):
+        hint = "Check the name, and that the token may see the repository."
+        return NotFound(f"GitHub shows no {path}.", value=path, field="repos", hint=hint)
+    if status in (403, 422):
+        return InvalidInput(f"GitHub refuses {path}: {status}.", field="token", hint="Check the rights of the token.")
+    if status == 429:
+        return RateLimited("github", None, "its rate limit is reached")
+    what = f"answers {status}" if status else "does not answer"
+    return WorkSourceUnavailable(f"GitHub {what}: {path}", hint="Try again later.")
+
+
+@contextmanager
+def open_api(definition: WorkSourceDefinition, now: int) -> Generator[Api]:
+    """Calls over one connection, without cache and retries: a stale response would be wrong."""
+    with open_github(read_token(definition.token), definition.base_url) as github:
         yield Api(github, definition, now)
 
 

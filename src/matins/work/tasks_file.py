@@ -64,7 +64,7 @@ class TasksFile:
     def _rewrite(self, choose: Callable[[Tasks], _Choice]) -> Task | None:
         """Apply the chosen change to one task. A concurrent save is read again, not overwritten."""
         path = follow_link(self._path)
-        with _locked(path):
+        with locked(path):
             for _ in range(_TRIES):
                 file = read(path)
                 with _named(path):
@@ -133,7 +133,7 @@ def _replaced(path: Path, before: TextFile, text: str) -> bool:
 
 
 @contextmanager
-def _locked(path: Path) -> Generator[None]:
+def locked(path: Path) -> Generator[None]:
     """Hold the lock. It is a file of its own, because the other one is replaced. It stays, so that all use the same."""
     lock_path = Path(f"{path}.lock")
     try:

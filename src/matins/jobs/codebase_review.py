@@ -1,0 +1,30 @@
+"""`codebase_review`: an agent checks the code, and writes what it finds as tasks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from matins.jobs import JobType, Setting, Text
+
+
+@dataclass(frozen=True)
+class CodebaseReview:
+    description: Annotated[
+        str | None, Setting(Text(10_000, lines=True), "What to look at in particular.", "The parser")
+    ] = None
+
+
+def prompt(inputs: CodebaseReview) -> str:
+    focus = f"\nLook at this in particular: {inputs.description}" if inputs.description else ""
+    return (
+        "Review the code in this folder.\n"
+        "1. Run its type checker and its tests, with the commands that the project itself uses.\n"
+        "2. Find TODO and FIXME comments that have become due.\n"
+        "3. For each problem that is worth a change, add a task to TASKS.yaml in this folder: a title, a body that "
+        "says where and why, and a priority (high, medium or low). Do not add a task that is there already.\n"
+        "Change nothing else. Report the problems, the worst first." + focus
+    )
+
+
+JOB = JobType("codebase_review", "Check types and tests, find TODOs, and write tasks.", CodebaseReview, prompt=prompt)

@@ -1,0 +1,33 @@
+"""`dependency_audit`: an agent looks for outdated and vulnerable dependencies."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from matins.jobs import JobType, Setting, Text
+
+
+@dataclass(frozen=True)
+class DependencyAudit:
+    description: Annotated[
+        str | None, Setting(Text(10_000, lines=True), "What to look at in particular.", "Only security")
+    ] = None
+
+
+def prompt(inputs: DependencyAudit) -> str:
+    focus = f"\nLook at this in particular: {inputs.description}" if inputs.description else ""
+    return (
+        "Audit the dependencies of the project in this folder.\n"
+        "1. List those that are outdated, with the tool that the project uses (for example npm outdated or pip list "
+        "--outdated).\n"
+        "2. List those with known vulnerabilities, with the audit command of that tool.\n"
+        "3. For each that should change, add a task to TASKS.yaml in this folder, with the versions in its body. "
+        "Vulnerabilities have the priority high.\n"
+        "Change nothing else. Report what you found, vulnerabilities first." + focus
+    )
+
+
+JOB = JobType(
+    "dependency_audit", "Find outdated and vulnerable dependencies, and write tasks.", DependencyAudit, prompt=prompt
+)
