@@ -298,7 +298,7 @@ def test_history_is_pruned_with_its_steps(sandbox: Any) -> None:
     sandbox.add("m", when="0 9 * * *", max_cost="$5", steps=[step("A"), step("B", "A")])
     sandbox.run_until("2026-03-27T09:30:00Z")
     with sandbox._store.transaction(sandbox.clock.now_ms()) as transaction:
-        found = transaction.prunable(sandbox.clock.now_ms() + 1, 100)
+        found = transaction.prunable(sandbox.clock.now_ms() + 1, sandbox.clock.now_ms(), 100)
         assert found == [int(newest(sandbox).id)]
         transaction.delete_runs(found)
         assert transaction.steps_of(found[0]) == []

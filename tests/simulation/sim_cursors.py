@@ -61,6 +61,8 @@ class CursorRules:
         comes = old.next_slot if early else old.due_at
         was_due = comes is not None and comes <= now
         require(2, was_due or not births, f"planned before its time, or while paused: {old} at {now}: {births}")
+        if old.next_slot is None:  # it had ended, and goes on: what it missed then is another window
+            self._window[old.schedule_id] = 0
         following = self._check_births(old, births, rule)
         self._check_quiet(births, rule)
         self._check_cap(births, rule, now)
@@ -69,8 +71,8 @@ class CursorRules:
             require(1, bool(births) or not was_due, f"changed before what was due was planned: {old} became {new}")
         if new.state in _AT_AN_END:
             require(1, new.next_slot is None, f"it is {new.state}, but goes on: {new}")
-        elif not births and old.next_slot is not None and self._has_record(old.schedule_id, old.next_slot):
-            following = rule.trigger.next_ms(old.next_slot)
+        elif not births and old.next_slot is not None and (last := self._recorded(old.schedule_id, old.next_slot)):
+            following = rule.trigger.next_ms(last)
             require(
                 3, new.next_slot in (old.next_slot, following), f"a recorded slot is passed over: {old} became {new}"
             )
@@ -95,8 +97,8 @@ class CursorRules:
             ((purged,),) = self._reader.query("SELECT purged_slot FROM schedules WHERE id = ?", cursor.schedule_id)
             since = max(now, purged or 0)  # which of the slots before it had a record, nobody knows any more
             first = since + interval.every_ms if interval else rule.trigger.next_ms(since)
-            while interval is None and first is not None and self._has_record(cursor.schedule_id, first):
-                first = rule.trigger.next_ms(first)
+            while first is not None and (last := self._recorded(cursor.schedule_id, first)):
+                first = last + interval.every_ms if interval else rule.trigger.next_ms(last)
             passed = first is not None and cursor.next_slot > first
             require(11, not passed, f"slot {first} is to come, but the cursor is beyond it: {cursor}")
 
@@ -145,6 +147,7 @@ class CursorRules:
         expected = old.next_slot
         for run in births:
             assert run.slot is not None
+            expected = self._uncovered(old.schedule_id, expected, rule)
             require(1, run.first == expected, f"the next slot is {expected}, the record covers {run.first}: {run}")
             require(2, run.rev == old.rev, f"planned under another revision than {old.rev}: {run}")
             if counts_from_runs(rule):
@@ -156,6 +159,12 @@ class CursorRules:
                 expected = rule.trigger.next_ms(run.slot)
             self._cover(run)
         return expected
+
+    def _uncovered(self, schedule_id: int, slot: int | None, rule: Timetable) -> int | None:
+        """The first slot from this one on that has no record of a time when the clock was ahead."""
+        while slot is not None and (last := self._recorded(schedule_id, slot)) is not None:
+            slot = rule.trigger.next_ms(last)
+        return slot
 
     def _cover(self, run: RunRow) -> None:
         assert run.slot is not None
@@ -180,9 +189,13 @@ class CursorRules:
         self._cover(new)
 
     def _has_record(self, schedule_id: int, slot: int) -> bool:
+        return self._recorded(schedule_id, slot) is not None
+
+    def _recorded(self, schedule_id: int, slot: int) -> int | None:
+        """The last slot of the record that covers a slot."""
         spans = self._covered[schedule_id]
         place = bisect_left(spans, (slot + 1, 0))
-        return place > 0 and spans[place - 1][1] >= slot
+        return spans[place - 1][1] if place > 0 and spans[place - 1][1] >= slot else None
 
     def _check_replaced(
         self,
@@ -197,7 +210,8 @@ class CursorRules:
         taken = self._has_record(new.schedule_id, new.next_slot)
         require(1, not taken, f"the cursor was put on a slot that has its record: {old} became {new}, {kinds}")
         once = isinstance(self._reader.timetable(new.schedule_id, new.rev).definition.trigger.when, Once)
-        ahead = new.next_slot >= now or once  # whether it is too late for a one-shot, its grace decides
+        left = new.next_slot == old.next_slot and "schedule.updated" not in kinds
+        ahead = new.next_slot >= now or once or left  # whether it is too late for a one-shot, its grace decides
         require(3, ahead, f"the cursor was put into the past: {old} became {new} at {now}, {kinds}")
         if "schedule.updated" in kinds:
             require(3, new.rev > old.rev, f"an edit without a new revision: {old} became {new}")

@@ -20,11 +20,19 @@ def both_ways(now_ms: Callable[[], int]) -> Generator[None]:
     plan, gates_to_start = Timetable.plan, Clearance.gates_to_start
 
     def planned(
-        self: Timetable, schedule_id: int, slot: int, used: int, executions: int, facts: Facts, now: int, gates: Mask
+        self: Timetable,
+        schedule_id: int,
+        slot: int,
+        used: int,
+        executions: int,
+        facts: Facts,
+        now: int,
+        gates: Mask,
+        taken: tuple[int, int] | None,
     ) -> Plan:
-        quick = plan(self, schedule_id, slot, used, executions, facts, now, gates)
+        quick = plan(self, schedule_id, slot, used, executions, facts, now, gates, taken)
         every = level_mask("run") if self.definition.steps else ALL
-        full = plan(self, schedule_id, slot, used, executions, facts, now, every)
+        full = plan(self, schedule_id, slot, used, executions, facts, now, every, taken)
         require(10, quick == full, f"by its mask {gates:b} it is planned as {quick}, by all gates as {full}")
         return quick
 

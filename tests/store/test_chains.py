@@ -113,6 +113,21 @@ def test_what_is_left_after_forgetting_is_still_guarded(store: Store, sql: Sql) 
     assert len(found_faults(store)) == 1
 
 
+def test_a_run_stays_until_its_slot_has_passed(store: Store) -> None:
+    """P8, H2: the clock was ahead when it ran; without its record the slot would run again."""
+    (schedule,) = add_schedules(store)
+    passed, not_planned, to_come = (
+        add_run(store, schedule, slot=slot, state=S.SUCCEEDED, ended_at=NOW - 2) for slot in (1, NOW - 1, NOW + 1)
+    )
+    with store.transaction(NOW) as transaction:
+        transaction.replace_cursor(schedule, NOW - 1, NOW - 1, 1)
+        assert transaction.prunable(NOW, NOW, 9) == transaction.prunable_beyond(0, NOW, 9) == [passed]
+        transaction.replace_cursor(schedule, NOW + 5, NOW + 5, 1)
+        found = transaction.prunable(NOW, NOW, 9)
+        assert found == transaction.prunable_beyond(0, NOW, 9) == [passed, not_planned]
+        assert transaction.prunable(NOW, NOW + 1, 9) == [passed, not_planned, to_come]
+
+
 def test_forgetting_runs_keeps_cursors_and_what_lives(store: Store) -> None:
     """P8: purging never fires anything again."""
     (schedule,) = add_schedules(store)
@@ -124,10 +139,10 @@ def test_forgetting_runs_keeps_cursors_and_what_lives(store: Store) -> None:
     with store.transaction(NOW) as transaction:
         transaction.insert_attempts([AttemptRow(run, 1, 7, NOW) for run in (old, recent)])
         cursor = transaction.lock_due([schedule])
-        assert transaction.prunable(NOW, 9) == [old, older]
-        assert len(transaction.prunable(NOW, 1)) == 1
-        assert transaction.prunable_beyond(2, 9) == [old, older]
-        assert transaction.prunable_beyond(0, 9) == [old, older, recent]
+        assert transaction.prunable(NOW, NOW, 9) == [old, older]
+        assert len(transaction.prunable(NOW, NOW, 1)) == 1
+        assert transaction.prunable_beyond(2, NOW, 9) == [old, older]
+        assert transaction.prunable_beyond(0, NOW, 9) == [old, older, recent]
         transaction.delete_runs([old, older, live])
         assert [row.id for row in transaction.runs_of(schedule, 1 << 62, 9)] == [live, recent]
         assert transaction.lock_due([schedule]) == cursor

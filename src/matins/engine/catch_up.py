@@ -60,10 +60,12 @@ def plan_catch_up(
     now: int,
     window_used: int = 0,
     quiet: QuietHours | None = None,
+    last_at: int | None = None,
 ) -> CatchUpPlan:
-    """The plan for all slots up to `now`. `cursor` is the first slot without a record, at or before `now` and before
-    the schedule's end. Slots in `quiet` hours are skipped."""
-    until = now if definition.ends_at is None else min(now, definition.ends_at)
+    """The plan for all slots up to `now`, or up to `last_at`, if later slots have their records. `cursor` is the first
+    slot without a record, at or before `now` and before the schedule's end. Slots in `quiet` hours are skipped."""
+    until = now if last_at is None else last_at
+    until = until if definition.ends_at is None else min(until, definition.ends_at)
     following = _after(trigger, cursor, now)
     last = cursor if following is None or following > until else trigger.prev_ms(until + 1) or cursor
     next_slot = following if last == cursor else trigger.next_ms(last)

@@ -73,10 +73,14 @@ class Timetable:
         facts: Facts,
         now: int,
         gates: Mask = ALL,
+        taken: tuple[int, int] | None = None,
     ) -> Plan:
         """The plan from `slot`, the first slot without a record, which is due. Only `gates` are judged: for most
-        schedules there are none."""
-        if self._plain_times:  # the fast path of most plans: on time, with no missed slots
+        schedules there are none. A due range of slots that is `taken` has its record: it is not planned again."""
+        if taken is not None and taken[0] <= slot:
+            following = taken[1] + 1 if self.elapsed else self.trigger.next_ms(taken[1])
+            return Plan([], following, self.due_at(schedule_id, following), window_used, executions)
+        if self._plain_times and taken is None:  # the fast path of most plans: on time, with no missed slots
             following = self.trigger.next_ms(slot)
             on_time = (
                 following is not None and now < following and now - slot <= grace_of(self.definition, slot, following)
@@ -85,16 +89,8 @@ class Timetable:
                 return Plan([PlannedRun(slot, None, 1, RunState.READY)], following, following, 0, executions + 1)
         if self.definition.ends_at is not None and slot > self.definition.ends_at:
             return self._expired(slot, executions)
-        return self._plan_window(schedule_id, slot, window_used, executions, facts, now, gates)
-
-    def plan_up_to(
-        self, taken: int, schedule_id: int, slot: int, window_used: int, executions: int, facts: Facts, gates: Mask
-    ) -> Plan:
-        """The plan of the slots before one that has its record already; it is passed over."""
-        if slot < taken:
-            return self.plan(schedule_id, slot, window_used, executions, facts, taken - 1, gates)
-        following = slot + 1 if self.elapsed else self.trigger.next_ms(slot)
-        return Plan([], following, self.due_at(schedule_id, following), window_used, executions)
+        last_at = None if taken is None else taken[0] - 1
+        return self._plan_window(schedule_id, slot, window_used, executions, facts, now, gates, last_at)
 
     def _on_time(self, slot: int, facts: Facts, executions: int, now: int) -> Candidate:
         return Candidate(self.definition, slot, facts, executions, False, now, slot)
@@ -113,8 +109,9 @@ class Timetable:
         facts: Facts,
         now: int,
         gates: Mask,
+        last_at: int | None,
     ) -> Plan:
-        caught_up = self.catch_up(slot, window_used, facts.policies, now)
+        caught_up = self.catch_up(slot, window_used, facts.policies, now, last_at)
         runs = [_missed(slot_range) for slot_range in caught_up.missed]
         runs += [self._skipped(group) for group in caught_up.skipped]
         live = list(facts.live)
@@ -137,10 +134,12 @@ class Timetable:
             runs.sort(key=lambda planned: planned.slot or 0)  # skipped slots lie between the others
         return self._advanced(schedule_id, runs, caught_up.next_slot, caught_up.window_used, executions, cancel)
 
-    def catch_up(self, slot: int, window_used: int, policies: Policies, now: int) -> CatchUpPlan:
-        """The catch-up of the slots from this one up to now."""
+    def catch_up(
+        self, slot: int, window_used: int, policies: Policies, now: int, last_at: int | None = None
+    ) -> CatchUpPlan:
+        """The catch-up of the slots from this one up to now, or up to `last_at`."""
         quiet = skipping_hours(self.definition, policies)
-        return plan_catch_up(self.definition, self.trigger, slot, now, window_used, quiet)
+        return plan_catch_up(self.definition, self.trigger, slot, now, window_used, quiet, last_at)
 
     def _skipped(self, group: SlotGroup) -> PlannedRun:
         slot, first, slots = group.slot_range

@@ -150,12 +150,12 @@ class RunRows(Protocol):
         """The first and last slot of each run that covers slots at or after an instant, in order."""
         ...
 
-    def next_recorded(self, schedule_id: int, since: int) -> int | None:
-        """The first slot at or after an instant that has a record."""
+    def next_recorded(self, schedule_id: int, since: int) -> tuple[int, int] | None:
+        """The first and last slot of the next run that covers slots at or after an instant."""
         ...
 
-    def note_recorded(self, now: int) -> None:
-        """Store the last slot of any schedule that has a record and is still to come, for `recorded_until`."""
+    def note_recorded(self, slot: int) -> None:
+        """Store a slot that has a record although it is to come, for `recorded_until`, unless a later one is stored."""
         ...
 
     def recorded_until(self) -> int:

@@ -46,13 +46,13 @@ class Maintenance:
             old: list[int] = []
             if self._days is not None:
                 before = now - int(self._days * DAY_MS)
-                old = transaction.prunable(before, _PRUNE_BATCH)
+                old = transaction.prunable(before, now, _PRUNE_BATCH)
                 if transaction.prune_events(before):
                     data = pruned_record(transaction.writers(), transaction.tokens())
                     transaction.events.append(NewEvent(now, PRUNED, None, None, data))
                 transaction.prune_records(before, rfc3339(before - _ZONES_MS)[:10])
             if self._runs is not None and len(old) < _PRUNE_BATCH:
-                old += transaction.prunable_beyond(self._runs, _PRUNE_BATCH - len(old))
+                old += transaction.prunable_beyond(self._runs, now, _PRUNE_BATCH - len(old))
             if old:
                 transaction.delete_runs(old)
             transaction.prune_calls(now - _CALL_BODY_MS, now - _CALL_MS)

@@ -48,12 +48,8 @@ def _skip_due(transaction: Transaction, row: ScheduleRow, slot: int, now: int) -
     """Record slots that are due but not yet planned as skipped, and return the slot after them."""
     item = CompiledSchedule(row.id, row.rev, row.name, row.agent, row.definition)
     facts = Facts(paused=True)
-    arguments = item.schedule_id, slot, 0, row.executions, facts
     taken = recorded_due(transaction, item, slot, now)
-    if taken is None:
-        plan = item.timetable.plan(*arguments, now, touched_gates(facts))
-    else:
-        plan = item.timetable.plan_up_to(taken, *arguments, touched_gates(facts))
+    plan = item.timetable.plan(item.schedule_id, slot, 0, row.executions, facts, now, touched_gates(facts), taken)
     if plan.expired:
         return slot
     planned_runs = list(zip(transaction.run_ids(len(plan.runs)), plan.runs, strict=True))

@@ -94,10 +94,7 @@ class Planner:
                 gates |= touched_gates(facts) & item.levels
             taken = recorded_due(transaction, item, slot, now) if slot <= self.recorded_until else None
             try:
-                if taken is None:
-                    plan = item.timetable.plan(schedule_id, slot, used, executions, facts, now, gates)
-                else:
-                    plan = item.timetable.plan_up_to(taken, schedule_id, slot, used, executions, facts, gates)
+                plan = item.timetable.plan(schedule_id, slot, used, executions, facts, now, gates, taken)
             except Exception as error:  # one bad schedule never stops the others
                 mark_broken(transaction, row, error, now)
                 continue

@@ -20,8 +20,6 @@ _COUNTED = (*(state for state in RunState if state.live), RunState.CANCELLED)
 
 
 def replan(store: Store, catalog: Catalog, now: int) -> None:
-    with store.transaction(now) as transaction:  # before any cursor goes back to where a record may be ahead
-        transaction.note_recorded(now)
     _withdraw_all(store, catalog, now)
     after = 0
     while True:

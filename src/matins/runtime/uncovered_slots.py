@@ -9,11 +9,13 @@ from matins.runtime.catalog import CompiledSchedule
 
 
 def next_uncovered_slot(transaction: RunRows, schedule_id: int, trigger: Trigger, now: int) -> int | None:
-    """The first slot after now that no run covers: the clock may have been ahead."""
+    """The first slot after now that no run covers: the clock may have been ahead. That the others have their records is
+    noted, so that nobody plans them again."""
     when = trigger.definition.when
     interval = when.every_ms if isinstance(when, Interval) and when.anchor != "grid" else None
     slot = trigger.next_ms(now) if interval is None else now + interval
     for first, last in transaction.covered(schedule_id, now):
+        transaction.note_recorded(last)
         if slot is not None and first <= slot <= last:
             slot = trigger.next_ms(last) if interval is None else last + interval
     return slot
@@ -27,8 +29,9 @@ def first_uncovered_slot(transaction: Transaction, schedule_id: int, trigger: Tr
     return first if free else next_uncovered_slot(transaction, schedule_id, trigger, now)
 
 
-def recorded_due(transaction: RunRows, item: CompiledSchedule, slot: int, now: int) -> int | None:
-    """The first due slot from `slot` on that has its record already: it started while the clock was ahead."""
+def recorded_due(transaction: RunRows, item: CompiledSchedule, slot: int, now: int) -> tuple[int, int] | None:
+    """The first and last of the due slots from `slot` on that have a record: it started while the clock was ahead."""
     taken = transaction.next_recorded(item.schedule_id, slot)
-    apart = item.timetable.elapsed and taken != slot  # slots that are not fixed do not meet
-    return None if taken is None or taken > now or apart else taken
+    if taken is None or taken[0] > now or (item.timetable.elapsed and taken[0] > slot):
+        return None  # slots of an interval are not fixed: they meet by chance only
+    return taken

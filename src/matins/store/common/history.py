@@ -48,11 +48,11 @@ class HistoryQueries(Statements):
             return bytes(found).hex() == head.hash
         return (self._value("pruned_until", writer=head.writer) or 0) >= head.seq
 
-    def prunable(self, ended_before: int, limit: int) -> list[int]:
-        return self._column("prunable", before=ended_before, limit=limit)
+    def prunable(self, ended_before: int, now: int, limit: int) -> list[int]:
+        return self._column("prunable", before=ended_before, now=now, limit=limit)
 
-    def prunable_beyond(self, newest: int, limit: int) -> list[int]:
-        return sorted(self._column("prunable_beyond", newest=newest, limit=limit))
+    def prunable_beyond(self, newest: int, now: int, limit: int) -> list[int]:
+        return sorted(self._column("prunable_beyond", newest=newest, now=now, limit=limit))
 
     def delete_runs(self, run_ids: Iterable[int]) -> None:
         whole = list(run_ids)

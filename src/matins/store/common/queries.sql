@@ -168,7 +168,7 @@ ORDER BY rev DESC;
 INSERT INTO revisions (schedule_id, rev, definition) VALUES (:id, :rev, :definition);
 
 -- set_run_revision: give a run that has not started another revision; it must pass its gates again
-UPDATE runs SET rev = :rev, cleared = 0, epoch = epoch + 1 WHERE id = :run_id AND state BETWEEN {waiting} AND {ready};
+UPDATE runs SET rev = :rev, cleared = 0, epoch = epoch + 1, owner = NULL WHERE id = :run_id AND state BETWEEN {waiting} AND {ready};
 
 -- wake_run: let a run that waits for a reason continue
 UPDATE runs SET not_before = :now, reason = 'woken' WHERE id = :run_id AND state = {waiting} AND reason = :reason;

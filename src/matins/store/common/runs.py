@@ -86,13 +86,12 @@ class RunQueries(Statements):
     def covered(self, schedule_id: int, since: int) -> list[tuple[int, int]]:
         return self._all("covered", id=schedule_id, since=since)
 
-    def next_recorded(self, schedule_id: int, since: int) -> int | None:
-        return self._value("next_recorded", id=schedule_id, since=since)
+    def next_recorded(self, schedule_id: int, since: int) -> tuple[int, int] | None:
+        return next(iter(self._all("next_recorded", id=schedule_id, since=since)), None)
 
-    def note_recorded(self, now: int) -> None:
-        last, before = self._value("last_recorded", now=now) or 0, self.recorded_until()
-        last = max(last, before) if before > now else last  # another engine's clock may still be behind
-        self._raised(self._all("set_recorded", value=str(last)))
+    def note_recorded(self, slot: int) -> None:
+        if slot > self.recorded_until():
+            self._raised(self._all("set_recorded", value=str(slot)))
 
     def recorded_until(self) -> int:
         return int(self._value("meta", key="recorded_until") or 0)

@@ -30,15 +30,13 @@ FROM runs r JOIN schedules s ON s.id = r.schedule_id WHERE r.id = :id;
 SELECT coalesce(first_slot, slot) AS first, slot FROM runs WHERE schedule_id = :id AND parent IS NULL AND slot >= :since
 UNION ALL SELECT :since, purged_slot FROM schedules WHERE id = :id AND purged_slot >= :since ORDER BY 2;
 
--- next_recorded: the first slot at or after an instant that has a record
-SELECT min(slot) FROM runs WHERE schedule_id = :id AND parent IS NULL AND slot >= :since;
+-- next_recorded: what the next run of the schedule covers at or after an instant
+SELECT coalesce(first_slot, slot) AS first, slot FROM runs WHERE schedule_id = :id AND parent IS NULL AND slot >= :since
+ORDER BY slot LIMIT 1;
 
 -- runs_ahead: runs of slots after an instant, by id
 SELECT id, schedule_id, rev, slot, first_slot, state, started_at FROM runs
 WHERE slot > :now AND id > :after ORDER BY id LIMIT :limit;
-
--- last_recorded: the last slot that has a record
-SELECT max(slot) FROM runs WHERE slot > :now;
 
 -- set_range: change what a run covers
 UPDATE runs SET slot = :slot, first_slot = :first, slots = :slots WHERE id = :id;
@@ -68,7 +66,7 @@ SELECT DISTINCT offers FROM workers;
 UPDATE workers SET stopped_at = :now WHERE id = :id AND stopped_at IS NULL RETURNING id;
 
 -- unfold: start a run of steps; no worker owns it, and its attempts count the rounds
-UPDATE runs SET state = {running}, epoch = epoch + 1, attempt = attempt + 1, started_at = :now, reason = NULL
+UPDATE runs SET state = {running}, epoch = epoch + 1, attempt = attempt + 1, started_at = :now, owner = NULL, reason = NULL
 WHERE id = :id AND epoch = :epoch AND state = {ready} RETURNING attempt;
 
 -- insert_step: add a step of a run

@@ -217,13 +217,17 @@ UPDATE writers w SET sealed_seq = u.seq FROM unnest(%(writer)b, %(seq)b) u (writ
 -- sealed_below: set where the next seal starts
 UPDATE meta SET value = %(horizon)b::bigint::text WHERE key = 'sealed' AND value::bigint < %(horizon)b::bigint;
 
--- prunable: ended runs that are older than an instant
-SELECT id FROM (SELECT id FROM runs WHERE ended_at < %(before)b AND state {ended} AND parent IS NULL LIMIT %(limit)b) r ORDER BY id;
+-- prunable: ended runs that are older than an instant, and whose slot has passed
+SELECT id FROM (SELECT id FROM runs r WHERE ended_at < %(before)b AND state {ended} AND parent IS NULL
+  AND (slot IS NULL OR slot <= %(now)b
+    AND NOT EXISTS (SELECT FROM due d WHERE d.schedule_id = r.schedule_id AND d.next_slot <= r.slot))
+  LIMIT %(limit)b) r ORDER BY id;
 
--- prunable_beyond: ended runs beyond the newest N of their schedule
+-- prunable_beyond: ended runs beyond the newest N of their schedule whose slot has passed
 SELECT r.id FROM schedules s CROSS JOIN LATERAL (
-  SELECT id, state FROM runs WHERE schedule_id = s.id AND parent IS NULL ORDER BY id DESC OFFSET %(newest)b) r
-WHERE r.state {ended} LIMIT %(limit)b;
+  SELECT id, state, slot FROM runs WHERE schedule_id = s.id AND parent IS NULL ORDER BY id DESC OFFSET %(newest)b) r
+WHERE r.state {ended} AND (slot IS NULL OR slot <= %(now)b
+  AND NOT EXISTS (SELECT FROM due d WHERE d.schedule_id = s.id AND d.next_slot <= r.slot)) LIMIT %(limit)b;
 
 -- note_purged: record the last slots of runs that will be deleted
 UPDATE schedules SET purged_slot = p.slot FROM (

@@ -144,14 +144,19 @@ INSERT INTO seals (at, upto, heads, hash) VALUES (:now, :newest, :heads, :hash);
 -- events_after: a page of events
 SELECT id, writer, seq, at, type, schedule_id, run_id, data, hash FROM events WHERE id > :after ORDER BY id LIMIT :limit;
 
--- prunable: runs that ended before an instant, among the oldest
-SELECT id FROM (SELECT id, ended_at, state, parent FROM runs ORDER BY id LIMIT 20000)
-WHERE parent IS NULL AND ended_at < :before AND state {ended} ORDER BY id LIMIT :limit;
+-- prunable: runs that ended before an instant, and whose slot has passed, among the oldest
+SELECT id FROM (SELECT id, schedule_id, slot, ended_at, state, parent FROM runs ORDER BY id LIMIT 20000) r
+WHERE parent IS NULL AND ended_at < :before AND state {ended} AND (slot IS NULL OR slot <= :now
+  AND NOT EXISTS (SELECT 1 FROM due d WHERE d.schedule_id = r.schedule_id AND d.next_slot <= r.slot))
+ORDER BY id LIMIT :limit;
 
--- prunable_beyond: ended runs beyond the newest N of their schedule
+-- prunable_beyond: ended runs beyond the newest N of their schedule whose slot has passed
 SELECT id FROM (
-  SELECT id, state, row_number() OVER (PARTITION BY schedule_id ORDER BY id DESC) AS place FROM runs WHERE parent IS NULL)
-WHERE place > :newest AND state {ended} ORDER BY id LIMIT :limit;
+  SELECT id, schedule_id, slot, state, row_number() OVER (PARTITION BY schedule_id ORDER BY id DESC) AS place FROM runs
+  WHERE parent IS NULL) r
+WHERE place > :newest AND state {ended} AND (slot IS NULL OR slot <= :now
+  AND NOT EXISTS (SELECT 1 FROM due d WHERE d.schedule_id = r.schedule_id AND d.next_slot <= r.slot))
+ORDER BY id LIMIT :limit;
 
 -- note_purged: record the last slots of runs that will be deleted
 UPDATE schedules SET purged_slot = p.slot FROM (
