@@ -137,7 +137,7 @@ def test_a_run_that_was_lost_gives_back_what_it_held(restart: Callable[..., Sand
     first.executor.submit = lambda batch: None  # type: ignore[method-assign]
     first.clock.advance_to(at("09:00"))
     first.engine.turn()
-    assert purse(first).money_reserved == "$0.80"
+    assert (lines(first), purse(first).money_reserved) == (["09:00 held worker_lost"], "$0.80")
     second = restart(lease_ms=1_000)
     for _ in range(4):
         second.clock.advance(5_000)
