@@ -79,6 +79,7 @@ def candidates(draw: st.DrawFn) -> Candidate:
         manual=draw(st.booleans()),
         guarded=draw(st.booleans()),
         paused=draw(st.booleans()),
+        backs_off_until=draw(st.none() | moments),
     )
     slot, due_at, catching_up = draw(st.none() | moments), draw(st.none() | moments), draw(st.booleans())
     return Candidate(draw(definitions()), slot, facts, draw(st.integers(0, 3)), catching_up, now, due_at)

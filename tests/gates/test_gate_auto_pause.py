@@ -80,7 +80,7 @@ def test_v4_counted_durably(restart: Callable[..., Sandbox]) -> None:
 
 def test_without_the_word_it_never_pauses_itself(bench: Sandbox) -> None:
     """V4"""
-    bench.add("s", when="*/5 * * * *", job="fail")
+    bench.add("s", when="*/5 * * * *", job="fail", failure_backoff="none")
     bench.run_until(at("10:00"))
     assert (bench.get("s").state, bench.get("s").failures) == ("active", 24)
 

@@ -272,14 +272,27 @@ def test_failures_in_a_row_are_counted(store: Store) -> None:
     one, two = add_schedules(store, 2)
     with store.transaction(NOW) as transaction:
         transaction.count_failures([])
-        transaction.count_failures([(one, True), (two, True), (one, True)])
-        transaction.count_failures([(one, True), (two, True), (two, False), (two, True)])
+        transaction.count_failures([(one, NOW), (two, NOW), (one, NOW + 1)])
+        transaction.count_failures([(one, NOW + 2), (two, NOW + 3), (two, None), (two, NOW + 4)])
         counted = [transaction.schedule(schedule) for schedule in (one, two)]
-        assert [row and row.failures for row in counted] == [3, 1]
-        transaction.count_failures([(one, False)])
+        assert [row and (row.failures, row.failed_at) for row in counted] == [(3, NOW + 2), (1, NOW + 4)]
+        assert sorted(row[5:] for row in transaction.lock_due([one, two])) == [(1, NOW + 4), (3, NOW + 2)]
+        transaction.count_failures([(one, None)])
         row = transaction.schedule(one)
-    assert row is not None
-    assert row.failures == 0
+        assert row is not None
+        assert (row.failures, row.failed_at) == (0, None)
+        transaction.reset_failures(two)
+        assert transaction.lock_due([two])[0][5:] == (0, None)
+
+
+@pytest.mark.parametrize(("rev", "paused", "kept"), [(1, False, True), (2, False, False), (1, True, False)])
+def test_an_edit_or_a_pause_forgets_the_last_failure(store: Store, rev: int, paused: bool, kept: bool) -> None:
+    (one,) = add_schedules(store)
+    with store.transaction(NOW) as transaction:
+        transaction.insert_revision(one, 2, '{"rev": 2}', NOW)
+        transaction.count_failures([(one, NOW)])
+        transaction.replace_cursor(one, NOW + 3, NOW + 3, rev, paused=paused)
+        assert transaction.lock_due([one])[0][5:] == (1, NOW if kept else None)
 
 
 def test_started_runs_are_marked_to_end_once(store: Store) -> None:
@@ -343,8 +356,8 @@ def test_an_edit_is_a_new_revision_and_the_old_one_stays(store: Store) -> None:
         ]
         row = transaction.schedule(schedule)
         assert row == (
-            schedule, name, "ann", "paused", 2, '{"rev": 2}', "why", "me", NOW + 2, NOW + 3, None, 0, 0, NOW, NOW + 2,
-            None, "owner", "owner", None, None, 0, False,
+            schedule, name, "ann", "paused", 2, '{"rev": 2}', "why", "me", NOW + 2, NOW + 3, None, 0, 0, None, NOW,
+            NOW + 2, None, "owner", "owner", None, None, 0, False,
         )  # fmt: skip
         assert transaction.due(NOW + MINUTE, 9) == []
 

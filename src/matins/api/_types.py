@@ -75,6 +75,7 @@ class ScheduleSettings(TypedDict, total=False):
     ends_at: Instant | None
     max_executions: int | None
     pause_after_failures: int | None
+    failure_backoff: Literal["exponential", "none"] | None
     quiet_hours: str | None
     provider: str | None
     max_cost: str | None
@@ -127,6 +128,7 @@ class ScheduleEdit(TypedDict, total=False):
     ends_at: Instant | None
     max_executions: int | None
     pause_after_failures: int | None
+    failure_backoff: Literal["exponential", "none"] | None
     quiet_hours: str | None
     provider: str | None
     max_cost: str | None

@@ -52,8 +52,8 @@ _KNOWN_FIELDS = (
     "id", "type", *_READ, "channel", "intervalMs", "time", "dayOfWeek", "runAt", "isPaused", _PROJECT, *COMPUTED,
 )  # fmt: skip
 TARGET_SPELLINGS = {"session": "sessionId", "session_name": "sessionName", "thread": "threadId"}
-_GRACE = "1m"
-"""The grace of one-shots in this preset."""
+_PRESET = {"grace": "1m", "failure_backoff": "none"}
+"""The settings of this preset that a task need not name; the grace is that of one-shots."""
 DEFAULT_PROFILE = "default"
 """The agent of tasks without a profile, unless the file has a `profile` of its own: Cortex takes the active one."""
 THROTTLE = "throttle"
@@ -307,8 +307,8 @@ def task_of(agent: str, definition: ScheduleDefinition) -> dict[str, Any] | None
     settings = schedule_settings(definition)
     times = _times_of(definition.trigger)
     target = settings.pop("target", None) or {"kind": "fresh"}
-    own = ("when", "timezone", "anchor", "first", *(("grace",) if settings.get("grace") == _GRACE else ()))
-    for name in own:
+    preset = [name for name, value in _PRESET.items() if settings.get(name) == value]
+    for name in ("when", "timezone", "anchor", "first", *preset):
         settings.pop(name, None)
     settings.setdefault("message", settings.pop("prompt", None))
     names = {"message": "message", "job": "dispatchType", "pre_check": "preCheck", "fallback": "fallback"}

@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 from matins.errors import CronParseError
 from matins.model.trigger import Cron, Interval, Once, When
 
+_NO_BACKOFF = {"failure_backoff": "none"}
+"""None of the five systems backs off: each has its own way with failures."""
 _PUNCTUAL = "60s"
 """The grace of systems that do not catch up: a slot that is later than this is missed."""
 
@@ -47,10 +49,13 @@ class Preset(NamedTuple):
 
 
 PRESETS: Mapping[str, Preset] = {
-    "polpo": Preset(settings={"strict": True, "catch_up": "run_once"}, once={"retries": 3, "pause_after_failures": 1}),
-    "cortex": Preset(interval={"anchor": "start"}, once={"grace": "60s"}),
+    "polpo": Preset(
+        settings={"strict": True, "catch_up": "run_once", **_NO_BACKOFF},
+        once={"retries": 3, "pause_after_failures": 1},
+    ),
+    "cortex": Preset(settings=_NO_BACKOFF, interval={"anchor": "start"}, once={"grace": "60s"}),
     "herdctl": Preset(
-        settings={"timezone": "local", "catch_up": "skip", "grace": _PUNCTUAL, "prompt_prefix": False},
+        settings={"timezone": "local", "catch_up": "skip", "grace": _PUNCTUAL, "prompt_prefix": False, **_NO_BACKOFF},
         interval={"anchor": "completion", "first": "immediately", "catch_up": "run_once"},
         once={"grace": "1d"},
         agent={"max_concurrent": 1},
@@ -62,6 +67,7 @@ PRESETS: Mapping[str, Preset] = {
             "pause_after_failures": 5,
             "catch_up": "skip",
             "grace": _PUNCTUAL,
+            **_NO_BACKOFF,
         },
         interval={"anchor": "start"},
         once={"grace": "1d"},
@@ -70,7 +76,7 @@ PRESETS: Mapping[str, Preset] = {
         fields=5,
     ),
     "syris": Preset(
-        settings={"timezone": "UTC", "catch_up": "skip", "grace": _PUNCTUAL},
+        settings={"timezone": "UTC", "catch_up": "skip", "grace": _PUNCTUAL, **_NO_BACKOFF},
         interval={"anchor": "start", "first": "immediately"},
         once={"grace": "1d"},
     ),

@@ -59,6 +59,8 @@ class ForecastStart(NamedTuple):
     policies: Policies
     now: int
     waiting: Waiting = Waiting()
+    failures: int = 0
+    backs_off_until: int | None = None
 
 
 def forecast(timetable: Timetable, start: ForecastStart) -> Iterator[ForecastSlot]:
@@ -69,7 +71,8 @@ def forecast(timetable: Timetable, start: ForecastStart) -> Iterator[ForecastSlo
         due_at = timetable.due_at(start.schedule_id, slot) or slot
         at = max(due_at, start.now)
         waiting = waiting if at <= waiting.until else Waiting()  # a run still waits at `until` itself
-        facts = Facts(waiting.runs, False, start.agent, start.policies)
+        facts = Facts(waiting.runs, False, start.agent, start.policies, failures=start.failures)
+        facts = facts._replace(backs_off_until=start.backs_off_until)
         candidate = Candidate(timetable.definition, slot, facts, executions, False, at, due_at)
         seen = _judged(candidate, slot, due_at)
         yield seen

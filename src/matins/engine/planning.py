@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from matins.engine.catch_up import CatchUpPlan, SlotGroup, SlotRange, grace_of, plan_catch_up
 from matins.engine.gates import ALL, Candidate, Facts, Mask, judge, touched_gates
+from matins.engine.gates.backing_off import Failures, backs_off_until
 from matins.engine.gates.quiet_hours import quiet_evidence, skipping_hours
 from matins.engine.policies import Policies
 from matins.engine.when.jitter import jitter_ms
@@ -63,6 +64,18 @@ class Timetable:
         following = self.trigger.next_ms(slot)
         period = following - slot if following is not None else 0
         return slot + jitter_ms(schedule_id, slot, period, self.definition.jitter)
+
+    def backs_off_until(self, failures: Failures, now: int) -> int | None:
+        """Until when slots are skipped because of failures; None when the schedule does not back off now."""
+        failed_at = failures.last_at
+        if self.definition.failure_backoff == "none" or failed_at is None or failed_at > now:  # the clock went back
+            return None
+        following = self.trigger.next_ms(failed_at)
+        second = None if following is None else self.trigger.next_ms(following)
+        if following is None or second is None:
+            return None
+        until = backs_off_until(failures, second - following)
+        return until if until is not None and until > now else None
 
     def plan(
         self,

@@ -273,6 +273,9 @@ _CAUSES: dict[str, Callable[[ReasonContext], str]] = {
         f"the schedule {context.tense.had} run {context['max_executions']} times, the maximum"
     ),
     "end_date": lambda context: f"the end date {context.local_time('ends_at')} {context.tense.was} past",
+    "backing_off": lambda context: (
+        f"the last {context['failures']} runs failed; the next try is after {context.local_time('until')}"
+    ),
     "quiet_hours": _quiet_hours,
     "coalesced": _coalesced,
     "throttled": _throttled,

@@ -19,6 +19,8 @@ class Due(NamedTuple):
     rev: int
     window_used: int
     executions: int
+    failures: int = 0
+    failed_at: int | None = None
 
 
 class Cursor(NamedTuple):
@@ -309,6 +311,7 @@ class ScheduleRow(NamedTuple):
     due_at: int | None
     executions: int
     failures: int
+    failed_at: int | None
     created_at: int
     updated_at: int
     paused_until: int | None

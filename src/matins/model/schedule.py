@@ -33,6 +33,7 @@ from matins.model.trigger import Anchor, DstGap, DstOverlap, First, TriggerDefin
 CatchUp = Literal["skip", "run_once", "run_all_capped"]
 Overlap = Literal["skip", "queue", "cancel_other", "allow"]
 AtCapacity = Literal["wait", "skip"]
+FailureBackoff = Literal["exponential", "none"]
 ApprovalDefault = Literal["deny", "approve"]
 FinalFallback = Literal["fresh", "skip"]
 ScheduleState = Literal["pending", "active", "paused", "completed", "expired", "rejected", "broken", "removed"]
@@ -104,6 +105,10 @@ class ScheduleDefinition:
         Setting(Int(1, 1 << 53), "Number of runs after which the schedule is complete.", 30)] = None
     pause_after_failures: Annotated[int | None,
         Setting(Int(1, 1_000), "Consecutive failures after which the schedule is paused.", 5)] = None
+    failure_backoff: Annotated[FailureBackoff,
+        Setting(_choice(FailureBackoff),
+                "Whether slots are skipped after three failures in a row, for longer after each further one.",
+                "none")] = "exponential"
     quiet_hours: Annotated[str | None,
         Setting(Name("quiet_hours"), "Quiet hours to observe, by name.", "nights", owner_only=True)] = None
     provider: Annotated[str | None,
@@ -179,6 +184,8 @@ class ScheduleRecord:
     executions: int
     failures: int
     """The number of consecutive failures."""
+    failed_at: int | None
+    """The instant of the last of them, while the schedule may back off."""
     created_at: int
     updated_at: int
     paused_until: int | None = None

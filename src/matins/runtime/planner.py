@@ -6,6 +6,7 @@ from collections import defaultdict
 from typing import NamedTuple
 
 from matins.engine.gates import BITS, Facts, Surroundings, active_gates, touched_gates
+from matins.engine.gates.backing_off import MIN_FAILURES, Failures
 from matins.engine.gates.budget import BUDGET
 from matins.engine.planning import Plan, PlannedRun
 from matins.model.rows import AttemptRow, Cursor, Due, NewEvent, NewRun
@@ -81,16 +82,18 @@ class Planner:
         for row in due:
             if planned_runs > MAX_RUNS_PER_TRANSACTION:
                 break
-            schedule_id, slot, rev, used, executions = row
+            schedule_id, slot, rev, used, executions, failures, failed_at = row
             item = compiled.get((schedule_id, rev, 0))
             if not isinstance(item, CompiledSchedule):
                 mark_broken(transaction, row, item, now)
                 continue
             blocking, full = live.get(schedule_id, ()), not item.steps and capacity.is_full_for(item)
             facts, gates = at_rest, item.gates | active & item.levels
-            if blocking or full or gates:
+            failing = failures >= MIN_FAILURES
+            if blocking or full or gates or failing:
                 short = spending.forecast(transaction, policies, item, now) if gates & BITS[BUDGET.name] else None
-                facts = Facts(blocking, full, item.agent, policies, short)
+                until = item.timetable.backs_off_until(Failures(failures, failed_at), now) if failing else None
+                facts = Facts(blocking, full, item.agent, policies, short, failures=failures, backs_off_until=until)
                 gates |= touched_gates(facts) & item.levels
             taken = recorded_due(transaction, item, slot, now) if slot <= self.recorded_until else None
             try:

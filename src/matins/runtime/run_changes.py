@@ -196,7 +196,8 @@ def _move_cursors(transaction: Transaction, over: list[RunChange]) -> None:
 def _count_failures(transaction: Transaction, over: list[RunChange], now: int) -> None:
     """Count failures. Interrupted, unknown and throttled runs do not count."""
     counted = [change for change in over if change.transition in (SUCCEED, FAIL)]
-    transaction.count_failures([(change.compiled.schedule_id, change.transition is FAIL) for change in counted])
+    ends = [(change.compiled.schedule_id, change.at if change.transition is FAIL else None) for change in counted]
+    transaction.count_failures(ends)
     for change in counted:
         limit = change.compiled.definition.pause_after_failures
         if limit is not None and change.transition is FAIL:

@@ -135,6 +135,7 @@ def schedule_add(
     settings: ScheduleSettings = {"prompt": message, "fallback": fallback, "target": _target(target, channel)}
     settings |= {"pre_check": pre_check} if pre_check is not None else {}
     settings |= {"job": dispatch_type} if dispatch_type is not None else {}
+    settings["failure_backoff"] = PRESETS["cortex"].settings["failure_backoff"]
     if type == "once":
         settings["grace"] = PRESETS["cortex"].once["grace"]
     return _task(m, m.add(token_hex(4), when=trigger, agent=profile, context=context, **settings))

@@ -117,6 +117,7 @@ def create_schedule(
         "pause_after_failures": preset["pause_after_failures"],
         "catch_up": preset["catch_up"],
         "grace": preset["grace"],
+        "failure_backoff": preset["failure_backoff"],
         "labels": {name: value for name, value in links.items() if value is not None} or None,
         **settings,
     }

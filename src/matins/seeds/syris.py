@@ -53,6 +53,7 @@ def create_schedule(
     """In the columns of the schedules table. Its fires emit a message made from the payload, unless `job` names another
     job. While its quiet hours hold, slots are skipped and it moves on. `catch_up_cap` is the N of run_all_capped."""
     trigger = schedule_trigger(type, spec, timezone=timezone)
+    preset = PRESETS["syris"].settings_for(trigger.definition.when)
     return m.add(
         name,
         when=trigger,
@@ -61,7 +62,8 @@ def create_schedule(
         quiet_hours=quiet_hours_policy_id,
         catch_up=catch_up_policy,
         catch_up_limit=catch_up_cap,
-        grace=PRESETS["syris"].settings_for(trigger.definition.when)["grace"],
+        grace=preset["grace"],
+        failure_backoff=preset["failure_backoff"],
     )
 
 

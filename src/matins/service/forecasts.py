@@ -9,6 +9,7 @@ from typing import NamedTuple
 from matins.api.results import Forecast, GateReport, Slot
 from matins.engine.budgets import MAX_PAST_RUNS, Spent, projected_per_day
 from matins.engine.forecast import ForecastSlot, ForecastStart, Waiting, forecast
+from matins.engine.gates.backing_off import Failures
 from matins.engine.money import format_money
 from matins.engine.planning import Timetable
 from matins.engine.policies import Policies
@@ -136,9 +137,9 @@ def _start(
         overdue = sum(slot_range.slots for slot_range in gone)
         slot = caught_up.next_slot if caught_up.on_time is None else caught_up.on_time
     waiting = _waiting(transaction, schedule.id)
-    return _Start(
-        ForecastStart(schedule.id, schedule.agent, slot, schedule.executions, policies, now, waiting), overdue, waits
-    )
+    start = ForecastStart(schedule.id, schedule.agent, slot, schedule.executions, policies, now, waiting)
+    until = timetable.backs_off_until(Failures(schedule.failures, schedule.failed_at), now)
+    return _Start(start._replace(failures=schedule.failures, backs_off_until=until), overdue, waits)
 
 
 def _is_past_end(timetable: Timetable, slot: int) -> bool:

@@ -7,6 +7,7 @@ import msgspec
 from matins.api.results import GateReport
 from matins.engine.charges import charges
 from matins.engine.gates import BITS, GATES, Candidate, Facts, Gate, Standing, Verdict
+from matins.engine.gates.backing_off import Failures
 from matins.engine.gates.paused import ACTIVE, PAUSED, objection
 from matins.engine.policies import Policies
 from matins.engine.reasons import NOW, Tense, sentence
@@ -23,7 +24,7 @@ def gate_reports(
     transaction: Transaction, policies: Policies, schedule: ScheduleRecord, compiled: CompiledSchedule, now: int
 ) -> list[GateReport]:
     """One report for each gate, in order. Each gate is judged by itself."""
-    facts = present_facts(transaction, policies, compiled, now)._replace(
+    facts = present_facts(transaction, policies, schedule, compiled, now)._replace(
         guarded=True,  # only the engine's process knows whether there is a guard
         standing=_standing(transaction, policies, schedule, compiled, now),
     )
@@ -59,7 +60,9 @@ def state_report(schedule: ScheduleRecord) -> GateReport:
     return GateReport(PAUSED.name, True, ACTIVE)
 
 
-def present_facts(transaction: Transaction, policies: Policies, compiled: CompiledSchedule, now: int) -> Facts:
+def present_facts(
+    transaction: Transaction, policies: Policies, schedule: ScheduleRecord, compiled: CompiledSchedule, now: int
+) -> Facts:
     """The facts of a run that is planned now."""
     return Facts(
         live_runs(transaction, [compiled.schedule_id]).get(compiled.schedule_id, ()),
@@ -67,6 +70,8 @@ def present_facts(transaction: Transaction, policies: Policies, compiled: Compil
         compiled.agent,
         policies,
         spending.forecast(transaction, policies, compiled, now),
+        failures=schedule.failures,
+        backs_off_until=compiled.timetable.backs_off_until(Failures(schedule.failures, schedule.failed_at), now),
     )
 
 

@@ -161,7 +161,7 @@ def _after_edit(
     elif state == "active" and slot is None and new.trigger.kind != "never":
         state = "completed"
     due_at = new.due_at(schedule.id, slot) if state == "active" else None
-    return replace(schedule, definition=new.definition, state=state, next_slot=slot, due_at=due_at)
+    return replace(schedule, definition=new.definition, state=state, next_slot=slot, due_at=due_at, failed_at=None)
 
 
 def _differences(before: ScheduleDefinition, after: ScheduleDefinition) -> list[SettingChange]:
@@ -189,7 +189,7 @@ def _planned(
     now: int,
 ) -> Plan:
     """The plan that the planner would make now."""
-    facts = present_facts(transaction, policies, compiled, now)
+    facts = present_facts(transaction, policies, schedule, compiled, now)
     return compiled.timetable.plan(schedule.id, slot, used, schedule.executions, facts, now)
 
 

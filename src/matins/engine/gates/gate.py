@@ -56,6 +56,10 @@ class Facts(NamedTuple):
     guarded: bool = False
     paused: bool = False
     """Whether the schedule is paused in the same step."""
+    failures: int = 0
+    """The number of consecutive failures, while the schedule backs off or for explanations."""
+    backs_off_until: int | None = None
+    """Until when slots are skipped because of failures."""
     standing: Standing | None = None
 
 

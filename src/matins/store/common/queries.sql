@@ -65,7 +65,7 @@ UPDATE schedules SET paused_until = :until WHERE id = :id;
 SELECT failures FROM due WHERE schedule_id = :id;
 
 -- reset_failures: set the failures of a schedule to 0
-UPDATE due SET failures = 0 WHERE schedule_id = :id;
+UPDATE due SET failures = 0, failed_at = NULL WHERE schedule_id = :id;
 
 -- uncount_execution: do not count a run without an attempt as an execution
 UPDATE due SET executions = executions - 1 WHERE schedule_id = :id AND executions > 0

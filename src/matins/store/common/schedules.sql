@@ -1,16 +1,16 @@
 -- due_oldest: due schedules, the longest waiting first
-SELECT schedule_id, next_slot AS slot, rev, window_used, executions FROM due
+SELECT schedule_id, next_slot AS slot, rev, window_used, executions, failures, failed_at FROM due
 WHERE due_at <= :now ORDER BY due_at LIMIT :limit /* lock free */;
 
 -- due_newest: the same, the latest first, so that a backlog does not delay schedules that are on time
-SELECT schedule_id, next_slot AS slot, rev, window_used, executions FROM due
+SELECT schedule_id, next_slot AS slot, rev, window_used, executions, failures, failed_at FROM due
 WHERE due_at <= :now ORDER BY due_at DESC LIMIT :limit /* lock free */;
 
 -- next_due: the instant of the next due schedule
 SELECT min(due_at) FROM due WHERE due_at IS NOT NULL;
 
 -- cursors: a page of cursors that have a slot
-SELECT schedule_id, next_slot AS slot, rev, window_used, executions FROM due
+SELECT schedule_id, next_slot AS slot, rev, window_used, executions, failures, failed_at FROM due
 WHERE schedule_id > :after AND due_at IS NOT NULL ORDER BY schedule_id LIMIT :limit /* lock */;
 
 -- schedules_named: schedules with this name that are not deleted
@@ -19,14 +19,14 @@ ORDER BY id;
 
 -- schedule: one schedule
 SELECT s.id, s.name, s.agent, s.state, s.rev, v.definition, s.note, s.paused_by, s.paused_at, d.next_slot, d.due_at,
-  d.executions, d.failures, s.created_at, s.updated_at, s.paused_until, s.created_by, s.creator_role, s.creator_run,
+  d.executions, d.failures, d.failed_at, s.created_at, s.updated_at, s.paused_until, s.created_by, s.creator_role, s.creator_run,
   s.parent, s.depth, EXISTS (SELECT 1 FROM runs r WHERE r.schedule_id = s.id AND r.state {live}) AS has_live_runs
 FROM schedules s JOIN revisions v ON v.schedule_id = s.id AND v.rev = s.rev JOIN due d ON d.schedule_id = s.id
 WHERE s.id = :id;
 
 -- schedules: a page of schedules by id
 SELECT s.id, s.name, s.agent, s.state, s.rev, v.definition, s.note, s.paused_by, s.paused_at, d.next_slot, d.due_at,
-  d.executions, d.failures, s.created_at, s.updated_at, s.paused_until, s.created_by, s.creator_role, s.creator_run,
+  d.executions, d.failures, d.failed_at, s.created_at, s.updated_at, s.paused_until, s.created_by, s.creator_role, s.creator_run,
   s.parent, s.depth, EXISTS (SELECT 1 FROM runs r WHERE r.schedule_id = s.id AND r.state {live}) AS has_live_runs
 FROM schedules s JOIN revisions v ON v.schedule_id = s.id AND v.rev = s.rev JOIN due d ON d.schedule_id = s.id
 WHERE s.id > :after AND s.state <> 'removed' AND (CAST(:agent AS text) IS NULL OR s.agent = CAST(:agent AS text))
@@ -41,5 +41,6 @@ UPDATE schedules SET state = :state, note = :note, paused_by = :by, paused_at = 
 WHERE id = :id;
 
 -- replace_cursor: set the next slot of a schedule after an edit, a pause or a clock change
-UPDATE due SET next_slot = :slot, due_at = :due_at, rev = :rev, paused = :paused, waiting = :waiting
+UPDATE due SET next_slot = :slot, due_at = :due_at, rev = :rev, paused = :paused, waiting = :waiting,
+  failed_at = CASE WHEN rev = :rev AND paused = :paused THEN failed_at END -- an edit, a pause or its end is a new start
 WHERE schedule_id = :id;

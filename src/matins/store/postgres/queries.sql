@@ -25,7 +25,7 @@ WHERE key = 'xact_base' AND value::bigint + xact <= last;
 SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint;
 
 -- lock_due: the cursors of these schedules, locked
-SELECT schedule_id, next_slot AS slot, rev, window_used, executions FROM due
+SELECT schedule_id, next_slot AS slot, rev, window_used, executions, failures, failed_at FROM due
 WHERE schedule_id = ANY(%(ids)b) ORDER BY schedule_id FOR UPDATE;
 
 -- try_lock_due: lock these cursors without waiting
@@ -120,8 +120,8 @@ UPDATE runs SET state = {ready}, not_before = %(now)b, reason = NULL WHERE state
 RETURNING id, schedule_id;
 
 -- count_failures: add consecutive failures, or start again from 0
-UPDATE due d SET failures = CASE WHEN u.afresh = 1 THEN u.more ELSE d.failures + u.more END
-FROM unnest(%(schedule_id)b, %(afresh)b, %(more)b) u (id, afresh, more)
+UPDATE due d SET failures = CASE WHEN u.afresh = 1 THEN u.more ELSE d.failures + u.more END, failed_at = u.failed_at
+FROM unnest(%(schedule_id)b, %(afresh)b, %(more)b, %(failed_at)b) u (id, afresh, more, failed_at)
 WHERE d.schedule_id = u.id AND (u.more > 0 OR d.failures > 0);
 
 -- mark_cancelling: mark started runs as cancelling

@@ -106,14 +106,14 @@ class PostgresTransaction(CommonTransaction):
             self.lock_due(ids)  # a planner may be adding to a queue that looks empty
         return self._all("promote", ids=integers(ids), now=now)
 
-    def count_failures(self, rows: Sequence[tuple[int, bool]]) -> None:
+    def count_failures(self, rows: Sequence[tuple[int, int | None]]) -> None:
         tally: dict[int, _Failures] = {}
-        for schedule_id, failed in rows:
-            if failed:
-                before = tally.get(schedule_id, _Failures(schedule_id, 0, 0))
-                tally[schedule_id] = before._replace(more=before.more + 1)
+        for schedule_id, failed_at in rows:
+            if failed_at is not None:
+                before = tally.get(schedule_id, _Failures(schedule_id, 0, 0, None))
+                tally[schedule_id] = before._replace(more=before.more + 1, failed_at=failed_at)
             elif schedule_id in tally or self._failures.get(schedule_id, 1):
-                tally[schedule_id] = _Failures(schedule_id, 1, 0)
+                tally[schedule_id] = _Failures(schedule_id, 1, 0, None)
         self._batch("count_failures", list(tally.values()))
         self._failures.update(dict.fromkeys(tally.keys() & self._failures.keys(), 1))
 
@@ -207,6 +207,7 @@ class _Failures(NamedTuple):
     schedule_id: int
     afresh: int
     more: int
+    failed_at: int | None
 
 
 def _packed(rows: Sequence[NamedTuple]) -> dict[str, Integers | Texts]:

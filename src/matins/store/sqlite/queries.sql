@@ -1,5 +1,5 @@
 -- lock_due: the cursors of these schedules
-SELECT d.schedule_id, d.next_slot AS slot, d.rev, d.window_used, d.executions
+SELECT d.schedule_id, d.next_slot AS slot, d.rev, d.window_used, d.executions, d.failures, d.failed_at
 FROM json_each(:ids) j JOIN due d ON d.schedule_id = j.value;
 
 -- next_ready: the instant at which the next ready run of a place may start
@@ -71,7 +71,8 @@ UPDATE runs SET state = {ready}, not_before = :now, reason = NULL WHERE id IN (
 RETURNING id, schedule_id;
 
 -- count_failure: add a consecutive failure, or reset to 0
-UPDATE due SET failures = CASE WHEN ?2 THEN failures + 1 ELSE 0 END WHERE schedule_id = ?1 AND (?2 OR failures > 0);
+UPDATE due SET failures = CASE WHEN ?2 IS NULL THEN 0 ELSE failures + 1 END, failed_at = ?2
+WHERE schedule_id = ?1 AND (?2 IS NOT NULL OR failures > 0);
 
 -- mark_cancelling: mark started runs as cancelling
 UPDATE runs SET cancelling = 1 WHERE id IN (SELECT value FROM json_each(:ids)) AND state BETWEEN {starting} AND {held} AND cancelling = 0

@@ -87,7 +87,7 @@ class SqliteTransaction(CommonTransaction):
     def promote(self, schedule_ids: Iterable[int], now: int) -> list[tuple[int, int]]:
         return self._all("promote", ids=_json(schedule_ids), now=now)
 
-    def count_failures(self, rows: Sequence[tuple[int, bool]]) -> None:
+    def count_failures(self, rows: Sequence[tuple[int, int | None]]) -> None:
         self._many("count_failure", rows)
 
     # -- schedules and runs

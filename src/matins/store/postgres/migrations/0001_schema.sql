@@ -57,7 +57,8 @@ CREATE TABLE due (
   waiting boolean NOT NULL DEFAULT false, -- for a completion, which decides the next slot
   window_used bigint NOT NULL DEFAULT 0,
   executions bigint NOT NULL DEFAULT 0,
-  failures bigint NOT NULL DEFAULT 0
+  failures bigint NOT NULL DEFAULT 0,
+  failed_at bigint -- the last of these failures, while slots may be skipped for it
 ) WITH (autovacuum_vacuum_scale_factor = 0.05);
 CREATE INDEX due_next ON due (due_at) WHERE due_at IS NOT NULL;
 

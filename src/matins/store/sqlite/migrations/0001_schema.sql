@@ -52,7 +52,8 @@ CREATE TABLE due (
   waiting INTEGER NOT NULL DEFAULT 0, -- for a completion, which decides the next slot
   window_used INTEGER NOT NULL DEFAULT 0,
   executions INTEGER NOT NULL DEFAULT 0,
-  failures INTEGER NOT NULL DEFAULT 0
+  failures INTEGER NOT NULL DEFAULT 0,
+  failed_at INTEGER -- the last of these failures, while slots may be skipped for it
 ) STRICT;
 CREATE INDEX due_next ON due (due_at) WHERE due_at IS NOT NULL;
 
