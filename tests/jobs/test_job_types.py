@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import json
+import threading
 from collections.abc import Iterator
 from contextlib import closing
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import pytest
+from forge import Forge
 
-from matins import InvalidInput, Matins
+from matins import InvalidInput, Matins, Run
 from matins.errors import NotAllowed
 from matins.executors.registry import installed_jobs
 from matins.model.access import Principal
+from matins.net.signing import verify
 from matins.testing import ManualClock, Sandbox
 from matins.work.tasks_yaml import read_tasks
-from work.github_server import TOKEN, Answer, GitHub, github_server
+from net.sites import http_site
+from work.github_server import TOKEN, github_server
 
 START = "2026-03-27T08:00:00Z"
 DESTRUCTIVE = {"work_task", "github_suggest", "fork_repo", "codebase_review", "dependency_audit", "improvement_loop"}
@@ -128,17 +134,6 @@ def test_v10_a_council_is_a_run_of_steps(bench: Sandbox) -> None:
     assert "Which gate first?" in steps[0]["prompt"]
 
 
-class Forge(GitHub):
-    """A GitHub with stars and forks."""
-
-    def _routed(self, method: str, path: str, asked: dict[str, str], body: Any) -> Answer:
-        if method == "PUT" and path.startswith("/user/starred/octo-org/"):
-            return 204, {}, None
-        if method == "POST" and path == "/repos/octo-org/garden/forks":
-            return 202, {}, {"full_name": "me/garden"}
-        return super()._routed(method, path, asked, body)
-
-
 @pytest.fixture
 def forge(monkeypatch: pytest.MonkeyPatch) -> Iterator[Forge]:
     monkeypatch.setenv("GITHUB_TOKEN", TOKEN)
@@ -230,6 +225,55 @@ def test_v10_an_attestation_counts_the_ledger_and_publishes_its_digest(bench: Sa
     assert (found["agent"], found["succeeded"], found["failed"], found["score"]) == ("scout", 1, 1, 50)
     (event,) = bench.events.list(types=["reputation.attested"])
     assert event.data["digest"] == found["digest"]
+
+
+def test_v10_the_digest_of_an_attestation_is_published_by_webhook(bench: Sandbox) -> None:
+    """V10: signed, to whoever subscribes; anyone who has the attestation computes the same digest"""
+    with http_site() as site:
+        bench.allowed_hosts.set(hosts=[site.host])
+        secret = bench.webhooks.add("chain", site.url("/in"), types=["reputation.attested"]).secret
+        add(bench, "reputation_attestation")
+        found = result(bench)
+        bench.outbox.run_once(bench.clock.now_ms())
+        ((_, _, headers, body),) = site.seen
+    verify(secret, headers, body, bench.clock.now_ms() // 1000)
+    published = json.loads(body)["data"]
+    attestation = {key: value for key, value in published.items() if key != "digest"}
+    assert published["digest"] == found["digest"]
+    assert sha256(json.dumps(attestation, sort_keys=True).encode()).hexdigest() == published["digest"]
+
+
+def started(m: Matins, prefix: str) -> Run:
+    """The run of the schedule that a job has made, when it is over."""
+    (made,) = [found for found in m.list() if found.name.startswith(prefix)]
+    seen = threading.Event()
+    stop = m.subscribe(lambda event: seen.set() if event.get("schedulename") == made.name else None)
+    while not (runs := m.runs.list(schedule=made.name)):
+        assert seen.wait(60)
+        seen.clear()
+    stop()
+    return m.runs.wait(runs[0].id, timeout=90)
+
+
+def test_v10_a_council_deliberates_and_a_message_arrives(tmp_path: Path) -> None:
+    """V10 V13: by real agents: the judge reads what the members answered; the message wakes the other agent"""
+    with closing(Matins(f"sqlite:///{tmp_path}/matins.db")) as m, m:
+        for name in ("ann", "bob"):
+            m.agents.set(name, runner="shell", command=["sh", "-c", f"cat >/dev/null; echo {name} says the red one"])
+        m.agents.set("judge", runner="shell", command=["cat"])
+        members = {**NEEDS["council_launch"], "agents": ["ann", "bob"]}
+        m.add("c", when="0 0 1 1 *", agent="judge", job="council_launch", payload=members)
+        m.add("t", when="0 0 1 1 *", agent="ann", job="send_message", payload={"toAgentId": "judge", "message": "Hi"})
+        launched = m.runs.wait(m.run("c").id, timeout=60)
+        assert launched.state == "succeeded", launched.outcome
+        assert m.runs.wait(m.run("t").id, timeout=60).state == "succeeded"
+        council, message = (started(m, prefix) for prefix in ("council-elders-", "message-"))
+        assert (council.state, message.state) == ("succeeded", "succeeded")
+        verdict = next(step for step in council.steps if step.title == "Verdict")
+        text = verdict.outcome["result"]["text"]
+        assert "ann says the red one" in text
+        assert "bob says the red one" in text
+        assert "Message from ann:\n\nHi" in (message.outcome or {})["result"]["text"]
 
 
 def test_c3_task_dispatch_claims_a_task_and_writes_its_outcome(tmp_path: Path) -> None:

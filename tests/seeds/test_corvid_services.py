@@ -4,43 +4,95 @@ from __future__ import annotations
 
 from contextlib import closing
 from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from matins import InvalidInput, Matins
 from matins.errors import CronParseError
-from matins.executors.python import JobContext
 from matins.seeds import corvid
-from matins.seeds.corvid import AgentSchedule, ScheduleExecution, SchedulerService, agent_schedule, create_schedule
+from matins.seeds.corvid import (
+    BUILT_IN,
+    AgentSchedule,
+    ScheduleExecution,
+    SchedulerService,
+    agent_schedule,
+    create_schedule,
+)
 from matins.testing import ManualClock, Sandbox
 
+INPUTS: dict[str, dict[str, Any]] = {
+    "send_message": {"toAgentId": "rook", "message": "Hello"},
+    "improvement_loop": {},
+    "reputation_attestation": {},
+    "work_task": {"description": "Paint"},
+}
+SENTENCES = {
+    "send_message": "Agent messenger not available",
+    "improvement_loop": "Improvement loop service not available",
+    "reputation_attestation": "Reputation services not available",
+    "work_task": "Work task service not available",
+}
 
-def not_available(run: JobContext) -> None:
-    raise RuntimeError(f"{run.schedule} is not available")
+
+def hourly(m: Matins, *actions: str) -> None:
+    for action in actions:
+        create_schedule(
+            m, action, agent_id="magpie", action_type=action, action_input=INPUTS[action], cron_expression="0 * * * *",
+            approval_policy="auto",
+        )  # fmt: skip
 
 
 def test_v2_services_are_attached_late() -> None:
-    """V2: "Late-inject messenger after AlgoChat init"; "AgentMessenger not available: send_message execution fails" """
+    """V2: "Late-inject messenger after AlgoChat init"; "Late-inject improvement loop service"; "Late-inject reputation
+    services" """
     with closing(Sandbox(clock=ManualClock("2026-03-27T08:00:00Z"))) as bench:
         service, told = SchedulerService(bench), list[Any]()
-        for action in ("send_message", "improvement_loop", "reputation_attestation"):
-            bench.job(action)(not_available)
-        for action in ("send_message", "improvement_loop", "reputation_attestation"):
-            create_schedule(
-                bench, action, agent_id="magpie", action_type=action, action_input={"to": action},
-                cron_expression="0 * * * *", approval_policy="auto",
-            )  # fmt: skip
-        bench.run_until("2026-03-27T09:00:00Z")
         names = ("send_message", "improvement_loop", "reputation_attestation")
-        last = {name: bench.runs.list(schedule=name)[0] for name in names}
-        assert {run.state for run in last.values()} == {"failed"}
-        assert "send_message is not available" in last["send_message"].outcome["error"]  # type: ignore[index]
-        service.set_agent_messenger(lambda run: told.append(run.payload["to"]))
-        service.set_improvement_loop_service(lambda run: told.append(run.payload["to"]))
-        service.set_reputation_services(lambda run: 7, lambda run, score: told.append((run.payload["to"], score)))
-        bench.run_until("2026-03-27T10:00:00Z")
-        assert {bench.runs.list(schedule=name)[0].state for name in last} == {"succeeded"}
-        assert sorted(map(str, told)) == ["('reputation_attestation', 7)", "improvement_loop", "send_message"]
+        service.set_agent_messenger(lambda run: told.append(run.payload["message"]))
+        service.set_improvement_loop_service(lambda run: told.append(run.schedule))
+        service.set_reputation_services(lambda run: 7, lambda run, score: told.append((run.schedule, score)))
+        hourly(bench, *names)
+        bench.run_until("2026-03-27T09:00:00Z")
+        assert {bench.runs.list(schedule=name)[0].state for name in names} == {"succeeded"}
+        assert sorted(map(str, told)) == ["('reputation_attestation', 7)", "Hello", "improvement_loop"]
+
+
+@pytest.mark.parametrize("action", sorted(SENTENCES))
+def test_v11_a_service_that_is_not_available(tmp_path: Path, action: str) -> None:
+    """V11: "WorkTaskService not available: Execution fails with "Work task service not available""; "AgentMessenger not
+    available: send_message execution fails"; a service that comes late is used from then on"""
+    with closing(Matins(f"sqlite:///{tmp_path}/matins.db")) as m:
+        m.agents.set("magpie", runner="demo")
+        service = SchedulerService(m)
+        hourly(m, action)
+        with m:
+            run = m.runs.wait(m.run(action).id, timeout=60)
+            assert (run.state, (run.outcome or {})["error"]) == ("failed", SENTENCES[action])
+            service.set_agent_messenger(lambda run: None)
+            service.set_improvement_loop_service(BUILT_IN)
+            service.set_reputation_services(BUILT_IN)
+            if action != "work_task":
+                assert m.runs.wait(m.run(action).id, timeout=60).state == "succeeded"
+
+
+def test_v11_an_unknown_action_type() -> None:
+    """V11: "Unknown action type: Execution marked as failed"; one that no program ever had is refused at once"""
+    with closing(Sandbox(clock=ManualClock("2026-03-27T08:00:00Z"))) as bench:
+        with pytest.raises(InvalidInput, match=r'There is no job "dance"\.'):
+            create_schedule(bench, "d", agent_id="magpie", action_type="dance", cron_expression="0 9 * * *")
+        bench.job("dance")(lambda run: None)
+        made = create_schedule(
+            bench, "d", agent_id="magpie", action_type="dance", cron_expression="0 9 * * *", approval_policy="auto"
+        )
+        bench.run_until("2026-03-27T08:30:00Z")
+        bench.jobs._own.clear()  # the program loses it while it runs
+        bench.run_until("2026-03-27T09:00:00Z")
+        (execution,) = SchedulerService(bench).list_executions(made)
+        assert (execution.status, execution.result) == (
+            "failed", 'the job "dance" is not registered in this process',
+        )  # fmt: skip
 
 
 def test_v2_services_may_be_there_from_the_start() -> None:
@@ -48,12 +100,7 @@ def test_v2_services_may_be_there_from_the_start() -> None:
     with closing(Sandbox(clock=ManualClock("2026-03-27T08:00:00Z"))) as bench:
         told = list[str]()
         SchedulerService(bench, lambda run: told.append(run.schedule), lambda run: told.append(run.schedule))
-        inputs = {"work_task": {"description": "Paint"}, "send_message": {"toAgentId": "rook", "message": "Hello"}}
-        for action, given in inputs.items():
-            create_schedule(
-                bench, action, agent_id="magpie", action_type=action, action_input=given, cron_expression="0 * * * *",
-                approval_policy="auto",
-            )  # fmt: skip
+        hourly(bench, "work_task", "send_message")
         bench.run_until("2026-03-27T09:00:00Z")
         assert sorted(told) == ["send_message", "work_task"]
 

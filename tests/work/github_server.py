@@ -29,6 +29,8 @@ class GitHub:
     """Called before each request is answered."""
     association: str = "COLLABORATOR"
     requests: list[str] = field(default_factory=list)
+    accepts: str = ""
+    """The form that the last request asked for."""
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
@@ -137,6 +139,7 @@ def _handler(github: GitHub) -> type[BaseHTTPRequestHandler]:
         def answer(self) -> None:
             body = self.rfile.read(int(self.headers.get("content-length", 0)))
             given = json.loads(body) if body else None
+            github.accepts = self.headers.get("accept", "")
             status, headers, said = github.answer(self.command, self.path, self.headers.get("authorization"), given)
             content = said if isinstance(said, bytes) else b"" if said is None else json.dumps(said).encode()
             self.send_response(status)

@@ -12,22 +12,22 @@ from pathlib import Path
 from typing import NamedTuple
 
 from matins.engine.jobs import full_prompt, parse_inputs
-from matins.engine.prompts import build_prompt
+from matins.engine.prompts import build_prompt, fenced
 from matins.engine.settings import ParseContext
 from matins.errors import InvalidInput, MatinsError
 from matins.executors.isolation import Isolation, account_of, account_variables
 from matins.executors.processes.launch import Account, Launch, Limits
 from matins.executors.processes.walls import Layout
-from matins.executors.registry import JobRegistry
+from matins.executors.registry import JobRegistry, NoService
 from matins.executors.run_environment import Address, run_variables
 from matins.executors.runners.outcomes import EventReader
 from matins.executors.runners.protocol import AnyRunner, Call, Command, EndpointRunner, Reader, RunInfo
 from matins.executors.runners.tool_sessions import check_session
 from matins.executors.secrets import Environment, environment_of
 from matins.executors.session_meter import SessionMeter, session_meter
-from matins.executors.work_items import HeldWorkItem, claim_item, find_held
+from matins.executors.work_items import HeldWorkItem, NoWork, claim_item, find_held
 from matins.model.agent import Agent
-from matins.model.job import JobType
+from matins.model.job import Brief, Errand, ErrandPlace, JobType
 from matins.model.run import Outcome
 from matins.ports import Clock
 from matins.runtime.agent_folders import folder_of, is_own_folder, own_folder
@@ -58,6 +58,7 @@ class Prepared(NamedTuple):
     launch: Launch | None = None
     """None also for a run that another engine started."""
     meter: SessionMeter = SessionMeter()
+    errand: Errand | None = None
 
     @property
     def ends_by_itself(self) -> bool:
@@ -103,7 +104,7 @@ class Preparation:
     def prepare(self, attempt: Attempt, context: RunContext) -> Prepared:
         agent, runner = self._agent_and_runner(attempt, context)
         if (missing := self._jobs.unavailable(self._job(attempt))) is not None:
-            raise InvalidInput(missing, field="job")
+            raise NoService(missing, field="job")
         held_item = self._claim_item(attempt, context)
         try:
             return self._build(attempt, context, agent, runner, held_item)
@@ -118,12 +119,13 @@ class Preparation:
         if isinstance(runner, EndpointRunner):
             call = self._call(attempt, agent, context, runner, None)
             return Prepared(attempt, runner, context, call, _limits(attempt, agent))
-        held_item = self._find_held_item(attempt, context)
-        call = self._call(attempt, agent, context, runner, held_item)
+        held_item, errand = self._find_held_item(attempt, context), self._errand(attempt, agent)
+        call = _moved(self._call(attempt, agent, context, runner, held_item), errand)
         command = runner.command(call)
         call = _with_known_environment(call, agent)
         meter = session_meter(runner, call, context.assignment, attempt.started_at)
-        return Prepared(attempt, runner, context, call, _limits(attempt, agent), held_item, command, meter=meter)
+        limits = _limits(attempt, agent)
+        return Prepared(attempt, runner, context, call, limits, held_item, command, meter=meter, errand=errand)
 
     def _agent_and_runner(self, attempt: Attempt, context: RunContext) -> tuple[Agent, AnyRunner]:
         agent = context.agent
@@ -148,24 +150,27 @@ class Preparation:
             make_folder(Path(folder), account_of(agent))
         check_workdir(folder)
         resolved = environment_of(agent.environment, {}, ())
-        call = self._call(attempt, agent, context, runner, held_item)
+        errand = self._errand(attempt, agent)
+        brief = self._brief(errand, agent, runner)
+        call = _moved(self._call(attempt, agent, context, runner, held_item), errand, brief.material)
         call = replace(call, environment=resolved.values, secrets=resolved.secrets)
         runner.check(call)
         if isinstance(runner, EndpointRunner):
             if runner.chooses_session:
                 check_session(call, context.assignment, _KEEPS_NO_SESSION)
-            return Prepared(attempt, runner, context, call, limits, held_item)
+            return Prepared(attempt, runner, context, call, limits, held_item, errand=errand)
         command = runner.command(call)
         check_session(call, context.assignment, command)
         environment = self._environment(attempt, agent, call, command)
-        argv = (find_program(command.argv[0], environment.values.get("PATH")), *command.argv[1:])
+        program = find_program(command.argv[0], environment.values.get("PATH"))
+        argv = (*brief.command, program, *command.argv[1:])
         layout = self._layout(agent, folder)
         launch = Launch(
             attempt.run_id,
             attempt.epoch,
             argv,
             environment.values,
-            call.workdir,
+            folder,
             command.stdin,
             limits,
             environment.secrets,
@@ -177,7 +182,7 @@ class Preparation:
             durable=attempt.compiled.definition.on_unknown == "hold",
         )
         meter = session_meter(runner, call, context.assignment)
-        return Prepared(attempt, runner, context, call, limits, held_item, command, launch, meter)
+        return Prepared(attempt, runner, context, call, limits, held_item, command, launch, meter, errand)
 
     def _environment(self, attempt: Attempt, agent: Agent, call: Call, command: Command) -> Environment:
         values, secrets = environment_of(agent.environment, command.env_add, command.env_remove)
@@ -204,6 +209,28 @@ class Preparation:
         except MatinsError as error:
             log.warning("run %s continues without its work item: %s", attempt.run_id, error)
             return None
+
+    def _errand(self, attempt: Attempt, agent: Agent) -> Errand | None:
+        """What the job of the run does around its agent, if it does anything."""
+        job = self._job(attempt)
+        if job is None or job.errand is None:
+            return None
+        inputs = parse_inputs(job, attempt.compiled.definition.payload, ParseContext(attempt.started_at))
+        folder, own = folder_of(agent, self._workdir), str(Path(self._workdir, own_folder(agent.name)))
+        return job.errand(
+            inputs, ErrandPlace(self._loader.run_key(attempt), agent.name, folder, own, attempt.started_at)
+        )
+
+    def _brief(self, errand: Errand | None, agent: Agent, runner: AnyRunner) -> Brief:
+        brief = Brief() if errand is None else errand.begin()
+        if brief is None:
+            raise NoWork
+        if brief.command and isinstance(runner, EndpointRunner):
+            message = f"The job needs an agent that works in a folder, and {runner.name} does not."
+            raise InvalidInput(message, value=agent.name, field="agent", hint="Name an agent of another runner.")
+        if errand is not None and errand.folder is not None:
+            make_folder(Path(self._workdir, own_folder(agent.name)), account_of(agent))
+        return brief
 
     def _job(self, attempt: Attempt) -> JobType | None:
         return self._jobs.get(attempt.compiled.definition.job)
@@ -275,6 +302,13 @@ class Preparation:
         while kept and kept[-1][0] != "user":
             kept.pop()
         return tuple(reversed(kept))
+
+
+def _moved(call: Call, errand: Errand | None, material: str = "") -> Call:
+    """The call with the folder of the errand, and its material below the prompt."""
+    workdir = call.workdir if errand is None or errand.folder is None else errand.folder
+    prompt = f"{call.prompt}\n\n{fenced('material', material)}" if material else call.prompt
+    return replace(call, workdir=workdir, prompt=prompt)
 
 
 def _with_known_environment(call: Call, agent: Agent) -> Call:

@@ -9,7 +9,7 @@ from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from matins.errors import Conflict
+from matins.errors import Conflict, InvalidInput
 from matins.executors.runners.protocol import AnyRunner
 from matins.model.job import JobType
 
@@ -19,11 +19,16 @@ JOBS = "matins.jobs"
 SERVICES = {
     "council": "Council service not available",
     "github": "GitHub service not available",
+    "improvement_loop": "Improvement loop service not available",
     "messenger": "Agent messenger not available",
     "reputation": "Reputation services not available",
     "work_tasks": "Work task service not available",
 }
 """What a run says when the program has declared a service as missing."""
+
+
+class NoService(InvalidInput):
+    """A service that the job of a run needs is not available. The run fails with this sentence alone."""
 
 
 @cache

@@ -1,4 +1,7 @@
-"""`codebase_review`: an agent checks the code, and writes what it finds as tasks."""
+"""`codebase_review`: an agent checks the code, and writes what it finds as tasks.
+
+The job is its prompt: the agent runs the project's own checks in its folder, and its answer is the result of the run.
+"""
 
 from __future__ import annotations
 

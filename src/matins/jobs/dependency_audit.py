@@ -1,4 +1,7 @@
-"""`dependency_audit`: an agent looks for outdated and vulnerable dependencies."""
+"""`dependency_audit`: an agent looks for outdated and vulnerable dependencies.
+
+The job is its prompt: which tool knows them depends on the project. The agent's answer is the result of the run.
+"""
 
 from __future__ import annotations
 

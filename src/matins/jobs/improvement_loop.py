@@ -1,4 +1,7 @@
-"""`improvement_loop`: an agent looks for improvements, and makes the best of them."""
+"""`improvement_loop`: an agent looks for improvements, and makes the best of them.
+
+The job is its prompt: the agent works in its folder, with its own tools, and its answer is the result of the run.
+"""
 
 from __future__ import annotations
 
@@ -29,4 +32,7 @@ def prompt(inputs: ImprovementLoop) -> str:
     )
 
 
-JOB = JobType("improvement_loop", "Find improvements and make the best of them.", ImprovementLoop, prompt=prompt)
+JOB = JobType(
+    "improvement_loop", "Find improvements and make the best of them.", ImprovementLoop, prompt=prompt,
+    services=("improvement_loop",),
+)  # fmt: skip

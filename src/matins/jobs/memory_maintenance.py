@@ -1,11 +1,21 @@
-"""`memory_maintenance`: an agent summarises old notes of its memory, and archives them."""
+"""`memory_maintenance`: an agent summarises the old notes of its memory, and archives them.
+
+Matins finds the notes that are old, and wakes no agent when there are none. The agent decides what is worth keeping;
+afterwards Matins counts what it archived.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Any
 
 from matins.jobs import Int, JobType, Setting, Text
+from matins.model.job import Brief, ErrandPlace
+
+ARCHIVE = "archive"
+_DAY_MS = 86_400_000
+_MAX_NOTES = 500
 
 
 @dataclass(frozen=True)
@@ -17,14 +27,45 @@ class MemoryMaintenance:
 def prompt(inputs: MemoryMaintenance) -> str:
     return (
         f"Maintain your memory in the folder {inputs.folder}.\n"
-        f"1. Read the notes that have not changed for {inputs.days} days.\n"
+        f"1. Read the notes that have not changed for {inputs.days} days. Their names are below.\n"
         "2. Summarise what is still of use, by subject, in notes of at most a page. Keep facts, decisions and their "
         "reasons; leave out what is outdated.\n"
-        f"3. Move the notes that you summarised to {inputs.folder}/archive. Delete nothing.\n"
+        f"3. Move the notes that you summarised to {inputs.folder}/{ARCHIVE}, with the same names. Delete nothing.\n"
         "Report how many notes you summarised, and the summaries that you wrote."
     )
 
 
+class MaintenanceErrand:
+    folder = None
+
+    def __init__(self, inputs: MemoryMaintenance, place: ErrandPlace) -> None:
+        self._memory = Path(place.folder, inputs.folder)
+        self._before = (place.now - inputs.days * _DAY_MS) / 1000
+
+    def begin(self) -> Brief | None:
+        notes = old_notes(self._memory, self._before)
+        left_out = len(notes) - _MAX_NOTES
+        more = [f"and {left_out} more"] if left_out > 0 else []
+        return Brief("\n".join([*notes[:_MAX_NOTES], *more])) if notes else None
+
+    def finish(self, answer: str) -> dict[str, Any]:
+        return {
+            "left": len(old_notes(self._memory, self._before)),
+            "archived": sum(1 for _ in (self._memory / ARCHIVE).rglob("*.md")),
+        }
+
+
+def old_notes(memory: Path, before: float) -> list[str]:
+    """Notes below the folder, without its archive, that did not change since an instant: the oldest first."""
+    found = [
+        (path.lstat().st_mtime, path.relative_to(memory).as_posix())
+        for path in memory.rglob("*.md")
+        if path.is_file() and not path.is_symlink() and path.relative_to(memory).parts[0] != ARCHIVE
+    ]
+    return [name for changed, name in sorted(found) if changed < before]
+
+
 JOB = JobType(
-    "memory_maintenance", "Summarise and archive old notes.", MemoryMaintenance, prompt=prompt, destructive=False
-)
+    "memory_maintenance", "Summarise and archive old notes.", MemoryMaintenance, prompt=prompt,
+    errand=MaintenanceErrand, destructive=False,
+)  # fmt: skip

@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Annotated
-
 from matins.jobs import JobContext, JobType
-from matins.jobs.github import REPOS, Server, github
-
-
-@dataclass(frozen=True, kw_only=True)
-class StarRepo(Server):
-    repos: Annotated[tuple[str, ...], REPOS]
+from matins.jobs.github import Repositories, github
 
 
 def run(context: JobContext) -> str:
-    inputs: StarRepo = context.inputs
+    inputs: Repositories = context.inputs
     with github(inputs) as api:
         for repo in inputs.repos:  # starring again changes nothing, so a retry may repeat it
             api.call("PUT", f"/user/starred/{repo}")
     return f"Starred {', '.join(inputs.repos)}"
 
 
-JOB = JobType("star_repo", "Star GitHub repositories.", StarRepo, run, destructive=False, services=("github",))
+JOB = JobType("star_repo", "Star GitHub repositories.", Repositories, run, destructive=False, services=("github",))

@@ -1,33 +1,110 @@
-"""`work_task`: an agent implements a change on a branch, and opens a pull request."""
+"""`work_task`: an agent implements a change in a worktree of its own, on a branch that becomes a pull request."""
 
 from __future__ import annotations
 
+import re
+import subprocess
 from dataclasses import dataclass
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Any
 
+from matins.errors import InvalidInput
+from matins.executors.registry import SERVICES, NoService
 from matins.jobs import JobType, Setting, Text
+from matins.jobs.git_work import NOTHING, WORKTREE, Branch
+from matins.jobs.github import Server, check_repo, github
+from matins.model.job import Brief, ErrandPlace
+
+UNAVAILABLE = SERVICES["work_tasks"]
+_MAX_TITLE = 72
+_MAX_BODY = 60_000
+_REPO = re.compile(r"([A-Za-z0-9-]+/[A-Za-z0-9._-]+?)(?:\.git)?/?")
 
 
-@dataclass(frozen=True)
-class WorkTask:
+@dataclass(frozen=True, kw_only=True)
+class WorkTask(Server):
     description: Annotated[
         str, Setting(Text(20_000, lines=True), "The change to make.", "Add a dark theme", required=True)
     ]
+    repo: Annotated[
+        str | None, Setting(Text(200), "Repository on GitHub; default: that of origin.", "octo-org/garden")
+    ] = None
+    base: Annotated[str | None, Setting(Text(200), "Branch to start from; default: the main one.", "main")] = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.repo is not None:
+            check_repo(self.repo, "repo")
 
 
 def prompt(inputs: WorkTask) -> str:
     return (
         "Do this task in the git repository of this folder:\n\n"
         f"{inputs.description}\n\n"
-        "1. Make a branch for it with `git worktree add`, in a folder beside the repository, from the default branch. "
-        "Work only there.\n"
-        "2. Implement the task, with tests. Run all tests of the project.\n"
-        "3. Commit, push the branch and open a pull request (`gh pr create --fill`). Then remove the worktree.\n"
-        "Do not merge. Report the branch and the address of the pull request; if you could not finish, say why."
+        "The folder is a worktree on a branch of its own. Implement the task there, with tests, and run all tests of "
+        "the project. Do not push, merge or change branches: when you have ended, your changes are committed and "
+        "pushed, and a pull request with your answer as its description is opened.\n"
+        "Answer with a description of the change; if you could not finish, say why."
     )
+
+
+class WorkTaskErrand:
+    def __init__(self, inputs: WorkTask, place: ErrandPlace) -> None:
+        self._inputs = inputs
+        self._place = place
+        self._branch = Branch.of(place)
+        self.folder = self._branch.folder
+
+    def begin(self) -> Brief:
+        repo = self._repo()
+        with github(self._inputs) as api:
+            base = self._base(api, repo)
+        command = self._branch.command(WORKTREE, self._place.agent, base, self._title())
+        return Brief(command=command)
+
+    def finish(self, answer: str) -> dict[str, Any]:
+        repo, pushed = self._repo(), self._branch.outcome()
+        if pushed is None:
+            raise InvalidInput(f"The branch {self._branch.name} was not pushed.", hint="See the log of the run.")
+        done: dict[str, Any] = {"work_task_id": self._place.key, "repo": repo, "branch": self._branch.name}
+        if pushed == [NOTHING]:
+            return {**done, "branch": None, "pull_request": None}
+        with github(self._inputs) as api:
+            body = (answer.strip() or self._inputs.description)[:_MAX_BODY]
+            base = self._base(api, repo)
+            return {**done, "pull_request": api.open_pull_request(repo, self._branch.name, base, self._title(), body)}
+
+    def _base(self, api: Any, repo: str) -> str:
+        return self._inputs.base or api.call("GET", f"/repos/{repo}")["default_branch"]
+
+    def _title(self) -> str:
+        first = self._inputs.description.strip().splitlines()[0]
+        return first if len(first) <= _MAX_TITLE else f"{first[: _MAX_TITLE - 1].rstrip()}…"
+
+    def _repo(self) -> str:
+        return self._inputs.repo or repo_of(self._place.folder)
+
+
+def repo_of(folder: str) -> str:
+    """The repository on GitHub of a folder, by the address of its origin. The file is read, and nothing of it runs."""
+    config = Path(folder, ".git", "config")
+    if not config.is_file():
+        raise NoService(
+            f"{UNAVAILABLE}: {folder} is no git repository.", value=folder, field="workdir", hint="Set the workdir."
+        )
+    command = ["git", "config", "--no-includes", "--file", str(config), "remote.origin.url"]
+    try:
+        found = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
+    except OSError as error:
+        raise NoService(f"{UNAVAILABLE}: git cannot be started: {error.strerror}.", hint="Install git.") from error
+    url = found.stdout.strip()
+    named = _REPO.fullmatch("/".join(re.split("[/:]", url.removesuffix("/"))[-2:]))
+    if named is None:
+        raise NoService(f"{UNAVAILABLE}: {folder} has no origin on GitHub.", field="repo", hint="Set the input repo.")
+    return named[1]
 
 
 JOB = JobType(
     "work_task", "Implement a change on a branch, and open a pull request.", WorkTask, prompt=prompt,
-    services=("work_tasks",),
+    errand=WorkTaskErrand, services=("work_tasks",),
 )  # fmt: skip

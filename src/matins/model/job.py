@@ -6,7 +6,47 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
+
+
+class ErrandPlace(NamedTuple):
+    """Where the agent of a run works, and for which run."""
+
+    key: str
+    """The same for every attempt of the run, and different for every other run."""
+    agent: str
+    folder: str
+    """The folder of the agent."""
+    own: str
+    """A folder that belongs to the agent alone."""
+    now: int
+    """UTC milliseconds."""
+
+
+class Brief(NamedTuple):
+    """What a job adds to the start of its agent."""
+
+    material: str = ""
+    """Shown below the prompt, as data."""
+    command: tuple[str, ...] = ()
+    """Stands before the command of the agent, and starts it. It has the rights of the agent, and no more."""
+
+
+class Errand(Protocol):
+    """What a job does around the work of its agent. Every call may be repeated after a crash."""
+
+    @property
+    def folder(self) -> str | None:
+        """Where the agent works; None for its own folder. The command of the brief creates it."""
+        ...
+
+    def begin(self) -> Brief | None:
+        """Before the agent starts. None says that there is no work."""
+        ...
+
+    def finish(self, answer: str) -> dict[str, Any]:
+        """After the agent succeeded. What is returned is kept with the result of the run."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -24,6 +64,8 @@ class JobType:
     """Called with the inputs when a schedule is made."""
     work_source: Callable[[Any], Any] | None = None
     """Called with the inputs: the definition of a source whose items the agent's runs claim."""
+    errand: Callable[[Any, ErrandPlace], Errand] | None = None
+    """Called with the inputs, for a job that does more than its prompt says."""
     destructive: bool = True
     """Whether runs need approval under `owner_approve`."""
     owner_only: bool = False

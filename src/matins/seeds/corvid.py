@@ -21,6 +21,7 @@ from matins.engine.when.durations import format_duration, parse_duration
 from matins.engine.when.triggers import Trigger, to_ms
 from matins.errors import CronParseError, IntervalParseError, InvalidInput, NotFound
 from matins.executors.python import Job, JobContext
+from matins.executors.registry import installed_jobs
 from matins.library import Matins
 from matins.model.run import GatesPassed
 from matins.model.schedule import ApprovalPolicy
@@ -171,7 +172,7 @@ def _execution(run: Run, snapshot: Snapshot, status: ExecutionStatus) -> Schedul
         config_snapshot={**then, **snapshot.settings},
         status=status,
         session_id=_link(run, "session"),
-        work_task_id=_link(run, "work_task_id") or _link(run, "work", "item"),
+        work_task_id=_link(run, "job", "work_task_id") or _link(run, "work_task_id") or _link(run, "work", "item"),
         result=_result(run),
         started_at=instant_text(to_ms(run.started_at or run.planned_at)),
         completed_at=text_of(run.ended_at),
@@ -262,20 +263,34 @@ class SchedulerStats(NamedTuple):
     recent_failures: int
 
 
+BUILT_IN = "built in"
+"""The service that comes with Matins."""
+Service = Job | Literal["built in"] | None
+"""A function that is called with the execution; None: it is not available, and executions that need it fail."""
+
+
 class SchedulerService:
     """The seed's methods over a `Matins`, at most two executions at once unless another limit is set.
 
-    Services are jobs of `Matins`: `work_task_service` does `work_task`, `agent_messenger` does `send_message`.
+    As in the seed, a service that was not given is not available: its executions fail with a sentence that says so.
     """
 
-    def __init__(
-        self, matins: Matins, work_task_service: Job | None = None, agent_messenger: Job | None = None
-    ) -> None:
+    def __init__(self, matins: Matins, work_task_service: Service = None, agent_messenger: Service = None) -> None:
         self._matins = matins
-        if work_task_service is not None:
-            matins.jobs["work_task"] = work_task_service
-        if agent_messenger is not None:
-            self.set_agent_messenger(agent_messenger)
+        self._attach("work_task", work_task_service)
+        self._attach("send_message", agent_messenger)
+        self._attach("improvement_loop", None)
+        self._attach("reputation_attestation", None)
+
+    def _attach(self, action: str, service: Service) -> None:
+        """Use the service for an action, unless the program has its own job for that."""
+        names = installed_jobs()[action].services
+        self._matins.services.update(dict.fromkeys(names))
+        if service is not None:
+            for name in names:
+                del self._matins.services[name]
+            if service != BUILT_IN:
+                self._matins.jobs[action] = service
 
     def start(self) -> None:
         """The first tick is immediate. When it runs already, nothing happens."""
@@ -298,16 +313,21 @@ class SchedulerService:
 
     # Services that come late: until then, executions that need them fail.
 
-    def set_agent_messenger(self, messenger: Job) -> None:
+    def set_agent_messenger(self, messenger: Service) -> None:
         """Called with the execution for each `send_message`, also when the scheduler runs already."""
-        self._matins.jobs["send_message"] = messenger
+        self._attach("send_message", messenger)
 
-    def set_improvement_loop_service(self, service: Job) -> None:
-        self._matins.jobs["improvement_loop"] = service
+    def set_improvement_loop_service(self, service: Service) -> None:
+        self._attach("improvement_loop", service)
 
-    def set_reputation_services(self, scorer: Job, attestation: Callable[[JobContext, Any], Any]) -> None:
+    def set_reputation_services(
+        self, scorer: Service, attestation: Callable[[JobContext, Any], Any] | None = None
+    ) -> None:
         """Pass the result of the scorer to the attestation."""
-        self._matins.jobs["reputation_attestation"] = lambda run: attestation(run, scorer(run))
+        if attestation is None or not callable(scorer):
+            self._attach("reputation_attestation", scorer)
+        else:
+            self._attach("reputation_attestation", lambda run: attestation(run, scorer(run)))
 
     def resolve_approval(self, execution_id: str, approved: bool) -> ScheduleExecution | None:
         """Approve or deny. None if the execution has no open approval."""

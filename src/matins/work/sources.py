@@ -56,7 +56,7 @@ def check_work_source(source: WorkSourceDefinition) -> WorkSourceDefinition:
             raise InvalidInput(message, value=name, field=name, hint=hint)
     if source.kind == "github":
         _check_github(source)
-        return replace(source, base_url=_base_url(source.base_url))
+        return replace(source, base_url=check_base_url(source.base_url))
     return source
 
 
@@ -93,7 +93,7 @@ def not_held(item_id: str, run_key: str, state: str) -> str:
     return f"Work item {item_id} is not held by run {run_key}: {state}."
 
 
-def _base_url(text: str) -> str:
+def check_base_url(text: str) -> str:
     """The normalized URL. It must be encrypted or local, because the token is sent there."""
     try:
         parts = urlsplit(text)
