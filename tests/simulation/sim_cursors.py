@@ -77,7 +77,7 @@ class CursorRules:
                 3, new.next_slot in (old.next_slot, following), f"a recorded slot is passed over: {old} became {new}"
             )
         elif not kinds & _REPLACED:
-            taken = new.next_slot is not None and self._has_record(new.schedule_id, new.next_slot)
+            taken = bool(births) and self._meets_record(births[-1], new.next_slot)
             _check_moved(old, new, births, ended, following, rule, now, taken=taken)
         elif new.due_at is not None:
             self._check_replaced(old, new, kinds, following, now, events)
@@ -190,6 +190,12 @@ class CursorRules:
 
     def _has_record(self, schedule_id: int, slot: int) -> bool:
         return self._recorded(schedule_id, slot) is not None
+
+    def _meets_record(self, run: RunRow, following: int | None) -> bool:
+        """Whether a record of a time when the clock was ahead, maybe of another trigger, lies before the next slot."""
+        assert run.slot is not None
+        last = run.slot if following is None else following
+        return any(run.slot < start <= last for start, _ in self._covered[run.schedule_id])
 
     def _recorded(self, schedule_id: int, slot: int) -> int | None:
         """The last slot of the record that covers a slot."""

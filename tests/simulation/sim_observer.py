@@ -143,6 +143,8 @@ class Observer:
             else:
                 whole = bool(self.reader.steps(new))
                 _check_change(old, new, told=(run_id, old.epoch) in told, whole=whole)
+            if new.state in STARTED and not self.reader.steps(new):
+                _check_attended(new)
             if new.state >= OVER and (old is None or old.state < OVER):
                 ended[new.schedule_id].append(new)
             self.runs[run_id] = new
@@ -301,6 +303,14 @@ def _check_epoch(old: RunRow, new: RunRow, *, told: bool) -> None:
 def _sent(epoch: int, run: RunRow) -> bool:
     """Whether it is sent to be checked; without room for that it only waits, under the epoch that it has."""
     return run.state == RunState.WAITING and run.reason == "checking" and run.epoch != epoch
+
+
+def _check_attended(run: RunRow) -> None:
+    """Whatever has started is somebody's; what is held says why, since a person has to decide."""
+    if run.state == RunState.HELD:
+        require(11, run.reason is not None, f"held, and nobody can say why: {run}")
+    else:
+        require(5, run.owner is not None, f"started, and nobody's: {run}")
 
 
 def _check_parked(run: RunRow, cursor: CursorRow) -> None:

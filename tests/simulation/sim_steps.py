@@ -11,6 +11,15 @@ from sim_violation import require
 from matins.engine.steps import WAITING_FOR_STEP, numbers_after
 from matins.model.run import RunState
 
+_TURNED_DOWN = {
+    RunState.CANCELLED,
+    RunState.SKIPPED,
+    RunState.DENIED,
+    RunState.EXPIRED,
+    RunState.BLOCKED,
+    RunState.OVER_BUDGET,
+}
+
 
 class StepRules:
     def __init__(self, reader: Reader) -> None:
@@ -78,5 +87,5 @@ def _check_outcome(run: RunRow, states: set[int]) -> None:
         expected = {RunState.CANCELLED} if run.cancelling else {RunState.SUCCEEDED}
     else:
         expected = {RunState.CANCELLED} if run.cancelling else states - {RunState.SUCCEEDED}
-    waited = run.state == RunState.CANCELLED and RunState.FAILED in states  # cancelled while its next round waited
+    waited = run.state in _TURNED_DOWN and RunState.FAILED in states  # while its next round waited
     require(13, waited or run.state in expected, f"its steps ended as {states}: {run}")

@@ -53,7 +53,7 @@ FAULTS = (
 """Every kind that is injected; over the standard seeds none of them may be zero."""
 _LEAPS = {"hour_forward": HOUR_MS, "hour_back": -HOUR_MS, "year_forward": YEAR_MS, "year_back": -YEAR_MS}
 _TRAPS: tuple[TrapKind, ...] = ("crash_in_transaction", "crash_after_commit", "io_error", "lost_commit", "slow_commit")
-_CALM_ROUNDS = 200
+_CALM_ROUNDS = 600
 
 
 class Result(NamedTuple):

@@ -1,4 +1,4 @@
-"""The reckoning: what a store holds against what triggers say and what processes told."""
+"""The reckoning: what a store holds against when its schedules should have run and what processes told."""
 
 from __future__ import annotations
 
@@ -9,18 +9,19 @@ from itertools import pairwise
 from typing import Any
 
 import orjson
+from arithmetic import Beat, beat_of
 from diary import Line
 
 from matins import Matins
-from matins.engine.planning import Timetable
 from matins.engine.schedules import decode
-from matins.engine.when.triggers import Trigger, compile_trigger
 from matins.model.run import RunState
 
 _WAITS_FOR_A_PERSON = (RunState.WAITING, RunState.HELD)
 _ENDS = {f"run.{state.label}": state for state in RunState if not state.live} | {"schedule.missed": RunState.MISSED}
 _ENDS_OF_AN_EPOCH = ("run.retrying", "run.failed", "run.unknown")
 """The ways in which a run leaves an epoch behind, besides success, which leaves the epoch in its outcome."""
+_SOON_MS = 240_000
+"""Within so long after the last start all schedules have run again: one that the clock silenced has not."""
 _RUNS = """SELECT id, schedule_id, slot, request_key, state, epoch, planned_at, slots, first_slot, outcome, reason
 FROM runs ORDER BY schedule_id, slot, id"""
 _SCHEDULES = """SELECT s.id, s.name, s.state, v.definition, d.next_slot, d.due_at, d.waiting
@@ -143,31 +144,34 @@ def _check_slots(
             tally.slots += 1
     gone = _pauses(events)
     for schedule_id, name, state, definition, cursor, due_at, _ in schedules:
-        rule = Timetable(decode(definition), compile_trigger(decode(definition).trigger))
+        beat = beat_of(decode(definition))
         mine = by_schedule[schedule_id]
         live = any(record.state.live for record in mine)
-        if state == "active" and due_at is None and not (rule.from_completion and live):
+        if state == "active" and due_at is None and not (beat is None and live):
             tally.add("lost", 1, f"{name} stands still: nothing is due, and nothing is awaited")
         if due_at is not None and due_at < settled:
             tally.add("lost", 1, f"{name} is due since {settled - due_at} ms and was not planned")
-        if rule.from_completion:
+        begun = beat is not None and beat.phase <= settled  # a grid may begin at a time that the clock took back
+        if begun and due_at is not None and due_at > settled + _SOON_MS:
+            tally.add("lost", 1, f"{name} is silent until {due_at - settled} ms after it should run again")
+        if beat is None:
             twice = [a for a, b in pairwise(mine) if a.slot == b.slot]
             tally.add("duplicated", len(twice), f"{name}: {twice[:3]}")
         else:
             spans = [(0, since - 1), *gone[schedule_id]]
-            _check_row(tally, name, rule.trigger, mine, cursor if state == "active" else None, spans)
+            _check_row(tally, name, beat, mine, cursor if state == "active" else None, spans)
 
 
 def _check_row(
-    tally: Tally, name: str, trigger: Trigger, records: list[Record], cursor: int | None, gone: list[tuple[int, int]]
+    tally: Tally, name: str, beat: Beat, records: list[Record], cursor: int | None, gone: list[tuple[int, int]]
 ) -> None:
     """Records do not touch each other or the cursor, and there is no gap before the cursor; some slots may be gone.
     Records beyond it are of a clock that was ahead: the slots between them are still to come."""
     for record in records:
         assert record.slot is not None
-        if trigger.next_ms(record.slot - 1) != record.slot or trigger.next_ms(record.first - 1) != record.first:
+        if beat.next_ms(record.slot - 1) != record.slot or beat.next_ms(record.first - 1) != record.first:
             tally.wrong(f"{name}: {record} is for a slot that the schedule never had")
-        if trigger.count(record.first, record.slot + 1) != record.slots:
+        if beat.count(record.first, record.slot + 1) != record.slots:
             tally.wrong(f"{name}: {record} does not cover what it says")
         if cursor is not None and record.first > cursor and record.planned_at < record.first:
             tally.wrong(f"{name}: {record} was planned before its time")
@@ -176,19 +180,19 @@ def _check_row(
     marks = sorted([*((record.first, record.slot or 0) for record in records), *here])
     for (first, last), (start, _) in pairwise(marks):
         if start <= last or start == first:
-            tally.add("duplicated", trigger.count(start, last + 1) or 1, f"{name}: {first} to {last}, next {start}")
-        elif start <= end and trigger.next_ms(last) != start:
-            gap = _slots(trigger, last + 1, start)
+            tally.add("duplicated", beat.count(start, last + 1) or 1, f"{name}: {first} to {last}, next {start}")
+        elif start <= end and beat.next_ms(last) != start:
+            gap = _slots(beat, last + 1, start)
             missing = [slot for slot in gap if not any(a < slot <= b for a, b in gone)]
             tally.add("lost", len(missing), f"{name}: {missing[:3]} after {last}, next {start}")
 
 
-def _slots(trigger: Trigger, first: int, end: int) -> list[int]:
+def _slots(beat: Beat, first: int, end: int) -> list[int]:
     slots: list[int] = []
-    slot = trigger.next_ms(first - 1)
-    while slot is not None and slot < end and len(slots) < 100_000:
+    slot = beat.next_ms(first - 1)
+    while slot < end and len(slots) < 100_000:
         slots.append(slot)
-        slot = trigger.next_ms(slot)
+        slot = beat.next_ms(slot)
     return slots
 
 
