@@ -18,10 +18,13 @@ from matins.engine.events import canonical_types
 from matins.errors import InvalidInput, NotAllowed, StoreBusy, StoreError
 from matins.executors.agents import AgentExecutor
 from matins.executors.check_executor import CheckExecutor, Guard, OnBlocked
+from matins.executors.commands import Commands
 from matins.executors.deliveries import senders
 from matins.executors.isolation import Isolation, Places
 from matins.executors.processes.probing import probe_here
-from matins.executors.processes.supervisor import Supervisor, evidence_in
+from matins.executors.processes.recovery import evidence_in
+from matins.executors.processes.shared import SharedSupervisor
+from matins.executors.processes.supervisor import Supervisor
 from matins.executors.python import Job, PythonExecutor
 from matins.executors.registry import JobRegistry, help_of, runners
 from matins.executors.routing import ExecutorRouter
@@ -88,7 +91,9 @@ class Matins(Api):
         self._service.local.isolation = Isolation(self.places, probe_here)
         self.url: str | None = None
         """The address of the API that serves this scheduler; its agents get it. None without a server."""
-        self.outbox = Outbox(self._store, self.clock, self._catalog, senders(self._store, self.clock, self._workdir))
+        self._supervisor = SharedSupervisor(self._new_supervisor)
+        sending = senders(self._store, self.clock, Commands(self._supervisor), self._workdir)
+        self.outbox = Outbox(self._store, self.clock, self._catalog, sending)
         self._loop: Loop | None = None
         self._owning = threading.Lock()
         self._control: OwnerSocketServer | None = None
@@ -224,6 +229,7 @@ class Matins(Api):
         with suppress(Exception):  # the first error is reported
             loop.abandon()
         self.outbox.stop()
+        self._supervisor.close()
         self._loop = None
         self._store.release()
 
@@ -241,11 +247,13 @@ class Matins(Api):
             loop.stop(wait=wait, timeout_ms=round(timeout * 1000), leave=leave)
         finally:
             self.outbox.stop()
+            self._supervisor.close()
             self._loop = None
             self._store.release()
 
     def close(self) -> None:
         self.stop()
+        self._supervisor.close()
         self._store.close()
 
     def run_forever(self) -> None:
@@ -274,13 +282,10 @@ class Matins(Api):
         return kind(self.jobs, self.clock, wake, self._loader, threads=threads, api=self, workdir=self._workdir)
 
     def _agents(self, wake: Callable[[], None]) -> AgentExecutor:
-        def supervisor() -> Supervisor:
-            return Supervisor(self._state_folder, wake, incarnation=lambda: self._store.incarnation)
-
         workdir = self._workdir or str(Path.cwd())
         return AgentExecutor(
             runners(),
-            supervisor,
+            self._supervisor,
             self.clock,
             wake,
             self._loader,
@@ -290,6 +295,11 @@ class Matins(Api):
             jobs=self.jobs,
         )
 
+    def _new_supervisor(self) -> Supervisor:
+        loop = self._loop
+        wake = loop.wake if loop is not None else lambda: None
+        return Supervisor(self._state_folder, wake, incarnation=lambda: self._store.incarnation)
+
     def places(self) -> Places:
         """Where Matins keeps its files."""
         store, file = self._store, self._service.local.file
@@ -297,7 +307,8 @@ class Matins(Api):
         return Places(self._state_folder, self._home, store.path, store.socket_path(), config)
 
     def _checks(self, kind: type[C], wake: Callable[[], None]) -> C:
-        return kind(self.clock, wake, guard=self._guard, on_blocked=self._on_blocked, workdir=self._workdir)
+        commands = Commands(self._supervisor)
+        return kind(self.clock, wake, commands, guard=self._guard, on_blocked=self._on_blocked, workdir=self._workdir)
 
     def _changed(self) -> None:
         self._store.notify()

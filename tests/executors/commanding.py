@@ -4,23 +4,39 @@ from __future__ import annotations
 
 import os
 import select
+import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from matins.executors import commands
-from matins.executors.commands import CommandResult, run_command
-from matins.runtime.clock import SystemClock
+from matins.executors import commands as short_commands
+from matins.executors.commands import CommandResult as Result
+from matins.executors.commands import Commands
+from matins.executors.processes.shared import SharedSupervisor
+from matins.executors.processes.supervisor import Supervisor
 
 PATIENCE = 90
 LIMIT_MS = 90_000
+_present: list[Commands] = []
 
 
-def run(command: str | Sequence[str], folder: Path | None = None, **given: Any) -> CommandResult:
+@pytest.fixture(scope="module", autouse=True)
+def commands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Commands]:
+    """The commands of an engine. The module that imports it runs its commands there."""
+    supervisor = SharedSupervisor(lambda: Supervisor(tmp_path_factory.mktemp("supervised") / "runs", lambda: None))
+    supervisor()  # its thread belongs to the module
+    _present.append(Commands(supervisor))
+    yield _present[-1]
+    supervisor.close()
+    _present.pop()
+
+
+def run(command: str | Sequence[str], folder: Path | None = None, *, limit_ms: int = LIMIT_MS, **given: Any) -> Result:
     workdir = None if folder is None else str(folder)
-    return run_command(command, **{"context": {}, "variables": {}, **given}, workdir=workdir, limit_ms=LIMIT_MS)
+    return _present[-1].run(command, **{"context": {}, "variables": {}, **given}, workdir=workdir, limit_ms=limit_ms)
 
 
 @pytest.fixture
@@ -48,19 +64,39 @@ def wait_until_gone(held: int) -> None:
     pytest.fail("somebody still holds it")
 
 
+def wait_until_held(held: int) -> None:
+    """Somebody writes a line to it."""
+    while not (select.select([held], [], [], PATIENCE)[0] and os.read(held, 1)):
+        pass
+
+
 @pytest.fixture
-def limit_strikes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """A path: the limit is past from the moment when there is a file."""
-    ready = tmp_path / "ready"
-    clock = SystemClock()
-    monkeypatch.setattr(commands, "_boot_ms", lambda: clock.boot_ms() + (LIMIT_MS if ready.exists() else 0))
-    return ready
+def limit_strikes(commands: Commands, tmp_path: Path) -> Iterator[Path]:
+    """A fifo: the limit of all commands is past when somebody writes a line to it."""
+    with limit_at(commands, tmp_path / "ready"):
+        yield tmp_path / "ready"
+
+
+@contextmanager
+def limit_at(commands: Commands, path: Path) -> Iterator[None]:
+    os.mkfifo(path)
+    both = os.open(path, os.O_RDWR)
+
+    def strike() -> None:
+        if select.select([both], [], [], PATIENCE)[0]:
+            commands.end_all("wall")
+
+    thread = threading.Thread(target=strike)
+    thread.start()
+    yield
+    thread.join()
+    os.close(both)
 
 
 @pytest.fixture
 def long_grace(monkeypatch: pytest.MonkeyPatch) -> None:
     """For those who use it: a busy machine may need more than their second."""
-    monkeypatch.setattr(commands, "_GRACE_MS", LIMIT_MS)
+    monkeypatch.setattr(short_commands, "_GRACE_MS", LIMIT_MS)
 
 
 @pytest.fixture

@@ -12,8 +12,9 @@ import pytest
 from commanding import run
 
 from matins.errors import InvalidInput
-from matins.executors.commands import check_command
+from matins.executors.command_checks import check_command
 
+commands = commanding.commands
 script = commanding.script
 
 

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import os
+import select
 import shutil
-import threading
 from collections.abc import Callable
 from pathlib import Path
 
 import commanding
 import pytest
-from commanding import LIMIT_MS, PATIENCE, run, wait_until_gone
+from commanding import LIMIT_MS, run, wait_until_gone, wait_until_held
 
-from matins.executors import commands
-from matins.runtime.clock import SystemClock
+from matins.executors import commands as short_commands
+from matins.executors.commands import Commands
 
+commands = commanding.commands
 held = commanding.held
 gate = commanding.gate
 limit_strikes = commanding.limit_strikes
@@ -24,13 +25,13 @@ script = commanding.script
 
 @pytest.mark.usefixtures("long_grace")
 def test_c6_at_the_limit_it_may_clean_up_and_end(limit_strikes: Path) -> None:
-    text = f"trap 'echo cleaned; exit 0' TERM; echo begun; touch {limit_strikes}; sleep 300 & wait"
+    text = f"trap 'echo cleaned; exit 0' TERM; echo begun; echo >{limit_strikes}; sleep 300 & wait"
     assert run(text) == (None, True, "begun\ncleaned\n", "", None, LIMIT_MS)
 
 
 @pytest.mark.usefixtures("long_grace")
 def test_c6_it_may_clean_up_without_its_outputs(limit_strikes: Path, held: int, tmp_path: Path) -> None:
-    text = f"trap 'echo cleaned >&3; exit' TERM; exec 3>held >&- 2>&-; touch {limit_strikes}; sleep 300 & wait"
+    text = f"trap 'echo cleaned >&3; exit' TERM; exec 3>held >&- 2>&-; echo >{limit_strikes}; sleep 300 & wait"
     assert run(text, folder=tmp_path).timed_out
     assert os.read(held, 100) == b"cleaned\n"
 
@@ -40,7 +41,7 @@ def test_c6_its_children_may_clean_up_too(limit_strikes: Path, script: Callable[
     """The shell ends with the signal at once, which its child sees; the child still has its second."""
     os.mkfifo(tmp_path / "shell")
     clean_up = "cat <&6; yes | head -c 300000; echo cleaned; exit"
-    child = script(f"trap '{clean_up}' TERM; touch {limit_strikes}; sleep 300 & wait")
+    child = script(f"trap '{clean_up}' TERM; echo >{limit_strikes}; sleep 300 & wait")
     result = run(f"exec 5<>shell; /bin/sh {child} 6<shell 5<&-; true", folder=tmp_path)
     assert result.output.endswith("y\ncleaned\n")
 
@@ -49,7 +50,7 @@ def test_c6_its_children_may_clean_up_too(limit_strikes: Path, script: Callable[
 def test_c6_who_ignores_the_signal_is_killed_with_its_children(
     outputs: str, limit_strikes: Path, held: int, tmp_path: Path
 ) -> None:
-    text = f"trap '' TERM; echo begun; exec 3>held {outputs}; sleep 300 & touch {limit_strikes}; wait; sleep 300"
+    text = f"trap '' TERM; echo begun; exec 3>held {outputs}; sleep 300 & echo >{limit_strikes}; wait; sleep 300"
     assert run(text, folder=tmp_path) == (None, True, "begun\n", "", None, LIMIT_MS)
     wait_until_gone(held)
 
@@ -62,49 +63,52 @@ def test_p7_a_child_left_behind_is_not_waited_for_and_goes(child: str, held: int
     wait_until_gone(held)
 
 
+DAEMON = "exec 3>held; setsid sh -c 'trap \"\" TERM; (echo begun >&4; exec sleep 300) & exit' 4>begun; read _ <begun"
+"""It leaves the session, loses its parent, and ignores TERM."""
+
+
 @pytest.mark.skipif(shutil.which("setsid") is None, reason="no setsid here")
-def test_p7_a_child_in_a_session_of_its_own_is_not_waited_for(
-    held: int, gate: Callable[[int], int], tmp_path: Path
+@pytest.mark.parametrize("outputs", ["", ">/dev/null 2>&1"])
+def test_b16_a_daemon_that_is_left_behind_is_gone_when_the_command_ends(
+    outputs: str, held: int, tmp_path: Path
 ) -> None:
-    os.mkfifo(tmp_path / "escaped")
-    text = "exec 3>held 4<gate; setsid sh -c 'echo >escaped; read _ <&4; yes' & read _ <escaped; echo done"
-    assert run(text, folder=tmp_path)[:3] == (0, False, "done\n")
-    gate(1)
-    wait_until_gone(held)  # nobody reads what it prints now, so it ends
+    """B16: whatever session and parent it has"""
+    os.mkfifo(tmp_path / "begun")
+    both = os.open(tmp_path / "begun", os.O_RDWR)
+    assert run(f"{DAEMON} {outputs}; echo done", folder=tmp_path)[:3] == (0, False, "done\n")
+    assert select.select([held], [], [], 0)[0]
+    assert os.read(held, 1) == b""
+    os.close(both)
 
 
-def test_p7_who_never_stops_printing_does_not_hold_us(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(commands._Streams, "drain", lambda streams, wait_ms: True)
-    assert run("true").exit_code == 0
+def test_c6_the_limit_is_that_of_the_command() -> None:
+    """C6"""
+    result = run("exec sleep 300", limit_ms=200)
+    assert (result.exit_code, result.timed_out, result.duration_ms) == (None, True, 200)
 
 
-def test_who_cannot_be_signalled_is_left_and_reaped_later(
-    limit_strikes: Path, gate: Callable[[int], int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """C6: a program that runs as another user does not hold us."""
-
-    def refuse(group: int, number: int) -> None:
-        raise PermissionError(group, number)
-
-    monkeypatch.setattr(os, "killpg", refuse)
-    result = run(f"echo $$; touch {limit_strikes}; read _ <gate", folder=tmp_path)
-    assert (result.exit_code, result.timed_out) == (None, True)
-    [reaper] = [thread for thread in threading.enumerate() if thread.name == f"matins-reap-{result.output.strip()}"]
-    gate(1)
-    reaper.join(PATIENCE)
-    assert not reaper.is_alive()
+def test_nothing_is_left_in_the_folder_of_runs(commands: Commands) -> None:
+    """B16: not even the output"""
+    run("yes | head -c 100000; yes | head -c 100000 >&2; exit 3")
+    run(["/no/such/program"])
+    supervisor = commands._supervisor()
+    assert os.listdir(supervisor._run_folder.runs_fd) == []  # noqa: PTH208 - by a descriptor
 
 
 def test_an_interrupt_takes_the_command_with_it(held: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """P7: Ctrl-C in a terminal does not reach another session by itself."""
 
-    def interrupted_once() -> int:
-        if (tmp_path / "ready").exists():
-            (tmp_path / "ready").unlink()
-            raise KeyboardInterrupt
-        return SystemClock().boot_ms()
+    class Interrupted:
+        """The queue in which the command waits for its end."""
 
-    monkeypatch.setattr(commands, "_boot_ms", interrupted_once)
+        def put(self, outcome: object) -> None:
+            """Nobody waits for it any more."""
+
+        def get(self, timeout: float) -> None:
+            wait_until_held(held)
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(short_commands, "SimpleQueue", Interrupted)
     with pytest.raises(KeyboardInterrupt):
-        run("exec 3>held; touch ready; sleep 300", folder=tmp_path)
+        run("exec 3>held; echo >&3; sleep 300", folder=tmp_path)
     wait_until_gone(held)

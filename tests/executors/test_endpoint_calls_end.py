@@ -22,6 +22,7 @@ from matins.engine.policies import Policies
 from matins.engine.schedules import encode
 from matins.executors.agents import MAX_CONCURRENT, AgentExecutor
 from matins.executors.isolation import Places
+from matins.executors.processes.shared import SharedSupervisor
 from matins.executors.processes.supervisor import Supervisor
 from matins.executors.registry import runners
 from matins.executors.runners.protocol import Call, EndpointConnection, RunnerResult
@@ -176,7 +177,7 @@ class Hall:
         self.woken = threading.Semaphore(0)
         self.executor = AgentExecutor(
             {"unresponsive": self.runner},
-            self.no_processes,
+            SharedSupervisor(self.no_processes),
             self.clock,
             self.woken.release,
             OfAnn(open_store("sqlite://", self.clock), Catalog(), self.clock),

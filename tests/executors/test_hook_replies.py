@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import commanding
 import pytest
 from commanding import run
 
 from matins.executors.commands import CommandResult, hook_reply
+
+commands = commanding.commands
 
 GOES_ON = """
 true

@@ -18,7 +18,7 @@ from matins.engine.when.durations import parse_duration
 from matins.engine.when.parse import parse_trigger
 from matins.engine.when.triggers import Trigger
 from matins.errors import InvalidInput, TriggerError
-from matins.executors.commands import check_command
+from matins.executors.command_checks import check_command
 from matins.model.call import ANY_CHANNEL
 from matins.model.schedule import ScheduleDefinition
 from matins.model.settings import Command

@@ -15,14 +15,14 @@ from matins.executors.endpoint_calls import EndpointCall, EndpointCalls, Spendin
 from matins.executors.isolation import Isolation, Places
 from matins.executors.preparation import NoAgent, Preparation, Prepared, has_program
 from matins.executors.processes.launch import ProcessOutcome
-from matins.executors.processes.supervisor import Supervisor
+from matins.executors.processes.shared import SharedSupervisor
 from matins.executors.registry import JobRegistry, NoService
 from matins.executors.reports import outcome_of, unreadable, usage_of
-from matins.executors.result_secrets import without_secrets
 from matins.executors.runners.error_lines import with_stderr_reason
-from matins.executors.runners.protocol import AnyRunner, EndpointRunner, Reader, ReadsErrors, RunnerResult
+from matins.executors.runners.protocol import AnyRunner, EndpointRunner, RunnerResult
 from matins.executors.runners.tool_sessions import session_gone
 from matins.executors.spending_watch import SpendingWatch
+from matins.executors.stored_output import read_result, stderr_tail
 from matins.executors.work_items import NoWork
 from matins.model.job import Errand
 from matins.model.run import Outcome, ProviderLimit, Usage
@@ -36,7 +36,6 @@ T = TypeVar("T")
 log = logging.getLogger("matins")
 MAX_CONCURRENT = 64
 _THREADS = 4
-_CHUNK = 1 << 20
 _LOOK_AGAIN_MS = 5_000
 _MAX_WAIT_MS = 10_000
 """An attempt that waits longer is released: another engine may have capacity."""
@@ -66,7 +65,7 @@ class AgentExecutor:
     def __init__(
         self,
         runners: Mapping[str, AnyRunner],
-        supervisor: Callable[[], Supervisor],
+        supervisor: SharedSupervisor,
         clock: Clock,
         wake: Callable[[], None],
         loader: ContextLoader,
@@ -80,11 +79,9 @@ class AgentExecutor:
         self._runners = runners
         self._offers: frozenset[str] = frozenset()
         self._look_again_at = 0
-        isolation = Isolation(places, lambda: self._supervisor.probe())
+        isolation = Isolation(places, lambda: supervisor().probe())
         self._preparation = Preparation(runners, clock, loader, workdir, isolation, url, jobs or JobRegistry())
-        self._make_supervisor = supervisor
-        self._started_supervisor: Supervisor | None = None
-        self._supervisor_lock = threading.Lock()
+        self._supervisor = supervisor
         self._clock = clock
         self._wake = wake
         self._loader = loader
@@ -92,7 +89,7 @@ class AgentExecutor:
         self._http_client: tuple[Any, HttpClient] | None = None
         """The allowed hosts of the client, and the client."""
         self._endpoint_calls = EndpointCalls(clock, self._call_ended)
-        self._spending_watch = SpendingWatch(lambda: self._supervisor, loader.spending_limits)
+        self._spending_watch = SpendingWatch(supervisor, loader.spending_limits)
         self._waiting: dict[Mark, WaitingAttempt] = {}
         """Attempts beyond the capacity."""
         self._active: dict[Mark, Attempt] = {}
@@ -119,9 +116,6 @@ class AgentExecutor:
         self._threads = []
         self._spending_watch.close()
         self._endpoint_calls.end_all()
-        if self._started_supervisor is not None:
-            self._started_supervisor.close(leave_running=True)
-            self._started_supervisor = None
 
     def interrupt(self) -> int:
         self._interrupting = True
@@ -129,14 +123,6 @@ class AgentExecutor:
         for mark in running:
             self._end_early(mark)
         return len(running)
-
-    @property
-    def _supervisor(self) -> Supervisor:
-        """Created on first use: an engine without agents needs none."""
-        with self._supervisor_lock:
-            if self._started_supervisor is None:
-                self._started_supervisor = self._make_supervisor()
-            return self._started_supervisor
 
     def submit(self, batch: list[Attempt]) -> None:
         for attempt in batch:
@@ -162,7 +148,8 @@ class AgentExecutor:
             self._tasks.put(lambda attempt=attempt: self._adopt_one(attempt))
 
     def drain(self) -> list[AttemptEnd]:
-        for run_id, epoch, process in self._started_supervisor.ended() if self._started_supervisor else ():
+        supervisor = self._supervisor.started
+        for run_id, epoch, process in supervisor.ended() if supervisor else ():
             started = self._started.pop((run_id, epoch), None)
             if started is not None:
                 self._tasks.put(lambda started=started, process=process: self._finish(started, process))
@@ -213,7 +200,7 @@ class AgentExecutor:
 
     def _end_early(self, mark: Mark) -> None:
         if not self._endpoint_calls.end(mark):
-            self._supervisor.end(*mark)
+            self._supervisor().end(*mark)
 
     # -- in the threads
 
@@ -262,7 +249,7 @@ class AgentExecutor:
         self._started[mark] = prepared
         if prepared.launch is not None:
             self._watch(prepared)
-            self._supervisor.start(prepared.launch)
+            self._supervisor().start(prepared.launch)
         elif isinstance(runner, EndpointRunner):
             self._endpoint_calls.begin(mark, runner, prepared.call, self._endpoint_call(prepared))
 
@@ -274,7 +261,7 @@ class AgentExecutor:
             self._clock, lambda: self._loader.spending_limits(prepared.attempt), _usage(prepared)
         )
         client, secrets = self._http_client[1], prepared.call.secrets
-        output = self._supervisor.open_output(*prepared.attempt.mark, secrets)
+        output = self._supervisor().files.open_output(*prepared.attempt.mark, secrets)
         return EndpointCall(self._clock, client, prepared.limits, allowance, secrets, output)
 
     def _call_ended(self, mark: Mark, result: RunnerResult, process: ProcessOutcome, end_reason: str | None) -> None:
@@ -292,7 +279,7 @@ class AgentExecutor:
         started = self._started[attempt.mark] = self._recall(attempt)
         try:
             worker = self._loader.worker_of(attempt)
-            process = self._supervisor.reap(
+            process = self._supervisor().reap(
                 attempt.run_id,
                 attempt.epoch,
                 boot=worker.get("boot", ""),
@@ -334,12 +321,9 @@ class AgentExecutor:
             self._end(started.attempt, unreadable(started.error, process))
         else:
             end_reason = self._spending_watch.unwatch(started.attempt.mark)
-            self._conclude(started, process, lambda: self._read(started, process), end_reason)
-
-    def _stderr_tail(self, started: Prepared) -> bytes:
-        """The end of the stderr of the process, if there is one."""
-        attempt = started.attempt
-        return b"" if started.command is None else self._supervisor.tail(attempt.run_id, attempt.epoch, stream=".err")
+            self._conclude(
+                started, process, lambda: read_result(self._supervisor().files, started, process), end_reason
+            )
 
     def _conclude(
         self, started: Prepared, process: ProcessOutcome, read: Callable[[], RunnerResult], end_reason: str | None
@@ -347,7 +331,7 @@ class AgentExecutor:
         attempt = started.attempt
         try:
             result = read()
-            stderr = self._stderr_tail(started) if not result.succeeded else b""
+            stderr = stderr_tail(self._supervisor().files, started) if not result.succeeded else b""
             gone = session_gone(started.call, result, started.session_unknown, stderr)
             if started.ends_by_itself:
                 result = with_stderr_reason(result, stderr)
@@ -377,25 +361,6 @@ class AgentExecutor:
             outcome = unreadable(error, process)
         self._end(attempt, outcome)
 
-    def _read(self, started: Prepared, process: ProcessOutcome) -> RunnerResult:
-        """Feed the reader the stored output: the head, and the tail too where the output was truncated."""
-        attempt, reader = started.attempt, started.reader()
-        rest, offset = b"", 0
-        while chunk := self._supervisor.read_output(attempt.run_id, attempt.epoch, offset, _CHUNK):
-            offset += len(chunk)
-            rest = _feed(reader, rest + chunk)
-        if process.truncated:  # the final event is at the end
-            tail = self._supervisor.tail(attempt.run_id, attempt.epoch)
-            missing = process.stdout_bytes - offset - len(tail)
-            rest = _feed(reader, rest + tail[-missing:] if missing <= 0 else tail.partition(b"\n")[2])
-        if rest:
-            reader.feed(rest)
-        if isinstance(reader, ReadsErrors):
-            for line in self._stderr_tail(started).splitlines():
-                reader.feed_error(line)
-        result = started.meter.explained(started.meter.of_run(reader.close(process.exit_code)))
-        return without_secrets(result, started.call.secrets)
-
     def _end(self, attempt: Attempt, outcome: Outcome) -> None:
         if outcome.cancelled and self._interrupting and attempt.run_id not in self._cancelled:
             outcome = replace(outcome, cancelled=False, interrupted=True)
@@ -415,14 +380,6 @@ def _finished(errand: Errand | None, outcome: Outcome) -> Outcome:
         hint = f" ({error.hint})" if error.hint else ""
         return replace(outcome, succeeded=False, error=f"the agent succeeded, but then: {error.message}{hint}")
     return replace(outcome, result={**outcome.result, "job": done})
-
-
-def _feed(reader: Reader, data: bytes) -> bytes:
-    """Feed complete lines and return the rest of the last one."""
-    *lines, rest = data.split(b"\n")
-    for line in lines:
-        reader.feed(line)
-    return rest
 
 
 def _with_provider(started: Prepared, outcome: Outcome) -> Outcome:

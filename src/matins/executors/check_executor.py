@@ -12,7 +12,7 @@ from copy import deepcopy
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from matins.executors.commands import CommandResult, hook_reply, run_command, storable_reason
+from matins.executors.commands import CommandResult, Commands, hook_reply, storable_reason
 from matins.ports import Clock
 from matins.runtime.checks import Check, CheckCommand, CheckedRun, CheckResult
 
@@ -33,6 +33,7 @@ class CheckExecutor:
         self,
         clock: Clock,
         wake: Callable[[], None],
+        commands: Commands,
         *,
         guard: Guard | None = None,
         on_blocked: OnBlocked | None = None,
@@ -40,6 +41,7 @@ class CheckExecutor:
     ) -> None:
         self._clock = clock
         self._wake = wake
+        self._commands = commands
         self.guarded = guard is not None
         self._guard = guard
         self._on_blocked = on_blocked
@@ -48,7 +50,6 @@ class CheckExecutor:
         self._running = 0
         self._counting = threading.Lock()
         self._ended = threading.Condition(self._counting)
-        self._stopped = threading.Event()
 
     def capacity(self) -> int:
         return MAX_CONCURRENT - self._running
@@ -69,7 +70,7 @@ class CheckExecutor:
 
     def stop(self) -> None:
         """End the running checks. The next engine runs them again."""
-        self._stopped.set()
+        self._commands.end_all()
         with self._ended:
             self._ended.wait_for(lambda: not self._running, timeout=_STOP_S)
 
@@ -136,13 +137,12 @@ class CheckExecutor:
             raise TimeoutError(f"no answer within {GUARD_TIMEOUT_MS / 1000:g} s") from None
 
     def _run_check(self, command: CheckCommand, check: Check) -> CheckResult:
-        result = run_command(
+        result = self._commands.run(
             command.command,
             context=check.context,
             variables=_variables(command, check),
             workdir=self._workdir,
             limit_ms=command.timeout_ms,
-            stopped=self._stopped.is_set,
         )
         reply = hook_reply(result)
         verdict = "skip" if reply.cancelled else "pass"

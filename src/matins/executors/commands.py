@@ -5,45 +5,31 @@ from __future__ import annotations
 import codecs
 import contextlib
 import json
-import os
-import re
-import selectors
-import shlex
-import shutil
+import secrets
 import signal
-import stat
-import subprocess
-import tempfile
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from queue import Empty, SimpleQueue
+from typing import Any, NamedTuple
 
 import orjson
 
-from matins.engine.validation import invalid
-from matins.errors import Example, InvalidInput
+from matins.errors import MatinsError
+from matins.executors.command_checks import from_home
+from matins.executors.processes import output as stored
+from matins.executors.processes.launch import EndedBy, Launch, Limits, ProcessOutcome
+from matins.executors.processes.supervisor import Supervisor
 from matins.executors.secrets import inherited
 from matins.runtime.clock import SystemClock
 
 MAX_STDOUT_BYTES = 8 * 1024
 MAX_STDERR_BYTES = 4 * 1024
-MAX_COMMAND_LENGTH = 8_000
 MAX_REASON_LENGTH = 500
 _GRACE_MS = 1_000
-_TICK_MS = 20
-_CHUNK = 64 * 1024
-_MAX_READS = 64
-_SYNTAX_TIMEOUT_MS = 5_000
+_SPARE_S = 30.0
 _OMITTED = "bytes left out]…"
 _MAX_MARK_BYTES = 64
 _CONTINUATION = bytes(range(0x80, 0xC0))
-_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
-_PLAIN_PROGRAM = re.compile(r"\s*([A-Za-z0-9._/~+-]+)(?!\S)(?!\s*\()")
-_SHELL_BUILTINS = (
-    ". alias bg break case cd command continue echo eval exec exit export false fg for getopts hash if jobs kill local "
-    "printf pwd read readonly return set shift test times trap true type ulimit umask unalias unset until wait while"
-)
 _boot_ms = SystemClock().boot_ms
 
 
@@ -61,184 +47,108 @@ class CommandResult(NamedTuple):
     """Until the end of the command, or its time limit."""
 
 
-def run_command(
-    command: str | Sequence[str],
-    *,
-    context: Mapping[str, Any],
-    variables: Mapping[str, str],
-    workdir: str | None,
-    limit_ms: int,
-    stopped: Callable[[], bool] = lambda: False,
-) -> CommandResult:
-    """Run a command: a string by the shell, a list without. The context goes only into environment and stdin."""
-    started = _boot_ms()
-    try:
-        process = _start(command, context, variables, workdir)
-    except (OSError, ValueError) as error:
-        return CommandResult(None, False, "", "", _error_text(error), _boot_ms() - started)
-    with contextlib.closing(_Streams(process)) as streams:
-        try:
-            in_time = _wait_for_end(process, streams, started + limit_ms, stopped)
-        except BaseException:  # Ctrl-C does not reach another session
-            _end(process)
-            raise
-        output, errors = streams.output.text(), streams.errors.text()
-    if not in_time:
-        return CommandResult(None, True, output, errors, None, limit_ms)
-    return CommandResult(process.returncode, False, output, errors, None, _boot_ms() - started)
+class Commands:
+    """Runs commands under the supervisor: what they start ends with them, and they end with the engine."""
 
+    def __init__(self, supervisor: Callable[[], Supervisor]) -> None:
+        self._supervisor = supervisor
+        self._running: set[str] = set()
 
-def _start(
-    command: str | Sequence[str], context: Mapping[str, Any], variables: Mapping[str, str], workdir: str | None
-) -> subprocess.Popen[bytes]:
-    # A file, not a pipe: a command that does not read stdin must not block the writer.
-    with tempfile.TemporaryFile() as stdin:
-        stdin.write(orjson.dumps(dict(context), option=orjson.OPT_APPEND_NEWLINE))
-        stdin.seek(0)
-        return subprocess.Popen(
+    def run(
+        self,
+        command: str | Sequence[str],
+        *,
+        context: Mapping[str, Any],
+        variables: Mapping[str, str],
+        workdir: str | None,
+        limit_ms: int,
+    ) -> CommandResult:
+        """Run a command: a string by the shell, a list without. The context goes only into environment and stdin."""
+        started, name = _boot_ms(), f"command-{secrets.token_hex(8)}"
+        launch = Launch(
+            0,
+            0,
             _argv(command),
-            stdin=stdin,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            cwd=None if workdir is None else _from_home(workdir),
-            env=inherited() | dict(variables),
-            start_new_session=True,
+            inherited() | dict(variables),
+            str(Path(from_home(workdir or ".")).absolute()),
+            orjson.dumps(dict(context), option=orjson.OPT_APPEND_NEWLINE),
+            Limits(wall_ms=limit_ms, grace_ms=_GRACE_MS),
+            head_bytes=_half(MAX_STDOUT_BYTES),
+            tail_bytes=_half(MAX_STDOUT_BYTES),
+            name=name,
         )
+        supervisor = self._supervisor()
+        self._running.add(name)
+        try:
+            outcome = _outcome(supervisor, launch)
+            return _result(outcome, limit_ms, _boot_ms() - started)
+        except (MatinsError, OSError) as error:
+            return CommandResult(None, False, "", "", str(error), _boot_ms() - started)
+        finally:
+            self._running.discard(name)
+            supervisor.files.delete_named(name)
+
+    def end_all(self, ended_by: EndedBy = "asked") -> None:
+        for name in self._running.copy():
+            self._supervisor().end_command(name, ended_by)
 
 
-def _argv(command: str | Sequence[str]) -> list[str]:
+def _argv(command: str | Sequence[str]) -> tuple[str, ...]:
     if isinstance(command, str):
-        return ["/bin/sh", "-c", command]
-    return [_from_home(command[0]), *command[1:]]
+        return ("/bin/sh", "-c", command)
+    return (from_home(command[0]), *command[1:])
 
 
-def _from_home(path: str) -> str:
-    return os.path.expanduser(path)  # noqa: PTH111 - Path drops the ./ and raises for an unknown user
+def _outcome(supervisor: Supervisor, launch: Launch) -> ProcessOutcome:
+    """Start it, and wait for its end."""
+    assert launch.limits.wall_ms is not None
+    outcomes: SimpleQueue[ProcessOutcome] = SimpleQueue()
+    supervisor.start(launch, outcomes.put)
+    try:
+        return outcomes.get(timeout=(launch.limits.wall_ms + _GRACE_MS) / 1000 + _SPARE_S)
+    except BaseException as error:  # Ctrl-C does not reach another session
+        supervisor.end_command(launch.name)
+        if isinstance(error, Empty):
+            return ProcessOutcome("unknown")
+        raise
 
 
-def _error_text(error: OSError | ValueError) -> str:
-    if isinstance(error, OSError) and error.filename:
-        return f"{error.strerror}: {os.fsdecode(error.filename)}"
-    return str(error)
+def _result(outcome: ProcessOutcome, limit_ms: int, duration_ms: int) -> CommandResult:
+    output = _text(outcome.stdout_path, MAX_STDOUT_BYTES, outcome.stdout_bytes)
+    errors = _text(outcome.stderr_path, MAX_STDERR_BYTES, outcome.stderr_bytes)
+    if outcome.kind != "finished":
+        error = outcome.error or "its supervisor ended, and its outcome is unknown"
+        return CommandResult(None, False, output, errors, error, duration_ms)
+    if outcome.ended_by is not None:
+        return CommandResult(None, True, output, errors, None, limit_ms)
+    code = outcome.exit_code if outcome.signal is None else -outcome.signal
+    return CommandResult(code, False, output, errors, None, duration_ms)
 
 
-# -- life of the process
+# -- the output
 
 
-def _wait_for_end(
-    process: subprocess.Popen[bytes], streams: _Streams, deadline: int, stopped: Callable[[], bool]
-) -> bool:
-    """Drain the output and wait. True when the command ended in time. `stopped` ends the wait."""
-    _drain_until(deadline, streams, lambda: process.poll() is not None or stopped())
-    in_time = _reaped_by(deadline, process, stopped)
-    if in_time:
-        _signal(process, signal.SIGKILL)  # processes that it left behind
-    else:
-        _stop(process, streams)
-    streams.drain_rest()
-    return in_time
+def _half(max_bytes: int) -> int:
+    return (max_bytes - _MAX_MARK_BYTES) // 2
 
 
-def _drain_until(deadline: int, streams: _Streams, ended: Callable[[], bool]) -> None:
-    while streams.is_open and not ended() and (remaining := deadline - _boot_ms()) > 0:
-        streams.drain(min(remaining, _TICK_MS))
-
-
-def _stop(process: subprocess.Popen[bytes], streams: _Streams) -> None:
-    _signal(process, signal.SIGTERM)
-    deadline = _boot_ms() + _GRACE_MS
-    # The process is not reaped yet: its pid must not be reused before the group is killed.
-    _drain_until(deadline, streams, lambda: False)
-    _reaped_by(deadline, process)
-    _end(process)
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    _signal(process, signal.SIGKILL)
-    if not _reaped_by(_boot_ms() + _GRACE_MS, process):  # another user's process, or one stuck in the kernel
-        threading.Thread(target=process.wait, name=f"matins-reap-{process.pid}", daemon=True).start()
-
-
-def _reaped_by(deadline: int, process: subprocess.Popen[bytes], stopped: Callable[[], bool] = lambda: False) -> bool:
-    while process.poll() is None:
-        remaining = deadline - _boot_ms()
-        if remaining <= 0 or stopped():
-            return False
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(min(remaining, _TICK_MS) / 1000)
-    return True
-
-
-def _signal(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
-    # The group is gone, or runs as another user. Neither can be signalled.
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, number)
-
-
-class _Streams:
-    """Both outputs of a command, read as they arrive."""
-
-    def __init__(self, process: subprocess.Popen[bytes]) -> None:
-        assert process.stdout is not None
-        assert process.stderr is not None
-        self.output, self.errors = _HeadAndTail(MAX_STDOUT_BYTES), _HeadAndTail(MAX_STDERR_BYTES)
-        self._pipes = process.stdout, process.stderr
-        self._selector = selectors.PollSelector()  # PollSelector needs no descriptor, so it cannot fail
-        self._selector.register(process.stdout, selectors.EVENT_READ, self.output)
-        self._selector.register(process.stderr, selectors.EVENT_READ, self.errors)
-
-    @property
-    def is_open(self) -> bool:
-        return bool(self._selector.get_map())
-
-    def drain(self, wait_ms: int) -> bool:
-        """Read one chunk from each stream that is ready in time. True when there was one."""
-        ready = self._selector.select(wait_ms / 1000)
-        for key, _ in ready:
-            if chunk := os.read(key.fd, _CHUNK):
-                key.data.add(chunk)
-            else:
-                self._selector.unregister(key.fileobj)
-        return bool(ready)
-
-    def drain_rest(self) -> None:
-        """Read the rest. Bounded: a process that no signal reaches may still write."""
-        for _ in range(_MAX_READS):
-            if not self.is_open or not self.drain(0):
-                return
-
-    def close(self) -> None:
-        self._selector.close()
-        for pipe in self._pipes:
-            pipe.close()
-
-
-class _HeadAndTail:
+def _text(path: str, max_bytes: int, total: int) -> str:
     """The start and the end of a stream of any length."""
+    half = _half(max_bytes)
+    head = stored.read(path, 0, half)
+    begin = max(half, total - half)
+    tail = b""
+    while more := stored.read_after(path, begin + len(tail), half)[0]:
+        tail += more
+    return _decoded(head, begin - half if tail else 0, tail).replace("\0", "\ufffd")  # PostgreSQL's text has no NUL
 
-    def __init__(self, max_bytes: int) -> None:
-        self._half = (max_bytes - _MAX_MARK_BYTES) // 2
-        self._head, self._tail = bytearray(), bytearray()
-        self._omitted = 0
 
-    def add(self, chunk: bytes) -> None:
-        gap = self._half - len(self._head)
-        self._head += chunk[:gap]
-        self._tail += chunk[gap:]
-        if (excess := len(self._tail) - self._half) > 0:
-            del self._tail[:excess]
-            self._omitted += excess
-
-    def text(self) -> str:
-        return self._decoded().replace("\0", "\ufffd")  # PostgreSQL's text has no NUL
-
-    def _decoded(self) -> str:
-        if not self._omitted:
-            return (self._head + self._tail).decode("utf-8", "replace")
-        # Characters cut by our own limits are dropped completely.
-        head = codecs.getincrementaldecoder("utf-8")("replace").decode(self._head)
-        tail = self._tail.lstrip(_CONTINUATION).decode("utf-8", "replace")
-        return f"{head}…[{self._omitted:,} {_OMITTED}{tail}"
+def _decoded(head: bytes, omitted: int, tail: bytes) -> str:
+    if not omitted:
+        return (head + tail).decode("utf-8", "replace")
+    # Characters cut by our own limits are dropped completely.
+    whole = codecs.getincrementaldecoder("utf-8")("replace").decode(head)
+    return f"{whole}…[{omitted:,} {_OMITTED}{tail.lstrip(_CONTINUATION).decode('utf-8', 'replace')}"
 
 
 # -- the reply of a hook
@@ -307,75 +217,3 @@ def _is_cut_reply(output: str) -> bool:
 
 def _last_line(text: str) -> str:
     return text.strip().rpartition("\n")[2].strip()
-
-
-# -- at definition time
-
-_ALLOWED = "a command, or a list of a program and its arguments"
-
-
-def check_command(command: object, field: str, *, workdir: str | None = None) -> str | tuple[str, ...]:
-    """The command: a string for the shell, or a program and its arguments. Relative paths start at `workdir`."""
-    if isinstance(command, str):
-        _checked_texts((command,), field)
-        program = _PLAIN_PROGRAM.match(command)
-        if program is not None and program[1] not in _SHELL_BUILTINS.split():
-            _check_program(program[1], field, workdir)
-        _check_syntax(command, field)
-        return command
-    if not isinstance(command, (list, tuple)) or not command:
-        raise invalid(field, cast("object", command), _ALLOWED, hint=_example(field))
-    argv = _checked_texts(tuple(cast("Sequence[object]", command)), field)
-    _check_program(argv[0], field, workdir)
-    return argv
-
-
-def _checked_texts(texts: tuple[object, ...], field: str) -> tuple[str, ...]:
-    preview = ascii(texts[0])[:60]
-    strings = tuple(text for text in texts if isinstance(text, str))
-    if len(strings) < len(texts):
-        raise invalid(field, texts, _ALLOWED, hint=Example({field: ["/usr/bin/test", "-f", "ready"]}))
-    if not strings[0].strip():
-        raise invalid(field, strings[0], _ALLOWED, hint=_example(field))
-    if any("\0" in text or _LONE_SURROGATE.search(text) for text in strings):
-        raise _invalid(field, preview, "contains a NUL or a lone surrogate.", hint="Remove it.")
-    size = sum(map(len, strings))
-    if size > MAX_COMMAND_LENGTH:
-        what = f"must be at most {MAX_COMMAND_LENGTH:,} characters, not {size:,}."
-        raise _invalid(field, preview, what, hint="Put it into a script, and name the script.")
-    return strings
-
-
-def _check_program(program: str, field: str, workdir: str | None) -> None:
-    if "/" not in program:
-        if shutil.which(program) is None:
-            hint = "Give the full path, or put its folder on PATH."
-            raise _invalid(field, program, f'"{program}" is not on PATH.', hint=hint)
-        return
-    path = Path(_from_home(workdir or ""), _from_home(program))
-    try:
-        mode = path.stat().st_mode
-    except OSError as error:
-        hint = "Give the full path of a program that exists."
-        raise _invalid(field, program, f"{path} cannot be used: {error.strerror}.", hint=hint) from None
-    if stat.S_ISDIR(mode):
-        raise _invalid(field, program, f"{path} is a folder.", hint="Give the path of a program in it.")
-    if not os.access(path, os.X_OK):
-        raise _invalid(field, program, f"{path} may not be executed.", hint=f"chmod +x {shlex.quote(str(path))}")
-
-
-def _check_syntax(text: str, field: str) -> None:
-    parsed = run_command(
-        ("/bin/sh", "-n", "-c", text), context={}, variables={}, workdir=None, limit_ms=_SYNTAX_TIMEOUT_MS
-    )
-    if parsed.exit_code:
-        message = parsed.errors.removeprefix("/bin/sh: ").partition("\n")[0]
-        raise _invalid(field, text, f"the shell cannot read it: {message}.", hint="Try it: sh -n -c '…'")
-
-
-def _example(field: str) -> str:
-    return Example({field: "test -f ready"})
-
-
-def _invalid(field: str, value: object, what: str, hint: str) -> InvalidInput:
-    return InvalidInput(f'"{field}": {what}', value=value, field=field, hint=hint)

@@ -11,7 +11,7 @@ import orjson
 from matins.engine.policies import AFTER_RUN
 from matins.errors import InvalidInput
 from matins.executors.check_executor import printed
-from matins.executors.commands import CommandResult, hook_reply, run_command
+from matins.executors.commands import CommandResult, Commands, hook_reply
 from matins.executors.secrets import resolve
 from matins.model.run import RunRecord
 from matins.model.schedule import CommandLine
@@ -27,9 +27,9 @@ _ARRIVED = DeliveryResult()
 _GONE = 410
 
 
-def senders(store: Store, clock: Clock, workdir: str | None = None) -> Senders:
+def senders(store: Store, clock: Clock, commands: Commands, workdir: str | None = None) -> Senders:
     pipelines = Pipelines(store, clock)
-    return {"webhook": Webhooks(clock), "hook": Hooks(workdir), "function": call, "pipeline": pipelines}
+    return {"webhook": Webhooks(clock), "hook": Hooks(commands, workdir), "function": call, "pipeline": pipelines}
 
 
 def call(queue: DeliveryQueue, delivery: EventDelivery) -> DeliveryResult:
@@ -78,7 +78,8 @@ class Webhooks:
 class Hooks:
     """Runs commands after a run ends. A command that ran counts as delivered, whatever its exit code."""
 
-    def __init__(self, workdir: str | None) -> None:
+    def __init__(self, commands: Commands, workdir: str | None) -> None:
+        self._commands = commands
         self._workdir = workdir
 
     def __call__(self, queue: DeliveryQueue, delivery: EventDelivery) -> DeliveryResult:
@@ -86,7 +87,7 @@ class Hooks:
             return _ARRIVED  # the run has been pruned
         ran: list[HookResult] = []
         for kind, command, limit_ms in _commands(queue, delivery.compiled):
-            result = run_command(
+            result = self._commands.run(
                 command,
                 context=_context(delivery, delivery.run),
                 variables=_variables(delivery, delivery.run),

@@ -111,7 +111,7 @@ class _Watch:
 
     def read(self, supervisor: Supervisor) -> Usage | None:
         """The usage so far, if it changed. The final event is no reason to end a run: its cost is already spent."""
-        data, at, _ = supervisor.read_after(*self.attempt.mark, self._offset, _CHUNK)
+        data, at, _ = supervisor.files.read_after(*self.attempt.mark, self._offset, _CHUNK)
         for line in self._lines(data, missed=at > self._offset) if data else ():
             self._reader.feed(line)
         self._offset = at + len(data) if data else self._offset

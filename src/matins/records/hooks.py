@@ -10,7 +10,7 @@ from matins.records.storage import POLICIES
 
 
 def _check(hook: Hook, context: RecordContext) -> Hook:
-    from matins.executors.commands import check_command
+    from matins.executors.command_checks import check_command
 
     return replace(hook, command=check_command(hook.command, "command", workdir=context.workdir))
 

@@ -16,7 +16,7 @@ from matins.engine.targets import context_of, resolve_current
 from matins.engine.validation import nearest
 from matins.engine.when.triggers import Trigger
 from matins.errors import InvalidInput, NotAllowed
-from matins.executors.commands import check_command
+from matins.executors.command_checks import check_command
 from matins.model.access import Principal
 from matins.model.agent import Target
 from matins.model.approval import Approval

@@ -66,7 +66,7 @@ class Harness:
         return self.wait(run_id)
 
     def output(self, run_id: int) -> bytes:
-        return self.supervisor.read_output(run_id, 1, 0, 1 << 24)
+        return self.supervisor.files.read(run_id, 1, 0, 1 << 24)
 
     # -- who is who
 

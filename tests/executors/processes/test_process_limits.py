@@ -47,7 +47,7 @@ now = 0
 proc.boot_ms = lambda: now
 gate = os.open(sys.argv[2], os.O_RDWR)
 launch = dict(key='1-1', argv=['sh', '-c', sys.argv[3]], env=dict(os.environ), cwd='/', fsync=False)
-launch |= dict(layout=None, account=None)
+launch |= dict(layout=None, account=None, attached=False)
 launch |= dict(secrets=[], finals=['final'], retries=['again'], stdout_file=False)
 launch |= dict(head_bytes=100, tail_bytes=100, limits={limits!r})
 it = process_tree.ProcessTree(launch, None, run_folder.RunFolder(sys.argv[1]), [1, 1])
@@ -246,7 +246,7 @@ def test_the_system_s_limits_hold_and_cannot_be_raised(
     run = harness.start(*PYTHON, settle.format(files=limits.files is not None) + script, limits=limits)
     outcome = harness.wait(run)
     assert outcome.exit_code == 1
-    assert word in harness.supervisor.tail(run, 1, stream=".err").decode()
+    assert word in harness.supervisor.files.tail(run, 1, stream=".err").decode()
 
 
 def test_cpu_time_is_limited(harness: Harness) -> None:
@@ -329,7 +329,7 @@ def test_without_knowing_who_descends_from_whom_the_group_is_ended(tmp_path: Pat
         "from matins.executors.processes.launch import Limits\n"
         "proc.HAS_PROC = False\n"
         "launch = dict(key='1-1', argv=['sh', '-c', sys.argv[2]], env=dict(os.environ), cwd='/', fsync=False)\n"
-        "launch |= dict(layout=None, account=None)\n"
+        "launch |= dict(layout=None, account=None, attached=False)\n"
         "launch |= dict(secrets=[], finals=[], retries=[], stdout_file=False, head_bytes=100, tail_bytes=100)\n"
         "launch |= dict(limits=Limits(grace_ms=50)._asdict())\n"
         "it = process_tree.ProcessTree(launch, None, run_folder.RunFolder(sys.argv[1]), [1, 1])\n"

@@ -188,9 +188,9 @@ def test_yes_goes_on_until_somebody_ends_it(harness: Harness) -> None:
     """Both streams at once; while it floods, others run, its tail can be read, and its end is heard."""
     run = harness.start("sh", "-c", "yes out & yes err >&2", head_bytes=10_000)
     assert harness.run("true").exit_code == 0
-    while len(harness.supervisor.tail(run, 1)) < 200_000:
+    while len(harness.supervisor.files.tail(run, 1)) < 200_000:
         pass
-    assert b"out\nout\nout\n" in harness.supervisor.tail(run, 1)
+    assert b"out\nout\nout\n" in harness.supervisor.files.tail(run, 1)
     outcome = harness.end(run)
     assert (outcome.ended_by, outcome.truncated) == ("asked", True)
     assert outcome.stderr_bytes > 10_000
@@ -259,7 +259,7 @@ def test_limits_on_output_hold_with_none_of_it_kept(harness: Harness) -> None:
     outcome = harness.wait(run)
     assert (outcome.exit_code, outcome.stdout_bytes, outcome.truncated) == (0, 1_000_000, True)
     assert harness.output(run) == b""
-    assert harness.supervisor.tail(run, 1, limit=4) == b"y\ny\n"
+    assert harness.supervisor.files.tail(run, 1, limit=4) == b"y\ny\n"
 
 
 # -- a file instead of a pipe

@@ -28,8 +28,8 @@ def test_b9_a_command_runs_and_everything_about_it_is_known(harness: Harness) ->
     assert outcome.started_at is not None
     assert outcome.ended_at is not None
     assert before <= outcome.started_at <= outcome.ended_at <= SystemClock().now_ms()
-    assert Path(outcome.stdout_path).read_bytes() == b"the prompt\nout\n" == harness.supervisor.tail(run, 1)
-    assert Path(outcome.stderr_path).read_bytes() == b"err\n" == harness.supervisor.tail(run, 1, stream=".err")
+    assert Path(outcome.stdout_path).read_bytes() == b"the prompt\nout\n" == harness.supervisor.files.tail(run, 1)
+    assert Path(outcome.stderr_path).read_bytes() == b"err\n" == harness.supervisor.files.tail(run, 1, stream=".err")
     assert (outcome.stdout_bytes, outcome.stderr_bytes, outcome.truncated, outcome.leftovers) == (15, 4, False, 0)
     assert harness.supervisor.running() == 0
 
@@ -64,7 +64,7 @@ def test_a_command_gets_its_own_environment_folder_and_session_and_no_more(harne
     finally:
         del os.environ["MATINS_CANARY"]
         resource.setrlimit(resource.RLIMIT_CORE, core)
-    assert outcome.exit_code == 0, harness.supervisor.tail(run, 1, stream=".err")
+    assert outcome.exit_code == 0, harness.supervisor.files.tail(run, 1, stream=".err")
     said = harness.output(run).decode().split("\n")
     own = {"PWD", "OLDPWD", "SHLVL", "_"}  # the shell's
     assert {line.partition("=")[0] for line in said if "=" in line} - own == {"MATINS_WARDEN", "ONE", "PATH"}
@@ -194,14 +194,14 @@ def test_a_folder_may_have_a_long_name(tmp_path: Path) -> None:
 def test_output_can_be_read_as_it_comes(harness: Harness, said: Marks, gate: Gate) -> None:
     run = harness.sh(f"echo one; echo > {said.path}; read x < {gate.path}; echo two")
     said.line()
-    while not (seen := harness.supervisor.read_output(run, 1, 0, 100)):
+    while not (seen := harness.supervisor.files.read(run, 1, 0, 100)):
         pass
-    assert seen == b"one\n" == harness.supervisor.tail(run, 1)
+    assert seen == b"one\n" == harness.supervisor.files.tail(run, 1)
     gate()
     harness.wait(run)
-    assert harness.supervisor.read_output(run, 1, 4, 100) == b"two\n"
-    assert harness.supervisor.read_output(run, 1, 8, 100) == b""
-    assert harness.supervisor.read_output(99, 1, 0, 100) == b"" == harness.supervisor.tail(99, 1)
+    assert harness.supervisor.files.read(run, 1, 4, 100) == b"two\n"
+    assert harness.supervisor.files.read(run, 1, 8, 100) == b""
+    assert harness.supervisor.files.read(99, 1, 0, 100) == b"" == harness.supervisor.files.tail(99, 1)
 
 
 def test_many_run_side_by_side(harness: Harness, said: Marks, gate: Gate) -> None:
@@ -247,8 +247,8 @@ def test_one_run_is_not_started_twice_by_one_engine(harness: Harness, gate: Gate
 def test_what_is_forgotten_leaves_no_file(harness: Harness) -> None:
     run = harness.start("sh", "-c", "yes | head -c 9000; echo >&2", head_bytes=10)
     harness.wait(run)
-    harness.supervisor.delete_files(run, 1)
-    harness.supervisor.delete_files(run, 1)
+    harness.supervisor.files.delete(run, 1)
+    harness.supervisor.files.delete(run, 1)
     assert not list((harness.folder / "runs").iterdir())
 
 

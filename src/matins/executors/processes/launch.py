@@ -75,6 +75,8 @@ class Launch(NamedTuple):
     account: Account | None = None
     durable: bool = False
     """Whether the first line of the journal must survive a power cut."""
+    name: str = ""
+    """Of a command that is no run, instead of run and epoch. It ends with its engine, and leaves no files."""
 
 
 class ProcessOutcome(NamedTuple):

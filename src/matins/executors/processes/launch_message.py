@@ -68,4 +68,5 @@ def _document(key: str, launch: Launch, fsync: bool) -> dict[str, Any]:
         "fsync": fsync,
         "layout": launch.layout,
         "account": launch.account,
+        "attached": bool(launch.name),
     }

@@ -12,7 +12,7 @@ from typing import Any
 
 from matins.executors.processes import journal, proc, resource_limits
 from matins.executors.processes.line_patterns import LineWatch
-from matins.executors.processes.output import CHUNK, ERR, OUT, Output
+from matins.executors.processes.output import CHUNK, ERR, OUT, Output, file_names
 from matins.executors.processes.output_file import OutputFile
 from matins.executors.processes.run_folder import RunFolder
 from matins.executors.processes.spawning import spawn_as
@@ -39,6 +39,8 @@ class ProcessTree:
         walls: Walls | None = None,
     ) -> None:
         self.key: str = launch["key"]
+        self.attached: bool = launch["attached"]
+        """Whether it ends with its engine."""
         self.failed: str | None = None
         """Why the command could not be started."""
         self.outputs: dict[int, Output] = {}
@@ -91,6 +93,11 @@ class ProcessTree:
 
     def close(self) -> None:
         os.close(self._journal)
+
+    def delete_files(self) -> None:
+        for name in (self.key, *file_names(self.key)):
+            with contextlib.suppress(OSError):
+                os.unlink(name, dir_fd=self._run_folder.runs_fd)
 
     # -- life of the command
 

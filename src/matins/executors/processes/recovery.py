@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import select
+from pathlib import Path
 
+from matins.errors import InvalidInput
 from matins.executors.processes import journal, proc
 from matins.executors.processes.channel import Channel, Message, try_send
 from matins.executors.processes.journal import WARDEN, Record, warden_name
@@ -14,6 +16,25 @@ from matins.executors.processes.run_folder import RunFolder
 
 _REPLY_TIMEOUT_MS = 2_000
 _EXIT_TIMEOUT_MS = 1_000
+
+
+def open_private(folder: Path) -> RunFolder:
+    """The folder, for this user alone."""
+    run_folder = RunFolder(str(folder))
+    if os.fstat(run_folder.fd).st_uid != os.geteuid():
+        run_folder.close()
+        raise InvalidInput(f"{folder} belongs to another user.", value=str(folder), hint="Use your own folder.")
+    os.fchmod(run_folder.fd, 0o700)
+    return run_folder
+
+
+def evidence_in(folder: Path) -> dict[str, str]:
+    """What the evidence in a folder depends on: this boot of the machine, and the folder itself."""
+    run_folder = open_private(folder)
+    try:
+        return {"boot": proc.kernel_boot_id(), "nonce": run_folder.nonce}
+    finally:
+        run_folder.close()
 
 
 def find_outcome(run_folder: RunFolder, key: str, *, evident: bool = True) -> tuple[ProcessOutcome, Channel | None]:

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import os
 import selectors
 import socket
 import threading
 from collections import Counter, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
 from pathlib import Path
 
-from matins.errors import Conflict, InvalidInput, MatinsError
-from matins.executors.processes import output, proc, recovery
+from matins.errors import Conflict, MatinsError
+from matins.executors.processes import proc, recovery
 from matins.executors.processes.channel import Channel, Message, close_all, try_send
 from matins.executors.processes.journal import name_of
-from matins.executors.processes.launch import HEAD_BYTES, TAIL_BYTES, EndedBy, Launch, ProcessOutcome, check_launch
+from matins.executors.processes.launch import EndedBy, Launch, ProcessOutcome, check_launch
 from matins.executors.processes.launch_message import LaunchMessage
-from matins.executors.processes.run_folder import LOG, RunFolder
+from matins.executors.processes.run_files import RunFiles
+from matins.executors.processes.run_folder import LOG
 from matins.executors.processes.walls import Probe
 from matins.executors.processes.wardens import WardenPool
 
@@ -27,17 +27,20 @@ _MAX_IDLE = 8
 _SPARE_S = 10.0
 _PROBE_S = 15.0
 _STARTING = ""
+OnEnd = Callable[[ProcessOutcome], None]
 
 
 class _Watched:
     """A run that has not ended, and its warden once there is one."""
 
-    __slots__ = ("channel", "ending", "epoch", "grace_ms", "run_id")
+    __slots__ = ("channel", "ending", "epoch", "grace_ms", "on_end", "run_id")
 
-    def __init__(self, run_id: int, epoch: int, grace_ms: int) -> None:
+    def __init__(self, run_id: int, epoch: int, grace_ms: int = 0, on_end: OnEnd | None = None) -> None:
         self.run_id = run_id
         self.epoch = epoch
         self.grace_ms = grace_ms
+        self.on_end = on_end
+        """Gets the outcome of a command that is no run."""
         self.channel: Channel | None = None
         self.ending: EndedBy | None = None
         """Why the run is to end."""
@@ -54,7 +57,7 @@ class Supervisor:
         incarnation: Callable[[], str] = lambda: "",
         fsync: bool = False,
     ) -> None:
-        self._run_folder = _open_private(folder)
+        self._run_folder = recovery.open_private(folder)
         self.boot = proc.kernel_boot_id()
         """Identifies this boot of the machine. A caller stores it with an attempt and passes it to `reap`."""
         self.nonce = self._run_folder.nonce
@@ -62,6 +65,7 @@ class Supervisor:
         self._incarnation = incarnation
         self._names: dict[tuple[int, int], str] = {}
         """Of runs that were started under an earlier incarnation."""
+        self.files = RunFiles(self._run_folder, self._name)
         self._wake = wake
         self._fsync = fsync
         self._lock = threading.Lock()
@@ -91,17 +95,18 @@ class Supervisor:
         self._thread = threading.Thread(target=self._listen, name="matins-processes", daemon=True)
         self._thread.start()
 
-    def start(self, launch: Launch) -> None:
-        """Start now when a warden is idle, otherwise as soon as there is one. `ended` returns the outcome."""
+    def start(self, launch: Launch, on_end: OnEnd | None = None) -> None:
+        """Start now when a warden is idle, otherwise as soon as there is one. `ended` returns the outcome of a run;
+        that of a named command goes to `on_end`."""
         check_launch(launch)
-        key = self._name(launch.run_id, launch.epoch)
+        key = launch.name or self._name(launch.run_id, launch.epoch)
         with self._lock:
             if self._closed:
                 raise MatinsError("The supervisor is closed.", hint="Create another one.")
             if key in self._watched:
                 raise Conflict(f"Run {launch.run_id} was already started with epoch {launch.epoch}.", value=key)
             self._waiting[key] = LaunchMessage(key, launch, fsync=self._fsync or launch.durable)
-            self._watched[key] = _Watched(launch.run_id, launch.epoch, launch.limits.grace_ms)
+            self._watched[key] = _Watched(launch.run_id, launch.epoch, launch.limits.grace_ms, on_end)
             self._assign_wardens()
             short = bool(self._waiting)
         if short:
@@ -127,9 +132,13 @@ class Supervisor:
         key = self._name(run_id, epoch)
         if not self._request_end(key, ended_by):
             with self._lock:
-                self._watched[key] = _Watched(run_id, epoch, 0)
+                self._watched[key] = _Watched(run_id, epoch)
                 self._watched[key].ending = ended_by
             self._resolve(key)
+
+    def end_command(self, name: str, ended_by: EndedBy = "asked") -> None:
+        """Likewise, for a named command."""
+        self._request_end(name, ended_by)
 
     def _request_end(self, key: str, ended_by: EndedBy) -> bool:
         """Whether the run is known."""
@@ -169,7 +178,7 @@ class Supervisor:
         outcome, channel = recovery.find_outcome(self._run_folder, key, evident=evident)
         if channel is not None:
             with self._lock:
-                self._watched[key] = _Watched(run_id, epoch, 0)
+                self._watched[key] = _Watched(run_id, epoch)
             self._follow(key, channel)
         return outcome
 
@@ -179,40 +188,16 @@ class Supervisor:
     def _name(self, run_id: int, epoch: int) -> str:
         return self._names.get((run_id, epoch)) or name_of(run_id, epoch, self._incarnation())
 
-    def open_output(self, run_id: int, epoch: int, secrets: Iterable[str]) -> output.Output:
-        """The stored stdout of a run without a process."""
-        name = self._name(run_id, epoch) + output.OUT
-        needles = [secret.encode() for secret in secrets]
-        return output.Output(self._run_folder.runs_fd, name, HEAD_BYTES, TAIL_BYTES, needles)
-
-    def tail(self, run_id: int, epoch: int, *, stream: str = output.OUT, limit: int = TAIL_BYTES) -> bytes:
-        """The last bytes of stdout, during the run and afterwards."""
-        return output.tail(self._run_folder.run_path(self._name(run_id, epoch) + stream), limit)
-
-    def read_output(self, run_id: int, epoch: int, offset: int, limit: int, *, stream: str = output.OUT) -> bytes:
-        """The first bytes, from the capped file, as they arrive. A character may be cut at both ends."""
-        return output.read(self._run_folder.run_path(self._name(run_id, epoch) + stream), offset, limit)
-
-    def read_after(self, run_id: int, epoch: int, offset: int, limit: int) -> tuple[bytes, int, int]:
-        """stdout from an offset on, where it begins, and the total. Beyond the capped file, the ring is read."""
-        return output.read_after(self._run_folder.run_path(self._name(run_id, epoch) + output.OUT), offset, limit)
-
-    def delete_files(self, run_id: int, epoch: int) -> None:
-        """Delete the files of a run that will not be started or read again."""
-        key = self._name(run_id, epoch)
-        for name in (key, *output.file_names(key)):
-            Path(self._run_folder.run_path(name)).unlink(missing_ok=True)
-
     def close(self, *, leave_running: bool) -> None:
-        """With `leave_running`, runs continue and another supervisor can reap them. Otherwise all end first."""
+        """With `leave_running`, runs continue and another supervisor can reap them. Otherwise all end first; named
+        commands always do."""
         with self._lock:
             if self._closed:
                 return
             self._closed = True
         for key in self._stop_waiting():
             self._resolve(key)
-        if not leave_running:
-            self._end_all()
+        self._end_all([key for key, watched in self._watched.items() if watched.on_end or not leave_running])
         self._stopped = True
         self._wake_thread()
         self._thread.join()
@@ -226,14 +211,13 @@ class Supervisor:
         ):
             end.close()
 
-    def _end_all(self) -> None:
-        with self._lock:
-            watched_runs = dict(self._watched)
-        for key in watched_runs:
+    def _end_all(self, keys: Collection[str]) -> None:
+        for key in keys:
             self._request_end(key, "asked")
-        timeout = max((watched.grace_ms for watched in watched_runs.values()), default=0) / 1000 + _SPARE_S
         with self._run_ended:
-            self._run_ended.wait_for(lambda: not self._watched, timeout)
+            ending = [watched for key in keys if (watched := self._watched.get(key)) is not None]
+            timeout = max((watched.grace_ms for watched in ending), default=0) / 1000 + _SPARE_S
+            self._run_ended.wait_for(lambda: self._watched.keys().isdisjoint(keys), timeout)
 
     # -- under the lock
 
@@ -364,9 +348,13 @@ class Supervisor:
             watched = self._watched.pop(key, None)
             if watched is None:
                 return
-            self._ended.append((watched.run_id, watched.epoch, outcome))
+            if watched.on_end is None:
+                self._ended.append((watched.run_id, watched.epoch, outcome))
             self._run_ended.notify_all()
-        self._wake()
+        if watched.on_end is not None:
+            watched.on_end(outcome)
+        else:
+            self._wake()
 
     def _resolve(self, key: str, start_error: str | None = None) -> None:
         """Find the outcome of a run without a known warden. `start_error`: why it was not started."""
@@ -396,21 +384,3 @@ class Supervisor:
 
     def _register(self, channel: Channel) -> None:
         self._selector.register(channel, selectors.EVENT_READ, lambda: self._on_message(channel))
-
-
-def _open_private(folder: Path) -> RunFolder:
-    run_folder = RunFolder(str(folder))
-    if os.fstat(run_folder.fd).st_uid != os.geteuid():
-        run_folder.close()
-        raise InvalidInput(f"{folder} belongs to another user.", value=str(folder), hint="Use your own folder.")
-    os.fchmod(run_folder.fd, 0o700)
-    return run_folder
-
-
-def evidence_in(folder: Path) -> dict[str, str]:
-    """What the evidence in a folder depends on: this boot of the machine, and the folder itself."""
-    run_folder = _open_private(folder)
-    try:
-        return {"boot": proc.kernel_boot_id(), "nonce": run_folder.nonce}
-    finally:
-        run_folder.close()

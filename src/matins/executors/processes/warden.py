@@ -92,6 +92,8 @@ class Warden:
             self._unregister(self._engine.fileno())
             self._engine.close()
             self._engine = None
+            if self._run is not None and self._run.attached:
+                self._run.end("asked")
 
     def _handle_end(self, message: dict[str, Any]) -> None:
         if self._run is not None and message.get("end") == self._run.key:
@@ -192,6 +194,9 @@ class Warden:
         for fd, channel in list(self._attached.items()):
             try_send(channel, {"key": run.key, "ended": record})
             self._detach(fd)
+        if run.attached and self._engine is None:  # nobody is left who would read them
+            self._unwritten = None
+            run.delete_files()
 
     def _write_last(self, run: ProcessTree, record: dict[str, Any]) -> bool:
         """Write the last record. False on a full disk; the write is retried."""
