@@ -229,6 +229,7 @@ class Stream:
         self.read = threading.Semaphore(0)
         self.ended = threading.Event()
         self.ends: list[tuple[int, int, str]] = []
+        self.files = self  # it is both
 
     def read_after(self, run_id: int, epoch: int, offset: int, limit: int) -> tuple[bytes, int, int]:
         if not self.pieces:
