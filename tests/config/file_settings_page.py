@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import matins.config
 from matins.config.presets import PRESETS
@@ -13,6 +14,7 @@ from matins.config.schema import SHIPPED, schema_text
 from matins.config.sections import DEFAULTS, DEFAULTS_HELP, SCHEDULE, SCHEDULES, SCHEDULES_HELP, TOP, sections, singles
 from matins.engine.settings import format_setting
 from matins.model.settings import Choice, Declared
+from matins.records.kind import RecordKind
 
 PAGE = Path(__file__).parents[2] / "docs" / "file.md"
 SCHEMA = Path(matins.config.__file__).with_name(SHIPPED)
@@ -25,18 +27,19 @@ def rendered() -> str:
     """The page with every table written again; `others` are the sections that have no place of their own."""
     page = PAGE.read_text(encoding="utf-8")
     own = set(_MARK.findall(page))
-    parts = {name: _section(name) for name in sections()}
+    blocks = {name: kind for name, kind in singles().items() if not kind.alone}
+    parts = {name: _section(kind) for name, kind in {**sections(), **blocks}.items()}
     parts |= {"file": _file(), SCHEDULES: _table(map(_row, SCHEDULE.values())), "presets": _presets()}
-    parts["others"] = "\n".join(f"## {_title(name)}\n\n{parts[name]}" for name in sections() if name not in own)
+    others = [name for name in (*sections(), *blocks) if name not in own]
+    parts["others"] = "\n".join(f"## {_title(name)}\n\n{parts[name]}" for name in others)
     return _MARK.sub(lambda match: f"<!-- settings: {match[1]} -->\n{parts[match[1]]}<!-- end -->\n", page)
 
 
 def _title(noun: str) -> str:
-    return noun.replace("_", " ").capitalize()
+    return noun.replace("_", " ").capitalize().replace("Http", "HTTP")
 
 
-def _section(noun: str) -> str:
-    kind = sections()[noun]
+def _section(kind: RecordKind[Any]) -> str:
     alone = f" A bare value is its `{kind.alone}`." if kind.alone else ""
     return f"{kind.file_help}{alone}\n\n{_table(map(_row, kind.table.values()))}"
 
@@ -44,10 +47,14 @@ def _section(noun: str) -> str:
 def _file() -> str:
     """The keys of the file itself."""
     rows = [_row(declared) for declared in TOP.values()]
-    rows += [(name, kind.file_help, kind.table[kind.alone].setting.example) for name, kind in singles().items()]
+    rows += [(name, kind.file_help, _alone(kind)) for name, kind in singles().items()]
     rows += [(DEFAULTS, DEFAULTS_HELP, {"timezone": "Europe/Berlin"}), (SCHEDULES, SCHEDULES_HELP, None)]
     rows += [(name, kind.file_help, None) for name, kind in sections().items()]
     return _table(rows)
+
+
+def _alone(kind: RecordKind[Any]) -> object:
+    return kind.table[kind.alone].setting.example if kind.alone else None
 
 
 def _row(declared: Declared) -> Row:

@@ -21,7 +21,7 @@ from matins.texts.yaml_nodes import parse, to_python
 VALIDATOR = jsonschema_rs.Draft202012Validator(schema())
 EXAMPLE = re.findall(r"```yaml\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
 TABLES: dict[str, Table] = {SCHEDULES: SCHEDULE, **{name: kind.table for name, kind in sections().items()}}
-SINGLE = {name: kind.table[kind.alone].setting.example for name, kind in singles().items()}
+SINGLE = {name: kind.table[kind.alone].setting.example for name, kind in singles().items() if kind.alone}
 
 
 def errors(text: str) -> list[str]:

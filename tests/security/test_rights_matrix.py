@@ -146,6 +146,7 @@ RECORDS: dict[str, Record] = {
     "budgets": Record("day", {"max_cost": "$100", "period": "day"}, {"max_cost": "$200"}),
     "heartbeat": Record("", {"url": "https://example.com/alive"}, {"url": "https://example.com/well"}),
     "hooks": Record("after:run", {"command": "true"}, {"timeout": "5s"}),
+    "http_server": Record("", {"max_connections": 100}, {"max_connections": 200}),
     "inbound": Record("prs", {"kind": "github", "secret": "file:/etc/hostname"}, {"max_per_minute": 5}),
     "inbound_listen": Record("", {"address": "127.0.0.1:7412"}, {"address": "127.0.0.1:7413"}),
     "limits": Record("global", {"size": 3}, {"size": 4}),

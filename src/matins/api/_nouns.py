@@ -8,6 +8,7 @@ RECORD_NOUNS = {
     "budgets": "Manage budgets; list shows what is spent.",
     "heartbeat": "Manage the URL that is called while all is well.",
     "hooks": "Manage commands that run before or after every run.",
+    "http_server": "Manage the limits and the public address of the HTTP server.",
     "inbound": "Manage inbound endpoints, where other systems deliver webhooks.",
     "inbound_listen": "Manage the address that serves inbound endpoints alone.",
     "limits": "Manage concurrency limits.",

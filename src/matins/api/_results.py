@@ -140,6 +140,27 @@ class Hook(Struct, frozen=True):
     """Longest duration of the command."""
 
 
+class HttpServer(Struct, frozen=True):
+    """A HTTP server."""
+
+    public_url: str | None
+    """URL of a proxy in front of the daemon."""
+    trusted_proxies: list[str]
+    """Addresses of proxies whose X-Forwarded-Proto is believed; one may open any number."""
+    max_connections: int
+    """Most open connections; half of the process's open files at most."""
+    max_connections_per_address: int
+    """Most open connections of one address; half of all at most."""
+    max_unfinished_per_address: int
+    """Most requests of one address that have not arrived completely."""
+    header_timeout: str
+    """How long the headers of a request may take."""
+    body_timeout: str
+    """How long the body of a request may take."""
+    max_streams_per_token: int
+    """Most streams of events that one token may follow at once."""
+
+
 class InboundEndpoint(Struct, frozen=True):
     """An inbound endpoint."""
 

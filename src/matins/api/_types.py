@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         Budget,
         HeartbeatUrl,
         Hook,
+        HttpServer,
         InboundEndpoint,
         InboundListen,
         Limit,
@@ -284,6 +285,28 @@ class HookSettings(TypedDict, total=False):
 class HookEdit(TypedDict, total=False):
     command: str | Sequence[str] | None
     timeout: str | None
+
+
+class HttpServerSettings(TypedDict, total=False):
+    public_url: str | None
+    trusted_proxies: Sequence[str] | None
+    max_connections: int | None
+    max_connections_per_address: int | None
+    max_unfinished_per_address: int | None
+    header_timeout: str | None
+    body_timeout: str | None
+    max_streams_per_token: int | None
+
+
+class HttpServerEdit(TypedDict, total=False):
+    public_url: str | None
+    trusted_proxies: Sequence[str] | None
+    max_connections: int | None
+    max_connections_per_address: int | None
+    max_unfinished_per_address: int | None
+    header_timeout: str | None
+    body_timeout: str | None
+    max_streams_per_token: int | None
 
 
 class InboundEndpointSettings(TypedDict, total=False):
@@ -562,6 +585,26 @@ class HooksNoun(RecordNoun, noun="hooks"):
         """List hooks."""
 
 
+class HttpServerNoun(RecordNoun, noun="http_server"):
+    """Manage the limits and the public address of the HTTP server."""
+
+    @set_record("http_server", "")
+    def set(self, **settings: Unpack[HttpServerSettings]) -> HttpServer:
+        """Create the HTTP server, or replace it."""
+
+    @edit_record("http_server", "")
+    def edit(self, **settings: Unpack[HttpServerEdit]) -> HttpServer:
+        """Change settings of a HTTP server; None resets one to its default."""
+
+    @get_record("http_server", "")
+    def get(self) -> HttpServer:
+        """Get a HTTP server."""
+
+    @delete_record("http_server", "")
+    def delete(self) -> bool:
+        """Delete a HTTP server. False when there is none."""
+
+
 class InboundNoun(InboundCalls, RecordNoun, noun="inbound"):
     """Manage inbound endpoints, where other systems deliver webhooks."""
 
@@ -760,6 +803,7 @@ class RecordNouns(Protocol):
     budgets: BudgetsNoun = noun()
     heartbeat: HeartbeatNoun = noun()
     hooks: HooksNoun = noun()
+    http_server: HttpServerNoun = noun()
     inbound: InboundNoun = noun()
     inbound_listen: InboundListenNoun = noun()
     limits: LimitsNoun = noun()

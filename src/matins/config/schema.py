@@ -78,8 +78,9 @@ def _named(text: str, record: Schema, keys: tuple[str, ...] = ()) -> Schema:
 
 
 def _single(kind: RecordKind[Any]) -> Schema:
-    declared = kind.table[kind.alone]
-    return {**file_property(declared), "description": kind.file_help}
+    if not kind.alone:
+        return _mapping(kind.table, kind.file_help)
+    return {**file_property(kind.table[kind.alone]), "description": kind.file_help}
 
 
 def _record(kind: RecordKind[Any]) -> Schema:

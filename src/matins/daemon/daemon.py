@@ -10,6 +10,7 @@ import signal
 import socket
 import sys
 from contextlib import ExitStack
+from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 from queue import SimpleQueue
@@ -26,7 +27,9 @@ from matins.executors.processes.namespaces import close_to_others
 from matins.executors.processes.probing import probe_here
 from matins.library import Matins, engine_running
 from matins.model.access import OWNER
+from matins.records.http_server import HTTP_SERVER, HttpServer
 from matins.records.inbound_listen import InboundListen
+from matins.runtime.catalog import Catalog
 from matins.runtime.signals import Signals
 from matins.service.idempotency import IdempotencyStore
 from matins.service.inbound import InboundReceiver
@@ -34,6 +37,7 @@ from matins.service.tokens import TokenVerifier
 from matins.surfaces.home import Home, RunningDaemon, absolute_url, path_of, private_files, redacted_url, user_data_home
 from matins.surfaces.http.app import HttpApp, build_app
 from matins.surfaces.http.browser_sessions import BrowserSessions
+from matins.surfaces.http.connections import Connections
 from matins.surfaces.http.health import Health
 from matins.surfaces.http.inbound import InboundApp
 from matins.surfaces.http.server import Server
@@ -113,24 +117,25 @@ class Daemon:
         self._sessions = BrowserSessions(matins.clock)
         keys = TokenVerifier(matins.store, matins.clock)
         receiver = InboundReceiver(matins, matins.store, matins.clock)
-        self._inbound = self._listen_inbound(stack, receiver)
-        app = self._app(keys, listener, None if self._inbound else receiver)
+        connections = Connections(_http_settings(matins))
+        self._inbound = self._listen_inbound(stack, receiver, connections)
+        app = self._app(keys, listener, None if self._inbound else receiver, connections.settings)
         matins.subscribe(lambda event: app.wake())
-        server = Server(app, listener, self._end)
+        server = Server(app, listener, self._end, connections)
         server.start()
         stack.callback(server.stop)
         self._ensure_token(keys)
         stack.callback(self._home.withdraw)
         self._announce(listener)
 
-    def _listen_inbound(self, stack: ExitStack, receiver: InboundReceiver) -> str | None:
+    def _listen_inbound(self, stack: ExitStack, receiver: InboundReceiver, connections: Connections) -> str | None:
         """Serve inbound endpoints on an address of their own, if there is one, and return its URL."""
         parts = InboundListen(self._matins.inbound_listen.get().address).parts
         if parts is None:
             return None
         host, port = parts
         listener = stack.enter_context(bind_address(host, port))
-        server = Server(InboundApp(receiver), listener, self._end)
+        server = Server(InboundApp(receiver), listener, self._end, connections)
         server.start()
         stack.callback(server.stop)
         return url_of(host, listener)
@@ -144,11 +149,13 @@ class Daemon:
         stack.callback(self._reloader.stop)
         self._reloader.start()
 
-    def _app(self, keys: TokenVerifier, listener: socket.socket, inbound: InboundReceiver | None) -> HttpApp:
+    def _app(
+        self, keys: TokenVerifier, listener: socket.socket, inbound: InboundReceiver | None, settings: HttpServer
+    ) -> HttpApp:
         matins, port = self._matins, listener.getsockname()[1]
         hosts = [f"{name}:{port}" for name in (*_LOCAL, host_in_url(self._host))]
         origins = [f"http://{host}" for host in hosts]
-        if public := os.environ.get(PUBLIC):
+        if public := settings.public_url:
             origins.append(public.rstrip("/"))
             hosts.append(urlsplit(public).netloc)
         return build_app(
@@ -160,6 +167,7 @@ class Daemon:
             health=Health(matins, matins.clock),
             sessions=self._sessions,
             inbound=inbound,
+            settings=settings,
         )
 
     def _ensure_token(self, keys: TokenVerifier) -> None:
@@ -211,6 +219,14 @@ class Daemon:
                 os._exit(128 + number)  # a second signal: runs continue, and the next start takes them over
             self._ending = True
         self._signals.put(number)
+
+
+def _http_settings(matins: Matins) -> HttpServer:
+    """The settings of the server; the environment's public URL has precedence."""
+    with matins.store.reading() as transaction:
+        held = HTTP_SERVER.storage.read(HTTP_SERVER, transaction, Catalog(cache=False).policies(transaction))
+    settings = held.get(HTTP_SERVER.noun, HttpServer())
+    return replace(settings, public_url=os.environ.get(PUBLIC) or settings.public_url)
 
 
 def _isolation_text() -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 Role = Literal["owner", "operator", "viewer", "agent"]
@@ -19,6 +19,8 @@ class Principal:
     """The run that an agent calls from. The server sets it, never the agent."""
     rights: frozenset[str] | None = None
     """Rights of the principal, among those of its role; None for all."""
+    token: str | None = field(default=None, compare=False)
+    """The id of the token that it showed, or that its browser session came from."""
 
     @property
     def is_human(self) -> bool:

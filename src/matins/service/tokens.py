@@ -117,7 +117,8 @@ class TokenVerifier:
         if found.revoked_at is not None or (found.expires_at is not None and found.expires_at <= now):
             return None
         self._mark_used(found, now)
-        return Principal(found.role, found.name, rights=None if found.rights is None else frozenset(found.rights))
+        rights = None if found.rights is None else frozenset(found.rights)
+        return Principal(found.role, found.name, rights=rights, token=found.id)
 
     def _found(self, token_id: str) -> Token | None:
         with self._store.reading() as transaction:

@@ -9,12 +9,14 @@ from typing import Any, NamedTuple
 
 from matins import JobContext, Matins
 from matins.ports import Clock
+from matins.records.http_server import HttpServer as HttpSettings
 from matins.service.idempotency import IdempotencyStore
 from matins.service.inbound import InboundReceiver
 from matins.service.tokens import TokenVerifier
 from matins.surfaces.client import Client
 from matins.surfaces.http.app import build_app
 from matins.surfaces.http.browser_sessions import BrowserSessions
+from matins.surfaces.http.connections import Connections
 from matins.surfaces.http.health import Health
 from matins.surfaces.http.server import Server, bind
 
@@ -44,6 +46,7 @@ class HttpServer:
         port: int = 0,
         token: str | None = None,
         inbound: bool = False,
+        settings: HttpSettings | None = None,
         **options: Any,
     ) -> None:
         self.closed = False
@@ -70,9 +73,11 @@ class HttpServer:
             health=Health(self.matins, clock, max_lag_ms),
             sessions=self.sessions,
             inbound=InboundReceiver(self.matins, store, clock) if inbound else None,
+            settings=settings,
             **options,
         )
-        self.server = Server(self.app, listening)
+        self.connections = Connections(settings or HttpSettings())
+        self.server = Server(self.app, listening, connections=self.connections)
         self.server.start()
         self.client = Client(self.url, self.token)
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import http.client
 import socket
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
+from dataclasses import replace
 
 import pytest
 from http_server import YEARLY, HttpServer
 
-from matins.surfaces.http import endpoint
-from matins.surfaces.http.server import _Protocol
+from matins.records.http_server import HttpServer as HttpSettings
+from matins.surfaces.http.connections import Connections
 
 KEY = {"Idempotency-Key": "one"}
 WEBHOOK = {"name": "w", "url": "https://example.com/services/KEY"}
@@ -77,19 +79,97 @@ def head(server: HttpServer, *lines: str) -> bytes:
 
 def test_a_head_without_end_is_cut_off(server: HttpServer) -> None:
     endless = (b"X-Long: " + b"a" * 65_000 if n == 0 else b"a" * 65_000 for n in range(2_000))
-    assert hung_up(server, head(server), *endless) == b""
+    assert hung_up(server, head(server), *endless).split(b" ")[1:2] in ([b"431"], [])
 
 
 @pytest.mark.parametrize("began", [b"", b"GET /li", b"GET /livez HTTP/1.1\r\nX: "])
-def test_a_head_that_does_not_come_is_not_waited_for(
-    make_server: Callable[..., HttpServer], monkeypatch: pytest.MonkeyPatch, began: bytes
-) -> None:
-    monkeypatch.setattr(_Protocol, "head_s", 0.05)
-    server = make_server()
+def test_a_head_that_does_not_come_is_not_waited_for(make_server: Callable[..., HttpServer], began: bytes) -> None:
+    server = make_server(settings=HttpSettings(header_timeout_ms=50))
     assert hung_up(server, *([began] if began else [])) == b""
 
 
-def test_a_body_that_does_not_come_is_not_waited_for(server: HttpServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(endpoint, "BODY_TIMEOUT_S", 0.05)
-    said = hung_up(server, head(server, "Content-Length: 10", "") + b"{")
+def test_a_body_that_does_not_come_is_not_waited_for(make_server: Callable[..., HttpServer]) -> None:
+    server = make_server(settings=HttpSettings(body_timeout_ms=50))
+    said = hung_up(server, head(server, f"Authorization: Bearer {server.token}", "Content-Length: 10", "") + b"{")
     assert (said.split(b" ")[1], b"body_timeout" in said) == (b"408", True)
+
+
+def test_the_token_is_looked_at_before_the_body_is_read(server: HttpServer) -> None:
+    """Without it, one is answered at once, and not asked for the rest."""
+    with closing(socket.create_connection(("127.0.0.1", server.port), timeout=90)) as connection:
+        connection.sendall(head(server, "Content-Length: 10", "Expect: 100-continue", "") + b"{")
+        assert connection.recv(65536).split(b" ")[1] == b"401"
+
+
+def test_a_body_that_nobody_reads_does_not_keep_the_connection(
+    server: HttpServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rest of a body after the response is waited for briefly: a client that writes may not have read yet."""
+    monkeypatch.setattr("matins.surfaces.http.server._LINGER_S", 0.05)
+    text = f"GET /livez HTTP/1.1\r\nHost: {server.host}\r\nContent-Length: 10\r\n\r\nab".encode()
+    assert hung_up(server, text).endswith(b"alive\n")
+
+
+def test_a_head_above_the_limit_is_refused_however_fast_it_comes(server: HttpServer) -> None:
+    """In one packet, in one header or in many, and with another request behind it."""
+    many = [f"X-{number}: {'a' * 100}" for number in range(700)]
+    for lines in (many, ["X: " + "a" * 70_000]):
+        said = hung_up(server, head(server, *lines, "", "").replace(b"POST", b"GET") + head(server, "", ""))
+        assert (said.split(b" ")[1], said.count(b"HTTP/1.1")) == (b"431", 1)
+
+
+def begun(server: HttpServer, count: int) -> list[socket.socket]:
+    """Connections of 127.0.0.1 with half a request each."""
+    found = [socket.create_connection(("127.0.0.1", server.port), timeout=90) for _ in range(count)]
+    for each in found:
+        with suppress(OSError):
+            each.sendall(b"GET /livez HTTP/1.1\r\nX: ")
+    return found
+
+
+def is_refused(connection: socket.socket) -> bool:
+    """Whether the server has closed it; one that waits for the rest of the request is not."""
+    connection.settimeout(0)
+    try:
+        said = connection.recv(65536)
+    except BlockingIOError:
+        return False
+    except ConnectionError:
+        return True
+    assert said == b"" or said.startswith(b"HTTP/1.1 503")
+    return True
+
+
+def test_requests_that_are_half_sent_are_counted_by_address(make_server: Callable[..., HttpServer]) -> None:
+    """Those above the limit are refused; a place is free again when one is whole, or gone."""
+    server = make_server(settings=HttpSettings(max_unfinished_per_address=3))
+    connections = begun(server, 10)
+    assert hung_up(server).startswith(b"HTTP/1.1 503")  # the queue before it is worked off
+    assert [is_refused(each) for each in connections] == [False] * 3 + [True] * 7
+    connections[0].settimeout(90)
+    connections[0].sendall(f"\r\nHost: {server.host}\r\n\r\n".encode())
+    assert b"200" in connections[0].recv(65536)
+    assert server.ask("GET", "/livez").status == 200
+    for each in connections:
+        each.close()
+
+
+def test_connections_are_counted_in_all_and_by_address(make_server: Callable[..., HttpServer]) -> None:
+    """Also those that are at rest between two requests. A trusted proxy speaks for many."""
+    settings = HttpSettings(max_connections=20, max_connections_per_address=4)
+    server = make_server(settings=settings)
+    resting = [http.client.HTTPConnection("127.0.0.1", server.port, timeout=90) for _ in range(4)]
+    for each in resting:
+        each.request("GET", "/livez")
+        each.getresponse().read()
+    assert hung_up(server).startswith(b"HTTP/1.1 503")
+    for each in resting:
+        each.close()
+    with closing(socket.create_connection(("127.0.0.1", server.port), source_address=("127.0.0.2", 0))) as other:
+        other.sendall(f"GET /livez HTTP/1.1\r\nHost: {server.host}\r\n\r\n".encode())
+        assert b"200" in other.recv(65536)
+    counted = Connections(replace(settings, trusted_proxies=("10.0.0.0/8",)))
+    assert [counted.admit("10.1.1.1") for _ in range(21)] == [True] * 20 + [False]
+    counted = Connections(settings)
+    assert [counted.admit("10.1.1.1") for _ in range(5)] == [True] * 4 + [False]
+    assert counted.admit("10.1.1.2")

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from http_server import YEARLY, HttpServer
 
+from matins.records.http_server import HttpServer as HttpSettings
 from matins.surfaces.client import Client
 from matins.surfaces.http.feed import Feed
 from matins.surfaces.http.server import bind
@@ -101,10 +102,11 @@ def test_a_heartbeat_while_nothing_happens(make_server: Callable[..., HttpServer
         assert [lines(response), lines(response)] == [[": still here"], [": still here"]]
 
 
-def test_a_listener_whose_token_is_revoked_is_sent_away(make_server: Callable[..., HttpServer]) -> None:
-    server = make_server(heartbeat_s=0.05)
+def test_a_listener_whose_token_is_revoked_is_sent_away_at_once(each_server: HttpServer) -> None:
+    """Long before the next heartbeat, whatever types it wants."""
+    server = each_server
     made = server.client.tokens.create(name="short", role="viewer")
-    with listening(server, Authorization=f"Bearer {made.token}") as response:
+    with listening(server, "?types=run.failed", Authorization=f"Bearer {made.token}") as response:
         lines(response)
         server.client.tokens.revoke(token_id=made.id)
         with pytest.raises(http.client.IncompleteRead):
@@ -112,8 +114,8 @@ def test_a_listener_whose_token_is_revoked_is_sent_away(make_server: Callable[..
 
 
 def test_a_revoked_token_is_sent_away_also_while_much_happens(make_server: Callable[..., HttpServer]) -> None:
-    """Not only when it is quiet."""
-    server = make_server(heartbeat_s=0.1)
+    """Nothing that happened after the revocation is sent."""
+    server = make_server()
     made = server.client.tokens.create(name="short", role="viewer")
     with listening(server, "?types=schedule.created", Authorization=f"Bearer {made.token}") as response:
         lines(response)
@@ -121,7 +123,22 @@ def test_a_revoked_token_is_sent_away_also_while_much_happens(make_server: Calla
         add(server, *(f"n{number}" for number in range(100)), "last")
         with pytest.raises(http.client.IncompleteRead) as cut:
             response.read()
-    assert b'"last"' not in cut.value.partial
+    assert cut.value.partial == b""
+
+
+def test_a_token_follows_only_so_many_streams(make_server: Callable[..., HttpServer]) -> None:
+    """Another token may still; when one ends, there is room again."""
+    server = make_server(settings=HttpSettings(max_streams_per_token=2))
+    other = server.new_token("viewer", "other")
+    with listening(server), listening(server) as second:
+        refused = server.ask("GET", "/v1/events/stream")
+        assert (refused.status, refused.json["code"]) == (429, "too_many_streams")
+        with listening(server, Authorization=f"Bearer {other}") as third:
+            assert (second.status, third.status) == (200, 200)
+    while server.app.stream.feed._listeners:
+        threading.Event().wait(0.01)
+    with listening(server) as again:
+        assert again.status == 200
 
 
 @pytest.mark.parametrize("query", ["?after=abc", "?after=-1", "?types=nothing", "?other=1", "?types="])
@@ -176,8 +193,11 @@ def test_the_client_goes_on_where_it_stood_after_a_restart(make_server: Callable
     assert told == ["a", "b", "c"]
 
 
-def test_a_hundred_listeners_cost_one_look(server: HttpServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hundred_listeners_cost_one_look(
+    make_server: Callable[..., HttpServer], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What they are told is read and written out once."""
+    server = make_server(settings=HttpSettings(max_streams_per_token=100))
     looks: list[int] = []
     read = server.app.stream.feed._read
 

@@ -238,6 +238,9 @@ def calls(client: Api) -> None:
     assert client.inbound_listen.set(address="127.0.0.1:7412") == client.inbound_listen.get()
     assert client.inbound_listen.edit(address="127.0.0.1:7413").address == "127.0.0.1:7413"
     assert client.inbound_listen.delete() is True
+    assert client.http_server.set(max_connections=100) == client.http_server.get()
+    assert client.http_server.edit(trusted_proxies=["10.0.0.2"]).trusted_proxies == ["10.0.0.2"]
+    assert client.http_server.delete() is True
 
 
 def the_file(server: HttpServer, client: Api, path: Path) -> None:

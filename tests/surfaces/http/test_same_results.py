@@ -145,6 +145,7 @@ def records(call: Calls) -> None:
         "agent_rules": (("scout",), {"max_schedules": 3}, {"min_interval": "2h"}),
         "budgets": (("day",), {"max_cost": "$5", "period": "day", "scope": "agent"}, {"max_tokens": 1_000}),
         "hooks": (("after:run",), {"command": ["echo", "x"]}, {"timeout": "5s"}),
+        "http_server": ((), {"public_url": "https://matins.example.com"}, {"trusted_proxies": ["10.0.0.0/8"]}),
         "inbound": (("prs",), {"kind": "github", "secret": "env:S"}, {"events": ["push"], "max_per_minute": 5}),
         "inbound_listen": ((), {"address": "127.0.0.1:7412"}, {"address": "[::1]:7412"}),
         "limits": (("global",), {"size": 3}, {"size": 4}),

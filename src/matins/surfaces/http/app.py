@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from matins.api.use_case import USE_CASES, Caller
+from matins.records.http_server import HttpServer
 from matins.service.idempotency import IdempotencyStore
 from matins.service.inbound import InboundReceiver
 from matins.service.tokens import TokenVerifier
@@ -72,6 +73,7 @@ def build_app(
     health: Health,
     sessions: BrowserSessions,
     inbound: InboundReceiver | None = None,
+    settings: HttpServer | None = None,
     threads: int = THREADS,
     heartbeat_s: float = HEARTBEAT_S,
 ) -> HttpApp:
@@ -79,10 +81,14 @@ def build_app(
     deliveries here; None when they have a listener of their own."""
     pool = ThreadPoolExecutor(threads, "matins-http")
     authenticator = Authenticator(tokens, sessions)
-    stream = Stream(caller, authenticator, pool, heartbeat_s=heartbeat_s)
+    settings = settings or HttpServer()
+    stream = Stream(caller, authenticator, pool, settings.max_streams_per_token, heartbeat_s=heartbeat_s)
     responses: Counter[tuple[str, str, int]] = Counter()
     metrics = Metrics(caller, responses)
-    context = EndpointContext(caller, authenticator, idempotency, pool, stream.feed.wake, threading.Lock())
+    body_timeout_s = settings.body_timeout_ms / 1000
+    context = EndpointContext(
+        caller, authenticator, idempotency, pool, stream.feed.wake, threading.Lock(), body_timeout_s
+    )
     server_routes = ServerRoutes(authenticator, pool, health, metrics, sessions)
     routes = [Route("GET", "/v1/events/stream", stream), *server_routes.routes()]
     routes += [Route(use_case.method, use_case.path, Endpoint(use_case, context)) for use_case in USE_CASES.values()]

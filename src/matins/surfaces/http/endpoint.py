@@ -26,10 +26,10 @@ from matins.service.permissions import check_right
 from matins.surfaces.http import etags
 from matins.surfaces.http.arguments import read_request
 from matins.surfaces.http.authentication import Authenticator, header
+from matins.surfaces.http.connections import ARRIVED
 from matins.surfaces.http.problems import HttpError, problem
 
 DEFAULT_MAX_BYTES = 1 << 20
-BODY_TIMEOUT_S = 60.0
 _READ_ON = 4 << 20
 _JSON = "application/json"
 _CLOSE = {"Connection": "close"}
@@ -47,6 +47,7 @@ class EndpointContext(NamedTuple):
     """Called after a request that may have changed something."""
     changing: threading.Lock
     """One lock for all endpoints: one may replace what another edits."""
+    body_timeout_s: float
 
 
 class EndpointRequest(NamedTuple):
@@ -85,11 +86,11 @@ class Endpoint:
     async def _respond(self, scope: Any, receive: Receive) -> Response:
         loop, use_case = asyncio.get_running_loop(), self.use_case
         try:
-            if use_case.max_bytes > DEFAULT_MAX_BYTES:  # large bodies are read only from principals with the right
+            if use_case.has_body and ARRIVED not in scope:  # bodies are awaited only from principals with the right
                 await loop.run_in_executor(self._context.pool, self._principal, scope)
             body = b""
             if use_case.has_body:
-                body = await in_time(read_body(scope, receive, use_case.max_bytes), BODY_TIMEOUT_S)
+                body = await in_time(read_body(scope, receive, use_case.max_bytes), self._context.body_timeout_s)
         except (HttpError, MatinsError) as error:
             return problem(error, scope["path"])
         request = EndpointRequest(scope, scope["path_params"], body)

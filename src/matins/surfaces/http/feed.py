@@ -18,6 +18,7 @@ log = logging.getLogger("matins")
 PAGE = 500
 _MAX_WAITING = 2_000
 _RETRY_S = 1.0
+_REVOCATIONS = frozenset({"token.revoked", "session.ended"})
 
 Read = Callable[[int | None, int, tuple[str, ...]], Awaitable[list[dict[str, Any]]]]
 """Reads events after a number (None: the newest), at most a given number of them, of these types."""
@@ -36,8 +37,11 @@ class Listener:
         self.types = frozenset(types)
         self._waiting: list[EventFrame] = []
         self.woken = asyncio.Event()
+        self.doubted = False
+        """Whether the right to listen may have ended."""
 
     def offer(self, frames: list[EventFrame]) -> None:
+        self.doubted = self.doubted or any(frame.type in _REVOCATIONS for frame in frames)
         if not self.behind:
             self._waiting += frames
             if len(self._waiting) > _MAX_WAITING:
@@ -99,9 +103,13 @@ class Feed:
             self._poller = None
 
     async def frames(self, listener: Listener, read: Read, timeout_s: float) -> AsyncGenerator[list[EventFrame]]:
-        """New events in batches; an empty batch after `timeout_s` without events."""
+        """New events in batches; an empty batch after `timeout_s` without events, and before what follows a
+        revocation."""
         while not self.closed:
-            if listener.behind:
+            if listener.doubted:
+                listener.doubted = False
+                yield []
+            elif listener.behind:
                 listener.take()
                 listener.behind = False  # first: events during the read are offered
                 page = await read(listener.at, PAGE, tuple(listener.types))
@@ -109,15 +117,11 @@ class Feed:
                 if page:
                     listener.at = int(page[-1]["id"])
                     yield [event_frame(event) for event in page]
-                continue
-            try:
-                async with asyncio.timeout(timeout_s):
-                    await listener.woken.wait()
-            except TimeoutError:
+            elif await _woken(listener, timeout_s):
+                if not listener.doubted and (frames := listener.take()):
+                    yield frames
+            else:
                 yield []
-                continue
-            if frames := listener.take():
-                yield frames
 
     def _end_all(self) -> None:
         self._wake.set()
@@ -142,6 +146,14 @@ class Feed:
                     async with asyncio.timeout(self._poll_s):
                         await self._wake.wait()
                 self._wake.clear()
+
+
+async def _woken(listener: Listener, timeout_s: float) -> bool:
+    with suppress(TimeoutError):
+        async with asyncio.timeout(timeout_s):
+            await listener.woken.wait()
+            return True
+    return False
 
 
 def event_frame(event: dict[str, Any]) -> EventFrame:

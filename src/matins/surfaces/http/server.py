@@ -7,6 +7,7 @@ import socket
 import threading
 from collections.abc import Callable
 from contextlib import nullcontext
+from functools import partial
 from typing import Any, Protocol, cast
 
 import uvicorn
@@ -14,11 +15,15 @@ from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from matins.errors import StoreUnavailable
+from matins.records.http_server import HttpServer
+from matins.surfaces.http.connections import ARRIVED, Connections, limited
 
-_BACKLOG = 1024
+_BACKLOG = 128
+"""Connections that wait to be accepted, and that one turn of the loop accepts."""
 _LEAVE_S = 5
 _MAX_HEAD_BYTES = 1 << 16
-_HEAD_S = 20.0
+_LINGER_S = 5.0
+_HEAD_TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -47,13 +52,21 @@ class ServedApp(Protocol):
 class Server:
     """The server. `failed` is called in its thread when it ends unexpectedly."""
 
-    def __init__(self, app: ServedApp, listening: socket.socket, failed: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self,
+        app: ServedApp,
+        listening: socket.socket,
+        failed: Callable[[], None] = lambda: None,
+        connections: Connections | None = None,
+    ) -> None:
+        connections = connections or Connections(HttpServer())
         self._app = app
-        self._socket = listening
+        self._socket = limited(listening, connections)
         self._failed = failed
         config = uvicorn.Config(
             app,
-            http=_Protocol,
+            http=cast("Any", partial(_Protocol, connections)),
+            backlog=_BACKLOG,
             ws="none",
             lifespan="on",
             access_log=False,
@@ -91,49 +104,106 @@ class Server:
 
 class _Protocol(HttpToolsProtocol):
     """Sends the head of a response with its body: one packet less, and one wait less for the interpreter's lock. The
-    head of a request has a maximum size and a timeout."""
+    head of a request has a maximum size; the head and the rest of a body that nobody reads have a timeout."""
 
-    head_s = _HEAD_S
-    _head: int | None = 0
-    """Bytes of the head so far; None while the body is read."""
-    _timeout: asyncio.TimerHandle | None = None
+    def __init__(self, connections: Connections, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self._connections = connections
+        self._address = ""
+        self._head: int | None = 0
+        """Bytes of the head so far; None while the body is read."""
+        self._unfinished = True
+        """Whether a request is expected, or has not arrived completely."""
+        self._head_bytes = 0
+        """Bytes of the head as it was parsed."""
+        self._refused = False
+        self._timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        self._address = transport.get_extra_info("peername")[0]
         super().connection_made(cast("asyncio.Transport", _BufferedTransport(transport, self.loop)))
-        self._start_timeout()
+        self._expect_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._end_timeout()
+        self._stop_timer()
+        self._finish()
+        self._connections.close(self._address)
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
+        if self._refused:
+            return
         if self._head is not None:
             self._head += len(data)
         super().data_received(data)
         if self._head is not None and self._head > _MAX_HEAD_BYTES:
-            self.transport.close()
+            self._refuse_head()
 
     def on_message_begin(self) -> None:
-        self._start_timeout()
+        self._head_bytes = 0
+        if not self._unfinished:
+            self._unfinished = True
+            self._connections.begin(self._address)
+        self._expect_head()
         super().on_message_begin()
 
+    def on_url(self, url: bytes) -> None:
+        self._head_bytes += len(url)
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._head_bytes += len(name) + len(value) + 4
+        super().on_header(name, value)
+
     def on_headers_complete(self) -> None:
-        self._end_timeout()
+        self._stop_timer()
+        if self._refused or self._head_bytes > _MAX_HEAD_BYTES:  # it may arrive at once
+            self._refuse_head()
+            return
         self._head = None
         super().on_headers_complete()
 
+    def on_body(self, body: bytes) -> None:
+        if not self._refused:
+            super().on_body(body)
+
     def on_message_complete(self) -> None:
+        if self._refused:
+            return
         self._head = 0
+        self._finish()
+        self.scope[ARRIVED] = True  # type: ignore[typeddict-unknown-key]
         super().on_message_complete()
+        if self.cycle.response_complete:
+            self._expect_head()
 
-    def _start_timeout(self) -> None:
-        self._end_timeout()
-        self._timeout = self.loop.call_later(self.head_s, self.transport.close)
+    def on_response_complete(self) -> None:
+        if self._head is None and self.cycle.response_complete:
+            self._start_timer(_LINGER_S)  # a client that still sends may not have read the response
+        super().on_response_complete()
 
-    def _end_timeout(self) -> None:
-        if self._timeout is not None:
-            self._timeout.cancel()
-            self._timeout = None
+    def _expect_head(self) -> None:
+        self._start_timer(self._connections.settings.header_timeout_ms / 1000)
+
+    def _finish(self) -> None:
+        if self._unfinished:
+            self._unfinished = False
+            self._connections.complete(self._address)
+
+    def _refuse_head(self) -> None:
+        if not self._refused:
+            self._refused = True
+            self.transport.write(_HEAD_TOO_LARGE)
+            self.transport.close()
+
+    def _start_timer(self, seconds: float) -> None:
+        self._stop_timer()
+        self._timer = self.loop.call_later(seconds, self.transport.close)
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
 
 class _BufferedTransport:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from concurrent.futures import Executor
 from typing import Any
 from urllib.parse import parse_qsl
@@ -28,16 +29,24 @@ _HEADERS = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"x-accel-b
 
 
 class Stream:
-    """An ASGI application. The token is verified again after each heartbeat: it may be revoked meanwhile."""
+    """An ASGI application. The token is verified again when one is revoked, and after each heartbeat."""
 
     def __init__(
-        self, caller: Caller, authenticator: Authenticator, pool: Executor, *, heartbeat_s: float = HEARTBEAT_S
+        self,
+        caller: Caller,
+        authenticator: Authenticator,
+        pool: Executor,
+        max_per_token: int,
+        *,
+        heartbeat_s: float = HEARTBEAT_S,
     ) -> None:
         self._caller = caller
         self._authenticator = authenticator
         self._pool = pool
         self._heartbeat_s = heartbeat_s
-        self._count = 0
+        self._max_per_token = max_per_token
+        self._counts: Counter[str] = Counter()
+        """Listeners by token."""
         self.feed = Feed(self._reader(OWNER))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -47,21 +56,29 @@ class Stream:
                 message, hint = "Agents cannot follow events.", "List them: GET /v1/events."
                 raise HttpError(403, "not_allowed", message, field="principal", hint=hint)
             after, types = _read_query(scope)
-            if self._count >= _MAX_LISTENERS or self.feed.closed:
-                message, hint = f"At most {_MAX_LISTENERS} clients can listen.", "Try again later."
-                raise HttpError(503, "too_many_listeners", message, hint=hint, headers={"Retry-After": "5"})
+            self._check_count(key := _key(principal))
             reader = self._reader(principal)
             await reader(0, 1, ())  # checks the right before the stream begins
             listener = await self.feed.listen(after, types)
+            self._check_count(key)  # others came meanwhile
         except Exception as error:
             await problem(error, scope["path"])(scope, receive, send)
             return
-        self._count += 1
+        self._counts[key] += 1
         try:
             await self._serve(scope, receive, send, listener, reader)
         finally:
-            self._count -= 1
+            self._counts -= Counter([key])
             self.feed.leave(listener)
+
+    def _check_count(self, key: str) -> None:
+        if self._counts[key] >= self._max_per_token:
+            message = f"This token follows {self._max_per_token} streams, and may not follow more."
+            hint = "End one, use another token, or raise max_streams_per_token: matins http-server edit."
+            raise HttpError(429, "too_many_streams", message, hint=hint, headers={"Retry-After": "5"})
+        if self._counts.total() >= _MAX_LISTENERS or self.feed.closed:
+            message, hint = f"At most {_MAX_LISTENERS} clients can listen.", "Try again later."
+            raise HttpError(503, "too_many_listeners", message, hint=hint, headers={"Retry-After": "5"})
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send, listener: Listener, reader: Read) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": list(_HEADERS)})
@@ -98,6 +115,11 @@ class Stream:
             return await loop.run_in_executor(self._pool, self._events, principal, arguments)
 
         return read
+
+
+def _key(principal: Principal) -> str:
+    """What streams are counted by: the token, or the principal of a session that came from none."""
+    return principal.token or f"{principal.role}:{principal.name}"
 
 
 async def _disconnected(receive: Receive) -> None:

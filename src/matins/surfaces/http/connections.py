@@ -1,0 +1,105 @@
+"""Limits of connections: in all, for each address, and of requests that have not arrived completely.
+
+A connection above a limit is closed as it is accepted, before it costs more than a moment. Half of the process's
+descriptors stay with runs, files and the store.
+"""
+
+from __future__ import annotations
+
+import resource
+import socket
+import threading
+from collections import Counter
+from contextlib import suppress
+from ipaddress import ip_address, ip_network
+from typing import Any
+
+from matins.records.http_server import HttpServer
+
+ARRIVED = "matins.arrived"
+"""Set in the scope of a request that has arrived completely."""
+_REFUSAL = (
+    b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain\r\nContent-Length: 22\r\n"
+    b"Retry-After: 1\r\nConnection: close\r\n\r\nToo many connections.\n"
+)
+
+
+class Connections:
+    """Counts the connections of all listeners of the process; each has a thread of its own."""
+
+    def __init__(self, settings: HttpServer) -> None:
+        self.settings = settings
+        self._max = min(settings.max_connections, max(8, _descriptors() // 2))
+        self._max_per_address = min(settings.max_connections_per_address, self._max // 2)
+        self._proxies = [ip_network(proxy, strict=False) for proxy in settings.trusted_proxies]
+        self._lock = threading.Lock()
+        self._count = 0
+        self._open: Counter[str] = Counter()
+        self._unfinished: Counter[str] = Counter()
+
+    def admit(self, address: str) -> bool:
+        """Count a new connection, which owes a request. False when it is above a limit."""
+        with self._lock:
+            if self._count >= self._max or (self._is_full(address) and not self.is_proxy(address)):
+                return False
+            self._count += 1
+            self._open[address] += 1
+            self._unfinished[address] += 1
+            return True
+
+    def begin(self, address: str) -> None:
+        """Count another request that has not arrived completely."""
+        with self._lock:
+            self._unfinished[address] += 1
+
+    def complete(self, address: str) -> None:
+        with self._lock:
+            _decrease(self._unfinished, address)
+
+    def close(self, address: str) -> None:
+        with self._lock:
+            self._count -= 1
+            _decrease(self._open, address)
+
+    def _is_full(self, address: str) -> bool:
+        unfinished = self._unfinished[address]
+        return self._open[address] >= self._max_per_address or unfinished >= self.settings.max_unfinished_per_address
+
+    def is_proxy(self, address: str) -> bool:
+        if not self._proxies:
+            return False
+        parsed = ip_address(address.partition("%")[0])
+        return any(parsed in network for network in self._proxies)
+
+
+class LimitedListener(socket.socket):
+    """A listening socket that closes connections above a limit."""
+
+    connections: Connections
+
+    def accept(self) -> tuple[socket.socket, Any]:
+        connection, address = super().accept()
+        if self.connections.admit(address[0]):
+            return connection, address
+        with connection, suppress(OSError):
+            connection.setblocking(False)
+            connection.send(_REFUSAL)
+        raise ConnectionAbortedError  # asyncio goes on with its other work, and accepts again
+
+
+def limited(listening: socket.socket, connections: Connections) -> LimitedListener:
+    """The same socket, with limits."""
+    made = LimitedListener(listening.family, listening.type, listening.proto, fileno=listening.detach())
+    made.connections = connections
+    return made
+
+
+def _descriptors() -> int:
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return 1 << 20 if soft == resource.RLIM_INFINITY else soft
+
+
+def _decrease(counter: Counter[str], address: str) -> None:
+    counter[address] -= 1
+    if counter[address] <= 0:
+        del counter[address]
