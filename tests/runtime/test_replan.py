@@ -230,3 +230,17 @@ def test_an_interval_whose_run_ends_after_the_leap_goes_on(theatre: Sandbox) -> 
     theatre.settle()
     theatre.end("s")
     assert next_slot(theatre) == "2026-03-27T08:10:02Z"
+
+
+def test_a_replan_that_was_cut_short_is_taken_up_by_the_next_engine(bench: Sandbox, lines: Lines) -> None:
+    """H2 B1 S7: killed in the middle of it, with more events behind it than anybody looks through"""
+    bench.add("s", when="0 * * * *", job="work")
+    bench.run_until("2026-03-27T09:00:00Z")
+    with bench.store.transaction(bench.clock.now_ms()) as transaction:
+        transaction.set_replanning(True)
+        transaction.replace_cursor(int(bench.get("s").id), *[bench.clock.now_ms() + DAY] * 2, 1)
+    bench.engine.open(bench.executor, {"name": "next"})
+    bench.run_until("2026-03-27T10:00:00Z")
+    assert lines(bench, "s") == ["09:00 succeeded", "10:00 succeeded"]
+    with bench.store.reading() as transaction:
+        assert not transaction.is_replanning()

@@ -95,3 +95,18 @@ def test_b7_what_people_made_has_no_floor(memory: Watched) -> None:
         memory.run("s", key=str(number))
         memory.settle()
     assert len(memory.ran) == 5
+
+
+def test_b7_a_start_of_a_clock_that_was_ahead_silences_nobody(bench: Watched) -> None:
+    """B7, H2: the floor counts from starts that have been; between those it holds"""
+    bench.agent_rules.set("scout", min_interval="10m")
+    propose(bench, when="*/15 * * * *")
+    bench.clock.step(24 * 60 * MINUTE)
+    bench.run_until(bench.clock.now_ms() + 20 * MINUTE)
+    assert starts(bench, "s")
+    bench.clock.step(-24 * 60 * MINUTE - 20 * MINUTE)
+    began = bench.clock.now_ms()
+    bench.run_until(began + 120 * MINUTE)
+    found = [at for at in starts(bench, "s") if began <= at <= began + 120 * MINUTE]
+    assert len(found) >= 7
+    assert min(gaps(found)) >= 10 * MINUTE - 1_000

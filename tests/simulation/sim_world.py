@@ -321,7 +321,7 @@ class World:
         planned = {run.id for run in self.observer.runs.values()}
         left: list[str] = ["nothing was tried"]
         for number in range(_CALM_ROUNDS):
-            self._pass(1_000 if number < 60 else 10_000)
+            self._pass(1_000 if number < 60 else 2_500)  # an approval of 5 s can be used in between
             if number % 10 == 9:
                 self.users.resolve_all(self.observer.held())
                 self.users.open_everything()

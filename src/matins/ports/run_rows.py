@@ -41,9 +41,9 @@ class RunRows(Protocol):
         """The identity of the worker that started an attempt."""
         ...
 
-    def last_chain_start(self, schedule_id: int, since: int) -> ChainStart:
-        """The last start since an instant of what agents made in the chain of this schedule: all that descends from
-        the same root."""
+    def last_chain_start(self, schedule_id: int, since: int, now: int) -> ChainStart:
+        """The last start, from one instant to now, of what agents made in the chain of this schedule: all that descends
+        from the same root. A start that is to come is of a clock that was ahead."""
         ...
 
     def next_ready(self, without: Iterable[str] = (), places: Iterable[int] = (0,)) -> int | None: ...
@@ -161,6 +161,12 @@ class RunRows(Protocol):
     def recorded_until(self) -> int:
         """The last slot that had a record and was still to come when the clock was last set back; 0 without one."""
         ...
+
+    def set_replanning(self, begun: bool) -> None:
+        """Note that planning after a step back of the clock has begun or ended: who follows a killed engine does it."""
+        ...
+
+    def is_replanning(self) -> bool: ...
 
     def runs_ahead(self, now: int, after: int, limit: int) -> list[RunAhead]:
         """Runs of slots that are still to come, by id."""

@@ -124,7 +124,8 @@ class Engine:
             identity = {**self._identity, "incarnation": self.store.incarnation}
             offers = _offers_text(self.executor.offers())
             worker = transaction.insert_worker(orjson.dumps(identity).decode(), now, offers)
-            self._clock_went_back |= transaction.last_written() > now + MAX_STEP_BACK_MS  # while no engine was running
+            ahead = transaction.last_written() - now  # the clock went back while no engine was running
+            self._clock_went_back |= ahead > MAX_STEP_BACK_MS or transaction.is_replanning()
         self.worker, self.fenced = worker, False
         self._offers = self.executor.offers()
         self.reaper.open(worker, now, self.executor)

@@ -27,7 +27,7 @@ class Floors:
         if item.creator is None or item.step:  # the steps of a run are one run
             return now
         floor = policies.rules_for(item.creator).min_interval_ms - _TOLERANCE_MS
-        chain = transaction.last_chain_start(item.schedule_id, now - floor)
+        chain = transaction.last_chain_start(item.schedule_id, now - floor, now)
         root = chain.root or item.schedule_id
         last = max(chain.started_at or 0, self._started.get(root, 0))
         if last + floor > now:

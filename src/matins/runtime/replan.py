@@ -20,7 +20,15 @@ _COUNTED = (*(state for state in RunState if state.live), RunState.CANCELLED)
 
 
 def replan(store: Store, catalog: Catalog, now: int) -> None:
+    with store.transaction(now) as transaction:
+        transaction.set_replanning(True)
     _withdraw_all(store, catalog, now)
+    _go_back_all(store, catalog, now)
+    with store.transaction(now) as transaction:
+        transaction.set_replanning(False)
+
+
+def _go_back_all(store: Store, catalog: Catalog, now: int) -> None:
     after = 0
     while True:
         with store.transaction(now) as transaction:

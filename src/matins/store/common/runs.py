@@ -96,6 +96,15 @@ class RunQueries(Statements):
     def recorded_until(self) -> int:
         return int(self._value("meta", key="recorded_until") or 0)
 
+    def set_replanning(self, begun: bool) -> None:
+        if begun:
+            self._all("set_meta", key="replanning", value="1")
+        else:
+            self._all("delete_meta", key="replanning")
+
+    def is_replanning(self) -> bool:
+        return self._value("meta", key="replanning") is not None
+
     def runs_ahead(self, now: int, after: int, limit: int) -> list[RunAhead]:
         return self._rows(RunAhead, "runs_ahead", now=now, after=after, limit=limit)
 
@@ -133,8 +142,8 @@ class RunQueries(Statements):
     def previous_state(self, schedule_id: int, run_id: int) -> int | None:
         return self._value("previous_state", id=schedule_id, run=run_id)
 
-    def last_chain_start(self, schedule_id: int, since: int) -> ChainStart:
-        found = self._row(ChainStart, "last_chain_start", id=schedule_id, since=since)
+    def last_chain_start(self, schedule_id: int, since: int, now: int) -> ChainStart:
+        found = self._row(ChainStart, "last_chain_start", id=schedule_id, since=since, now=now)
         assert found is not None
         return found
 

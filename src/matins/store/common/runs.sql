@@ -91,7 +91,7 @@ SELECT retry_of, retry_from FROM runs WHERE id = :id;
 -- nominal_slot: the slot of a step's run
 SELECT p.slot FROM runs r JOIN runs p ON p.id = r.parent WHERE r.id = :id;
 
--- last_chain_start: the root of a schedule's chain, and the last start since an instant of what agents made in it
+-- last_chain_start: the root of a schedule's chain, and the last start of what agents made in it, from one instant to now
 WITH RECURSIVE above (id, parent) AS (
   SELECT id, parent FROM schedules WHERE id = :id
   UNION SELECT s.id, s.parent FROM schedules s JOIN above a ON s.id = a.parent
@@ -101,7 +101,7 @@ WITH RECURSIVE above (id, parent) AS (
 )
 SELECT (SELECT min(id) FROM above WHERE parent IS NULL) AS root, max(r.started_at) AS started_at
 FROM chain c JOIN schedules s ON s.id = c.id AND s.creator_role = 'agent'
-JOIN runs r ON r.schedule_id = s.id AND r.parent IS NULL AND r.started_at >= :since;
+JOIN runs r ON r.schedule_id = s.id AND r.parent IS NULL AND r.started_at BETWEEN :since AND :now;
 
 -- count_places: the number of sets of needs, which engines compare
 SELECT count(*) FROM places;
