@@ -13,12 +13,15 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from random import Random
 
 from clockwork import Clockwork
 from director import LIVES, MOSTLY_STOPS, WITHOUT_STOPS, Director
 from ledger import Tally, reckon
+from proxy import MODES, Network
 from stage import Stage
 from theatre import Cover
 
@@ -30,6 +33,17 @@ _SHORT_MEMORY_DAYS = 4 / 86_400
 _STAGES = ("main", "clock", "memory")
 """All policies; a clock that steps; a history that is soon forgotten."""
 _RESTART_EVERY_S = 12
+_WEATHER_S = 1.2
+"""How long the network stays as it is: longer than a lease."""
+
+
+@dataclass(frozen=True)
+class House:
+    stages: list[Stage]
+    restart: Callable[[], None] | None = None
+    """Pulls the server away, if there is one."""
+    network: Network | None = None
+    """Between the first stage and the server."""
 
 
 def main() -> int:
@@ -39,8 +53,8 @@ def main() -> int:
     for store in asked.store or ("sqlite", "postgres"):
         folder = Path(tempfile.mkdtemp(prefix=f"matins-torture-{store}-"))
         # Without the check the faults that matter are the stops.
-        with _house(store, folder, _STAGES[:1] if asked.forget_epochs else _STAGES) as (stages, restart):
-            show = Show(stages, asked, restart)
+        with _house(store, folder, _STAGES[:1] if asked.forget_epochs else _STAGES) as house:
+            show = Show(house, asked)
             try:
                 show.play()
             finally:
@@ -71,15 +85,16 @@ def _arguments() -> argparse.Namespace:
 
 
 @contextmanager
-def _house(store: str, folder: Path, names: tuple[str, ...]) -> Iterator[tuple[list[Stage], Callable[[], None] | None]]:
-    """The stages of a store, and how to pull its server away, if it has one."""
+def _house(store: str, folder: Path, names: tuple[str, ...]) -> Iterator[House]:
     if store == "sqlite":
-        yield [_stage(name, f"sqlite:///{folder / name}.db", folder) for name in names], None
+        yield House([_stage(name, f"sqlite:///{folder / name}.db", folder) for name in names])
         return
     from server import Server
 
-    with Server(folder / "pg") as server:
-        yield [_stage(name, server.url(name), folder) for name in names], server.restart
+    with Server(folder / "pg") as server, closing(Network(server.socket, "network")) as network:
+        urls = [server.url(name, network.port if name == "main" else None) for name in names]
+        stages = [_stage(name, url, folder) for name, url in zip(names, urls, strict=True)]
+        yield House(stages, server.restart, network)
 
 
 def _stage(name: str, url: str, folder: Path) -> Stage:
@@ -91,12 +106,14 @@ def _stage(name: str, url: str, folder: Path) -> Stage:
 class Show:
     """All stages of one store."""
 
-    def __init__(self, stages: list[Stage], asked: argparse.Namespace, restart: Callable[[], None] | None) -> None:
+    def __init__(self, house: House, asked: argparse.Namespace) -> None:
         self._asked = asked
-        self._restart = restart
+        self._restart = house.restart
+        self._network = house.network
+        self._weather, self._turn_at = Random(f"{asked.seed} network"), 0.0
         self._restarts = 0
         self._cover = Cover(coarse=asked.coarse)
-        self._directors = [self._director(stage) for stage in stages]
+        self._directors = [self._director(stage) for stage in house.stages]
         self._main = self._directors[0]
         self._clocks = [
             Clockwork(director.theatre, f"{asked.seed} clock")
@@ -135,7 +152,10 @@ class Show:
                 for clock in self._clocks:
                     clock.step()
                 self._pull_away(began)
+                self._change_weather()
                 time.sleep(_LOOK_S)
+            if self._network is not None:
+                self._network.turn("well")
             self._settled = [director.finish() for director in self._directors]
             self._took = time.monotonic() - began
             if self._enough(began) or time.monotonic() - began > self._asked.seconds + _WORST_S:
@@ -148,13 +168,23 @@ class Show:
             self._restart()
             self._restarts += 1
 
+    def _change_weather(self) -> None:
+        if self._network is not None and not self._asked.forget_epochs and time.monotonic() >= self._turn_at:
+            self._network.turn(self._weather.choice(("well", *MODES)))
+            self._turn_at = time.monotonic() + self._weather.uniform(0.2, _WEATHER_S)
+
+    def _bad_weather(self) -> bool:
+        """Whether the network has had every mode, if there is one."""
+        return self._network is None or set(MODES) <= self._network.seen.keys()
+
     def _enough(self, began: float) -> bool:
         """Everything that was asked for, and every fault at least a few times."""
         enough = self._kills() >= self._asked.kills and time.monotonic() - began >= self._asked.seconds
         if self._asked.forget_epochs:
             return enough and self._main.followed >= 2
         faults = self._refused() > 0 and self._steps() >= 4 and self._full() > 0
-        return enough and faults and (self._restart is None or self._restarts > 0) and not self._cover.never()
+        outside = self._bad_weather() and (self._restart is None or self._restarts > 0)
+        return enough and faults and outside and not self._cover.never()
 
     def _kills(self) -> int:
         return sum(director.theatre.kills for director in self._directors)
@@ -163,7 +193,8 @@ class Show:
         """What was done, besides what is counted."""
         return (
             f"{self._took:.0f} s, {len(self._cover.died)} points died at, {self._refused()} stale writes refused, "
-            f"{self._steps()} steps of the clock, {self._full()} full disks, {self._restarts} restarts"
+            f"{self._steps()} steps of the clock, {self._full()} full disks, {self._restarts} restarts, "
+            f"network {dict(self._network.seen) if self._network else 'none'}"
         )
 
     def _refused(self) -> int:

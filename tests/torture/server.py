@@ -27,11 +27,16 @@ class Server:
     def uri(self) -> str:
         return f"postgresql://postgres:@/postgres?host={self._folder}"
 
-    def url(self, schema: str) -> str:
-        """A schema of its own, made when it is asked for."""
+    @property
+    def socket(self) -> Path:
+        return self._folder / ".s.PGSQL.5432"
+
+    def url(self, schema: str, port: int | None = None) -> str:
+        """A schema of its own, made when it is asked for; through a port of this machine, or by the socket."""
         with psycopg.connect(self.uri, autocommit=True) as connection:
             connection.execute(f"CREATE SCHEMA IF NOT EXISTS {schema}")
-        return f"{self.uri}&options=-csearch_path%3D{schema}"
+        way = self.uri if port is None else f"postgresql://postgres:@127.0.0.1:{port}/postgres?sslmode=disable"
+        return f"{way}&options=-csearch_path%3D{schema}"
 
     def restart(self) -> None:
         """As after a power cut: no goodbye to anybody, and recovery from the log."""
