@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from threading import Event
 from typing import Any, get_type_hints
@@ -21,10 +22,11 @@ from matins.seeds.herdctl import (
     build_schedule_prompt,
     get_agent_schedule_states,
     get_schedule_state,
+    notes,
     run_schedule,
     update_schedule_state,
 )
-from matins.testing import ManualClock
+from matins.testing import ManualClock, Sandbox
 from matins.work.tasks_file import TasksFile
 
 PATIENCE = 60
@@ -424,11 +426,44 @@ def test_h8_disabled_is_an_explicit_action_and_persists(made: Any, tmp_path: Pat
     again.start([agent(morning_report=REPORT)])
     assert get_schedule_state(home, "my-agent", "morning-report").status == "disabled"
     assert update_schedule_state(home, "my-agent", "morning-report", {"status": "idle"}).status == "idle"
-    for update, kind in (({"status": "broken"}, InvalidInput), ({"last_error": "x"}, InvalidInput),
-                         ({"status": "running"}, Conflict)):  # fmt: skip
-        with pytest.raises(kind) as caught:
+    for update in ({"status": "broken"}, {"last_run": "2025-01-19T10:00:00Z"}, {"last_run_at": "yesterday"}):
+        with pytest.raises(InvalidInput) as caught:
             update_schedule_state(home, "my-agent", "morning-report", update)
         assert caught.value.field in update
+
+
+def test_h8_every_field_of_the_state_can_be_set(made: Any, clock: ManualClock, tmp_path: Path) -> None:
+    """H8 H13: "await updateScheduleState(stateDir, "my-agent", "check-issues", { status: "running", last_run_at: … })";
+    a run that starts later decides again, and "running" does not outlive the process that said it"""
+    home, fired = tmp_path / ".herdctl", Fired()
+    scheduler = made(fired)
+    scheduler.start([agent(morning_report=REPORT)])
+    update = {"status": "running", "last_run_at": "2025-01-19T10:00:00Z"}
+    state = update_schedule_state(home, "my-agent", "morning-report", update)
+    assert (state.status, state.last_run_at) == ("running", "2025-01-19T10:00:00Z")
+    rest = {"status": "idle", "next_run_at": "2025-01-20T10:00:00+01:00", "last_error": "it\nbroke"}
+    update_schedule_state(home, "my-agent", "morning-report", rest)
+    noted = ("idle", "2025-01-19T10:00:00Z", "2025-01-20T09:00:00Z", "it broke")
+    assert get_schedule_state(home, "my-agent", "morning-report") == noted
+    assert get_agent_schedule_states(home, "my-agent") == {"morning-report": noted}
+    assert update_schedule_state(home, "my-agent", "morning-report", {"last_error": None}).last_error is None
+    update_schedule_state(home, "my-agent", "morning-report", {"status": "running"})
+    notes._running.clear()  # as after a crash
+    assert get_schedule_state(home, "my-agent", "morning-report").status == "idle"
+
+
+def test_h8_a_run_ends_what_was_noted() -> None:
+    """H8: the state follows from the runs"""
+    with closing(Sandbox(clock=ManualClock("2025-01-20T08:00:00Z"))) as bench:
+        bench.job("work")(lambda run: None)
+        bench.add("s", when="0 9 * * *", agent="my-agent", job="work")
+        update = {"last_run_at": "2025-01-19T10:00:00Z", "last_error": "it broke"}
+        bench.edit("s", agent="my-agent", labels={"team": "a"})
+        assert update_schedule_state(bench, "my-agent", "s", update).last_error == "it broke"
+        bench.run_until("2025-01-20T09:00:00Z")
+        state = get_schedule_state(bench, "my-agent", "s")
+        assert (state.last_run_at, state.last_error) == ("2025-01-20T09:00:00Z", None)
+        assert bench.get("s", agent="my-agent").labels["team"] == "a"
 
 
 def test_h13_build_schedule_prompt(tmp_path: Path) -> None:

@@ -10,8 +10,9 @@ from typing import Any
 from matins.api.results import GateReport, Run, Schedule
 from matins.api.schedules import Api
 from matins.engine.when.triggers import to_ms
-from matins.errors import Conflict, InvalidInput, NotFound, ScheduleTriggerError
+from matins.errors import InvalidInput, NotFound, ScheduleTriggerError
 from matins.library import Matins
+from matins.seeds.herdctl.notes import check_updates, is_marked, mark_running, with_notes, write
 from matins.seeds.herdctl.types import ScheduleCheckResult, ScheduleSkipReason, ScheduleState, ScheduleStatus
 from matins.seeds.run_views import error_of, last_started, text_of, under_way
 
@@ -41,6 +42,8 @@ def check_schedule(
     if found.trigger["kind"] == "never":  # only calls start it
         return ScheduleCheckResult(False, "unsupported_type")
     reports = m.why(schedule_name, agent=agent).now
+    if found.state == "active" and is_marked(found):
+        return ScheduleCheckResult(False, "already_running")
     waits = any(map(_waits_for_capacity, reports))
     for report in reports:
         if report.gate in _REASONS and report.passes is False and not _waits_for_capacity(report):
@@ -94,38 +97,31 @@ def get_agent_schedule_states(state: StateHolder, agent: str) -> dict[str, Sched
 def update_schedule_state(
     state: StateHolder, agent: str, schedule_name: str, updates: Mapping[str, Any]
 ) -> ScheduleState:
-    """Disable a schedule, or make it idle again; both survive a restart. The rest of its state is not stored: it
-    follows from its runs, so that it is never stale."""
-    for name in updates:
-        if name != "status":
-            hint = "Use run_schedule, or the on_trigger of a Scheduler: their runs are the state."
-            raise InvalidInput(
-                f'"{name}" follows from the runs of the schedule and cannot be set.',
-                value=updates[name], field=name, allowed="status", hint=hint,
-            )  # fmt: skip
+    """Set fields of the state. `disabled` and `idle` survive a restart; `running` ends with this process. The other
+    fields count until a run starts: then they follow from the runs, so that they are never stale."""
+    texts = check_updates(updates)
     with opened(state) as m:
         if m is None:
             raise NotFound(f'There is no schedule "{schedule_name}".', value=schedule_name, field="name")
         if "status" in updates:
             _set_status(m, m.get(schedule_name, agent=agent), updates["status"])
+        if texts:
+            schedule = m.get(schedule_name, agent=agent)
+            write(m, schedule, texts, last_started(m, schedule))
         return _state(m, m.get(schedule_name, agent=agent))
 
 
 def _set_status(m: Api, schedule: Schedule, status: Any) -> None:
-    if status == "disabled":
-        if schedule.state != "paused":
-            m.pause(schedule.name, agent=schedule.agent)
-    elif status == "idle":
-        if schedule.state == "paused":
-            m.resume(schedule.name, agent=schedule.agent)
-    elif status != "running":
-        allowed = "idle, disabled"
+    if status not in ("idle", "running", "disabled"):
+        allowed = "idle, running, disabled"
         raise InvalidInput(
             f'"status" must be {allowed}, not {status!r}.', value=status, field="status", allowed=allowed
         )
-    elif not under_way(last_started(m, schedule)):
-        hint = f'Start a run: m.run("{schedule.name}", agent="{schedule.agent}").'
-        raise Conflict(f'"{schedule.name}" is not running.', value=status, field="status", hint=hint)
+    mark_running(schedule, running=status == "running" and not under_way(last_started(m, schedule)))
+    if status == "disabled" and schedule.state != "paused":
+        m.pause(schedule.name, agent=schedule.agent)
+    elif status == "idle" and schedule.state == "paused":
+        m.resume(schedule.name, agent=schedule.agent)
 
 
 def raise_for_last_run(m: Api, agent: str, schedule_name: str) -> None:
@@ -137,15 +133,16 @@ def raise_for_last_run(m: Api, agent: str, schedule_name: str) -> None:
 
 def _state(m: Api, schedule: Schedule) -> ScheduleState:
     last = last_started(m, schedule)
-    return ScheduleState(
+    state = ScheduleState(
         status=_status(schedule, last),
         last_run_at=text_of(last.started_at) if last else None,
         next_run_at=text_of(schedule.due_at),
         last_error=error_of(last) if last and last.state == "failed" else None,
     )
+    return with_notes(state, schedule, last)
 
 
 def _status(schedule: Schedule, last: Run | None) -> ScheduleStatus:
-    if under_way(last) and schedule.state in ("active", "completed"):
+    if (under_way(last) or is_marked(schedule)) and schedule.state in ("active", "completed"):
         return "running"
     return "idle" if schedule.state == "active" else "disabled"
