@@ -19,6 +19,8 @@ def files(folder: Path, text: str) -> None:
     (folder / "my-crontab").write_text(found)
     task = {"id": "d6f1bb1e", "type": "interval", "message": "Look", "profile": "claude-haiku", "intervalMs": 30_000}
     (folder / "schedules.json").write_text(json.dumps({"tasks": [task]}))
+    mission = {"id": "m", "status": "recurring", "schedule": "0 2 * * *", "tasks": [{"title": "T", "assignTo": "a"}]}
+    (folder / "missions.json").write_text(json.dumps([mission]))
     (folder / "herdctl.yaml").write_text("name: keeper\nschedules: {check: {type: interval, interval: 5m}}\n")
     row = {"schedule_id": "s1", "name": "Poll", "type": "interval", "spec": "30", "payload": "{}"}
     (folder / "syris.json").write_text(json.dumps([row]))
@@ -35,7 +37,7 @@ def test_b11_the_commands_of_the_page(tmp_path: Path) -> None:
     text = PAGE.read_text(encoding="utf-8")
     files(tmp_path, text)
     commands = [line for block in re.findall(r"```sh\n(.*?)```", text, re.DOTALL) for line in block.splitlines()]
-    assert len(commands) == 6
+    assert len(commands) == 7
     summaries: list[str] = []
     for command in commands:
         words = [sys.executable, "-m", "matins", "--home", str(tmp_path / "home"), *shlex.split(command)[1:]]
@@ -45,6 +47,7 @@ def test_b11_the_commands_of_the_page(tmp_path: Path) -> None:
     assert summaries == [
         "To import from crontab: +4 ~0 =0",
         "Imported from crontab: +4 ~0 =0",
+        "To import from polpo: +2 ~0 =0",
         "To import from cortex: +2 ~0 =0",
         "To import from herdctl: +2 ~0 =0",
         "To import from corvid: +1 ~0 =0",

@@ -186,3 +186,30 @@ def test_v7_a_cron_schedule_fires_and_creates_a_work_task() -> None:
         row = agent_schedule(bench.get("work"))
         assert (row.last_run_at, row.next_run_at) == ("2026-03-30T09:00:00Z", "2026-04-06T09:00:00Z")
         assert row.execution_count == 1
+
+
+def test_v13_several_actions_are_steps_with_executions_of_their_own() -> None:
+    """V13 V6 V12: "actions: JSON array of ScheduleAction objects"; each has its own state, approval, work task and
+    result, and a failure stops no other"""
+    with closing(Sandbox(clock=ManualClock("2026-03-27T08:00:00Z"))) as bench:
+        service = SchedulerService(bench, lambda run: {"work_task_id": "wt-7"})
+        bench.job("star_repo")(lambda run: 1 / 0)
+        actions = [{"type": "star_repo", "repos": ["a/b"]}, {"type": "work_task", "description": "Paint"}]
+        made = create_schedule(bench, "w", agent_id="magpie", actions=actions, cron_expression="0 9 * * *")
+        assert agent_schedule(made).actions == tuple(actions)
+        bench.run_until("2026-03-27T09:00:00Z")
+        states = {each.action_type: each.status for each in service.list_executions(made)}
+        assert states == {"star_repo": "failed", "work_task": "awaiting_approval"}
+        asked = next(each for each in service.list_executions(made) if each.action_type == "work_task")
+        assert asked.action_input == {"description": "Paint"}
+        service.resolve_approval(asked.id, True)
+        bench.settle()
+        done = service.get_execution(asked.id)
+        assert done is not None
+        assert (done.status, done.work_task_id) == ("completed", "wt-7")
+
+
+def test_v13_a_schedule_needs_an_action() -> None:
+    """V13: "actions: NOT NULL" """
+    with closing(Sandbox()) as bench, pytest.raises(InvalidInput, match="needs an action"):
+        create_schedule(bench, "w", agent_id="magpie", cron_expression="0 9 * * *")

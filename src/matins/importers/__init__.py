@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from matins.importers import cortex, corvid, crontab, herdctl, syris
+from matins.importers import cortex, corvid, crontab, herdctl, polpo, syris
 from matins.importers.entries import Imported, labelled
 
 Read = Callable[[str, str], Imported]
 """From a path, and the time zone of the machine."""
-IMPORTERS: Mapping[str, Read] = {module.SOURCE: module.read for module in (cortex, herdctl, corvid, syris)}
+IMPORTERS: Mapping[str, Read] = {module.SOURCE: module.read for module in (polpo, cortex, herdctl, corvid, syris)}
 
 
 def read_import(source: str, path: str | None, zone: str) -> Imported:

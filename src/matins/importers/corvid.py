@@ -1,7 +1,8 @@
-"""corvid-agent's database: each row of agent_schedules, and each of its actions, is a schedule."""
+"""corvid-agent's database: each row of agent_schedules is a schedule, and several actions are its steps."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -25,36 +26,45 @@ def read(path: str, zone: str) -> Imported:
             left_out.append(f"{origin}: it is completed.")
             continue
         try:
-            entries += _schedules(row, origin, zone, names)
+            entries.append(_schedule(row, origin, zone, names))
         except InvalidInput as error:
             left_out.append(f"{origin}: {error.message}")
     return Imported(SOURCE, tuple(entries), tuple(left_out))
 
 
-def _schedules(row: dict[str, Any], origin: str, zone: str, names: set[str]) -> list[ImportEntry]:
+def _schedule(row: dict[str, Any], origin: str, zone: str, names: set[str]) -> ImportEntry:
     actions: list[dict[str, Any]] = orjson.loads(row["actions"]) if isinstance(row["actions"], str) else row["actions"]
     when, old = _when(row, zone)
-    entries: list[ImportEntry] = []
-    for action in actions:
-        name = slug(row["name"] if len(actions) == 1 else f"{row['name']} {action['type']}", names, "schedule")
-        names.add(name)
-        settings = {
-            "agent": row["agent_id"],
-            "description": row.get("description") or None,
-            "timezone": zone,
-            "job": action["type"],
-            "payload": {key: value for key, value in action.items() if key != "type"},
-            "approval": row.get("approval_policy") or "owner_approve",
-            "max_executions": _left(row),
-            "labels": {"notify_address": row["notify_address"]} if row.get("notify_address") else None,
-        }
-        entries.append(
-            ImportEntry(
-                "schedule", name, with_preset("corvid", when, settings), origin, old,
-                paused=row.get("status") == "paused",
-            )
-        )  # fmt: skip
-    return entries
+    name = slug(row["name"], names, "schedule")
+    names.add(name)
+    settings = {
+        "agent": row["agent_id"],
+        "description": row.get("description") or None,
+        "timezone": zone,
+        **actions_settings(actions),
+        "approval": row.get("approval_policy") or "owner_approve",
+        "max_executions": _left(row),
+        "labels": {"notify_address": row["notify_address"]} if row.get("notify_address") else None,
+    }
+    paused = row.get("status") == "paused"
+    return ImportEntry("schedule", name, with_preset("corvid", when, settings), origin, old, paused)
+
+
+def actions_settings(actions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """A schedule with one action has a job; with several, a step for each, side by side."""
+    parts: list[dict[str, Any]] = [
+        {"job": action["type"], "payload": {key: value for key, value in action.items() if key != "type"}}
+        for action in actions
+    ]
+    if len(parts) == 1:
+        return parts[0]
+    if not parts:
+        raise InvalidInput("A schedule needs an action.", field="actions", hint='actions=[{"type": "star_repo", …}]')
+    titles: set[str] = set()
+    for part in parts:
+        part["title"] = slug(part["job"], titles, "action")
+        titles.add(part["title"])
+    return {"steps": parts}
 
 
 def _when(row: dict[str, Any], zone: str) -> tuple[str, OldTimes]:

@@ -19,7 +19,7 @@ SOURCE, DIGEST = "imported_from", "import_digest"
 
 
 class ImportEntry(NamedTuple):
-    kind: Literal["agent", "work_source", "schedule"]
+    kind: Literal["agent", "work_source", "inbound", "schedule"]
     name: str
     settings: Mapping[str, Any]
     """As they are written in the file."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast
@@ -12,6 +13,7 @@ from matins.errors import InvalidInput
 from matins.importers.entries import Imported, ImportEntry, with_preset
 from matins.importers.files import read_text
 from matins.importers.old_times import Cron, Every, OldTimes
+from matins.model.call import ANY_CHANNEL
 from matins.texts.yaml_nodes import parse, to_python
 
 SOURCE = "herdctl"
@@ -78,9 +80,6 @@ def _agent(agent: Mapping[str, Any]) -> dict[str, Any]:
 
 def _schedule(agent: str, name: str, entry: dict[str, Any], origin: str, zone: str) -> Iterator[ImportEntry]:
     kind = entry.get("type")
-    if kind in _UNTIMED:
-        raise InvalidInput(f"type {kind} has no times. Use `on` in matins.yaml.", value=kind, field="type")
-    when, old = _when(entry, zone)
     settings: dict[str, Any] = {"agent": agent, "timezone": zone, "prompt": entry.get("prompt")}
     source = entry.get("work_source")
     if isinstance(source, dict):
@@ -89,7 +88,27 @@ def _schedule(agent: str, name: str, entry: dict[str, Any], origin: str, zone: s
     if entry.get("resume_session") is not False:
         settings["target"] = conversation_of(agent)
     paused = entry.get("enabled") is False
+    if kind in _UNTIMED:
+        yield from _called(f"{agent}-{name}", name, str(kind), settings, origin, paused=paused)
+        return
+    when, old = _when(entry, zone)
     yield ImportEntry("schedule", name, with_preset("herdctl", when, settings), origin, old, paused)
+
+
+def _called(
+    endpoint: str, name: str, kind: str, settings: dict[str, Any], origin: str, *, paused: bool
+) -> Iterator[ImportEntry]:
+    """A schedule that no time triggers. herdctl's file names neither the endpoint nor the channel."""
+    given = {key: value for key, value in settings.items() if value is not None and key != "timezone"}
+    given["prompt_prefix"] = False
+    if kind == "chat":
+        note = "Any channel: restrict it with on."
+        yield ImportEntry("schedule", name, {"on": {"chat": ANY_CHANNEL}, **given}, origin, None, paused, (note,))
+        return
+    variable = re.sub(r"\W", "_", endpoint).upper() + "_SECRET"
+    note = f"The sender gives the secret in {variable} as a bearer token."
+    yield ImportEntry("inbound", endpoint, {"kind": "bearer", "secret": f"env:{variable}"}, origin, notes=(note,))
+    yield ImportEntry("schedule", name, {"on": {"webhook": endpoint}, **given}, origin, None, paused)
 
 
 def _when(entry: dict[str, Any], zone: str) -> tuple[str, OldTimes]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Literal, NamedTuple, Unpack, cast
@@ -22,6 +22,7 @@ from matins.engine.when.triggers import Trigger, to_ms
 from matins.errors import CronParseError, IntervalParseError, InvalidInput, NotFound
 from matins.executors.python import Job, JobContext
 from matins.executors.registry import installed_jobs
+from matins.importers.corvid import actions_settings
 from matins.library import Matins
 from matins.model.run import GatesPassed
 from matins.model.schedule import ApprovalPolicy
@@ -97,8 +98,9 @@ def create_schedule(
     name: str,
     *,
     agent_id: str,
-    action_type: str,
+    action_type: str | None = None,
     action_input: Mapping[str, Any] | None = None,
+    actions: Sequence[Mapping[str, Any]] = (),
     cron_expression: str | None = None,
     interval_ms: int | None = None,
     approval_policy: ApprovalPolicy = "owner_approve",
@@ -106,14 +108,15 @@ def create_schedule(
     notify_address: str | None = None,
     **settings: Unpack[ScheduleSettings],
 ) -> Schedule:
-    """A schedule with the seed's safety rails; `settings` are Matins' own, such as `max_executions`."""
+    """A schedule with the seed's safety rails: one action, or `actions`, which are steps side by side. `settings` are
+    Matins' own, such as `max_executions`."""
     validate_schedule_frequency(cron_expression, interval_ms)
     trigger = _trigger(cron_expression, interval_ms)
     links = {"project_id": project_id, "notify_address": notify_address}
     preset = PRESET.settings_for(trigger.definition.when)
+    one = () if action_type is None else ({"type": action_type, **(action_input or {})},)
     given: ScheduleSettings = {
-        "job": action_type,
-        "payload": dict(action_input or {}),
+        **cast("ScheduleSettings", actions_settings((*one, *actions))),
         "approval": approval_policy,
         "pause_after_failures": preset["pause_after_failures"],
         "catch_up": preset["catch_up"],
@@ -224,10 +227,16 @@ class AgentSchedule:
     updated_at: str
 
 
+def _action(part: dict[str, Any]) -> dict[str, Any]:
+    payload: dict[str, Any] = part.get("payload") or {}
+    return {"type": part["job"], **payload}
+
+
 def agent_schedule(schedule: Schedule) -> AgentSchedule:
     """The row of a schedule: every column of the seed, from what Matins holds."""
     settings, trigger = schedule.settings, schedule.trigger
-    action: dict[str, Any] = {"type": schedule.job, **(settings.get("payload") or {})}
+    parts = cast("list[dict[str, Any]]", settings.get("steps") or [{"job": schedule.job, **settings}])
+    actions = tuple(_action(part) for part in parts)
     ended = schedule.state not in ("active", "paused", "pending")
     return AgentSchedule(
         id=schedule.id,
@@ -237,7 +246,7 @@ def agent_schedule(schedule: Schedule) -> AgentSchedule:
         project_id=schedule.labels.get("project_id"),
         cron_expression=trigger.get("expression"),
         interval_ms=trigger.get("every_ms"),
-        actions=(action,),
+        actions=actions,
         approval_policy=settings.get("approval", "auto"),
         max_executions=schedule.max_executions,
         execution_count=schedule.executions,
@@ -343,9 +352,18 @@ class SchedulerService:
             return None
 
     def list_executions(self, schedule: Schedule, limit: int = 50) -> list[ScheduleExecution]:
-        """The newest first."""
-        shown = map(self._shown, newest_first(self._matins, schedule))
+        """The newest first. An action of several has an execution of its own."""
+        runs = (run for whole in newest_first(self._matins, schedule) for run in self._actions(whole, schedule))
+        shown = map(self._shown, runs)
         return list(islice((execution for execution in shown if execution is not None), limit))
+
+    def _actions(self, run: Run, schedule: Schedule) -> Iterator[Run]:
+        if not schedule.settings.get("steps"):
+            yield run
+            return
+        for step in self._matins.runs.get(run.id).steps:
+            if step.run_id is not None:
+                yield self._matins.runs.get(step.run_id)
 
     def _shown(self, run: Run) -> ScheduleExecution | None:
         """None of a slot that came to no execution: skipped, missed or blocked."""

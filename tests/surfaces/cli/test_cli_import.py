@@ -150,7 +150,7 @@ CORTEX = {
 def test_b11_cortex(user: User, tmp_path: Path) -> None:
     """B11 C2: schedules.json, in the time of its machine; a time that the clocks skip is marked"""
     path = tmp_path / "schedules.json"
-    path.write_text(json.dumps(CORTEX))
+    path.write_text(json.dumps(CORTEX).replace("task-dispatch", "own-job"))
     found = document(user, "cortex", str(path))
     schedules = of(found)
     assert set(of(found, "agent")) == {"claude-haiku", "claude-sonnet"}
@@ -160,12 +160,12 @@ def test_b11_cortex(user: User, tmp_path: Path) -> None:
     text = user.says("import", "cortex", str(path))
     assert "    + 2026-03-29T03:00+02:00 only after" in text
     refused = user.says("import", "cortex", str(path), "--apply")
-    assert '    refused: There is no job "task-dispatch".' in refused
+    assert '    refused: There is no job "own-job".' in refused
     assert refused.splitlines()[-1] == "Imported from cortex: +5 ~0 =0, 1 refused", "the others are imported"
-    user.bench.job("task-dispatch")(lambda run: None)
+    user.bench.job("own-job")(lambda run: None)
     assert user.says("import", "cortex", str(path), "--apply").splitlines()[-1] == "Imported from cortex: +1 ~0 =5"
     assert user.bench.get("aaaa0002").state == "paused"
-    assert user.bench.get("d6f1bb1e").settings["job"] == "task-dispatch"
+    assert user.bench.get("d6f1bb1e").settings["job"] == "own-job"
     assert user.says("import", "cortex", str(path), "--apply").splitlines()[-1] == "Imported from cortex: +0 ~0 =6"
 
 
@@ -180,7 +180,8 @@ def test_b11_herdctl(user: User, tmp_path: Path) -> None:
         "  check-issues:\n    type: interval\n    interval: 5m\n    prompt: Check for ready issues.\n"
         "    work_source: {type: github, repo: octo-org/garden, labels: {ready: todo}}\n"
         "  morning-report: {type: cron, cron: 0 9 * * 1-5, prompt: Report., resume_session: false, enabled: false}\n"
-        "  on-push: {type: webhook}\n  broken: {type: interval}\n"
+        "  on-push: {type: webhook, prompt: Look.}\n  talk: {type: chat, prompt: Answer.}\n"
+        "  broken: {type: interval}\n"
     )
     found = document(user, "herdctl", str(tmp_path / "herdctl.yaml"))
     agent = of(found, "agent")["keeper"]["settings"]
@@ -190,8 +191,13 @@ def test_b11_herdctl(user: User, tmp_path: Path) -> None:
     assert issues["settings"]["first"] == "immediately"
     assert of(found, "work_source")["keeper-check-issues"]["settings"]["labels"] == ["todo"]
     assert (report["paused"], report["differences"], "target" in report["settings"]) == (True, 0, False)
-    assert [text.partition(": ")[0].rpartition("/")[2] for text in found["left_out"]] == ["on-push", "broken"]
+    assert [text.partition(": ")[0].rpartition("/")[2] for text in found["left_out"]] == ["broken"]
+    endpoint = of(found, "inbound")["keeper-on-push"]
+    assert endpoint["settings"] == {"kind": "bearer", "secret": "env:KEEPER_ON_PUSH_SECRET"}
     user.says("import", "herdctl", str(tmp_path / "herdctl.yaml"), "--apply")
+    assert user.bench.get("on-push").settings["on"] == {"webhook": "keeper-on-push"}
+    assert user.bench.get("talk").settings["on"]["chat"] == "*"
+    assert user.bench.calls.fire("webhook", "keeper-on-push", "1").runs[0].schedule == "on-push"
     assert user.bench.get("morning-report").state == "paused"
     assert user.bench.get("check-issues").settings["work_source"] == "keeper-check-issues"
 
@@ -219,22 +225,77 @@ def test_b11_corvid(user: User, tmp_path: Path) -> None:
     path = rows(
         tmp_path / "corvid.db", "agent_schedules", CORVID,
         {**CORVID, "id": "5b20", "name": "Two", "cron_expression": None, "interval_ms": 300_500,
-         "actions": '[{"type": "send_message", "toAgentId": "a", "message": "m"}, {"type": "work_task"}]'},
+         "actions": '[{"type": "send_message", "toAgentId": "a", "message": "m"}, '
+                    '{"type": "work_task", "description": "d"}]'},
         {**CORVID, "id": "5b21", "status": "completed"},
     )  # fmt: skip
     found = document(user, "corvid", path, "-z", "UTC")
     first = of(found)["weekly-work"]
     assert (first["old"], first["differences"] > 0) == (0, True)
     assert first["settings"]["max_executions"] == 6
-    assert set(of(found)) == {"weekly-work", "two-send-message", "two-work-task"}
-    assert of(found)["two-work-task"]["settings"]["when"] == "300500ms"
+    assert set(of(found)) == {"weekly-work", "two"}
+    assert of(found)["two"]["settings"]["when"] == "300500ms"
     assert found["left_out"] == ["agent_schedules 5b21: it is completed."]
-    for job in ("star_repo", "send_message", "work_task"):
-        user.bench.job(job)(lambda run: None)
+    user.bench.agents.set("magpie", runner="demo")
+    user.bench.agents.set("a", runner="demo")
     user.says("import", "corvid", path, "-z", "UTC", "--apply")
-    made = user.bench.get("two-send-message")
+    made = user.bench.get("two")
     assert made.trigger["every_ms"] == 300_500
-    assert made.settings["payload"] == {"toAgentId": "a", "message": "m"}
+    assert [(step["job"], step["payload"]) for step in made.settings["steps"]] == [
+        ("send_message", {"toAgentId": "a", "message": "m"}), ("work_task", {"description": "d"}),
+    ]  # fmt: skip
+
+
+POLPO: list[dict[str, Any]] = [
+    {
+        "id": "nightly", "name": "Nightly integration tests", "status": "recurring", "schedule": "0 2 * * *",
+        "endDate": "2027-06-30T23:59:00Z",
+        "tasks": [
+            {
+                "title": "Run full test suite", "assignTo": "test-agent",
+                "description": "Run all integration and unit tests. Report any failures.",
+            },
+            {
+                "title": "Generate coverage report", "assignTo": "report-agent", "dependsOn": ["Run full test suite"],
+                "description": "Generate a coverage report and save to coverage-report.md.",
+            },
+        ],
+    },
+    {"id": "deploy", "status": "scheduled", "schedule": "0 14 15 3 *", "tasks": [{"title": "Deploy", "assignTo": "d"}]},
+    {
+        "id": "moved", "status": "paused", "schedule": "2027-03-15T14:00:00Z",
+        "data": '{"tasks": [{"title": "Move", "assignTo": "d"}]}',
+    },
+    {"id": "idea", "status": "draft", "tasks": [{"title": "Think"}]},
+    {"id": "old", "status": "completed", "schedule": "0 2 * * *", "tasks": [{"title": "Rest"}]},
+    {"id": "short", "status": "recurring", "schedule": "@daily", "tasks": [{"title": "Rest"}]},
+]  # fmt: skip
+
+
+def test_b11_polpo(user: User, tmp_path: Path) -> None:
+    """B11 P1 P6: missions with their tasks, from JSON or the database; a second time changes nothing"""
+    (tmp_path / "missions.json").write_text(json.dumps({"missions": POLPO}))
+    found = document(user, "polpo", str(tmp_path / "missions.json"), "-z", "UTC")
+    assert set(of(found)) == {"nightly", "deploy", "moved"}
+    assert of(found)["nightly"]["differences"] == 0
+    assert of(found)["moved"]["paused"]
+    assert of(found)["deploy"]["notes"] == ["A one-shot by cron: it runs at its next match, once."]
+    assert set(of(found, "agent")) == {"test-agent", "report-agent", "d"}
+    assert [text.partition(":")[0] for text in found["left_out"]] == ["mission idea", "mission old", "mission short"]
+    user.says("import", "polpo", str(tmp_path / "missions.json"), "-z", "UTC", "--apply")
+    status = {mission.name: mission.status for mission in user.bench.missions.list()}
+    assert status == {"nightly": "recurring", "deploy": "scheduled", "moved": "paused"}
+    steps = user.bench.get("nightly", agent="test-agent").settings["steps"]
+    assert (steps[1]["agent"], steps[1]["after"]) == ("report-agent", ["Run full test suite"])
+    assert user.bench.get("nightly", agent="test-agent").settings["ends_at"].startswith("2027-06-30T23:59")
+    again = user.says("import", "polpo", str(tmp_path / "missions.json"), "-z", "UTC", "--apply")
+    assert again.splitlines()[-1] == "Imported from polpo: +0 ~0 =6"
+    columns = ("id", "name", "status", "schedule", "data", "end_date")
+    row = dict.fromkeys(columns) | {"id": "n", "status": "recurring", "schedule": "0 2 * * *"}
+    data = json.dumps({"tasks": POLPO[0]["tasks"]})
+    path = rows(tmp_path / "polpo.db", "missions", row | {"data": data}, row | {"id": "m", "data": "{"})
+    stored = document(user, "polpo", path, "-z", "UTC")
+    assert (set(of(stored)), len(stored["left_out"])) == ({"n"}, 1)
 
 
 def test_b11_syris(user: User, tmp_path: Path) -> None:

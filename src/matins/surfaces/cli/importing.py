@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _SYSTEMS = {
     "crontab": "Import a crontab. TARGET: a file, a user, or /etc/cron.d; default: your own.",
+    "polpo": "Import the missions of Polpo, from its database or as JSON.",
     "cortex": "Import the schedules.json of Cortex.",
     "herdctl": "Import a herdctl.yaml, or an agent's file.",
     "corvid": "Import the database of corvid-agent, or its rows as JSON.",
@@ -32,7 +33,7 @@ _MORE = """
 Without --apply nothing is changed. Every schedule is shown with its times in the next month beside those of the other
 system; differences are marked.
 """
-_NOUNS = {"agent": "agents", "work_source": "work_sources"}
+_NOUNS = {"agent": "agents", "work_source": "work_sources", "inbound": "inbound"}
 _MARKS = {"added": "+", "changed": "~", "same": "=", "taken": "!", "kept": "=", "refused": "!"}
 _PAGE = 1_000
 
