@@ -165,6 +165,20 @@ def test_b5_a_budget_that_several_share_is_asked_about_once(bench: Sandbox, shop
     assert purse(bench).money == "$1.20"
 
 
+def test_b5_the_budget_of_an_agent_that_only_does_a_step(bench: Sandbox, shop: list[Any]) -> None:
+    """B5 P6: a schedule waits for the budget of each agent of its steps"""
+    shop[:] = ["$1.10"]
+    bench.budgets.set("coder", period="day", max_cost="$1", scope="agent", of="coder")
+    for name in ("s", "t"):
+        bench.add(name, when="0 12 * * *", steps=[{"title": "Build", "job": "buy", "agent": "coder"}])
+        bench.run(name)
+    bench.settle()
+    assert [bench.get(name).paused_by for name in ("s", "t")] == ["budget", "budget"]
+    (asked,) = bench.approvals.list()
+    bench.approvals.approve(asked.id)
+    assert [bench.get(name).state for name in ("s", "t")] == ["active", "active"]
+
+
 def test_b5_no_yes_for_what_another_budget_or_a_person_stopped(bench: Sandbox, shop: list[Any]) -> None:
     """B5 C16"""
     overspend_together(bench, shop)

@@ -249,6 +249,21 @@ def test_a_retry_from_a_step_repeats_it_and_all_behind_it(sandbox: Any) -> None:
     assert sandbox.ran == ["B", "C", "D"]
 
 
+def test_a_retry_with_a_key_is_made_once(sandbox: Any) -> None:
+    """B8: the same key gives the run that exists, also when that one has succeeded"""
+    sandbox.broken.add("B")
+    sandbox.add("m", when="0 9 * * *", overlap="allow", steps=[step("A"), step("B", "A")])
+    sandbox.run_until("2026-03-27T09:30:00Z")
+    failed = newest(sandbox).id
+    sandbox.broken.clear()
+    again = sandbox.runs.retry(failed, key="fix-1")
+    assert sandbox.runs.retry(failed, key="fix-1").id == again.id
+    sandbox.settle()
+    assert sandbox.runs.retry(failed, key="fix-1").state == "succeeded"
+    assert sandbox.runs.retry(failed, key="fix-2").id != again.id
+    assert sandbox.ran == ["A", "B", "B"]
+
+
 def test_a_plain_run_is_repeated_whole(sandbox: Any) -> None:
     """B8"""
     sandbox.broken.add("A")

@@ -10,6 +10,25 @@ LIMIT = 2
 PAUSED = ("paused-0", "paused-1")
 EDITED = ("edited-0", "edited-1")
 MANUAL = "by-hand"
+STEPS, BROKEN = "steps", "steps-fail"
+"""Two steps side by side and one that waits for both; a step that fails once, one that always fails, one behind it."""
+
+
+def _step(title: str, *after: str, **words: Any) -> dict[str, Any]:
+    return {"title": title, "job": "work", "after": list(after), **words}
+
+
+_JOINED = [
+    _step("Left", payload={"ms": 60}),
+    _step("Right", payload={"ms": 60}),
+    _step("Join", "Left", "Right"),
+]
+_FAILING = [
+    _step("Build"),
+    _step("Try", "Build", retries=1, payload={"fails": 1}),
+    _step("Fail", "Build", payload={"fails": 9, "ms": 260}),
+    _step("After", "Try", "Fail"),
+]
 
 
 def _cast() -> list[dict[str, Any]]:
@@ -39,8 +58,19 @@ def _cast() -> list[dict[str, Any]]:
         *({"name": name, "when": EVERY, "overlap": "queue", "queue_limit": 5} for name in PAUSED),
         *({"name": name, "when": EVERY, "payload": {"ms": 50}} for name in EDITED),
         {"name": MANUAL, "when": "0 0 1 1 *", "overlap": "allow"},
+        {"name": STEPS, "when": EVERY, "overlap": "allow", "steps": _JOINED},
+        {
+            "name": BROKEN,
+            "when": EVERY,
+            "overlap": "queue",
+            "queue_limit": 2,
+            "retries": 1,
+            "retry_delay": "1s",
+            "failure_backoff": "none",
+            "steps": _FAILING,
+        },
     ]
 
 
-CAST = [{"job": "work", **words} for words in _cast()]
-FEW = [words for words in CAST if words["name"] in ("allow", "one-for-all", "queue", "interval", "grid")]
+CAST = [words if "steps" in words else {"job": "work", **words} for words in _cast()]
+FEW = [words for words in CAST if words["name"] in ("allow", "one-for-all", "queue", "interval", "grid", STEPS)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
-from cast import EDITED, EVERY, MANUAL, PAUSED
+from cast import BROKEN, EDITED, EVERY, MANUAL, PAUSED, STEPS
 from diary import Diary
 
 from matins import Matins
@@ -54,10 +54,19 @@ def edit(matins: Matins, rng: Random, diary: Diary) -> None:
 
 
 def cancel(matins: Matins, rng: Random, diary: Diary) -> None:
-    for run in matins.runs.list(schedule=rng.choice(("queue", "skip", *PAUSED)), limit=5):
+    for run in matins.runs.list(schedule=rng.choice(("queue", "skip", STEPS, BROKEN, *PAUSED)), limit=5):
         if run.live:
             matins.runs.cancel(run.id)
             return
+
+
+def retry(matins: Matins, rng: Random, diary: Diary) -> None:
+    """Steps that succeeded are carried over into a run of its own."""
+    for run in matins.runs.list(schedule=BROKEN, state="failed", limit=5):
+        key = f"again-{rng.randrange(_KEYS)}"
+        again = matins.runs.retry(run.id, from_step=rng.choice((None, "Try")), key=key)
+        diary.tell("promised_run", key=key, run=int(again.id))
+        return
 
 
 def look(matins: Matins, rng: Random, diary: Diary) -> None:
@@ -75,5 +84,6 @@ _CHOICES: tuple[Callable[[Matins, Random, Diary], None], ...] = (
     resume,
     edit,
     cancel,
+    retry,
     look,
 )

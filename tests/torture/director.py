@@ -136,6 +136,8 @@ class Director:
         if self._heir:
             self._heir = False
             return "long"
+        if "stop" in self._lives and not self.theatre.refused and self._rng.random() < 0.3:
+            return "stop"  # only who stood still writes what is old
         if self._hunting() and self._rng.random() < 0.6:
             return self._rng.choice(("long", "long", "end", "stop") if "stop" in self._lives else ("long", "end"))
         if not self._deck:

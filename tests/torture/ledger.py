@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
 import orjson
 from arithmetic import Beat, beat_of
 from diary import Line
+from step_ledger import check_steps
 
 from matins import Matins
 from matins.engine.schedules import decode
+from matins.engine.steps import of_step
 from matins.model.run import RunState
+from matins.model.schedule import ScheduleDefinition
+from matins.runtime.step_changes import CARRIED_OVER
 
 _WAITS_FOR_A_PERSON = (RunState.WAITING, RunState.HELD)
-_ENDS = {f"run.{state.label}": state for state in RunState if not state.live} | {"schedule.missed": RunState.MISSED}
-_ENDS_OF_AN_EPOCH = ("run.retrying", "run.failed", "run.unknown")
+_ENDS = {f"{what}.{state.label}": state for what in ("run", "step") for state in RunState if not state.live}
+_ENDS["schedule.missed"] = RunState.MISSED
+_ENDS_OF_AN_EPOCH = tuple(f"{what}.{end}" for what in ("run", "step") for end in ("retrying", "failed", "unknown"))
 """The ways in which a run leaves an epoch behind, besides success, which leaves the epoch in its outcome."""
 _SOON_MS = 240_000
 """Within so long after the last start all schedules have run again: one that the clock silenced has not."""
-_RUNS = """SELECT id, schedule_id, slot, request_key, state, epoch, planned_at, slots, first_slot, outcome, reason
+_RUNS = """SELECT id, schedule_id, slot, request_key, state, epoch, planned_at, slots, first_slot, outcome, reason,
+  rev, attempt, owner, parent, step, round
 FROM runs ORDER BY schedule_id, slot, id"""
 _SCHEDULES = """SELECT s.id, s.name, s.state, v.definition, d.next_slot, d.due_at, d.waiting
 FROM schedules s JOIN revisions v ON v.schedule_id = s.id AND v.rev = s.rev JOIN due d ON d.schedule_id = s.id"""
@@ -66,6 +72,7 @@ class Rows:
 @dataclass
 class Tally:
     slots: int = 0
+    steps: int = 0
     lost: int = 0
     duplicated: int = 0
     repeated: int = 0
@@ -95,6 +102,14 @@ class Record:
     first_slot: int | None
     outcome: Any
     reason: str | None
+    rev: int
+    attempt: int
+    owner: int | None
+    parent: int | None
+    step: int
+    round: int | None
+    works: bool
+    """Whether it has a job of its own: not a run of steps, nor a step whose result is that of another."""
 
     @property
     def first(self) -> int:
@@ -104,21 +119,30 @@ class Record:
 
     @property
     def result(self) -> Any:
-        """What the job returned."""
-        return self.outcome.get("result") if isinstance(self.outcome, dict) else None
+        """What its own job returned."""
+        return self.outcome.get("result") if self.works and isinstance(self.outcome, dict) else None
+
+    @property
+    def mark(self) -> tuple[int, int]:
+        """The attempt that its result is of."""
+        return self.id, self.result["epoch"]
 
 
 def reckon(url: str, lines: Sequence[Line], settled_at: int, *, memory_ms: int | None = None) -> Tally:
     """Everything that must hold. Records older than `memory_ms` may be gone."""
     pruned, since = memory_ms is not None, settled_at - memory_ms if memory_ms is not None else 0
     rows, tally = Rows(url), Tally()
-    records = [Record(*row[:4], RunState(row[4]), *row[5:9], _json(row[9]), row[10]) for row in rows.all(_RUNS)]
+    revisions = rows.all("SELECT schedule_id, rev, definition FROM revisions")
+    definitions = {(schedule_id, rev): decode(text) for schedule_id, rev, text in revisions}
+    records = [_record(row, definitions) for row in rows.all(_RUNS)]
     events = rows.all("SELECT schedule_id, run_id, type, at, data FROM events ORDER BY id")
     schedules = rows.all(_SCHEDULES)
     _check_slots(tally, schedules, records, events, settled_at, since)
     _check_ends(tally, records, events, settled_at, pruned)
     _check_epochs(tally, records, events)
-    _check_dispatches(tally, schedules, records, rows.all("SELECT run_id, epoch FROM attempts"), lines, pruned)
+    attempts = rows.all("SELECT run_id, epoch FROM attempts")
+    _check_dispatches(tally, schedules, records, attempts, lines, pruned)
+    check_steps(tally, definitions, records, attempts, lines)
     _check_promises(tally, {row[0] for row in schedules}, records, lines, pruned)
     _check_permits(tally, records, rows.all("SELECT scope, run_id FROM permits WHERE run_id IS NOT NULL"))
     for damage in rows.damage():
@@ -129,6 +153,12 @@ def reckon(url: str, lines: Sequence[Line], settled_at: int, *, memory_ms: int |
         tally.wrong(f"audit: {fault}")
     matins.close()
     return tally
+
+
+def _record(row: Sequence[Any], definitions: Mapping[tuple[int, int], ScheduleDefinition]) -> Record:
+    found = Record(*row[:4], RunState(row[4]), *row[5:9], _json(row[9]), *row[10:], works=True)
+    whole = not found.step and bool(definitions[found.schedule_id, found.rev].steps)
+    return replace(found, works=not whole and found.reason != CARRIED_OVER)
 
 
 # -- every slot has exactly one record
@@ -259,13 +289,16 @@ def _check_dispatches(
     dispatches = Counter(run_id for run_id, _ in begun)
     for record in records:
         definition = definitions[record.schedule_id]
+        definition = of_step(definition, record.step) if record.step else definition
         again = max(0, dispatches[record.id] - 1)
         if again and not definition.retries:
             what = "repeated" if definition.on_unknown == "retry" else "duplicated"
             setattr(tally, what, getattr(tally, what) + again)
-        if record.state is RunState.SUCCEEDED and (record.id, record.result["epoch"]) not in ended:
+        if record.works and record.state is RunState.SUCCEEDED and record.mark not in ended:
             tally.wrong(f"{record} succeeded, but its job never ended")
-    keys = {(line["run"], line["key"]) for line in lines if line["kind"] == "begin"}
+    # A step keeps its key in every round of its run.
+    whose = {record.id: (record.parent, record.step) for record in records if record.parent is not None}
+    keys = {(whose.get(line["run"], line["run"]), line["key"]) for line in lines if line["kind"] == "begin"}
     if not len(keys) == len({key for _, key in keys}) == len({run for run, _ in keys}):
         tally.wrong("an idempotency key changed, or stood for two runs")
 

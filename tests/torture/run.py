@@ -218,6 +218,8 @@ class Show:
         wrong = [f"{d.stage.name}: {note}" for d, t in zip(self._directors, tallies, strict=True) for note in t.notes]
         wrong += [note for director in self._directors for note in director.theatre.findings]
         wrong += [f"nobody died at {point}" for point in self._cover.never() if not self._asked.forget_epochs]
+        if not sum(tally.steps for tally in tallies):
+            wrong.append("there were no steps")
         wrong += [f"there were no {what}" for what in ("kills", "pauses", "slots") if not line[what]]
         if not self._asked.forget_epochs and not self._refused():
             wrong.append("no stale write was ever refused: nothing was tried")

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from ledger import Rows, reckon
 
+from matins.executors.python import JobContext
 from matins.testing import ManualClock, Sandbox
 
 _RUN = Path(__file__).with_name("run.py")
@@ -52,6 +53,61 @@ def test_without_the_epoch_check_stale_writes_get_through(store: str) -> None:
     assert line["stale_accepted"] > 0, done.stderr[-4000:]
 
 
+_FIRST = "WHERE id = (SELECT min(id) FROM runs WHERE"
+_SPOILED_STEPS = {
+    "has the live steps": f"UPDATE runs SET state = 3 {_FIRST} step = 3)",
+    "of 3 steps in round 1": f"DELETE FROM runs {_FIRST} step = 2)",
+    "a worker of its own": f"UPDATE runs SET owner = 1 {_FIRST} parent IS NULL)",
+    "of a run that is not there": f"UPDATE runs SET parent = 99999 {_FIRST} step = 1)",
+    "was carried over, and it ran": f"UPDATE runs SET reason = 'carried_over' {_FIRST} step = 1)",
+    "succeeded, but not all of its steps": f"UPDATE runs SET state = 11 {_FIRST} step = 1)",
+}
+
+
+@pytest.mark.parametrize("fault", _SPOILED_STEPS)
+def test_the_reckoning_sees_what_is_wrong_with_steps(fault: str, tmp_path: Path) -> None:
+    """P6 S2: a run that is over before its steps, a step that is missing, one that ran although it was carried over"""
+    url = f"sqlite:///{tmp_path / 'spoiled.db'}"
+    lines = _steps_played(url)
+    now = lines.pop()["at"]
+    whole = reckon(url, lines, now)
+    assert (whole.notes, whole.slots, whole.steps) == ([], 3, 9)
+    rows = Rows(url)
+    rows.all(_SPOILED_STEPS[fault])
+    rows.close()
+    assert any(fault in note for note in reckon(url, lines, now).notes)
+
+
+def test_the_reckoning_sees_a_step_that_began_too_early(tmp_path: Path) -> None:
+    """P6"""
+    url = f"sqlite:///{tmp_path / 'early.db'}"
+    lines = _steps_played(url)
+    now = lines.pop()["at"]
+    assert not reckon(url, lines, now).notes
+    third = next(line for line in lines if line["kind"] == "begin" and line["step"] == 3)
+    third["at"] = 0
+    assert any("began before the end of" in note for note in reckon(url, lines, now).notes)
+
+
+def _steps_played(url: str) -> list[dict[str, Any]]:
+    """What jobs of a schedule with two steps and a third behind them tell; at last the instant of the end."""
+    bench = Sandbox(url, clock=ManualClock("2026-01-01T00:00:00Z"))
+    lines: list[dict[str, Any]] = []
+
+    @bench.job("work")
+    def work(run: JobContext) -> dict[str, int]:
+        fact = {"run": run.id, "epoch": run._attempt.epoch, "key": run.key, "step": run._attempt.compiled.step}
+        lines.extend({"kind": kind, "at": len(lines) + n, **fact} for n, kind in enumerate(("begin", "end"), 1))
+        return {"epoch": run._attempt.epoch}
+
+    steps = [{"title": title, "job": "work"} for title in ("Left", "Right")]
+    bench.add("steady", when="* * * * *", steps=[*steps, {"title": "Join", "job": "work", "after": ["Left", "Right"]}])
+    bench.run_until("2026-01-01T00:03:00Z")
+    now = bench.clock.now_ms()
+    bench.close()
+    return [*lines, {"kind": "now", "at": now}]
+
+
 _SPOILED = {
     "lost": "DELETE FROM runs WHERE id = (SELECT min(id) + 2 FROM runs)",
     "duplicated": "UPDATE runs SET slots = 2, first_slot = slot - 60000 WHERE id = (SELECT min(id) + 2 FROM runs)",
@@ -71,8 +127,12 @@ def test_the_reckoning_sees_what_is_wrong(fault: str, tmp_path: Path) -> None:
     now = bench.clock.now_ms()
     bench.close()
     rows = Rows(url)
-    lines = [{"kind": kind, "run": run, "epoch": epoch, "key": run} for kind in ("begin", "end") for run, epoch in
-             rows.all("SELECT id, epoch FROM runs WHERE epoch > 0")]  # fmt: skip
+    attempts = rows.all("SELECT id, epoch FROM runs WHERE epoch > 0")
+    lines = [
+        {"kind": kind, "at": 0, "run": run, "epoch": epoch, "key": run}
+        for kind in ("begin", "end")
+        for run, epoch in attempts
+    ]
     whole = reckon(url, lines, now)
     assert not whole.notes
     assert whole.slots == 10

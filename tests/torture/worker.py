@@ -172,13 +172,14 @@ def _begun(run: JobContext, diary: Diary, points: Points) -> dict[str, int]:
     fact = {"run": run.id, "epoch": run._attempt.epoch}
     points.passed("job: before its effect")
     slow = (run.payload or {}).get("ms", 0) >= 250
-    diary.tell("begin", schedule=run.schedule, slot=run._attempt.slot, pid=os.getpid(), key=run.key, slow=slow, **fact)
+    diary.tell("begin", schedule=run.schedule, slot=run._attempt.slot, at=time.monotonic_ns(), pid=os.getpid(),
+               key=run.key, slow=slow, **fact)  # fmt: skip
     points.passed("job: after its effect")
     return fact
 
 
 def _ended(run: JobContext, fact: dict[str, int], diary: Diary, points: Points) -> dict[str, int]:
-    diary.tell("end", **fact)
+    diary.tell("end", at=time.monotonic_ns(), **fact)
     points.passed("job: over")
     if run.attempt <= (run.payload or {}).get("fails", 0):
         raise RuntimeError(f"attempt {run.attempt} fails, as it should")

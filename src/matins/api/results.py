@@ -328,6 +328,18 @@ class Explanation(Struct, frozen=True):
     """Gate by gate, if it were due now."""
 
 
+class ForecastStep(Struct, frozen=True):
+    """A step of the runs to come."""
+
+    number: int
+    title: str
+    after: list[str]
+    agent: str
+    job: str
+    cost_per_day: str
+    tokens_per_day: int | None
+
+
 class Forecast(Struct, frozen=True):
     schedule: str
     agent: str
@@ -344,6 +356,8 @@ class Forecast(Struct, frozen=True):
     cost_per_day: str
     """The median cost of past runs, times the runs of a day; "unknown" while nothing is known."""
     tokens_per_day: int | None
+    steps: list[ForecastStep] = []
+    """The steps of each run, with their shares of the cost."""
 
 
 class SettingChange(Struct, frozen=True):

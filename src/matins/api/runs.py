@@ -39,8 +39,8 @@ class Runs(Noun, noun="runs"):
         """Cancel a run: at once when it has not started, else as soon as its worker has ended it."""
 
     @use_case("run", "POST /v1/runs/{run_id:path}/retry", status=201, location="/v1/runs/{id}", tool="retry_run")
-    def retry(self, run_id: RunId, *, from_step: str | None = None) -> Run:
-        """Start a new run that repeats an ended one, with the settings of then.
+    def retry(self, run_id: RunId, *, from_step: str | None = None, key: str | None = None) -> Run:
+        """Start a new run that repeats an ended one, with the settings of then, once per key.
 
         Of a run with steps, only those that did not succeed run again; `from_step` (a title or a number) and everything
         behind it run again too.

@@ -37,6 +37,8 @@ FailureBackoff = Literal["exponential", "none"]
 ApprovalDefault = Literal["deny", "approve"]
 FinalFallback = Literal["fresh", "skip"]
 ScheduleState = Literal["pending", "active", "paused", "completed", "expired", "rejected", "broken", "removed"]
+HELD_STATES: tuple[ScheduleState, ...] = ("pending", "paused", "rejected", "broken")
+"""The states in which nothing of a schedule starts: its waiting runs are held."""
 MissionStatus = Literal["draft", "scheduled", "recurring", "active", "paused", "completed", "failed", "cancelled"]
 CommandLine = str | tuple[str, ...]
 """A text for the shell, or a program with its arguments."""

@@ -30,6 +30,7 @@ from matins.runtime import approval_requests, spending
 from matins.runtime.catalog import NO_LIMITS, CompiledSchedule
 from matins.runtime.checks import Check, CheckCommand, CheckedRun, CheckResult
 from matins.runtime.floors import Floors
+from matins.runtime.pausing import is_held
 from matins.runtime.run_change import RunChange
 from matins.runtime.run_changes import apply
 from matins.runtime.thread_assignment import assign_target
@@ -202,15 +203,9 @@ def record_checks(transaction: Transaction, checked: list[CheckedRun], now: int)
         )
         if against is not None:
             change = _check_refused(change, against, now)
-        elif is_paused(transaction, check.compiled.schedule_id):
+        elif is_held(transaction, check.compiled.schedule_id):
             change = change._replace(transition=SUSPEND, reason="paused")
         apply(transaction, [change], now)
-
-
-def is_paused(transaction: Transaction, schedule_id: int) -> bool:
-    """Whether waiting runs of the schedule are held: it is paused, pending, rejected or broken."""
-    row = transaction.schedule(schedule_id)
-    return row is not None and row.state in ("paused", "pending", "rejected", "broken")
 
 
 def _check_refused(change: RunChange, result: CheckResult, now: int) -> RunChange:

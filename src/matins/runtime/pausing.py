@@ -6,13 +6,19 @@ from matins.engine.gates import Facts, touched_gates
 from matins.engine.gates.paused import BY_BUDGET, BY_FAILURES
 from matins.engine.when.triggers import Trigger
 from matins.model.rows import NewEvent, ScheduleRow
-from matins.model.schedule import ScheduleRecord
+from matins.model.schedule import HELD_STATES, ScheduleRecord
 from matins.ports import Transaction
 from matins.runtime.catalog import CompiledSchedule
 from matins.runtime.new_runs import new_run, planned_event
 from matins.runtime.uncovered_slots import next_uncovered_slot, recorded_due
 
 _AUTOMATIC = (BY_FAILURES, BY_BUDGET)
+
+
+def is_held(transaction: Transaction, schedule_id: int) -> bool:
+    """Whether waiting runs of the schedule are held: it is paused, pending, rejected or broken."""
+    row = transaction.schedule(schedule_id)
+    return row is not None and row.state in HELD_STATES
 
 
 def pause(

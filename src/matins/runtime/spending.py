@@ -19,6 +19,7 @@ from matins.ports import ApprovalRows, PolicyRows, RunRows, SpendingRows, Transa
 from matins.runtime import approval_requests
 from matins.runtime.catalog import NO_LIMITS, CompiledSchedule
 from matins.runtime.pausing import pause
+from matins.runtime.rows import schedule_record
 
 _NOTHING = Usage()
 _MAX_APPROVALS = 1 << 31
@@ -246,12 +247,20 @@ def others_waiting(transaction: Transaction, policies: Policies, approval: Appro
     for schedule_id, agent, name in transaction.paused_by(BY_BUDGET):
         same = any(
             charge.subject == approval.request["whose"]
-            for charge in charges(budgets, schedule_id, agent, f"{agent}/{name}", now)
+            for one in _agents(transaction, schedule_id, agent)
+            for charge in charges(budgets, schedule_id, one, f"{agent}/{name}", now)
         )
         own = any(other.kind == "budget" for other in transaction.open_approvals(schedule_id))
         if same and not own and schedule_id != approval.schedule_id:
             found.append(schedule_id)
     return found
+
+
+def _agents(transaction: Transaction, schedule_id: int, agent: str) -> set[str]:
+    """The agents that spend for a schedule: its own, or those of its steps."""
+    row = transaction.schedule(schedule_id)
+    steps = () if row is None else schedule_record(row).definition.steps
+    return {step.agent or agent for step in steps} or {agent}
 
 
 def _is_requested(transaction: ApprovalRows, schedule_id: int, place: dict[str, str]) -> bool:

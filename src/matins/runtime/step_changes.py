@@ -26,10 +26,10 @@ from matins.model.run import RunState
 from matins.model.step import Step
 from matins.ports import Transaction
 from matins.runtime.catalog import Catalog, CompiledSchedule
+from matins.runtime.pausing import is_held
 from matins.runtime.run_change import RunChange, step_event
 
 CARRIED_OVER = "carried_over"
-_HELD = ("paused", "pending", "rejected", "broken")
 
 
 def unfold(
@@ -131,18 +131,13 @@ def _ready(transaction: Transaction, parent: StartedRun, row: RunRow, item: Comp
     change = RunChange(row.id, row.epoch, None, item, MARK_READY, now, now)
     if parent.cancelling:
         return change._replace(transition=CANCEL_WAITING, not_before=None, reason="cancelled")
-    held = _is_held(transaction, parent.schedule_id)
+    held = is_held(transaction, parent.schedule_id)
     return change._replace(transition=SUSPEND, reason="paused") if held else change
 
 
 def _state(row: RunRow) -> StepState:
     state = RunState(row.state)
     return StepState(state, state is RunState.WAITING and row.reason == WAITING_FOR_STEP)
-
-
-def _is_held(transaction: Transaction, schedule_id: int) -> bool:
-    row = transaction.schedule(schedule_id)
-    return row is not None and row.state in _HELD
 
 
 def _skipped(row: RunRow, item: CompiledSchedule, whole: CompiledSchedule, other: int, now: int) -> RunChange:

@@ -13,8 +13,7 @@ from matins.ports import Transaction, WaitingRows
 from matins.runtime import spending
 from matins.runtime.calls import DEBOUNCING
 from matins.runtime.catalog import Catalog, CompiledSchedule
-from matins.runtime.clearance import is_paused
-from matins.runtime.pausing import resume
+from matins.runtime.pausing import is_held, resume
 from matins.runtime.planner import live_runs, mark_broken
 from matins.runtime.rows import schedule_record
 from matins.runtime.run_change import RunChange
@@ -57,7 +56,7 @@ class Timers:
         change, cancel = RunChange(row.id, row.epoch, row.slot, item, MARK_READY, now, now), ()
         if row.reason == "checking":  # the former check is void: the run is checked again
             change = change._replace(renewed=True)
-        if is_paused(transaction, row.schedule_id):
+        if is_held(transaction, row.schedule_id):
             change = change._replace(transition=SUSPEND, reason="paused")
         elif row.reason != "checking":
             change, cancel = self._judged(transaction, row, item, change, now)
@@ -150,7 +149,7 @@ def answer_run(
     evidence = {"approval": str(approval.id)}
     change = RunChange(row.id, row.epoch, row.slot, item, denied, now, None, reason, None, evidence)
     if granted:
-        paused = is_paused(transaction, approval.schedule_id)
+        paused = is_held(transaction, approval.schedule_id)
         change = RunChange(
             row.id, row.epoch, row.slot, item, SUSPEND if paused else MARK_READY, now, now, cleared=GatesPassed.APPROVED
         )

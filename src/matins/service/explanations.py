@@ -13,7 +13,7 @@ from matins.engine.when.triggers import to_datetime
 from matins.model.access import Principal
 from matins.model.rows import WorkerRow
 from matins.model.run import RunRecord
-from matins.model.schedule import ScheduleRecord
+from matins.model.schedule import HELD_STATES, ScheduleRecord
 from matins.model.trigger import Interval
 from matins.ports import Transaction
 from matins.runtime.catalog import CompiledSchedule
@@ -30,7 +30,6 @@ Status = Literal["record", "due", "to_come", "no_slot", "before", "held_back", "
 _NEVER_DUE = "The schedule never fires by time, and nothing has started it yet."
 _LATE_MS = 5_000
 _MAX_CALLS = 20
-_STOPPED = ("paused", "pending", "rejected", "broken")
 
 
 class _Answer(NamedTuple):
@@ -136,7 +135,7 @@ def _last(question: _Question) -> _Answer:
     newest = next(
         (_recorded(question, run_record(row)) for row in question.transaction.newest_runs([schedule.id])), None
     )
-    if schedule.state in _STOPPED:
+    if schedule.state in HELD_STATES:
         stopped = state_report(schedule).sentence
         return _Answer("held_back", stopped) if newest is None else newest._replace(summary=stopped)
     patience = _LATE_MS if question.engines else 0
@@ -169,7 +168,7 @@ def _started_by(question: _Question, run: RunRecord) -> str:
 def _ahead(question: _Question, at: int) -> _Answer:
     """A slot that is not planned yet."""
     if at <= question.now:
-        stops = question.schedule.state in _STOPPED
+        stops = question.schedule.state in HELD_STATES
         stopped = state_report(question.schedule).sentence
         return _Answer("held_back", stopped) if stops else _Answer("due", _overdue(question, at))
     transaction, policies, schedule, compiled, now, _ = question

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from itertools import islice
 from typing import NamedTuple
 
-from matins.api.results import Forecast, GateReport, Slot
+from matins.api.results import Forecast, ForecastStep, GateReport, Slot
 from matins.engine.budgets import MAX_PAST_RUNS, Spent, projected_per_day
 from matins.engine.forecast import ForecastSlot, ForecastStart, Waiting, forecast
 from matins.engine.gates.backing_off import Failures
@@ -48,10 +49,13 @@ def forecast_result(
         for n, item in enumerate(seen)
     ]
     per_day = _runs_per_day(timetable, start.forecast)
-    cost, tokens = _cost_per_day(transaction, schedule.id, timetable.definition, per_day)
+    definition = timetable.definition
+    past = _past_costs(transaction, schedule.id, definition, per_day)
+    cost, tokens = _cost([spent for spent in past if spent], definition.max_cost, per_day)
+    steps = _steps(schedule, definition, past, per_day) if definition.steps else []
     return Forecast(
         schedule.name, schedule.agent, schedule.state, report.sentence, timetable.trigger.describe(), zone, slots,
-        None if len(seen) == count else _then(timetable, seen, report), start.overdue, per_day, cost, tokens,
+        None if len(seen) == count else _then(timetable, seen, report), start.overdue, per_day, cost, tokens, steps,
     )  # fmt: skip
 
 
@@ -168,19 +172,36 @@ def _runs_per_day(timetable: Timetable, start: ForecastStart) -> float:
     return runs / max(1.0, (last - start.now) / DAY_MS)
 
 
-def _cost_per_day(
+def _past_costs(
     transaction: SpendingRows, schedule_id: int, definition: ScheduleDefinition, per_day: float
-) -> tuple[str, int | None]:
-    """The cost of the past runs, or of the past runs of each step, for a day."""
-    parts = range(1, len(definition.steps) + 1) if definition.steps else [0]
-    spent = [transaction.past_spend(schedule_id, step, MAX_PAST_RUNS) for step in parts]
-    past = [[Spent(usage.money, usage.tokens) for usage in part] for part in spent if part]
-    if past:
-        projected = [projected_per_day(part, per_day) for part in past]
-        return format_money(sum(money for money, _ in projected)), sum(tokens for _, tokens in projected)
-    if definition.max_cost is not None:
-        return f"at most {format_money(math.ceil(definition.max_cost * per_day))}", None
+) -> list[tuple[int, int] | None]:
+    """The money and tokens of a day by the past runs, or by those of each step; None while there are none."""
+    found: list[tuple[int, int] | None] = []
+    for step in range(1, len(definition.steps) + 1) if definition.steps else [0]:
+        past = [Spent(usage.money, usage.tokens) for usage in transaction.past_spend(schedule_id, step, MAX_PAST_RUNS)]
+        found.append(projected_per_day(past, per_day) if past else None)
+    return found
+
+
+def _cost(known: Sequence[tuple[int, int]], max_cost: int | None, per_day: float) -> tuple[str, int | None]:
+    """The cost of a day, as text and in tokens."""
+    if known:
+        return format_money(sum(money for money, _ in known)), sum(tokens for _, tokens in known)
+    if max_cost is not None:
+        return f"at most {format_money(math.ceil(max_cost * per_day))}", None
     return "unknown", None
+
+
+def _steps(
+    schedule: ScheduleRecord, definition: ScheduleDefinition, past: Sequence[tuple[int, int] | None], per_day: float
+) -> list[ForecastStep]:
+    return [
+        ForecastStep(
+            number, step.title, list(step.after), step.agent or schedule.agent, step.job,
+            *_cost([spent] if spent else [], step.max_cost, per_day),
+        )
+        for number, (step, spent) in enumerate(zip(definition.steps, past, strict=True), 1)
+    ]  # fmt: skip
 
 
 def _then(timetable: Timetable, seen: list[ForecastSlot], report: GateReport) -> str:

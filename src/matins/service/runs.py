@@ -67,9 +67,11 @@ class Runs:
         core.notify()
         return result
 
-    def retry(self, principal: Principal, run_id: int | StepId, *, from_step: str | None = None) -> Run:
+    def retry(
+        self, principal: Principal, run_id: int | StepId, *, from_step: str | None = None, key: str | None = None
+    ) -> Run:
         """Repeat an ended run. The retry of a step repeats its run from that step on."""
-        now, core = self.core.clock.now_ms(), self.core
+        now, core, key = self.core.clock.now_ms(), self.core, _checked_key(key)
         with core.store.transaction(now) as transaction:
             run = core.run(transaction, run_id)
             if run.parent is not None:
@@ -81,10 +83,13 @@ class Runs:
             _check_approved(schedule)
             if not principal.is_human:
                 _check_not_over(schedule)
+            existing = transaction.run_by_request(schedule.id, key)
+            if existing is not None:
+                return self._result(transaction, existing)
             compiled = core.compiled_at(transaction, schedule, run.rev)
             start = _check_retry(run, compiled, from_step)
             held = schedule.state in ("paused", "broken")
-            made = self._start(transaction, principal, compiled, _checked_key(None), now, held=held)
+            made = self._start(transaction, principal, compiled, key, now, held=held)
             transaction.set_retry(made, run.id, start)
             for call in transaction.calls_of_run(run.id, 1):
                 transaction.link_call(call.id, made, None)

@@ -108,3 +108,68 @@ def test_retry_runs_again_what_failed(user: User, bench: Sandbox) -> None:
     bench.settle()
     again = user.json("runs", "show", user.json("runs", "release")[0]["id"])
     assert again["steps"][0]["reason"] is None
+
+
+def test_retry_with_a_key_is_made_once(user: User, bench: Sandbox) -> None:
+    """B8"""
+    failing(bench)
+    number = user.json("runs", "release")[0]["id"]
+    assert len({user.json("retry", number, "--key", "fix")["id"] for _ in range(2)}) == 1
+
+
+def test_the_output_of_a_step_is_found_by_its_number(user: User, bench: Sandbox) -> None:
+    """P6: a job in the engine has no output of its own, and a step that is not there is named"""
+    failing(bench)
+    number = user.json("runs", "release")[0]["id"]
+    assert "has no step 9" in user.complains("logs", f"{number}/9", code=2)
+    second = user.json("runs", "show", f"{number}/2")
+    assert user.types("logs", f"{number}/2").stderr == user.types("logs", second["id"]).stderr
+
+
+def test_a_preview_lists_the_steps_and_adds_up_what_they_cost(user: User, bench: Sandbox) -> None:
+    """P6 B3 B5"""
+
+    @bench.job("buy")
+    def buy(run: Any) -> None:
+        run.spend(run.payload)
+
+    steps = [
+        {"title": "Build", "job": "buy", "payload": "$0.30"},
+        {"title": "Deploy", "job": "buy", "payload": "$0.20", "after": ["Build"]},
+        {"title": "Tell", "job": "work", "agent": "ann", "after": ["Deploy"], "max_cost": "$1"},
+    ]
+    bench.add("release", when="0 2 * * *", steps=steps)
+    bench.run("release")
+    bench.settle()
+    said = user.says("preview", "release", "-n", "1")
+    assert (
+        "  1 Build [buy]  cost $0.30 a day\n"
+        "  └─ 2 Deploy [buy]  cost $0.20 a day\n"
+        "     └─ 3 Tell @ann [work]  cost at most $1.00 a day\n"
+        "\n1 run a day, cost $0.50\n"
+    ) in said
+    found = user.json("preview", "release")["steps"]
+    assert [(step["number"], step["title"], step["after"], step["agent"]) for step in found] == [
+        (1, "Build", [], ""), (2, "Deploy", ["Build"], ""), (3, "Tell", ["Deploy"], "ann"),
+    ]  # fmt: skip
+
+
+def test_a_run_shows_what_its_steps_cost_together(user: User, bench: Sandbox) -> None:
+    """P6 B5"""
+
+    @bench.job("agent-like")
+    def agent_like(run: Any) -> Any:
+        return {"executed": True, "text": "Done", "money": {"micro_dollars": run.payload, "estimated": False}}
+
+    steps = [
+        {"title": "Build", "job": "agent-like", "payload": 300_000},
+        {"title": "Deploy", "job": "agent-like", "payload": 200_000, "after": ["Build"]},
+    ]
+    bench.add("release", steps=steps)
+    number = bench.run("release").id
+    bench.settle()
+    shown = user.says("runs", "show", number)
+    assert "1 Build [agent-like]  ✓ succeeded in 0ms, $0.30\n" in shown
+    assert "2 Deploy [agent-like]  ✓ succeeded in 0ms, $0.20\n" in shown
+    assert "money" in shown
+    assert "$0.50" in shown

@@ -24,6 +24,7 @@ from matins.surfaces.cli.instants import ANY
 from matins.surfaces.cli.options import given_settings, setting_options
 from matins.surfaces.cli.schedule_options import SCHEDULE, when_option
 from matins.surfaces.cli.states import state_text
+from matins.surfaces.cli.steps import step_tree
 from matins.surfaces.cli.tables import Cell, Column
 from matins.surfaces.cli.terminal_text import one_line
 from matins.surfaces.cli.times import instant, two_units
@@ -144,6 +145,7 @@ def _forecast(context: CliContext, found: Document) -> list[str]:
     rows = [_slot(context, slot) for slot in found["slots"]]
     lines += ["", *context.table(_SLOTS, rows)] if rows else []
     lines += ["", one_line(found["then"])] if found["then"] else []
+    lines += ["", *step_tree(context, found["steps"])] if found["steps"] else []
     runs = "1 run" if found["runs_per_day"] == 1 else f"{found['runs_per_day']:g} runs"
     return [*lines, "", f"{runs} a day, cost {found['cost_per_day']}"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
 import click
@@ -25,7 +25,7 @@ from matins.surfaces.cli.framework import (
 from matins.surfaces.cli.logs import logs
 from matins.surfaces.cli.paging import Page, page_options
 from matins.surfaces.cli.states import run_state, state_text
-from matins.surfaces.cli.steps import step_tree
+from matins.surfaces.cli.steps import cost_text, costs_of, step_tree
 from matins.surfaces.cli.tables import Column
 from matins.surfaces.cli.terminal_text import block, one_line, plain
 from matins.surfaces.cli.times import duration_text
@@ -48,10 +48,13 @@ _EXIT_CODES = {
 _run_argument = number_argument("run_id", "RUN", "a run", "matins runs", parts=True)
 
 
+_key_option = click.option("--key", metavar="TEXT", help="Key of the request: the same key gives the run that exists.")
+
+
 @root_command("run")
 @name_argument
 @agent_option()
-@click.option("--key", metavar="TEXT", help="Key of the request: the same key gives the run that exists.")
+@_key_option
 @click.option("--wait", "-w", is_flag=True, help="Wait until the run ends; the exit code is its outcome.")
 @click.option(
     "--timeout",
@@ -193,13 +196,17 @@ def _shown(context: CliContext, found: Document) -> list[str]:
     )
     if found["steps"]:
         lines += ["", *step_tree(context, found["steps"])]
-    return [*lines, *_outcome(context, found["outcome"] or {})]
+    return [*lines, *_outcome(context, found["outcome"] or {}, costs_of(found["steps"]))]
 
 
-def _outcome(context: CliContext, outcome: Document) -> list[str]:
-    """The result and the error, as lines."""
+def _outcome(context: CliContext, outcome: Document, costs: Sequence[Document] = ()) -> list[str]:
+    """The result and the error, as lines. The cost of a run with steps is that of all of them."""
     result = outcome.get("result")
     report = cast("Document", result) if isinstance(result, dict) and _EXECUTED in result else {}
+    if costs:
+        estimated = any(cost["estimated"] for cost in costs)
+        report = report | {"money": {"micro_dollars": sum(cost["micro_dollars"] for cost in costs),
+                                     "estimated": estimated}}  # fmt: skip
     lines = context.fields(
         *((state_text(name), _reported(name, value)) for name, value in report.items() if name != "text")
     )
@@ -212,7 +219,7 @@ def _outcome(context: CliContext, outcome: Document) -> list[str]:
 
 def _reported(name: str, value: Any) -> str:
     if name == "money":
-        return f"${value['micro_dollars'] / 1_000_000:.2f}" + (" (estimated)" if value["estimated"] else "")
+        return cost_text(value)
     return plain(value) if value not in (None, "", [], {}) else ""
 
 
@@ -239,10 +246,11 @@ def cancel(context: CliContext, run_id: str, reason: str | None) -> None:
 @root_command("retry")
 @_run_argument
 @click.option("--from", "from_step", metavar="STEP", help="Title or number of the step to start from.")
+@_key_option
 @pass_context
-def retry(context: CliContext, run_id: str, from_step: str | None) -> None:
+def retry(context: CliContext, run_id: str, from_step: str | None, key: str | None) -> None:
     """A new run repeats an ended one, with the settings of then. Of a run with steps, those that succeeded are kept."""
-    found = context.call("runs.retry", run_id=run_id, from_step=from_step)
+    found = context.call("runs.retry", run_id=run_id, from_step=from_step, key=key)
     context.show(found, lambda: run_line(context, found))
     context.note_if_not_running()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from matins.errors import InvalidInput
 from matins.surfaces.cli.context import CliContext, Document
@@ -13,6 +13,7 @@ from matins.surfaces.cli.terminal_text import one_line
 from matins.surfaces.cli.times import duration_text
 
 FORM = "TITLE [(after A, B)] [@AGENT]: PROMPT"
+_CARRIED_OVER = "carried_over"
 _STEP = re.compile(
     r"\s*(?P<title>[^:(@]+?)\s*(\(\s*after\s+(?P<after>[^)]*)\))?\s*(@(?P<agent>\S+?))?\s*(:\s*(?P<prompt>.*))?",
     re.DOTALL | re.IGNORECASE,
@@ -71,6 +72,8 @@ def _waits(step: Document) -> list[str]:
 
 
 def _state(context: CliContext, step: Document) -> str:
+    if "cost_per_day" in step:
+        return f"  cost {step['cost_per_day']} a day"
     if "state" not in step:
         return ""
     length = "" if step["duration_ms"] is None else f" in {duration_text(step['duration_ms'])}"
@@ -78,4 +81,22 @@ def _state(context: CliContext, step: Document) -> str:
     error = str(outcome.get("error") or "").strip().rpartition("\n")[2]
     shown = step["reason"] if step["reason"] not in (None, step["state"], step["status"]) else None
     why = error or (state_text(shown) if shown else "")
-    return f"  {context.painted(run_state(step))}{length}" + (one_line(f": {why}") if why else "")
+    cost = "".join(f", {cost_text(cost)}" for cost in costs_of([step]))
+    return f"  {context.painted(run_state(step))}{length}{cost}" + (one_line(f": {why}") if why else "")
+
+
+def costs_of(steps: Sequence[Document]) -> list[Document]:
+    """What agents reported for the steps of a run. A step that was carried over cost nothing this time."""
+    costs: list[Document] = []
+    for step in steps:
+        outcome: Document = step["outcome"] or {}
+        match outcome.get("result"):
+            case {"money": {"micro_dollars": int(), "estimated": bool()} as money} if step["reason"] != _CARRIED_OVER:
+                costs.append(cast("Document", money))
+            case _:
+                pass
+    return costs
+
+
+def cost_text(money: Document) -> str:
+    return f"${money['micro_dollars'] / 1_000_000:.2f}" + (" (estimated)" if money["estimated"] else "")
