@@ -17,6 +17,7 @@ from matins.ports import HistoryRows, Store
 
 log = logging.getLogger("matins")
 _EVERY_MS = 1_000
+_MAX_PAST = 100
 
 
 class Witness(NamedTuple):
@@ -25,6 +26,8 @@ class Witness(NamedTuple):
     store_id: str
     incarnation: str
     head: ChainHead
+    past: tuple[str, ...] = ()
+    """Earlier incarnations: a store that has one of these again is an older copy."""
 
 
 class Lineage:
@@ -37,7 +40,8 @@ class Lineage:
     def open(self, now: int) -> None:
         """Compare the store with what this machine saw of it before."""
         self._witness = self._load()
-        self._compare(now)
+        if self._compare(now):
+            self.note()
 
     def turn(self, now: int, boot: int, *, at_once: bool = False) -> bool:
         """Compare and take note, once a second. True when the store has another incarnation now."""
@@ -53,7 +57,7 @@ class Lineage:
         store, head = self._store, self._store.last_head
         if head is None or (self._witness is not None and self._witness.head == head):
             return
-        self._witness = Witness(store.store_id, store.incarnation, head)
+        self._witness = Witness(store.store_id, store.incarnation, head, self._past(store.incarnation))
         if self._file is not None:
             try:
                 self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -62,6 +66,12 @@ class Lineage:
                 new.replace(self._file)
             except OSError as error:  # a full disk: the file is older then, which is never wrong
                 log.warning("%s cannot be written: %s", self._file, error.strerror)
+
+    def _past(self, current: str) -> tuple[str, ...]:
+        seen = self._witness
+        if seen is None or seen.incarnation == current:
+            return () if seen is None else seen.past
+        return (*seen.past, seen.incarnation)[-_MAX_PAST:]
 
     def _compare(self, now: int) -> bool:
         store = self._store
@@ -80,6 +90,8 @@ class Lineage:
         if transaction.copy_of() is not None:
             return "backup"
         seen = self._witness
+        if seen is not None and current in seen.past:
+            return "older_copy"
         heads = [seen.head] if seen is not None and seen.incarnation == current else []
         if self._store.last_head is not None and self._store.incarnation == current:
             heads.append(self._store.last_head)
@@ -99,7 +111,7 @@ class Lineage:
         if self._file is None:
             return None
         with suppress(OSError, ValueError, TypeError):
-            store_id, incarnation, head = json.loads(self._file.read_text(encoding="ascii"))
+            store_id, incarnation, head, past = json.loads(self._file.read_text(encoding="ascii"))
             if store_id == self._store.store_id:
-                return Witness(store_id, incarnation, ChainHead(*head))
+                return Witness(store_id, incarnation, ChainHead(*head), tuple(past))
         return None
