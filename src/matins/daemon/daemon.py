@@ -111,6 +111,7 @@ class Daemon:
         listener = stack.enter_context(bind_address(self._host, self._port))
         matins.subscribe(logs.log_event)
         matins.url = url_of(self._host, listener)
+        moved = self._port is None and listener.getsockname()[1] != PORT  # the server takes the listener over
         self._watch_file(stack)  # first, so that no run starts with outdated settings
         matins.start()
         stack.callback(_stopped, matins)
@@ -126,7 +127,7 @@ class Daemon:
         stack.callback(server.stop)
         self._ensure_token(keys)
         stack.callback(self._home.withdraw)
-        self._announce(listener)
+        self._announce(moved)
 
     def _listen_inbound(self, stack: ExitStack, receiver: InboundReceiver, connections: Connections) -> str | None:
         """Serve inbound endpoints on an address of their own, if there is one, and return its URL."""
@@ -176,14 +177,13 @@ class Daemon:
         if token is None or keys.principal_of(token) is None:
             self._home.write_token(self._matins.tokens.create(OWNER.name).token)
 
-    def _announce(self, listener: socket.socket) -> None:
+    def _announce(self, moved: bool) -> None:
         url = self._matins.url or ""
         file = str(self._file) if self._file.exists() else None
         started = rfc3339(self._matins.clock.now_ms())
         running = RunningDaemon(url, os.getpid(), started, redacted_url(self._store), file, self._inbound)
         self._home.announce(running)
         link = f"{url}/login?code={self._sessions.create_code(OWNER)}"
-        moved = self._port is None and listener.getsockname()[1] != PORT
         tries = _DEMO_TRIES if self._demo else _TRIES
         banner = Banner(running, str(self._home.path), link, moved, self._command(), _isolation_text(), tries)
         sys.stdout.write(banner_text(banner) + "\n")
