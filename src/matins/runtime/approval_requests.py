@@ -16,6 +16,7 @@ from matins.engine.approvals import (
     outside_digest,
 )
 from matins.engine.policies import Policies
+from matins.engine.prompts import MAX_CALL_BYTES, CallContext
 from matins.engine.settings import dump_settings
 from matins.engine.when.durations import DAY_MS
 from matins.model.agent import Agent
@@ -23,6 +24,7 @@ from matins.model.approval import Approval, ApprovalKind
 from matins.model.rows import NewEvent
 from matins.model.settings import settings_of
 from matins.ports import ApprovalRows, Transaction
+from matins.runtime.call_contexts import call_context
 from matins.runtime.catalog import CompiledSchedule
 from matins.runtime.named_files import TOO_LARGE, named_files
 
@@ -43,12 +45,21 @@ def request_run_approval(
     request["involved"] = makers
     request["unusual"] = notable_settings(definition)
     request |= _about_agent(compiled, policies)
+    if (call := call_context(transaction, run_id)) is not None:
+        request["call"] = _shown_call(call)
     approval = Approval(
         0, "run", compiled.schedule_id, compiled.name, run_id, compiled.rev, run_digest(compiled, policies),
         definition.approval, definition.approvers, definition.approvals_required, definition.approval_default, maker,
         role, now, now + definition.approval_timeout_ms, "pending", None, request,
     )  # fmt: skip
     return _insert_request(transaction, approval, now)
+
+
+def _shown_call(call: CallContext) -> dict[str, Any]:
+    """The call that started the run, as a reviewer sees it. Of a large body, the beginning."""
+    text = orjson.dumps(call.body, option=orjson.OPT_INDENT_2).decode()
+    body = call.body if len(text) <= MAX_CALL_BYTES else f"{text[:MAX_CALL_BYTES]}… ({len(text):,} characters)"
+    return {"id": call.id, "source": call.source, "type": call.type, "text": call.text, "body": body}
 
 
 def request_schedule_approval(
@@ -112,7 +123,7 @@ def authors_of(transaction: Transaction, compiled: CompiledSchedule, run_id: int
     found: list[tuple[str, str]] = []
     run = transaction.run(run_id)
     by = orjson.loads(run.evidence).get("by") if run and run.evidence else None
-    if by:
+    if by and "role" in by:  # a call has no role: its sender is no principal
         found.append((by["name"], by["role"]))
     for approval in transaction.approvals_of_run(run_id):
         if (

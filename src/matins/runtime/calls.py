@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
-import orjson
+from typing import NamedTuple
 
 from matins.engine.calls import MAX_HOPS, Match, listening, match_call
 from matins.engine.gates import ALL, BITS, Candidate, Facts, Verdict, judge
 from matins.engine.gates.ended import ENDED
 from matins.engine.gates.paused import PAUSED
-from matins.engine.prompts import CallContext
-from matins.model.call import ANY_CHANNEL, Call, CallOutcome, CallRow
+from matins.model.call import ANY_CHANNEL, Call, CallOutcome
 from matins.model.rows import NewEvent
 from matins.model.run import RunState
 from matins.model.schedule import ScheduleRecord
@@ -159,14 +156,3 @@ def _request_key(call: Call) -> str:
     if call.source == "schedule":
         return f"after:{call.key}"
     return f"{_PREFIXES[call.source]}:{call.name}:{call.key}"
-
-
-def call_context(transaction: Transaction, run_id: int) -> CallContext | None:
-    """The newest call that the run stands for, or the run that it is a step of."""
-    rows = transaction.calls_of_run(next(iter(transaction.parents_of([run_id])), run_id), 1)
-    return _context(rows[0]) if rows else None
-
-
-def _context(row: CallRow) -> CallContext:
-    body: Any = None if row.body is None else orjson.loads(row.body)
-    return CallContext(row.key, row.source, row.type, row.text, body)

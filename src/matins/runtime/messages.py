@@ -15,7 +15,7 @@ from matins.model.run import AgentTurn, Outcome, RunState
 from matins.ports import Transaction
 from matins.runtime import recorder
 from matins.runtime.attempt import Attempt, AttemptEnd
-from matins.runtime.calls import call_context
+from matins.runtime.call_contexts import call_context
 from matins.runtime.catalog import CompiledSchedule
 from matins.runtime.run_context import previous_state, step_results
 

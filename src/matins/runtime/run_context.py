@@ -22,7 +22,7 @@ from matins.model.thread import Message, ThreadAssignment
 from matins.ports import Clock, RunRows, Store, Transaction
 from matins.runtime.approval_requests import still_approved
 from matins.runtime.attempt import Attempt
-from matins.runtime.calls import call_context
+from matins.runtime.call_contexts import call_context
 from matins.runtime.catalog import Catalog, CompiledSchedule
 from matins.runtime.rows import run_record
 from matins.runtime.run_tokens import run_token

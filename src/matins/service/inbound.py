@@ -18,6 +18,7 @@ from matins.api.results import Call, InboundTest, TestedSchedule
 from matins.api.use_case import USE_CASES, Caller
 from matins.engine.call_filter import mapping_of
 from matins.engine.calls import Match, listening, match_call
+from matins.engine.jobs import full_prompt
 from matins.engine.prompts import CallContext, PromptContext, build_prompt
 from matins.engine.when.durations import DAY_MS
 from matins.errors import InvalidInput, NotFound
@@ -253,7 +254,7 @@ class Inbound:
         reason = next((match for match in matches if not isinstance(match, Match)), None)
         if reason is not None:
             return TestedSchedule(schedule.name, False, reason, None)
-        prompt = schedule.definition.prompt
+        prompt = full_prompt(schedule.definition)
         return TestedSchedule(schedule.name, True, None, None if prompt is None else _prompt(schedule, prompt, call))
 
 

@@ -23,7 +23,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 _COLUMNS = (Column("ID"), Column("REQUEST", 16), Column("BY", 8), Column("REQUESTED"), Column("EXPIRES"))
 _STATES = ("pending", "approved", "used", "denied", "expired", "void")
 _TITLES = {"run": "Run of {}", "schedule": "New schedule {}", "budget": "More budget for {}"}
-_BLOCKS = ("prompt", "payload")
+_BLOCKS = ("prompt", "payload", "call")
 _MIN_DIGEST_LENGTH = 8
 _approval_argument = number_argument("approval_id", "ID", "an approval", "matins approvals")
 
