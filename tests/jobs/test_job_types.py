@@ -213,6 +213,21 @@ def test_c3_memory_index_regen(bench: Sandbox, tmp_path: Path) -> None:
     assert "Nothing yet." in (tmp_path / "memory/experiments/INDEX.md").read_text()
 
 
+def test_c3_an_index_follows_no_link_of_the_agent(bench: Sandbox, tmp_path: Path) -> None:
+    """B16: what the agent may not read or write, the job does not read or write for it"""
+    memory, secret = tmp_path / "memory", tmp_path / "secret.md"
+    secret.write_text("# Secret\n")
+    (memory / "experiments").mkdir(parents=True)
+    (tmp_path / "elsewhere").mkdir()
+    (memory / "patterns").symlink_to(tmp_path / "elsewhere")
+    (memory / "experiments/a.md").symlink_to(secret)
+    (memory / "experiments/INDEX.md").symlink_to(secret)
+    add(bench, "memory-index-regen")
+    assert result(bench) == {"experiments": 0}
+    assert secret.read_text() == "# Secret\n"
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
 def test_v10_an_attestation_counts_the_ledger_and_publishes_its_digest(bench: Sandbox) -> None:
     """V10: "Compute score and publish on-chain attestation"; the digest is an event, which webhooks deliver"""
     bench.job("work")(lambda run: None)

@@ -27,20 +27,27 @@ def run(context: JobContext) -> dict[str, int]:
     memory = Path(context.workdir) / inputs.folder
     if not memory.is_dir():
         raise FileNotFoundError(f"{memory} is not a folder.")
-    return {kind: write_index(memory / kind) for kind in KINDS if (memory / kind).is_dir()}
+    # The agent may write here, and not elsewhere: Matins follows no link that it made.
+    return {kind: write_index(memory / kind) for kind in KINDS if _is_own_folder(memory / kind)}
 
 
 def write_index(folder: Path) -> int:
     """Write the index of a folder: every note below it, with its title. Returns the number of notes."""
-    notes = sorted(path for path in folder.rglob("*.md") if path.name != INDEX)
+    notes = sorted(path for path in folder.rglob("*.md") if path.name != INDEX and not path.is_symlink())
     lines = [f"- [{_title(path)}]({path.relative_to(folder).as_posix()})" for path in notes]
     text = "\n".join([f"# {folder.name.capitalize()}", "", *(lines or ["Nothing yet."]), ""])
     index = folder / INDEX
+    if index.is_symlink():
+        index.unlink()
     index.touch()
     before = read(index)
     if before.text != text:
         replace(index, before, text)
     return len(notes)
+
+
+def _is_own_folder(folder: Path) -> bool:
+    return folder.is_dir() and not folder.is_symlink()
 
 
 def _title(path: Path) -> str:

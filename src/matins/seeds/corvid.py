@@ -75,7 +75,10 @@ def _smallest_gap(expression: str) -> int:
         PRESET.check_fields(expression, parse_trigger(expression).definition.when)
     except CronParseError as error:
         raise CronParseError(
-            f"Invalid cron expression: {error.message}", value=expression, field=error.field, hint=error.hint
+            f"Invalid cron expression: {error.message.removeprefix('Invalid cron expression ')}",
+            value=expression,
+            field=error.field,
+            hint=error.hint,
         ) from error
     gap = parse_trigger(expression).smallest_gap()
     assert gap is not None
