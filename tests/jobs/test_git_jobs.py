@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from forge import Forge, git
 
-from matins import Matins, Run
+from matins import Matins, Run, SchedulerShutdownError
 from matins.seeds.corvid import BUILT_IN, SchedulerService
 from work.github_server import TOKEN, github_server
 
@@ -110,6 +110,29 @@ def test_v10_a_pull_request_is_not_opened_twice(m: Matins, forge: Forge, garden:
     )
     assert again.finish("")["pull_request"] == forge.pulls[0]["html_url"]
     assert len(forge.pulls) == 1
+
+
+def test_b9_a_work_task_whose_engine_is_gone_becomes_a_pull_request(
+    m: Matins, forge: Forge, garden: Path, tmp_path: Path
+) -> None:
+    """B9 V10: the process goes on, and the engine that follows it opens what the first would have opened"""
+    go = tmp_path / "go"
+    os.mkfifo(go)
+    agent(m, garden, f"cat >/dev/null; cat {go} > new")
+    m.add(
+        "s", when="0 0 1 1 *", agent="magpie", job="work_task", payload={"description": "Paint", "base_url": forge.url}
+    )
+    started = m.run("s")
+    with go.open("wb", buffering=0) as gate:  # opens when the agent runs
+        with pytest.raises(SchedulerShutdownError):
+            m.stop(timeout=0.05, leave=True)
+        assert forge.pulls == []
+        m.start()
+        gate.write(b"on")
+    run = m.runs.wait(started.id, timeout=90)
+    assert run.state == "succeeded", run.outcome
+    (pull,) = forge.pulls
+    assert git(tmp_path / "hosted/octo-org/garden.git", "show", f"{pull['head']['ref']}:new") == "on"
 
 
 def test_v11_a_folder_without_a_repository(m: Matins, forge: Forge, tmp_path: Path) -> None:

@@ -198,6 +198,19 @@ def test_c3_task_archive(bench: Sandbox, tmp_path: Path) -> None:
     assert (tmp_path / "TASKS.archive.yaml").read_text() == archived
 
 
+def test_c3_an_archive_that_is_a_link_is_refused(bench: Sandbox, tmp_path: Path) -> None:
+    """B16"""
+    (tmp_path / "TASKS.yaml").write_text(TASKS)
+    (tmp_path / "TASKS.archive.yaml").symlink_to(tmp_path / "other.yaml")
+    add(bench, "task-archive")
+    bench.run("s")
+    bench.settle()
+    run = bench.runs.list(schedule="s")[0]
+    assert (run.state, "is a link" in (run.outcome or {})["error"]) == ("failed", True)
+    assert (tmp_path / "TASKS.yaml").read_text() == TASKS
+    assert not (tmp_path / "other.yaml").exists()
+
+
 def test_c3_memory_index_regen(bench: Sandbox, tmp_path: Path) -> None:
     """C3: "Rebuilds all experiment/knowledge/pattern index files" """
     for name, text in (("experiments/a.md", "# First try\n"), ("knowledge/deep/b.md", "no title"), ("patterns/x", "")):

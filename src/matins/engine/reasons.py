@@ -226,7 +226,7 @@ def _missed(context: ReasonContext) -> str:
 
 def _no_work(context: ReasonContext) -> str:
     source = context["work_source"]
-    return f'work source "{source}" had no item to claim' if source else "there was no work item to claim"
+    return f'work source "{source}" had no item to claim' if source else "there was no work"
 
 
 def _failed(context: ReasonContext) -> str:

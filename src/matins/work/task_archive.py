@@ -109,6 +109,9 @@ def _ids(archive: Path) -> set[str]:
 def _append(archive: Path, items: Sequence[str]) -> None:
     if not items:
         return
+    if archive.is_symlink():  # the agent may have made it, to write elsewhere
+        message = f"{archive} is a link."
+        raise InvalidInput(message, value=str(archive), field="archive", hint="Name the file itself.")
     archive.touch(mode=0o644)
     file = read(archive)
     if not replace(archive, file, file.text + "".join(items)):
