@@ -75,7 +75,9 @@ def test_it_is_told_in_its_environment_too(bench: Sandbox, tmp_path: Path) -> No
     bench.run_until("2026-03-27T09:00:00Z")
     deliver(bench)
     (run,) = bench.runs.list(schedule="s")
-    assert (tmp_path / "seen").read_text().split() == [
+    *told, warden = (tmp_path / "seen").read_text().split()
+    assert warden.startswith("MATINS_WARDEN=")  # by which its processes are found
+    assert told == [
         "MATINS_AGENT=scout",
         "MATINS_EVENT=after:run",
         "MATINS_REASON=failed",

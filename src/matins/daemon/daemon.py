@@ -136,10 +136,11 @@ class Daemon:
             return None
         host, port = parts
         listener = stack.enter_context(bind_address(host, port))
+        url = url_of(host, listener)  # the server takes the listener over
         server = Server(InboundApp(receiver), listener, self._end, connections)
         server.start()
         stack.callback(server.stop)
-        return url_of(host, listener)
+        return url
 
     def _watch_file(self, stack: ExitStack) -> None:
         if self._file_named and not self._file.exists():
