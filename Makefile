@@ -64,6 +64,9 @@ bench-processes: .venv/run  ## supervised commands beside bare ones
 bench-http: .venv/run  ## the API under load, while schedules fire
 	$(BIN)/python benchmarks/api.py
 
+bench-audit: .venv/run  ## `matins audit verify` on a log of a million events; URL= for PostgreSQL
+	$(BIN)/python benchmarks/audit.py $(URL:%=--url %)
+
 clean:  ## remove what the other targets made
 	rm -rf .venv .venv-bench-* .pytest_cache .ruff_cache .hypothesis .import_linter_cache $(DEMO)
 

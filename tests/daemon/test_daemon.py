@@ -5,10 +5,12 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+import pty
 import re
 import signal
 import socket
 import stat
+import subprocess
 import sys
 import urllib.error
 import urllib.request
@@ -35,9 +37,27 @@ def add(one: House) -> None:
 def test_it_says_where_everything_is(shared: House) -> None:
     said = "\n".join(shared.said)
     assert re.match(rf"Matins \S+ is running \(process {shared.process.pid}\)", said)
-    for where in (f"sqlite:///{shared.home}/matins.db", shared.url, f"{shared.home}/token", "/login?code="):
+    for where in (f"sqlite:///{shared.home}/matins.db", shared.url, f"{shared.home}/token"):
         assert where in said
     assert f"--home {shared.home.name} list" in said
+
+
+def test_b16_the_login_link_is_printed_on_a_terminal_only(shared: House, tmp_path: Path) -> None:
+    """B16: a log is read by more programs than the owner's terminal"""
+    assert "/login?code=" not in "\n".join([*shared.said, *shared.log])
+    assert any("printed on a terminal only" in line for line in shared.said)
+    ours, theirs = pty.openpty()
+    environment = {**shared.environment, "MATINS_HOME": str(tmp_path / "home"), "COLUMNS": "200"}
+    command = [sys.executable, "-m", "matins", "up", "--port", "0"]
+    with subprocess.Popen(command, env=environment, stdout=theirs, stderr=subprocess.DEVNULL, cwd=tmp_path) as process:
+        os.close(theirs)
+        said = b""
+        while b"Ctrl-C stops it" not in said:
+            said += os.read(ours, 4_096)
+        process.terminate()
+    os.close(ours)
+    (link,) = re.findall(rb"http://\S+/login\?code=\S+", said)
+    assert link
 
 
 def test_nothing_that_it_makes_can_be_read_by_others(house: Start) -> None:

@@ -52,14 +52,14 @@ def evidence(bench: Sandbox, name: str = "s") -> dict[str, Any]:
 def told(bench: Sandbox, *types: str) -> list[dict[str, Any]]:
     """The data of all events of these types, in their order."""
     with bench._store.reading() as transaction:
-        found = sorted(transaction.audit().events)
+        found = sorted(transaction.logged(0, 10**9))
     return [orjson.loads(event.data) if event.data else {} for event in found if event.type in types]
 
 
 def times(bench: Sandbox, *types: str) -> list[str | None]:
     """When events of these types were."""
     with bench._store.reading() as transaction:
-        return [iso(event.at) for event in sorted(transaction.audit().events) if event.type in types]
+        return [iso(event.at) for event in sorted(transaction.logged(0, 10**9)) if event.type in types]
 
 
 def purse(bench: Sandbox, name: str = "day") -> BudgetUsage:
@@ -71,7 +71,7 @@ def purse(bench: Sandbox, name: str = "day") -> BudgetUsage:
 def check_ledger(bench: Sandbox) -> None:
     """B1: no slot has two records, and each run that is over was told to be, once."""
     with bench._store.reading() as transaction:
-        ends = Counter(event.run_id for event in sorted(transaction.audit().events) if event.type in TERMINAL_EVENTS)
+        ends = Counter(event.run_id for event in sorted(transaction.logged(0, 10**9)) if event.type in TERMINAL_EVENTS)
     for schedule in bench.list():
         runs = bench.runs.list(schedule=schedule.name, agent=schedule.agent, limit=1_000)
         slots = Counter(run.slot for run in runs if run.slot is not None)

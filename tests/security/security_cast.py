@@ -14,7 +14,7 @@ from matins.executors.python import JobContext
 from matins.executors.registry import installed_jobs
 from matins.model import approval as stored
 from matins.model.access import Principal
-from matins.runtime.approval_requests import digest_of, run_digest
+from matins.runtime.approval_requests import content_digest
 from matins.runtime.attempt import Attempt
 from matins.runtime.rows import schedule_record
 from matins.testing import ManualClock, Sandbox
@@ -69,7 +69,7 @@ class Watched(Sandbox):
     def told(self, *types: str) -> list[dict[str, Any]]:
         """The data of the events of these types, in their order."""
         with self._store.reading() as transaction:
-            found = sorted(transaction.audit().events)
+            found = sorted(transaction.logged(0, 10**9))
         return [orjson.loads(event.data or "{}") for event in found if event.type in types]
 
     def _work(self, run: JobContext) -> None:
@@ -88,7 +88,7 @@ class Watched(Sandbox):
             self._check_words(work)
 
     def _check_leave(self, work: Attempt, approvals: list[stored.Approval]) -> None:
-        words = run_digest(work.compiled, self._loader.policies())
+        words = content_digest(work.compiled, self._loader.policies())
         good = [a for a in approvals if a.digest == words and a.state == "used"]
         assert len(good) == 1, f"{work} started without leave: {approvals}"
         if work.number == 1:
@@ -103,7 +103,7 @@ class Watched(Sandbox):
             authors = transaction.authors(work.compiled.schedule_id, work.compiled.rev)
             used = transaction.approvals_in("used", 0, 10_000)
         by_person = bool(authors) and authors[0][1] != "agent"
-        digest = digest_of(work.compiled)
+        digest = content_digest(work.compiled, self._loader.policies())
         seen = any(approval.digest == digest for approval in used)
         unasked = self.agent_rules.get(work.compiled.agent).auto_approve_one_shots
         assert by_person or seen or unasked, f"{work} started with words that nobody has seen"
@@ -111,7 +111,7 @@ class Watched(Sandbox):
     def _given_at(self, approval: stored.Approval) -> int:
         """When people said yes, by the chained events: the row itself says when it was used."""
         with self._store.reading() as transaction:
-            events = sorted(transaction.audit().events)
+            events = sorted(transaction.logged(0, 10**9))
         for event in events:
             data = orjson.loads(event.data or "{}")
             if event.type == "approval.expired" and data["approval"] == str(approval.id):

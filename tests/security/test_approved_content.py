@@ -7,7 +7,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from security_cast import Watched, at
+from security_cast import SCOUT, Watched, at
 
 from matins.runtime.named_files import TOO_LARGE
 
@@ -69,3 +69,32 @@ def test_b7_a_script_that_changes_after_the_approval_needs_another(bench: Watche
     bench.approvals.approve(second.id)
     bench.run_until(at("08:02"))
     assert [name for name, _ in bench.ran] == ["s"]
+
+
+def test_b7_a_proposal_covers_the_scripts_that_it_names(bench: Watched, tmp_path: Path) -> None:
+    """B7: a yes to a script that has changed since is no yes; the card is shown again, with what it does not cover"""
+    script = tmp_path / "check.sh"
+    script.write_text("exit 0\n")
+    bench.acting_as(SCOUT).add("t", when="every 1h", job="work", pre_check=["sh", "check.sh"])
+    first = bench.asked("t")
+    assert list(first.request["files"]) == [str(script)]
+    assert "changes of the files named above after the approval" in first.request["outside"]
+    script.write_text("rm -rf /\n")
+    second = bench.approvals.approve(first.id)
+    assert (second.state, second.id != first.id, second.digest != first.digest) == ("pending", True, True)
+    assert second.request["files"] != first.request["files"]
+    assert (bench.approvals.get(first.id).state, bench.get("t").state) == ("void", "pending")
+    assert bench.approvals.approve(second.id).state == "used"
+    assert bench.get("t").state == "active"
+    assert bench.audit.verify().problems == []
+
+
+def test_b7_a_proposal_covers_the_agent_that_it_wakes(bench: Watched) -> None:
+    """B7: an agent that was changed since is shown again"""
+    bench.agents.set("scout", runner="demo")
+    bench.acting_as(SCOUT).add("t", when="every 1h", prompt="Go.", agent="scout")
+    first = bench.asked("t")
+    bench.agents.edit("scout", model="other")
+    second = bench.approvals.approve(first.id)
+    assert (second.state, second.id != first.id) == ("pending", True)
+    assert bench.approvals.deny(second.id).state == "denied"

@@ -1,4 +1,4 @@
-"""Tokens and pruning are bound to the log: what is changed beside it is found."""
+"""Runs, approvals, votes, tokens and pruning are bound to the log: what is changed beside it is found."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import apsw
 import pytest
-from security_cast import Open, Watched, at
+from security_cast import WAITING, Open, Watched, at
 
 DAY = 86_400_000
 FORGED = {
@@ -62,3 +62,147 @@ def test_b16_a_forged_pruning_is_found(bench: Watched) -> None:
     problems = bench.audit.verify().problems
     assert problems
     assert "are gone, and the log does not say so" in problems[0]
+
+
+# -- runs, approvals and votes
+
+FORGED_RUNS = {
+    "another end": ("UPDATE runs SET state = 10 WHERE id = {failed}", "Run {failed} was changed after it ended."),
+    "live again": ("UPDATE runs SET state = 2 WHERE id = {failed}", "Run {failed} had ended, and is ready again."),
+    "another outcome": (
+        'UPDATE runs SET outcome = \'{{"result": "paid"}}\' WHERE id = {ran}',
+        "Run {ran} was changed after it ended.",
+    ),
+    "another reason": ("UPDATE runs SET reason = 'x' WHERE id = {failed}", "Run {failed} was changed after it ended."),
+    "another time": ("UPDATE runs SET ended_at = 1 WHERE id = {ran}", "Run {ran} was changed after it ended."),
+    "other settings": ("UPDATE runs SET rev = rev + 1 WHERE id = {ran}", "Run {ran} was changed after it ended."),
+    "another schedule": (
+        "UPDATE runs SET schedule_id = schedule_id + 100 WHERE id = {ran}",
+        "Run {ran} was changed after it ended.",
+    ),
+    "an invented run": ("UPDATE runs SET id = 777 WHERE id = {ran}", "Run 777 is not in the log."),
+}
+FORGED_APPROVALS = {
+    "a request": "UPDATE approvals SET request = '{{}}' WHERE id = {used}",
+    "a digest": "UPDATE approvals SET digest = 'x' WHERE id = {used}",
+    "approvers": "UPDATE approvals SET approvers = '[\"eve\"]' WHERE id = {used}",
+    "the number of votes": "UPDATE approvals SET needed = 0 WHERE id = {used}",
+    "a longer life": "UPDATE approvals SET expires_at = expires_at + 1 WHERE id = {used}",
+}
+FORGED_STATES = {
+    "used again": ("UPDATE approvals SET state = 'approved' WHERE id = {used}", "used", "approved"),
+    "a denial": ("UPDATE approvals SET state = 'approved' WHERE id = {denied}", "denied", "approved"),
+    "a pending one": (
+        "UPDATE approvals SET state = 'approved', decided_at = 1 WHERE id = {asked}",
+        "asked",
+        "approved",
+    ),
+}
+FORGED_VOTES = {
+    "a vote": "UPDATE votes SET vote = 'approve' WHERE approval_id = {denied}",
+    "a voter's note": "UPDATE votes SET note = 'x' WHERE approval_id = {denied}",
+    "what was seen": "UPDATE votes SET digest = 'x' WHERE approval_id = {denied}",
+    "no vote": "DELETE FROM votes WHERE approval_id = {denied}",
+}
+
+
+@pytest.fixture
+def lived(bench: Watched) -> dict[str, str]:
+    """Runs that succeeded and failed, and approvals that were used, denied and asked for."""
+    bench.jobs["fails"] = lambda run: 1 / 0
+    bench.jobs["tells"] = lambda run: {"told": "all"}
+    bench.add("bad", when="5 8 * * *", job="fails", retries=0)
+    bench.add("good", when="5 8 * * *", job="tells")
+    bench.add("s", **WAITING)
+    asked: list[str] = []
+    bench.run_until(at("08:06"))
+    asked.append(bench.asked().id)
+    bench.approvals.approve(asked[-1])
+    bench.run_until(at("09:06"))
+    asked.append(bench.asked().id)
+    bench.approvals.deny(asked[-1], note="no")
+    bench.run_until(at("10:06"))
+    asked.append(bench.asked().id)
+    (failed,) = bench.runs.list(schedule="bad")
+    (ran,) = bench.runs.list(schedule="good")
+    assert (failed.state, ran.state) == ("failed", "succeeded")
+    assert bench.audit.verify().problems == []
+    return {"failed": failed.id, "ran": ran.id, "used": asked[0], "denied": asked[1], "asked": asked[2]}
+
+
+@pytest.mark.parametrize("what", FORGED_RUNS)
+def test_b16_a_run_that_was_changed_in_the_store_is_named(bench: Watched, lived: dict[str, str], what: str) -> None:
+    """B16 S7: whatever it says of its end"""
+    sql, problem = FORGED_RUNS[what]
+    forge(bench, sql.format(**lived))
+    assert bench.audit.verify().problems[0] == problem.format(**lived)
+
+
+@pytest.mark.parametrize("what", FORGED_APPROVALS)
+def test_b16_an_approval_that_was_changed_is_named(bench: Watched, lived: dict[str, str], what: str) -> None:
+    """B16 B7"""
+    forge(bench, FORGED_APPROVALS[what].format(**lived))
+    assert bench.audit.verify().problems == [f"Approval {lived['used']} was changed after it was requested."]
+
+
+@pytest.mark.parametrize("what", FORGED_STATES)
+def test_b16_an_approval_that_nobody_gave_is_named(bench: Watched, lived: dict[str, str], what: str) -> None:
+    """B16 B7"""
+    sql, whose, state = FORGED_STATES[what]
+    forge(bench, sql.format(**lived))
+    assert bench.audit.verify().problems == [f"Approval {lived[whose]} is {state}, which the log does not say."]
+
+
+@pytest.mark.parametrize("what", FORGED_VOTES)
+def test_b16_a_vote_that_was_changed_is_named(bench: Watched, lived: dict[str, str], what: str) -> None:
+    """B16 B7"""
+    forge(bench, FORGED_VOTES[what].format(**lived))
+    problem = f"The vote of owner on approval {lived['denied']} was changed or deleted."
+    assert bench.audit.verify().problems == [problem]
+
+
+def test_b16_an_invented_approval_and_vote_are_named(bench: Watched, lived: dict[str, str]) -> None:
+    """B16 B7"""
+    forge(bench, "INSERT INTO votes SELECT approval_id, 'eve', vote, at, note, digest FROM votes LIMIT 1")
+    used = lived["used"]
+    assert bench.audit.verify().problems == [f"The vote of eve on approval {used} is not in the log."]
+    forge(bench, f"DELETE FROM votes WHERE voter = 'eve'; UPDATE approvals SET id = 999 WHERE id = {lived['asked']}")
+    assert bench.audit.verify().problems == ["Approval 999 is not in the log."]
+
+
+def test_b16_an_old_approval_stays_bound_when_its_event_is_pruned(bench: Watched) -> None:
+    """B16: one that waits for longer than history is kept"""
+    bench.add("s", **{**WAITING, "when": "5 8 * * *", "approval_timeout": "90d"})
+    bench.run_until(at("08:06"))
+    asked = bench.asked().id
+    bench.clock.advance(60 * DAY)
+    bench.settle()
+    assert "approval.requested" not in {event.type for event in bench.events.list(limit=1_000)}
+    assert bench.audit.verify().problems == []
+    forge(bench, f"UPDATE approvals SET needed = 0 WHERE id = {asked}")
+    assert bench.audit.verify().problems == [f"Approval {asked} was changed after it was requested."]
+
+
+def test_b16_seals_are_pruned_with_their_events(bench: Watched) -> None:
+    """B16: the rest still holds, and a seal that was noted down long ago is said to be gone"""
+    bench.add("s", when="*/5 * * * *", job="work")
+    bench.run_until(at("09:00"))
+    noted = bench.audit.seal()
+    assert noted is not None
+    bench.delete("s")
+    bench.clock.advance(60 * DAY)
+    bench.settle()
+    bench.add("t", when="5 * * * *", job="work")
+    bench.settle()
+    bench.engine.maintenance.seal(bench.clock.now_ms())
+    bench.engine.maintenance.prune(bench.clock.now_ms())
+    bench.engine.maintenance.seal(bench.clock.now_ms())
+    with bench.store.reading() as transaction:
+        left = transaction.seals(0, 10**6)
+    assert left[0].id > int(noted.partition(":")[0])
+    assert bench.audit.verify().problems == []
+    number = noted.partition(":")[0]
+    gone = f"seal {number}: it was deleted with the old events that it covered; note down a newer one"
+    assert bench.audit.verify(seal=noted).problems == [gone]
+    forge(bench, f"DELETE FROM seals WHERE id = {left[0].id}")
+    assert bench.audit.verify().problems[0].startswith("Seal ")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from matins.model.rows import NewEvent, NewRun, NewSchedule, StateChange, StoredEvent
+from matins.model.rows import AuditRows, NewEvent, NewRun, NewSchedule, StateChange, StoredEvent
 from matins.model.run import RunState
 from matins.ports import Store, Transaction
 from matins.store.chain import chain_problems
@@ -66,7 +66,7 @@ def say(store: Store, *kinds: str, at: int = NOW) -> None:
 def page_of_events(store: Store, after: int = 0, limit: int = 999) -> list[StoredEvent]:
     """A page, once it is complete: on PostgreSQL events come when no older transaction of any user is under way."""
     with store.reading() as transaction:
-        there = sorted(event.id for event in transaction.audit().events if event.id > after)[:limit]
+        there = sorted(event.id for event in transaction.logged(0, 10**9) if event.id > after)[:limit]
     while True:
         with store.reading() as transaction:
             page = transaction.events_after(after, limit)
@@ -76,4 +76,9 @@ def page_of_events(store: Store, after: int = 0, limit: int = 999) -> list[Store
 
 def found_faults(store: Store) -> list[str]:
     with store.reading() as transaction:
-        return list(chain_problems(transaction.audit()))
+        return chain_problems(whole_log(transaction))
+
+
+def whole_log(transaction: Transaction) -> AuditRows:
+    events = sorted(transaction.logged(0, 10**9), key=lambda event: (event.writer, event.seq))
+    return AuditRows(events, transaction.writers(), transaction.seals(0, 10**9))

@@ -199,7 +199,7 @@ def test_more_threads_than_connections_wait_for_their_turn(store: PostgresStore)
     assert found_faults(store) == []
     assert len(page_of_events(store)) == 120
     with store.reading() as transaction:
-        assert len(transaction.audit().writers) <= MAX_CONNECTIONS
+        assert len(transaction.writers()) <= MAX_CONNECTIONS
 
 
 def test_readers_of_events_miss_nothing_that_commits_late(store: PostgresStore, other: PostgresStore) -> None:
@@ -255,7 +255,7 @@ def test_seals_cover_what_commits_late_and_nothing_twice(store: PostgresStore, o
         with other.transaction(NOW) as transaction:
             transaction.seal(NOW)
         with other.reading() as transaction:
-            return [row.heads for row in transaction.audit().seals]
+            return [row.heads for row in transaction.seals(0, 10**9)]
 
     with store.transaction(NOW) as early:
         early.insert_worker("has a transaction number", NOW)

@@ -106,18 +106,11 @@ def _fields(method: str) -> tuple[str, ...]:
     )
 
 
-def test_audit_reads_three_kinds_of_rows(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    with store.transaction(NOW) as transaction:
-        found = _recorded(store, monkeypatch)
-        transaction.audit()
-        assert found == [rows.StoredEvent._fields, rows.WriterRow._fields, rows.SealRow._fields]
-
-
 def test_rows_of_all_kinds_are_compared() -> None:
     """What a store gives is among the methods above; what it takes has no columns."""
     compared = {row for method in METHODS for row in _row_types(method)}
     taken = {rows.Cursor, rows.NextSlot, rows.NewRun, rows.Claim, rows.Release, rows.StateChange, rows.NewEvent}
-    taken |= {rows.ChainHead, rows.NewSchedule, rows.NewStep, rows.AuditRows, rows.SealRow}
+    taken |= {rows.ChainHead, rows.NewSchedule, rows.NewStep, rows.AuditRows}
     kinds = {kind for kind in vars(rows).values() if hasattr(kind, "_fields")}
     assert kinds - compared == taken
     assert {rows.ScheduleRow, rows.RunRow, rows.DefinitionRow, rows.CheckRow, rows.AttemptRow} <= compared

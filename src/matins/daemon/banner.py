@@ -11,8 +11,8 @@ from matins.surfaces.home import RunningDaemon
 class Banner(NamedTuple):
     running: RunningDaemon
     home: str
-    link: str
-    """Link that logs a browser in, once."""
+    link: str | None
+    """Link that logs a browser in, once. None where it would be kept in a log."""
     moved: bool
     """Whether the default port is in use."""
     command: str
@@ -28,6 +28,7 @@ def banner_text(at: Banner) -> str:
     port = "  (the default port is in use)" if at.moved else ""
     file = daemon.file or f"none; create {at.home}/matins.yaml to use one"
     inbound = f"\n  in     {daemon.inbound}/in/NAME" if daemon.inbound else ""
+    link = f"{at.link}  (works once, for 10 minutes)" if at.link else "printed on a terminal only; use the token"
     tries = "\n".join(f"  {at.command} {arguments}" for arguments in at.try_)
     return f"""\
 Matins {__version__} is running (process {daemon.pid}).
@@ -35,7 +36,7 @@ Matins {__version__} is running (process {daemon.pid}).
   store  {daemon.store}
   file   {file}
   API    {daemon.url}{port}{inbound}
-  link   {at.link}  (works once, for 10 minutes)
+  link   {link}
   token  {at.home}/token
   agents {at.isolation}
   log    stderr

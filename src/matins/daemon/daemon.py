@@ -184,7 +184,8 @@ class Daemon:
         started = rfc3339(self._matins.clock.now_ms())
         running = RunningDaemon(url, os.getpid(), started, redacted_url(self._store), file, self._inbound)
         self._home.announce(running)
-        link = f"{url}/login?code={self._sessions.create_code(OWNER)}"
+        # Logs are read by more programs than the terminal of the owner.
+        link = f"{url}/login?code={self._sessions.create_code(OWNER)}" if sys.stdout.isatty() else None
         tries = _DEMO_TRIES if self._demo else _TRIES
         banner = Banner(running, str(self._home.path), link, moved, self._command(), _isolation_text(), tries)
         sys.stdout.write(banner_text(banner) + "\n")

@@ -2,64 +2,201 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from hashlib import sha256
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
+from matins.engine.transitions import ALL, INITIAL_STATES
 from matins.model.access import Token
-from matins.model.rows import AuditRows, StoredEvent, WriterRow
+from matins.model.approval import Approval, Vote
+from matins.model.rows import RunEnd, SealRow, StoredEvent, WriterRow
+from matins.model.run import RunState
 
 PRUNED = "history.pruned"
+_ENDS = {transition.event: transition.target for transition in ALL if transition.is_terminal} | {
+    event: state for state, event in INITIAL_STATES.items() if state >= RunState.SUCCEEDED
+}
+ENDS = _ENDS | {event.replace("run.", "step.", 1): state for event, state in _ENDS.items()}
+"""The state of a run by the event of its end."""
+_NOT_EVIDENCE = ("reason", "epoch", "digest", "slot", "slots", "by", "title", "step", "of")
+"""What else events of ends say."""
+_TOKENS = ("token.created", "token.revoked")
 
 
 def token_digest(token: Token) -> str:
     """The digest of what a token is good for. Its use is not part of it."""
     fixed = token.id, token.hash, token.name, token.role, token.rights, token.created_at, token.created_by
-    return sha256(orjson.dumps([*fixed, token.expires_at])).hexdigest()
+    return _digest([*fixed, token.expires_at])
 
 
-def pruned_record(writers: Iterable[WriterRow], tokens: Iterable[Token]) -> dict[str, Any]:
-    """What an event about pruning says: where each chain begins, and the tokens whose own events may be gone."""
+def approval_digest(approval: Approval) -> str:
+    """The digest of a request, without what becomes of it."""
+    fixed = approval._replace(id=0, schedule="", state="pending", decided_at=None, votes=())
+    return _digest(list(fixed[:-1]))
+
+
+def run_digest(rev: int, outcome: str | None) -> str:
+    """The digest of what a run did: its settings, and its outcome as it is stored."""
+    return sha256(f"{rev}|{outcome or ''}".encode()).hexdigest()[:32]
+
+
+def _digest(value: Any) -> str:
+    return sha256(orjson.dumps(value, option=orjson.OPT_SORT_KEYS)).hexdigest()
+
+
+class Pruning(NamedTuple):
+    """What the newest event about pruning says; nothing when nothing was pruned."""
+
+    before: int = 0
+    """Records that are older may have no event any more."""
+    begins: Mapping[str, list[Any]] = {}
+    tokens: Mapping[str, str] = {}
+    revoked: tuple[str, ...] = ()
+    approvals: Mapping[str, str] = {}
+    seal: tuple[int, str] = (0, "00" * 32)
+    """The last seal that was pruned."""
+
+
+def pruned_record(
+    before: int, writers: Iterable[WriterRow], tokens: Iterable[Token], approvals: Iterable[Approval],
+    seal: SealRow | None, earlier: Pruning,
+) -> dict[str, Any]:  # fmt: skip
+    """What an event about pruning says: where each chain begins, and the records whose own events may be gone."""
+    last = earlier.seal if seal is None else (seal.id, bytes(seal.hash).hex())
     return {
+        "before": before,
         "begins": {str(writer.id): [writer.pruned_seq, _hex(writer)] for writer in writers if writer.pruned_seq},
         "tokens": {token.id: token_digest(token) for token in tokens},
         "revoked": [token.id for token in tokens if token.revoked_at is not None],
+        "approvals": {str(approval.id): approval_digest(approval) for approval in approvals},
+        "seal": last,
     }
 
 
-def record_problems(rows: AuditRows, tokens: Iterable[Token]) -> Iterator[str]:
-    """The first problem of each record that does not agree with the log."""
-    begins: Mapping[str, list[Any]] = {}
-    digests: dict[str, str] = {}
-    revoked: set[str] = set()
-    for event in sorted(rows.events, key=lambda event: event.id):
-        data = _data(event)
-        if event.type == PRUNED:
-            begins = data["begins"]
-            digests |= data["tokens"]
-            revoked |= set(data["revoked"])
-        elif event.type == "token.created":
-            digests[data["token"]] = data["digest"]
-        elif event.type == "token.revoked":
-            revoked.add(data["token"])
-    for writer in rows.writers:
-        if writer.pruned_seq and begins.get(str(writer.id)) != [writer.pruned_seq, _hex(writer)]:
+def pruning_of(event: StoredEvent | None) -> Pruning:
+    return Pruning() if event is None else Pruning(**orjson.loads(event.data or "{}"))
+
+
+def writer_problems(writers: Iterable[WriterRow], pruning: Pruning) -> Iterator[str]:
+    for writer in writers:
+        if writer.pruned_seq and pruning.begins.get(str(writer.id)) != [writer.pruned_seq, _hex(writer)]:
             yield f"Writer {writer.id}: events up to number {writer.pruned_seq} are gone, and the log does not say so."
-    for token in tokens:
-        if token.id not in digests:
-            yield f"Token {token.id} is not in the log."
-        elif digests[token.id] != token_digest(token):
-            yield f"Token {token.id} was changed after it was created."
-        elif token.id in revoked and token.revoked_at is None:
-            yield f"Token {token.id} was revoked, and is valid again."
 
 
 def _hex(writer: WriterRow) -> str:
     return bytes(writer.pruned_hash or b"").hex()
 
 
-def _data(event: StoredEvent) -> dict[str, Any]:
-    known = event.type == PRUNED or event.type.startswith("token.")
-    return orjson.loads(event.data) if known and event.data else {"begins": {}, "tokens": {}, "revoked": []}
+# -- runs
+
+
+def run_problem(event: StoredEvent, run: RunEnd) -> str | None:
+    """Why a run does not agree with the event of its end."""
+    data: dict[str, Any] = orjson.loads(event.data) if event.data else {}
+    if run.state < RunState.SUCCEEDED:
+        return f"Run {run.id} had ended, and is {RunState(run.state).label} again."
+    evidence = {name: value for name, value in data.items() if name not in _NOT_EVIDENCE}
+    same = (
+        (run.state, run.ended_at, run.schedule_id) == (ENDS[event.type], event.at, event.schedule_id)
+        and run.reason == data.get("reason")
+        and data.get("digest", run_digest(run.rev, run.outcome)) == run_digest(run.rev, run.outcome)
+        and (not evidence or evidence == _evidence(run))
+    )
+    return None if same else f"Run {run.id} was changed after it ended."
+
+
+def _evidence(run: RunEnd) -> dict[str, Any]:
+    stored: dict[str, Any] = orjson.loads(run.evidence) if run.evidence else {}
+    return {name: value for name, value in stored.items() if name not in _NOT_EVIDENCE}
+
+
+# -- approvals, votes and tokens
+
+
+class RecordCheck:
+    """Compares approvals, votes and tokens with their events. It keeps only what does not agree so far."""
+
+    def __init__(self, pruning: Pruning, approval: Callable[[int], Approval | None]) -> None:
+        self._approval = approval
+        self._changed: dict[int, str] = {}
+        self._states: dict[int, str] = {}
+        self._votes: dict[tuple[int, str], None] = {}
+        self._tokens = dict(pruning.tokens)
+        self._revoked = set(pruning.revoked)
+        for number, digest in pruning.approvals.items():
+            self._compare(int(number), digest)
+
+    def feed(self, event: StoredEvent) -> None:
+        if not event.type.startswith(("approval.", "token.")) or not event.data:
+            return
+        data: dict[str, Any] = orjson.loads(event.data)
+        if event.type in _TOKENS:
+            self._feed_token(event.type, data)
+        elif event.type == "approval.voted":
+            self._feed_vote(event, data)
+        else:
+            self._feed_approval(event, data)
+
+    def _feed_token(self, kind: str, data: dict[str, Any]) -> None:
+        if kind == "token.created":
+            self._tokens[data["token"]] = data["digest"]
+        else:
+            self._revoked.add(data["token"])
+
+    def _feed_vote(self, event: StoredEvent, data: dict[str, Any]) -> None:
+        number = int(data["approval"])
+        approval = self._approval(number)
+        vote = Vote(data["by"], data["vote"], event.at, data["note"], data["digest"])
+        if approval is None or vote in approval.votes:
+            self._votes.pop((number, vote.voter), None)
+        else:
+            self._votes[number, vote.voter] = None
+
+    def _feed_approval(self, event: StoredEvent, data: dict[str, Any]) -> None:
+        number = int(data["approval"])
+        if "record" in data:
+            self._compare(number, data["record"])
+        if "instead_of" in data:
+            self._compare_state(int(data["instead_of"]), event, "void")
+        self._compare_state(number, event, None)
+
+    def _compare(self, number: int, digest: str) -> None:
+        approval = self._approval(number)
+        if approval is not None and approval_digest(approval) != digest:
+            self._changed[number] = f"Approval {number} was changed after it was requested."
+
+    def _compare_state(self, number: int, event: StoredEvent, state: str | None) -> None:
+        approval = self._approval(number)
+        if approval is None:
+            return
+        state = state or _state_after(event.type, approval)
+        undated = state in ("pending", "used") or approval.decided_at == event.at
+        if approval.state == state and undated:
+            self._states.pop(number, None)
+        else:
+            self._states[number] = f"Approval {number} is {approval.state}, which the log does not say."
+
+    def problems(self, tokens: Iterable[Token]) -> Iterator[str]:
+        """What does not agree after all events."""
+        yield from self._changed.values()
+        yield from self._states.values()
+        for number, voter in self._votes:
+            yield f"The vote of {voter} on approval {number} was changed or deleted."
+        for token in tokens:
+            if token.id not in self._tokens:
+                yield f"Token {token.id} is not in the log."
+            elif self._tokens[token.id] != token_digest(token):
+                yield f"Token {token.id} was changed after it was created."
+            elif token.id in self._revoked and token.revoked_at is None:
+                yield f"Token {token.id} was revoked, and is valid again."
+
+
+def _state_after(event: str, approval: Approval) -> str:
+    """The state of a request after an event of it."""
+    if event == "approval.approved":  # only the start of a run uses an approval up later
+        return "approved" if approval.kind == "run" else "used"
+    if event == "approval.expired":
+        return "approved" if approval.kind == "run" and approval.default == "approve" else "expired"
+    return {"approval.voided": "void", "approval.denied": "denied", "approval.used": "used"}.get(event, "pending")

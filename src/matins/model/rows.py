@@ -253,11 +253,33 @@ class SealRow(NamedTuple):
 
 
 class AuditRows(NamedTuple):
-    """Events by chain, writers and seals, for verification."""
+    """A whole log: events by chain, writers and seals."""
 
     events: list[StoredEvent]
     writers: list[WriterRow]
     seals: list[SealRow]
+
+
+class EventLink(NamedTuple):
+    """Where an event is in its chain."""
+
+    id: int
+    writer: int
+    seq: int
+    hash: bytes
+
+
+class RunEnd(NamedTuple):
+    """What the log knows of the end of a run, as the run says it."""
+
+    id: int
+    schedule_id: int
+    rev: int
+    state: int
+    ended_at: int | None
+    reason: str | None
+    evidence: str | None
+    outcome: str | None
 
 
 class DefinitionRow(NamedTuple):

@@ -15,6 +15,7 @@ from matins.engine.approvals import (
     needs_approval,
     outside_digest,
 )
+from matins.engine.audit import approval_digest
 from matins.engine.policies import Policies
 from matins.engine.prompts import MAX_CALL_BYTES, CallContext
 from matins.engine.settings import dump_settings
@@ -48,7 +49,7 @@ def request_run_approval(
     if (call := call_context(transaction, run_id)) is not None:
         request["call"] = _shown_call(call)
     approval = Approval(
-        0, "run", compiled.schedule_id, compiled.name, run_id, compiled.rev, run_digest(compiled, policies),
+        0, "run", compiled.schedule_id, compiled.name, run_id, compiled.rev, content_digest(compiled, policies),
         definition.approval, definition.approvers, definition.approvals_required, definition.approval_default, maker,
         role, now, now + definition.approval_timeout_ms, "pending", None, request,
     )  # fmt: skip
@@ -65,6 +66,7 @@ def _shown_call(call: CallContext) -> dict[str, Any]:
 def request_schedule_approval(
     transaction: Transaction,
     compiled: CompiledSchedule,
+    policies: Policies,
     by: str,
     role: str,
     now: int,
@@ -72,13 +74,23 @@ def request_schedule_approval(
     proposal: dict[str, Any],
 ) -> int:
     """Request approval of a schedule that an agent proposes."""
-    request = (
-        approval_request(
-            compiled.agent, compiled.name, compiled.definition, None, compiled.timetable.trigger.describe()
-        )
-        | proposal
+    request = approval_request(
+        compiled.agent, compiled.name, compiled.definition, None, compiled.timetable.trigger.describe()
     )
-    return _request_from_owner(transaction, "schedule", compiled, None, by, role, now, expires_at, request)
+    request |= proposal | _about_agent(compiled, policies, proposed=True)
+    digest_now = content_digest(compiled, policies)
+    return _request_from_owner(transaction, "schedule", compiled, digest_now, None, by, role, now, expires_at, request)
+
+
+def renew_schedule_request(
+    transaction: Transaction, asked: Approval, compiled: CompiledSchedule, policies: Policies, now: int
+) -> int:
+    """Request approval again because the agent or a file changed since the request."""
+    _void_approval(transaction, asked, now, "its agent or a file that it names has changed")
+    request = asked.request | _about_agent(compiled, policies, proposed=True)
+    digest_now = content_digest(compiled, policies)
+    renewed = asked._replace(id=0, digest=digest_now, requested_at=now, state="pending", request=request, votes=())
+    return _insert_request(transaction, renewed, now)
 
 
 def request_budget_approval(
@@ -86,8 +98,9 @@ def request_budget_approval(
 ) -> int:
     """Request approval for a schedule to continue after it spent too much."""
     request = {"schedule": compiled.name, "agent": compiled.agent, **request}
+    digest_now, expires_at = settings_digest(compiled), now + BUDGET_TIMEOUT_MS
     return _request_from_owner(
-        transaction, "budget", compiled, run_id, "matins", "system", now, now + BUDGET_TIMEOUT_MS, request
+        transaction, "budget", compiled, digest_now, run_id, "matins", "system", now, expires_at, request
     )
 
 
@@ -137,19 +150,20 @@ def authors_of(transaction: Transaction, compiled: CompiledSchedule, run_id: int
     return list(dict.fromkeys((name, role) for name, role in found))
 
 
-def digest_of(compiled: CompiledSchedule) -> str:
+def settings_digest(compiled: CompiledSchedule) -> str:
     return digest(compiled.agent, compiled.name, compiled.rev, compiled.definition)
 
 
-def run_digest(compiled: CompiledSchedule, policies: Policies) -> str:
-    """The digest of a run. It includes all settings of its agent, also hidden ones."""
+def content_digest(compiled: CompiledSchedule, policies: Policies) -> str:
+    """The digest of what runs. It includes all settings of the agent, also hidden ones, and the files that commands
+    name."""
     agent = _agent_of(compiled, policies)
     more = [] if agent is None else [{"name": agent.name, **dump_settings(settings_of(Agent), agent)}]
     files = named_files(compiled.definition, agent, policies)
     return digest(compiled.agent, compiled.name, compiled.rev, compiled.definition, *more, *([files] if files else []))
 
 
-def _about_agent(compiled: CompiledSchedule, policies: Policies) -> dict[str, Any]:
+def _about_agent(compiled: CompiledSchedule, policies: Policies, *, proposed: bool = False) -> dict[str, Any]:
     """What a request says about the agent, the files that its commands name, and what the digest does not cover."""
     agent = _agent_of(compiled, policies)
     files = named_files(compiled.definition, agent, policies)
@@ -157,7 +171,10 @@ def _about_agent(compiled: CompiledSchedule, policies: Policies) -> dict[str, An
     about: dict[str, Any] = {} if agent is None else {"wakes": agent_fingerprint(agent)}
     if files:
         about["files"] = files
-    if outside := outside_digest(compiled.definition, agent, large):
+    outside = outside_digest(compiled.definition, agent, large)
+    if files and proposed:
+        outside.append("changes of the files named above after the approval")
+    if outside:
         about["outside"] = outside
     return about
 
@@ -166,7 +183,7 @@ def still_approved(transaction: ApprovalRows, compiled: CompiledSchedule, polici
     """Whether the run needs no approval, or its approval is for the agent's present settings."""
     if not needs_approval(compiled.definition):
         return True
-    digest_now = run_digest(compiled, policies)
+    digest_now = content_digest(compiled, policies)
     return any(
         approval.state == "used" and approval.digest == digest_now for approval in transaction.approvals_of_run(run_id)
     )
@@ -177,11 +194,11 @@ def _agent_of(compiled: CompiledSchedule, policies: Policies) -> Agent | None:
 
 
 def _request_from_owner(
-    transaction: Transaction, kind: ApprovalKind, compiled: CompiledSchedule, run_id: int | None, by: str, role: str,
-    now: int, expires_at: int, request: dict[str, Any],
+    transaction: Transaction, kind: ApprovalKind, compiled: CompiledSchedule, digest_now: str, run_id: int | None,
+    by: str, role: str, now: int, expires_at: int, request: dict[str, Any],
 ) -> int:  # fmt: skip
     approval = Approval(
-        0, kind, compiled.schedule_id, compiled.name, run_id, compiled.rev, digest_of(compiled), "owner_approve", (), 1,
+        0, kind, compiled.schedule_id, compiled.name, run_id, compiled.rev, digest_now, "owner_approve", (), 1,
         "deny", by, role, now, expires_at, "pending", None, request,
     )  # fmt: skip
     return _insert_request(transaction, approval, now)
@@ -195,6 +212,7 @@ def _insert_request(transaction: Transaction, approval: Approval, now: int) -> i
         "policy": approval.policy,
         "digest": approval.digest,
         "expires_at": approval.expires_at,
+        "record": approval_digest(approval),
     }
     transaction.events.append(NewEvent(now, "approval.requested", approval.schedule_id, approval.run_id, data))
     return number

@@ -163,7 +163,7 @@ class Clearance:
         self, transaction: Transaction, row: ReadyRun, item: CompiledSchedule, now: int
     ) -> Approval | None:
         """The approval that a run may start with: for its present settings, and not expired at its first attempt."""
-        digest = approval_requests.run_digest(item, self.policies)
+        digest = approval_requests.content_digest(item, self.policies)
         for approval in transaction.approvals_of_run(row.id) if row.cleared & GatesPassed.APPROVED else ():
             fresh = now <= (approval.decided_at or 0) + item.definition.approval_timeout_ms
             good = approval.state in ("approved", "used") if fresh else approval.state == "used" and row.attempt > 0

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from matins.engine.audit import PRUNED, pruned_record
+from matins.engine.audit import PRUNED, pruned_record, pruning_of
 from matins.engine.reasons import rfc3339
 from matins.engine.when.durations import DAY_MS
 from matins.model.rows import NewEvent
-from matins.ports import Store
+from matins.ports import Store, Transaction
 
 _SEAL_MS = 1_000
 _PRUNE_MS = 3_600_000
 _PRUNE_BATCH = 1_000
+_SEAL_BATCH = 20_000
 _CALL_BODY_MS, _CALL_MS = 14 * DAY_MS, 30 * DAY_MS
 """How long the bodies of calls are kept, and how long their keys are known."""
 _ZONES_MS = 2 * DAY_MS
@@ -47,13 +48,20 @@ class Maintenance:
             if self._days is not None:
                 before = now - int(self._days * DAY_MS)
                 old = transaction.prunable(before, now, _PRUNE_BATCH)
-                if transaction.prune_events(before):
-                    data = pruned_record(transaction.writers(), transaction.tokens())
-                    transaction.events.append(NewEvent(now, PRUNED, None, None, data))
-                transaction.prune_records(before, rfc3339(before - _ZONES_MS)[:10])
+                self._prune_log(transaction, before, now)
             if self._runs is not None and len(old) < _PRUNE_BATCH:
                 old += transaction.prunable_beyond(self._runs, now, _PRUNE_BATCH - len(old))
             if old:
                 transaction.delete_runs(old)
             transaction.prune_calls(now - _CALL_BODY_MS, now - _CALL_MS)
         return len(old)
+
+    def _prune_log(self, transaction: Transaction, before: int, now: int) -> None:
+        earlier = pruning_of(transaction.last_of_type(PRUNED))
+        pruned = transaction.prune_events(before)
+        transaction.prune_records(before, rfc3339(before - _ZONES_MS)[:10])
+        if pruned:
+            seal = transaction.prune_seals(_SEAL_BATCH)
+            tokens, old = transaction.tokens(), transaction.approvals_before(before)
+            data = pruned_record(before, transaction.writers(), tokens, old, seal, earlier)
+            transaction.events.append(NewEvent(now, PRUNED, None, None, data))

@@ -7,6 +7,7 @@ from typing import Any
 
 import orjson
 
+from matins.engine.audit import run_digest
 from matins.engine.gates.paused import BY_FAILURES
 from matins.engine.planning import Timetable
 from matins.engine.targets import BY_SESSION_ID, SESSION_GONE
@@ -53,10 +54,13 @@ def apply(transaction: Transaction, changes: Sequence[RunChange], now: int, *, l
     """Apply changes and their consequences, except those with a stale epoch. Returns the number of applied ones."""
     if not changes:
         return 0
-    settled = transaction.change_states([_state_change(change) for change in changes])
-    taken = [change for change in changes if (change.run_id, change.epoch) in settled]
-    for change in taken:
-        transaction.events.append(_event(change))
+    rows = [_state_change(change) for change in changes]
+    settled = transaction.change_states(rows)
+    taken: list[RunChange] = []
+    for change, row in zip(changes, rows, strict=True):
+        if (change.run_id, change.epoch) in settled:
+            taken.append(change)
+            transaction.events.append(_event(change, row.outcome))
     over = [change for change in taken if change.transition.is_terminal]
     steps = [change for change in over if change.compiled.step]
     whole = [change for change in over if not change.compiled.step] if steps else over
@@ -173,10 +177,12 @@ def _state_change(change: RunChange) -> StateChange:
     )  # fmt: skip
 
 
-def _event(change: RunChange) -> NewEvent:
+def _event(change: RunChange, outcome: str | None) -> NewEvent:
     data: dict[str, Any] | None = None
     if change.reason is not None:
         data = {"reason": change.reason, "epoch": change.epoch, **(change.evidence or {})}
+    if change.transition.is_terminal:
+        data = {**(data or {}), "digest": run_digest(change.compiled.rev, outcome)}
     kind = event_type(change.compiled, change.transition.event)
     return NewEvent(change.at, kind, change.compiled.schedule_id, change.run_id, data)
 

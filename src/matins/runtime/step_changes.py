@@ -7,6 +7,7 @@ from typing import Any
 
 import orjson
 
+from matins.engine.audit import run_digest
 from matins.engine.retry import next_attempt_at
 from matins.engine.schedules import trigger_source
 from matins.engine.steps import WAITING_FOR_STEP, StepState, advance, numbers_after, repeated
@@ -90,6 +91,8 @@ def _created(made: NewStep, step: Step, now: int) -> NewEvent:
     data: dict[str, Any] = {"title": step.title, "step": made.step, "of": str(made.parent)}
     if made.reason is not None:
         data["reason"] = made.reason
+    if made.state == RunState.SUCCEEDED:
+        data["digest"] = run_digest(made.rev, made.outcome)
     return NewEvent(now, step_event(kind), made.schedule_id, made.id, data)
 
 

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from matins.api.results import Approval, Run
 from matins.api.results import Vote as VoteResult
 from matins.engine.approvals import approval_request, authors, eligible_count, refusal_reason, tally
+from matins.engine.audit import approval_digest
 from matins.engine.gates.paused import BY_BUDGET
 from matins.engine.policies import Policies
 from matins.engine.schedules import AGENT_JOB, SETTINGS, encode
@@ -110,13 +111,28 @@ class Approvals:
             transaction.lock_due({asked.schedule_id, *others})  # cursors are locked before anything else
             asked = _get(transaction.lock_approval(approval_id), approval_id)
             self._check_answer(transaction, asked, principal, digest, now)
+            renewed = None if edits or vote == "deny" else self._renewed(transaction, asked, now)
             if edits:
                 asked = self._with_edits(transaction, asked, principal, edits, jobs, now)
-            if refusal_reason(asked, principal) is None:  # otherwise the principal, as editor, cannot approve it
+            if renewed is not None:  # nobody has seen what would run now
+                asked = renewed
+            elif refusal_reason(asked, principal) is None:  # otherwise the principal, as editor, cannot approve it
                 self._vote(transaction, asked, principal, Vote(principal.name, vote, now, note, asked.digest))
             asked = _get(transaction.approval(asked.id), asked.id)
         self.core.notify()
         return asked
+
+    def _renewed(self, transaction: Transaction, asked: model.Approval, now: int) -> model.Approval | None:
+        """The request that replaces one of a proposal whose agent or files changed; None when they did not."""
+        if asked.kind != "schedule":
+            return None
+        schedule = self.core.schedule(transaction, asked.schedule_id)
+        compiled, policies = self.core.compiled(transaction, schedule), self.core.catalog.policies(transaction)
+        same = compiled.rev != asked.rev or approval_requests.content_digest(compiled, policies) == asked.digest
+        if same or schedule.state != "pending":
+            return None
+        number = approval_requests.renew_schedule_request(transaction, asked, compiled, policies, now)
+        return _get(transaction.approval(number), number)
 
     def _vote(self, transaction: Transaction, asked: model.Approval, principal: Principal, vote: Vote) -> None:
         transaction.upsert_vote(asked.id, vote)
@@ -177,7 +193,8 @@ class Approvals:
     ) -> None:
         schedule = self.core.schedule(transaction, asked.schedule_id)
         compiled = self.core.compiled(transaction, schedule)
-        if schedule.state != "pending" or approval_requests.digest_of(compiled) != asked.digest:
+        policies: Policies = self.core.catalog.policies(transaction)
+        if schedule.state != "pending" or approval_requests.content_digest(compiled, policies) != asked.digest:
             raise Conflict(
                 f'"{schedule.name}" has changed since the request.',
                 value=schedule.name,
@@ -219,6 +236,7 @@ class Approvals:
         _check_answerable(new, principal)
         number = transaction.insert_approval(new)
         data = {"approval": str(number), "instead_of": str(asked.id), "by": principal.name, "settings": sorted(edits)}
+        data["record"] = approval_digest(new)
         transaction.events.append(NewEvent(now, "approval.edited", schedule.id, asked.run_id, data))
         return _get(transaction.approval(number), number)
 
@@ -289,11 +307,7 @@ def _requested_again(
     gone = {name: None for name in asked.request if name in SETTINGS and name not in changed}
     editor = {"edited_by": principal.name, "involved": [*authors(asked), (principal.name, principal.role)]}
     request = {**asked.request, **gone, **changed, **editor, "instead_of": str(asked.id)}
-    digest = (
-        approval_requests.run_digest(compiled, policies)
-        if asked.kind == "run"
-        else approval_requests.digest_of(compiled)
-    )
+    digest = approval_requests.content_digest(compiled, policies)
     return asked._replace(rev=compiled.rev, digest=digest, requested_at=now, request=request)
 
 

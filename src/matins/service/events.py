@@ -1,28 +1,22 @@
-"""Use cases on events: listing them, and verifying that they are unchanged."""
+"""Use cases on events."""
 
 from __future__ import annotations
 
 import builtins
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import orjson
 
-from matins.api.results import Audit as AuditResult
 from matins.api.results import Event
-from matins.engine.audit import record_problems
 from matins.engine.events import canonical_types
 from matins.engine.when.triggers import to_datetime
-from matins.errors import InvalidInput
 from matins.model.access import Principal
 from matins.model.rows import StoredEvent
 from matins.ports import ScheduleRows, Store
 from matins.service.core import Core
-from matins.store.chain import chain_problems
 
 _PAGE = 2_000
-_SEAL = re.compile(r"[0-9]{1,19}:[0-9a-f]{64}")
 
 
 @dataclass(frozen=True)
@@ -122,25 +116,3 @@ def _event_result(transaction: ScheduleRows, event: StoredEvent) -> Event:
         run_id=None if event.run_id is None else str(event.run_id),
         data=orjson.loads(event.data) if event.data else {},
     )
-
-
-@dataclass(frozen=True)
-class Audit:
-    core: Core
-
-    def verify(self, principal: Principal, *, seal: str | None = None) -> AuditResult:
-        if seal is not None and not _SEAL.fullmatch(seal):
-            hint = "A seal is a number, a colon and 64 hexadecimal digits, as `matins audit seal` prints it."
-            raise InvalidInput(f'"{seal}" is not a seal.', value=seal, field="seal", hint=hint)
-        with self.core.store.reading() as transaction:
-            rows, tokens = transaction.audit(), transaction.tokens()
-        found = list(chain_problems(rows))
-        found += [] if found else record_problems(rows, tokens)
-        known = [f"{row.id}:{bytes(row.hash).hex()}" for row in rows.seals]
-        if seal is not None and seal not in known:
-            found.append(f"seal {seal.partition(':')[0]}: it was changed or deleted after it was sealed")
-        chains = len({event.writer for event in rows.events})
-        return AuditResult(len(rows.events), chains, known[-1] if known else None, found)
-
-    def seal(self, principal: Principal) -> str | None:
-        return self.verify(principal).seal

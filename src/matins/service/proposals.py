@@ -147,7 +147,8 @@ class Proposals:
         """Request the owner's approval of a proposal."""
         schedule = self.core.schedule(transaction, schedule_id)
         compiled = self.core.compiled(transaction, schedule)
-        rules = self.core.catalog.policies(transaction).rules_for(schedule.created_by)
+        policies = self.core.catalog.policies(transaction)
+        rules = policies.rules_for(schedule.created_by)
         proposal = {
             "proposed_by": schedule.created_by,
             "run": None if schedule.creator_run is None else str(schedule.creator_run),
@@ -157,7 +158,7 @@ class Proposals:
         }
         expires_at = now + rules.approval_timeout_ms
         approval_requests.request_schedule_approval(
-            transaction, compiled, principal.name, principal.role, now, expires_at, proposal
+            transaction, compiled, policies, principal.name, principal.role, now, expires_at, proposal
         )
 
     def request_next(self, transaction: Transaction, voided: Approval, now: int) -> None:

@@ -11,10 +11,11 @@ from matins.executors.registry import JobRegistry
 from matins.model.access import Principal
 from matins.ports import Clock, Store
 from matins.service.approvals import Approvals
+from matins.service.audit import Audit
 from matins.service.calls import Calls
 from matins.service.core import Core
 from matins.service.doctor import Doctor
-from matins.service.events import Audit, Events
+from matins.service.events import Events
 from matins.service.explanations import Explanations
 from matins.service.file.apply import File
 from matins.service.file.write_back import FileWriter

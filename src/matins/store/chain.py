@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from hashlib import sha256
 
 import orjson
 
-from matins.model.rows import AuditRows, ChainHead, NewEvent, SealRow
+from matins.engine.audit import PRUNED, pruning_of
+from matins.model.rows import AuditRows, ChainHead, EventLink, NewEvent, SealRow, StoredEvent, WriterRow
 
 GENESIS = bytes(32)
 
@@ -48,52 +49,84 @@ def seal_hash(before: bytes, at: int, heads: str) -> bytes:
     return sha256(before + f"{at}|{heads}".encode()).digest()
 
 
-def chain_problems(rows: AuditRows) -> Iterator[str]:
-    """The problems of chains and seals: the first bad row of each."""
-    begins = {
-        writer.id: (writer.pruned_seq, bytes(writer.pruned_hash) if writer.pruned_hash else GENESIS)
-        for writer in rows.writers
-    }
-    heads = dict(begins)
-    hashes: dict[tuple[int, int], bytes] = {}
-    last: dict[int, int] = {}
-    bad: set[int] = set()
-    for event in rows.events:
-        if event.writer in bad:
-            continue
-        seq, head = heads.get(event.writer, (0, GENESIS))
-        expected = sha256(
-            head + _body(event.seq, event.at, event.type, event.schedule_id, event.run_id, event.data)
-        ).digest()
-        if event.seq != seq + 1:
-            bad.add(event.writer)
-            yield f"Event {event.id}: number {seq + 1} of writer {event.writer} is missing."
-        elif expected != bytes(event.hash) or event.data == "":  # missing data and an empty string have the same hash
-            bad.add(event.writer)
-            yield f"Event {event.id} was changed after it was written."
-        elif event.id <= last.get(event.writer, 0):
-            bad.add(event.writer)
-            yield f"Event {event.id} was moved after it was written."
-        last[event.writer] = event.id
-        heads[event.writer] = (event.seq, expected)
-        hashes[event.writer, event.seq] = bytes(event.hash)
-    yield from _seal_problems(rows.seals, hashes, begins)
+def heads_text(heads: Iterable[tuple[int, int, bytes, int]]) -> str:
+    """What a seal covers: (writer, number, hash, id) of the last event of each chain that grew."""
+    return orjson.dumps([(writer, seq, bytes(link).hex(), event) for writer, seq, link, event in heads]).decode()
 
 
-def _seal_problems(
-    seals: Iterable[SealRow],
-    hashes: dict[tuple[int, int], bytes],
-    begins: dict[int, tuple[int, bytes]],
-) -> Iterator[str]:
-    before = GENESIS
-    for seal in seals:
-        if seal_hash(before, seal.at, seal.heads) != bytes(seal.hash):
-            yield f"Seal {seal.id} was changed after it was written."
-            return
-        before = bytes(seal.hash)
-        for writer, seq, head in orjson.loads(seal.heads):
-            pruned, pruned_head = begins.get(writer, (0, GENESIS))
-            found = pruned_head if seq == pruned else hashes.get((writer, seq))
-            if seq >= pruned and (found is None or found.hex() != head):
-                yield f"Seal {seal.id}: event {seq} of writer {writer} was deleted or changed."
-                return
+class ChainCheck:
+    """Follows all chains, event by event in the order of ids, in little memory."""
+
+    def __init__(self, writers: Iterable[WriterRow]) -> None:
+        self.begins = {writer.id: (writer.pruned_seq, bytes(writer.pruned_hash or GENESIS)) for writer in writers}
+        self._heads = dict(self.begins)
+        self._bad: set[int] = set()
+        self.chains: set[int] = set()
+        self.events = 0
+
+    def problems(self, events: Iterable[StoredEvent]) -> Iterator[str]:
+        """The first bad row of each chain, among the next events."""
+        heads = self._heads
+        for event in events:
+            event_id, writer, number, at, kind, schedule_id, run_id, data, link = event
+            self.events += 1
+            self.chains.add(writer)
+            seq, head = heads.get(writer, (0, GENESIS))
+            body = f"{number}|{at}|{kind}|{schedule_id}|{run_id}|{data or ''}"
+            expected = sha256(head + body.encode()).digest()
+            heads[writer] = number, expected
+            if (number == seq + 1 and expected == link and data != "") or writer in self._bad:
+                continue
+            self._bad.add(writer)
+            if number != seq + 1:
+                yield f"Event {event_id}: number {seq + 1} of writer {writer} is missing."
+            else:  # missing data and an empty string have the same hash
+                yield f"Event {event_id} was changed after it was written."
+
+
+class SealCheck:
+    """Follows the seals. Each covers events, which must still be there."""
+
+    def __init__(self, begins: Mapping[int, tuple[int, bytes]], before: tuple[int, bytes]) -> None:
+        self._begins = begins
+        self.last, self._before = before
+        """The number of the last seal, and its hash."""
+        self.newest: str | None = None
+
+    def problem(self, seals: Iterable[SealRow], links: Callable[[Iterable[int]], Iterable[EventLink]]) -> str | None:
+        """The problem of the first bad seal, if there is one among the next seals."""
+        covered = [(seal, orjson.loads(seal.heads)) for seal in seals]
+        known = {link.id: link for link in links({head[3] for _, heads in covered for head in heads})}
+        for seal, heads in covered:
+            if seal_hash(self._before, seal.at, seal.heads) != bytes(seal.hash):
+                return f"Seal {seal.id} was changed after it was written."
+            self.last, self._before = seal.id, bytes(seal.hash)
+            self.newest = name_of_seal(seal)
+            for writer, seq, head, event in heads:
+                if not self._is_there(writer, seq, head, known.get(event)):
+                    return f"Seal {seal.id}: event {seq} of writer {writer} was deleted or changed."
+        return None
+
+    def _is_there(self, writer: int, seq: int, head: str, found: EventLink | None) -> bool:
+        pruned, pruned_head = self._begins.get(writer, (0, GENESIS))
+        if seq <= pruned:
+            return seq < pruned or pruned_head.hex() == head
+        return found is not None and (found.writer, found.seq, bytes(found.hash).hex()) == (writer, seq, head)
+
+
+def name_of_seal(seal: SealRow) -> str:
+    """The seal as people note it down."""
+    return f"{seal.id}:{bytes(seal.hash).hex()}"
+
+
+def chain_problems(rows: AuditRows) -> list[str]:
+    """The problems of a whole log that is in memory: the first bad row of each chain, and the first bad seal."""
+    check = ChainCheck(rows.writers)
+    found = list(check.problems(rows.events))
+    pruned = max((event for event in rows.events if event.type == PRUNED), default=None)
+    seal, link = pruning_of(pruned).seal
+    links = {event.id: EventLink(event.id, event.writer, event.seq, event.hash) for event in rows.events}
+    problem = SealCheck(check.begins, (seal, bytes.fromhex(link))).problem(
+        rows.seals, lambda ids: [links[one] for one in ids if one in links]
+    )
+    return found + ([] if problem is None else [problem])

@@ -32,6 +32,9 @@ class ApprovalQueries(Statements):
     def approvals_in(self, state: str, after: int, limit: int) -> list[Approval]:
         return self._approvals("approvals_in", state=state, after=after, limit=limit)
 
+    def approvals_before(self, requested_before: int) -> list[Approval]:
+        return self._approvals("approvals_before", before=requested_before)
+
     def approvals_of_run(self, run_id: int) -> list[Approval]:
         return self._approvals("approvals_of_run", run_id=run_id)
 

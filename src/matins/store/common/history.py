@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from matins.model.rows import AuditRows, ChainHead, SealRow, StoredEvent, WriterRow
+import orjson
+
+from matins.model.rows import ChainHead, EventLink, RunEnd, SealRow, StoredEvent, WriterRow
 from matins.store.common.statements import Statements
 
 
@@ -18,12 +20,47 @@ class HistoryQueries(Statements):
     def writers(self) -> list[WriterRow]:
         return self._rows(WriterRow, "all_writers")
 
-    def audit(self) -> AuditRows:
-        return AuditRows(
-            self._rows(StoredEvent, "all_events"),
-            self._rows(WriterRow, "all_writers"),
-            self._rows(SealRow, "all_seals"),
-        )
+    def logged(self, after: int, limit: int) -> list[StoredEvent]:
+        return self._rows(StoredEvent, "logged", after=after, limit=limit)
+
+    def last_of_type(self, kind: str) -> StoredEvent | None:
+        return self._row(StoredEvent, "last_of_type", type=kind)
+
+    def links(self, ids: Iterable[int]) -> list[EventLink]:
+        return self._rows(EventLink, "links", ids=self._integers(ids))
+
+    def seals(self, after: int, limit: int) -> list[SealRow]:
+        return self._rows(SealRow, "seals", after=after, limit=limit)
+
+    def newest_seal(self) -> SealRow | None:
+        return self._row(SealRow, "newest_seal")
+
+    def run_ends(self, ids: Iterable[int]) -> list[RunEnd]:
+        return self._rows(RunEnd, "run_ends", ids=self._integers(ids))
+
+    def count_ended(self, since: int) -> int:
+        return self._value("count_ended", since=since)
+
+    def unlogged_runs(self, since: int, types: Iterable[str]) -> list[int]:
+        return self._column("unlogged_runs", since=since, types=self._texts(types))
+
+    def unlogged_approvals(self, since: int) -> list[int]:
+        return self._column("unlogged_approvals", since=since)
+
+    def unlogged_votes(self, since: int) -> list[tuple[int, str]]:
+        return self._all("unlogged_votes", since=since)
+
+    def prune_seals(self, limit: int) -> SealRow | None:
+        pruned = {writer.id: writer.pruned_seq for writer in self.writers()}
+        last: SealRow | None = None
+        *some, _ = self.seals(0, limit) or [None]  # the newest one stays: the chain continues from it
+        for seal in some:
+            if seal is None or any(seq > pruned.get(writer, 0) for writer, seq, *_ in orjson.loads(seal.heads)):
+                break
+            last = seal
+        if last is not None:
+            self._all("delete_seals", last=last.id)
+        return last
 
     def incarnation(self) -> str:
         return self._value("meta", key="incarnation")

@@ -1,14 +1,26 @@
 -- last_written: the latest instant of the newest events, which other processes may have written
 SELECT max(at) FROM (SELECT at FROM events ORDER BY id DESC LIMIT 1000) newest;
 
--- all_events: events by chain, for verification
-SELECT id, writer, seq, at, type, schedule_id, run_id, data, hash FROM events ORDER BY writer, seq;
+-- logged: a page of events, for verification
+SELECT id, writer, seq, at, type, schedule_id, run_id, data, hash FROM events WHERE id > :after ORDER BY id LIMIT :limit;
+
+-- last_of_type: the newest event of a type
+SELECT id, writer, seq, at, type, schedule_id, run_id, data, hash FROM events WHERE type = :type ORDER BY id DESC LIMIT 1;
 
 -- all_writers: writers, for verification
 SELECT id, pruned_seq, pruned_hash FROM writers ORDER BY id;
 
--- all_seals: seals, for verification
-SELECT id, at, heads, hash FROM seals ORDER BY id;
+-- seals: a page of seals, for verification
+SELECT id, at, heads, hash FROM seals WHERE id > :after ORDER BY id LIMIT :limit;
+
+-- newest_seal: the last seal
+SELECT id, at, heads, hash FROM seals ORDER BY id DESC LIMIT 1;
+
+-- delete_seals: delete the first seals
+DELETE FROM seals WHERE id <= :last;
+
+-- count_ended: the number of runs that ended since an instant
+SELECT count(*) FROM runs WHERE state {ended} AND ended_at >= :since;
 
 -- meta: a value of the store
 SELECT value FROM meta WHERE key = :key;

@@ -111,6 +111,11 @@ SELECT a.id, a.kind, a.schedule_id, s.name AS schedule, a.run_id, a.rev, a.diges
   a.unanswered AS "default", a.requested_by, a.requester_role, a.requested_at, a.expires_at, a.state, a.decided_at, a.request
 FROM approvals a JOIN schedules s ON s.id = a.schedule_id WHERE a.run_id = :run_id ORDER BY a.id DESC;
 
+-- approvals_before: requests that are older than an instant
+SELECT a.id, a.kind, a.schedule_id, s.name AS schedule, a.run_id, a.rev, a.digest, a.policy, a.approvers, a.needed,
+  a.unanswered AS "default", a.requested_by, a.requester_role, a.requested_at, a.expires_at, a.state, a.decided_at, a.request
+FROM approvals a JOIN schedules s ON s.id = a.schedule_id WHERE a.requested_at < :before ORDER BY a.id;
+
 -- open_approvals: requests for a schedule that can still have an effect
 SELECT a.id, a.kind, a.schedule_id, s.name AS schedule, a.run_id, a.rev, a.digest, a.policy, a.approvers, a.needed,
   a.unanswered AS "default", a.requested_by, a.requester_role, a.requested_at, a.expires_at, a.state, a.decided_at, a.request

@@ -201,8 +201,26 @@ ORDER BY id LIMIT %(limit)b;
 SELECT s.value::bigint, (pg_snapshot_xmin(pg_current_snapshot())::text::bigint + b.value::bigint) << 22
 FROM meta s, meta b WHERE s.key = 'sealed' AND b.key = 'xact_base' FOR UPDATE OF s;
 
+-- links: where events are in their chains
+SELECT id, writer, seq, hash FROM events WHERE id = ANY(%(ids)b);
+
+-- run_ends: what the log knows of the ends of runs
+SELECT id, schedule_id, rev, state, ended_at, reason, evidence, outcome FROM runs WHERE id = ANY(%(ids)b);
+
+-- unlogged_runs: runs whose end is not in the log
+SELECT id FROM runs WHERE state {ended} AND ended_at >= %(since)b
+EXCEPT SELECT run_id FROM events WHERE type = ANY(%(types)b) ORDER BY 1 LIMIT 10;
+
+-- unlogged_approvals: requests that are not in the log
+SELECT id FROM approvals WHERE requested_at >= %(since)b EXCEPT
+SELECT (data::json ->> 'approval')::bigint FROM events WHERE type IN ('approval.requested', 'approval.edited') ORDER BY 1 LIMIT 10;
+
+-- unlogged_votes: votes that are not in the log
+SELECT approval_id, voter FROM votes WHERE at >= %(since)b EXCEPT
+SELECT (data::json ->> 'approval')::bigint, data::json ->> 'by' FROM events WHERE type = 'approval.voted' ORDER BY 1, 2 LIMIT 10;
+
 -- heads: the last link of every chain that grew since a seal
-SELECT DISTINCT ON (e.writer) e.writer, e.seq, e.hash FROM events e JOIN writers w ON w.id = e.writer
+SELECT DISTINCT ON (e.writer) e.writer, e.seq, e.hash, e.id FROM events e JOIN writers w ON w.id = e.writer
 WHERE e.id >= %(since)b AND e.seq > w.sealed_seq ORDER BY e.writer, e.seq DESC;
 
 -- last_seal: the newest seal

@@ -10,8 +10,6 @@ import uuid
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-import orjson
-
 from matins.model.rows import (
     AttemptRow,
     Claim,
@@ -25,7 +23,7 @@ from matins.model.rows import (
     Release,
     StateChange,
 )
-from matins.store.chain import GENESIS, Chain, seal_hash
+from matins.store.chain import GENESIS, Chain, heads_text, seal_hash
 from matins.store.common.transaction import CommonTransaction
 from matins.store.postgres.arrays import Integers, Texts, integers, texts
 from matins.store.postgres.session import SQL, Session
@@ -153,10 +151,10 @@ class PostgresTransaction(CommonTransaction):
         heads = self._all("heads", since=sealed)
         if not heads:
             return
-        text = orjson.dumps([(writer, seq, link.hex()) for writer, seq, link in heads]).decode()
+        text = heads_text(heads)
         before = self._value("last_seal") or GENESIS
         self._all("insert_seal", now=now, heads=text, hash=seal_hash(before, now, text))
-        writers, seqs, _ = _columns(heads, 3)
+        writers, seqs, *_ = _columns(heads, 4)
         self._all("mark_sealed", writer=integers(writers), seq=integers(seqs))
         self._all("sealed_below", horizon=horizon)
 

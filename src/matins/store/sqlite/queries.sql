@@ -129,9 +129,27 @@ UPDATE workers SET beat = beat + 1 WHERE id = :id AND stopped_at IS NULL RETURNI
 INSERT INTO writers (uuid, opened_at) VALUES (?1, ?2) RETURNING id;
 
 -- heads: the last link of every chain that grew since a seal
-SELECT e.writer, e.seq, e.hash FROM writers w JOIN events e
+SELECT e.writer, e.seq, e.hash, e.id FROM writers w JOIN events e
   ON e.id = (SELECT id FROM events WHERE writer = w.id AND id > :since ORDER BY id DESC LIMIT 1)
 ORDER BY e.writer;
+
+-- links: where events are in their chains
+SELECT id, writer, seq, hash FROM events WHERE id IN (SELECT value FROM json_each(:ids));
+
+-- run_ends: what the log knows of the ends of runs
+SELECT id, schedule_id, rev, state, ended_at, reason, evidence, outcome FROM runs WHERE id IN (SELECT value FROM json_each(:ids));
+
+-- unlogged_runs: runs whose end is not in the log
+SELECT id FROM runs WHERE state {ended} AND ended_at >= :since
+EXCEPT SELECT run_id FROM events WHERE type IN (SELECT value FROM json_each(:types)) ORDER BY 1 LIMIT 10;
+
+-- unlogged_approvals: requests that are not in the log
+SELECT id FROM approvals WHERE requested_at >= :since EXCEPT
+SELECT CAST(data ->> '$.approval' AS INTEGER) FROM events WHERE type IN ('approval.requested', 'approval.edited') ORDER BY 1 LIMIT 10;
+
+-- unlogged_votes: votes that are not in the log
+SELECT approval_id, voter FROM votes WHERE at >= :since EXCEPT
+SELECT CAST(data ->> '$.approval' AS INTEGER), data ->> '$.by' FROM events WHERE type = 'approval.voted' ORDER BY 1, 2 LIMIT 10;
 
 -- last_event: the newest event
 SELECT max(id) FROM events;

@@ -21,7 +21,7 @@ from matins.model.rows import (
     Release,
     StateChange,
 )
-from matins.store.chain import GENESIS, Chain, seal_hash
+from matins.store.chain import GENESIS, Chain, heads_text, seal_hash
 from matins.store.common.transaction import CommonTransaction
 from matins.store.queries import load_queries
 
@@ -138,7 +138,7 @@ class SqliteTransaction(CommonTransaction):
         newest = self._value("last_event") or 0
         since, before = next(iter(self._all("last_seal")), (0, GENESIS))
         if newest > since:
-            heads = orjson.dumps([(w, seq, bytes(h).hex()) for w, seq, h in self._all("heads", since=since)]).decode()
+            heads = heads_text(self._all("heads", since=since))
             values = {"heads": heads, "hash": seal_hash(bytes(before), now, heads)}
             self._all("insert_seal", now=now, newest=newest, **values)
 
