@@ -114,7 +114,9 @@ class ApprovalRules:
         words = digest(self._reader.agent(run), name, run.rev, definition, *([files] if files else []))
         used = [row for row in self._of(run) if row.state == "used"]
         if (run.schedule_id, run.rev) in self._proposed:
-            whole = digest(agent, name, run.rev, self._reader.timetable(run.schedule_id, run.rev).definition)
+            proposed = self._reader.timetable(run.schedule_id, run.rev).definition
+            named = named_files(proposed, None, NO_POLICIES)
+            whole = digest(agent, name, run.rev, proposed, *([named] if named else []))
             allowed = any(row.kind == "schedule" and row.digest == whole for row in used)
             require(10, allowed, f"nobody approved what {agent}/{name} says at revision {run.rev}: {run}")
         if needs_approval(definition):
