@@ -68,7 +68,9 @@ class Forge(GitHub):
                 return 200, {}, {"id": len(self.reviews)}
             case "GET", True, False:
                 (pull,) = [one for one in self.pulls if (one["repo"], one["number"]) == (repo, number)]
-                return 200, {}, DIFF.encode() if self.accepts.endswith(".diff") else pull
+                if self.accepts.endswith(".diff"):
+                    return (406, {}, {"message": "too large"}) if pull.get("large") else (200, {}, DIFF.encode())
+                return 200, {}, pull
             case "GET", False, False:
                 head = asked.get("head", "").partition(":")[2]
                 found = [one for one in self.pulls if one["repo"] == repo and head in ("", one["head"]["ref"])]

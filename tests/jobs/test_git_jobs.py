@@ -13,15 +13,6 @@ from forge import Forge, git
 
 from matins import Matins, Run, SchedulerShutdownError
 from matins.seeds.corvid import BUILT_IN, SchedulerService
-from work.github_server import TOKEN, github_server
-
-
-@pytest.fixture
-def forge(monkeypatch: pytest.MonkeyPatch) -> Iterator[Forge]:
-    monkeypatch.setenv("GITHUB_TOKEN", TOKEN)
-    with github_server(Forge()) as served:
-        assert isinstance(served, Forge)
-        yield served
 
 
 @pytest.fixture
@@ -217,6 +208,16 @@ def test_v10_review_prs(m: Matins, forge: Forge, tmp_path: Path) -> None:
     assert (again.state, again.reason, len(forge.reviews)) == ("skipped", "no_work", 1)
     forge.pulls[0]["head"]["sha"] = "c3" * 20
     assert m.runs.wait(m.run("s").id, timeout=90).state == "succeeded"
+
+
+def test_a_change_that_github_does_not_show_stops_no_other(m: Matins, forge: Forge, tmp_path: Path) -> None:
+    forge.pull("octo-org/garden", 1, "1" * 40, large=True)
+    forge.pull("octo-org/garden", 2, "2" * 40)
+    agent(m, tmp_path, "cat")
+    run = fire(m, "review_prs", {"repos": ["octo-org/garden"], "base_url": forge.url})
+    assert run.state == "succeeded", run.outcome
+    assert "they are too large" in (run.outcome or {})["result"]["text"]
+    assert (run.outcome or {})["result"]["job"] == {"reviewed": ["octo-org/garden#1", "octo-org/garden#2"]}
 
 
 def test_v10_max_prs(m: Matins, forge: Forge, tmp_path: Path) -> None:

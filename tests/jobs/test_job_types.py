@@ -21,7 +21,6 @@ from matins.net.signing import verify
 from matins.testing import ManualClock, Sandbox
 from matins.work.tasks_yaml import read_tasks
 from net.sites import http_site
-from work.github_server import TOKEN, github_server
 
 START = "2026-03-27T08:00:00Z"
 DESTRUCTIVE = {"work_task", "github_suggest", "fork_repo", "codebase_review", "dependency_audit", "improvement_loop"}
@@ -132,14 +131,6 @@ def test_v10_a_council_is_a_run_of_steps(bench: Sandbox) -> None:
     ]  # fmt: skip
     assert "{{steps.ann.text}}" in steps[2]["prompt"]
     assert "Which gate first?" in steps[0]["prompt"]
-
-
-@pytest.fixture
-def forge(monkeypatch: pytest.MonkeyPatch) -> Iterator[Forge]:
-    monkeypatch.setenv("GITHUB_TOKEN", TOKEN)
-    with github_server(Forge()) as served:
-        assert isinstance(served, Forge)
-        yield served
 
 
 def test_v10_star_repo(bench: Sandbox, forge: Forge) -> None:

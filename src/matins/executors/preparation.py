@@ -108,7 +108,7 @@ class Preparation:
         held_item = self._claim_item(attempt, context)
         try:
             return self._build(attempt, context, agent, runner, held_item)
-        except MatinsError:
+        except (MatinsError, NoWork):
             if held_item is not None:  # no run will work on the item
                 held_item.report(Outcome(False, cancelled=True), self._clock)
             raise

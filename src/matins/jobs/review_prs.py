@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple
 
+from matins.errors import InvalidInput, NotFound
 from matins.jobs import Int, JobType, Setting
 from matins.jobs.github import GitHub, Repositories, github
 from matins.model.job import Brief, ErrandPlace
@@ -103,7 +104,12 @@ def _is_reviewed(api: GitHub, repo: str, pull: dict[str, Any], me: str) -> bool:
 
 
 def _material(api: GitHub, repo: str, pull: dict[str, Any]) -> str:
-    diff = api.call("GET", f"/repos/{repo}/pulls/{pull['number']}", accept=_DIFF)
+    try:
+        diff = api.call("GET", f"/repos/{repo}/pulls/{pull['number']}", accept=_DIFF)
+    except NotFound:
+        raise
+    except InvalidInput:  # very large changes are not shown
+        diff = "(GitHub does not show its changes: they are too large.)"
     return (
         f"## {repo}#{pull['number']}@{pull['head']['sha']}\n{pull['title']}\n\n"
         f"{_shortened(pull.get('body') or '', _MAX_BODY)}\n\n{_shortened(diff, _MAX_DIFF)}"

@@ -71,7 +71,7 @@ def refusal(status: int, path: str, token: str) -> MatinsError:
     if status in (404, 410):
         hint = "Check the name, and that the token may see the repository."
         return NotFound(f"GitHub shows no {path}.", value=path, field="repos", hint=hint)
-    if status in (403, 422):
+    if status in (403, 406, 422):
         return InvalidInput(f"GitHub refuses {path}: {status}.", field="token", hint="Check the rights of the token.")
     if status == 429:
         return RateLimited("github", None, "its rate limit is reached")

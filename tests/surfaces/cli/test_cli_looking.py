@@ -31,6 +31,7 @@ def test_b2_why_at_80_columns(user: User, bench: Sandbox) -> None:
         GATE         VERDICT   REASON
         paused       ✓ passes  The schedule is not paused.
         ended        ✓ passes  The schedule has no end.
+        backing off  ✓ passes  The last runs did not fail.
         quiet hours  ✗ stops   Would be skipped: quiet hours "morning" are active until
                                09:30.
         overlap      ✓ passes  No run of the schedule is in progress.
