@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ from matins.model.run import Outcome, RunState
 from matins.runtime.attempt import Attempt, AttemptEnd
 from matins.runtime.catalog import Catalog, CompiledSchedule
 from matins.runtime.run_context import ContextLoader
-from matins.testing import ManualClock, instant
+from matins.testing import ManualClock, Sandbox, instant
 
 SLOT = instant("2026-03-27T09:00:00Z")
 PATIENCE = 90
@@ -362,3 +363,15 @@ def test_an_attempt_that_never_ended_and_its_successor_are_two() -> None:
     assert ended.acquire(timeout=PATIENCE)
     assert [item.attempt.epoch for item in executor.drain()] == [2]
     executor.stop()
+
+
+def test_a_job_writes_only_the_events_of_jobs() -> None:
+    """B16: it cannot say that a run succeeded, or that a token was made"""
+    with closing(Sandbox()) as sandbox:
+        sandbox.job("forge")(lambda run: run.emit("run.succeeded", {}))
+        sandbox.add("s", when="0 0 * * *", job="forge")
+        sandbox.run_until("2026-01-02T00:00:00Z")
+        (run,) = sandbox.assert_ran("s")
+        assert run.state == "failed"
+        assert "cannot write the event" in str(run.error)
+        assert [event.type for event in sandbox.events.list() if event.type == "run.succeeded"] == []

@@ -23,6 +23,8 @@ class EventKind(NamedTuple):
     help: str
     is_terminal: bool = False
     """Whether a run ends with the event."""
+    of_jobs: bool = False
+    """Whether jobs write the event. They write no other."""
 
 
 _KINDS = (
@@ -45,7 +47,7 @@ _KINDS = (
     EventKind("run.awaiting_approval", "A run waits for approval."),
     EventKind("run.suspended", "A run stopped waiting, but its schedule is paused."),
     EventKind("run.ready", "A run passed all gates and is ready to start."),
-    EventKind("reputation.attested", "A job computed the score of an agent, and its digest."),
+    EventKind("reputation.attested", "A job computed the score of an agent, and its digest.", of_jobs=True),
     EventKind("run.no_engine", "Runs wait for a job or a runner that no running engine has."),
     EventKind("run.started", "An attempt of a run started."),
     EventKind("run.thread_assigned", "A run was assigned to a conversation, new or continued."),

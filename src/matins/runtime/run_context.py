@@ -11,10 +11,12 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from matins.engine.events import EVENTS
 from matins.engine.keys import run_key
 from matins.engine.policies import Policies
 from matins.engine.prompts import CallContext
 from matins.engine.schedules import decode
+from matins.errors import InvalidInput
 from matins.model.agent import Agent
 from matins.model.rows import NewEvent
 from matins.model.run import RunState, Usage
@@ -97,11 +99,15 @@ class ContextLoader:
         with self._store.reading() as transaction:
             return transaction.last_messages(thread, _MAX_EARLIER_MESSAGES)
 
-    def emit(self, attempt: Attempt, type: str, data: dict[str, Any]) -> None:  # noqa: A002 - the name of the field
-        """Write an event of this run."""
+    def emit(self, attempt: Attempt, kind: str, data: dict[str, Any]) -> None:
+        """Write an event of this run: one that jobs may write."""
+        if kind not in EVENTS or not EVENTS[kind].of_jobs:
+            allowed = ", ".join(sorted(name for name, event in EVENTS.items() if event.of_jobs))
+            hint = "To tell people something, return it, or use `job: message`."
+            raise InvalidInput(f'A job cannot write the event "{kind}".', value=kind, allowed=allowed, hint=hint)
         now = self._clock.now_ms()
         with self._store.transaction(now) as transaction:
-            transaction.events.append(NewEvent(now, type, attempt.compiled.schedule_id, attempt.run_id, data))
+            transaction.events.append(NewEvent(now, kind, attempt.compiled.schedule_id, attempt.run_id, data))
 
     def policies(self) -> Policies:
         with self._store.reading() as transaction:
