@@ -135,6 +135,14 @@ def test_v11_a_folder_without_a_repository(m: Matins, forge: Forge, tmp_path: Pa
     assert (run.outcome or {})["error"].startswith("Work task service not available: ")
 
 
+def test_an_agent_without_a_folder_cannot_do_a_work_task(m: Matins, forge: Forge, garden: Path) -> None:
+    """Said before anything is spent"""
+    m.agents.set("magpie", runner="openai", model="m", url="https://api.example.com", workdir=str(garden))
+    run = fire(m, "work_task", {"description": "Paint", "base_url": forge.url})
+    assert run.state == "failed"
+    assert "needs an agent that works in a folder" in (run.outcome or {})["error"]
+
+
 def test_a_push_that_is_refused_fails_the_run(m: Matins, forge: Forge, garden: Path, tmp_path: Path) -> None:
     hook = tmp_path / "hosted/octo-org/garden.git/hooks/pre-receive"
     hook.write_text("#!/bin/sh\necho locked >&2\nexit 1\n")

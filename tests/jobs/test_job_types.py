@@ -118,6 +118,20 @@ def test_v10_a_message_wakes_the_other_agent_once(bench: Sandbox) -> None:
     assert sent.settings["target"] == {"kind": "channel", "channel": "from-scout"}
 
 
+@pytest.mark.parametrize("job", ["send_message", "council_launch"])
+def test_an_attempt_that_is_repeated_sends_and_launches_once(bench: Sandbox, job: str) -> None:
+    """An attempt whose end was lost is made again, with the same key"""
+    for name in ("ann", "bob"):
+        bench.agents.set(name, runner="demo")
+    done = installed_jobs()[job].run
+    assert done is not None
+    bench.jobs[job] = lambda run: [done(run), done(run)]
+    add(bench, job, NEEDS[job])
+    first, again = result(bench)
+    assert first.startswith(again)
+    assert len(bench.list()) == 2, "the schedule of the job, and what it made"
+
+
 def test_v10_a_council_is_a_run_of_steps(bench: Sandbox) -> None:
     """V10 V13: each member is asked, side by side; then the schedule's agent judges what they said"""
     for name in ("ann", "bob"):
