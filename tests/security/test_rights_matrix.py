@@ -123,6 +123,9 @@ CALLS: dict[str, Arguments] = {
     "system.whoami": call(),
     "threads.list": call(),
     "threads.messages": call(thread_id="1"),
+    "sessions.create": call(),
+    "sessions.list": call(),
+    "sessions.revoke": call(session_id="abcdefgh"),
     "tokens.create": call(name="laptop"),
     "tokens.list": call(),
     "tokens.revoke": call(token_id="abcdefgh"),
@@ -277,7 +280,7 @@ def test_what_only_looks_needs_the_right_to_read_and_nothing_else_does() -> None
     """B7: by the methods of HTTP, so that a right that is given away by mistake is seen."""
     looks = {name for name, use_case in USE_CASES.items() if use_case.method == "GET"}
     reads = {name for name, use_case in USE_CASES.items() if use_case.right == "read"}
-    assert looks - reads == {"tokens.list"}
+    assert looks - reads == {"sessions.list", "tokens.list"}
     assert reads - looks == {"schedules.preview_edit"}, "its settings are in a body, and nothing is written"
 
 

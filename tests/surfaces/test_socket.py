@@ -22,6 +22,7 @@ from matins import (
     Matins,
     NotFound,
     StoreBusy,
+    StoreError,
     StoreUnavailable,
     parse_trigger,
 )
@@ -29,9 +30,14 @@ from matins.api.schedules import Api
 from matins.api.use_case import USE_CASES
 from matins.errors import NotAllowed
 from matins.model.access import Principal
-from matins.surfaces.transports.socket import OwnerSocket, OwnerSocketServer, answer
+from matins.surfaces.transports.socket import OwnerSocket, OwnerSocketServer, answer, answers
 
 YEARLY = "0 0 1 1 *"
+
+
+def nested(depth: int) -> bytes:
+    begin = b'{"call": "schedules.add", "arguments": {"name": "deep", "when": "1h", "job": "work", "payload": '
+    return begin + b"[" * depth + b"]" * depth + b"}}\n"
 
 
 class Beside:
@@ -184,6 +190,7 @@ def test_only_its_owner_may_open_the_socket(beside: Beside) -> None:
         b'{"call": "schedules.get", "arguments": {"name": "a", "principal": {"role": "owner"}}}\n',
         b'{"call": 5, "arguments": {}}\n',
         b'{"call": [], "arguments": {}}\n',
+        *(nested(depth) for depth in (150, 500, 1_000, 1_020, 50_000)),
     ],
 )
 def test_nonsense_is_answered_with_an_error_and_the_socket_lives(beside: Beside, line: bytes) -> None:
@@ -251,6 +258,64 @@ def test_another_user_is_turned_away(beside: Beside, monkeypatch: pytest.MonkeyP
         monkeypatch.setattr("matins.surfaces.transports.socket.os.getuid", lambda: os.geteuid() + 1)
         with pytest.raises(StoreUnavailable):
             OwnerSocket(path).call(USE_CASES["system.whoami"], {})
+
+
+def test_a_listener_of_another_user_is_not_believed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The client asks the kernel who listens, before it says anything. Root may listen."""
+    path, heard = tmp_path / "false.sock", []
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+        listener.listen()
+
+        def listen() -> None:
+            while True:
+                connection, _ = listener.accept()
+                with connection:
+                    connection.settimeout(90)
+                    heard.append(connection.recv(100))
+                if len(heard) == 2:
+                    return
+
+        thread = threading.Thread(target=listen)
+        thread.start()
+        monkeypatch.setattr("matins.surfaces.transports.socket.peer_uid", lambda sock: os.getuid() + 1)
+        with pytest.raises(StoreError, match="belongs to another user"):
+            OwnerSocket(path).call(USE_CASES["system.whoami"], {})
+        assert not answers(path)
+        thread.join(90)
+    assert heard == [b"", b""]
+
+
+@pytest.mark.parametrize("wrong", ["open to others", "a link", "another user's"])
+def test_the_folder_of_sockets_in_the_temporary_folder_must_be_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: str
+) -> None:
+    """Where the path beside the store is too long. Who else made it could listen, or put a link in the way."""
+    shared = tmp_path / "tmp"
+    shared.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(shared))
+    folder = shared / f"matins-{os.getuid()}"
+    long = tmp_path / ("long" * 25)
+    long.mkdir()
+    url = f"sqlite:///{long}/m.db"
+    if wrong == "a link":
+        (tmp_path / "elsewhere").mkdir(mode=0o700)
+        folder.symlink_to(tmp_path / "elsewhere")
+    else:
+        folder.mkdir(mode=0o700)
+        folder.chmod(0o755 if wrong == "open to others" else 0o700)
+    if wrong == "another user's":
+        if os.getuid() != 0:
+            pytest.skip("only root can give a folder away")
+        os.chown(folder, 65_534, 65_534)
+    with closing(Matins(url)) as m, pytest.raises(StoreError, match="is not safe for a socket"):
+        m.start()
+    with pytest.raises(StoreError, match="is not safe for a socket"):
+        OwnerSocket(folder / "x.sock").call(USE_CASES["system.whoami"], {})
+    folder.unlink() if wrong == "a link" else folder.rmdir()
+    with closing(Matins(url)) as m:
+        m.start()
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
 
 
 def test_events_are_followed_over_the_socket(beside: Beside) -> None:

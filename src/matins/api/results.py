@@ -617,6 +617,29 @@ class NewToken(Struct, frozen=True):
     expires_at: datetime | None
 
 
+class NewSession(Struct, frozen=True):
+    id: str
+    path: str | None
+    """Path of the link that opens the session, once. Shown here and never again."""
+    expires_at: datetime
+
+
+class BrowserSession(Struct, frozen=True):
+    """A browser that is logged in, or a link that was not opened yet."""
+
+    id: str
+    name: str
+    role: Role
+    rights: list[str] | None
+    """Which of its role's rights; None: all of them."""
+    token: str | None
+    """The token that it came from and ends with."""
+    created_at: datetime
+    opened_at: datetime | None
+    used_at: datetime | None
+    expires_at: datetime
+
+
 class FileChange(Struct, frozen=True):
     kind: str
     name: str

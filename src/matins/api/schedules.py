@@ -12,7 +12,7 @@ from matins.api.calls import Calls
 from matins.api.events import AuditLog, Events, Subscriptions
 from matins.api.missions import Missions
 from matins.api.runs import Runs
-from matins.api.system import File, System, Threads, Tokens
+from matins.api.system import File, Sessions, System, Threads, Tokens
 from matins.api.use_case import Noun, noun, use_case
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ class Api(Noun, RecordNouns, noun="schedules"):
     calls: Calls = noun()
     threads: Threads = noun()
     tokens: Tokens = noun()
+    sessions: Sessions = noun()
     file: File = noun()
     system: System = noun()
 

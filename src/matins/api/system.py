@@ -10,7 +10,20 @@ from matins.api.use_case import Noun, use_case
 
 if TYPE_CHECKING:
     from matins.api.arguments import FilePath, Id, Instant, Limit
-    from matins.api.results import Backup, FilePlan, Finding, Job, Message, NewToken, Stats, Thread, Token, Whoami
+    from matins.api.results import (
+        Backup,
+        BrowserSession,
+        FilePlan,
+        Finding,
+        Job,
+        Message,
+        NewSession,
+        NewToken,
+        Stats,
+        Thread,
+        Token,
+        Whoami,
+    )
     from matins.model.access import Role
 
 
@@ -58,6 +71,24 @@ class Tokens(Noun, noun="tokens"):
     @use_case("govern", "DELETE /v1/tokens/{token_id}", status=204)
     def revoke(self, token_id: str) -> bool:
         """Revoke a token at once. False when there is none."""
+
+
+class Sessions(Noun, noun="sessions"):
+    @use_case("govern", "GET /v1/sessions")
+    def list(self) -> builtins.list[BrowserSession]:
+        """List browsers that are logged in, and links that were not opened yet."""
+
+    @use_case("govern", "POST /v1/sessions", status=201, secret="path")
+    def create(self, *, token_id: str | None = None) -> NewSession:
+        """Create a link that logs a browser in, once and within ten minutes.
+
+        It has the caller's rights, or those of a token. The session ends after 12 hours without use, after 7 days, and
+        with the token that it came from.
+        """
+
+    @use_case("govern", "DELETE /v1/sessions/{session_id}", status=204)
+    def revoke(self, session_id: str) -> bool:
+        """End a browser session, or void its link, at once. False when there is none."""
 
 
 class Threads(Noun, noun="threads"):

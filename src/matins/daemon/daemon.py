@@ -33,10 +33,10 @@ from matins.runtime.catalog import Catalog
 from matins.runtime.signals import Signals
 from matins.service.idempotency import IdempotencyStore
 from matins.service.inbound import InboundReceiver
+from matins.service.sessions import SessionVerifier
 from matins.service.tokens import TokenVerifier
 from matins.surfaces.home import Home, RunningDaemon, absolute_url, path_of, private_files, redacted_url, user_data_home
 from matins.surfaces.http.app import HttpApp, build_app
-from matins.surfaces.http.browser_sessions import BrowserSessions
 from matins.surfaces.http.connections import Connections
 from matins.surfaces.http.health import Health
 from matins.surfaces.http.inbound import InboundApp
@@ -115,7 +115,6 @@ class Daemon:
         self._watch_file(stack)  # first, so that no run starts with outdated settings
         matins.start()
         stack.callback(_stopped, matins)
-        self._sessions = BrowserSessions(matins.clock)
         keys = TokenVerifier(matins.store, matins.clock)
         receiver = InboundReceiver(matins, matins.store, matins.clock)
         connections = Connections(_http_settings(matins))
@@ -167,7 +166,7 @@ class Daemon:
             hosts=hosts,
             origins=origins,
             health=Health(matins, matins.clock),
-            sessions=self._sessions,
+            sessions=SessionVerifier(matins.store, matins.clock),
             inbound=inbound,
             settings=settings,
         )
@@ -185,7 +184,7 @@ class Daemon:
         running = RunningDaemon(url, os.getpid(), started, redacted_url(self._store), file, self._inbound)
         self._home.announce(running)
         # Logs are read by more programs than the terminal of the owner.
-        link = f"{url}/login?code={self._sessions.create_code(OWNER)}" if sys.stdout.isatty() else None
+        link = f"{url}{self._matins.sessions.create().path}" if sys.stdout.isatty() else None
         tries = _DEMO_TRIES if self._demo else _TRIES
         banner = Banner(running, str(self._home.path), link, moved, self._command(), _isolation_text(), tries)
         sys.stdout.write(banner_text(banner) + "\n")

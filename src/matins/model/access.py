@@ -47,6 +47,35 @@ class Token(NamedTuple):
     revoked_at: int | None = None
     used_at: int | None = None
 
+    def is_valid(self, now: int) -> bool:
+        return self.revoked_at is None and (self.expires_at is None or self.expires_at > now)
+
+    @property
+    def principal(self) -> Principal:
+        rights = None if self.rights is None else frozenset(self.rights)
+        return Principal(self.role, self.name, rights=rights, token=self.id)
+
+
+class BrowserSession(NamedTuple):
+    """A link that logs a browser in, and then its session. Neither secret is stored."""
+
+    id: str
+    hash: str
+    """SHA-256 of the code of the link, then of the cookie."""
+    role: Role
+    name: str
+    rights: tuple[str, ...] | None
+    token: str | None
+    """The token that it came from and ends with; None for the link that the daemon prints."""
+    created_at: int
+    expires_at: int
+    opened_at: int | None = None
+    used_at: int | None = None
+    ended_at: int | None = None
+
+    def is_valid(self, now: int) -> bool:
+        return self.ended_at is None and self.expires_at > now
+
 
 class IdempotentRequest(NamedTuple):
     """A request with an idempotency key, and its response. `status` is None while the request is being processed."""

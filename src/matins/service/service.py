@@ -32,6 +32,7 @@ from matins.service.records import Records
 from matins.service.runs import Runs
 from matins.service.schedule_changes import ScheduleChanges
 from matins.service.schedules import Schedules
+from matins.service.sessions import Sessions
 from matins.service.storable import check_storable
 from matins.service.subscriptions import Subscriptions, Webhooks
 from matins.service.system import System
@@ -75,6 +76,7 @@ class Service:
             "inbound": (Inbound(core, calls),),
             "threads": (Threads(core),),
             "tokens": (Tokens(core),),
+            "sessions": (Sessions(core),),
             "file": (file,),
             "system": (System(core, Doctor(core, file)),),
         }

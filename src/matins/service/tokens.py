@@ -20,7 +20,7 @@ from matins.engine.when.triggers import to_datetime
 from matins.errors import InvalidInput, NotAllowed, StoreError
 from matins.model.access import Principal, Role, Token
 from matins.model.rows import NewEvent
-from matins.ports import Clock, Store
+from matins.ports import Clock, Store, Transaction
 from matins.runtime import run_tokens
 from matins.service.core import Core
 from matins.service.permissions import GRANTS, rights_of
@@ -52,7 +52,7 @@ class Tokens:
             message = '"expires_at" must be in the future.'
             raise InvalidInput(message, value=expires_at, field="expires_at", hint="Give a later time.")
         token_id, token = _new()
-        made = Token(token_id, _hash(token), name, role, kept, now, principal.name, expires_at)
+        made = Token(token_id, hash_of(token), name, role, kept, now, principal.name, expires_at)
         with self.core.store.transaction(now) as transaction:
             transaction.insert_token(made)
             data = {"token": made.id, "name": name, "role": role, "rights": kept, "by": principal.name}
@@ -80,6 +80,7 @@ class Tokens:
             if revoked:
                 data = {"token": token_id, "by": principal.name}
                 transaction.events.append(NewEvent(now, "token.revoked", None, None, data))
+                end_sessions(transaction, now, principal.name, token=token_id)
         return revoked
 
 
@@ -111,14 +112,13 @@ class TokenVerifier:
         form = _TOKEN.fullmatch(token)
         found = None if form is None else self._found(form[1])
         known = _NOBODY if found is None else found.hash
-        if not hmac.compare_digest(_hash(token), known) or found is None:
+        if not hmac.compare_digest(hash_of(token), known) or found is None:
             return None
         now = self._clock.now_ms()
-        if found.revoked_at is not None or (found.expires_at is not None and found.expires_at <= now):
+        if not found.is_valid(now):
             return None
         self._mark_used(found, now)
-        rights = None if found.rights is None else frozenset(found.rights)
-        return Principal(found.role, found.name, rights=rights, token=found.id)
+        return found.principal
 
     def _found(self, token_id: str) -> Token | None:
         with self._store.reading() as transaction:
@@ -152,11 +152,30 @@ def _rights(principal: Principal, role: Any, rights: Any) -> tuple[str, ...] | N
     return None if rights is None else tuple(sorted(wanted))
 
 
+def end_sessions(
+    transaction: Transaction,
+    now: int,
+    by: str,
+    *,
+    session_id: str | None = None,
+    token: str | None = None,
+) -> builtins.list[str]:
+    """End one session, or those that came from a token. Returns their ids."""
+    ended = transaction.end_sessions(session_id, token, now)
+    for found in ended:
+        transaction.events.append(NewEvent(now, "session.ended", None, None, {"session": found, "by": by}))
+    return ended
+
+
+def new_id() -> str:
+    return "".join(secrets.choice(_LETTERS) for _ in range(8))
+
+
 def _new() -> tuple[str, str]:
     """A new token's id, by which it is found, and the token, with 160 random bits."""
-    token_id = "".join(secrets.choice(_LETTERS) for _ in range(8))
+    token_id = new_id()
     return token_id, f"mtn_{token_id}_" + "".join(secrets.choice(_LETTERS) for _ in range(32))
 
 
-def _hash(token: str) -> str:
+def hash_of(token: str) -> str:
     return sha256(token.encode("utf-8", "replace")).hexdigest()

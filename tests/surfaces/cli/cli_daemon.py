@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from matins.service.idempotency import IdempotencyStore
+from matins.service.sessions import SessionVerifier
 from matins.service.tokens import TokenVerifier
 from matins.surfaces.http.app import build_app
-from matins.surfaces.http.browser_sessions import BrowserSessions
 from matins.surfaces.http.health import Health
 from matins.surfaces.http.server import Server, bind
 from matins.surfaces.transports.http_client import Http
@@ -27,7 +27,7 @@ def served(bench: Sandbox) -> Iterator[Http]:
         hosts=[host],
         origins=[f"http://{host}"],
         health=Health(bench, bench.clock, 30_000),
-        sessions=BrowserSessions(bench.clock),
+        sessions=SessionVerifier(bench.store, bench.clock),
     )
     server = Server(app, listening)
     server.start()

@@ -12,10 +12,10 @@ from matins.ports import Clock
 from matins.records.http_server import HttpServer as HttpSettings
 from matins.service.idempotency import IdempotencyStore
 from matins.service.inbound import InboundReceiver
+from matins.service.sessions import SessionVerifier
 from matins.service.tokens import TokenVerifier
 from matins.surfaces.client import Client
 from matins.surfaces.http.app import build_app
-from matins.surfaces.http.browser_sessions import BrowserSessions
 from matins.surfaces.http.connections import Connections
 from matins.surfaces.http.health import Health
 from matins.surfaces.http.server import Server, bind
@@ -56,7 +56,6 @@ class HttpServer:
         self.matins.job("block")(self._block)
         if start:
             self.matins.start()
-        self.sessions = BrowserSessions(self.matins.clock)
         self.token = token or self.new_token("owner")
         store, clock = self.matins.store, self.matins.clock
         self.idempotency = IdempotencyStore(store, clock)
@@ -71,7 +70,7 @@ class HttpServer:
             hosts=[self.host],
             origins=[self.url],
             health=Health(self.matins, clock, max_lag_ms),
-            sessions=self.sessions,
+            sessions=SessionVerifier(store, clock),
             inbound=InboundReceiver(self.matins, store, clock) if inbound else None,
             settings=settings,
             **options,

@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+import http.client
 import re
 import socket
+from collections.abc import Callable
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
 
 import pytest
 from http_server import YEARLY, HttpServer, Reply
 
-from matins.model.access import OWNER
-from matins.surfaces.http.browser_sessions import CODE_MS, COOKIE, SESSION_MS, BrowserSessions
+from matins import Matins
+from matins.errors import NotAllowed, NotFound
+from matins.model.access import OWNER, Principal
+from matins.records.http_server import HttpServer as HttpSettings
+from matins.service.sessions import IDLE_MS, LINK_MS, LONGEST_MS, SessionVerifier
+from matins.surfaces.http.authentication import COOKIE
+from matins.surfaces.http.server import bind
 from matins.testing import ManualClock
 
 OPEN = {"/livez", "/readyz", "/login"}
+CSP = "default-src 'none'; form-action 'self'; frame-ancestors 'none'"
 BODIES = {"POST", "PUT", "PATCH"}
 
 
@@ -30,10 +42,22 @@ def status(said: bytes) -> int:
     return int(said.split(b" ", 2)[1])
 
 
-def logged_in(server: HttpServer) -> str:
-    said = server.ask("GET", f"/login?code={server.sessions.create_code(OWNER)}", token=None)
+FORM = {"Content-Type": "application/x-www-form-urlencoded"}
+
+
+def log_in(server: HttpServer, path: str, **more: str) -> Reply:
+    """What the button of a login link does."""
+    return server.ask("POST", "/login", path.partition("?")[2].encode(), token=None, headers=FORM, **more)
+
+
+def logged_in(server: HttpServer, token_id: str | None = None) -> str:
+    said = log_in(server, str(server.client.sessions.create(token_id=token_id).path))
     assert said.status == 200
     return said.headers["set-cookie"].partition(";")[0]
+
+
+def seen_as(server: HttpServer, cookie: str) -> int:
+    return server.ask("GET", "/v1/whoami", token=None, Cookie=cookie).status
 
 
 # -- tokens
@@ -141,40 +165,142 @@ def test_every_answer_carries_the_headers_of_a_careful_server(server: HttpServer
     for said in (server.ask("GET", "/v1/whoami"), server.ask("GET", "/no"), server.ask("GET", "/livez", Origin="null")):
         assert said.headers["x-content-type-options"] == "nosniff"
         assert said.headers["cache-control"] == "no-store"
-        assert said.headers["content-security-policy"] == "default-src 'none'; frame-ancestors 'none'"
+        assert said.headers["content-security-policy"] == CSP
         assert "server" not in said.headers
 
 
 # -- browsers
 
 
-def test_a_link_is_good_once(server: HttpServer) -> None:
-    code = server.sessions.create_code(OWNER)
-    first = server.ask("GET", f"/login?code={code}", token=None)
+def test_a_link_is_good_once_and_opens_with_a_button(server: HttpServer) -> None:
+    """A preview that looks at it, however often, does not use it up."""
+    path = server.client.sessions.create().path
+    assert path is not None
+    for _ in range(3):
+        page = server.ask("GET", path, token=None)
+        assert (page.status, "set-cookie" in page.headers) == (200, False)
+    code = path.partition("=")[2]
+    assert f'<form method="post" action="/login"><input type="hidden" name="code" value="{code}">' in page.body.decode()
+    assert page.headers["referrer-policy"] == "same-origin"
+    first = log_in(server, path, Origin=server.url)
     assert first.status == 200
     assert re.fullmatch(
-        rf"{COOKIE}=[\w-]{{43}}; Path=/; HttpOnly; SameSite=Strict; Max-Age=43200", first.headers["set-cookie"]
+        rf"{COOKIE}=[\w-]{{43}}; Path=/; HttpOnly; SameSite=Strict; Max-Age=604800", first.headers["set-cookie"]
     )
-    assert server.ask("GET", f"/login?code={code}", token=None).status == 403
-    for wrong in ("", "?code=", "?code=x", f"?code={code}&code={code}"):
+    assert log_in(server, path).status == 403
+    for wrong in ("", "?code=", "?code=x", f"?code={code}&code={code}", '?code="><script>'):
         assert server.ask("GET", f"/login{wrong}", token=None).status == 403
+        assert log_in(server, f"/login{wrong}").status == 403
+    assert log_in(server, path, Origin="http://evil.example").status == 403
 
 
-def test_links_and_sessions_end() -> None:
+def test_links_and_sessions_end(tmp_path: Path) -> None:
+    """A link after ten minutes, a session when it rests for half a day, and after a week in any case."""
     clock = ManualClock()
-    sessions = BrowserSessions(clock)
-    late, code = sessions.create_code(OWNER), sessions.create_code(OWNER)
-    session = sessions.open(code)
-    assert session is not None
-    clock.advance(CODE_MS)
-    assert sessions.open(late) is None
-    clock.advance(SESSION_MS - CODE_MS - 1)
-    assert sessions.principal_of(session) == OWNER
-    clock.advance(1)
-    assert sessions.principal_of(session) is None
-    for _ in range(1_500):
-        sessions.create_code(OWNER)
-    assert len(sessions._codes) <= 1_000
+    with closing(Matins(f"sqlite:///{tmp_path}/m.db", clock=clock)) as m:
+        verifier = SessionVerifier(m.store, clock)
+        late, code = (str(m.sessions.create().path).partition("=")[2] for _ in range(2))
+        opened = verifier.open(code)
+        assert opened is not None
+        clock.advance(LINK_MS)
+        assert verifier.open(late) is None
+        clock.advance(IDLE_MS - LINK_MS - 1)
+        assert verifier.principal_of(opened.secret) == OWNER
+        clock.advance(IDLE_MS - 1)
+        assert verifier.principal_of(opened.secret) == OWNER
+        for _ in range(LONGEST_MS // IDLE_MS - 2):
+            clock.advance(IDLE_MS - 1)
+            assert verifier.principal_of(opened.secret) == OWNER
+        clock.advance(IDLE_MS - 1)
+        assert verifier.principal_of(opened.secret) is None
+        assert m.sessions.list() == []
+
+
+def test_sessions_are_listed_and_ended(each_server: HttpServer) -> None:
+    """By who governs; the browser is out at once."""
+    server = each_server
+    cookie = logged_in(server)
+    (session,) = server.client.sessions.list()
+    assert (session.role, session.opened_at is None, seen_as(server, cookie)) == ("owner", False, 200)
+    viewer = server.new_token("viewer")
+    assert server.ask("GET", "/v1/sessions", token=viewer).status == 403
+    assert server.client.sessions.revoke(session.id) is True
+    assert (seen_as(server, cookie), server.client.sessions.list()) == (401, [])
+    assert server.client.sessions.revoke(session.id) is False
+
+
+def test_a_session_ends_with_the_token_that_it_came_from(each_server: HttpServer) -> None:
+    """It has that token's rights, and its stream of events ends too. A link that was not opened is void."""
+    server = each_server
+    made = server.client.tokens.create("ada", role="viewer")
+    cookie = logged_in(server, made.id)
+    assert server.ask("GET", "/v1/whoami", token=None, Cookie=cookie).json["role"] == "viewer"
+    assert server.ask("GET", "/v1/tokens", token=None, Cookie=cookie).status == 403
+    link = str(server.client.sessions.create(token_id=made.id).path)
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=90)
+    with closing(connection):
+        connection.request("GET", "/v1/events/stream?types=run.failed", headers={"Cookie": cookie})
+        response = connection.getresponse()
+        assert response.status == 200
+        server.client.tokens.revoke(made.id)
+        with pytest.raises(http.client.IncompleteRead):
+            response.read()
+    assert (seen_as(server, cookie), log_in(server, link).status) == (401, 403)
+
+
+def test_a_session_outlives_a_restart_but_not_its_token(make_server: Callable[..., HttpServer]) -> None:
+    server = make_server()
+    made = server.client.tokens.create("ada", expires_at=datetime.now(UTC) + timedelta(hours=1))
+    cookie = logged_in(server, made.id)
+    token, ends = server.token, server.client.sessions.list()[0].expires_at
+    server.close()
+    again = make_server(token=token)
+    assert (seen_as(again, cookie), ends) == (200, made.expires_at)
+
+
+def test_only_who_governs_makes_links_and_never_for_agents(server: HttpServer) -> None:
+    agent = server.client.tokens.create("scout", role="agent")
+    for token in (agent.token, server.new_token("viewer"), server.new_token("operator")):
+        assert server.ask("POST", "/v1/sessions", {}, token=token).status == 403
+    with pytest.raises(NotAllowed, match="An agent has no browser session"):
+        server.matins.sessions.create(token_id=agent.id)
+    with pytest.raises(NotFound, match='There is no valid token "nobody"'):
+        server.client.sessions.create(token_id="nobody")
+    with pytest.raises(NotAllowed):
+        server.matins.acting_as(Principal("agent", "scout")).sessions.create()
+
+
+@pytest.mark.parametrize(
+    ("settings", "headers", "secure"),
+    [
+        ({}, {}, False),
+        ({}, {"X-Forwarded-Proto": "https"}, False),
+        ({"trusted_proxies": ("127.0.0.1",)}, {"X-Forwarded-Proto": "https"}, True),
+        ({"trusted_proxies": ("127.0.0.0/8",)}, {"X-Forwarded-Proto": "https, http"}, False),
+        ({"trusted_proxies": ("10.0.0.1",)}, {"X-Forwarded-Proto": "https"}, False),
+        ({"public_url": "https://{host}"}, {}, True),
+        (
+            {"public_url": "https://{host}", "trusted_proxies": ("::1", "127.0.0.1")},
+            {"X-Forwarded-Proto": "http"},
+            False,
+        ),
+        ({"public_url": "http://{host}"}, {}, False),
+        ({"public_url": "https://other.example"}, {}, False),
+    ],
+)
+def test_behind_https_cookies_are_secure(
+    make_server: Callable[..., HttpServer], settings: dict[str, Any], headers: dict[str, str], secure: bool
+) -> None:
+    """By the public URL, or by the word of a trusted proxy; and browsers are told to stay with https."""
+    if "public_url" in settings:
+        with bind("127.0.0.1", 0) as free:
+            port = free.getsockname()[1]
+        settings = {**settings, "public_url": settings["public_url"].format(host=f"127.0.0.1:{port}")}
+    else:
+        port = 0
+    server = make_server(settings=HttpSettings(**settings), port=port)
+    said = log_in(server, str(server.client.sessions.create().path), **headers)
+    assert ("; Secure" in said.headers["set-cookie"], "strict-transport-security" in said.headers) == (secure, secure)
 
 
 def test_a_cookie_alone_changes_nothing(server: HttpServer) -> None:

@@ -262,6 +262,9 @@ def the_whole(server: HttpServer, client: Api, tmp_path: Path) -> None:
     assert "work" in [found.name for found in client.system.jobs()]
     assert {found.what for found in client.system.doctor()} >= {"clock", "store"}
     assert client.system.whoami().role == "owner"
+    link = client.sessions.create()
+    assert [found.id for found in client.sessions.list()] == [link.id]
+    assert client.sessions.revoke(link.id) is True
     made = client.tokens.create("robot", role="viewer")
     assert made.id in [found.id for found in client.tokens.list()]
     assert client.tokens.revoke(made.id) is True

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 
-from matins.model.access import IdempotentRequest, Token
+from matins.model.access import BrowserSession, IdempotentRequest, Token
 from matins.model.file import FileEntry
 from matins.model.rows import RunRow, StoredEvent
 from matins.store.common.statements import Statements
+
+R = TypeVar("R", Token, BrowserSession)
 
 
 class AccessQueries(Statements):
@@ -32,6 +34,31 @@ class AccessQueries(Statements):
 
     def touch_token(self, token_id: str, now: int) -> None:
         self._all("touch_token", id=token_id, now=now)
+
+    def insert_session(self, session: BrowserSession) -> None:
+        values = session._asdict()
+        del values["opened_at"], values["used_at"], values["ended_at"]
+        values["rights"] = None if session.rights is None else orjson.dumps(session.rights).decode()
+        self._all("insert_session", **values)
+
+    def session(self, secret_hash: str) -> BrowserSession | None:
+        row = self._row(BrowserSession, "browser_session", hash=secret_hash)
+        return None if row is None else _with_rights(row)
+
+    def sessions(self) -> list[BrowserSession]:
+        return [_with_rights(row) for row in self._rows(BrowserSession, "sessions")]
+
+    def open_session(self, session_id: str, code_hash: str, secret_hash: str, now: int, until: int) -> bool:
+        return bool(self._all("open_session", id=session_id, code=code_hash, secret=secret_hash, now=now, until=until))
+
+    def touch_session(self, session_id: str, now: int, until: int) -> None:
+        self._all("touch_session", id=session_id, now=now, until=until)
+
+    def end_sessions(self, session_id: str | None, token: str | None, now: int) -> list[str]:
+        return self._column("end_sessions", id=session_id, token=token, now=now)
+
+    def delete_sessions(self, before: int) -> None:
+        self._all("delete_sessions", before=before)
 
     def idempotent_request(self, principal: str, key: str) -> IdempotentRequest | None:
         return self._row(IdempotentRequest, "idempotent_request", principal=principal, key=key)
@@ -81,6 +108,6 @@ class AccessQueries(Statements):
         return self._value("worker_of", run_id=run_id, epoch=epoch)
 
 
-def _with_rights(row: Token) -> Token:
+def _with_rights(row: R) -> R:
     rights: Any = row.rights
     return row if rights is None else row._replace(rights=tuple(orjson.loads(rights)))

@@ -15,6 +15,32 @@ UPDATE tokens SET revoked_at = :now WHERE id = :id AND revoked_at IS NULL RETURN
 -- touch_token: set when a token was last used
 UPDATE tokens SET used_at = :now WHERE id = :id;
 
+-- insert_session: add a link that opens a browser session
+INSERT INTO sessions (id, hash, role, name, rights, token, created_at, expires_at)
+VALUES (:id, :hash, :role, :name, :rights, :token, :created_at, :expires_at);
+
+-- browser_session: a browser session, or the link that opens it, by the hash of its secret
+SELECT id, hash, role, name, rights, token, created_at, expires_at, opened_at, used_at, ended_at
+FROM sessions WHERE hash = :hash;
+
+-- sessions: all browser sessions, the oldest first
+SELECT id, hash, role, name, rights, token, created_at, expires_at, opened_at, used_at, ended_at
+FROM sessions ORDER BY created_at, id;
+
+-- open_session: make a link a session, once
+UPDATE sessions SET hash = :secret, opened_at = :now, expires_at = :until
+WHERE id = :id AND hash = :code AND opened_at IS NULL AND ended_at IS NULL RETURNING id;
+
+-- touch_session: set when a session was last used, and when it ends
+UPDATE sessions SET used_at = :now, expires_at = :until WHERE id = :id AND ended_at IS NULL;
+
+-- end_sessions: end one session, or those that came from a token
+UPDATE sessions SET ended_at = :now
+WHERE ended_at IS NULL AND expires_at > :now AND (id = CAST(:id AS text) OR token = CAST(:token AS text)) RETURNING id;
+
+-- delete_sessions: delete sessions that are long over
+DELETE FROM sessions WHERE expires_at < :before;
+
 -- idempotent_request: a request with a key, and its response
 SELECT digest, status, answer AS response, at FROM requests WHERE principal = :principal AND key = :key;
 

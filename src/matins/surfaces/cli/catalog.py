@@ -68,6 +68,8 @@ SECTIONS: Mapping[str, Mapping[str, Entry]] = {
     "Daemon": {
         "up": Entry("daemon:up", "Start the daemon."),
         "tokens": Entry("tokens:tokens", "Manage API tokens."),
+        "login": Entry("sessions:login", "Print a link that logs a browser in."),
+        "sessions": Entry("sessions:sessions", "Manage browsers that are logged in."),
         "backup": Entry("daemon:backup", "Back up the store."),
         "service": Entry("daemon:service", "Install a systemd unit."),
         "call": Entry("call:call", "Call any use case by name."),

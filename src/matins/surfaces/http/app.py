@@ -13,12 +13,12 @@ from matins.api.use_case import USE_CASES, Caller
 from matins.records.http_server import HttpServer
 from matins.service.idempotency import IdempotencyStore
 from matins.service.inbound import InboundReceiver
+from matins.service.sessions import SessionVerifier
 from matins.service.tokens import TokenVerifier
 from matins.surfaces.http.authentication import Authenticator
-from matins.surfaces.http.browser_sessions import BrowserSessions
 from matins.surfaces.http.endpoint import Endpoint, EndpointContext
 from matins.surfaces.http.health import Health, Metrics
-from matins.surfaces.http.host_check import HostCheck
+from matins.surfaces.http.host_check import HostCheck, SecureTransport
 from matins.surfaces.http.inbound import PATH, InboundEndpoints
 from matins.surfaces.http.routing import Route, Router
 from matins.surfaces.http.server_routes import ServerRoutes
@@ -71,7 +71,7 @@ def build_app(
     hosts: Collection[str],
     origins: Collection[str],
     health: Health,
-    sessions: BrowserSessions,
+    sessions: SessionVerifier,
     inbound: InboundReceiver | None = None,
     settings: HttpServer | None = None,
     threads: int = THREADS,
@@ -95,4 +95,5 @@ def build_app(
     if inbound is not None:
         routes.append(Route("POST", PATH, InboundEndpoints(inbound, pool)))
     router = Router(routes, server_routes.unknown)
-    return HttpApp(HostCheck(router, hosts, origins, responses), routes, stream, metrics, pool)
+    check = HostCheck(router, hosts, origins, responses, SecureTransport(settings))
+    return HttpApp(check, routes, stream, metrics, pool)

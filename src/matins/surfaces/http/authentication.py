@@ -6,10 +6,11 @@ import re
 from typing import Any
 
 from matins.model.access import Principal
+from matins.service.sessions import SessionVerifier
 from matins.service.tokens import TokenVerifier
-from matins.surfaces.http.browser_sessions import COOKIE, BrowserSessions
 from matins.surfaces.http.problems import HttpError
 
+COOKIE = "matins_session"
 CSRF = b"x-matins-csrf"
 SAFE = frozenset({"GET", "HEAD"})
 _BEARER = re.compile(r"[Bb]earer ([A-Za-z0-9._~+/=-]{1,512})")
@@ -29,7 +30,7 @@ def header(scope: Any, name: bytes) -> str | None:
 
 
 class Authenticator:
-    def __init__(self, tokens: TokenVerifier, sessions: BrowserSessions) -> None:
+    def __init__(self, tokens: TokenVerifier, sessions: SessionVerifier) -> None:
         self._tokens = tokens
         self._sessions = sessions
 
@@ -55,8 +56,8 @@ class Authenticator:
     def _browser(self, scope: Any, session: str) -> Principal:
         principal = self._sessions.principal_of(session)
         if principal is None:
-            hint = "Open a new link: matins up prints one."
-            raise _unauthorized("The session is invalid or has expired.", hint)
+            hint = "Open a new link: matins login prints one."
+            raise _unauthorized("The session is invalid or has ended.", hint)
         if scope["method"] not in SAFE and header(scope, CSRF) is None:
             message, hint = "A browser's request needs the header X-Matins-CSRF.", "Send X-Matins-CSRF: 1."
             raise HttpError(403, "csrf", message, field="X-Matins-CSRF", hint=hint)

@@ -10,6 +10,7 @@ import resource
 import socket
 import threading
 from collections import Counter
+from collections.abc import Callable
 from contextlib import suppress
 from ipaddress import ip_address, ip_network
 from typing import Any
@@ -31,7 +32,7 @@ class Connections:
         self.settings = settings
         self._max = min(settings.max_connections, max(8, _descriptors() // 2))
         self._max_per_address = min(settings.max_connections_per_address, self._max // 2)
-        self._proxies = [ip_network(proxy, strict=False) for proxy in settings.trusted_proxies]
+        self._is_proxy = proxy_test(settings)
         self._lock = threading.Lock()
         self._count = 0
         self._open: Counter[str] = Counter()
@@ -40,7 +41,7 @@ class Connections:
     def admit(self, address: str) -> bool:
         """Count a new connection, which owes a request. False when it is above a limit."""
         with self._lock:
-            if self._count >= self._max or (self._is_full(address) and not self.is_proxy(address)):
+            if self._count >= self._max or (self._is_full(address) and not self._is_proxy(address)):
                 return False
             self._count += 1
             self._open[address] += 1
@@ -65,12 +66,6 @@ class Connections:
         unfinished = self._unfinished[address]
         return self._open[address] >= self._max_per_address or unfinished >= self.settings.max_unfinished_per_address
 
-    def is_proxy(self, address: str) -> bool:
-        if not self._proxies:
-            return False
-        parsed = ip_address(address.partition("%")[0])
-        return any(parsed in network for network in self._proxies)
-
 
 class LimitedListener(socket.socket):
     """A listening socket that closes connections above a limit."""
@@ -92,6 +87,16 @@ def limited(listening: socket.socket, connections: Connections) -> LimitedListen
     made = LimitedListener(listening.family, listening.type, listening.proto, fileno=listening.detach())
     made.connections = connections
     return made
+
+
+def proxy_test(settings: HttpServer) -> Callable[[str], bool]:
+    """Whether an address belongs to a trusted proxy."""
+    networks = [ip_network(proxy, strict=False) for proxy in settings.trusted_proxies]
+
+    def is_proxy(address: str) -> bool:
+        return bool(networks) and any(ip_address(address.partition("%")[0]) in network for network in networks)
+
+    return is_proxy
 
 
 def _descriptors() -> int:

@@ -4,22 +4,41 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any
+from urllib.parse import urlsplit
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from matins.records.http_server import HttpServer
 from matins.surfaces.http.authentication import header
+from matins.surfaces.http.connections import proxy_test
 from matins.surfaces.http.problems import HttpError, problem
 
 _HEADERS = [
     (b"x-content-type-options", b"nosniff"),
     (b"cache-control", b"no-store"),
-    (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
-    (b"referrer-policy", b"no-referrer"),
+    (b"content-security-policy", b"default-src 'none'; form-action 'self'; frame-ancestors 'none'"),
+    (b"referrer-policy", b"same-origin"),  # with "no-referrer", a browser would send our own forms with Origin: null
     (b"cross-origin-resource-policy", b"same-origin"),
 ]
+_HSTS = (b"strict-transport-security", b"max-age=31536000")
+_FORWARDED = b"x-forwarded-proto"
 _SECRETS = re.compile(rb"(?:^|&)(?:token|access_token|api_key|apikey|authorization|bearer)=", re.IGNORECASE)
+
+
+class SecureTransport:
+    """Whether a request reached us over https: by the word of a trusted proxy, or at the public URL."""
+
+    def __init__(self, settings: HttpServer) -> None:
+        self._is_proxy = proxy_test(settings)
+        public = urlsplit(settings.public_url or "")
+        self._host = public.netloc.lower() if public.scheme == "https" else None
+
+    def __call__(self, scope: Any) -> bool:
+        if scope["client"] and self._is_proxy(scope["client"][0]) and (said := header(scope, _FORWARDED)):
+            return said.rpartition(",")[2].strip().lower() == "https"  # the last one is the trusted proxy's own
+        return self._host is not None and (header(scope, b"host") or "").lower() == self._host
 
 
 class HostCheck:
@@ -27,12 +46,18 @@ class HostCheck:
     counts by route, method and status."""
 
     def __init__(
-        self, app: ASGIApp, hosts: Collection[str], origins: Collection[str], responses: Counter[tuple[str, str, int]]
+        self,
+        app: ASGIApp,
+        hosts: Collection[str],
+        origins: Collection[str],
+        responses: Counter[tuple[str, str, int]],
+        is_secure: Callable[[Any], bool],
     ) -> None:
         self._app = app
         self._hosts = frozenset(host.lower() for host in hosts)
         self._origins = frozenset(origins)
         self._responses = responses
+        self._is_secure = is_secure
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         # An encoded slash belongs to a name: routes match the raw path, and decode its parts.
@@ -40,12 +65,14 @@ class HostCheck:
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                message["headers"] = [*message.get("headers", ()), *_HEADERS]
+                added = [*_HEADERS, _HSTS] if scope["scheme"] == "https" else _HEADERS
+                message["headers"] = [*message.get("headers", ()), *added]
                 route = getattr(scope.get("route"), "path", "other")
                 self._responses[route, scope["method"], message["status"]] += 1
             await send(message)
 
         try:
+            scope["scheme"] = "https" if self._is_secure(scope) else scope["scheme"]
             self._check(scope)
         except HttpError as error:
             await problem(error, scope["path"])(scope, receive, send_with_headers)

@@ -223,6 +223,16 @@ def _text(description: str, media: str) -> Schema:
     return {"description": description, "content": {media: {"schema": _TEXT}}}
 
 
+_LOGIN_FORM = {
+    "required": True,
+    "content": {
+        "application/x-www-form-urlencoded": {
+            "schema": {"type": "object", "properties": {"code": {"type": "string"}}, "required": ["code"]}
+        }
+    },
+}
+
+
 def _server(name: str, description: str, success: Schema, *, status: int = 200, **extra: Any) -> Schema:
     return {
         "operationId": name,
@@ -263,8 +273,12 @@ SERVER_ROUTES: dict[tuple[str, str], Schema] = {
     ("GET", "/metrics"): _server("metrics", "Get metrics for Prometheus.", _text("Metrics.", "text/plain")),
     ("GET", "/openapi.json"): _server("openapi", "Get this document.", _success({"type": "object"})),
     ("GET", "/login"): _server(
-        "login", "Open a session for a browser by a one-time link.", _text("A page.", "text/html"),
+        "login_page", "Show the button of a one-time link.", _text("A page.", "text/html"),
         parameters=[_CODE], security=[],
+    ),
+    ("POST", "/login"): _server(
+        "login", "Open a session for a browser by the code of a one-time link.", _text("A page.", "text/html"),
+        requestBody=_LOGIN_FORM, security=[],
     ),
     ("POST", "/logout"): _server("logout", "End the session of a browser.", _success(None), status=204),
 }  # fmt: skip

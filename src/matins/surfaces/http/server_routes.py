@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor
 from functools import partial
@@ -15,8 +16,9 @@ from starlette.types import Receive, Scope, Send
 
 from matins.api.use_case import USE_CASES
 from matins.service.permissions import check_right
-from matins.surfaces.http.authentication import Authenticator, session_of
-from matins.surfaces.http.browser_sessions import COOKIE, SESSION_MS, BrowserSessions
+from matins.service.sessions import SessionVerifier
+from matins.surfaces.http.authentication import COOKIE, Authenticator, session_of
+from matins.surfaces.http.endpoint import in_time, read_body
 from matins.surfaces.http.health import Health, Metrics
 from matins.surfaces.http.openapi import openapi
 from matins.surfaces.http.problems import HttpError, problem
@@ -24,8 +26,16 @@ from matins.surfaces.http.routing import Route
 
 _PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 _WELCOME = b'<!doctype html><title>Matins</title><p>You are logged in. <a href="/v1/whoami">Continue</a>'
+_BUTTON = (
+    '<!doctype html><title>Matins</title><form method="post" action="/login">'
+    '<input type="hidden" name="code" value="{code}"><button>Log in to Matins</button></form>'
+)
+"""A link that logs in by itself would be used up by the preview of a chat or a mail program."""
+_CODE = re.compile(r"[A-Za-z0-9_-]{43}")
+_MAX_FORM_BYTES = 1_000
+_FORM_TIMEOUT_S = 10.0
 
-Handler = Callable[[Scope], Awaitable[Response]]
+Handler = Callable[[Scope, Receive], Awaitable[Response]]
 
 
 class ServerRoutes:
@@ -35,7 +45,7 @@ class ServerRoutes:
         pool: Executor,
         health: Health,
         metrics: Metrics,
-        sessions: BrowserSessions,
+        sessions: SessionVerifier,
     ) -> None:
         self._authenticator = authenticator
         self._pool = pool
@@ -49,7 +59,8 @@ class ServerRoutes:
             ("GET", "/readyz"): self._readyz,
             ("GET", "/metrics"): self._get_metrics,
             ("GET", "/openapi.json"): self._openapi,
-            ("GET", "/login"): self._login,
+            ("GET", "/login"): self._show_button,
+            ("POST", "/login"): self._login,
             ("POST", "/logout"): self._logout,
         }
         return [Route(method, path, partial(_respond, handler)) for (method, path), handler in handlers.items()]
@@ -63,35 +74,38 @@ class ServerRoutes:
             found = refusal
         await problem(found, scope["path"])(scope, receive, send)
 
-    async def _livez(self, scope: Scope) -> Response:
+    async def _livez(self, scope: Scope, receive: Receive) -> Response:
         return Response(b"alive\n", media_type="text/plain")
 
-    async def _readyz(self, scope: Scope) -> Response:
+    async def _readyz(self, scope: Scope, receive: Receive) -> Response:
         problems = await self._in_thread(self._health.problems)
         body = orjson.dumps({"ready": not problems, "problems": problems})
         return Response(body, 503 if problems else 200, media_type="application/json")
 
-    async def _get_metrics(self, scope: Scope) -> Response:
+    async def _get_metrics(self, scope: Scope, receive: Receive) -> Response:
         await self._in_thread(self._check_reader, scope)
         return Response(await self._in_thread(self._metrics.text), media_type=_PROMETHEUS)
 
-    async def _openapi(self, scope: Scope) -> Response:
+    async def _openapi(self, scope: Scope, receive: Receive) -> Response:
         await self._in_thread(self._check_reader, scope)
         return Response(orjson.dumps(openapi()), media_type="application/json")
 
-    async def _login(self, scope: Scope) -> Response:
-        codes = parse_qs(scope["query_string"].decode("ascii", "replace")).get("code", [])
-        session = self._sessions.open(codes[0]) if len(codes) == 1 else None
-        if session is None:
-            message = "The login link is invalid, used or expired."
-            hint = "Open a new link: matins up prints one. It is valid once, for ten minutes."
-            raise HttpError(403, "login_refused", message, field="code", hint=hint)
-        return Response(_WELCOME, 200, {"Set-Cookie": _cookie(scope, session, SESSION_MS // 1000)}, "text/html")
+    async def _show_button(self, scope: Scope, receive: Receive) -> Response:
+        page = _BUTTON.format(code=_code_in(scope["query_string"]))
+        return Response(page, 200, media_type="text/html")
 
-    async def _logout(self, scope: Scope) -> Response:
+    async def _login(self, scope: Scope, receive: Receive) -> Response:
+        body = await in_time(read_body(scope, receive, _MAX_FORM_BYTES), _FORM_TIMEOUT_S)
+        session = await self._in_thread(self._sessions.open, _code_in(body))
+        if session is None:
+            raise _login_refused()
+        cookie = _cookie(scope, session.secret, session.lifetime_s)
+        return Response(_WELCOME, 200, {"Set-Cookie": cookie}, "text/html")
+
+    async def _logout(self, scope: Scope, receive: Receive) -> Response:
         await self._in_thread(self._authenticator.principal_of, scope)
         if session := session_of(scope):
-            self._sessions.close(session)
+            await self._in_thread(self._sessions.close, session)
         return Response(b"", 204, {"Set-Cookie": _cookie(scope, "", 0)})
 
     def _check_reader(self, scope: Scope) -> None:
@@ -103,12 +117,24 @@ class ServerRoutes:
 
 
 async def _respond(handler: Handler, scope: Scope, receive: Receive, send: Send) -> None:
-    """Respond without reading a body."""
     try:
-        response = await handler(scope)
+        response = await handler(scope, receive)
     except Exception as error:
         response = problem(error, scope["path"])
     await response(scope, receive, send)
+
+
+def _code_in(form: bytes) -> str:
+    codes = parse_qs(form.decode("ascii", "replace")).get("code", [])
+    if len(codes) != 1 or not _CODE.fullmatch(codes[0]):
+        raise _login_refused()
+    return codes[0]
+
+
+def _login_refused() -> HttpError:
+    message = "The login link is invalid, used or expired."
+    hint = "Open a new link: matins login prints one. It is valid once, for ten minutes."
+    return HttpError(403, "login_refused", message, field="code", hint=hint)
 
 
 def _cookie(scope: Scope, session: str, lifetime_s: int) -> str:

@@ -23,9 +23,9 @@ from matins import errors
 from matins.api import codec
 from matins.api.use_case import USE_CASES, Caller, UseCase
 from matins.engine.when.triggers import Trigger
-from matins.errors import Example, InvalidInput, MatinsError, StoreUnavailable
+from matins.errors import Example, InvalidInput, MatinsError, StoreError, StoreUnavailable
 from matins.model.access import OWNER
-from matins.net.peer import peer_uid
+from matins.net.peer import peer_uid, shared_by
 from matins.surfaces.transports.in_process import follow
 
 log = logging.getLogger("matins")
@@ -39,6 +39,7 @@ class OwnerSocketServer:
 
     def __init__(self, path: Path, caller: Caller) -> None:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        _check_folder(path)
         path.unlink(missing_ok=True)  # this process owns the file, so no other listens here
         self._path = path
         before = os.umask(0o177)
@@ -66,7 +67,7 @@ def answers(path: Path) -> bool:
             caller.connect(str(path))
         except OSError:
             return False
-    return True
+        return peer_uid(caller) in (os.getuid(), 0)
 
 
 class _Server(socketserver.ThreadingUnixStreamServer):
@@ -75,6 +76,21 @@ class _Server(socketserver.ThreadingUnixStreamServer):
 
     def verify_request(self, request: Any, client_address: Any) -> bool:
         return peer_uid(request) == os.getuid()
+
+
+def _check_folder(path: Path) -> None:
+    """Raise if the socket lies in the shared temporary folder, in a folder that is not ours alone."""
+    folder = path.parent
+    if folder.name == f"matins-{os.getuid()}" and os.path.lexists(folder) and (reason := shared_by(folder)):
+        hint = "Delete it, set TMPDIR to a folder of your own, or use a shorter path for the store."
+        raise StoreError(f"The folder {folder} is not safe for a socket: {reason}.", hint=hint)
+
+
+def _check_peer(connection: socket.socket, path: Path) -> None:
+    """Raise if another user listens. Root may: it can do anything here."""
+    if peer_uid(connection) not in (os.getuid(), 0):
+        message = f"The process that listens on {path} belongs to another user."
+        raise StoreError(message, hint="Delete the socket, and start your own engine.")
 
 
 def _handler(caller: Caller) -> Callable[..., socketserver.BaseRequestHandler]:
@@ -94,6 +110,8 @@ def answer(caller: Caller, line: bytes) -> bytes:
         return b'{"result":' + codec.encode(caller.call(OWNER, use_case, arguments)) + b"}"
     except MatinsError as error:
         return _error_line(error)
+    except RecursionError:
+        return _error_line(InvalidInput("The call is nested too deeply.", field="call", hint="Make it flatter."))
     except Exception:
         log.exception("a call of another process failed")
         return _error_line(MatinsError("The engine that owns the store failed.", hint="See its log."))
@@ -157,10 +175,12 @@ class OwnerSocket:
         return follow(lambda given: self.call(use_case, given), use_case, arguments, lambda item: item.id, wait)
 
     def _exchange(self, request: bytes) -> bytes:
+        _check_folder(self.path)
         try:
             with socket.socket(socket.AF_UNIX) as connection:
                 connection.settimeout(_TIMEOUT_S)
                 connection.connect(str(self.path))
+                _check_peer(connection, self.path)
                 connection.sendall(request)
                 line = connection.makefile("rb").readline()
         except OSError as error:

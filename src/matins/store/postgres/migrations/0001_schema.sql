@@ -415,6 +415,20 @@ CREATE TABLE tokens (
   used_at bigint
 );
 
+CREATE TABLE sessions (
+  id text PRIMARY KEY,
+  hash text NOT NULL UNIQUE, -- SHA-256 of the code of the link, then of the cookie
+  role text NOT NULL,
+  name text NOT NULL,
+  rights text,
+  token text, -- the token that it came from and ends with
+  created_at bigint NOT NULL,
+  expires_at bigint NOT NULL,
+  opened_at bigint,
+  used_at bigint,
+  ended_at bigint
+);
+
 CREATE TABLE requests (
   principal text NOT NULL,
   key text NOT NULL,

@@ -401,6 +401,20 @@ CREATE TABLE tokens (
   used_at INTEGER
 ) STRICT;
 
+CREATE TABLE sessions (
+  id TEXT PRIMARY KEY,
+  hash TEXT NOT NULL UNIQUE, -- SHA-256 of the code of the link, then of the cookie
+  role TEXT NOT NULL,
+  name TEXT NOT NULL,
+  rights TEXT,
+  token TEXT, -- the token that it came from and ends with
+  created_at INTEGER NOT NULL,
+  expires_at INTEGER NOT NULL,
+  opened_at INTEGER,
+  used_at INTEGER,
+  ended_at INTEGER
+) STRICT;
+
 CREATE TABLE requests (
   principal TEXT NOT NULL,
   key TEXT NOT NULL,

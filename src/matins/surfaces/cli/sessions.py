@@ -1,0 +1,53 @@
+"""`matins login` and `matins sessions`: browsers that are logged in."""
+
+from __future__ import annotations
+
+import click
+
+from matins.errors import StoreUnavailable
+from matins.surfaces.cli.catalog import help_of
+from matins.surfaces.cli.context import CliContext, Document
+from matins.surfaces.cli.framework import NounGroup, pass_context, root_command
+from matins.surfaces.cli.tables import Column
+from matins.surfaces.cli.terminal_text import one_line
+
+_COLUMNS = (Column("ID"), Column("NAME", 8), Column("ROLE"), Column("TOKEN"), Column("USED"), Column("STATE", 8))
+_EMPTY = "No browser is logged in. Print a link: matins login"
+sessions = NounGroup("sessions", help_of("sessions"))
+
+
+@root_command("login")
+@click.option("--for", "token_id", metavar="ID", help="Token whose rights the link has. Default: your own rights.")
+@pass_context
+def login(context: CliContext, token_id: str | None) -> None:
+    """The link opens once, within ten minutes. Its session ends with the token that it came from."""
+    url: str | None = getattr(context.transport, "url", None)
+    if url is None:
+        raise StoreUnavailable("No daemon is running, and a browser needs one.", hint="Start it: matins up")
+    item = context.call("sessions.create", token_id=token_id)
+    context.show(item, lambda: f"{url}{item['path']}")
+    context.note(f"To void the link or to end its session: matins sessions revoke {item['id']}")
+
+
+@sessions.command("list")
+@pass_context
+def list_sessions(context: CliContext) -> None:
+    """List browsers that are logged in, and links that were not opened yet."""
+    items: list[Document] = context.call("sessions.list")
+    rows = [
+        (item["id"], item["name"], item["role"], item["token"] or "–",
+         context.relative_time(item["used_at"] or item["opened_at"]) if item["opened_at"] else "never",
+         f"{'open' if item['opened_at'] else 'link'}, ends {context.relative_time(item['expires_at'])}")
+        for item in items
+    ]  # fmt: skip
+    context.show(items, lambda: context.table(_COLUMNS, rows) if rows else _EMPTY)
+
+
+@sessions.command()
+@click.argument("session_id", metavar="ID")
+@pass_context
+def revoke(context: CliContext, session_id: str) -> None:
+    """End a browser session, or void its link, at once."""
+    revoked = bool(context.call("sessions.revoke", session_id=session_id))
+    absent = f'There is no session "{session_id}": nothing to revoke.'
+    context.show({"revoked": revoked}, lambda: one_line(f"Ended the session {session_id}." if revoked else absent))
