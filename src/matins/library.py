@@ -311,6 +311,9 @@ class Matins(Api):
         return kind(self.clock, wake, commands, guard=self._guard, on_blocked=self._on_blocked, workdir=self._workdir)
 
     def _changed(self) -> None:
+        self._store.after_commit(self._wake)
+
+    def _wake(self) -> None:
         self._store.notify()
         if self._loop is not None:
             self._loop.changed()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,7 @@ AT = "2026-03-27T08:05:00Z"
 Lines = Callable[..., list[str]]
 
 
-def add(bench: Sandbox, agent: str, count: int, **words: str) -> None:
+def add(bench: Sandbox, agent: str, count: int, **words: Any) -> None:
     bench.add_many(
         [
             {"name": f"{agent or 'none'}-{n}", "agent": agent, "when": "5 8 27 3 *", "job": "work", **words}
@@ -108,6 +109,36 @@ def test_what_ends_gives_its_place_back_and_what_is_held_keeps_it(theatre: Sandb
         theatre.end(name, error=None if how == "cancelled" else "no luck", cancelled=how == "cancelled")
         (other,) = theatre.stage.names()
         assert other != name
+
+
+def test_the_owner_chooses_whether_held_runs_keep_their_place(theatre: Sandbox) -> None:
+    """H10, S2: `why` says who keeps the place; `held_keeps_capacity: false` gives it to the next."""
+    theatre.limits.set("agent:x", size=1)
+    add(theatre, "x", 2)
+    theatre.run_until(AT)
+    (name,) = theatre.stage.names()
+    theatre.engine._overdue = list(theatre.stage.on.values())
+    theatre.settle()
+    theatre.settle()
+    assert theatre.why(name).summary.endswith('Until then it keeps its place in "agent:x".')
+    (other,) = {"x-0", "x-1"} - {name}
+    (capacity,) = [report for report in theatre.why(other).now if report.gate == "capacity"]
+    assert capacity.sentence.endswith("1 of them belong to held runs, until a person resolves them.")
+    assert capacity.evidence == {"agent:x": {"size": 1, "taken": 1, "held": 1}}
+
+
+def test_a_held_run_may_leave_its_place_to_others(theatre: Sandbox) -> None:
+    """H10: where the owner says so"""
+    theatre.limits.set("agent:x", size=1)
+    add(theatre, "x", 2, held_keeps_capacity=False)
+    theatre.run_until(AT)
+    (name,) = theatre.stage.names()
+    theatre.engine._overdue = list(theatre.stage.on.values())
+    theatre.settle()
+    theatre.settle()
+    assert theatre.stage.names() == ["x-0", "x-1"]
+    assert theatre.runs.list(schedule=name)[0].state == "held"
+    assert "keeps its place" not in theatre.why(name).summary
 
 
 def test_a_crash_gives_places_back(reopen: Callable[..., Sandbox]) -> None:

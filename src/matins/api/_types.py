@@ -64,6 +64,7 @@ class ScheduleSettings(TypedDict, total=False):
     overlap: Literal["skip", "queue", "cancel_other", "allow"] | None
     queue_limit: int | None
     at_capacity: Literal["wait", "skip"] | None
+    held_keeps_capacity: bool | None
     catch_up: Literal["skip", "run_once", "run_all_capped"] | None
     catch_up_limit: int | None
     grace: str | None
@@ -117,6 +118,7 @@ class ScheduleEdit(TypedDict, total=False):
     overlap: Literal["skip", "queue", "cancel_other", "allow"] | None
     queue_limit: int | None
     at_capacity: Literal["wait", "skip"] | None
+    held_keeps_capacity: bool | None
     catch_up: Literal["skip", "run_once", "run_all_capped"] | None
     catch_up_limit: int | None
     grace: str | None

@@ -84,6 +84,8 @@ class ScheduleDefinition:
     queue_limit: Annotated[int, Setting(Int(1, 100_000), "Maximum number of queued runs.", 10)] = 100
     at_capacity: Annotated[AtCapacity,
         Setting(_choice(AtCapacity), "What to do when a concurrency limit is reached.", "skip")] = "wait"
+    held_keeps_capacity: Annotated[bool,
+        Setting(Flag(), "Whether a held run counts for concurrency limits until a person resolves it.", False)] = True
     catch_up: Annotated[CatchUp,
         Setting(_choice(CatchUp), "What to do with slots missed while no engine was running.", "run_once")] = "skip"
     catch_up_limit: Annotated[int, Setting(Int(1, 1_000), "Maximum number of runs for one missed window.", 3)] = 10

@@ -31,6 +31,15 @@ class Store(Protocol):
         """A transaction: all or nothing, durable when it returns."""
         ...
 
+    def join(self, begun: Callable[[Transaction], None]) -> AbstractContextManager[None]:
+        """Make the transactions of this thread one, which begins with the first of them and is committed at the end of
+        the context. `begun` is called in it first."""
+        ...
+
+    def after_commit(self, call: Callable[[], None]) -> None:
+        """Call it when what this thread has written is committed: now, unless transactions are joined."""
+        ...
+
     def reading(self) -> AbstractContextManager[Transaction]:
         """A read-only transaction on one snapshot."""
         ...

@@ -65,7 +65,7 @@ def apply(transaction: Transaction, changes: Sequence[RunChange], now: int, *, l
     steps = [change for change in over if change.compiled.step]
     whole = [change for change in over if not change.compiled.step] if steps else over
     if limited:
-        transaction.release_permits([change.run_id for change in taken if change.transition is not HOLD])
+        transaction.release_permits([change.run_id for change in taken if not _keeps_permits(change)])
     _move_cursors(transaction, whole)
     _count_failures(transaction, whole, now)
     never_started = [change for change in over if not change.transition.started]
@@ -86,6 +86,10 @@ def apply(transaction: Transaction, changes: Sequence[RunChange], now: int, *, l
     if steps:
         _follow(transaction, [change.run_id for change in steps], now)
     return len(taken)
+
+
+def _keeps_permits(change: RunChange) -> bool:
+    return change.transition is HOLD and change.compiled.definition.held_keeps_capacity
 
 
 def end_runs(

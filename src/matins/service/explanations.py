@@ -12,7 +12,7 @@ from matins.engine.reasons import local_time, run_summary
 from matins.engine.when.triggers import to_datetime
 from matins.model.access import Principal
 from matins.model.rows import WorkerRow
-from matins.model.run import RunRecord
+from matins.model.run import RunRecord, RunState
 from matins.model.schedule import HELD_STATES, ScheduleRecord
 from matins.model.trigger import Interval
 from matins.ports import Transaction
@@ -153,7 +153,15 @@ def _last(question: _Question) -> _Answer:
 
 def _recorded(question: _Question, run: RunRecord) -> _Answer:
     when = _started_by(question, run) if run.slot is None else question.local(run.slot)
-    return _Answer("record", f"{when}: {run_summary(run, question.zone)}", run)
+    return _Answer("record", f"{when}: {run_summary(run, question.zone)}{_kept(question, run)}", run)
+
+
+def _kept(question: _Question, run: RunRecord) -> str:
+    """What a held run keeps from others."""
+    if run.state is not RunState.HELD:
+        return ""
+    scopes = [f'"{scope}"' for scope, run_id in question.transaction.held_permits() if run_id == run.id]
+    return f" Until then it keeps its place in {' and '.join(scopes)}." if scopes else ""
 
 
 def _started_by(question: _Question, run: RunRecord) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import msgspec
 
 from matins.api.results import GateReport
@@ -79,10 +81,11 @@ def _standing(
     transaction: Transaction, policies: Policies, schedule: ScheduleRecord, compiled: CompiledSchedule, now: int
 ) -> Standing:
     scopes = [item for item in transaction.limits() if item[0] in compiled.scopes]
+    held = Counter(scope for scope, _ in transaction.held_permits()) if scopes else Counter[str]()
     charged = charges(policies.budgets, compiled.schedule_id, compiled.agent, compiled.full_name, now)
     return Standing(
         schedule,
-        {scope: {"size": size, "taken": taken} for scope, size, taken in scopes},
+        {scope: {"size": size, "taken": taken, "held": held[scope]} for scope, size, taken in scopes},
         [(charge, transaction.budget_usage(charge.budget.name, charge.subject, charge.period)) for charge in charged],
         spending.estimate(transaction, policies, compiled) if charged else Usage(),
     )

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 from http_server import YEARLY, HttpServer
 
-from matins import Conflict, InvalidInput, StoreUnavailable
+from matins import InvalidInput, StoreUnavailable
 from matins.api.use_case import USE_CASES
-from matins.model.access import OWNER, Principal
+from matins.library import open_store
+from matins.model.access import OWNER
 from matins.service.idempotency import RETENTION_MS, IdempotencyStore, StoredResponse
 from matins.testing import ManualClock
 
@@ -126,48 +128,49 @@ def test_a_key_is_a_short_text(server: HttpServer, key: str) -> None:
     assert server.client.list() == []
 
 
-def test_a_run_is_started_once_whatever_happens_in_between(server: HttpServer) -> None:
-    """The key is the run's own, unless it has one: should the answer be lost with the server, the run is known."""
+def test_a_run_is_started_once_and_has_the_key(server: HttpServer) -> None:
     post(server)
     run = post(server, {}, key="r", path="/v1/schedules/a/run").json
     assert run["request_key"] == "r"
-    server.idempotency.discard(Principal("owner", "owner"), "r")  # as if the answer had not been written
     assert post(server, {}, key="r", path="/v1/schedules/a/run").json["id"] == run["id"]
 
 
-class Stored:
-    def __init__(self, path: Path) -> None:
-        from matins.library import open_store
+def test_answers_are_kept_for_a_day(tmp_path: Path) -> None:
+    clock = ManualClock()
+    with closing(open_store(f"sqlite:///{tmp_path}/matins.db", clock)) as store:
+        responses = IdempotencyStore(store, clock)
 
-        self.clock = ManualClock()
-        self.store = open_store(f"sqlite:///{path}", self.clock)
-        self.responses = IdempotencyStore(self.store, self.clock)
+        def answer(digest: str, body: str) -> Any:
+            return responses.once(OWNER, "k", digest, lambda: StoredResponse(201, body), lambda made: made)
 
-
-@pytest.fixture
-def stored(tmp_path: Path) -> Iterator[Stored]:
-    made = Stored(tmp_path / "matins.db")
-    yield made
-    made.store.close()
-
-
-def test_answers_are_kept_for_a_day(stored: Stored) -> None:
-    assert stored.responses.begin(OWNER, "k", "digest") is None
-    stored.responses.store(OWNER, "k", StoredResponse(201, "done"))
-    stored.clock.advance(RETENTION_MS - 1)
-    assert stored.responses.begin(OWNER, "k", "digest") == StoredResponse(201, "done")
-    stored.clock.advance(1)
-    assert stored.responses.begin(OWNER, "k", "other") is None
+        assert answer("digest", "done") == (201, "done")
+        clock.advance(RETENTION_MS - 1)
+        assert answer("digest", "again") == (201, "done")
+        with pytest.raises(InvalidInput, match="another request"):
+            answer("other", "again")
+        clock.advance(1)
+        assert answer("other", "again") == (201, "again")
 
 
-def test_a_request_that_lost_its_server_may_come_again_after_a_while(stored: Stored) -> None:
-    assert stored.responses.begin(OWNER, "k", "digest") is None
-    reopened = IdempotencyStore(stored.store, stored.clock)  # nobody answers it any more
-    with pytest.raises(Conflict, match="being answered"):
-        reopened.begin(OWNER, "k", "digest")
-    with pytest.raises(InvalidInput, match="another request"):
-        reopened.begin(OWNER, "k", "other")
-    stored.clock.advance(120_000)
-    assert reopened.begin(OWNER, "k", "digest") is None
-    with pytest.raises(Conflict, match="being answered"):
-        reopened.begin(OWNER, "k", "digest")
+def test_what_a_request_did_is_undone_with_its_answer(each_server: HttpServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The deed, its events and the answer are one transaction; what was waiting for the commit is not told."""
+    server = each_server
+
+    def fail(*arguments: Any) -> Any:
+        raise StoreUnavailable("no room")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("matins.surfaces.http.endpoint.Endpoint._as_stored", fail)
+        assert post(server).status == 503
+    assert server.client.list() == []
+    assert server.client.events.list(types="schedule.created") == []
+    assert post(server).status == 201
+    assert server.client.audit.verify().problems == []
+
+
+def test_a_run_with_a_key_starts_at_once(each_server: HttpServer) -> None:
+    """S7: the engine is woken after the commit, and not before."""
+    server = each_server
+    post(server, {**BODY, "job": "block"})
+    post(server, {}, key="r", path="/v1/schedules/a/run")
+    assert server.begun.wait(90)

@@ -19,7 +19,9 @@ def _objects(candidate: Candidate) -> Objection | None:
         return None
     reached = [(scope, limit) for scope, limit in standing.limits.items() if limit["taken"] >= limit["size"]]
     places = " and ".join(f'{limit["taken"]} of {limit["size"]} places of "{scope}"' for scope, limit in reached)
-    return Objection(f"{places} are taken; a run would wait.", dict(standing.limits))
+    held = max((limit["held"] for _, limit in reached), default=0)
+    kept = f" {held} of them belong to held runs, until a person resolves them." if held else ""
+    return Objection(f"{places} are taken; a run would wait.{kept}", dict(standing.limits))
 
 
 CAPACITY = Gate(

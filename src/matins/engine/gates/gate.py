@@ -31,7 +31,7 @@ class Standing(NamedTuple):
 
     schedule: ScheduleRecord
     limits: Mapping[str, Mapping[str, int]]
-    """`size` and `taken` of the limits that apply, by scope."""
+    """`size`, `taken` and `held` (kept by held runs) of the limits that apply, by scope."""
     usages: Sequence[tuple[Charge, BudgetUsage]]
     """The budgets that apply."""
     wanted: Usage

@@ -164,6 +164,9 @@ class RunQueries(Statements):
     def limits(self) -> list[ScopeRow]:
         return self._rows(ScopeRow, "limits")
 
+    def held_permits(self) -> list[tuple[str, int]]:
+        return [(scope, run_id) for scope, run_id in self._all("held_permits")]
+
     def set_offers(self, worker: int, offers: str) -> None:
         self._all("set_offers", id=worker, offers=offers)
 

@@ -53,6 +53,9 @@ UPDATE permits SET n = -n WHERE scope = :scope AND n < 0 AND n >= -:size;
 -- limits: limited scopes, their size and the units in use
 SELECT scope, count(*) FILTER (WHERE n > 0) AS size, count(run_id) AS in_use FROM permits GROUP BY scope;
 
+-- held_permits: the units that runs hold while they wait for a person
+SELECT p.scope, p.run_id FROM permits p JOIN runs r ON r.id = p.run_id WHERE r.state = {held};
+
 -- workers: workers that have not stopped
 SELECT id, identity, beat, offers FROM workers WHERE stopped_at IS NULL ORDER BY id;
 

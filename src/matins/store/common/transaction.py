@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import contextmanager
+
+from matins.model.rows import NewEvent
 from matins.store.common.access import AccessQueries
 from matins.store.common.approvals import ApprovalQueries
 from matins.store.common.calls import CallQueries
@@ -27,3 +31,21 @@ class CommonTransaction(
     AccessQueries,
 ):
     """The operations of a transaction that do not differ between the stores."""
+
+    events: list[NewEvent]
+
+    def _execute(self, statement: str) -> None:
+        raise NotImplementedError
+
+    @contextmanager
+    def savepoint(self) -> Generator[None]:
+        """A part of the transaction: it is undone when it fails."""
+        before = len(self.events)
+        self._execute("SAVEPOINT part")
+        try:
+            yield
+        except BaseException:
+            del self.events[before:]
+            self._execute("ROLLBACK TO SAVEPOINT part")
+            raise
+        self._execute("RELEASE SAVEPOINT part")

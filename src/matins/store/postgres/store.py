@@ -12,6 +12,7 @@ from pathlib import Path
 from matins.errors import Conflict, StoreError, StoreUnavailable, StoreVersionError
 from matins.model.rows import ChainHead, WorkerRow
 from matins.ports import Clock
+from matins.store.joining import JoiningStore
 from matins.store.migrations import Migration, check_known, load_migrations
 from matins.store.postgres.clock import DatabaseClock
 from matins.store.postgres.listener import Listener
@@ -25,7 +26,7 @@ _TABLES = {"migrations", "meta", "schedules", "revisions", "due", "runs", "attem
          "events", "writers", "seals"}  # fmt: skip
 
 
-class PostgresStore:
+class PostgresStore(JoiningStore[PostgresTransaction]):
     """`url` is a libpq URL. The tables are in the first schema of its search path."""
 
     kind = "postgresql"
@@ -34,6 +35,7 @@ class PostgresStore:
     """Whether several engines may run on it."""
 
     def __init__(self, url: str, now: int) -> None:
+        super().__init__()
         self.pool = SessionPool(url)
         self._me = str(uuid.uuid4())
         self._listener: Listener | None = None
@@ -52,7 +54,7 @@ class PostgresStore:
         self.pool.close()
 
     @contextmanager
-    def transaction(self, now: int) -> Generator[PostgresTransaction]:
+    def _begin(self, now: int) -> Generator[PostgresTransaction]:
         with self.pool.borrow(b"BEGIN") as session:
             transaction = PostgresTransaction(session)
             yield transaction
@@ -65,6 +67,10 @@ class PostgresStore:
 
     @contextmanager
     def reading(self) -> Generator[PostgresTransaction]:
+        joined = self._joined
+        if joined is not None and joined.transaction is not None:  # it reads what it has written
+            yield joined.transaction
+            return
         with self.pool.borrow(_BEGIN_READING) as session:
             yield PostgresTransaction(session)
             session.cursor.execute(b"COMMIT")

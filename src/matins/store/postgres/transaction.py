@@ -51,6 +51,9 @@ class PostgresTransaction(CommonTransaction):
         self.events: list[NewEvent] = []
         self.last_event_id = 0
 
+    def _execute(self, statement: str) -> None:
+        self._cursor.execute(statement.encode())
+
     # -- the loops
 
     def try_lock_due(self, schedule_ids: Iterable[int]) -> set[int]:

@@ -17,6 +17,7 @@ from matins.errors import StoreBusy, StoreCorrupt, StoreError, StoreUnavailable
 from matins.model.rows import ChainHead, WorkerRow
 from matins.ports import Clock
 from matins.store.chain import Chain
+from matins.store.joining import JoiningStore
 from matins.store.migrations import Migration, check_known, load_migrations
 from matins.store.sqlite.backup import integrity_problems, write_backup
 from matins.store.sqlite.ownership import Ownership, check_filesystem
@@ -35,7 +36,7 @@ _PRAGMAS = (
 )
 
 
-class SqliteStore:
+class SqliteStore(JoiningStore[SqliteTransaction]):
     """`path` is None for a database in memory, which exists as long as the store."""
 
     kind = "sqlite"
@@ -43,6 +44,7 @@ class SqliteStore:
     """Whether several engines may run on it."""
 
     def __init__(self, path: Path | None, now: int) -> None:
+        super().__init__()
         self.path = path
         if path is not None:
             check_filesystem(path)
@@ -68,7 +70,7 @@ class SqliteStore:
         self.ownership.release()
 
     @contextmanager
-    def transaction(self, now: int) -> Generator[SqliteTransaction]:
+    def _begin(self, now: int) -> Generator[SqliteTransaction]:
         with self._lock, translated_errors(self.path):
             self._check_file()
             self._connection.execute("BEGIN IMMEDIATE")

@@ -39,6 +39,9 @@ class SqliteTransaction(CommonTransaction):
         self.events: list[NewEvent] = []
         self.last_event_id = 0
 
+    def _execute(self, statement: str) -> None:
+        self._connection.execute(statement)
+
     # -- the loops
 
     def try_lock_due(self, schedule_ids: Iterable[int]) -> set[int]:

@@ -21,7 +21,7 @@ from matins.api.use_case import USE_CASES, Caller, UseCase
 from matins.errors import MatinsError, NotFound
 from matins.model.access import OWNER, Principal
 from matins.records import record_kinds
-from matins.service.idempotency import IdempotencyStore, StoredResponse
+from matins.service.idempotency import IDEMPOTENCY_KEY, IdempotencyStore, StoredResponse
 from matins.service.permissions import check_right
 from matins.surfaces.http import etags
 from matins.surfaces.http.arguments import read_request
@@ -113,28 +113,27 @@ class Endpoint:
         return principal
 
     def _once(self, principal: Principal, request: EndpointRequest, key: str) -> EndpointResponse:
-        """The same response for the same key and request, also while the first response is being sent."""
-        idempotency = self._context.idempotency
-        stored = idempotency.begin(principal, key, _digest(request))
-        if stored is not None:
-            kind = "application/problem+json" if stored.status >= 400 else _JSON
-            headers = {"Idempotency-Replayed": "true", "Content-Type": kind}
-            return EndpointResponse(stored.status, stored.body.encode(), headers)
+        """The same response for the same key and request, also when the server was killed before it answered."""
+        idempotency, digest = self._context.idempotency, _digest(request)
         try:
-            answer = self._call(principal, request, key)
+            answer = idempotency.once(
+                principal, key, digest, lambda: self._call(principal, request, key), self._as_stored
+            )
         except (MatinsError, HttpError) as error:
             response = problem(error, request.scope["path"])
-            if response.status_code >= 500:
-                idempotency.discard(principal, key)
-            else:
+            if response.status_code < 500 and getattr(error, "field", None) != IDEMPOTENCY_KEY:
                 body = bytes(response.body).decode()
-                idempotency.store(principal, key, StoredResponse(response.status_code, body))
+                idempotency.refuse(principal, key, digest, StoredResponse(response.status_code, body))
             raise
-        except BaseException:
-            idempotency.discard(principal, key)
-            raise
-        idempotency.store(principal, key, StoredResponse(answer.status, self._without_secret(answer.body)))
-        return answer
+        if isinstance(answer, EndpointResponse):
+            return answer
+        kind = "application/problem+json" if answer.status >= 400 else _JSON
+        return EndpointResponse(
+            answer.status, answer.body.encode(), {"Idempotency-Replayed": "true", "Content-Type": kind}
+        )
+
+    def _as_stored(self, answer: EndpointResponse) -> StoredResponse:
+        return StoredResponse(answer.status, self._without_secret(answer.body))
 
     def _call(self, principal: Principal, request: EndpointRequest, key: str | None) -> EndpointResponse:
         use_case, scope = self.use_case, request.scope
