@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import os
 import signal
 import threading
 from collections.abc import Callable, Iterable, Mapping
@@ -40,6 +42,7 @@ from matins.runtime.loop import Loop
 from matins.runtime.outbox import Outbox
 from matins.runtime.run_context import ContextLoader
 from matins.runtime.signals import Signals
+from matins.runtime.standby import Standby
 from matins.runtime.subscribers import Callback
 from matins.service import Service
 from matins.service.file.reload import Reloader
@@ -47,6 +50,7 @@ from matins.service.output import state_folder
 from matins.surfaces.transports.in_process import InProcess
 from matins.surfaces.transports.socket import OwnerSocket, OwnerSocketServer, answers
 
+log = logging.getLogger("matins")
 C = TypeVar("C", bound=CheckExecutor)
 P = TypeVar("P", bound=PythonExecutor)
 document_settings()
@@ -95,6 +99,8 @@ class Matins(Api):
         sending = senders(self._store, self.clock, Commands(self._supervisor), self._workdir)
         self.outbox = Outbox(self._store, self.clock, self._catalog, sending)
         self._loop: Loop | None = None
+        self._standby: Standby | None = None
+        self._pid = os.getpid()
         self._owning = threading.Lock()
         self._control: OwnerSocketServer | None = None
         super().__init__(InProcess(self))
@@ -165,6 +171,7 @@ class Matins(Api):
     def call(self, principal: Principal, use_case: UseCase, arguments: Mapping[str, Any]) -> Any:
         """Call a use case. Only the owner of a SQLite file writes to it: a change is sent to the engine that owns the
         file, or is made while this process owns it."""
+        self._check_process()
         store = self._store
         if store.shared or self._loop is not None or use_case.reads:
             return self._service.call(principal, use_case, arguments)
@@ -195,27 +202,43 @@ class Matins(Api):
 
     # -- lifecycle
 
-    def start(self) -> Self:
-        """Start the engine in threads of this process. A second start does nothing."""
-        if self._loop is not None:
+    def start(self, *, strict: bool = False) -> Self:
+        """Start the engine in threads of this process. A second start does nothing.
+
+        A SQLite file has one engine. While another process has it, this one stands by: its calls go to that engine,
+        and it takes over when that ends. With `strict`, StoreBusy is raised instead.
+        """
+        self._check_process()
+        if self._loop is not None or self._standby is not None:
             return self
+        if not self._start_engine():
+            if strict:
+                raise engine_running(self._store)
+            log.info("Another engine is running on this store. This one stands by, and takes over when that ends.")
+            self._standby = Standby(self._start_engine)
+        return self
+
+    def _start_engine(self) -> bool:
+        """Start the engine. False when another one is running."""
         engine = self._engine()
         engine.wrote_events = self.outbox.wake
         with self._owning:
             if not self._store.acquire(wait=True):
-                raise engine_running(self._store)
+                return False
+            path = self._store.socket_path()
+            if path is not None and answers(path):  # its lock was deleted
+                self._store.release()
+                return False
             self._loop = loop = Loop(engine)
         try:
             self._begin(loop, engine)
         except BaseException:  # another start may succeed
             self._give_up(loop)
             raise
-        return self
+        return True
 
     def _begin(self, loop: Loop, engine: Engine) -> None:
         path = self._store.socket_path()
-        if path is not None and answers(path):  # its lock was deleted
-            raise engine_running(self._store)
         loop.start(self._executor(loop), self._checks(CheckExecutor, loop.wake), evidence_in(self._state_folder))
         self.outbox.start()
         self._deadman.watch(self._store, self.clock, lambda: engine.turned_at, self._loader.policies).start()
@@ -236,6 +259,11 @@ class Matins(Api):
     def stop(self, *, wait: bool = True, timeout: float = 30, leave: bool = False) -> None:
         """Start no new runs, and wait up to `timeout` seconds for running ones. Then stop agents that still run; with
         `leave` they continue, and the next start takes them over."""
+        if self._is_elsewhere:
+            return
+        if self._standby is not None:
+            self._standby.stop()
+            self._standby = None
         loop = self._loop
         if loop is None:
             return
@@ -252,9 +280,22 @@ class Matins(Api):
             self._store.release()
 
     def close(self) -> None:
-        self.stop()
-        self._supervisor.close()
-        self._store.close()
+        if not self._is_elsewhere:
+            self.stop()
+            self._supervisor.close()
+            self._store.close()
+
+    @property
+    def _is_elsewhere(self) -> bool:
+        """Whether this process is a forked child of the one in which the engine was started."""
+        return self._pid != os.getpid() and (self._loop is not None or self._standby is not None)
+
+    def _check_process(self) -> None:
+        if self._is_elsewhere:
+            message = f"This Matins was started in process {self._pid}, and its threads are not in this child of it."
+            raise StoreError(message, hint="Create a Matins in the child, or start it after the fork.")
+        if self._pid != os.getpid():
+            self._pid, self._owning = os.getpid(), threading.Lock()
 
     def run_forever(self) -> None:
         """Run until SIGINT or SIGTERM."""

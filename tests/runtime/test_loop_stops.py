@@ -145,7 +145,7 @@ def test_a_second_engine_on_the_same_file_is_refused(tmp_path: Path) -> None:
     one, other = Matins(url), Matins(url)
     with one:
         with pytest.raises(Exception, match="Another engine is running on this store") as caught:
-            other.start()
+            other.start(strict=True)
         assert (caught.type.__name__, bool(caught.value.hint)) == ("StoreBusy", True)
     with other:
         pass

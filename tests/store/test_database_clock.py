@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from matins.runtime.clock import SystemClock
 from matins.runtime.clock_watch import ClockWatch
 from matins.store.postgres.clock import DatabaseClock
 from matins.store.postgres.store import PostgresStore
-from matins.testing import ManualClock
+from matins.testing import ManualClock, Sandbox
 
 PATIENCE = 60
 HOUR_MS = 3_600_000
@@ -121,6 +122,67 @@ def test_nobody_waits_for_a_reading_of_somebody_else(clock: DatabaseClock, serve
     answer.set()
     reader.join()
     assert said == [NOW + 950]
+
+
+def test_a_database_that_hangs_stops_nobody(clock: DatabaseClock, server: Server, host: ManualClock) -> None:
+    """S2: the reader goes on with the offset that it has, and does not ask again until there is an answer."""
+    hangs, asked = threading.Event(), threading.Event()
+
+    def wait() -> None:
+        asked.set()
+        hangs.wait(PATIENCE)
+
+    before = clock.now_ms()
+    server.on_the_way = wait
+    host.advance(1_000)
+    assert clock.now_ms() == before + 1_000  # it returns while the database hangs
+    assert asked.is_set()
+    host.advance(10_000)
+    count = server.asked
+    assert [clock.now_ms() - before, server.asked] == [11_000, count]
+    server.on_the_way, server.ahead = lambda: None, server.ahead + 100
+    hangs.set()
+    with clock._reading:
+        pass
+    host.advance(10_000)
+    assert before + 21_099 <= clock.now_ms() <= before + 21_100  # the offset moves no further than it must
+
+
+class ServersClock(ManualClock):
+    """A clock that is moved by hand, of a database server that can be set."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.server = Server(self)
+        self.server.ahead = self._now - self._boot
+        self.database = DatabaseClock(self.server, self)
+
+    def now_ms(self) -> int:
+        return self.database.now_ms()
+
+
+def test_b1_the_servers_clock_leaps_a_day_ahead_for_two_seconds(postgres_url: str) -> None:
+    """B1, H2: when it is right again, what is due is due, and every slot has run once"""
+    clock = ServersClock()
+    with closing(Sandbox(postgres_url, clock=clock)) as bench:
+        bench.job("work")(lambda run: None)
+        start = clock.now_ms() // 3_600_000 * 3_600_000 + 3_600_000
+        bench.run_until(start)
+        bench.add("s", when="*/5 * * * *", job="work")
+        bench.run_until(start + 300_000)
+        clock.server.ahead += 24 * HOUR_MS
+        for _ in range(2):
+            clock.advance(1_000)
+            bench.settle()
+        clock.server.ahead -= 24 * HOUR_MS
+        for _ in range(2):
+            clock.advance(1_000)
+            bench.settle()
+        bench.run_until(start + 30 * 60_000)
+        ran = [to_ms(run.slot) - start for run in bench.assert_ran("s") if run.slot is not None]
+        near = sorted(slot // 60_000 for slot in ran if slot <= 30 * 60_000)
+        assert near == [5, 10, 15, 20, 25, 30]
+        assert len(bench.events.list(types="run.withdrawn")) >= 1
 
 
 def test_an_answer_that_took_long_moves_nothing_that_it_cannot_prove_wrong(

@@ -45,10 +45,10 @@ def test_a_deleted_lock_lets_no_second_engine_in(tmp_path: Path) -> None:
     with Matins(url) as first:
         Path(f"{tmp_path}/matins.db.lock").unlink()
         with closing(Matins(url)) as second, pytest.raises(StoreBusy, match="Another engine is running"):
-            second.start()
+            second.start(strict=True)
         first.events.list()  # any use of the store takes the lock again
         with closing(Matins(url)) as second, pytest.raises(StoreBusy, match="Another engine is running"):
-            second.start()
+            second.start(strict=True)
     first.close()
 
 

@@ -126,7 +126,7 @@ def test_errors_come_back_as_themselves(beside: Beside) -> None:
 
 def test_a_second_engine_is_refused(beside: Beside) -> None:
     with pytest.raises(StoreBusy, match="Another engine"):
-        beside.guest.start()
+        beside.guest.start(strict=True)
 
 
 def test_a_real_process_goes_through_too(beside: Beside) -> None:

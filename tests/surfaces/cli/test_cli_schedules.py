@@ -33,6 +33,16 @@ def test_b10_add_in_english(user: User) -> None:
     assert (agent["name"], agent["runner"]) == ("demo", "demo")
 
 
+@pytest.mark.parametrize("prompt", ["", " "])
+def test_b10_an_empty_prompt_is_refused(user: User, prompt: str) -> None:
+    """B10: with a sentence, whether the agent is there or would be made; nothing is made"""
+    for _ in range(2):
+        said = user.complains("add", "30m", "--agent", "demo", prompt)
+        assert said.startswith(f'Error: "prompt" must be text that is not blank, not {prompt!r}.')
+        assert user.json("list") == []
+        user.says("agents", "set", "demo", "--runner", "demo")
+
+
 def test_a_name_that_is_taken_is_numbered(user: User) -> None:
     for name in ("tidy-up", "tidy-up-2", "tidy-up-3"):
         assert user.json("add", "5m", "--agent", "demo", "Tidy up!")["name"] == name

@@ -63,13 +63,14 @@ class HttpServer:
         self.port = listening.getsockname()[1]
         self.host = f"127.0.0.1:{self.port}"
         self.url = f"http://{self.host}"
+        self.health = Health(self.matins, clock, max_lag_ms)
         self.app = build_app(
             self.matins,
             TokenVerifier(store, clock),
             self.idempotency,
             hosts=[self.host],
             origins=[self.url],
-            health=Health(self.matins, clock, max_lag_ms),
+            health=self.health,
             sessions=SessionVerifier(store, clock),
             inbound=InboundReceiver(self.matins, store, clock) if inbound else None,
             settings=settings,

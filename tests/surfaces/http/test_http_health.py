@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -27,6 +28,21 @@ def test_without_an_engine_it_is_not_ready(make_server: Callable[..., HttpServer
     server = make_server(start=False)
     said = server.ask("GET", "/readyz", token=None)
     assert (said.status, said.json["problems"]) == (503, ["No engine is running on this store."])
+
+
+def test_b1_a_store_whose_file_is_lost_is_not_ready(server: HttpServer, tmp_path: Path) -> None:
+    """B1: also when another file has its name; when it is back, it is ready again"""
+    file, kept = tmp_path / "matins.db", tmp_path / "kept"
+    file.rename(kept)
+    for replaced in (False, True):
+        if replaced:
+            file.write_bytes(b"")
+        server.health._checked_at = None
+        said = server.ask("GET", "/readyz", token=None)
+        assert (said.status, said.json["problems"]) == (503, ["The store does not answer: store_unavailable."])
+    kept.replace(file)
+    server.health._checked_at = None
+    assert server.ask("GET", "/readyz", token=None).status == 200
 
 
 class FixedStats:

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from http_server import YEARLY, HttpServer
 
+from matins.errors import StoreUnavailable
 from matins.records.http_server import HttpServer as HttpSettings
 from matins.surfaces.client import Client
 from matins.surfaces.http.feed import Feed
@@ -191,6 +192,32 @@ def test_the_client_goes_on_where_it_stood_after_a_restart(make_server: Callable
     thread.join()
     again.close()
     assert told == ["a", "b", "c"]
+
+
+def test_the_client_gives_up_a_daemon_that_accepts_and_says_nothing(
+    make_server: Callable[..., HttpServer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A daemon that hangs, or another program on its port: not thirty times the silence of a heartbeat."""
+    module = "matins.surfaces.transports.http_client"
+    monkeypatch.setattr(f"{module}._SILENCE_S", 3.0)
+    monkeypatch.setattr(f"{module}._MAX_SILENCE_S", 5.0)
+    server = make_server(port=free_port(), heartbeat_s=0.05)
+    port, client = server.port, Client(server.url, server.token)
+    add(server, "a")
+    events = client.events.follow(after="0", types="schedule.created")
+    assert next(events).schedule == "a"
+    server.close()
+    with bind("127.0.0.1", port) as silent, closing(client):
+        with pytest.raises(StoreUnavailable):
+            next(events)
+        silent.setblocking(False)
+        accepted = []
+        with suppress(BlockingIOError):
+            while True:
+                accepted.append(silent.accept()[0])
+        assert 1 <= len(accepted) <= 5
+        for each in accepted:
+            each.close()
 
 
 def test_a_hundred_listeners_cost_one_look(

@@ -12,6 +12,8 @@ from matins.ports import Clock
 _EVERY_MS = 1_000
 _AWAY_MS = 5_000
 _STEP_MS = 1_000
+_PATIENCE_S = 0.5
+"""How long a caller waits for a reading. A server that hangs would stop it for seconds."""
 
 
 class TimeSource(Protocol):
@@ -19,8 +21,9 @@ class TimeSource(Protocol):
 
 
 class DatabaseClock:
-    """The host's boot time plus an offset. A caller reads the offset again, at most once a second; other threads use
-    the present one meanwhile. If the database is unreachable, the offset is kept: boot time is steady."""
+    """The host's boot time plus an offset, which is read again at most once a second. A caller waits briefly for the
+    reading, and other threads use the present offset meanwhile. If the database hangs or is unreachable, the offset is
+    kept: boot time is steady."""
 
     def __init__(self, store: TimeSource, host: Clock) -> None:
         self._store = store
@@ -32,10 +35,9 @@ class DatabaseClock:
 
     def now_ms(self) -> int:
         if self._host.boot_ms() >= self._next and self._reading.acquire(blocking=False):
-            try:
-                self._read_again()
-            finally:
-                self._reading.release()
+            done = threading.Event()
+            threading.Thread(target=self._read_aside, args=(done,), name="matins-clock", daemon=True).start()
+            done.wait(_PATIENCE_S)
         return self._host.boot_ms() + self._offset
 
     def boot_ms(self) -> int:
@@ -43,6 +45,13 @@ class DatabaseClock:
 
     def local_zone(self) -> str:
         return self._host.local_zone()
+
+    def _read_aside(self, done: threading.Event) -> None:
+        try:
+            self._read_again()
+        finally:
+            self._reading.release()
+            done.set()
 
     def _read_again(self) -> None:
         """Move the offset no further than necessary, so that a slow reply does not move it. After a step the clock is

@@ -15,6 +15,7 @@ from psycopg.pq import TransactionStatus
 
 from matins.errors import Conflict, InvalidInput, StoreCorrupt, StoreError, StoreUnavailable
 from matins.store.chain import Chain
+from matins.store.forking import after_fork, keep_forever
 from matins.store.postgres.arrays import register
 from matins.store.queries import load_queries
 
@@ -69,6 +70,15 @@ class SessionPool:
         self._idle: deque[Session] = deque()
         self._free = threading.BoundedSemaphore(MAX_CONNECTIONS)
         self._closed = False
+        after_fork(self, SessionPool._leave_to_parent)
+
+    def _leave_to_parent(self) -> None:
+        """Leave the connections to the parent, in a forked child."""
+        for session in self._idle:
+            keep_forever(session.connection)
+            keep_forever(session.cursor)
+        self._idle = deque()
+        self._free = threading.BoundedSemaphore(MAX_CONNECTIONS)
 
     def connect(self) -> psycopg.Connection[Any]:
         connection = psycopg.connect(self._url, autocommit=True, **self._settings)

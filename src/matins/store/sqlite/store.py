@@ -17,6 +17,7 @@ from matins.errors import StoreBusy, StoreCorrupt, StoreError, StoreUnavailable
 from matins.model.rows import ChainHead, WorkerRow
 from matins.ports import Clock
 from matins.store.chain import Chain
+from matins.store.forking import after_fork, keep_forever
 from matins.store.joining import JoiningStore
 from matins.store.migrations import Migration, check_known, load_migrations
 from matins.store.sqlite.backup import integrity_problems, write_backup
@@ -63,10 +64,26 @@ class SqliteStore(JoiningStore[SqliteTransaction]):
                 raise
         self._chain: Chain | None = None
         self.last_head: ChainHead | None = None
+        self._forked = False
+        after_fork(self, SqliteStore._leave_to_parent)
+
+    def _leave_to_parent(self) -> None:
+        """Leave the connection to the parent, in a forked child. The child opens the file again when it uses it."""
+        self._lock = threading.RLock()  # a thread of the parent may have held it
+        self._thread = threading.local()
+        if self.path is not None:
+            keep_forever(self._connection)
+            self._forked = True
+
+    def _reopen(self) -> None:
+        self._connection, self._forked = self._connect(), False
+        self._chain, self._run_ids = None, range(0)
+        self._open_waiting(0)  # it is there, and nothing is upgraded
 
     def close(self) -> None:
         with self._lock:
-            self._connection.close()
+            if not self._forked:
+                self._connection.close()
         self.ownership.release()
 
     @contextmanager
@@ -153,6 +170,7 @@ class SqliteStore(JoiningStore[SqliteTransaction]):
 
     def version_text(self) -> str:
         with self._lock:
+            self._check_file()
             return f"SQLite {apsw.sqlite_lib_version()}, schema {self._connection.pragma('user_version')}"
 
     def integrity_problems(self) -> list[str]:
@@ -184,6 +202,8 @@ class SqliteStore(JoiningStore[SqliteTransaction]):
     def _check_file(self) -> None:
         """Raise StoreUnavailable when the file, or the lock beside it, is no longer the one that was opened: what is
         written to it would be lost, or another engine may run."""
+        if self._forked:
+            self._reopen()
         if self._inode_now() != self._inode:
             raise StoreUnavailable(
                 f"{self.path} was deleted or replaced while it was open.",

@@ -27,6 +27,8 @@ _ANSWERING = 50
 _ANSWERING_S = 0.1
 _SILENCE_S = 45.0
 """Three heartbeats."""
+_MAX_SILENCE_S = 60.0
+"""A daemon that says nothing for so long is given up, also when something accepts connections in its place."""
 _MAX_RECONNECTS = 30
 _MAX_EVENT_BYTES = 1 << 22
 
@@ -113,19 +115,19 @@ class Http:
         types = arguments.get("types")
         wanted = [types] if isinstance(types, str) else list(types or [])
         at = None if arguments.get("after") is None else str(arguments["after"])
-        reconnects = _MAX_RECONNECTS  # the first connection must succeed
+        reconnects, heard_at = _MAX_RECONNECTS, time.monotonic()  # the first connection must succeed
         while True:
             query = urlencode([("types", kind) for kind in wanted])
             connection = self._open(_SILENCE_S)
             try:
                 response = self._listen(connection, f"/v1/events/stream?{query}", at)
                 for frame in _frames(response, at):
-                    reconnects, at = 0, frame.at
+                    reconnects, heard_at, at = 0, time.monotonic(), frame.at
                     event = None if frame.data is None else orjson.loads(frame.data)
                     if event is not None and all(event[name] == value for name, value in only.items()):
                         yield event
             except (*_CUT_OFF, OSError, StoreUnavailable) as error:
-                if reconnects >= _MAX_RECONNECTS:
+                if reconnects >= _MAX_RECONNECTS or time.monotonic() - heard_at >= _MAX_SILENCE_S:
                     raise self._unreachable(error) from error
             finally:
                 connection.close()
