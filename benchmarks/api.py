@@ -33,9 +33,9 @@ def serve(folder: Path, schedules: int, firing: int) -> None:
     """Until stdin ends. A line on stdin asks for the latenesses since the last one, and the CPU time so far."""
     from matins import Matins
     from matins.service.idempotency import IdempotencyStore
+    from matins.service.sessions import SessionVerifier
     from matins.service.tokens import TokenVerifier
     from matins.surfaces.http.app import build_app
-    from matins.surfaces.http.browser_sessions import BrowserSessions
     from matins.surfaces.http.health import Health
     from matins.surfaces.http.server import Server, bind
 
@@ -60,7 +60,7 @@ def serve(folder: Path, schedules: int, firing: int) -> None:
         hosts=[host],
         origins=[],
         health=Health(matins, clock),
-        sessions=BrowserSessions(clock),
+        sessions=SessionVerifier(store, clock),
     )
     server = Server(app, listening)
     server.start()
