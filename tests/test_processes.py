@@ -113,6 +113,7 @@ def test_s2_who_stands_by_takes_over_when_the_engine_is_killed(tmp_path: Path) -
             assert m.get("a").state == "paused"
             assert m._loop is None
             engine.kill()
+            engine.wait(60)
             m.resume("a")
             m.run("a")
             assert ran.wait(60)
