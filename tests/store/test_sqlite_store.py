@@ -226,5 +226,5 @@ def test_a_page_of_runs_is_found_without_reading_all_of_them(path: Path) -> None
     plan = [row[3] for row in store._connection.execute(f"EXPLAIN QUERY PLAN {SQL['runs_of']}", (1, 2, 3))]
     store.close()
     reads = [step for step in plan if step.startswith("SEARCH")]
-    assert reads[0].startswith("SEARCH runs USING INDEX runs_slot")
+    assert reads[0].startswith("SEARCH runs USING COVERING INDEX runs_slot")
     assert all("INTEGER PRIMARY KEY" in step for step in reads[1:])

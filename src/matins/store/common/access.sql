@@ -72,7 +72,7 @@ SELECT r.id, r.schedule_id, s.name AS schedule, r.rev, r.state, r.slot, r.reques
   r.attempt, r.not_before, r.planned_at, r.started_at, r.ended_at, r.reason, r.evidence, r.outcome, r.cleared, r.parent,
   r.step, r.round, r.retry_of
 FROM runs r JOIN schedules s ON s.id = r.schedule_id
-WHERE r.id < :before AND r.parent IS NULL AND (CAST(:agent AS text) IS NULL OR s.agent = CAST(:agent AS text)) ORDER BY r.id DESC LIMIT :limit;
+WHERE r.id < :before AND r.step = 0 AND (CAST(:agent AS text) IS NULL OR s.agent = CAST(:agent AS text)) ORDER BY r.id DESC LIMIT :limit;
 
 -- upcoming: the schedules that fire next, the soonest first
 SELECT schedule_id FROM due WHERE due_at IS NOT NULL ORDER BY due_at LIMIT :limit;

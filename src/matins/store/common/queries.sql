@@ -83,7 +83,7 @@ SELECT run_id, epoch, kind, at, duration_ms, exit_code, said AS verdict, output 
 WHERE run_id = :run_id ORDER BY epoch, at, kind;
 
 -- last_started: the start of the schedule's last successful run before this one
-SELECT started_at FROM runs WHERE schedule_id = :id AND parent IS NULL AND slot IS NOT NULL AND id < :run_id AND state = {succeeded}
+SELECT started_at FROM runs WHERE schedule_id = :id AND step = 0 AND slot IS NOT NULL AND id < :run_id AND state = {succeeded}
 ORDER BY slot DESC LIMIT 1;
 
 -- insert_approval: add a request for approval
@@ -260,10 +260,10 @@ SELECT
 SELECT count(*) FROM (SELECT type, at FROM events ORDER BY id DESC LIMIT 10000) newest WHERE type = 'run.failed' AND at >= :since;
 
 -- run_at: the run that covers a slot
-SELECT id FROM runs WHERE schedule_id = :id AND parent IS NULL AND slot >= :at AND coalesce(first_slot, slot) <= :at ORDER BY slot LIMIT 1;
+SELECT id FROM runs WHERE schedule_id = :id AND step = 0 AND slot >= :at AND coalesce(first_slot, slot) <= :at ORDER BY slot LIMIT 1;
 
 -- run_before: the last run of a schedule at or before an instant
-SELECT id FROM runs WHERE schedule_id = :id AND parent IS NULL AND slot <= :at ORDER BY slot DESC LIMIT 1;
+SELECT id FROM runs WHERE schedule_id = :id AND step = 0 AND slot <= :at ORDER BY slot DESC LIMIT 1;
 
 -- attempts: the attempts of a run
 SELECT run_id, epoch, owner, started_at FROM attempts WHERE run_id = :run_id ORDER BY epoch;

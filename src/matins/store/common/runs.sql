@@ -27,11 +27,11 @@ SELECT r.id, r.schedule_id, s.name AS schedule, r.rev, r.state, r.slot, r.reques
 FROM runs r JOIN schedules s ON s.id = r.schedule_id WHERE r.id = :id;
 
 -- covered: what runs of the schedule cover at or after an instant, in order
-SELECT coalesce(first_slot, slot) AS first, slot FROM runs WHERE schedule_id = :id AND parent IS NULL AND slot >= :since
+SELECT coalesce(first_slot, slot) AS first, slot FROM runs WHERE schedule_id = :id AND step = 0 AND slot >= :since
 UNION ALL SELECT :since, purged_slot FROM schedules WHERE id = :id AND purged_slot >= :since ORDER BY 2;
 
 -- next_recorded: what the next run of the schedule covers at or after an instant
-SELECT coalesce(first_slot, slot) AS first, slot FROM runs WHERE schedule_id = :id AND parent IS NULL AND slot >= :since
+SELECT coalesce(first_slot, slot) AS first, slot FROM runs WHERE schedule_id = :id AND step = 0 AND slot >= :since
 ORDER BY slot LIMIT 1;
 
 -- runs_ahead: runs of slots after an instant, by id
@@ -104,7 +104,7 @@ WITH RECURSIVE above (id, parent) AS (
 )
 SELECT (SELECT min(id) FROM above WHERE parent IS NULL) AS root, max(r.started_at) AS started_at
 FROM chain c JOIN schedules s ON s.id = c.id AND s.creator_role = 'agent'
-JOIN runs r ON r.schedule_id = s.id AND r.parent IS NULL AND r.started_at BETWEEN :since AND :now;
+JOIN runs r ON r.schedule_id = s.id AND r.step = 0 AND r.started_at BETWEEN :since AND :now;
 
 -- count_places: the number of sets of needs, which engines compare
 SELECT count(*) FROM places;

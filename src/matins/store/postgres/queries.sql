@@ -159,10 +159,10 @@ SELECT r.id, r.schedule_id, s.name AS schedule, r.rev, r.state, r.slot, r.reques
   r.attempt, r.not_before, r.planned_at, r.started_at, r.ended_at, r.reason, r.evidence, r.outcome, r.cleared, r.parent,
   r.step, r.round, r.retry_of
 FROM runs r JOIN schedules s ON s.id = r.schedule_id
-WHERE r.schedule_id = %(id)b AND r.parent IS NULL AND r.id < %(before)b ORDER BY r.id DESC LIMIT %(limit)b;
+WHERE r.schedule_id = %(id)b AND r.step = 0 AND r.id < %(before)b ORDER BY r.id DESC LIMIT %(limit)b;
 
 -- previous_state: the outcome of the run before this one
-SELECT state FROM runs WHERE schedule_id = %(id)b AND parent IS NULL AND id < %(run)b AND state IN ({succeeded}, {failed}, {interrupted}, {unknown}) ORDER BY id DESC LIMIT 1;
+SELECT state FROM runs WHERE schedule_id = %(id)b AND step = 0 AND id < %(run)b AND state IN ({succeeded}, {failed}, {interrupted}, {unknown}) ORDER BY id DESC LIMIT 1;
 
 -- lock_limit: lock the units of a scope while their number changes
 SELECT 1 FROM permits WHERE scope = %(scope)b ORDER BY n FOR UPDATE;
@@ -236,14 +236,14 @@ UPDATE writers w SET sealed_seq = u.seq FROM unnest(%(writer)b, %(seq)b) u (writ
 UPDATE meta SET value = %(horizon)b::bigint::text WHERE key = 'sealed' AND value::bigint < %(horizon)b::bigint;
 
 -- prunable: ended runs that are older than an instant, and whose slot has passed
-SELECT id FROM (SELECT id FROM runs r WHERE ended_at < %(before)b AND state {ended} AND parent IS NULL
+SELECT id FROM (SELECT id FROM runs r WHERE ended_at < %(before)b AND state {ended} AND step = 0
   AND (slot IS NULL OR slot <= %(now)b
     AND NOT EXISTS (SELECT FROM due d WHERE d.schedule_id = r.schedule_id AND d.next_slot <= r.slot))
   LIMIT %(limit)b) r ORDER BY id;
 
 -- prunable_beyond: ended runs beyond the newest N of their schedule whose slot has passed
 SELECT r.id FROM schedules s CROSS JOIN LATERAL (
-  SELECT id, state, slot FROM runs WHERE schedule_id = s.id AND parent IS NULL ORDER BY id DESC OFFSET %(newest)b) r
+  SELECT id, state, slot FROM runs WHERE schedule_id = s.id AND step = 0 ORDER BY id DESC OFFSET %(newest)b) r
 WHERE r.state {ended} AND (slot IS NULL OR slot <= %(now)b
   AND NOT EXISTS (SELECT FROM due d WHERE d.schedule_id = s.id AND d.next_slot <= r.slot)) LIMIT %(limit)b;
 
@@ -296,8 +296,8 @@ SELECT r.id, r.schedule_id, s.name AS schedule, r.rev, r.state, r.slot, r.reques
   r.step, r.round, r.retry_of
 FROM unnest(%(ids)b) AS j(id) JOIN schedules s ON s.id = j.id
 JOIN runs r ON r.id = (SELECT max(newest.id) FROM (
-  SELECT by_slot.id FROM (SELECT id FROM runs WHERE schedule_id = s.id AND parent IS NULL AND slot IS NOT NULL ORDER BY slot DESC LIMIT 1) by_slot
-  UNION ALL SELECT by_hand.id FROM (SELECT id FROM runs WHERE schedule_id = s.id AND parent IS NULL AND slot IS NULL ORDER BY id DESC LIMIT 1) by_hand
+  SELECT by_slot.id FROM (SELECT id FROM runs WHERE schedule_id = s.id AND step = 0 AND slot IS NOT NULL ORDER BY slot DESC LIMIT 1) by_slot
+  UNION ALL SELECT by_hand.id FROM (SELECT id FROM runs WHERE schedule_id = s.id AND step = 0 AND slot IS NULL ORDER BY id DESC LIMIT 1) by_hand
 ) newest);
 
 -- file_entries_named: the file's records of a kind, by name

@@ -110,11 +110,11 @@ INSERT INTO due (schedule_id, next_slot, due_at, rev, paused) VALUES (?, ?, ?, 1
 SELECT r.id, r.schedule_id, s.name AS schedule, r.rev, r.state, r.slot, r.request_key, r.slots, r.first_slot, r.epoch,
   r.attempt, r.not_before, r.planned_at, r.started_at, r.ended_at, r.reason, r.evidence, r.outcome, r.cleared, r.parent,
   r.step, r.round, r.retry_of
-FROM (SELECT id FROM runs INDEXED BY runs_slot WHERE schedule_id = :id AND parent IS NULL AND id < :before ORDER BY id DESC LIMIT :limit) page
+FROM (SELECT id FROM runs INDEXED BY runs_slot WHERE schedule_id = :id AND step = 0 AND id < :before ORDER BY id DESC LIMIT :limit) page
   CROSS JOIN runs r ON r.id = page.id CROSS JOIN schedules s ON s.id = r.schedule_id ORDER BY r.id DESC;
 
 -- previous_state: the outcome of the run before this one
-SELECT state FROM runs INDEXED BY runs_slot WHERE schedule_id = :id AND parent IS NULL AND id < :run AND state IN ({succeeded}, {failed}, {interrupted}, {unknown}) ORDER BY id DESC LIMIT 1;
+SELECT state FROM runs INDEXED BY runs_slot WHERE schedule_id = :id AND step = 0 AND id < :run AND state IN ({succeeded}, {failed}, {interrupted}, {unknown}) ORDER BY id DESC LIMIT 1;
 
 -- grow_limit: add a unit if it is missing
 INSERT INTO permits (scope, n) VALUES (?1, ?2) ON CONFLICT DO NOTHING;
@@ -164,15 +164,15 @@ INSERT INTO seals (at, upto, heads, hash) VALUES (:now, :newest, :heads, :hash);
 SELECT id, writer, seq, at, type, schedule_id, run_id, data, hash FROM events WHERE id > :after ORDER BY id LIMIT :limit;
 
 -- prunable: runs that ended before an instant, and whose slot has passed, among the oldest
-SELECT id FROM (SELECT id, schedule_id, slot, ended_at, state, parent FROM runs ORDER BY id LIMIT 20000) r
-WHERE parent IS NULL AND ended_at < :before AND state {ended} AND (slot IS NULL OR slot <= :now
+SELECT id FROM (SELECT id, schedule_id, slot, ended_at, state, step FROM runs ORDER BY id LIMIT 20000) r
+WHERE step = 0 AND ended_at < :before AND state {ended} AND (slot IS NULL OR slot <= :now
   AND NOT EXISTS (SELECT 1 FROM due d WHERE d.schedule_id = r.schedule_id AND d.next_slot <= r.slot))
 ORDER BY id LIMIT :limit;
 
 -- prunable_beyond: ended runs beyond the newest N of their schedule whose slot has passed
 SELECT id FROM (
   SELECT id, schedule_id, slot, state, row_number() OVER (PARTITION BY schedule_id ORDER BY id DESC) AS place FROM runs
-  WHERE parent IS NULL) r
+  WHERE step = 0) r
 WHERE place > :newest AND state {ended} AND (slot IS NULL OR slot <= :now
   AND NOT EXISTS (SELECT 1 FROM due d WHERE d.schedule_id = r.schedule_id AND d.next_slot <= r.slot))
 ORDER BY id LIMIT :limit;
@@ -232,8 +232,8 @@ SELECT r.id, r.schedule_id, s.name AS schedule, r.rev, r.state, r.slot, r.reques
   r.step, r.round, r.retry_of
 FROM json_each(:ids) j JOIN schedules s ON s.id = j.value
 JOIN runs r ON r.id = (SELECT max(newest.id) FROM (
-  SELECT by_slot.id FROM (SELECT id FROM runs WHERE schedule_id = s.id AND parent IS NULL AND slot IS NOT NULL ORDER BY slot DESC LIMIT 1) by_slot
-  UNION ALL SELECT by_hand.id FROM (SELECT id FROM runs WHERE schedule_id = s.id AND parent IS NULL AND slot IS NULL ORDER BY id DESC LIMIT 1) by_hand
+  SELECT by_slot.id FROM (SELECT id FROM runs WHERE schedule_id = s.id AND step = 0 AND slot IS NOT NULL ORDER BY slot DESC LIMIT 1) by_slot
+  UNION ALL SELECT by_hand.id FROM (SELECT id FROM runs WHERE schedule_id = s.id AND step = 0 AND slot IS NULL ORDER BY id DESC LIMIT 1) by_hand
 ) newest);
 
 -- file_entries_named: the file's records of a kind, by name

@@ -102,7 +102,7 @@ CREATE UNIQUE INDEX runs_active ON runs (schedule_id) WHERE exclusive = 1 AND st
 CREATE INDEX runs_live ON runs (schedule_id, id) WHERE state BETWEEN 0 AND 5;
 CREATE INDEX runs_ready ON runs (place, not_before) WHERE state = 2;
 CREATE INDEX runs_parked ON runs (not_before) WHERE state = 0 AND reason <> 'paused';
-CREATE INDEX runs_history ON runs (schedule_id, id) WHERE parent IS NULL;
+CREATE INDEX runs_history ON runs (schedule_id, id) WHERE step = 0;
 CREATE UNIQUE INDEX runs_step ON runs (parent, round, step) WHERE parent IS NOT NULL;
 CREATE INDEX runs_ended ON runs USING brin (ended_at) WITH (autosummarize = on);
 

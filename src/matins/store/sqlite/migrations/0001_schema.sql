@@ -89,7 +89,7 @@ CREATE TABLE runs (
   retry_from INTEGER, -- the step from which everything runs again
   place INTEGER NOT NULL DEFAULT 0 -- the set of needs, see places; 0 where any engine can do it
 ) STRICT;
-CREATE UNIQUE INDEX runs_slot ON runs (schedule_id, slot) WHERE parent IS NULL; -- manual runs have no slot
+CREATE UNIQUE INDEX runs_slot ON runs (schedule_id, slot) WHERE step = 0; -- manual runs have no slot
 CREATE UNIQUE INDEX runs_step ON runs (parent, round, step) WHERE parent IS NOT NULL;
 CREATE UNIQUE INDEX runs_request ON runs (schedule_id, request_key) WHERE request_key IS NOT NULL;
 -- At most one run from ready to running, unless the schedule allows overlap.
