@@ -112,8 +112,8 @@ def play_client(matins: Matins, stage: Stage, orders: Orders, diary: Diary, poin
 
 
 def newcomers(matins: Matins, stage: Stage, orders: Orders, diary: Diary, points: Points) -> None:
-    """Schedules that begin at the present time of a clock that was stepped."""
-    matins.add_many([{**words, "name": f"{words['name']}-{orders.seed}"} for words in FEW])
+    """Schedules that begin at the present time of a clock that was stepped. Their number grows, so they are light."""
+    matins.add_many([{**words, "name": f"{words['name']}-{orders.seed}"} for words in FEW if "steps" not in words])
 
 
 _ROLES: dict[str, Callable[[Matins, Stage, Orders, Diary, Points], None]] = {

@@ -40,8 +40,9 @@ class Capacity:
 
     def is_full_for(self, item: CompiledSchedule) -> bool:
         """Whether there is no capacity for a run of this schedule now."""
-        if not self.limited or self.available(item) <= 0:
-            return self.available(item) <= 0
+        available = self.agents if item.wakes_agent else self.jobs
+        if not self.limited or available <= 0:
+            return available <= 0
         promised = self._reserved
         return any(self._permits[scope] <= promised[scope] for scope in self.limited & item.scopes)
 
@@ -51,7 +52,8 @@ class Capacity:
 
     def take_unlimited(self, item: CompiledSchedule) -> bool:
         """Take capacity for a run that needs no permit."""
-        if self.available(item) <= 0 or not self.limited.isdisjoint(item.scopes):
+        available = self.agents if item.wakes_agent else self.jobs
+        if available <= 0 or not self.limited.isdisjoint(item.scopes):
             return False
         self.take(item)
         return True

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from functools import lru_cache
 
-from matins.engine.gates import ALL, Mask, applicable_gates, level_mask
+from matins.engine.gates import ALL, applicable_gates, level_mask
 from matins.engine.jobs import MESSAGE_JOB, job_needs, wakes_agent
 from matins.engine.planning import Timetable
 from matins.engine.policies import NO_POLICIES, Policies, read_policies
@@ -28,18 +28,32 @@ NO_LIMITS: tuple[int | None, int | None] = (None, None)
 _compiled_trigger = lru_cache(maxsize=4096)(compile_trigger)
 
 
-@lru_cache(maxsize=4096)
-def _timetable(text: str, step: int) -> tuple[Timetable, Mask, str, tuple[int | None, int | None]]:
-    """The compiled definition, the gates of its level, and for a step its agent and the limits of the whole run. Cached
-    by settings: other schedules may share them."""
-    definition, levels, agent, limits = decode(text), ALL, "", NO_LIMITS
-    if step:
-        agent, levels = definition.steps[step - 1].agent, level_mask("step")
-        limits = definition.max_cost, definition.max_tokens
-        definition = of_step(definition, step)
-    elif definition.steps:
-        levels = level_mask("run")
-    return Timetable(definition, _compiled_trigger(definition.trigger)), levels, agent, limits
+class _Settings:
+    """What follows from the settings of a schedule, or of one of its steps. Schedules with equal settings share it."""
+
+    __slots__ = (
+        "agent", "definition", "emits_message", "exclusive", "gates", "levels", "needs", "run_limits", "steps",
+        "timetable", "wakes_agent",
+    )  # fmt: skip
+
+    def __init__(self, text: str, step: int) -> None:
+        definition, self.levels, self.agent, self.run_limits = decode(text), ALL, "", NO_LIMITS
+        if step:
+            self.agent, self.levels = definition.steps[step - 1].agent, level_mask("step")
+            self.run_limits = definition.max_cost, definition.max_tokens
+            definition = of_step(definition, step)
+        elif definition.steps:
+            self.levels = level_mask("run")
+        self.definition, self.steps = definition, definition.steps
+        self.timetable = Timetable(definition, _compiled_trigger(definition.trigger))
+        self.exclusive = int(self.timetable.exclusive)
+        self.gates = applicable_gates(definition) & self.levels
+        self.wakes_agent = wakes_agent(definition)
+        self.emits_message = definition.job == MESSAGE_JOB
+        self.needs = job_needs(definition)
+
+
+_settings = lru_cache(maxsize=4096)(_Settings)
 
 
 class CompiledSchedule:
@@ -71,26 +85,29 @@ class CompiledSchedule:
         """The agent that created it; None if a person did."""
         self.step = step
         """The number of the step, from 1; 0 for the whole schedule."""
-        self.timetable, self.levels, own_agent, self.run_limits = _timetable(text, step)
-        """The gates that a run of this level passes: all of them, unless it has steps or is one. Then, of a step, what
-        all steps of a run may spend together, in micro-dollars and tokens."""
-        self.schedule_agent = agent
-        self.agent = agent = own_agent or agent
-        self.definition = self.timetable.definition
-        self.gates = applicable_gates(self.definition) & self.levels
+        shared = _settings(text, step)
+        self.definition = shared.definition
+        self.timetable = shared.timetable
+        self.levels = shared.levels
+        """The gates that a run of this level passes: all of them, unless it has steps or is one."""
+        self.gates = shared.gates
         """The gates at which its settings may stop a run."""
-        self.steps = self.definition.steps
+        self.run_limits = shared.run_limits
+        """Of a step, what all steps of a run may spend together, in micro-dollars and tokens."""
+        self.steps = shared.steps
         """The steps that its runs consist of; mostly there are none."""
-        self._text = text if self.steps else ""
-        self.exclusive = int(self.timetable.exclusive)
-        self.scope = f"agent:{agent}" if agent and not self.steps else None
-        self.scopes = frozenset([GLOBAL, self.scope]) if self.scope else _NO_SCOPES if self.steps else _GLOBAL_ONLY
+        self._text = text if shared.steps else ""
+        self.schedule_agent = agent
+        self.agent = agent = shared.agent or agent
+        self.exclusive = shared.exclusive
+        self.scope = f"agent:{agent}" if agent and not shared.steps else None
+        self.scopes = frozenset([GLOBAL, self.scope]) if self.scope else _NO_SCOPES if shared.steps else _GLOBAL_ONLY
         """The limits that its runs count for. A run of steps counts for none; its steps do."""
-        self.wakes_agent = wakes_agent(self.definition)
+        self.wakes_agent = shared.wakes_agent
         """Whether its runs are prompts to an agent."""
-        self.emits_message = self.definition.job == MESSAGE_JOB
+        self.emits_message = shared.emits_message
         """Whether its runs only emit an event: they need no capacity."""
-        self.needs = job_needs(self.definition)
+        self.needs = shared.needs
         """What an engine must have for its runs, apart from the agent's runner."""
 
     @property

@@ -70,7 +70,7 @@ class Placement:
         """The place of a new run. A new set of needs gets a number."""
         if item.steps:  # each step has a place of its own
             return ANYWHERE
-        needs = with_runner(item.needs, item.agent if item.wakes_agent else None, policies)
+        needs = with_runner(item.needs, item.agent, policies) if item.wakes_agent else item.needs
         if not needs:
             return ANYWHERE
         found = self._numbers.get(needs)

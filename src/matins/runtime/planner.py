@@ -116,18 +116,19 @@ class Planner:
         capacity: Capacity,
     ) -> list[Attempt]:
         """Create the runs of the schedules whose cursor moved. Runs that can start immediately are claimed too."""
-        clearance, policies = self._clearance, self._catalog.policies(transaction)
+        clearance, placement, policies = self._clearance, self._placement, self._catalog.policies(transaction)
         runs: list[NewRun] = []
         start: list[Attempt] = []
         events = transaction.events
         run_ids = iter(transaction.run_ids(sum(len(plan.runs) for _, plan in plans)))
         for item, plan in plans:
-            place = self._placement.place(transaction, item, policies)
-            gated = clearance is None or place not in self._placement.mine or bool(clearance.gates_to_start(item))
+            place = placement.place(transaction, item, policies)
+            mine = clearance is not None and place in placement.mine and not clearance.gates_to_start(item)
+            at_once = mine and not plan.cancel and not item.steps
             for planned in plan.runs:
                 run_id = next(run_ids)
-                at_once = not gated and _starts_now(planned, plan, item)
-                if at_once and (item.emits_message or capacity.take_unlimited(item)):
+                starts = at_once and planned.state is RunState.READY
+                if starts and (item.emits_message or capacity.take_unlimited(item)):
                     runs.append(_starting(run_id, item, planned, now, worker, place))
                     start.append(Attempt(run_id, 1, 1, planned.slot, planned.slots, planned.first, now, item))
                     covers = None if planned.slots == 1 else {"slot": planned.slot, "slots": planned.slots}
@@ -143,10 +144,6 @@ class Planner:
 def _cursor(row: Due, plan: Plan) -> Cursor:
     next_slot, due_at = plan.next_slot, plan.due_at
     return Cursor(row.schedule_id, row.slot, row.rev, next_slot, due_at, plan.window_used, plan.executions)
-
-
-def _starts_now(planned: PlannedRun, plan: Plan, item: CompiledSchedule) -> bool:
-    return planned.state is RunState.READY and not plan.cancel and not item.steps
 
 
 def _expire(transaction: Transaction, item: CompiledSchedule, now: int) -> None:

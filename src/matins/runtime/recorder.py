@@ -37,7 +37,10 @@ _MAX_LIMIT_MS = 7 * DAY_MS
 
 def record(transaction: Transaction, ended: Sequence[AttemptEnd], now: int, *, limited: bool) -> int:
     """Record the outcomes of attempts. Returns how many were refused because another worker had taken over the run."""
-    changes = [_change_of(end.attempt, end.outcome, now, _deferrals(transaction, end)) for end in ended]
+    changes = [
+        _change_of(attempt, outcome, now, _deferrals(transaction, attempt) if outcome.limit else 0)
+        for attempt, outcome in ended
+    ]
     return len(changes) - apply(transaction, changes, now, limited=limited)
 
 
@@ -69,11 +72,9 @@ def will_retry(attempt: Attempt, outcome: Outcome, now: int) -> bool:
     return _change_of(attempt, outcome, now).transition is RETRY
 
 
-def _deferrals(transaction: Transaction, end: AttemptEnd) -> int:
+def _deferrals(transaction: Transaction, attempt: Attempt) -> int:
     """How often the provider has refused this run before: such attempts do not count."""
-    if end.outcome.limit is None:
-        return 0
-    return max(0, len(transaction.attempts(end.attempt.run_id)) - end.attempt.number)
+    return max(0, len(transaction.attempts(attempt.run_id)) - attempt.number)
 
 
 def _change_of(attempt: Attempt, outcome: Outcome, now: int, deferrals: int = 0) -> RunChange:
@@ -84,8 +85,9 @@ def _change_of(attempt: Attempt, outcome: Outcome, now: int, deferrals: int = 0)
         change = RunChange(
             run_id, epoch, slot, compiled, SUCCEED, now, None, None, result, None, 0, False, usage, None, outcome.turn
         )
-        denials = {"denials": outcome.denials}
-        return change._replace(reason="with_denials", evidence=denials) if outcome.denials else change
+        if outcome.denials:
+            return change._replace(reason="with_denials", evidence={"denials": outcome.denials})
+        return change
     return _unsuccessful(RunChange(run_id, epoch, slot, compiled, FAIL, now, usage=usage), number, outcome, deferrals)
 
 
