@@ -26,9 +26,13 @@ from statistics import median
 from matins.executors.processes import proc
 from matins.executors.processes.launch import Launch
 from matins.executors.processes.supervisor import Supervisor
+from matins.executors.processes.walls import Layout
 
 COMMAND = "/bin/true"
 BARE, CAPTURED, MATINS, MATINS_FSYNC = "asyncio, bare", "asyncio, output captured", "Matins", "Matins, fsync"
+ISOLATED = "Matins, isolated"
+MOST_OF_ISOLATION = 1.10
+"""Times a supervised process without isolation, in the same round."""
 LANES = {"one at a time": 1, "four at a time": 4}
 AIMS = {"one at a time": 0.5, "four at a time": 1.0}
 """Times the bare process, with journal and output captured."""
@@ -40,11 +44,20 @@ Contestant = Callable[[int, int], None]
 class OfMatins:
     """A supervisor as an engine has it: start, wait to be woken, take what has ended."""
 
-    def __init__(self, folder: Path, *, fsync: bool) -> None:
+    def __init__(self, folder: Path, *, fsync: bool, isolated: bool = False) -> None:
         self._folder = folder
+        self._layout: Layout | None = None
         self._rung = threading.Event()
         self._supervisor = Supervisor(folder, self._rung.set, fsync=fsync)
         self._begun = 0
+        if isolated:
+            kept = folder / "agents" / "one"
+            kept.mkdir(parents=True)
+            self._layout = Layout((str(folder),), (str(kept),), ())
+
+    @property
+    def can_be_isolated(self) -> bool:
+        return self._supervisor.probe().works
 
     def __call__(self, count: int, lanes: int) -> None:
         last = self._begun + count
@@ -64,7 +77,8 @@ class OfMatins:
 
     def _start(self, *argv: str) -> None:
         self._begun += 1
-        self._supervisor.start(Launch(self._begun, 1, argv or (COMMAND,), {"PATH": os.environ["PATH"]}, "/"))
+        environment = {"PATH": os.environ["PATH"]}
+        self._supervisor.start(Launch(self._begun, 1, argv or (COMMAND,), environment, "/", layout=self._layout))
 
     def flood_mb(self, size: int) -> float:
         """What our memory and that of the keeper and its wardens rise by at their highest, while so much is written."""
@@ -194,6 +208,17 @@ def verdict(found: dict[tuple[str, str], list[float]]) -> str:
     return "\n".join(lines)
 
 
+def cost_of_isolation(found: dict[tuple[str, str], list[float]]) -> str:
+    """What isolation adds to the time of a run, by rounds."""
+    lines: list[str] = []
+    for name in LANES:
+        pairs = zip(found[name, MATINS], found[name, ISOLATED], strict=True)
+        took = median(plain / isolated for plain, isolated in pairs)
+        word = "reached" if took <= MOST_OF_ISOLATION else "MISSED"
+        lines.append(f"- {word}: {name}, isolation: {took:.2f} times the time without (at most {MOST_OF_ISOLATION:g})")
+    return "\n".join(lines)
+
+
 def examine(matins: OfMatins, flood: int, runs: int) -> str:
     """What only Linux tells."""
     took_mb = matins.flood_mb(flood)
@@ -213,6 +238,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="small and once, to see that it runs")
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--count", type=int, default=200, help="runs of each contestant in a round")
+    parser.add_argument("--without-flood", action="store_true", help="only the rounds")
     parser.add_argument(
         "--folder", type=Path, help="where the journals lie; its file system is part of what is measured"
     )
@@ -220,12 +246,16 @@ def main() -> None:
     rounds, count = (1, 20) if options.quick else (options.rounds, options.count)
     folder = Path(tempfile.mkdtemp(prefix="matins-bench-", dir=options.folder))
     ours = {name: OfMatins(folder / name, fsync=name == MATINS_FSYNC) for name in (MATINS, MATINS_FSYNC)}
+    isolates = ours[MATINS].can_be_isolated
+    if isolates:
+        ours[ISOLATED] = OfMatins(folder / ISOLATED, fsync=False, isolated=True)
     try:
         say({"python": platform.python_version(), "system": platform.platform(), "cpus": os.cpu_count()})
         bare = {BARE: of_asyncio(captured=False), CAPTURED: of_asyncio(captured=True)}
         found = measure({**bare, **ours}, folder, rounds, count)
         size, runs = (1_000_000, 100) if options.quick else (1_000_000_000, 10_000)
-        examined = examine(ours[MATINS], size, runs) if sys.platform == "linux" else ""
+        examined = cost_of_isolation(found) + "\n" if isolates else "- isolation cannot be had here\n"
+        examined += examine(ours[MATINS], size, runs) if sys.platform == "linux" and not options.without_flood else ""
     finally:
         for contestant in ours.values():
             contestant.close()

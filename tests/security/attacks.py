@@ -4,7 +4,7 @@ attacks succeeded.
 Usage: attacks.py HOME ENGINE KEEPER OUTSIDER OTHER, where OUTSIDER is a plain process of the same user, and OTHER the
 name of another agent.
 """
-# ruff: noqa: PTH119, PTH120, PTH123, PTH208, T201
+# ruff: noqa: PTH115, PTH119, PTH120, PTH123, PTH208, T201
 
 from __future__ import annotations
 
@@ -77,6 +77,12 @@ def entered(pid: str) -> bool:
     return in_namespaces(script)
 
 
+def nsentered(pid: str) -> bool:
+    """The same without a namespace of its own, and by the system call."""
+    namespace = os.open(f"/proc/{pid}/ns/mnt", os.O_RDONLY)
+    return LIBC.setns(namespace, 0) == 0 and read(f"{HOME}/token")
+
+
 def taken(pid: str) -> bool:
     """A descriptor of another process."""
     handle = os.pidfd_open(int(pid))
@@ -85,6 +91,34 @@ def taken(pid: str) -> bool:
 
 def parent_of(path: str) -> str:
     return os.path.dirname(path)
+
+
+def linked(path: str) -> bool:
+    """A second name for a file, in the agent's own folder."""
+    os.link(path, "linked")
+    return read("linked")
+
+
+def opened_by_handle(path: str) -> bool:
+    """A file by the number that its file system gives it, past every mount."""
+    handle = ctypes.create_string_buffer((128).to_bytes(4, sys.byteorder) + bytes(132))
+    mount = ctypes.c_int()
+    if LIBC.name_to_handle_at(-100, path.encode(), handle, ctypes.byref(mount), 0) != 0:
+        return False
+    folder = os.open("/", os.O_RDONLY)
+    return LIBC.open_by_handle_at(folder, handle, os.O_RDONLY) >= 0
+
+
+def inspected(pid: str) -> bool:
+    """The maps of a process, what its descriptors are, or its folder."""
+    links = [f"/proc/{pid}/fd/{number}" for number in range(8)]
+    return any(
+        (
+            tried(lambda: read(f"/proc/{pid}/maps")),
+            tried(lambda: os.listdir(f"/proc/{pid}/cwd")),
+            *(tried(lambda link=link: os.readlink(link)) for link in links),
+        )
+    )
 
 
 ATTACKS: dict[str, Callable[[], object]] = {
@@ -102,6 +136,8 @@ ATTACKS: dict[str, Callable[[], object]] = {
     ),
     "leave by ..": lambda: read("../../token"),
     "leave by the folder of its process": lambda: read("/proc/self/cwd/../../token"),
+    "link the token": lambda: linked(f"{HOME}/token"),
+    "inspect an outsider": lambda: inspected(OUTSIDER),
     "root of an outsider": lambda: read(f"/proc/{OUTSIDER}/root{HOME}/token"),
     "folder of an outsider": lambda: read(f"/proc/{OUTSIDER}/cwd/token"),
     "environment of an outsider": lambda: read(f"/proc/{OUTSIDER}/environ"),
@@ -134,6 +170,19 @@ SHUT = {
     "memory of the engine": lambda: os.open(f"/proc/{ENGINE}/mem", os.O_RDONLY),
     "trace the engine": lambda: traced(ENGINE),
     "descriptors of the engine": lambda: taken(ENGINE),
+    "inspect the engine": lambda: inspected(ENGINE),
+    "enter the engine's mounts": lambda: nsentered(ENGINE),
+    "open by handle": lambda: opened_by_handle(HOME) and opened_by_handle(f"{HOME}/token"),
+    "root of the keeper": lambda: read(f"/proc/{KEEPER}/root{HOME}/token"),
+    "memory of the keeper": lambda: os.open(f"/proc/{KEEPER}/mem", os.O_RDONLY),
+    "trace the keeper": lambda: traced(KEEPER),
+    "descriptors of the keeper": lambda: taken(KEEPER),
+    "inspect the keeper": lambda: inspected(KEEPER),
+    "enter the keeper's mounts": lambda: nsentered(KEEPER),
+    "memory of its warden": lambda: os.open(f"/proc/{os.getppid()}/mem", os.O_RDONLY),
+    "descriptors of its warden": lambda: taken(str(os.getppid())),
+    "inspect its warden": lambda: inspected(str(os.getppid())),
+    "enter its warden's mounts": lambda: nsentered(str(os.getppid())),
     "environment of the keeper": lambda: read(f"/proc/{KEEPER}/environ"),
     "environment of its warden": lambda: read(f"/proc/{os.getppid()}/environ"),
     "root of its warden": lambda: read(f"/proc/{os.getppid()}/root{HOME}/token"),

@@ -105,6 +105,7 @@ def test_b16_what_an_agent_needs_still_works_inside(house: House, account: Ordin
         echo note > {account.home}/notes/note; cat {account.home}/notes/note
         git init -q repository; cd repository; git -c user.name=a -c user.email=b commit -q --allow-empty -m empty
         git log --format=%s
+        cd ..; git clone -q --bare repository bare.git; git clone -q bare.git clone; ls -d clone/.git
         ssh -G example.org > config; head -1 config
         unshare -Ur id -u
         sh -c 'kill -TERM $$' || echo signals inside
@@ -112,7 +113,9 @@ def test_b16_what_an_agent_needs_still_works_inside(house: House, account: Ordin
     house.shell("worker", script, isolation="required")
     run, output = house.fire("worker")
     assert run.state == "succeeded", (run.outcome, house.ask("runs.output", run_id=run.id, stream="stderr"))
-    assert output.splitlines() == ["mine", "note", "empty", "host example.org", "0", "signals inside"]
+    assert output.splitlines() == [
+        "mine", "note", "empty", "clone/.git", "host example.org", "0", "signals inside"
+    ]  # fmt: skip
     assert (house.home / "agents/worker/made").read_text() == "mine\n"
 
 

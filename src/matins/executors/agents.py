@@ -10,21 +10,20 @@ from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple, TypeVar
 
 from matins.engine.when.triggers import to_ms
-from matins.errors import InvalidInput, MatinsError, RateLimited
+from matins.errors import InvalidInput, RateLimited
 from matins.executors.endpoint_calls import EndpointCall, EndpointCalls, SpendingAllowance
 from matins.executors.isolation import Isolation, Places
 from matins.executors.preparation import NoAgent, Preparation, Prepared, has_program
 from matins.executors.processes.launch import ProcessOutcome
 from matins.executors.processes.shared import SharedSupervisor
 from matins.executors.registry import JobRegistry, NoService
-from matins.executors.reports import outcome_of, unreadable, usage_of
+from matins.executors.reports import finished, outcome_of, unreadable, usage_of
 from matins.executors.runners.error_lines import with_stderr_reason
 from matins.executors.runners.protocol import AnyRunner, EndpointRunner, RunnerResult
 from matins.executors.runners.tool_sessions import session_gone
 from matins.executors.spending_watch import SpendingWatch
 from matins.executors.stored_output import read_result, stderr_tail
 from matins.executors.work_items import NoWork
-from matins.model.job import Errand
 from matins.model.run import Outcome, ProviderLimit, Usage
 from matins.net.outbound import HttpClient, Resolve
 from matins.ports import Clock
@@ -355,7 +354,7 @@ class AgentExecutor:
                     "untold": report_error,
                 }
                 outcome = replace(outcome, result={**outcome.result, "work": about})
-            outcome = _finished(started.errand, outcome)
+            outcome = finished(started.errand, outcome)
         except Exception as error:  # the run is over: unreadable output must not hold it forever
             log.exception("the output of run %s cannot be read", attempt.run_id)
             outcome = unreadable(error, process)
@@ -368,18 +367,6 @@ class AgentExecutor:
         self._spending_watch.unwatch(attempt.mark)
         self._ended.put(AttemptEnd(attempt, outcome))
         self._wake()
-
-
-def _finished(errand: Errand | None, outcome: Outcome) -> Outcome:
-    """The outcome with what the job did after its agent. If that fails, the run fails: it is part of the job."""
-    if errand is None or not outcome.succeeded:
-        return outcome
-    try:
-        done = errand.finish(outcome.turn.text if outcome.turn else "")
-    except MatinsError as error:
-        hint = f" ({error.hint})" if error.hint else ""
-        return replace(outcome, succeeded=False, error=f"the agent succeeded, but then: {error.message}{hint}")
-    return replace(outcome, result={**outcome.result, "job": done})
 
 
 def _with_provider(started: Prepared, outcome: Outcome) -> Outcome:

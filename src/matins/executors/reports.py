@@ -12,6 +12,7 @@ from matins.errors import MatinsError
 from matins.executors.processes.launch import ProcessOutcome
 from matins.executors.runners.protocol import Call, RunnerResult
 from matins.executors.runners.tool_events import without_escapes
+from matins.model.job import Errand
 from matins.model.run import AgentTurn, Outcome, ProviderLimit, Usage
 from matins.model.thread import ThreadAssignment
 
@@ -154,3 +155,15 @@ def _session_usage(result: RunnerResult, assignment: ThreadAssignment | None) ->
     cost = round((result.cost_usd or 0) * 1_000_000)
     now = (result.tokens_in, result.tokens_out, result.tokens_cached, cost)
     return before[0] + now[0], before[1] + now[1], before[2] + now[2], before[3] + now[3]
+
+
+def finished(errand: Errand | None, outcome: Outcome) -> Outcome:
+    """The outcome with what the job did after its agent. If that fails, the run fails: it is part of the job."""
+    if errand is None or not outcome.succeeded:
+        return outcome
+    try:
+        done = errand.finish(outcome.turn.text if outcome.turn else "")
+    except MatinsError as error:
+        hint = f" ({error.hint})" if error.hint else ""
+        return replace(outcome, succeeded=False, error=f"the agent succeeded, but then: {error.message}{hint}")
+    return replace(outcome, result={**outcome.result, "job": done})

@@ -220,6 +220,8 @@ def _outcome(context: CliContext, outcome: Document, costs: Sequence[Document] =
 def _reported(name: str, value: Any) -> str:
     if name == "money":
         return cost_text(value)
+    if name == "isolated" and value is not None:
+        return "yes" if value else "no: the run was not isolated"
     return plain(value) if value not in (None, "", [], {}) else ""
 
 
