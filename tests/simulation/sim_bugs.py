@@ -15,6 +15,7 @@ from matins.runtime import approval_requests, pausing, run_changes, spending, st
 from matins.runtime.checks import CheckedRun
 from matins.runtime.clearance import Clearance
 from matins.runtime.engine import Engine
+from matins.runtime.reaper import Reaper
 from matins.service import approvals, proposals
 from matins.store.sqlite.transaction import SQL, SqliteTransaction
 
@@ -85,9 +86,12 @@ def window_forgotten() -> Planted:
     return _sql("advance", "window_used = ?6", "window_used = 0 * ?6")
 
 
-def lost_answer_ignored() -> Planted:
-    """What was claimed in a commit whose answer was lost is forgotten."""
-    return patch.object(Engine, "_still_ours", lambda self, transaction, claimed: [])
+@contextmanager
+def lost_answer_ignored() -> Generator[None]:
+    """What was claimed in a commit whose answer was lost is forgotten, and nobody compares store and executor."""
+    forgotten = patch.object(Engine, "_still_ours", lambda self, transaction, claimed: [])
+    with forgotten, patch.object(Reaper, "_check_runs", lambda self, now, executor: None):
+        yield
 
 
 def never_comes_back() -> Planted:
