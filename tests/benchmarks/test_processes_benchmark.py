@@ -30,7 +30,7 @@ def test_it_runs(tmp_path: Path) -> None:
     told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     records = [json.loads(line) for line in told.splitlines() if line.startswith("{")]
     rates = [record for record in records if "runs_per_s" in record]
-    assert len({(record["measure"], record["contestant"]) for record in rates}) == 8
+    assert len({(record["measure"], record["contestant"]) for record in rates}) == 10
     assert all(record["runs_per_s"] > 0 for record in rates)
     assert [record for record in records if record.get("measure") == "many runs"] == [
         {"measure": "many runs", "runs": 100, "zombies": 0, "open_files_more": 0}

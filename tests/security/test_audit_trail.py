@@ -14,7 +14,7 @@ from test_rights_matrix import ROLES, Thing, allowed, ask, build
 import postgres_fixtures
 from matins.api.use_case import USE_CASES
 from matins.errors import Conflict, InvalidInput
-from matins.model.access import Token
+from matins.model.access import BrowserSession, Token
 from matins.model.rows import StoredEvent
 
 url = postgres_fixtures.every_url
@@ -185,7 +185,7 @@ def test_what_goes_on_after_a_cut_shows_it(bench: Watched) -> None:
 # -- who
 
 
-ELSEWHERE = {"file.apply", "system.backup", "tokens.list"}
+ELSEWHERE = {"file.apply", "system.backup", "sessions.list", "tokens.list"}
 """They need a file, or are looks for the owner's eyes: tests/service/test_files.py, test_backup.py, test_tokens.py."""
 CHANGES = sorted(name for name, one in USE_CASES.items() if one.right != "read" and name not in ELSEWHERE)
 FIRST: dict[str, Callable[[Watched, Thing], Any]] = {
@@ -195,6 +195,7 @@ FIRST: dict[str, Callable[[Watched, Thing], Any]] = {
     "runs.retry": lambda bench, thing: sql(bench, f"UPDATE runs SET state = 11 WHERE id = {thing.run_id}"),
     "runs.resolve": lambda bench, thing: sql(bench, f"UPDATE runs SET state = 5 WHERE id = {thing.run_id}"),
     "subscriptions.delete": lambda bench, thing: bench.subscriptions.open("feed"),
+    "sessions.revoke": lambda bench, thing: plant_session(bench, "abcdefgh"),
     "tokens.revoke": lambda bench, thing: plant_token(bench, "abcdefgh"),
     "webhooks.set": lambda bench, thing: bench.webhooks.delete("hook"),
     "webhooks.resume": lambda bench, thing: bench.webhooks.pause("hook"),
@@ -206,6 +207,12 @@ def plant_token(bench: Watched, token_id: str) -> None:
     now = bench.clock.now_ms()
     with bench._store.transaction(now) as transaction:
         transaction.insert_token(Token(token_id, "0" * 64, "laptop", "viewer", None, now, "owner", None))
+
+
+def plant_session(bench: Watched, session_id: str) -> None:
+    now = bench.clock.now_ms()
+    with bench._store.transaction(now) as transaction:
+        transaction.insert_session(BrowserSession(session_id, "0" * 64, "viewer", "ada", None, None, now, now + 60_000))
 
 
 def told_by(bench: Watched, name: str, since: int) -> list[str]:

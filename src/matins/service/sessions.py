@@ -40,6 +40,8 @@ class Sessions:
             expires_at = _not_after(transaction, owner.token, now + LINK_MS)
             made = BrowserSession(new_id(), hash_of(code), owner.role, owner.name, rights, owner.token, now, expires_at)
             transaction.insert_session(made)
+            data = {"session": made.id, "name": made.name, "role": made.role, "token": made.token, "by": principal.name}
+            transaction.events.append(NewEvent(now, "session.created", None, None, data))
         return NewSession(id=made.id, path=f"/login?code={code}", expires_at=to_datetime(expires_at))
 
     def list(self, principal: Principal) -> builtins.list[results.BrowserSession]:
