@@ -70,28 +70,27 @@ class _Verification:
         return AuditResult(chains.events, len(chains.chains), self._seals.newest, found)
 
     def _log_problems(self) -> Iterator[str]:
-        found = False
+        bad: list[str] = []
         runs: list[str] = []
         with self._store.reading() as self._reading:
             records = RecordCheck(self._pruning, self._approval)
         after = 0
-        while page := self._page(after, records, runs):
+        while page := self._page(after, bad, records, runs):
             after = page[-1].id
-            for problem in self._chains.problems(page):
-                found = True
-                yield problem
-        for problem in self._seal_problems():
-            found = True
-            yield problem
-        if not found:  # a changed log says nothing about records
+        bad += self._seal_problems()
+        yield from bad
+        if not bad:  # a changed log says nothing about records
             yield from writer_problems(self._writers, self._pruning)
             yield from runs
             yield from self._record_problems(records)
 
-    def _page(self, after: int, records: RecordCheck, runs: list[str]) -> list[StoredEvent]:
+    def _page(self, after: int, bad: list[str], records: RecordCheck, runs: list[str]) -> list[StoredEvent]:
         with self._store.reading() as transaction:
             self._reading, self._approvals = transaction, {}
             page = transaction.logged(after, _PAGE)
+            bad += self._chains.problems(page)
+            if bad:  # whatever such events say may be anything
+                return page
             ends = {event.run_id: event for event in page if event.run_id is not None and event.type in ENDS}
             for run in transaction.run_ends(ends):
                 self._ended += (run.ended_at or 0) >= self._pruning.before
