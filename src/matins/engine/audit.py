@@ -116,12 +116,14 @@ def _evidence(run: RunEnd) -> dict[str, Any]:
 
 
 class RecordCheck:
-    """Compares approvals, votes and tokens with their events. It keeps only what does not agree so far."""
+    """Compares approvals, votes and tokens with their events. Events of several writers may come in any order."""
 
     def __init__(self, pruning: Pruning, approval: Callable[[int], Approval | None]) -> None:
         self._approval = approval
         self._changed: dict[int, str] = {}
         self._states: dict[int, str] = {}
+        self._agreed: set[int] = set()
+        """Approvals whose state the log has said."""
         self._votes: dict[tuple[int, str], None] = {}
         self._tokens = dict(pruning.tokens)
         self._revoked = set(pruning.revoked)
@@ -173,10 +175,14 @@ class RecordCheck:
             return
         state = state or _state_after(event.type, approval)
         undated = state in ("pending", "used") or approval.decided_at == event.at
-        if approval.state == state and undated:
+        problem = f"Approval {number} is {approval.state}, which the log does not say."
+        if _ORDER[state] > _ORDER[approval.state]:
+            self._changed.setdefault(number, problem)
+        elif approval.state == state and undated:
+            self._agreed.add(number)
             self._states.pop(number, None)
-        else:
-            self._states[number] = f"Approval {number} is {approval.state}, which the log does not say."
+        elif number not in self._agreed:
+            self._states[number] = problem
 
     def problems(self, tokens: Iterable[Token]) -> Iterator[str]:
         """What does not agree after all events."""
@@ -191,6 +197,10 @@ class RecordCheck:
                 yield f"Token {token.id} was changed after it was created."
             elif token.id in self._revoked and token.revoked_at is None:
                 yield f"Token {token.id} was revoked, and is valid again."
+
+
+_ORDER = {"pending": 0, "approved": 1, "denied": 1, "expired": 1, "used": 2, "void": 3}
+"""The states of a request, in the order in which they follow one another."""
 
 
 def _state_after(event: str, approval: Approval) -> str:
