@@ -105,7 +105,9 @@ _KINDS = (
     EventKind("delivery.requested", "An event was requested to be delivered again."),
     EventKind("token.created", "A token was created. The data has its owner and rights, never the token."),
     EventKind("token.revoked", "A token was revoked."),
-    EventKind("session.created", "A link that logs a browser in was created. The data has its principal, never the link."),
+    EventKind(
+        "session.created", "A link that logs a browser in was created. The data has its principal, never the link."
+    ),
     EventKind("session.opened", "A browser logged in. The data has its principal, and the token of its link."),
     EventKind("session.ended", "A browser session ended: by logging out, by revocation, or with its token."),
     EventKind("history.pruned", "Old events were deleted. The data says where each chain begins now."),
