@@ -35,7 +35,7 @@ class CallRows(Protocol):
         ...
 
     def debounce_run(self, run_id: int, until: int, most: int) -> bool:
-        """Add a call to a run that waits. It waits anew until it stands for `most` calls. False when it waits no
+        """Add a call to a run that waits. It waits again until it stands for `most` calls. False when it waits no
         longer."""
         ...
 

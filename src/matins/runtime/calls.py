@@ -21,7 +21,7 @@ from matins.runtime.rows import schedule_record
 
 DEBOUNCING = "debouncing"
 MAX_DEBOUNCED = 10
-"""A run waits anew for this many calls. Further calls join it until it starts."""
+"""A run waits again after each of this many calls. Further calls join it until it starts."""
 _NOT_LISTENING = ("pending", "rejected", "removed")
 _AT_ONCE = BITS[PAUSED.name] | BITS[ENDED.name]
 """The gates that are judged before a run waits for further calls. The others are judged after the wait."""

@@ -39,7 +39,7 @@ SELECT r.id FROM runs r JOIN call_runs l ON l.run_id = r.id
 WHERE r.schedule_id = :id AND r.state {live} AND r.state = {waiting} AND r.reason = 'debouncing' AND l.grouped = :grouped
 ORDER BY r.id LIMIT 1;
 
--- debounce_run: add a call to a run that waits, which waits anew until it stands for the maximum
+-- debounce_run: add a call to a run that waits, which waits again until it stands for the maximum
 UPDATE runs SET slots = slots + 1, not_before = CASE WHEN slots < :most THEN :until ELSE not_before END
 WHERE id = :run_id AND state = {waiting} AND reason = 'debouncing' RETURNING id;
 
