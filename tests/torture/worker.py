@@ -126,7 +126,7 @@ _ROLES: dict[str, Callable[[Matins, Stage, Orders, Diary, Points], None]] = {
 
 
 def _begin(matins: Matins, diary: Diary, points: Points) -> None:
-    matins.start()
+    matins.start(strict=True)  # a second engine on one file answers instead of standing by
     diary.tell("started")
 
 
