@@ -75,10 +75,17 @@ def log_event(event: dict[str, Any]) -> None:
     data: dict[str, Any] = event["data"]
     subject = event.get("schedulename") or data.get("schedule") or data.get("name") or ""
     run = f" (run {event['runid']})" if "runid" in event else ""
-    text = next((str(data[name]) for name in ("note", "reason", "error") if data.get(name)), "")
-    reason = f": {text.replace('_', ' ')}" if text and text not in kind else ""
+    reason = _reason(data, kind)
     fields = {"event": {"type": kind, "schedule": subject or None, "run_id": event.get("runid"), "id": event["id"]}}
     logging.getLogger("matins.events").info("%s", f"{kind} {subject}{run}{reason}", extra=fields)
+
+
+def _reason(data: dict[str, Any], kind: str) -> str:
+    """The sentence of the event, or the first field that says why."""
+    if data.get("summary"):
+        return f": {data['summary']}"
+    text = next((str(data[name]) for name in ("note", "reason", "error") if data.get(name)), "")
+    return f": {text.replace('_', ' ')}" if text and text not in kind else ""
 
 
 def _printable(text: str) -> str:

@@ -93,7 +93,7 @@ def run_summary(run: RunRecord, zone: str) -> str:
         **(run.evidence or {}),
         "attempt": run.attempt,
         "again": run.not_before,
-        "error": _last_line(run.outcome),
+        "error": last_error(run.outcome),
         "slots": run.slots,
         "first": run.first_slot,
         "last": run.slot,
@@ -126,7 +126,8 @@ def _local(at: int, zone: str) -> datetime:
     return datetime.fromtimestamp(seconds, load_zone(zone).info).replace(microsecond=rest * 1000)
 
 
-def _last_line(outcome: Any) -> str | None:
+def last_error(outcome: Any) -> str | None:
+    """The last line of the error in an outcome; None without an error."""
     match outcome:
         case {"error": str(error)}:
             return error.strip().rpartition("\n")[2][:500]

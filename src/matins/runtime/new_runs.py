@@ -5,6 +5,7 @@ from __future__ import annotations
 import orjson
 
 from matins.engine.planning import PlannedRun
+from matins.engine.reasons import sentence
 from matins.engine.transitions import INITIAL_STATES
 from matins.model.rows import NewEvent, NewRun
 from matins.model.run import RunState
@@ -28,4 +29,13 @@ def planned_event(run_id: int, item: CompiledSchedule, planned: PlannedRun, now:
     data = None
     if planned.reason is not None or planned.slots > 1:
         data = {"reason": planned.reason, "slot": planned.slot, "slots": planned.slots, **(planned.evidence or {})}
+        if planned.reason is not None and not planned.state.live:
+            data |= {"summary": _summary(item, planned, planned.reason, now)}
     return NewEvent(now, INITIAL_STATES[planned.state], item.schedule_id, run_id, data)
+
+
+def _summary(item: CompiledSchedule, planned: PlannedRun, reason: str, now: int) -> str:
+    """The sentence of `why` for a slot that did not run."""
+    evidence = {"slots": planned.slots, "first": planned.first, "last": planned.slot, **(planned.evidence or {})}
+    zone = item.definition.trigger.timezone
+    return sentence(reason, evidence, zone, state=planned.state, at=planned.slot or now)

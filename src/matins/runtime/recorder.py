@@ -88,7 +88,8 @@ def _change_of(attempt: Attempt, outcome: Outcome, now: int, deferrals: int = 0)
         if outcome.denials:
             return change._replace(reason="with_denials", evidence={"denials": outcome.denials})
         return change
-    return _unsuccessful(RunChange(run_id, epoch, slot, compiled, FAIL, now, usage=usage), number, outcome, deferrals)
+    failed = RunChange(run_id, epoch, slot, compiled, FAIL, now, usage=usage, attempt=number)
+    return _unsuccessful(failed, number, outcome, deferrals)
 
 
 def _unsuccessful(change: RunChange, number: int, outcome: Outcome, deferrals: int) -> RunChange:

@@ -27,6 +27,8 @@ class RunChange(NamedTuple):
     usage: Usage | None = None
     limit: ProviderLimit | None = None
     turn: AgentTurn | None = None
+    attempt: int | None = None
+    """The number of the attempt that ended."""
 
 
 def event_type(compiled: CompiledSchedule, kind: str) -> str:

@@ -10,6 +10,7 @@ import orjson
 from matins.engine.audit import run_digest
 from matins.engine.gates.paused import BY_FAILURES
 from matins.engine.planning import Timetable
+from matins.engine.reasons import last_error, sentence
 from matins.engine.targets import BY_SESSION_ID, SESSION_GONE
 from matins.engine.transitions import (
     BLOCK,
@@ -147,7 +148,8 @@ def end_unreadable(transaction: Transaction, rows: Sequence[StartedRun], now: in
         if (row.id, row.epoch) in settled:
             transaction.release_permits([row.id])
             kind = step_event(t.event) if row.step else t.event
-            transaction.events.append(NewEvent(now, kind, row.schedule_id, row.id, {"reason": "unreadable"}))
+            data = {"reason": "unreadable", "summary": sentence("unreadable", None, "UTC", state=t.target)}
+            transaction.events.append(NewEvent(now, kind, row.schedule_id, row.id, data))
     steps = [row.id for row in rows if row.step and (row.id, row.epoch) in settled]
     if steps:
         _follow(transaction, steps, now)
@@ -184,11 +186,25 @@ def _state_change(change: RunChange) -> StateChange:
 def _event(change: RunChange, outcome: str | None) -> NewEvent:
     data: dict[str, Any] | None = None
     if change.reason is not None:
-        data = {"reason": change.reason, "epoch": change.epoch, **(change.evidence or {})}
+        data = {
+            "reason": change.reason,
+            "epoch": change.epoch,
+            **(change.evidence or {}),
+            **_cause(change, change.reason),
+        }
     if change.transition.is_terminal:
         data = {**(data or {}), "digest": run_digest(change.compiled.rev, outcome)}
     kind = event_type(change.compiled, change.transition.event)
     return NewEvent(change.at, kind, change.compiled.schedule_id, change.run_id, data)
+
+
+def _cause(change: RunChange, reason: str) -> dict[str, Any]:
+    """The error and the sentence of `why`, so that whoever hears of the event need not ask."""
+    error, state = last_error(change.outcome), change.transition.target
+    facts = {"attempt": change.attempt, "again": change.not_before, "error": error, "became": state.label}
+    zone, at = change.compiled.definition.trigger.timezone, change.slot or change.at
+    summary = sentence(reason, {**facts, **(change.evidence or {})}, zone, state=state, at=at)
+    return {"summary": summary} if error is None else {"summary": summary, "error": error}
 
 
 def _move_cursors(transaction: Transaction, over: list[RunChange]) -> None:

@@ -1,0 +1,50 @@
+"""The cause travels with the event: whoever hears of a failure hears why."""
+
+import logging
+
+import pytest
+
+from matins.daemon.logs import Lines, log_event
+from matins.testing import ManualClock, Sandbox
+
+
+@pytest.fixture
+def sandbox():
+    found = Sandbox(clock=ManualClock("2026-03-27T08:00:00Z"))
+    yield found
+    found.close()
+
+
+def test_a_failure_carries_its_error_and_the_sentence_of_why(sandbox, caplog):
+    """B17, C7: events, callbacks (as webhooks get them) and the log say what `why` says."""
+
+    @sandbox.job("report")
+    def report(run):
+        raise ValueError("the first line\nno disk left on /dev/sda1")
+
+    heard = []
+    sandbox.subscribe(heard.append, ["run.retrying", "run.failed"])
+    sandbox.add("morning", when="0 9 * * *", job="report", retries=1, timezone="Europe/London")
+    sandbox.run_until("2026-03-27T09:30:00Z")
+    sandbox.outbox.run_once(sandbox.clock.now_ms())
+    retrying, failed = [event["data"] for event in heard]
+    why = sandbox.why("morning")
+    assert failed["error"] == "no disk left on /dev/sda1"
+    assert failed["summary"] == "Failed: no disk left on /dev/sda1."
+    assert failed["summary"] in why.summary
+    assert retrying["summary"].startswith("Retrying at 09:00:1")
+    assert retrying["summary"].endswith("attempt 1 failed: no disk left on /dev/sda1.")
+    with caplog.at_level(logging.INFO, "matins.events"):
+        log_event(heard[1])
+    line = Lines().format(caplog.records[-1])
+    assert line.endswith("run.failed morning (run 1): Failed: no disk left on /dev/sda1.")
+
+
+def test_slots_that_did_not_run_carry_the_sentence_too(sandbox):
+    sandbox.jobs["report"] = lambda run: None
+    sandbox.add("often", when="*/10 * * * *", job="report", grace="1m")
+    sandbox.clock.advance(3_600_000)
+    sandbox.settle()
+    missed = sandbox.events.list(types=["schedule.missed"])
+    assert missed
+    assert all("no engine was running" in event.data["summary"] for event in missed)
