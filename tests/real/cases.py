@@ -267,8 +267,11 @@ def token_budget(bench: Bench) -> Ran:
 
 @case
 def money_budget(bench: Bench) -> Ran:
+    """The tools report a cost of their own: $0.005 for each turn of opencode, which asks for a title besides."""
     bench.agent("money_budget")
-    return _spends(bench, "money_budget", max_cost="$0.02" if bench.tool.name != "claude" else "$0.04")
+    return _spends(
+        bench, "money_budget", max_cost={"claude": "$0.04", "opencode": "$0.01"}.get(bench.tool.name, "$0.02")
+    )
 
 
 @case

@@ -158,6 +158,15 @@ def test_b9_why_it_was_ended_stands_in_the_journal(harness: Harness, said: Marks
     assert harness.wait(run).ended_by == "budget" == harness.records(run)[-1]["ended_by"]
 
 
+def test_b5_who_is_over_budget_and_does_not_heed_term_is_killed_at_once(harness: Harness, said: Marks) -> None:
+    """B5: opencode goes on for as long as it is left, and every turn costs."""
+    script = f"{STUBBORN}; echo > {said.path}; while :; do sleep 1000; done"
+    run = harness.sh(script, limits=Limits(grace_ms=3_600_000))
+    said.line()
+    harness.supervisor.end(run, 1, "budget")
+    assert harness.wait(run).signal == signal.SIGKILL
+
+
 def test_b9_daemons_end_with_their_run(harness: Harness, said: Marks, gate: Gate, held: Held) -> None:
     """A grandchild that forked twice, made a session of its own, closed everything, and ignores TERM."""
     daemon = [*PYTHON, DAEMON, str(held.path), str(said.path)]

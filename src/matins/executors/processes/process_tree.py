@@ -21,6 +21,8 @@ from matins.executors.processes.walls import Layout, Walls
 _LINGER_MS = 200
 """Time for leftover processes to end by themselves before TERM."""
 _REPEAT_KILL_MS = 100
+_BUDGET_GRACE_MS = 1_000
+"""A tool that goes on after TERM goes on spending."""
 _FILE_MS = 100
 """How often a file is read; unlike a pipe, it does not say when there is more."""
 _IGNORED_BY_US = [signal.SIGPIPE, signal.SIGXFSZ, signal.SIGXCPU]
@@ -229,7 +231,8 @@ class ProcessTree:
         return late[0] if late else self._watch.exceeded(now)
 
     def _terminate(self, now: int) -> None:
-        self._kill_at = now + self._limits["grace_ms"]
+        grace_ms: int = self._limits["grace_ms"]
+        self._kill_at = now + (min(grace_ms, _BUDGET_GRACE_MS) if self._ended_by == "budget" else grace_ms)
         tree = proc.descendants(os.getpid())
         self._others.update(process.pid for process in tree)
         proc.send(tree, signal.SIGTERM)
