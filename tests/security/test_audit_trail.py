@@ -214,7 +214,9 @@ def plant_token(bench: Watched, token_id: str) -> None:
 def plant_session(bench: Watched, session_id: str) -> None:
     now = bench.clock.now_ms()
     with bench._store.transaction(now) as transaction:
-        transaction.insert_session(BrowserSession(session_id, "0" * 64, "viewer", "ada", None, None, now, now + 60_000))
+        transaction.insert_session(
+            BrowserSession(session_id, "0" * 64, "viewer", "ada", None, None, None, now, now + 60_000)
+        )
 
 
 def told_by(bench: Watched, name: str, since: int) -> list[str]:

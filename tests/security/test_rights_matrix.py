@@ -151,6 +151,7 @@ RECORDS: dict[str, Record] = {
     "hooks": Record("after:run", {"command": "true"}, {"timeout": "5s"}),
     "http_server": Record("", {"max_connections": 100}, {"max_connections": 200}),
     "inbound": Record("prs", {"kind": "github", "secret": "file:/etc/hostname"}, {"max_per_minute": 5}),
+    "people": Record("ada", {"role": "viewer"}, {"timezone": "Europe/Berlin"}),
     "inbound_listen": Record("", {"address": "127.0.0.1:7412"}, {"address": "127.0.0.1:7413"}),
     "limits": Record("global", {"size": 3}, {"size": 4}),
     "prices": Record("sonnet", {"input": "$3", "output": "$15"}, {"input": "$4"}),

@@ -12,6 +12,7 @@ RECORD_NOUNS = {
     "inbound": "Manage inbound endpoints, where other systems deliver webhooks.",
     "inbound_listen": "Manage the address that serves inbound endpoints alone.",
     "limits": "Manage concurrency limits.",
+    "people": "Manage people: who may log in, approve and receive messages.",
     "prices": "Manage model prices.",
     "quiet_hours": "Manage quiet hours.",
     "throttles": "Manage provider rate limits.",

@@ -210,6 +210,24 @@ class Limit(Struct, frozen=True):
     in_use: int
 
 
+class Person(Struct, frozen=True):
+    """A person."""
+
+    name: str
+    role: Literal["owner", "operator", "viewer"]
+    """What the person may do."""
+    slack: str | None
+    """Id of the person's Slack user."""
+    discord: str | None
+    """Id of the person's Discord user."""
+    email: str | None
+    """Address for mail to the person."""
+    timezone: str | None
+    """Time zone of the person; default: that of the machine."""
+    quiet_hours: str | None
+    """Quiet hours in which the person is not disturbed, by name."""
+
+
 class Price(Struct, frozen=True):
     """A price."""
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         InboundEndpoint,
         InboundListen,
         Limit,
+        Person,
         Price,
         QuietHours,
         Rate,
@@ -359,6 +360,24 @@ class LimitEdit(TypedDict, total=False):
     size: int | None
 
 
+class PersonSettings(TypedDict, total=False):
+    role: Required[Literal["owner", "operator", "viewer"]]
+    slack: str | None
+    discord: str | None
+    email: str | None
+    timezone: str | None
+    quiet_hours: str | None
+
+
+class PersonEdit(TypedDict, total=False):
+    role: Literal["owner", "operator", "viewer"] | None
+    slack: str | None
+    discord: str | None
+    email: str | None
+    timezone: str | None
+    quiet_hours: str | None
+
+
 class PriceSettings(TypedDict, total=False):
     input: Required[str]
     output: Required[str]
@@ -675,6 +694,30 @@ class LimitsNoun(RecordNoun, noun="limits"):
         """List limits."""
 
 
+class PeopleNoun(RecordNoun, noun="people"):
+    """Manage people: who may log in, approve and receive messages."""
+
+    @set_record("people", "name")
+    def set(self, name: str, **settings: Unpack[PersonSettings]) -> Person:
+        """Create a person, or replace it."""
+
+    @edit_record("people", "name")
+    def edit(self, name: str, **settings: Unpack[PersonEdit]) -> Person:
+        """Change settings of a person; None resets one to its default."""
+
+    @get_record("people", "name")
+    def get(self, name: str) -> Person:
+        """Get a person."""
+
+    @delete_record("people", "name")
+    def delete(self, name: str) -> bool:
+        """Delete a person. False when there is none."""
+
+    @list_records("people")
+    def list(self) -> builtins.list[Person]:
+        """List people."""
+
+
 class PricesNoun(RecordNoun, noun="prices"):
     """Manage model prices."""
 
@@ -809,6 +852,7 @@ class RecordNouns(Protocol):
     inbound: InboundNoun = noun()
     inbound_listen: InboundListenNoun = noun()
     limits: LimitsNoun = noun()
+    people: PeopleNoun = noun()
     prices: PricesNoun = noun()
     quiet_hours: QuietHoursNoun = noun()
     throttles: ThrottlesNoun = noun()

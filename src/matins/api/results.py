@@ -634,6 +634,8 @@ class BrowserSession(Struct, frozen=True):
     """Which of its role's rights; None: all of them."""
     token: str | None
     """The token that it came from and ends with."""
+    person: str | None
+    """The person whose session it is; it ends with the person."""
     created_at: datetime
     opened_at: datetime | None
     used_at: datetime | None

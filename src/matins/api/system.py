@@ -79,11 +79,11 @@ class Sessions(Noun, noun="sessions"):
         """List browsers that are logged in, and links that were not opened yet."""
 
     @use_case("govern", "POST /v1/sessions", status=201, secret="path")
-    def create(self, *, token_id: str | None = None) -> NewSession:
+    def create(self, *, token_id: str | None = None, person: str | None = None) -> NewSession:
         """Create a link that logs a browser in, once and within ten minutes.
 
-        It has the caller's rights, or those of a token. The session ends after 12 hours without use, after 7 days, and
-        with the token that it came from.
+        It has the caller's rights, or those of a token or a person. The session ends after 12 hours without use, after
+        7 days, with the token that it came from, and when its person is deleted or gets another role.
         """
 
     @use_case("govern", "DELETE /v1/sessions/{session_id}", status=204)

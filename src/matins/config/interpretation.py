@@ -186,6 +186,8 @@ class _Interpreter:
             self._check_agent(item)
             self._check_calls(item)
         for item in self.parsed.items:
+            for name, noun in kinds_by_name()[item.kind].refers.items() if item.kind != "schedule" else ():
+                self._refer(item.block, name, noun)
             scope = item.block.values.get("scope") if item.kind == "budget" else None
             if scope in ("schedule", "agent"):
                 self._refer(item.block, "of", f"{scope}s")

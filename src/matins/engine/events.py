@@ -109,7 +109,7 @@ _KINDS = (
         "session.created", "A link that logs a browser in was created. The data has its principal, never the link."
     ),
     EventKind("session.opened", "A browser logged in. The data has its principal, and the token of its link."),
-    EventKind("session.ended", "A browser session ended: by logging out, by revocation, or with its token."),
+    EventKind("session.ended", "A browser session ended: by logging out, by revocation, with its token or its person."),
     EventKind("history.pruned", "Old events were deleted. The data says where each chain begins now."),
     EventKind(
         "store.restored",

@@ -16,6 +16,7 @@ from matins.engine.settings import load_settings, loaders_of
 from matins.model.agent import Agent
 from matins.model.hook import HOOK_EVENTS, Hook
 from matins.model.inbound import InboundEndpoint
+from matins.model.person import Person
 from matins.model.rows import PolicyRow
 from matins.model.run import Usage
 from matins.model.settings import settings_of
@@ -32,6 +33,7 @@ _VALUES: Mapping[str, type[Any]] = {
     "agent_rules": AgentRules,
     "work_source": WorkSourceDefinition,
     "inbound": InboundEndpoint,
+    "person": Person,
 }
 """Readers of the kinds of record that the core uses. Other kinds stay in stored form."""
 DEFAULT_RESERVATION = Usage(500_000, 100_000)
@@ -53,6 +55,7 @@ class Policies:
     work_sources: Mapping[str, WorkSourceDefinition] = field(default_factory=dict[str, WorkSourceDefinition])
     inbound: Mapping[str, InboundEndpoint] = field(default_factory=dict[str, InboundEndpoint])
     """Inbound endpoints by name."""
+    people: Mapping[str, Person] = field(default_factory=dict[str, Person])
     allowed_hosts: tuple[str, ...] = ()
     """Hosts in the owner's own network that webhooks may call."""
     heartbeat_url: str | None = None
@@ -99,6 +102,7 @@ def read_policies(rev: int, rows: Iterable[PolicyRow], throttles: Iterable[Throt
         agent_rules=found.get("agent_rules", {}),
         work_sources=found.get("work_source", {}),
         inbound=found.get("inbound", {}),
+        people=found.get("person", {}),
         allowed_hosts=tuple(found.get("allowed_hosts", {}).get("allowed_hosts", {}).get("hosts", ())),
         heartbeat_url=found.get("heartbeat", {}).get("heartbeat", {}).get("url"),
         records=found,

@@ -67,6 +67,8 @@ class BrowserSession(NamedTuple):
     rights: tuple[str, ...] | None
     token: str | None
     """The token that it came from and ends with; None for the link that the daemon prints."""
+    person: str | None
+    """The person whose session it is; it ends with the person."""
     created_at: int
     expires_at: int
     opened_at: int | None = None

@@ -59,8 +59,8 @@ class AccessRows(Protocol):
         ...
 
     def touch_session(self, session_id: str, now: int, until: int) -> None: ...
-    def end_sessions(self, session_id: str | None, token: str | None, now: int) -> list[str]:
-        """End the session, or those that came from the token. Returns the ids of those that ended."""
+    def end_sessions(self, session_id: str | None, token: str | None, person: str | None, now: int) -> list[str]:
+        """End the session, those that came from the token, or those of the person. Returns the ids that ended."""
         ...
 
     def delete_sessions(self, before: int) -> None:

@@ -156,6 +156,12 @@ class RecordKind(Generic[V]):
         )
 
     @property
+    def refers(self) -> Mapping[str, str]:
+        """The settings that name records of another kind, with its noun."""
+        nouns = {name: getattr(declared.kind, "of", "") for name, declared in self.table.items()}
+        return {name: noun for name, noun in nouns.items() if noun}
+
+    @property
     def many(self) -> str:
         return self.noun.replace("_", " ")
 

@@ -12,6 +12,7 @@ from matins.engine.steps import of_step
 from matins.model.access import Principal
 from matins.model.schedule import ScheduleRecord
 from matins.ports import Transaction
+from matins.records import record_kinds
 from matins.records.kind import RecordChange, RecordKind
 from matins.service.core import Core
 
@@ -48,6 +49,16 @@ class RecordChanges:
 
     def read(self, transaction: Transaction, kind: RecordKind[Any]) -> dict[str, Any]:
         return dict(kind.storage.read(kind, transaction, self.core.catalog.policies(transaction)))
+
+    def records_with(self, transaction: Transaction, kind: RecordKind[Any], key: str) -> list[str]:
+        """The records of other kinds that refer to a record."""
+        return [
+            name
+            for other in record_kinds().values()
+            for setting in (setting for setting, noun in other.refers.items() if noun == kind.noun)
+            for name, value in self.read(transaction, other).items()
+            if getattr(value, other.table[setting].field) == key
+        ]
 
     def _change(self, transaction: Transaction, principal: Principal, now: int) -> RecordChange:
         return RecordChange(transaction, principal, self.core.catalog.policies(transaction), now)

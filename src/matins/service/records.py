@@ -11,7 +11,7 @@ import msgspec
 
 from matins.api import _results
 from matins.engine.validation import nearest
-from matins.errors import Conflict, NotFound
+from matins.errors import Conflict, InvalidInput, NotFound
 from matins.model.access import Principal
 from matins.ports import Transaction
 from matins.records import record_kinds
@@ -75,9 +75,10 @@ class Records:
 
         def check(transaction: Transaction) -> None:
             users = users_of(kind.noun, key, self.core.all_schedules(transaction)) if kind.referred else []
+            users += self.changes.records_with(transaction, kind, key)
             if users:
                 message = f'The {kind.one} "{key}" is used by {", ".join(users[:5])}.'
-                raise Conflict(message, value=key, field=kind.key, hint="Edit or delete those schedules first.")
+                raise Conflict(message, value=key, field=kind.key, hint="Edit or delete those first.")
 
         def in_store(transaction: Transaction) -> bool:
             return self.changes.delete(transaction, principal, kind, key, now)
@@ -107,6 +108,7 @@ class Records:
 
         def in_store(transaction: Transaction) -> Any:
             new = value(transaction)
+            self._check_references(transaction, kind, new)
             self._check_limit_of_file(transaction, kind, key, new)
             held = self.changes.set(transaction, principal, kind, key, new, now)
             return self._result(kind, principal, transaction, held, now)  # after the commit another may have deleted it
@@ -125,6 +127,14 @@ class Records:
             transaction.lock_policies()
 
         return self.writer.change(principal, kind.kind, key, now, in_store, in_file, lock)
+
+    def _check_references(self, transaction: Transaction, kind: RecordKind[Any], new: Any) -> None:
+        for setting, noun in kind.refers.items():
+            name, other = getattr(new, kind.table[setting].field), record_kinds()[noun]
+            known = self.changes.read(transaction, other) if name is not None else {}
+            if name is not None and name not in known:
+                hint = nearest(name, sorted(known)) if known else f"Create one: {other.example}"
+                raise InvalidInput(f'There is no {other.one} "{name}".', value=name, field=setting, hint=hint)
 
     def _check_limit_of_file(self, transaction: Transaction, kind: RecordKind[Any], key: str, new: Any) -> None:
         """Raise if a change of an agent would change a limit that the file defines."""

@@ -10,12 +10,14 @@ from typing import NamedTuple
 from matins.api import results
 from matins.api.results import NewSession
 from matins.engine.when.triggers import to_datetime
-from matins.errors import NotAllowed, NotFound
+from matins.errors import InvalidInput, NotAllowed, NotFound
 from matins.model.access import BrowserSession, Principal
 from matins.model.rows import NewEvent
 from matins.ports import Clock, Store, Transaction
+from matins.runtime.browser_sessions import end_sessions
 from matins.service.core import Core
-from matins.service.tokens import end_sessions, hash_of, new_id
+from matins.service.people import find_person
+from matins.service.tokens import hash_of, new_id
 
 LINK_MS = 10 * 60_000
 IDLE_MS = 12 * 3_600_000
@@ -28,21 +30,35 @@ _USED_EVERY_MS = 60_000
 class Sessions:
     core: Core
 
-    def create(self, principal: Principal, *, token_id: str | None = None) -> NewSession:
+    def create(self, principal: Principal, *, token_id: str | None = None, person: str | None = None) -> NewSession:
+        if token_id is not None and person is not None:
+            hint = "Omit one of them."
+            raise InvalidInput('A link is for a token or for a person: not "token_id" and "person".', hint=hint)
         now, code = self.core.clock.now_ms(), secrets.token_urlsafe(32)
         with self.core.store.transaction(now) as transaction:
             transaction.delete_sessions(now - _KEPT_MS)
-            owner = principal if token_id is None else _principal_of(transaction, token_id, now)
+            owner = self._whose(transaction, principal, token_id, person, now)
             if owner.role == "agent":
                 message, hint = "An agent has no browser session.", "Use the token of a person."
                 raise NotAllowed(message, field="token_id", hint=hint)
             rights = None if owner.rights is None else tuple(sorted(owner.rights))
             expires_at = _not_after(transaction, owner.token, now + LINK_MS)
-            made = BrowserSession(new_id(), hash_of(code), owner.role, owner.name, rights, owner.token, now, expires_at)
+            made = BrowserSession(
+                new_id(), hash_of(code), owner.role, owner.name, rights, owner.token, person, now, expires_at
+            )
             transaction.insert_session(made)
             data = {"session": made.id, "name": made.name, "role": made.role, "token": made.token, "by": principal.name}
             transaction.events.append(NewEvent(now, "session.created", None, None, data))
         return NewSession(id=made.id, path=f"/login?code={code}", expires_at=to_datetime(expires_at))
+
+    def _whose(
+        self, transaction: Transaction, principal: Principal, token_id: str | None, person: str | None, now: int
+    ) -> Principal:
+        """The principal of a new session: a person, that of a token, or the caller."""
+        if person is not None:
+            transaction.lock_policies()  # a person who is deleted at this moment has no session afterwards
+            return find_person(self.core.catalog.policies(transaction), person)
+        return principal if token_id is None else _principal_of(transaction, token_id, now)
 
     def list(self, principal: Principal) -> builtins.list[results.BrowserSession]:
         now = self.core.clock.now_ms()
@@ -128,6 +144,7 @@ def _result(session: BrowserSession) -> results.BrowserSession:
         role=session.role,
         rights=None if session.rights is None else list(session.rights),
         token=session.token,
+        person=session.person,
         created_at=to_datetime(session.created_at),
         opened_at=to_datetime(session.opened_at),
         used_at=to_datetime(session.used_at),

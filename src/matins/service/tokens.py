@@ -20,8 +20,9 @@ from matins.engine.when.triggers import to_datetime
 from matins.errors import InvalidInput, NotAllowed, StoreError
 from matins.model.access import Principal, Role, Token
 from matins.model.rows import NewEvent
-from matins.ports import Clock, Store, Transaction
+from matins.ports import Clock, Store
 from matins.runtime import run_tokens
+from matins.runtime.browser_sessions import end_sessions
 from matins.service.core import Core
 from matins.service.permissions import GRANTS, rights_of
 
@@ -150,21 +151,6 @@ def _rights(principal: Principal, role: Any, rights: Any) -> tuple[str, ...] | N
         message = f'{principal.name} does not have the right "{more[0]}" and cannot grant it.'
         raise NotAllowed(message, value=more[0], field="rights", hint="Ask the owner.")
     return None if rights is None else tuple(sorted(wanted))
-
-
-def end_sessions(
-    transaction: Transaction,
-    now: int,
-    by: str,
-    *,
-    session_id: str | None = None,
-    token: str | None = None,
-) -> builtins.list[str]:
-    """End one session, or those that came from a token. Returns their ids."""
-    ended = transaction.end_sessions(session_id, token, now)
-    for found in ended:
-        transaction.events.append(NewEvent(now, "session.ended", None, None, {"session": found, "by": by}))
-    return ended
 
 
 def new_id() -> str:

@@ -238,6 +238,10 @@ def calls(client: Api) -> None:
     assert client.inbound_listen.set(address="127.0.0.1:7412") == client.inbound_listen.get()
     assert client.inbound_listen.edit(address="127.0.0.1:7413").address == "127.0.0.1:7413"
     assert client.inbound_listen.delete() is True
+    assert client.people.set("ada", role="operator") == client.people.get("ada")
+    assert client.people.edit("ada", email="ada@example.com").email == "ada@example.com"
+    assert [found.name for found in client.people.list()] == ["ada"]
+    assert client.people.delete("ada") is True
     assert client.http_server.set(max_connections=100) == client.http_server.get()
     assert client.http_server.edit(trusted_proxies=["10.0.0.2"]).trusted_proxies == ["10.0.0.2"]
     assert client.http_server.delete() is True

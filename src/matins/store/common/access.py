@@ -54,8 +54,8 @@ class AccessQueries(Statements):
     def touch_session(self, session_id: str, now: int, until: int) -> None:
         self._all("touch_session", id=session_id, now=now, until=until)
 
-    def end_sessions(self, session_id: str | None, token: str | None, now: int) -> list[str]:
-        return self._column("end_sessions", id=session_id, token=token, now=now)
+    def end_sessions(self, session_id: str | None, token: str | None, person: str | None, now: int) -> list[str]:
+        return self._column("end_sessions", id=session_id, token=token, person=person, now=now)
 
     def delete_sessions(self, before: int) -> None:
         self._all("delete_sessions", before=before)

@@ -16,15 +16,15 @@ UPDATE tokens SET revoked_at = :now WHERE id = :id AND revoked_at IS NULL RETURN
 UPDATE tokens SET used_at = :now WHERE id = :id;
 
 -- insert_session: add a link that opens a browser session
-INSERT INTO sessions (id, hash, role, name, rights, token, created_at, expires_at)
-VALUES (:id, :hash, :role, :name, :rights, :token, :created_at, :expires_at);
+INSERT INTO sessions (id, hash, role, name, rights, token, person, created_at, expires_at)
+VALUES (:id, :hash, :role, :name, :rights, :token, :person, :created_at, :expires_at);
 
 -- browser_session: a browser session, or the link that opens it, by the hash of its secret
-SELECT id, hash, role, name, rights, token, created_at, expires_at, opened_at, used_at, ended_at
+SELECT id, hash, role, name, rights, token, person, created_at, expires_at, opened_at, used_at, ended_at
 FROM sessions WHERE hash = :hash;
 
 -- sessions: all browser sessions, the oldest first
-SELECT id, hash, role, name, rights, token, created_at, expires_at, opened_at, used_at, ended_at
+SELECT id, hash, role, name, rights, token, person, created_at, expires_at, opened_at, used_at, ended_at
 FROM sessions ORDER BY created_at, id;
 
 -- open_session: make a link a session, once
@@ -34,9 +34,10 @@ WHERE id = :id AND hash = :code AND opened_at IS NULL AND ended_at IS NULL RETUR
 -- touch_session: set when a session was last used, and when it ends
 UPDATE sessions SET used_at = :now, expires_at = :until WHERE id = :id AND ended_at IS NULL;
 
--- end_sessions: end one session, or those that came from a token
+-- end_sessions: end one session, those that came from a token, or those of a person
 UPDATE sessions SET ended_at = :now
-WHERE ended_at IS NULL AND expires_at > :now AND (id = CAST(:id AS text) OR token = CAST(:token AS text)) RETURNING id;
+WHERE ended_at IS NULL AND expires_at > :now
+  AND (id = CAST(:id AS text) OR token = CAST(:token AS text) OR person = CAST(:person AS text)) RETURNING id;
 
 -- delete_sessions: delete sessions that are long over
 DELETE FROM sessions WHERE expires_at < :before;

@@ -7,7 +7,7 @@ import click
 from matins.errors import StoreUnavailable
 from matins.surfaces.cli.catalog import help_of
 from matins.surfaces.cli.context import CliContext, Document
-from matins.surfaces.cli.framework import NounGroup, pass_context, root_command
+from matins.surfaces.cli.framework import NounGroup, complete_keys, pass_context, root_command
 from matins.surfaces.cli.tables import Column
 from matins.surfaces.cli.terminal_text import one_line
 
@@ -17,14 +17,18 @@ sessions = NounGroup("sessions", help_of("sessions"))
 
 
 @root_command("login")
+@click.argument("person", required=False, shell_complete=complete_keys("people"))
 @click.option("--for", "token_id", metavar="ID", help="Token whose rights the link has. Default: your own rights.")
 @pass_context
-def login(context: CliContext, token_id: str | None) -> None:
-    """The link opens once, within ten minutes. Its session ends with the token that it came from."""
+def login(context: CliContext, person: str | None, token_id: str | None) -> None:
+    """The link opens once, within ten minutes.
+
+    With PERSON, it is that person's: its session has their name and role, and ends with them. Otherwise it ends with
+    the token that it came from."""
     url: str | None = getattr(context.transport, "url", None)
     if url is None:
         raise StoreUnavailable("No daemon is running, and a browser needs one.", hint="Start it: matins up")
-    item = context.call("sessions.create", token_id=token_id)
+    item = context.call("sessions.create", token_id=token_id, person=person)
     context.show(item, lambda: f"{url}{item['path']}")
     context.note(f"To void the link or to end its session: matins sessions revoke {item['id']}")
 

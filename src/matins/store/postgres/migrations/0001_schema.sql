@@ -422,6 +422,7 @@ CREATE TABLE sessions (
   name text NOT NULL,
   rights text,
   token text, -- the token that it came from and ends with
+  person text, -- the person whose session it is; it ends with the person
   created_at bigint NOT NULL,
   expires_at bigint NOT NULL,
   opened_at bigint,

@@ -408,6 +408,7 @@ CREATE TABLE sessions (
   name TEXT NOT NULL,
   rights TEXT,
   token TEXT, -- the token that it came from and ends with
+  person TEXT, -- the person whose session it is; it ends with the person
   created_at INTEGER NOT NULL,
   expires_at INTEGER NOT NULL,
   opened_at INTEGER,
