@@ -13,7 +13,7 @@ help:  ## what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
 
 up: .venv/run  ## start Matins with a demonstration: an agent wakes, a run waits for you, one is skipped
-	@exec $(BIN)/matins --home $(DEMO) up --demo
+	@exec $(BIN)/matins --home $(DEMO) demo
 
 test: check  ## everything that must hold before a change lands
 	$(BIN)/pytest -n auto --dist worksteal
@@ -71,6 +71,7 @@ clean:  ## remove what the other targets made
 	rm -rf .venv .venv-bench-* .pytest_cache .ruff_cache .hypothesis .import_linter_cache $(DEMO)
 
 %/bin/python:
+	@echo "Installing into $(@D:%/bin=%), once. This takes about a minute."
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "Matins needs Python 3.11 or later; name one: make PYTHON=python3.12"; exit 1; }
 	@$(PYTHON) -m venv $* || \
@@ -79,7 +80,8 @@ clean:  ## remove what the other targets made
 
 # A stamp for each set of packages, renewed when pyproject.toml changes.
 .venv/run: .venv/bin/python pyproject.toml
-	$(BIN)/python -m pip install --quiet --editable "."
+	@echo "Installing Matins and the packages that it needs …"
+	@$(BIN)/python -m pip install --quiet --progress-bar on --editable "."
 	@touch $@
 .venv/test: .venv/bin/python pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable ".[test]"

@@ -109,12 +109,28 @@ class App:
         port: int | None = None,
         home: str | Path | None = None,
         log: str = "plain",
-        demo: bool = False,
     ) -> None:
         """Run the daemon until SIGTERM or SIGINT."""
         from matins.daemon import Daemon
 
-        Daemon(store=store, file=file, host=host, port=port, home=home, log=log, demo=demo).run()
+        Daemon(store=store, file=file, host=host, port=port, home=home, log=log).run()
+
+    def demo(self, home: str | Path | None = None, port: int | None = None) -> None:
+        """Run a daemon with the demonstration file, in a directory of its own."""
+        from matins.daemon import Daemon
+
+        Daemon(home=home, port=port, demo=True).run()
+
+    def init(self, home: str | Path | None, folder: str | None, *, examples: bool = False) -> tuple[str, list[str]]:
+        """Write a first configuration file into the home. Returns its path, and what was found."""
+        from matins.executors.tools import installed_tools
+        from matins.service.file.starter import Found, write_starter
+        from matins.surfaces.home import Home, private_files
+
+        at = Home(home)
+        with private_files():
+            at.make()
+            return write_starter(at.file, Found(installed_tools(), self.local_zone(), folder), examples=examples)
 
     def systemd_unit(
         self, store: str | None = None, file: str | Path | None = None, home: str | Path | None = None

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from house import PATIENCE_S, House
-from matins.daemon.daemon import DEMO_HOME
 
+DEMO_HOME = ".matins-demo"
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
 _SHELL = re.compile(r"```shell\n(.*?)```", re.DOTALL)

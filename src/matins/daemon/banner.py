@@ -17,30 +17,29 @@ class Banner(NamedTuple):
     """Whether the default port is in use."""
     command: str
     """The command that reaches this daemon."""
-    isolation: str
-    """Whether agents are isolated."""
-    try_: tuple[str, ...]
-    """Commands to try."""
+    isolation: str | None
+    """Why agents are not isolated; None if they are."""
+    next_step: str
+    """A command to try."""
 
 
 def banner_text(at: Banner) -> str:
     daemon = at.running
     port = "  (the default port is in use)" if at.moved else ""
-    file = daemon.file or f"none; create {at.home}/matins.yaml to use one"
-    inbound = f"\n  in     {daemon.inbound}/in/NAME" if daemon.inbound else ""
-    link = f"{at.link}  (works once, for 10 minutes)" if at.link else "printed on a terminal only; use the token"
-    tries = "\n".join(f"  {at.command} {arguments}" for arguments in at.try_)
+    rows = [
+        ("home", at.home),
+        ("store", "" if daemon.store == f"sqlite:///{at.home}/matins.db" else daemon.store),
+        ("file", "" if daemon.file in (None, f"{at.home}/matins.yaml") else daemon.file),
+        ("API", f"{daemon.url}{port}"),
+        ("in", f"{daemon.inbound}/in/NAME" if daemon.inbound else ""),
+        ("link", f"{at.link}  (works once, for 10 minutes)" if at.link else "printed on a terminal only: matins login"),
+        ("agents", at.isolation or ""),
+    ]
+    lines = "\n".join(f"  {name:6} {text}" for name, text in rows if text)
     return f"""\
 Matins {__version__} is running (process {daemon.pid}).
 
-  store  {daemon.store}
-  file   {file}
-  API    {daemon.url}{port}{inbound}
-  link   {link}
-  token  {at.home}/token
-  agents {at.isolation}
-  log    stderr
+{lines}
 
-Try in another terminal:
-{tries}
-Ctrl-C stops it. Slots missed meanwhile are recorded at the next start."""
+Ctrl-C stops it. Next, in another terminal:
+  {at.command} {at.next_step}"""

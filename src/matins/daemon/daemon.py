@@ -46,10 +46,9 @@ log = logging.getLogger("matins")
 HEARTBEAT = "MATINS_HEARTBEAT_URL"
 PUBLIC = "MATINS_PUBLIC_URL"
 """The URL of a proxy in front of the daemon."""
-DEMO_HOME = ".matins-demo"
 _STOP_S = 30
-_TRIES = ('add "every weekday at 9am" --agent demo "Say what day it is"', "list", "doctor")
-_DEMO_TRIES = ("list", "why night-report", "approvals")
+_NEXT = 'add "every weekday at 9am" --agent demo "Say what day it is"'
+_DEMO_NEXT = "list"
 _LOCAL = ("127.0.0.1", "localhost", "[::1]")
 
 
@@ -67,7 +66,7 @@ class Daemon:
         log: str = "plain",
         demo: bool = False,
     ) -> None:
-        self._home = Home(home or DEMO_HOME if demo else home)
+        self._home = Home(home or user_data_home().with_name("matins-demo") if demo else home)
         self._demo = demo
         self._store = absolute_url(store) if store else self._home.store
         self._file = Path(file).expanduser().absolute() if file else self._home.file
@@ -185,8 +184,8 @@ class Daemon:
         self._home.announce(running)
         # Logs are read by more programs than the terminal of the owner.
         link = f"{url}{self._matins.sessions.create().path}" if sys.stdout.isatty() else None
-        tries = _DEMO_TRIES if self._demo else _TRIES
-        banner = Banner(running, str(self._home.path), link, moved, self._command(), _isolation_text(), tries)
+        step = _DEMO_NEXT if self._demo or self._matins.list(limit=1) else _NEXT
+        banner = Banner(running, str(self._home.path), link, moved, self._command(), _isolation_text(), step)
         sys.stdout.write(banner_text(banner) + "\n")
         sys.stdout.flush()
         notify("READY=1")
@@ -230,11 +229,12 @@ def _http_settings(matins: Matins) -> HttpServer:
     return replace(settings, public_url=os.environ.get(PUBLIC) or settings.public_url)
 
 
-def _isolation_text() -> str:
+def _isolation_text() -> str | None:
+    """Why agents are not isolated; None if they are."""
     probe = probe_here()
     if not probe.works:
         return f"{NOT_ISOLATED}: {probe.problem}. {fix_of(probe)}"
-    return f"{NOT_ISOLATED} as root. {fix_of(probe)}" if os.geteuid() == 0 else "isolated from the files of Matins"
+    return f"{NOT_ISOLATED} as root. {fix_of(probe)}" if os.geteuid() == 0 else None
 
 
 def demo_file() -> str:

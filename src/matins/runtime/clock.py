@@ -8,6 +8,7 @@ import zoneinfo
 from functools import cache
 from pathlib import Path
 
+_SAME_AS_UTC = ("Etc/UTC", "Etc/UCT", "Etc/Zulu", "Etc/Universal", "UCT", "Zulu", "Universal")
 _BOOT = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
@@ -22,7 +23,7 @@ class SystemClock:
         """The zone from TZ, /etc/timezone, or the target of /etc/localtime; UTC if none of them names a zone."""
         for name in (_from_variable(), _from_file(), _from_link()):
             if name and name in _zones():
-                return name
+                return "UTC" if name in _SAME_AS_UTC else name
         return "UTC"
 
 

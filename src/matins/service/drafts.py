@@ -24,6 +24,7 @@ from matins.engine.schedules import (
 from matins.engine.settings import ParseContext
 from matins.engine.targets import CURRENT, context_of, parse_context, resolve_current
 from matins.engine.validation import UNSTORABLE, check_name
+from matins.engine.when.named_zones import names_zone
 from matins.engine.when.triggers import Trigger, compile_trigger
 from matins.errors import Conflict, InvalidInput
 from matins.model.access import Principal
@@ -177,6 +178,8 @@ def _kept_of_trigger(trigger: TriggerDefinition, settings: Mapping[str, Any]) ->
         kept["when"] = trigger_source(trigger)
     else:
         kept = {name: value for name, value in kept.items() if name in _SHARED}
+        if isinstance(when, str) and names_zone(when):
+            kept.pop("timezone", None)
     return {name: value for name, value in kept.items() if name not in given}
 
 

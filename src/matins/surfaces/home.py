@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from matins.errors import StoreBusy, StoreError
+from matins.errors import InvalidInput, StoreBusy, StoreError
 
 _PASSWORD = re.compile(r"([?&](?:ssl)?password=)[^&]*")
 _LOCK_ATTEMPTS = 50
@@ -123,7 +123,13 @@ class Home:
 
 def default_home() -> Path:
     home = os.environ.get("MATINS_HOME")
-    return Path(home).expanduser() if home else user_data_home()
+    if not home:
+        return user_data_home()
+    path = Path(home).expanduser()
+    if not path.is_absolute():  # in another directory it would be another home, and empty
+        hint = f"Give the full path: export MATINS_HOME={shlex.quote(str(path.absolute()))}"
+        raise InvalidInput(f'MATINS_HOME must be a full path, not "{home}".', value=home, field="home", hint=hint)
+    return path
 
 
 def user_data_home() -> Path:

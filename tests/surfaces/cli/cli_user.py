@@ -9,6 +9,7 @@ from typing import Any
 from click.testing import CliRunner, Result
 
 from matins.api.use_case import Transport, UseCase
+from matins.app import App
 from matins.model.access import OWNER, Principal
 from matins.surfaces.cli import cli
 from matins.surfaces.transports.in_process import InProcess
@@ -22,6 +23,7 @@ class OwnApp:
         self.bench = bench
         self.principal = principal
         self.asked: list[dict[str, Any]] = []
+        self.zone = "UTC"
         self.calls: list[tuple[str, dict[str, Any]]] = []
 
     def transport(self, **location: str | None) -> Transport:
@@ -38,12 +40,18 @@ class OwnApp:
     def up(self, **options: Any) -> None:
         self.asked.append(options)
 
+    def demo(self, **options: Any) -> None:
+        self.asked.append(options)
+
+    def init(self, home: str | None, folder: str | None, *, examples: bool) -> tuple[str, list[str]]:
+        return App().init(home, folder, examples=examples)
+
     def systemd_unit(self, **options: Any) -> str:
         self.asked.append(options)
         return "[Unit]\nDescription=Matins\n"
 
     def local_zone(self) -> str:
-        return "Europe/Berlin"
+        return self.zone
 
 
 class User:

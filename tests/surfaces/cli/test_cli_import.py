@@ -28,6 +28,11 @@ CRON_TZ=Asia/Tokyo
 """
 
 
+@pytest.fixture(autouse=True)
+def berlin(user: User) -> None:
+    user.app.zone = "Europe/Berlin"
+
+
 def document(user: User, *words: str) -> Any:
     return json.loads(user.says("import", *words, "--json"))
 

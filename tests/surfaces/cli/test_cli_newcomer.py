@@ -143,8 +143,7 @@ def test_one_that_does_not_start_says_where_the_reason_is(scheduled: User, bench
 
 
 def test_names_with_blanks_can_be_pasted(user: User) -> None:
-    made = user.types("add", "every day at 9am", "--job", "work", "-n", "two words")
-    assert "matins edit 'two words' --timezone local" in made.stderr
+    user.types("add", "every day at 9am", "--job", "work", "-n", "two words")
     assert user.says("pause", "two words") == "Paused two words. To resume: matins resume 'two words'\n"
 
 
@@ -184,13 +183,44 @@ def test_a_folder_counts_from_where_it_is_typed(user: User, tmp_path: Path, monk
 
 
 @pytest.mark.parametrize(
-    ("when", "told"), [("tomorrow at 9am", True), ("in 2 hours", False), ("2100-01-01T09:00:00+01:00", False)]
+    ("when", "told"),
+    [
+        ("every day at 9am", True),
+        ("tomorrow at 9am", True),
+        ("in 2 hours", False),
+        ("every 5 minutes", False),
+        ("2100-01-01T09:00:00+01:00", False),
+        ("every day at 9am Europe/London", False),
+        ("DTSTART;TZID=Asia/Tokyo:20270101T090000\nRRULE:FREQ=DAILY", False),
+    ],
 )
-def test_once_says_whose_clock_it_means(user: User, when: str, told: bool) -> None:
-    """S6: UTC is said, and how to have one's own"""
-    added = user.types("add", when, "--agent", "demo", "Say good morning")
-    assert ("The time is in UTC." in added.stderr) is told
-    if told:
-        assert "--when 'tomorrow at 9am' --timezone local" in added.stderr
-        user.types("edit", "say-good-morning", "--when", when, "--timezone", "Asia/Tokyo")
-        assert '"timezone": "Asia/Tokyo"' in user.says("show", "say-good-morning", "--json")
+def test_s6_times_are_on_the_clock_of_whoever_types(user: User, when: str, told: bool) -> None:
+    """S6, B10: the caller's zone, by its name, in the schedule, and said; a text with a zone keeps it"""
+    user.app.zone = "Europe/Berlin"
+    added = user.types("add", when, "--agent", "demo", "-n", "s", "Say good morning")
+    assert ("The times are in Europe/Berlin, your time zone." in added.stderr) is told
+    zone = user.json("show", "s")["timezone"]
+    assert zone == {"every day at 9am Europe/London": "Europe/London"}.get(when, zone)
+    assert (zone == "Europe/Berlin") is (told or when in ("in 2 hours", "every 5 minutes"))
+
+
+def test_s6_local_is_the_callers_and_not_the_daemons(user: User) -> None:
+    """S6: with --url, too; `next` and missions as `add`"""
+    user.app.zone = "Asia/Tokyo"
+    for words in (["edit", "s", "-z", "local"], ["quiet-hours", "set", "q", "--windows", "22:00-07:00", "-z", "local"]):
+        user.types("add", "every day at 9am", "--job", "work", "-n", "s", code=None)
+        assert user.types(*words).exit_code == 0
+        assert user.app.calls[-1][1]["timezone"] == "Asia/Tokyo"
+    assert user.json("next", "every day at 9am")["timezone"] == "Asia/Tokyo"
+    assert user.json("next", "every day at 9am UTC")["timezone"] == "UTC"
+    user.types("missions", "make", "m", "--when", "0 2 * * *", "--step", "Build @demo: Build")
+    assert user.json("show", "m")["timezone"] == "Asia/Tokyo"
+
+
+def test_s6_an_edit_of_the_time_may_name_another_zone(user: User) -> None:
+    """S6: the text wins over the zone that was there; two zones are a contradiction"""
+    user.types("add", "every day at 9am", "--job", "work", "-n", "s")
+    user.types("edit", "s", "--when", "every day at 8am New York time")
+    assert user.json("show", "s")["timezone"] == "America/New_York"
+    said = user.complains("edit", "s", "--when", "every day at 8am UTC", "--timezone", "Asia/Tokyo")
+    assert said.startswith("Error: The text is in UTC, but the schedule is in Asia/Tokyo.")

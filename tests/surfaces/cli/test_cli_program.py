@@ -90,7 +90,7 @@ def test_help_of_records_loads_no_engine(tmp_path: Path, noun: str) -> None:
 def test_list_with_a_daemon_loads_nothing_heavy(tmp_path: Path, daemon: str) -> None:
     """C13: neither engine nor service nor a database, and so 250 ms are enough"""
     text, modules = loaded(tmp_path, "list", "--url", daemon, "--token", "t")
-    assert text.startswith("No schedules. Add one: ")
+    assert text.startswith(f"No schedules (looked in the daemon at {daemon}). Add one: ")
     assert modules <= LIGHT
 
 

@@ -143,7 +143,6 @@ def test_up_and_service(user: User) -> None:
     user.types("up", "--file", "m.yaml", "--host", "0.0.0.0", "--port", "0", "--store", "sqlite:///x", "--log", "json")
     assert user.app.asked.pop() == {
         "store": "sqlite:///x", "file": "m.yaml", "host": "0.0.0.0", "port": 0, "home": None, "log": "json",
-        "demo": False,
     }  # fmt: skip
     assert user.says("service", "install", "--print", "--home", "h") == "[Unit]\nDescription=Matins\n"
     assert user.app.asked.pop() == {"store": None, "file": None, "home": "h"}

@@ -27,7 +27,7 @@ def test_b10_add_in_english(user: User) -> None:
     assert result.stderr == (
         'Created the agent "demo" with the runner demo.\n'
         "It works in its own directory (agents/demo). To change that: matins agents edit demo --workdir DIR\n"
-        "The times are in UTC. To use your time zone: matins edit summarise-my-open-prs --timezone local\n"
+        "The times are in UTC, your time zone. For another: --timezone ZONE\n"
     )
     agent = user.json("agents", "show", "demo")
     assert (agent["name"], agent["runner"]) == ("demo", "demo")
@@ -156,7 +156,7 @@ def test_list_at_80_columns(user: User, bench: Sandbox) -> None:
 
 
 def test_an_empty_list_says_what_to_do(user: User) -> None:
-    assert user.says("list").startswith("No schedules. Add one: matins add ")
+    assert user.says("list").startswith("No schedules (looked in this store). Add one: matins add ")
     assert user.json("list") == []
 
 

@@ -8,6 +8,7 @@ from datetime import datetime
 
 from matins.engine.when.definitions import wall_text
 from matins.engine.when.durations import MINUTE_MS, parse_duration
+from matins.engine.when.named_zones import ZonedText, split_zone
 from matins.engine.when.rrule import parse_rule, split_recurrence, wall_of_naive
 from matins.engine.when.triggers import Trigger, compile_trigger, to_ms
 from matins.engine.when.zones import MAX_MS, MIN_MS, Zone, load_zone
@@ -45,7 +46,9 @@ def parse_trigger(
     first: First = "after_interval",
 ) -> Trigger:
     """The trigger of a cron expression or alias, a duration, an ISO instant, an RRULE, an English phrase or `never`."""
-    text = _readable(text)
+    named = ZonedText(_readable(text), None) if strict else split_zone(_readable(text))
+    text = named.text
+    timezone = _only_zone(named.zone, timezone)
     zone_name = "UTC" if timezone is None else timezone
     notes: tuple[str, ...] = ()
     if text.lower() == "never":
@@ -60,7 +63,19 @@ def parse_trigger(
         when, zone_name = _recurrence(text, now_ms, timezone)
     else:
         when, notes = _phrase(text, now_ms, load_zone(zone_name), anchor, first)
+    notes += (named.note,) if named.note else ()
     return compile_trigger(TriggerDefinition(when, zone_name, dst_gap, dst_overlap), notes)
+
+
+def _only_zone(named: str | None, given: str | None) -> str | None:
+    """The zone of the text or of the setting; both may only say the same."""
+    if named is None:
+        return given
+    name = load_zone(named).name
+    if given not in (None, name):
+        message = f"The text is in {name}, but the schedule is in {given}."
+        raise TriggerError(message, value=name, field="timezone", hint="Remove one of the time zones.")
+    return name
 
 
 def _readable(text: str) -> str:

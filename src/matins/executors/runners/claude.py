@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from matins.executors.runners.call_checks import check_call, check_extra_args, check_mode, check_session_id
+from matins.executors.runners.needs import Needs, Permission
 from matins.executors.runners.outcomes import EventReader, Tokens, add_tokens
 from matins.executors.runners.protocol import Call, Command, Limit, SessionLedger, SessionUsage, StoppedBy
 from matins.executors.runners.provider_limits import instant, limit_of_status
@@ -30,6 +31,15 @@ class Claude:
     program = "claude"
     provider = "anthropic"
     chooses_session = True
+    needs = Needs(
+        "npm install -g @anthropic-ai/claude-code",
+        ("ANTHROPIC_API_KEY", "CLAUDE_CODE_OAUTH_TOKEN", "ANTHROPIC_AUTH_TOKEN"),
+        "claude /login",
+        ("CLAUDE_CONFIG_DIR/.credentials.json", ".claude/.credentials.json"),
+        Permission("acceptEdits", "it edits files in its directory without asking, and is refused other commands",
+                   never_as_root=("bypassPermissions",)),
+        ("ANTHROPIC_BASE_URL", "CLAUDE_CONFIG_DIR"),
+    )  # fmt: skip
 
     def check(self, call: Call) -> None:
         check_call(call)

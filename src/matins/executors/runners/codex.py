@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 from matins.executors.runners.call_checks import check_call, check_extra_args, check_mode, check_unused
+from matins.executors.runners.needs import Needs, Permission
 from matins.executors.runners.outcomes import EventReader, Tokens
 from matins.executors.runners.protocol import Call, Command, SessionLedger, SessionUsage
 from matins.executors.runners.session_files import JsonLinesLedger, home_of, newest
@@ -24,6 +25,14 @@ class Codex:
     program = "codex"
     provider = "openai"
     chooses_session = False
+    needs = Needs(
+        "npm install -g @openai/codex",
+        ("OPENAI_API_KEY", "CODEX_API_KEY"),
+        "codex login",
+        ("CODEX_HOME/auth.json", ".codex/auth.json"),
+        Permission("workspace-write", "it edits files and runs commands in its directory without asking"),
+        ("CODEX_HOME", "OPENAI_BASE_URL"),
+    )
     reports = ("tokens",)
 
     def check(self, call: Call) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from matins.executors.runners.call_checks import check_call, check_extra_args, check_mode, check_unused
+from matins.executors.runners.needs import Needs, Permission
 from matins.executors.runners.outcomes import EventReader, Tokens, add_tokens
 from matins.executors.runners.protocol import Call, Command, RunnerResult, SessionLedger, SessionUsage
 from matins.executors.runners.session_files import JsonLinesLedger, home_of, newest
@@ -36,6 +37,14 @@ class Gemini:
     program = "gemini"
     provider = "google"
     chooses_session = False
+    needs = Needs(
+        "npm install -g @google/gemini-cli",
+        ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+        "gemini",
+        (".gemini/oauth_creds.json",),
+        Permission("auto_edit", "it edits files in its directory without asking, and is refused other commands"),
+        ("GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_LOCATION", "GOOGLE_GENAI_USE_VERTEXAI"),
+    )
     reports = ("tokens", "model")
 
     def check(self, call: Call) -> None:

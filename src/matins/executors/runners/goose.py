@@ -9,6 +9,7 @@ from pathlib import Path
 
 from matins.executors.runners.call_checks import check_call, check_extra_args, check_mode, check_unused
 from matins.executors.runners.goose_sessions import GooseLedger
+from matins.executors.runners.needs import Needs, Permission
 from matins.executors.runners.outcomes import EventReader, Tokens
 from matins.executors.runners.protocol import Call, Command, RunnerResult, SessionLedger, StoppedBy
 from matins.executors.runners.session_files import home_of
@@ -31,6 +32,14 @@ class Goose:
     program = "goose"
     provider = "goose"
     chooses_session = True
+    needs = Needs(
+        "https://block.github.io/goose",
+        ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GOOGLE_API_KEY", "OPENROUTER_API_KEY"),
+        "goose configure",
+        (".config/goose/config.yaml",),
+        Permission("auto", "it does what its extensions can, without asking"),
+        ("GOOSE_PROVIDER", "GOOSE_MODEL"),
+    )
     reports = ("tokens",)
 
     def check(self, call: Call) -> None:

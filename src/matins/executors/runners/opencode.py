@@ -11,6 +11,7 @@ import re
 
 from matins.errors import InvalidInput
 from matins.executors.runners.call_checks import check_call, check_extra_args, check_mode, check_unused
+from matins.executors.runners.needs import Needs, Permission
 from matins.executors.runners.outcomes import EventReader, Tokens
 from matins.executors.runners.protocol import Call, Command, RunnerResult
 from matins.executors.runners.provider_limits import LIMIT_STATUSES, limit_of_status, retry_after
@@ -34,6 +35,13 @@ class Opencode:
     program = "opencode"
     provider = "opencode"
     chooses_session = False
+    needs = Needs(
+        "npm install -g opencode-ai",
+        ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OPENROUTER_API_KEY", "OPENCODE_API_KEY"),
+        "opencode auth login",
+        (".local/share/opencode/auth.json",),
+        Permission("auto", "it edits files and runs commands without asking"),
+    )
 
     def check(self, call: Call) -> None:
         check_call(call)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from matins.executors.runners.call_checks import check_call, check_extra_args, check_mode, check_session_id
 from matins.executors.runners.claude import ClaudeReader
+from matins.executors.runners.needs import Needs, Permission
 from matins.executors.runners.outcomes import Tokens, add_tokens
 from matins.executors.runners.protocol import Call, Command, RunnerResult, SessionLedger, SessionUsage
 from matins.executors.runners.session_files import JsonLinesLedger, home_of, newest
@@ -22,6 +23,14 @@ class Qwen:
     program = "qwen"
     provider = "qwen"
     chooses_session = True
+    needs = Needs(
+        "npm install -g @qwen-code/qwen-code",
+        ("OPENAI_API_KEY", "DASHSCOPE_API_KEY"),
+        "qwen",
+        (".qwen/oauth_creds.json",),
+        Permission("auto-edit", "it edits files in its directory without asking, and is refused other commands"),
+        ("OPENAI_BASE_URL", "OPENAI_MODEL"),
+    )
     reports = ("tokens", "model")
 
     def check(self, call: Call) -> None:

@@ -66,7 +66,9 @@ SECTIONS: Mapping[str, Mapping[str, Entry]] = {
         "import": Entry("importing:import_group", "Import schedules from crontab and other systems.", "import"),
     },
     "Daemon": {
+        "init": Entry("starting:init", "Write a configuration file for what is found on this machine."),
         "up": Entry("daemon:up", "Start the daemon."),
+        "demo": Entry("starting:demo", "Start a demonstration in a directory of its own."),
         "tokens": Entry("tokens:tokens", "Manage API tokens."),
         "login": Entry("sessions:login", "Print a link that logs a browser in."),
         "sessions": Entry("sessions:sessions", "Manage browsers that are logged in."),
@@ -81,7 +83,22 @@ SECTIONS: Mapping[str, Mapping[str, Entry]] = {
     },
 }
 """All commands except those of records."""
-ALIASES = {"ls": "list", "remove": "rm"}
+ALIASES = {
+    "ls": "list", "remove": "rm", "delete": "rm", "start": "up", "log": "logs", "create": "add", "enable": "resume",
+    "disable": "pause", "history": "runs", "trigger": "run",
+}  # fmt: skip
+ADVICE = {
+    "stop": "Ctrl-C stops the daemon in its terminal; `matins pause NAME` stops a schedule, `matins cancel RUN` a run.",
+    "restart": "Ctrl-C stops the daemon in its terminal, and `matins up` starts it again.",
+    "kill": "`matins cancel RUN` ends a run.",
+    "version": "`matins --version` prints it.",
+    "crontab": "`matins import crontab` takes your schedules over.",
+    "config": "`matins plan` and `matins apply` work on the file; `matins init` writes a first one.",
+    "install": "`matins service install --print` prints a systemd unit.",
+}
+"""What to do instead, for words of other programs that no command has."""
+CAREFUL = frozenset({"rm", "approve", "deny", "cancel", "resolve", "apply"})
+"""Commands that are suggested only for a slip of one letter: what they do is not easily undone."""
 _ENTRIES = {name: entry for section in SECTIONS.values() for name, entry in section.items()}
 _OWN_MODULES = {"agents": "agents:agents", "inbound": "inbound:inbound", "webhooks": "webhooks:webhooks"}
 """Kinds of records with more commands than every kind has."""

@@ -36,8 +36,12 @@ class App(Protocol):
     def transport(self, store: str | None, url: str | None, token: str | None, home: str | None) -> Transport: ...
 
     def up(
-        self, store: str | None, file: str | None, host: str, port: int | None, home: str | None, log: str, demo: bool
+        self, store: str | None, file: str | None, host: str, port: int | None, home: str | None, log: str
     ) -> None: ...
+
+    def demo(self, home: str | None, port: int | None) -> None: ...
+
+    def init(self, home: str | None, folder: str | None, *, examples: bool) -> tuple[str, list[str]]: ...
 
     def systemd_unit(self, store: str | None, file: str | None, home: str | None) -> str: ...
 
@@ -57,13 +61,28 @@ class CliContext:
     def transport(self) -> Transport:
         return self.app.transport(**self.location)
 
+    @property
+    def where(self) -> str:
+        """What the calls reach, for people: the daemon at a URL, or the store at a path."""
+        return getattr(self.transport, "described", "this store")
+
     def call(self, use_case: str, /, **arguments: Any) -> Any:
         """The document of a use case; arguments that are None are left out."""
         return self.send(use_case, {name: value for name, value in arguments.items() if value is not None})
 
     def send(self, use_case: str, arguments: Mapping[str, Any]) -> Any:
         """The document of a use case for exactly these arguments: in an edit, None resets a setting."""
+        if arguments.get("timezone") == "local":  # of whoever types, not of the daemon
+            arguments = {**arguments, "timezone": self.app.local_zone()}
         return self.transport.document(use_cases()[use_case], arguments)
+
+    def zone_for(self, when: str | None, settings: Mapping[str, Any]) -> Document:
+        """The caller's time zone as a setting, unless the settings or the text of the trigger have one."""
+        from matins.engine.when.named_zones import names_zone  # few commands need it
+
+        if when is None or settings.get("timezone") is not None or names_zone(when):
+            return {}
+        return {"timezone": self.app.local_zone()}
 
     # -- results
 

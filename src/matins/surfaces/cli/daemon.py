@@ -16,25 +16,25 @@ _SCHEDULES = {"active": "active", "paused": "paused", "pending": "proposed"}
 _FILE = click.Path(dir_okay=False)
 _FILE_HELP = "Configuration file. Default: matins.yaml in the home directory."
 _HOST = "127.0.0.1"
-
-
-@root_command("up")
-@click.option("--file", metavar="FILE", type=_FILE, help=_FILE_HELP)
-@click.option("--host", metavar="HOST", default=_HOST, help=f"Address that the API listens on. Default: {_HOST}.")
-@click.option(
+port_option = click.option(
     "--port",
     cls=PlainOption,
     type=click.IntRange(0, 65535),
     metavar="N",
     help="Port of the API. Default: 7411, or a free one.",
 )
+
+
+@root_command("up")
+@click.option("--file", metavar="FILE", type=_FILE, help=_FILE_HELP)
+@click.option("--host", metavar="HOST", default=_HOST, help=f"Address that the API listens on. Default: {_HOST}.")
+@port_option
 @click.option("--log", type=click.Choice(["plain", "json"]), default="plain", help="Format of the log. Default: plain.")
-@click.option("--demo", is_flag=True, help="Demonstration file instead of your own.")
 @pass_context
-def up(context: CliContext, file: str | None, host: str, port: int | None, log: str, demo: bool) -> None:
+def up(context: CliContext, file: str | None, host: str, port: int | None, log: str) -> None:
     """The daemon runs schedules until Ctrl-C."""
     location = {"store": context.location["store"], "home": context.location["home"]}
-    context.app.up(file=file, host=host, port=port, log=log, demo=demo, **location)
+    context.app.up(file=file, host=host, port=port, log=log, **location)
 
 
 @root_command("stats")

@@ -66,7 +66,9 @@ def next_runs(context: CliContext, text: tuple[str, ...], after: str | None, cou
     if not text:
         return _upcoming(context, count, settings)
     count = _DEFAULT_COUNT if count is None else count
-    found = context.call("schedules.next_times", text=" ".join(text), count=count, **settings)
+    when = " ".join(text)
+    settings |= context.zone_for(when, settings)
+    found = context.call("schedules.next_times", text=when, count=count, **settings)
     return context.show(found, lambda: _fires(context, found))
 
 

@@ -25,6 +25,7 @@ _LOCATION = {
     "token": ("TOKEN", "API token."),
     "home": ("DIR", "Directory of this user's daemon."),
 }
+_SHORTEST_SLIP = 5
 pass_context = click.make_pass_decorator(CliContext)
 
 
@@ -161,10 +162,25 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
+        if name == "help" and not ctx.resilient_parsing:
+            args = [*args[1:], "--help"]
+            name = args[0]
+            if name == "--help":
+                click.echo(ctx.get_help())
+                ctx.exit()
         if self.get_command(ctx, name) is None and not name.startswith("-") and not ctx.resilient_parsing:
-            known = [*self.list_commands(ctx), *catalog.ALIASES]
-            raise click.UsageError(f'There is no command "{name}".{nearest(name, known)}', ctx)
+            raise click.UsageError(f'There is no command "{name}".{self._advice(ctx, name)}', ctx)
+        if name == "start" and args[1:2] and not args[1].startswith("-"):
+            raise click.UsageError(f"`matins start` starts the daemon. To start a run: matins run {args[1]}", ctx)
         return super().resolve_command(ctx, args)
+
+    def _advice(self, ctx: click.Context, name: str) -> str:
+        if name in catalog.ADVICE:
+            return f" {catalog.ADVICE[name]}"
+        known = [*self.list_commands(ctx), *catalog.ALIASES]
+        harmless = [one for one in known if catalog.ALIASES.get(one, one) not in catalog.CAREFUL]
+        slips = [one for one in known if _one_slip(name, one)]
+        return nearest(name, slips) or nearest(name, harmless)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for title, section in catalog.sections().items():
@@ -172,10 +188,21 @@ class LazyGroup(click.Group):
                 formatter.write_dl([(name, entry.help) for name, entry in section.items()])
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
+def _one_slip(typed: str, meant: str) -> bool:
+    """Whether a letter is missing, added or wrong, or two changed places. In a short word that is another word."""
+    if min(len(typed), len(meant)) < _SHORTEST_SLIP:
+        return False
+    if len(typed) != len(meant):
+        longer, shorter = sorted((typed, meant), key=len, reverse=True)
+        return any(longer[:n] + longer[n + 1 :] == shorter for n in range(len(longer)))
+    wrong = [n for n, (a, b) in enumerate(zip(typed, meant, strict=True)) if a != b]
+    return len(wrong) == 1 or (len(wrong) == 2 and sorted(typed) == sorted(meant) and wrong[1] - wrong[0] == 1)
+
+
+def nearest(name: str, known: Iterable[str], likeness: float = 0.65) -> str:
     from difflib import get_close_matches
 
-    close = get_close_matches(name, list(known), n=1)
+    close = get_close_matches(name, list(known), n=1, cutoff=likeness)
     return f' Did you mean "{close[0]}"?' if close else ""
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from matins._version import __version__
+from matins.surfaces.cli.context import CliContext
 from matins.surfaces.cli.errors import EXIT_CODES, exit_code, replace_unknown_characters
 from matins.surfaces.cli.framework import LazyGroup
 
@@ -45,8 +46,13 @@ class Root(LazyGroup):
     "matins",
     cls=Root,
     help=_HELP,
+    invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(__version__, prog_name="matins", help="Print the version.")
-def cli() -> None:
-    pass
+@click.pass_context
+def cli(ctx: click.Context) -> None:
+    if ctx.invoked_subcommand is None:
+        from matins.surfaces.cli.starting import welcome  # commands do not need it
+
+        welcome(ctx.ensure_object(CliContext))

@@ -64,7 +64,8 @@ def list_missions(context: CliContext, agent: str | None, status: str | None, af
 def make(context: CliContext, name: str, agent: str | None, steps: tuple[str, ...], **options: Any) -> None:
     """Make a mission of steps. Without --when it is a draft."""
     settings = given_settings(SCHEDULE, options) | given_steps(steps)
-    item = context.call("missions.make", name=name, agent=agent, create_agent=True, **settings)
+    own_zone = context.zone_for(settings.get("when"), settings)
+    item = context.call("missions.make", name=name, agent=agent, create_agent=True, **settings, **own_zone)
     for note in item["notes"]:
         context.note(note)
     context.show(item, lambda: _summary(context, "Made", item))

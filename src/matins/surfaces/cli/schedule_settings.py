@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -20,7 +19,7 @@ from matins.surfaces.cli.states import state_text
 from matins.surfaces.cli.steps import FORM, parse_step
 from matins.surfaces.cli.terminal_text import plain
 
-_NAMES_ITS_ZONE = re.compile(r"^\s*(in|after)\b|(Z|[+-]\d\d:?\d\d)\s*$", re.IGNORECASE)
+_RELATIVE = re.compile(r"\s*(in|after)\b", re.IGNORECASE)
 _SAME = "  No setting changes."
 _MAX_HINTED = 5
 
@@ -69,13 +68,17 @@ def add(
     settings = without_none(prompt=prompt) | settings
     if when is None and not settings.keys() & {"on", "steps"}:
         raise InvalidInput("WHEN is missing.", field="when", hint=f"For example: {EXAMPLE}")
+    own_zone = context.zone_for(when, settings)
     agent = agent or (os.environ.get("MATINS_AGENT") if os.environ.get("MATINS_IN_RUN") else None)
     _check_complete(context, settings, agent)
-    document = context.call("schedules.add", name=name, when=when, agent=agent, create_agent=True, **settings)
+    document = context.call(
+        "schedules.add", name=name, when=when, agent=agent, create_agent=True, **settings, **own_zone
+    )
     for note in document["notes"]:
         context.note(note)
     context.show(document, lambda: summary(context, "Added", document))
-    _note_zone(context, document, when, settings)
+    if own_zone:
+        note_zone(context, document, str(when))
     if not _note_job(context, document["job"], settings):
         context.note_if_not_running()
 
@@ -89,15 +92,10 @@ def _check_complete(context: CliContext, settings: Mapping[str, Any], agent: str
         raise InvalidInput("A prompt needs an agent.", field="agent", hint=hint)
 
 
-def _note_zone(context: CliContext, schedule: Document, when: str | None, settings: Mapping[str, Any]) -> None:
-    kind, name = schedule["trigger"]["kind"], shlex.quote(schedule["name"])
-    if "timezone" in settings or schedule["timezone"] != "UTC" or when is None or kind in ("interval", "never"):
-        return
-    if kind != "once":
-        context.note(f"The times are in UTC. To use your time zone: matins edit {name} --timezone local")
-    elif not _NAMES_ITS_ZONE.search(when):
-        local = f"matins edit {name} --when {shlex.quote(when)} --timezone local"
-        context.note(f"The time is in UTC. To use your time zone: {local}")
+def note_zone(context: CliContext, schedule: Document, when: str) -> None:
+    """Say whose clock the times are on, where that matters."""
+    if schedule["trigger"]["kind"] not in ("interval", "never") and not _RELATIVE.match(when):
+        context.note(f"The times are in {schedule['timezone']}, your time zone. For another: --timezone ZONE")
 
 
 def _note_job(context: CliContext, job: str, settings: Mapping[str, Any]) -> bool:

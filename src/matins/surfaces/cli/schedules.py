@@ -29,7 +29,6 @@ from matins.surfaces.cli.times import full_time
 _STATES = ("active", "paused", "pending", "completed", "expired", "rejected", "broken")
 _COLUMNS = (Column("NAME"), Column("AGENT", 6), Column("WHEN", 10), Column("NEXT RUN", 9), Column("LAST RUN", 12))
 EXAMPLE = 'matins add "every weekday at 9am" --agent claude "Summarise my open PRs"'
-_EMPTY = f"No schedules. Add one: {EXAMPLE}"
 _SHOWN_BEFORE = ("when", "timezone", "prompt", "steps")
 
 
@@ -55,7 +54,7 @@ def list_schedules(context: CliContext, agent: str | None, state: str | None, af
 
 def _listed(context: CliContext, items: list[Document], *, filtered: bool) -> Iterable[str]:
     if not items:
-        return ["No schedule matches." if filtered else _EMPTY]
+        return ["No schedule matches." if filtered else f"No schedules (looked in {context.where}). Add one: {EXAMPLE}"]
     rows = [
         (item["name"], item["agent"] or "–", item["trigger_text"], next_run(item, context.now),
          last_run(item["last_run"], context.now))
